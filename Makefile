@@ -1,0 +1,45 @@
+# make tune    set everything up into .venv and run the first private study
+# make test    set everything up and run the tests
+# make check   format, lint, types, import rules
+# make lock    pin the dependencies again (after editing pyproject.toml)
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+CODE   := dpbo_core tasks flows tests benchmarks examples
+
+.PHONY: setup tune test check format lock clean
+
+setup: $(STAMP)
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("dpbo needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.11 setup") if sys.version_info < (3, 11) else None'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing into $(VENV) (about a minute, once) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(STAMP)
+
+tune: $(STAMP)
+	@$(BIN)/dpbo tune examples/breast_cancer.toml
+
+test: $(STAMP)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
+
+check: $(STAMP)
+	@$(BIN)/ruff format --check $(CODE)
+	@$(BIN)/ruff check $(CODE)
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+
+format: $(STAMP)
+	@$(BIN)/ruff format $(CODE)
+	@$(BIN)/ruff check --fix $(CODE)
+
+lock:
+	uv pip compile --quiet --universal --no-emit-index-url --no-header --python-version 3.11 \
+		--extra postgres --group dev pyproject.toml -o requirements.lock
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

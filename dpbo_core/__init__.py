@@ -1,0 +1,52 @@
+"""Differentially private Bayesian optimisation: the core, free of Prefect and MLflow.
+
+Everything here is imported on first use, so that `import dpbo_core` costs next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dpbo_core.accounting.budget import PrivacyBudget
+    from dpbo_core.accounting.ledger import PrivacyLedger
+    from dpbo_core.privacy.release import Release
+    from dpbo_core.space.search_space import Categorical, Integer, Real
+    from dpbo_core.study import StudyResult, StudySpec, plan_study, read_study, run_study
+
+__all__ = [
+    "Categorical",
+    "Integer",
+    "PrivacyBudget",
+    "PrivacyLedger",
+    "Real",
+    "Release",
+    "StudyResult",
+    "StudySpec",
+    "plan_study",
+    "read_study",
+    "run_study",
+]
+
+_HOME = {
+    "Categorical": "space.search_space",
+    "Integer": "space.search_space",
+    "PrivacyBudget": "accounting.budget",
+    "PrivacyLedger": "accounting.ledger",
+    "Real": "space.search_space",
+    "Release": "privacy.release",
+    "StudyResult": "study",
+    "StudySpec": "spec",
+    "plan_study": "study",
+    "read_study": "study",
+    "run_study": "study",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(f"dpbo_core.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'dpbo_core' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,119 @@
+"""Whether a plan may be charged to a dataset, and the letter that says why not."""
+
+from dpbo_core.accounting.budget import PrivacyBudget
+from dpbo_core.accounting.composition import Total
+from dpbo_core.errors import (
+    AssumptionNotAccepted,
+    BudgetExceeded,
+    BudgetRefused,
+    EvidenceRefuted,
+    NoiseNotPrivate,
+    StudyInvalid,
+)
+from dpbo_core.privacy.amounts import from_units
+from dpbo_core.privacy.guarantee import PrivacyGuarantee
+from dpbo_core.privacy.unit import PrivacyUnit
+
+
+def describe(budget: PrivacyBudget) -> str:
+    """A cap in a few words."""
+    if budget.public:
+        return "declared public, no limit"
+    words = f"ε = {from_units(budget.epsilon_units):g}, δ = {from_units(budget.delta_units):g}, {budget.relation}"
+    return words + (f", accepting {', '.join(budget.accepts)}" if budget.accepts else "")
+
+
+def another_cap(budget: PrivacyBudget) -> StudyInvalid:
+    """The letter for a second, different cap."""
+    return StudyInvalid(
+        f"dataset {budget.dataset!r} already has a cap ({describe(budget)}), and caps never change",
+        cause="it was opened earlier with other numbers",
+        remedy="keep the first cap, or leave [budget] out of the study",
+    )
+
+
+def same_cap(budget: PrivacyBudget, opening: PrivacyBudget) -> None:
+    """A study's [budget] must have the numbers of the cap that is open; what the cap accepts was fixed then."""
+    asked = (opening.epsilon_units, opening.delta_units)
+    if budget.public or (budget.epsilon_units, budget.delta_units) != asked:
+        raise another_cap(budget)
+
+
+def same_plan(same: bool) -> None:  # noqa: FBT001
+    """A rerun takes over its reservation only if it would draw exactly what was reserved."""
+    if not same:
+        raise StudyInvalid(
+            "this study edition was reserved with another plan",
+            cause="another version of dpbo, or another noise source, started it",
+            remedy="give the study a new edition (a new spend), or finish it with the version that started it",
+        )
+
+
+def admit(
+    budget: PrivacyBudget,
+    *,
+    spent: Total,
+    units: frozenset[PrivacyUnit],
+    asked: Total,
+    guarantee: PrivacyGuarantee,
+    noise: str,
+) -> None:
+    """Return if the plan may be charged; otherwise raise the letter. Nothing is charged here.
+
+    Args:
+        budget: the dataset's cap.
+        spent: everything reserved on it so far.
+        units: whom the earlier promises protect.
+        asked: the plan's total.
+        guarantee: the plan's promise.
+        noise: standing of the noise source.
+    """
+    if budget.public:
+        return
+    name = budget.dataset
+    if guarantee.evidence.refuted:
+        raise EvidenceRefuted(
+            f"the guarantee is known to be false (ε = ∞): {guarantee.evidence.note}",
+            cause='the study asks for calibration = "published" where the paper is wrong',
+            remedy='use calibration = "corrected"; to reproduce the paper, use a dataset declared public '
+            "(dpbo budget set NAME --public)",
+        )
+    if noise != "operating_system":
+        raise NoiseNotPrivate(
+            f"the noise source is {noise}, and dataset {name!r} has a finite budget",
+            cause="a test's noise source was passed to a real study",
+            remedy="leave the noise source out, or use a dataset declared public",
+        )
+    if guarantee.relation is not budget.relation or units - {guarantee.unit}:
+        raise BudgetRefused(
+            f"dataset {name!r} keeps promises about {_kind(units, budget)}; this study promises another kind",
+            cause="the unit or the neighbouring relation differs from the cap's",
+            remedy="give this kind of promise a dataset name and a cap of its own",
+        )
+    missing = sorted(set(guarantee.assumptions) - set(budget.accepts))
+    if missing:
+        raise AssumptionNotAccepted(
+            f"the guarantee holds only under {', '.join(missing)}, and the cap of {name!r} was not opened with it",
+            cause="conditional promises add up with unconditional ones only where the cap said so from the start",
+            remedy=f"use a dataset whose cap was set with --accept {missing[0]}, or a method without assumptions",
+        )
+    if not budget.admits(spent + asked):
+        raise _exceeded(budget, spent, asked)
+
+
+def _kind(units: frozenset[PrivacyUnit], budget: PrivacyBudget) -> str:
+    return " and ".join(sorted(unit.value for unit in units)) + f" ({budget.relation})"
+
+
+def _exceeded(budget: PrivacyBudget, spent: Total, asked: Total) -> BudgetExceeded:
+    delta = budget.delta_conversion
+    spent_epsilon, _ = spent.epsilon(delta)
+    asked_epsilon, _ = asked.epsilon(delta)
+    together, _ = (spent + asked).epsilon(delta)
+    asks = f"ε = {asked_epsilon:.4g}" if asked_epsilon < float("inf") else "Gaussian noise, which needs δ > 0"
+    return BudgetExceeded(
+        f"dataset {budget.dataset!r}: the limit is {describe(budget)}; spent ε = {spent_epsilon:.4g}; "
+        f"this study asks for {asks}" + (f"; together ε = {together:.4g}" if together < float("inf") else ""),
+        cause="the budget is used up (Gaussian and pure spends add up to more than the sum of their ε)",
+        remedy="ask for less in [privacy]; a budget is never refilled for the same people",
+    )

@@ -1,0 +1,268 @@
+"""The durable history of every promise: reserve first, record each draw once, never give back.
+
+The protocol, keyed by a study's fingerprint (its whole spec, its edition and the public training data):
+
+    reserve    the whole plan, durably, before any record's content is used
+    record     a draw, its spend and its outcome in ONE transaction, committed before a byte of it is shown
+    conclude   the release, once
+    rerun      takes over its own reservation, reads recorded draws back, continues after them
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from dpbo_core.accounting import admission
+from dpbo_core.accounting.budget import PrivacyBudget
+from dpbo_core.accounting.composition import NOTHING, Total, compose
+from dpbo_core.accounting.store import DATASETS, DRAWS, RELEASES, RESERVATIONS, LedgerStore
+from dpbo_core.errors import NoBudget
+from dpbo_core.privacy.plan import PrivacyPlan, Spend
+from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
+
+
+@dataclass(frozen=True)
+class StudyKey:
+    """Which study edition this is. `fingerprint` is a SHA-256 in hex; the rest is for people."""
+
+    fingerprint: str
+    dataset: str
+    study: str
+    edition: str
+    method: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a dataset's history."""
+
+    study: str
+    edition: str
+    method: str
+    epsilon: float | None
+    delta: float
+    rho: float
+    assumptions: tuple[str, ...]
+    reserved_at: str
+    released_at: str | None
+    release_id: str | None
+
+
+@dataclass(frozen=True)
+class Account:
+    """A dataset's cap, what is spent of it, and its history."""
+
+    budget: PrivacyBudget
+    spent: Total
+    entries: tuple[Entry, ...]
+
+
+class PrivacyLedger:
+    """The ledger in one database."""
+
+    def __init__(self, url: str) -> None:
+        self._store = LedgerStore(url)
+
+    def set_budget(self, budget: PrivacyBudget) -> bool:
+        """Open a cap; True if it is new, False if the very same cap was open already.
+
+        Raises:
+            StudyInvalid: the dataset has another cap. A cap never changes.
+        """
+        with self._store.transaction() as connection:
+            found = _budget(connection, budget.dataset)
+            if found is None:
+                _open(connection, budget)
+                return True
+        if found != budget:
+            raise admission.another_cap(found)
+        return False
+
+    def budget(self, dataset: str) -> PrivacyBudget | None:
+        """The dataset's cap, if it has one."""
+        with self._store.transaction() as connection:
+            return _budget(connection, dataset)
+
+    def reserve(
+        self, key: StudyKey, plan: PrivacyPlan, *, noise: str, opening: PrivacyBudget | None = None
+    ) -> "Reservation":
+        """Charge the whole plan, or take over the reservation this very study made before.
+
+        Args:
+            key: the study.
+            plan: its price.
+            noise: standing of the noise source, "operating_system" or "injected".
+            opening: the cap to open if the dataset has none; it stays unopened if the plan is refused.
+
+        Raises:
+            StudyInvalid: `opening` is not the cap the dataset has.
+            NoBudget, BudgetExceeded, EvidenceRefuted, NoiseNotPrivate, BudgetRefused: nothing was charged.
+            AssumptionNotAccepted: the dataset's cap was not opened with an assumption of the plan.
+        """
+        asked = compose(plan.spends)
+        with self._store.transaction() as connection:
+            budget = _budget(connection, key.dataset)
+            if budget is None and opening is not None:
+                _open(connection, opening)
+                budget = opening
+            if budget is None:
+                raise NoBudget(
+                    f"dataset {key.dataset!r} has no privacy budget, so nothing may be spent on it",
+                    cause="this is its first study",
+                    remedy=f"add [budget] to the study, or: dpbo budget set {key.dataset} --epsilon 5 --delta 1e-5",
+                )
+            if opening is not None:
+                admission.same_cap(budget, opening)
+            earlier = connection.execute(
+                sa.select(RESERVATIONS).where(RESERVATIONS.c.fingerprint == key.fingerprint)
+            ).one_or_none()
+            spends = [spend.to_json() for spend in plan.spends]
+            if earlier is not None:
+                admission.same_plan(earlier.spends == spends and earlier.noise == noise)
+                return Reservation(self._store, earlier.id, key)
+            spent, units = _spent(connection, key.dataset)
+            admission.admit(budget, spent=spent, units=units, asked=asked, guarantee=plan.guarantee, noise=noise)
+            reserved = connection.execute(
+                RESERVATIONS.insert().values(
+                    **{
+                        name: getattr(key, name)
+                        for name in ("dataset", "fingerprint", "study", "edition", "method")
+                    },
+                    unit=plan.guarantee.unit.value,
+                    guarantee=plan.guarantee.to_json(),
+                    spends=spends,
+                    **asdict(asked),
+                    noise=noise,
+                    reserved_at=_now(),
+                )
+            )
+            identity = reserved.inserted_primary_key
+            assert identity is not None  # noqa: S101  the table has an autoincrementing key
+            return Reservation(self._store, int(identity[0]), key)
+
+    def release_of(self, fingerprint: str) -> Release | None:
+        """The recorded release of this very study, if it has finished."""
+        query = sa.select(RELEASES.c.release).join(RESERVATIONS).where(RESERVATIONS.c.fingerprint == fingerprint)
+        with self._store.transaction() as connection:
+            found = connection.scalar(query)
+        return None if found is None else Release.from_json(found)
+
+    def accounts(self, dataset: str | None = None) -> tuple[Account, ...]:
+        """Every dataset's account, or one dataset's; empty if the name is unknown."""
+        with self._store.transaction() as connection:
+            names = connection.scalars(sa.select(DATASETS.c.name).order_by(DATASETS.c.opened_at, DATASETS.c.name))
+            return tuple(_account(connection, name) for name in names.all() if dataset in (None, name))
+
+
+class Reservation:
+    """A study's claim on its budget, and the record of its draws. This is the recorder a method draws through."""
+
+    __slots__ = ("_id", "_key", "_store")
+
+    def __init__(self, store: LedgerStore, identity: int, key: StudyKey) -> None:
+        self._store, self._id, self._key = store, identity, key
+
+    def recorded(self, what: str) -> Mapping[str, Any] | None:
+        """The outcome of an earlier draw of this name, if there is one."""
+        with self._store.transaction() as connection:
+            return self._outcome(connection, what)
+
+    def record(self, spend: Spend, draw: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+        """Read the draw, or make it and write it with its spend, in one transaction; return it after the commit."""
+        with self._store.transaction() as connection:
+            outcome = self._outcome(connection, spend.what)
+            if outcome is None:
+                outcome = dict(draw())
+                json.dumps(outcome, allow_nan=False)
+                connection.execute(
+                    DRAWS.insert().values(
+                        reservation=self._id,
+                        what=spend.what,
+                        spend=spend.to_json(),
+                        outcome=outcome,
+                        drawn_at=_now(),
+                    )
+                )
+        return outcome
+
+    def conclude(self, release: Release) -> Release:
+        """Record the finished release, or read back the one that was recorded first."""
+        query = sa.select(RELEASES.c.release).where(RELEASES.c.reservation == self._id)
+        with self._store.transaction() as connection:
+            stored = connection.scalar(query)
+            if stored is None:
+                now = _now()
+                final = replace(release, release_id=self._key.fingerprint[:16], released_at=now)
+                stored = final.to_json()
+                connection.execute(RELEASES.insert().values(reservation=self._id, release=stored, released_at=now))
+        return Release.from_json(json.loads(json.dumps(stored)))
+
+    def _outcome(self, connection: sa.Connection, what: str) -> Mapping[str, Any] | None:
+        query = sa.select(DRAWS.c.outcome).where(DRAWS.c.reservation == self._id, DRAWS.c.what == what)
+        outcome: Mapping[str, Any] | None = connection.scalar(query)
+        return outcome
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _open(connection: sa.Connection, budget: PrivacyBudget) -> None:
+    row = asdict(budget) | {"name": budget.dataset, "accepts": list(budget.accepts), "opened_at": _now()}
+    del row["dataset"]
+    connection.execute(DATASETS.insert().values(row))
+
+
+def _budget(connection: sa.Connection, dataset: str) -> PrivacyBudget | None:
+    row = connection.execute(sa.select(DATASETS).where(DATASETS.c.name == dataset)).one_or_none()
+    if row is None:
+        return None
+    relation = NeighboringRelation(row.relation)
+    return PrivacyBudget(dataset, row.epsilon_units, row.delta_units, relation, tuple(row.accepts), row.public)
+
+
+def _spent(connection: sa.Connection, dataset: str) -> tuple[Total, frozenset[PrivacyUnit]]:
+    """Everything reserved on the dataset, and whom it protects."""
+    columns = (
+        RESERVATIONS.c.epsilon_units,
+        RESERVATIONS.c.delta_units,
+        RESERVATIONS.c.rho_units,
+        RESERVATIONS.c.unit,
+    )
+    rows = connection.execute(sa.select(*columns).where(RESERVATIONS.c.dataset == dataset)).all()
+    total = NOTHING
+    for row in rows:
+        total += Total(row.epsilon_units, row.delta_units, row.rho_units)
+    return total, frozenset(PrivacyUnit(row.unit) for row in rows)
+
+
+def _account(connection: sa.Connection, dataset: str) -> Account:
+    budget = _budget(connection, dataset)
+    assert budget is not None  # noqa: S101  the name was just read from the same transaction
+    query = (
+        sa.select(RESERVATIONS, RELEASES.c.released_at)
+        .join(RELEASES, isouter=True)
+        .where(RESERVATIONS.c.dataset == dataset)
+        .order_by(RESERVATIONS.c.id)
+    )
+    entries = tuple(
+        Entry(
+            study=row.study,
+            edition=row.edition,
+            method=row.method,
+            epsilon=row.guarantee["epsilon"],
+            delta=row.guarantee["delta"],
+            rho=row.rho_units / 10**12,
+            assumptions=tuple(row.guarantee["assumptions"]),
+            reserved_at=row.reserved_at,
+            released_at=row.released_at,
+            release_id=row.fingerprint[:16] if row.released_at else None,
+        )
+        for row in connection.execute(query)
+    )
+    return Account(budget, _spent(connection, dataset)[0], entries)

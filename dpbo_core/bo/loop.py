@@ -1,0 +1,94 @@
+"""The search loop, turned inside out: ask which candidate to try, tell what was seen there.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| Λ | `encoded` | candidates in the unit cube | (N, d) |
+| t | `step` | the step that the next `ask` is for, from 1 | scalar |
+| λ_t | `ask()` | the candidate to try at step t | index |
+| y_t | `tell(index, value)` | what was seen, on the prior's scale | scalar |
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.bo.acquisition import Acquisition
+from dpbo_core.bo.trajectory import Observation, Trajectory
+from dpbo_core.gp.kernels import Kernel
+from dpbo_core.gp.posterior import Posterior
+
+
+class BayesianSearch:
+    """Bayesian optimisation over Λ, determined by its arguments and the values it is told.
+
+    Step t draws its randomness from (seed, t) alone. So `ask` may be repeated, and a search told the same values
+    again, in another process too, takes the same path.
+    """
+
+    def __init__(
+        self,
+        encoded: NDArray[np.float64],
+        kernel: Kernel,
+        noise_variance: float,
+        acquisition: Acquisition,
+        seed: int,
+        prior_mean: float | NDArray[np.float64] = 0.0,
+    ) -> None:
+        """A search that has seen nothing.
+
+        Args:
+            encoded: Λ in the unit cube, shape (N, d).
+            kernel: prior covariance of the scores.
+            noise_variance: of one told value, on the prior's scale, ≥ 0; below 1e-10 it is raised to that.
+            acquisition: how the next candidate is chosen.
+            seed: of this search alone, ≥ 0.
+            prior_mean: a number or one for each candidate, shape (N,), on the prior's scale.
+
+        Raises:
+            ValueError: an argument out of its range.
+        """
+        if seed < 0:
+            raise ValueError("the seed of a search is at least 0")
+        self._posterior = Posterior(encoded, kernel, noise_variance, prior_mean)
+        self._acquisition = acquisition
+        self._seed = seed
+        self._observed: list[Observation] = []
+
+    @property
+    def posterior(self) -> Posterior:
+        """The posterior given everything told so far."""
+        return self._posterior
+
+    @property
+    def noise_variance(self) -> float:
+        """σ² as used, at least 1e-10."""
+        return self._posterior.noise_variance
+
+    @property
+    def step(self) -> int:
+        """t, the step that the next `ask` is for: one more than the values told."""
+        return len(self._observed) + 1
+
+    @property
+    def trajectory(self) -> Trajectory:
+        """Everything told so far, in order."""
+        return Trajectory(tuple(self._observed))
+
+    def ask(self) -> int:
+        """λ_t: the candidate with the largest acquisition, the lowest index of equals.
+
+        With nothing told yet, the candidate nearest to the centre of the cube.
+        """
+        if not self._observed:
+            return int(np.argmin(((self._posterior.candidates - 0.5) ** 2).sum(axis=1)))
+        visited = [observation.index for observation in self._observed]
+        rng = np.random.default_rng((self._seed, self.step))
+        return int(np.argmax(self._acquisition.scores(self._posterior, self.step, rng, visited)))
+
+    def tell(self, index: int, value: float) -> None:
+        """Take in what was seen at `index`, which need not be the candidate asked for.
+
+        Raises:
+            ValueError: no such candidate, or a value that is not finite (the message does not show it).
+        """
+        self._posterior.observe(index, value)
+        self._observed.append(Observation(self.step, int(index), float(value)))

@@ -1,0 +1,89 @@
+"""scikit-learn's bundled data sets by name, split into a public and a sensitive half without randomness.
+
+| symbol | name here | meaning |
+|---|---|---|
+| n | `n_records(name)` | records of the whole set |
+| s | `share` | the validation half's share, taken as the decimal that was typed (0.1 is one tenth) |
+| m | `validation_size(name, share)` | ⌈n·s⌉, known without scikit-learn and before any data is opened |
+
+Record i (from 0) is a validation record exactly if ⌈(i+1)·s⌉ > ⌈i·s⌉, in rational arithmetic: the halves
+interleave, so that a set sorted by class gives two halves of the same kind.
+"""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.data.table import Table, table_of
+from dpbo_core.errors import StudyInvalid
+
+TARGET = "target"
+_SIZES = (("breast_cancer", 569), ("digits", 1797), ("iris", 150), ("wine", 178))
+
+
+def n_records(name: str) -> int:
+    """Records of the bundled set `name`, from a literal table.
+
+    Raises:
+        StudyInvalid: there is no such set; names the nearest.
+    """
+    sizes = dict(_SIZES)
+    if name not in sizes:
+        import difflib
+
+        close = difflib.get_close_matches(name, sizes, n=1, cutoff=0.3)
+        raise StudyInvalid(
+            f"there is no bundled data set {name!r}" + (f"; the nearest name is {close[0]!r}" if close else ""),
+            cause="the name is misspelt, or a file was meant",
+            remedy=f"use one of {', '.join(sizes)}, or give files with training = and validation =",
+        )
+    return sizes[name]
+
+
+def validation_size(name: str, share: float) -> int:
+    """M = ⌈n·s⌉.
+
+    Raises:
+        StudyInvalid: no such set, or a half would be empty.
+    """
+    n = n_records(name)
+    size = math.ceil(n * _exact(share)) if math.isfinite(share) else 0
+    if not 0 < size < n:
+        raise StudyInvalid(
+            f"validation_share = {share:g} leaves one half of {name} empty",
+            cause="a share lies above 0 and below 1",
+            remedy="give 0.5",
+        )
+    return size
+
+
+def load(name: str, share: float) -> tuple[Table, Table]:
+    """The (training, validation) tables; features under scikit-learn's names, the class under "target".
+
+    Raises:
+        StudyInvalid: as `validation_size`.
+    """
+    validation_size(name, share)
+    from sklearn import datasets
+
+    bunch = getattr(datasets, f"load_{name}")()
+    values = np.asarray(bunch.data, dtype=np.float64)
+    columns = {str(feature): values[:, j] for j, feature in enumerate(bunch.feature_names)}
+    columns[TARGET] = np.asarray(bunch.target, dtype=np.float64)
+    chosen = _validation_records(len(values), share)
+    training, validation = (
+        table_of({column: array[half] for column, array in columns.items()}, source=name)
+        for half in (~chosen, chosen)
+    )
+    return training, validation
+
+
+def _validation_records(n: int, share: float) -> NDArray[np.bool_]:
+    steps = [math.ceil(i * _exact(share)) for i in range(n + 1)]
+    return np.diff(np.array(steps)) > 0
+
+
+def _exact(share: float) -> Fraction:
+    return Fraction(repr(float(share)))

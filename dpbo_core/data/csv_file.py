@@ -1,0 +1,116 @@
+"""CSV, read totally: a record is one physical line, and each line is read alone.
+
+Lines end at the newline byte only (a carriage return before it is dropped); the last one may lack it. The
+first line is the header. A line that is not UTF-8, is blank, has another number of fields, an overlong field
+or a stray quote is a broken record; it cannot swallow its neighbours, whatever quotes it holds.
+"""
+
+import csv
+from collections.abc import Iterable
+from itertools import islice
+from typing import BinaryIO
+
+import numpy as np
+
+from dpbo_core.data.header import Header, column_names
+from dpbo_core.data.table import Table
+from dpbo_core.data.values import Column, joined, text_column
+from dpbo_core.errors import StudyInvalid
+
+FIELD_LIMIT = 131_072  # characters; the csv module's own
+_BOM = b"\xef\xbb\xbf"
+_LINES_AT_ONCE = 8192  # bounds the memory that the fields of a large file take as Python strings
+_BYTES_AT_ONCE = 1 << 20
+
+
+def csv_fields(line: bytes) -> list[str] | None:
+    """The fields of one physical line, or None where it is no record. Never raises."""
+    try:
+        text = line.decode()
+    except UnicodeDecodeError:
+        return None
+    text = text.removesuffix("\n").removesuffix("\r")
+    if not text:
+        return None
+    if '"' not in text and "\r" not in text and len(text) <= FIELD_LIMIT:
+        return text.split(",")  # nothing here that the csv module would treat otherwise
+    try:
+        rows = list(csv.reader([text], strict=True))
+    except csv.Error:
+        return None
+    if len(rows) != 1 or max(map(len, rows[0]), default=0) > FIELD_LIMIT:
+        return None
+    return rows[0]
+
+
+def csv_names(file: BinaryIO, *, sensitive: bool, shown_as: str) -> tuple[str, ...]:
+    """Reads the header line.
+
+    Raises:
+        StudyInvalid: it is no CSV header.
+    """
+    fields = csv_fields(file.readline().removeprefix(_BOM))
+    if fields is None:
+        raise StudyInvalid(
+            f"{shown_as} is not a CSV file with a header line",
+            cause="it is empty, encrypted, compressed, or not UTF-8 text",
+            remedy="export it as comma-separated UTF-8 with the column names in the first line",
+        )
+    return column_names(fields, sensitive=sensitive, shown_as=shown_as)
+
+
+def csv_header(file: BinaryIO, *, sensitive: bool, shown_as: str) -> Header:
+    """The names, and the number of lines after them; no record is looked at.
+
+    Raises:
+        StudyInvalid: the first line is no CSV header.
+    """
+    names = csv_names(file, sensitive=sensitive, shown_as=shown_as)
+    count, last = 0, b"\n"
+    while block := file.read(_BYTES_AT_ONCE):
+        count += block.count(b"\n")
+        last = block[-1:]
+    return Header(names, count + (last != b"\n"))
+
+
+def read_csv(file: BinaryIO, *, sensitive: bool, shown_as: str) -> Table:
+    """All records of `file`, as many as it has lines after the header.
+
+    Args:
+        file: positioned at its first byte.
+        sensitive: if so nothing but the header can raise; if not, a broken record does.
+        shown_as: what letters call the file.
+
+    Raises:
+        StudyInvalid: the first line is no CSV header; or the file is public and a line is broken.
+    """
+    names = csv_names(file, sensitive=sensitive, shown_as=shown_as)
+    parts: list[list[Column]] = [[] for _ in names]
+    broken: list[bool] = []
+    unread = ["nan"] * len(names)
+    while lines := list(islice(file, _LINES_AT_ONCE)):
+        rows = [csv_fields(line) for line in lines]
+        if not sensitive:
+            _refuse_broken(rows, len(names), first_line=len(broken) + 2, shown_as=shown_as)
+        whole = [fields if fields is not None and len(fields) == len(names) else unread for fields in rows]
+        broken.extend(fields is unread for fields in whole)
+        for part, texts in zip(parts, zip(*whole, strict=True), strict=True):
+            part.append(text_column(texts))
+    columns = {name: joined(part) for name, part in zip(names, parts, strict=True)}
+    return Table(columns, np.array(broken, dtype=np.bool_), shown_as)
+
+
+def _refuse_broken(rows: Iterable[list[str] | None], width: int, *, first_line: int, shown_as: str) -> None:
+    for line, fields in enumerate(rows, start=first_line):
+        if fields is None:
+            raise StudyInvalid(
+                f"line {line} of {shown_as} is not a CSV record",
+                cause="a blank line, a stray quote, a line break inside a field, or bytes that are not UTF-8",
+                remedy="a record is one physical line; export the file again without line breaks in fields",
+            )
+        if len(fields) != width:
+            raise StudyInvalid(
+                f"line {line} of {shown_as} has {len(fields)} fields, its header has {width}",
+                cause="a comma inside a field that is not quoted",
+                remedy="correct the line, or export the file again",
+            )

@@ -1,0 +1,59 @@
+"""Records ready for a model; the ones that cannot be used are replaced, never dropped.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| X | `X` | features, C-contiguous float64; the zero row where `labels` is −1 | (m, d) |
+| | `labels` | class index into `Preprocessing.classes`, −1 for a broken record or an unknown label | (m,) |
+| y | `signs` | +1 for class 1 and for replaced records, −1 for class 0 | (m,) |
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.errors import StudyInvalid
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Encoded:
+    """What MATH §1 (Totality) scores. Its repr says the size and nothing else.
+
+    Attributes:
+        X: (m, d) float64.
+        labels: (m,) int64; −1 wherever the record is replaced, so that no prediction equals it.
+        broken: (m,) the features could not be used.
+        n_classes: of the training table.
+    """
+
+    X: NDArray[np.float64]
+    labels: NDArray[np.int64]
+    broken: NDArray[np.bool_]
+    n_classes: int
+
+    def __post_init__(self) -> None:
+        for array in (self.X, self.labels, self.broken):
+            array.setflags(write=False)
+
+    def __repr__(self) -> str:
+        return f"<Encoded: {self.X.shape[0]} records, {self.X.shape[1]} features>"
+
+    @property
+    def n_records(self) -> int:
+        """m."""
+        return len(self.labels)
+
+    @property
+    def signs(self) -> NDArray[np.float64]:
+        """Y (m,) in {−1, +1} for margin scores; a replaced record is (x = 0, y = +1).
+
+        Raises:
+            StudyInvalid: the training table has other than two classes.
+        """
+        if self.n_classes != 2:
+            raise StudyInvalid(
+                f"the target has {self.n_classes} classes, a margin needs two",
+                cause="the linear models and the sigmoid and ramp scores are binary",
+                remedy="use a scikit-learn estimator with score = accuracy, or two classes",
+            )
+        return np.where(self.labels == 0, -1.0, 1.0)

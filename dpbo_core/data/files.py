@@ -1,0 +1,85 @@
+"""Files by their suffix: .csv and .parquet, nothing that could run code when read."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dpbo_core.data.csv_file import csv_header, read_csv
+from dpbo_core.data.header import Header
+from dpbo_core.data.parquet_file import parquet_header, read_parquet
+from dpbo_core.data.table import Table
+from dpbo_core.errors import StudyInvalid
+
+
+def read_header(path: str | Path, *, sensitive: bool, shown_as: str) -> Header:
+    """Column names and the number of records. Looks at no record's content.
+
+    Args:
+        path: where the file is.
+        sensitive: whether letters must not repeat names found in it.
+        shown_as: the path as the study has it.
+
+    Raises:
+        StudyInvalid: missing, unreadable, of another format, or without a usable header.
+    """
+    path = Path(path)
+    with _readable(path, shown_as):
+        name = shown_as if sensitive else Path(shown_as).name
+        if path.suffix.lower() == ".parquet":
+            return parquet_header(path, sensitive=sensitive, shown_as=name)
+        with path.open("rb") as file:
+            return csv_header(file, sensitive=sensitive, shown_as=name)
+
+
+def read_table(path: str | Path, *, sensitive: bool, shown_as: str) -> Table:
+    """The whole file, by MATH §1 (Totality).
+
+    Args:
+        path: where the file is.
+        sensitive: if so the table holds exactly `count_records(path)` records whatever the bytes, and nothing
+            but the header can raise; if not, a record that cannot be read raises, by its line.
+        shown_as: the path as the study has it; letters about a public file's content use its last part only.
+
+    Raises:
+        StudyInvalid: as `read_header`; or the file is public and a record cannot be read.
+    """
+    path = Path(path)
+    with _readable(path, shown_as):
+        name = shown_as if sensitive else Path(shown_as).name
+        if path.suffix.lower() == ".parquet":
+            return read_parquet(path, sensitive=sensitive, shown_as=name)
+        with path.open("rb") as file:
+            return read_csv(file, sensitive=sensitive, shown_as=name)
+
+
+def count_records(path: str | Path, *, shown_as: str = "the validation file") -> int:
+    """The number of records: lines after a CSV's header, or what a Parquet's footer says.
+
+    Raises:
+        StudyInvalid: as `read_header`.
+    """
+    return read_header(path, sensitive=True, shown_as=shown_as).n_records
+
+
+@contextmanager
+def _readable(path: Path, shown_as: str) -> Iterator[None]:
+    if path.suffix.lower() not in (".csv", ".parquet"):
+        raise StudyInvalid(
+            f"{shown_as} is neither .csv nor .parquet",
+            cause="other formats are not read; some can run code when opened",
+            remedy="convert the table to CSV or Parquet",
+        )
+    try:
+        if not path.is_file():
+            raise StudyInvalid(
+                f"there is no file {shown_as}",
+                cause="the path is misspelt, or relative to another folder than the study file's",
+                remedy="write the path relative to the study file",
+            )
+        yield
+    except OSError:
+        raise StudyInvalid(
+            f"{shown_as} cannot be read",
+            cause="its permissions, or the disk",
+            remedy="make it readable and run again",
+        ) from None

@@ -1,0 +1,179 @@
+"""Parquet, read totally: the footer says how many records there are, whatever becomes of the pages.
+
+A row group whose pages cannot be decoded is a group of broken records. A column of another type is read value
+by value: numbers, truth values and texts keep their meaning, everything else means nothing (NaN).
+
+Columns have the types that Parquet itself gives them. The Arrow schema that some writers add to the footer is
+ignored: where it says dictionary, Arrow checks the texts while it decodes, and ONE text that is not UTF-8 fails
+its whole row group.
+"""
+
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpbo_core.data.header import Header, column_names
+from dpbo_core.data.table import Table
+from dpbo_core.data.values import Column, canonical, joined, value_column
+from dpbo_core.errors import StudyInvalid
+
+_PANDAS_INDEX = "__index_level_"
+_MAGIC = b"PAR1"
+
+
+@dataclass(frozen=True)
+class _Footer:
+    """What the file says of itself: every field's name and type, and the records of each row group."""
+
+    names: tuple[str, ...]
+    types: tuple[Any, ...]
+    group_sizes: tuple[int, ...]
+
+
+def parquet_header(path: Path, *, sensitive: bool, shown_as: str) -> Header:
+    """The names and the number of records, from the footer alone.
+
+    Raises:
+        StudyInvalid: the file has no readable Parquet footer.
+    """
+    _, footer = _opened(path, shown_as=shown_as)
+    names = column_names([footer.names[i] for i in _kept(footer)], sensitive=sensitive, shown_as=shown_as)
+    return Header(names, sum(footer.group_sizes))
+
+
+def read_parquet(path: Path, *, sensitive: bool, shown_as: str) -> Table:
+    """All records of the file, as many as its footer says.
+
+    Args:
+        path: the file.
+        sensitive: if so nothing but the footer can raise; if not, a broken group or column type does.
+        shown_as: what letters call the file.
+
+    Raises:
+        StudyInvalid: no readable footer; or the file is public and a group or a column cannot be read.
+    """
+    file, footer = _opened(path, shown_as=shown_as)
+    kept = _kept(footer)
+    names = column_names([footer.names[i] for i in kept], sensitive=sensitive, shown_as=shown_as)
+    if not sensitive:
+        _refuse_types(names, [footer.types[i] for i in kept], shown_as=shown_as)
+    parts: list[list[Column]] = [[] for _ in names]
+    broken = np.zeros(sum(footer.group_sizes), dtype=np.bool_)
+    start = 0
+    for group, size in enumerate(footer.group_sizes):
+        columns = _group(file, group, size, footer, kept)
+        if columns is None:
+            if not sensitive:
+                raise StudyInvalid(
+                    f"records {start + 1} to {start + size} of {shown_as} cannot be decoded",
+                    cause="the file was damaged or cut short",
+                    remedy="write it again",
+                )
+            broken[start : start + size] = True
+            columns = [np.full(size, np.nan) for _ in names]
+        for part, column in zip(parts, columns, strict=True):
+            part.append(column)
+        start += size
+    return Table({name: joined(part) for name, part in zip(names, parts, strict=True)}, broken, shown_as)
+
+
+def _opened(path: Path, *, shown_as: str) -> tuple[Any, _Footer]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    own = _footer_bytes(path)
+    # The letter is raised after the except block, so that no cause or context travels with it.
+    try:
+        file = pq.ParquetFile(pa.OSFile(str(path)), metadata=pq.read_metadata(pa.BufferReader(own)))
+        sizes = tuple(file.metadata.row_group(i).num_rows for i in range(file.num_row_groups))
+        footer = _Footer(tuple(file.schema_arrow.names), tuple(file.schema_arrow.types), sizes)
+        consistent = file.metadata.num_rows == sum(sizes) and min(sizes, default=0) >= 0
+    except Exception:  # noqa: BLE001  a damaged footer fails in many ways
+        consistent = False
+    if not consistent:
+        raise StudyInvalid(
+            f"{shown_as} is not a readable Parquet file",
+            cause="it is encrypted, cut short, or of another format",
+            remedy="write it again as plain Parquet",
+        )
+    return file, footer
+
+
+def _footer_bytes(path: Path) -> bytes:
+    """A file of the footer alone, in which no Arrow schema will be found; empty if there is no footer."""
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - 8))
+        end = file.read(8)
+        if len(end) < 8 or not end.endswith(_MAGIC):
+            return b""
+        (length,) = struct.unpack("<I", end[:4])
+        file.seek(max(0, size - 8 - length))
+        return _MAGIC + file.read(length).replace(b"ARROW:schema", b"arrow.schema") + end
+
+
+def _kept(footer: _Footer) -> list[int]:
+    # pandas adds the row index as a column when a table was filtered before writing; it is no feature.
+    return [i for i, name in enumerate(footer.names) if not name.startswith(_PANDAS_INDEX)]
+
+
+def _group(file: Any, group: int, size: int, footer: _Footer, kept: list[int]) -> list[Column] | None:
+    try:
+        table = file.read_row_group(group)
+        if tuple(table.schema.names) != footer.names:
+            return None
+        columns = [_column(table.column(i)) for i in kept]
+        return columns if all(len(column) == size for column in columns) else None
+    except Exception:  # noqa: BLE001  whatever the pages hold, their records are broken and nothing is raised
+        return None
+
+
+def _column(values: Any) -> Column:
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    meaning = _meaning(values.type)
+    if meaning == "number":
+        return np.asarray(values.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+    if meaning == "decimal":
+        return value_column(values.to_pylist())
+    if meaning == "text":
+        # As bytes: a text that is not UTF-8 must cost its own record only. Each distinct one is read once.
+        encoded = pa.concat_arrays(values.cast(pa.large_binary()).chunks or [pa.array([], pa.large_binary())])
+        encoded = encoded.dictionary_encode()
+        known = [canonical(text) for text in encoded.dictionary.to_pylist()]
+        distinct = np.empty(len(known) + 1, dtype=object)
+        distinct[:] = [*known, float("nan")]
+        column = distinct[encoded.indices.fill_null(-1).to_numpy()]
+        if any(isinstance(value, str) for value in known):
+            return np.asarray(column, dtype=object)
+        return np.asarray(column, dtype=np.float64)
+    return np.full(len(values), np.nan)
+
+
+def _meaning(kind: Any) -> str:
+    import pyarrow as pa
+
+    is_ = pa.types
+    if is_.is_dictionary(kind):
+        return _meaning(kind.value_type)
+    if is_.is_boolean(kind) or is_.is_integer(kind) or is_.is_floating(kind) or is_.is_null(kind):
+        return "number"
+    if is_.is_decimal(kind):
+        return "decimal"
+    texts = (is_.is_string, is_.is_large_string, is_.is_binary, is_.is_large_binary, is_.is_fixed_size_binary)
+    return "text" if any(test(kind) for test in (*texts, is_.is_string_view, is_.is_binary_view)) else "nothing"
+
+
+def _refuse_types(names: tuple[str, ...], kinds: list[Any], *, shown_as: str) -> None:
+    for name, kind in zip(names, kinds, strict=True):
+        if _meaning(kind) == "nothing":
+            raise StudyInvalid(
+                f"column {name!r} of {shown_as} is of type {kind}",
+                cause="columns hold numbers, truth values or texts",
+                remedy="convert the column (a date to a number of days, say) or drop it from both files",
+            )

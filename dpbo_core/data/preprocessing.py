@@ -1,0 +1,166 @@
+"""From raw columns to X and labels, fitted on the PUBLIC table only and total on every other (MATH §1).
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| d | `n_features` | features, the bias feature included | scalar |
+| b | `bias` | constant last feature of usable records; rows are clipped to √(1−b²) BEFORE it is appended | scalar |
+| R | `radius` | the `clip_quantile`-quantile of the training rows' norms; rows are divided by it | scalar |
+
+Every row of the result is a function of that record alone, to the last bit.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.data.encoded import Encoded
+from dpbo_core.data.features import Feature, class_values, fit_feature
+from dpbo_core.data.header import check_columns
+from dpbo_core.data.table import Table
+from dpbo_core.data.unit_ball import clipped, norms, scaled_rows
+from dpbo_core.data.values import Value, positions
+from dpbo_core.errors import StudyInvalid
+
+_RECORDS_AT_ONCE = 8192  # keeps the scratch arrays of wide tables in the cache
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """The public map from a table to `Encoded`.
+
+    Attributes:
+        target: the column to predict.
+        classes: the training classes, sorted; a label is an index into it, +1 the larger of two.
+        features: one a column, in the training table's order.
+        unit_ball: whether rows are scaled by 1/radius and clipped; if not they are standardised only.
+        bias: b in [0, 1); 0 for no bias feature.
+        radius: R > 0; 1 without `unit_ball`.
+    """
+
+    target: str
+    classes: tuple[Value, ...]
+    features: tuple[Feature, ...]
+    unit_ball: bool
+    bias: float
+    radius: float
+
+    @classmethod
+    def fit(
+        cls,
+        table: Table,
+        target: str,
+        *,
+        standardize: bool = True,
+        clip_quantile: float = 0.9,
+        bias: float = 0.0,
+        unit_ball: bool,
+    ) -> "Preprocessing":
+        """Fits to the PUBLIC table.
+
+        Args:
+            table: the training records.
+            target: the column to predict.
+            standardize: subtract the training mean and divide by the deviation, column by column.
+            clip_quantile: q in (0, 1], the share of the training rows left unclipped. `unit_ball` only.
+            bias: b in [0, 1), the constant feature. `unit_ball` only.
+            unit_ball: for the linear models, whose theorems need ‖x‖₂ ≤ 1.
+
+        Raises:
+            StudyInvalid: no such target, no other column, one class, a value missing or infinite, a text
+                column of more than 50 categories, values beyond float32, or an argument out of range.
+        """
+        if not 0.0 < clip_quantile <= 1.0:
+            raise StudyInvalid(f"clip_quantile = {clip_quantile:g}", remedy="give a number above 0, at most 1")
+        if not 0.0 <= bias < 1.0 or (bias > 0.0 and not unit_ball):
+            raise StudyInvalid(
+                f"bias = {bias:g}",
+                cause="the bias feature is at least 0, below 1, and for the linear models only",
+                remedy="give 0.7 or 0",
+            )
+        check_columns(table.columns, table.columns, target)
+        if len(table.columns) < 2 or not table.n_records or table.broken.any():
+            raise StudyInvalid(
+                f"{table.source} has no column but the target, no records, or records that cannot be read",
+                remedy="give a training table with features and whole records",
+            )
+        features = tuple(
+            fit_feature(name, table, standardize=standardize) for name in table.columns if name != target
+        )
+        fitted = cls(target, class_values(target, table), features, unit_ball, bias, radius=1.0)
+        if unit_ball:
+            return cls(target, fitted.classes, features, unit_ball, bias, fitted._quantile(table, clip_quantile))
+        _refuse_broken(fitted.transform(table).broken, table)
+        return fitted
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """(d,) names: a column's, `column=category`, and `bias` last if there is one."""
+        names = tuple(name for feature in self.features for name in feature.feature_names)
+        return (*names, "bias") if self.bias > 0.0 else names
+
+    @property
+    def n_features(self) -> int:
+        """The number d of features."""
+        return len(self.feature_names)
+
+    def transform(self, table: Table) -> Encoded:
+        """Encodes every record of `table`, the sensitive one too. Raises on its column names only.
+
+        Raises:
+            StudyInvalid: columns are missing or extra.
+        """
+        check_columns([*(feature.name for feature in self.features), self.target], table.columns, self.target)
+        X = np.zeros((table.n_records, self.n_features))
+        broken = table.broken.copy()
+        bound = math.sqrt((1.0 - self.bias) * (1.0 + self.bias))
+        width = self.n_features - (self.bias > 0.0)
+        with np.errstate(all="ignore"):
+            for rows, mantissas, exponents in self._blocks(table, broken):
+                if self.unit_ball:
+                    block = clipped(mantissas, exponents, radius=self.radius, bound=bound)
+                else:
+                    block = np.ldexp(mantissas, exponents)
+                    # scikit-learn's trees and neighbours compute in float32 and refuse what it cannot hold
+                    broken[rows] |= ~np.isfinite(block.astype(np.float32)).all(axis=0)
+                X[rows, :width] = block.T
+        if self.bias > 0.0:
+            X[:, -1] = self.bias
+        labels = positions(table.columns[self.target], self.classes)
+        labels[broken] = -1
+        X[labels < 0] = 0.0
+        return Encoded(X, labels, broken, len(self.classes))
+
+    def _blocks(
+        self, table: Table, broken: NDArray[np.bool_]
+    ) -> Iterator[tuple[slice, NDArray[np.float64], NDArray[np.intc]]]:
+        widths = [len(feature.feature_names) for feature in self.features]
+        pairs = [feature.center_and_scale for feature in self.features]
+        center = np.repeat([pair[0] for pair in pairs], widths)
+        scale = np.repeat([pair[1] for pair in pairs], widths)
+        ends = np.cumsum(widths)
+        for start in range(0, table.n_records, _RECORDS_AT_ONCE):
+            rows = slice(start, min(start + _RECORDS_AT_ONCE, table.n_records))
+            raw = np.zeros((int(ends[-1]), rows.stop - start))
+            for feature, width, end in zip(self.features, widths, ends, strict=True):
+                feature.fill(table.columns[feature.name][rows], raw[end - width : end], broken[rows])
+            yield rows, *scaled_rows(raw, center, scale)
+
+    def _quantile(self, table: Table, share: float) -> float:
+        # All-zero rows are common (every category unseen, constant columns); a radius must be positive.
+        broken = np.zeros(table.n_records, dtype=np.bool_)
+        with np.errstate(all="ignore"):
+            lengths = np.concatenate([np.ldexp(norms(y), e) for _, y, e in self._blocks(table, broken)])
+        _refuse_broken(~np.isfinite(lengths), table)
+        return float(np.quantile(lengths, share)) or float(lengths.max()) or 1.0
+
+
+def _refuse_broken(broken: NDArray[np.bool_], table: Table) -> None:
+    if broken.any():
+        raise StudyInvalid(
+            f"{table.place(int(np.argmax(broken)))} of {table.source} holds a value too large to compute with",
+            cause="standardize = false on values of very different sizes, or a sentinel such as 1e300",
+            remedy="standardise, or correct the value",
+        )

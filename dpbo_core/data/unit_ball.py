@@ -1,0 +1,53 @@
+"""Standardised rows as mantissas times one power of two a row, and their clipping to the unit ball.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| z | | standardised row, (raw − center)/scale; may lie beyond the largest double | (d, r) |
+| y, e | `mantissas`, `exponents` | z = y·2^e, a nonzero row's largest y_j in ±[½, 2) | (d, r), (r,) |
+| R | `radius` | the length that becomes 1, from the training rows | scalar |
+| B | `bound` | rows are clipped to ‖z/R‖₂ ≤ B | scalar |
+
+Arrays are feature by record: a record's norm is summed feature by feature in one order, so it is the same
+double whichever records stand beside it.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+_NO_EXPONENT = -100_000  # below that of any quotient of doubles
+
+
+def scaled_rows(
+    raw: NDArray[np.float64], center: NDArray[np.float64], scale: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.intc]]:
+    """y (d, r) and e (r,) of finite `raw` (d, r), for `center` and positive `scale` (d,). Cannot overflow."""
+    # A quarter of each keeps the difference of two huge values finite; it is exact but for the last subnormal bits.
+    top, top_exponent = np.frexp(raw * 0.25 - center[:, None] * 0.25)
+    bottom, bottom_exponent = np.frexp(scale[:, None])
+    mantissas = top / bottom
+    exponents = np.where(top == 0.0, _NO_EXPONENT, top_exponent - bottom_exponent + 2).astype(np.intc)
+    largest = exponents.max(axis=0)
+    return np.ldexp(mantissas, exponents - largest), largest
+
+
+def norms(mantissas: NDArray[np.float64]) -> NDArray[np.float64]:
+    """‖y‖₂ (r,), relative error at most (d + 2)·2⁻⁵³."""
+    total = np.zeros(mantissas.shape[1])
+    for feature in mantissas:  # not np.sum, whose order of summation depends on the shape
+        total += feature * feature
+    return np.sqrt(total)
+
+
+def clipped(
+    mantissas: NDArray[np.float64], exponents: NDArray[np.intc], *, radius: float, bound: float
+) -> NDArray[np.float64]:
+    """z/R (d, r), each record clipped to norm B.
+
+    The norm of what is returned is at most B in exact arithmetic: clipping aims at B(1 − s) with
+    s = max(1e-12, (d + 16)·2⁻⁵²), more than all rounding on the way can add.
+    """
+    slack = max(1e-12, (len(mantissas) + 16) * 2.0**-52)
+    top, top_exponent = np.frexp(radius)
+    with np.errstate(divide="ignore", over="ignore", under="ignore"):  # infinite where the other one is meant
+        factor = np.minimum(np.ldexp(1.0 / top, exponents - top_exponent), bound * (1.0 - slack) / norms(mantissas))
+    return np.asarray(mantissas * factor, dtype=np.float64)

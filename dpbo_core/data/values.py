@@ -1,0 +1,126 @@
+"""What one raw value means, wherever it came from: a number, a text, or nothing (NaN).
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| m | `len(column)` | records | scalar |
+| | `Value` | a float (NaN: nothing usable) or a stripped, non-empty text | scalar |
+| | `Column` | float64 where every value is a number or nothing, else an object array of `Value` | (m,) |
+
+The meaning of a value depends on that value alone. A text that reads as a number is that number, so 1, "1",
+1.0, "1.0", True and "true" agree, whether a CSV or a Parquet file holds them.
+"""
+
+import math
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Value = float | str
+Column = NDArray[Any]
+
+_NOTHING = float("nan")
+
+
+def canonical(value: object) -> Value:
+    """The meaning of `value`; never raises. Whatever is no number, truth value or text means nothing (NaN)."""
+    if isinstance(value, str):
+        return _from_text(value)
+    if isinstance(value, (bool, int, float, Decimal, np.bool_, np.integer, np.floating)):
+        try:
+            return float(value)
+        except OverflowError:
+            return math.inf if value > 0 else -math.inf
+        except ValueError:  # a signalling NaN
+            return _NOTHING
+    if isinstance(value, bytes):
+        try:
+            return _from_text(value.decode())
+        except UnicodeDecodeError:
+            return _NOTHING
+    return _NOTHING
+
+
+def _from_text(text: str) -> Value:
+    text = text.strip()
+    if "_" not in text:  # Python reads 2020_01 as a number; nobody who writes a table means one
+        try:
+            return float(text)
+        except ValueError:
+            pass
+    word = text.lower()
+    if word in ("true", "false"):
+        return float(word == "true")
+    return text or _NOTHING
+
+
+def value_column(values: Sequence[object]) -> Column:
+    """`values` as a column (m,), each by `canonical`."""
+    return _packed([canonical(value) for value in values])
+
+
+def text_column(texts: Sequence[str]) -> Column:
+    """`value_column` for texts, faster: numbers by Python's float as there, and equal texts are read once."""
+    if "_" not in "".join(texts):
+        try:
+            return np.fromiter(map(float, texts), np.float64, len(texts))
+        except ValueError:
+            pass
+    meaning = {text: canonical(text) for text in set(texts)}
+    return _packed([meaning[text] for text in texts])
+
+
+def _packed(values: list[Value]) -> Column:
+    if not any(isinstance(value, str) for value in values):
+        return np.array(values, dtype=np.float64)
+    column = np.empty(len(values), dtype=object)
+    column[:] = values
+    return column
+
+
+def joined(parts: Sequence[Column]) -> Column:
+    """The columns `parts` one after the other; float64 only if all of them are."""
+    if len(parts) < 2:
+        return parts[0] if parts else np.empty(0)
+    return np.concatenate(parts)
+
+
+def is_text(column: Column) -> bool:
+    """Whether the column holds any text."""
+    return column.dtype == object and any(isinstance(value, str) for value in column)
+
+
+def numbers(column: Column) -> NDArray[np.float64]:
+    """The column (m,) as numbers, NaN for a text."""
+    if column.dtype != object:
+        return column.astype(np.float64, copy=False)
+    return np.array([value if isinstance(value, float) else _NOTHING for value in column], dtype=np.float64)
+
+
+def sorted_values(column: Column) -> tuple[Value, ...]:
+    """The distinct values without NaN: numbers in their order, then texts in theirs."""
+    if column.dtype != object:
+        return tuple(float(value) for value in np.unique(column) if not math.isnan(value))
+    texts = {value for value in column if isinstance(value, str)}
+    return sorted_values(numbers(column)) + tuple(sorted(texts))
+
+
+def positions(column: Column, values: tuple[Value, ...]) -> NDArray[np.int64]:
+    """For each entry (m,) its index in `values` (as `sorted_values` orders them), −1 where it is not there."""
+    if column.dtype == object:
+        index = {value: i for i, value in enumerate(values)}
+        return np.fromiter((index.get(value, -1) for value in column), np.int64, len(column))
+    known = np.array([value for value in values if isinstance(value, float)], dtype=np.float64)
+    if not known.size:
+        return np.full(len(column), -1, dtype=np.int64)
+    at = np.minimum(np.searchsorted(known, column), known.size - 1)
+    return np.where(known[at] == column, at, -1).astype(np.int64)
+
+
+def shown(value: Value) -> str:
+    """`value` as a person would write it: 1, not 1.0. For PUBLIC values only."""
+    if isinstance(value, str):
+        return value
+    return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)

@@ -1,0 +1,100 @@
+"""Every error a person can meet, and the exit code each ends with.
+
+    DpboError                          1   anything else
+    ├── StudyInvalid                   2   the study file or the data it names
+    ├── BudgetRefused                  3   nothing was drawn, nothing was charged
+    │   ├── BudgetExceeded                 the cap has no room for this plan
+    │   ├── NoBudget                       the dataset has no cap yet
+    │   ├── EvidenceRefuted                the guarantee asked for is known to be false
+    │   └── NoiseNotPrivate                the noise would come from an injected or seeded source
+    ├── AssumptionNotAccepted          4   a theorem's hypothesis nobody has taken on
+    ├── LedgerDamaged                  1   the history is not what was written
+    ├── MechanismRefused               1   a draw would have cost more than was planned
+    └── Sealed                         1   a step on sensitive data failed; it says nothing more
+
+An error is a short letter: what happened, the usual cause, what to do. It never holds a sensitive value.
+"""
+
+
+class DpboError(Exception):
+    """The root. `what` happened, why it usually does (`cause`), and what to do (`remedy`)."""
+
+    exit_code = 1
+
+    def __init__(self, what: str, *, cause: str = "", remedy: str = "") -> None:
+        self.what, self.cause, self.remedy = what, cause, remedy
+        super().__init__(self.letter())
+
+    def letter(self) -> str:
+        """One line: what happened. Usual cause: … What to do: …"""
+        parts = [_sentence(self.what)]
+        if self.cause:
+            parts.append("Usual cause: " + _sentence(self.cause))
+        if self.remedy:
+            parts.append("What to do: " + _sentence(self.remedy))
+        return " ".join(" ".join(parts).split())
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.what, self.cause, self.remedy)
+
+
+def _rebuild(kind: type[DpboError], what: str, cause: str, remedy: str) -> DpboError:
+    return kind(what, cause=cause, remedy=remedy)
+
+
+def _sentence(text: str) -> str:
+    text = text.strip()
+    return text if text.endswith((".", "?", "!")) else text + "."
+
+
+class StudyInvalid(DpboError):
+    """The study, or the data it refers to, cannot be used as written. Nothing was charged."""
+
+    exit_code = 2
+
+
+class BudgetRefused(DpboError):
+    """The ledger said no, before any record was used. Nothing was charged."""
+
+    exit_code = 3
+
+
+class BudgetExceeded(BudgetRefused):
+    """The plan costs more than the dataset's cap has left."""
+
+
+class NoBudget(BudgetRefused):
+    """The dataset has no cap, so nothing may be spent on it."""
+
+
+class EvidenceRefuted(BudgetRefused):
+    """The proof behind the plan is known to be wrong (ε = ∞); only a dataset declared public may run it."""
+
+
+class NoiseNotPrivate(BudgetRefused):
+    """The noise source is injected or seeded; only a dataset declared public may be used with it."""
+
+
+class AssumptionNotAccepted(DpboError):
+    """The guarantee rests on a hypothesis that the study, or the dataset's cap, has not accepted by name."""
+
+    exit_code = 4
+
+
+class LedgerDamaged(DpboError):
+    """The ledger's history was changed, cut short or replaced by an old copy."""
+
+
+class MechanismRefused(DpboError):
+    """The noise door found its own privacy map above the planned spend, and drew nothing."""
+
+
+class Sealed(DpboError):
+    """Something failed while sensitive data was in hand. No cause, no context, no value travels with it."""
+
+    def __init__(self, what: str = "a step on sensitive data failed", *, cause: str = "", remedy: str = "") -> None:
+        super().__init__(
+            what,
+            cause=cause or "memory or disk ran out, or a library failed",
+            remedy=remedy or "run the study again; it continues, and nothing is paid twice",
+        )

@@ -1,0 +1,79 @@
+"""The Cholesky factor of K + σ²I, grown by one row an observation and applied to every candidate as it grows.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| N | `n_candidates` | candidates | scalar |
+| t | `len(factor)` | observations so far | scalar |
+| x_1 … x_t | `indices` | candidates observed, repeats allowed | t indices |
+| K | — | prior covariance k(x_i, x_j) | (t, t) |
+| σ² | `noise_variance` | noise of one observation, at least `JITTER` | scalar |
+| L | `lower()` | L Lᵀ = K + σ²I | (t, t) |
+| V | `rows`, `columns` | V = L⁻¹ k(X, Λ) | (t, N) |
+
+Row t of L is V[:t−1, x_t] followed by its pivot, so V holds L: nothing is solved for, and one product of a row
+with V is all that a new observation costs, O(t·N). V is kept in short stacks of rows: it grows without being
+copied and without room for rows that may never come.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+JITTER = 1e-10  # noise variance of an observation called exact: what two equal rows of K need to stay apart
+_STACK, _SMALL = 4, 4096  # rows in one stack; up to _SMALL candidates a stack holds 64 rows, 2 MB at the most
+
+
+class GrowingCholesky:
+    """L and V = L⁻¹ k(X, Λ), grown by `append`. Memory: 8·N·(t + 3) bytes, or 2 MB more for a small N."""
+
+    def __init__(self, n_candidates: int, noise_variance: float) -> None:
+        self.noise_variance = max(noise_variance, JITTER)
+        self.indices: list[int] = []
+        self._pivots: list[float] = []
+        self._n_candidates = n_candidates
+        self._height = _STACK if n_candidates > _SMALL else 64
+        self._stacks: list[NDArray[np.float64]] = []
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def append(
+        self, index: int, column: NDArray[np.float64], product: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], float]:
+        """Observe candidate `index` once more.
+
+        Args:
+            index: which candidate, from 0 to N − 1.
+            column: k(Λ, x_t), shape (N,).
+            product: scratch, shape (N,); overwritten.
+
+        Returns:
+            The new row of V, shape (N,), not to be written to; and the pivot L[t, t].
+        """
+        known = self.columns(np.array([index]))[:, 0]
+        # The exact difference k(x, x) − ‖V_x‖² is never negative: the pivot is never below σ.
+        pivot = math.sqrt(max(float(column[index]) - float(known @ known), 0.0) + self.noise_variance)
+        t, height = len(self), self._height
+        if t % height == 0:
+            self._stacks.append(np.empty((height, self._n_candidates)))
+        row = self._stacks[-1][t % height]
+        row[:] = column
+        for start, stack in zip(range(0, t, height), self._stacks, strict=False):
+            part = known[start : start + height]
+            np.matmul(part, stack[: len(part)], out=product)
+            row -= product
+        row /= pivot
+        self.indices.append(index)
+        self._pivots.append(pivot)
+        return row, pivot
+
+    def columns(self, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
+        """V at some candidates: (m,) indices → (t, m)."""
+        parts = [stack[:, chosen] for stack in self._stacks]
+        return np.concatenate([np.empty((0, len(chosen))), *parts])[: len(self)]
+
+    def lower(self) -> NDArray[np.float64]:
+        """L, shape (t, t)."""
+        L = np.tril(self.columns(np.array(self.indices, dtype=np.int64)).T, -1)
+        return L + np.diag(self._pivots)

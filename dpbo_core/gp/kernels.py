@@ -1,0 +1,130 @@
+"""Stationary kernels on the unit cube.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| k(a, b) | `matrix`, `column` | prior covariance of the scores at a and b | (n, m), (n,) |
+| r | — | Euclidean distance ‖a − b‖ | scalar ≥ 0 |
+| ℓ | `lengthscale` | distance over which the score changes | scalar > 0 |
+| s² | `variance` | k(a, a), the prior variance | scalar > 0 |
+
+Source: Rasmussen and Williams (2006), equations 4.9 and 4.17. Differences are squared one dimension at a time:
+‖a‖² + ‖b‖² − 2aᵀb would lose half the digits between near neighbours.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.nearest import suggestion
+
+_ROWS = 65_536  # covariances made at once by `matrix`, so that the temporaries stay in the cache
+
+
+@dataclass(frozen=True)
+class SquaredExponential:
+    """k(a, b) = s² exp(−r²/(2ℓ²)): samples have derivatives of every order."""
+
+    lengthscale: float
+    variance: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check(self.lengthscale, self.variance)
+
+    def column(self, candidates: NDArray[np.float64], point: NDArray[np.float64]) -> NDArray[np.float64]:
+        """k(λ, point) for every candidate: (N, d), (d,) → (N,)."""
+        return self._of(_squared_distance(candidates, point))
+
+    def matrix(self, A: NDArray[np.float64], B: NDArray[np.float64]) -> NDArray[np.float64]:
+        """k(a, b) for every pair: (n, d), (m, d) → (n, m)."""
+        return _in_row_blocks(self, A, B)
+
+    def _of(self, squared: NDArray[np.float64]) -> NDArray[np.float64]:
+        squared *= -0.5 / self.lengthscale**2
+        np.exp(squared, out=squared)
+        squared *= self.variance
+        return squared
+
+
+@dataclass(frozen=True)
+class Matern52:
+    """k(a, b) = s² (1 + u + u²/3) exp(−u), u = √5·r/ℓ: samples have two derivatives."""
+
+    lengthscale: float
+    variance: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check(self.lengthscale, self.variance)
+
+    def column(self, candidates: NDArray[np.float64], point: NDArray[np.float64]) -> NDArray[np.float64]:
+        """k(λ, point) for every candidate: (N, d), (d,) → (N,)."""
+        return self._of(_squared_distance(candidates, point))
+
+    def matrix(self, A: NDArray[np.float64], B: NDArray[np.float64]) -> NDArray[np.float64]:
+        """k(a, b) for every pair: (n, d), (m, d) → (n, m)."""
+        return _in_row_blocks(self, A, B)
+
+    def _of(self, squared: NDArray[np.float64]) -> NDArray[np.float64]:
+        u = np.sqrt(squared, out=squared)
+        u *= math.sqrt(5.0) / self.lengthscale
+        polynomial = u / 3.0
+        polynomial += 1.0
+        polynomial *= u
+        polynomial += 1.0
+        np.negative(u, out=u)
+        np.exp(u, out=u)
+        u *= polynomial
+        u *= self.variance
+        return u
+
+
+Kernel = SquaredExponential | Matern52
+
+KERNELS: dict[str, type[SquaredExponential] | type[Matern52]] = {"matern52": Matern52, "se": SquaredExponential}
+
+
+def kernel_named(name: str, lengthscale: float, variance: float = 1.0) -> Kernel:
+    """The kernel a study calls `name`.
+
+    Raises:
+        StudyInvalid: an unknown name, with the nearest valid one, or an impossible lengthscale or variance.
+    """
+    if name not in KERNELS:
+        raise StudyInvalid(
+            f"kernel {name!r} is not known{suggestion(name, KERNELS)}",
+            cause="a misspelt name",
+            remedy=f"choose one of {', '.join(KERNELS)}",
+        )
+    return KERNELS[name](lengthscale, variance)
+
+
+def _squared_distance(A: NDArray[np.float64], B: NDArray[np.float64]) -> NDArray[np.float64]:
+    """r² over the last axis, the leading axes broadcast; a fresh array."""
+    total = np.zeros(np.broadcast_shapes(A.shape[:-1], B.shape[:-1]))
+    difference = np.empty_like(total)
+    for j in range(A.shape[-1]):
+        np.subtract(A[..., j], B[..., j], out=difference)
+        difference *= difference
+        total += difference
+    return total
+
+
+def _in_row_blocks(kernel: Kernel, A: NDArray[np.float64], B: NDArray[np.float64]) -> NDArray[np.float64]:
+    """`kernel` on all pairs, a few rows at a time; each entry is computed as `column` computes it."""
+    K = np.empty((len(A), len(B)))
+    rows = max(1, _ROWS // max(1, len(B)))
+    for start in range(0, len(A), rows):
+        K[start : start + rows] = kernel._of(_squared_distance(A[start : start + rows, None, :], B))
+    return K
+
+
+def _check(lengthscale: float, variance: float) -> None:
+    for name, value in (("lengthscale", lengthscale), ("variance", variance)):
+        if not 1e-100 <= value <= 1e100:  # squares stay finite; NaN fails too
+            raise StudyInvalid(
+                f"kernel {name} = {value}",
+                cause=f"a {name} is a positive finite number",
+                remedy="choose a lengthscale between 0.05 and 2 in the unit cube, and variance 1",
+            )

@@ -1,0 +1,122 @@
+"""Lengthscale, signal variance and mean from the observations, by maximum marginal likelihood.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| t, d | — | observations, dimensions | scalars ≥ 1 |
+| X, y | `points`, `values` | where and what was observed, on the prior's scale | (t, d), (t,) |
+| σ² | `noise_variance` | variance of the noise, KNOWN | scalar ≥ 0 |
+| ℓ, s² | `lengthscale`, `variance` | of the kernel s²R_ℓ, fitted | scalars > 0 |
+| m | `mean` | prior mean, fitted | scalar |
+| A | — | s²R_ℓ + σ²I | (t, t) |
+| Q, ω | — | R_ℓ = Q diag(ω) Qᵀ: one decomposition serves every s² | (t, t), (t,) |
+
+What is maximised: log N(y; m1, A) plus three mild public priors, so that two observations cannot send ℓ or s² to
+an extreme: log ℓ ~ N(log 0.3√d, 1) (distances in the cube grow like √d), log s² ~ N(0, 1.5²), m ~ N(0, 2²). The best
+m at given ℓ and s² is generalised least squares with that prior: m = 1ᵀA⁻¹y / (1ᵀA⁻¹1 + 1/4).
+Source: Rasmussen and Williams (2006), equations 2.30 and 2.43. Deterministic: a grid, refined about its best point.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.gp.cholesky import JITTER
+from dpbo_core.gp.kernels import Kernel, kernel_named
+
+_TYPICAL_LENGTHSCALE = 0.3  # times √d; log ℓ has unit prior variance
+_LOG_VARIANCE_SPREAD = 1.5
+_MEAN_VARIANCE = 4.0
+_LENGTHSCALES = (0.02, 5.0)  # searched, as multiples of √d
+_VARIANCES = (1e-3, 1e2)
+_REFINEMENTS, _FINER = 4, 5  # each refinement tries 2·5 − 1 values between the best one's neighbours
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The kernel's lengthscale and variance, and the prior mean, that explain the observations best."""
+
+    lengthscale: float
+    variance: float
+    mean: float
+
+
+def fit(
+    points: NDArray[np.float64], values: NDArray[np.float64], noise_variance: float, kernel_name: str
+) -> Fitted:
+    """The most probable ℓ, s² and m given y, under the priors above. O(t³); about 20 ms at t = 50.
+
+    Args:
+        points: X in the unit cube, shape (t, d); repeats allowed.
+        values: y, shape (t,), finite, on the prior's scale.
+        noise_variance: σ², known; below 1e-10 it is raised to that.
+        kernel_name: "matern52" or "se".
+
+    Raises:
+        StudyInvalid: an unknown kernel.
+        ValueError: nothing observed, shapes that differ, or a number that is not finite.
+    """
+    X, y = np.asarray(points, dtype=np.float64), np.asarray(values, dtype=np.float64)
+    if X.ndim != 2 or y.shape != X.shape[:1] or len(y) == 0:
+        raise ValueError("points must have shape (t, d) and values shape (t,), with t at least 1")
+    if not (np.isfinite(X).all() and np.isfinite(y).all() and 0.0 <= noise_variance < math.inf):
+        raise ValueError("an observation is not finite, or noise_variance is not finite and at least 0")
+    sigma2, root_d = max(noise_variance, JITTER), math.sqrt(max(1, X.shape[1]))
+    log_l = np.log(np.geomspace(*_LENGTHSCALES, 12) * root_d)
+    log_v = np.log(np.geomspace(*_VARIANCES, 16))
+    for refinement in range(_REFINEMENTS + 1):
+        found = [_profile(X, y, sigma2, kernel_name, float(log_at), log_v, root_d) for log_at in log_l]
+        objective = np.array([values_at for values_at, _ in found])
+        i, j = np.unravel_index(int(np.argmax(objective)), objective.shape)
+        best = Fitted(math.exp(log_l[i]), math.exp(log_v[j]), float(found[i][1][j]))
+        if refinement < _REFINEMENTS:
+            log_l, log_v = _around(log_l, int(i)), _around(log_v, int(j))
+    return best
+
+
+def log_marginal_likelihood(
+    points: NDArray[np.float64], values: NDArray[np.float64], noise_variance: float, kernel: Kernel, mean: float
+) -> float:
+    """log N(y; m1, K + σ²I), without the priors of `fit`. σ² below 1e-10 is raised to that."""
+    A = kernel.matrix(points, points) + max(noise_variance, JITTER) * np.eye(len(points))
+    L = np.linalg.cholesky(A)
+    z = np.linalg.solve(L, values - mean)
+    return float(-0.5 * z @ z - np.log(np.diag(L)).sum() - 0.5 * len(z) * math.log(2.0 * math.pi))
+
+
+def log_prior(fitted: Fitted, dimensions: int) -> float:
+    """Log density of the three public priors at `fitted`, up to a constant."""
+    typical = _TYPICAL_LENGTHSCALE * math.sqrt(max(1, dimensions))
+    return (
+        -0.5 * math.log(fitted.lengthscale / typical) ** 2
+        - 0.5 * (math.log(fitted.variance) / _LOG_VARIANCE_SPREAD) ** 2
+        - 0.5 * fitted.mean**2 / _MEAN_VARIANCE
+    )
+
+
+def _profile(
+    X: NDArray[np.float64],
+    y: NDArray[np.float64],
+    sigma2: float,
+    kernel_name: str,
+    log_lengthscale: float,
+    log_variances: NDArray[np.float64],
+    root_d: float,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """At one ℓ and every s²: the maximised objective (up to a constant) and the mean that attains it."""
+    omega, Q = np.linalg.eigh(kernel_named(kernel_name, math.exp(log_lengthscale)).matrix(X, X))
+    weights = 1.0 / (np.exp(log_variances)[:, None] * np.maximum(omega, 0.0) + sigma2)  # eigenvalues of A⁻¹
+    one, rotated = Q.sum(axis=0), y @ Q
+    mean = (weights @ (one * rotated)) / (weights @ one**2 + 1.0 / _MEAN_VARIANCE)
+    residual = rotated - mean[:, None] * one
+    objective = -0.5 * (weights * residual**2).sum(axis=1) + 0.5 * np.log(weights).sum(axis=1)
+    objective -= 0.5 * mean**2 / _MEAN_VARIANCE + 0.5 * (log_variances / _LOG_VARIANCE_SPREAD) ** 2
+    objective -= 0.5 * (log_lengthscale - math.log(_TYPICAL_LENGTHSCALE * root_d)) ** 2
+    return objective, mean
+
+
+def _around(values: NDArray[np.float64], best: int) -> NDArray[np.float64]:
+    """A finer grid, from the neighbour below the best value to the one above."""
+    low, high = values[max(0, best - 1)], values[min(len(values) - 1, best + 1)]
+    return np.linspace(low, high, 2 * _FINER - 1)

@@ -1,0 +1,104 @@
+"""The two halves of a study's data: the public one, open to everything, and the sensitive one, sealed at once.
+
+Before a study is reserved only the presence, the header and the number of records of the validation file are
+looked at; its content is read by `sensitive_half` alone.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpbo_core import data
+from dpbo_core.data import Preprocessing, Table, bundled
+from dpbo_core.data.bundled import TARGET as BUNDLED_TARGET
+from dpbo_core.models.trainer import EstimatorTrainer, LinearTrainer
+from dpbo_core.objective import Objective
+from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.problem import Problem, Trainer, problem_of
+from dpbo_core.spec import StudySpec
+
+
+@dataclass(frozen=True)
+class PublicHalf:
+    """The problem with its training set, what was fitted on it, and the training data's fingerprint."""
+
+    problem: Problem
+    preprocessing: Preprocessing
+    columns: tuple[str, ...]
+    target: str
+    fingerprint: str
+
+
+def n_validation(spec: StudySpec) -> int:
+    """m, from the study alone: no file is opened."""
+    if spec.data.source is not None:
+        return bundled.validation_size(spec.data.source, spec.data.validation_share)
+    assert spec.data.n_validation is not None  # noqa: S101  the section was checked when it was made
+    return spec.data.n_validation
+
+
+def public_half(spec: StudySpec, folder: str | Path) -> PublicHalf:
+    """Read and fit the public training set.
+
+    Raises:
+        StudyInvalid: the training data cannot be used as the study says.
+    """
+    table, target = _training_table(spec, folder)
+    model = spec.model
+    fitted = Preprocessing.fit(
+        table,
+        target,
+        standardize=model.standardize,
+        clip_quantile=model.clip_quantile,
+        bias=model.bias,
+        unit_ball=model.linear,
+    )
+    encoded = fitted.transform(table)
+    trainer: Trainer
+    if model.linear:
+        trainer = LinearTrainer.of(encoded.X, encoded.labels, model.estimator, tolerance=model.tolerance)
+    else:
+        trainer = EstimatorTrainer.of(
+            encoded.X, encoded.labels, model.estimator, params=model.params, seed=spec.search.seed
+        )
+    return PublicHalf(
+        problem=problem_of(spec, n_validation=n_validation(spec), trainer=trainer),
+        preprocessing=fitted,
+        columns=tuple(table.columns),
+        target=target,
+        fingerprint=data.fingerprint(table),
+    )
+
+
+def check_presence(spec: StudySpec, folder: str | Path, public: PublicHalf) -> None:
+    """The validation file is there, its columns are the training columns, and it has m records.
+
+    Raises:
+        StudyInvalid: it is not so. No record's content was looked at.
+    """
+    if spec.data.source is not None:
+        return
+    shown = str(spec.data.validation)
+    header = data.read_header(Path(folder) / shown, sensitive=True, shown_as=shown)
+    data.check_columns(public.columns, header.columns, public.target, shown_as=shown)
+    data.check_record_count(header.n_records, n_validation(spec), shown_as=shown)
+
+
+def sensitive_half(spec: StudySpec, folder: str | Path, public: PublicHalf) -> Objective:
+    """Read the validation records, whatever their bytes, and seal them. Call it only after reserving."""
+    table = _validation_table(spec, folder)
+    data.check_record_count(table.n_records, n_validation(spec))
+    return Objective(Sensitive(public.preprocessing.transform(table)), public.problem.score)
+
+
+def _training_table(spec: StudySpec, folder: str | Path) -> tuple[Table, str]:
+    if spec.data.source is not None:
+        return bundled.load(spec.data.source, spec.data.validation_share)[0], BUNDLED_TARGET
+    shown = str(spec.data.training)
+    return data.read_table(Path(folder) / shown, sensitive=False, shown_as=shown), str(spec.data.target)
+
+
+def _validation_table(spec: StudySpec, folder: str | Path) -> Table:
+    if spec.data.source is not None:
+        return bundled.load(spec.data.source, spec.data.validation_share)[1]
+    shown = str(spec.data.validation)
+    return data.read_table(Path(folder) / shown, sensitive=True, shown_as=shown)

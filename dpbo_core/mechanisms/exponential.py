@@ -1,0 +1,92 @@
+"""Private selection on exact integer utilities: permute-and-flip, and the exponential mechanism.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| u | `value` | integer utilities, larger is better | (n,) |
+| Δ | `sensitivity` | most any one utility moves, in either direction | integer ≥ 1 |
+| ε | `epsilon_units` | pure differential privacy, in 10⁻¹² | integer ≥ 1 |
+| s | `scale` | s = 2Δ/ε; a candidate weighs exp(u/s) | scalar |
+| h | `unit` | score per integer step | scalar |
+
+Sources: McKenna, Sheldon (2020), Algorithm 1; McSherry, Talwar (2007). OpenDP's noisy maximum draws
+permute-and-flip under the max divergence and the exponential mechanism (Gumbel noise) under zero-concentrated
+divergence.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.errors import MechanismRefused
+from dpbo_core.mechanisms.checks import LARGEST_SUM, check_price, check_scale
+from dpbo_core.mechanisms.noise import NoiseSource
+from dpbo_core.privacy.amounts import from_units, spent_units
+from dpbo_core.privacy.plan import Spend
+from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.theorems.mckenna_sheldon_2020 import selection_scale
+
+
+@dataclass(frozen=True)
+class PrivateSelection:
+    """ε-DP choice of one index. `kind` fixes the zCDP price: ε²/2 for permute-and-flip, ε²/8 for the other."""
+
+    sensitivity: int
+    epsilon_units: int
+    unit: float
+    kind: Literal["permute-and-flip", "exponential mechanism"]
+
+    def __post_init__(self) -> None:
+        check_scale(self.scale, self.sensitivity)
+
+    @property
+    def scale(self) -> float:
+        """s in integer steps, rounded up (flatter choice)."""
+        epsilon = from_units(self.epsilon_units)
+        return selection_scale(sensitivity=float(self.sensitivity), epsilon=epsilon) * (1.0 + 1e-12)
+
+    def spend(self, what: str) -> Spend:
+        """Pure ε, and ρ rounded up."""
+        divisor = 2.0 if self.kind == "permute-and-flip" else 8.0
+        return Spend(
+            what=what,
+            mechanism=self.kind,
+            epsilon_units=self.epsilon_units,
+            delta_units=0,
+            rho_units=spent_units(from_units(self.epsilon_units) ** 2 / divisor * (1.0 + 1e-12)),
+            sensitivity=self.sensitivity * self.unit,
+            noise_scale=self.scale * self.unit,
+        )
+
+    def draw(self, value: Sensitive[NDArray[np.int64]], spend: Spend, source: NoiseSource) -> int:
+        """The one door: the index chosen.
+
+        Raises:
+            MechanismRefused: anything out of range, or a privacy map above `spend`; nothing was drawn.
+        """
+        import opendp.prelude as dp
+
+        utilities = value.expose()
+        if utilities.dtype != np.int64 or utilities.ndim != 1 or utilities.size == 0:
+            raise MechanismRefused("the noise door refused to draw", cause="utilities are not exact integers")
+        if int(utilities.max()) > LARGEST_SUM or int(utilities.min()) < -LARGEST_SUM:
+            raise MechanismRefused("the noise door refused to draw", cause="utilities are out of range")
+        dp.enable_features("contrib")
+        flip = self.kind == "permute-and-flip"
+        measurement = dp.m.make_noisy_max(
+            dp.vector_domain(dp.atom_domain(T="i64"), size=utilities.size),
+            dp.linf_distance(T="i64"),
+            dp.max_divergence() if flip else dp.zero_concentrated_divergence(),
+            scale=self.scale,
+        )
+        check_price(measurement.map(self.sensitivity), spend.epsilon_units if flip else spend.rho_units)
+        check_price(2.0 * self.sensitivity / self.scale, spend.epsilon_units)
+
+        def imitation(rng: np.random.Generator, factor: float) -> int:
+            if factor == 0.0:
+                return int(np.argmax(utilities))
+            noise = rng.exponential if flip else rng.gumbel
+            return int(np.argmax(utilities + noise(scale=factor * self.scale, size=utilities.size)))
+
+        return source.draw(measurement, utilities.tolist(), imitation)

@@ -1,0 +1,135 @@
+"""Where noise comes from, and where every draw is written down before anyone sees it.
+
+A mechanism asks a `NoiseSource` for its draw; a method asks `Noise` to make the draw inside the ledger's
+transaction. `OperatingSystemNoise` is the only private source. `InjectedNoise` exists for tests and for
+reproducing papers; it marks what it touches, and the ledger refuses it for any finite budget.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from dpbo_core.privacy.plan import Spend
+from dpbo_core.privacy.sensitive import Sensitive
+
+T = TypeVar("T")
+
+OPERATING_SYSTEM = "operating_system"
+INJECTED = "injected"
+
+
+class NoiseSource(Protocol):
+    """Makes one draw: from OpenDP's `measurement`, or from an `imitation` given a generator and a factor."""
+
+    @property
+    def standing(self) -> str:
+        """Either "operating_system" or "injected"; written into the ledger and the release."""
+        ...
+
+    def draw(
+        self,
+        measurement: Callable[[Any], Any],
+        value: Any,
+        imitation: Callable[[np.random.Generator, float], int],
+    ) -> int:
+        """One draw at `value`."""
+        ...
+
+
+class OperatingSystemNoise:
+    """Entropy of the operating system, through OpenDP. Cannot be seeded."""
+
+    @property
+    def standing(self) -> str:
+        """Private."""
+        return OPERATING_SYSTEM
+
+    def draw(
+        self,
+        measurement: Callable[[Any], Any],
+        value: Any,
+        imitation: Callable[[np.random.Generator, float], int],
+    ) -> int:
+        """The measurement's own draw; the imitation is not called."""
+        del imitation
+        return int(measurement(value))
+
+
+@dataclass(frozen=True)
+class InjectedNoise:
+    """Noise of `factor` times the planned scale from a seeded generator: not private. factor = 0 is no noise."""
+
+    generator: np.random.Generator
+    factor: float = 1.0
+
+    @property
+    def standing(self) -> str:
+        """Not private."""
+        return INJECTED
+
+    def draw(
+        self,
+        measurement: Callable[[Any], Any],
+        value: Any,
+        imitation: Callable[[np.random.Generator, float], int],
+    ) -> int:
+        """The imitation's draw; the measurement, already checked by its door, is not called."""
+        del measurement, value
+        return int(imitation(self.generator, self.factor))
+
+
+class Mechanism(Protocol[T]):
+    """A calibrated mechanism: what it costs, and its one door."""
+
+    def spend(self, what: str) -> Spend:
+        """Its price, under the name of what it releases."""
+        ...
+
+    def draw(self, value: Sensitive[T], spend: Spend, source: NoiseSource) -> int:
+        """One draw, after rechecking its own privacy map against `spend`."""
+        ...
+
+
+class Recorder(Protocol):
+    """Keeps draws: reads one back, or makes it and writes it durably, in one transaction."""
+
+    def recorded(self, what: str) -> Mapping[str, Any] | None:
+        """What was recorded under this name, if anything."""
+        ...
+
+    def record(self, spend: Spend, draw: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+        """The recorded draw of this name; made now, by `draw`, only if there is none yet."""
+        ...
+
+
+class Noise:
+    """The door a method is handed: every draw goes through the recorder, none is ever made twice."""
+
+    __slots__ = ("_recorder", "_source")
+
+    def __init__(self, source: NoiseSource, recorder: Recorder) -> None:
+        self._source, self._recorder = source, recorder
+
+    @property
+    def standing(self) -> str:
+        """The standing of the source."""
+        return self._source.standing
+
+    def recorded(self, spend: Spend) -> Mapping[str, Any] | None:
+        """What an earlier run drew for `spend`, with the public facts it wrote beside it."""
+        return self._recorder.recorded(spend.what)
+
+    def release(
+        self, spend: Spend, mechanism: Mechanism[T], value: Sensitive[T], **public: int
+    ) -> Mapping[str, Any]:
+        """Draw once, record, and only then return {"draw": integer, **public}.
+
+        Args:
+            spend: the planned spend; its name is the key of the record.
+            mechanism: calibrated as planned.
+            value: the exact query result.
+            public: integers that are already determined by earlier releases (the candidate asked about).
+        """
+        return self._recorder.record(spend, lambda: {"draw": mechanism.draw(value, spend, self._source), **public})

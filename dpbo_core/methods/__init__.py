@@ -1,0 +1,54 @@
+"""One file, one algorithm box. A closed union: no registry, nothing to plug in that was not proved whole."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, get_args, get_origin, get_type_hints
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.methods.lipschitz import Lipschitz
+from dpbo_core.methods.private_grid import PrivateGrid
+from dpbo_core.methods.private_trajectory import PrivateTrajectory
+from dpbo_core.nearest import suggestion
+
+AnyMethod = Lipschitz | PrivateTrajectory | PrivateGrid
+METHODS: Mapping[str, type[AnyMethod]] = {
+    "private_trajectory": PrivateTrajectory,
+    "private_grid": PrivateGrid,
+    "lipschitz": Lipschitz,
+}
+
+
+def method_named(kind: str, options: Mapping[str, Any]) -> AnyMethod:
+    """The method a study names, with its [method] options checked.
+
+    Raises:
+        StudyInvalid: an unknown method, option or value, with the nearest valid one.
+    """
+    if kind not in METHODS:
+        raise StudyInvalid(
+            f"study.method = {kind!r} is not known{suggestion(kind, METHODS)}",
+            cause="a misspelt name",
+            remedy=f"choose one of {', '.join(METHODS)}",
+        )
+    cls = METHODS[kind]
+    hints = get_type_hints(cls)
+    known = [item.name for item in fields(cls) if item.name != "kind"]
+    for key, value in options.items():
+        if key not in known:
+            raise StudyInvalid(
+                f"[method] has an unknown key {key!r}{suggestion(key, known)}",
+                cause=f"it is not an option of {kind}",
+                remedy=f"its options are {', '.join(known)}",
+            )
+        hint = hints[key]
+        valid = value in get_args(hint) if get_args(hint) and get_origin(hint) is not None else _fits(value, hint)
+        if not valid:
+            wanted = ", ".join(map(repr, get_args(hint))) if get_args(hint) else f"a {hint.__name__}"
+            raise StudyInvalid(
+                f"method.{key} = {value!r} is not valid", cause="a misspelt value", remedy=f"use {wanted}"
+            )
+    return cls(**options)
+
+
+def _fits(value: object, hint: type) -> bool:
+    return type(value) is hint or (hint is float and type(value) is int)

@@ -1,0 +1,154 @@
+"""What every method is: a price before purchase, a search, a release. And what their releases share.
+
+plan(problem)                  the price; needs no data, is deterministic
+outlook(problem)               what to expect of the noise, for advice; needs no data
+n_steps(problem)               how many steps the search takes; public, fixed in advance
+start(problem, plan)           a search
+search.step(objective, noise)  one training and one scoring; returns what it released, or None
+search.finish(noise)           the release
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from importlib.metadata import version
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.mechanisms.noise import Noise
+from dpbo_core.objective import Scorer
+from dpbo_core.privacy.amounts import spent_units, split_units
+from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee
+from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.privacy.release import Release
+from dpbo_core.problem import Problem
+
+Released = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What the price buys, from public facts alone, in units of the score.
+
+    Attributes:
+        noise_scale: scale of the noise on the score that is released (on one observation, for a trajectory).
+        expected_error: what to expect between the release and the best score of Λ.
+        trainings: models that will be trained.
+        why: one sentence for the person choosing.
+    """
+
+    noise_scale: float
+    expected_error: float
+    trainings: int
+    why: str
+
+
+class Search(Protocol):
+    """A method under way. Its state may be sensitive; it never leaves the process."""
+
+    def step(self, objective: Scorer, noise: Noise) -> Released | None:
+        """Train, score, and return what this step released (already recorded), or None."""
+        ...
+
+    def finish(self, noise: Noise) -> Release:
+        """Make the remaining draws and state the release."""
+        ...
+
+
+@runtime_checkable
+class Method(Protocol):
+    """One algorithm box, whole."""
+
+    @property
+    def kind(self) -> str:
+        """Its name in a study."""
+        ...
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def pure(self) -> bool:
+        """Whether δ = 0."""
+        ...
+
+    @property
+    def public_path(self) -> bool:
+        """Whether the candidates it asks about may be seen by anyone."""
+        ...
+
+    def plan(self, problem: Problem) -> PrivacyPlan:
+        """The price."""
+        ...
+
+    def outlook(self, problem: Problem) -> Outlook:
+        """What the price buys."""
+        ...
+
+    def n_steps(self, problem: Problem) -> int:
+        """Steps, fixed in advance."""
+        ...
+
+    def start(self, problem: Problem, plan: PrivacyPlan) -> Search:
+        """A fresh search."""
+        ...
+
+
+def guarantee(problem: Problem, *, pure: bool, evidence: Evidence) -> PrivacyGuarantee:
+    """The promise of a whole study: its own (ε, δ), or ε = ∞ where the proof is refuted."""
+    return PrivacyGuarantee(
+        epsilon=float("inf") if evidence.refuted else problem.epsilon,
+        delta=0.0 if pure else problem.delta,
+        unit=problem.unit,
+        relation=problem.relation,
+        assumptions=(),
+        evidence=evidence,
+    )
+
+
+def split_epsilon(problem: Problem, shares: tuple[float, ...]) -> tuple[int, ...]:
+    """The study's ε in 10⁻¹², split in proportion to `shares` so that the parts sum exactly to it.
+
+    Raises:
+        StudyInvalid: ε is too small for the ledger's unit.
+    """
+    try:
+        return split_units(spent_units(problem.epsilon), shares)
+    except ValueError:
+        pass
+    raise too_small(problem)
+
+
+def too_small(problem: Problem) -> StudyInvalid:
+    """The letter for an ε (or δ) that the ledger's unit cannot divide."""
+    return StudyInvalid(
+        f"ε = {problem.epsilon:g} is too small to be divided among the draws of this method",
+        cause="the ledger counts privacy in units of 1e-12",
+        remedy="raise epsilon, or lower the number of steps",
+    )
+
+
+def make_release(
+    method: Method, problem: Problem, plan: PrivacyPlan, noise: Noise, value: Mapping[str, Any]
+) -> Release:
+    """The release of `value`, with the public facts a reader needs beside the promise."""
+    options = {item.name: getattr(method, item.name) for item in fields(method) if item.name != "kind"}
+    return Release(
+        value=value,
+        guarantee=plan.guarantee,
+        spends=plan.spends,
+        study=problem.study,
+        edition=problem.edition,
+        method=method.kind,
+        dataset=problem.dataset,
+        facts={
+            "version": version("dpbo"),
+            "options": options,
+            "estimator": problem.model.estimator,
+            "score": problem.model.score_name,
+            "score_range": problem.score_range,
+            "n_validation": problem.n_validation,
+            "max_records_per_person": problem.max_records_per_person,
+            "n_candidates": len(problem.candidates),
+            "steps": method.n_steps(problem),
+        },
+        noise=noise.standing,
+    )

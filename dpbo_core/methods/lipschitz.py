@@ -1,0 +1,225 @@
+"""Kusner et al. 2015, Algorithm 3: the best score of a regularisation path, without a Gaussian-process prior.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| λ_t | `index` | the candidate of step t; PRIVATE, as are the scores | index into Λ |
+| f_V(w_{λ_t}) | `total` | exact integer sum of the scores of V | integer |
+| f_BO | `_best` | max over t of the sums | integer |
+| D | `path_length` | bound on ‖ŵ_λ − ŵ_λ′‖ over Λ | scalar |
+| R | `record_range` | range of one record's score at any one model | scalar |
+| Δ | `_sensitivity_steps` | what one person can move f_BO by, in integer steps | integer |
+
+The search may look at the raw scores as it likes: what it sees never leaves, and Theorem 7 bounds the maximum for
+any search whatever. Only the maximum is released; the hyperparameter that reached it is not.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from dpbo_core.bo.acquisition import acquisition_named
+from dpbo_core.bo.loop import BayesianSearch
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.gp.kernels import kernel_named
+from dpbo_core.mechanisms.laplace import DiscreteLaplace
+from dpbo_core.mechanisms.noise import Noise
+from dpbo_core.methods.contract import Outlook, guarantee, make_release, split_epsilon
+from dpbo_core.models.certificates import default_tolerance
+from dpbo_core.models.linear import LinearModel
+from dpbo_core.models.losses import loss_named
+from dpbo_core.models.scores import GRID
+from dpbo_core.objective import Scorer
+from dpbo_core.privacy.guarantee import Evidence, Standing
+from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.sensitive import Opaque, Sensitive
+from dpbo_core.problem import Problem
+from dpbo_core.theorems import kusner_2015
+from dpbo_core.theorems.kusner_2015 import Calibration
+
+CORRECTED = Evidence(
+    Standing.CORRECTED,
+    "Kusner et al. 2015, Theorem 7, with 2L‖w‖ for one record, the solver's tolerance and the range as a cap",
+)
+REFUTED = Evidence(
+    Standing.REFUTED,
+    "Theorem 7 as printed is too small by a factor of 2 for one record (tests hold a counterexample)",
+)
+
+
+@dataclass(frozen=True)
+class Lipschitz:
+    """Algorithm 3. Pure ε-DP, no prior assumed; logistic or hinge models, a Lipschitz score, Λ of one λ axis.
+
+    Attributes:
+        calibration: "corrected", or "published" to reproduce the paper on a public dataset.
+        sensitivity: "untrained" bounds D and R from λ alone; "trained" measures them on the public models of Λ.
+        trained_points: models trained to measure D where Λ is larger than that.
+    """
+
+    calibration: Calibration = "corrected"
+    sensitivity: Literal["untrained", "trained"] = "untrained"
+    trained_points: int = 64
+    kind: Literal["lipschitz"] = "lipschitz"
+
+    @property
+    def pure(self) -> bool:
+        """δ = 0."""
+        return True
+
+    @property
+    def public_path(self) -> bool:
+        """The path follows raw scores."""
+        return False
+
+    def n_steps(self, problem: Problem) -> int:
+        """T."""
+        return problem.search.steps
+
+    def plan(self, problem: Problem) -> PrivacyPlan:
+        """One draw of discrete Laplace noise at Δ/ε.
+
+        Raises:
+            StudyInvalid: a score that is not Lipschitz, or another estimator.
+        """
+        evidence = REFUTED if self.calibration == "published" else CORRECTED
+        spend = self._mechanism(problem).spend("best score")
+        return PrivacyPlan(guarantee(problem, pure=True, evidence=evidence), (spend,))
+
+    def outlook(self, problem: Problem) -> Outlook:
+        """The error is the Laplace noise: its mean absolute value is its scale."""
+        scale = self._mechanism(problem).scale * problem.score_per_step
+        published = self._published(problem) / problem.epsilon
+        why = (
+            f"its noise has scale {scale:.3g} on a score between 0 and {problem.score_range:g} "
+            f"(as published {published:.3g}); it releases a score and no hyperparameter"
+        )
+        return Outlook(scale, scale, self.n_steps(problem), why)
+
+    def start(self, problem: Problem, plan: PrivacyPlan) -> "LipschitzSearch":
+        """A search with nothing observed."""
+        return LipschitzSearch(self, problem, plan, self._mechanism(problem))
+
+    def _mechanism(self, problem: Problem) -> DiscreteLaplace:
+        (epsilon,) = split_epsilon(problem, (1.0,))
+        return DiscreteLaplace(self._sensitivity_steps(problem), epsilon, problem.score_per_step)
+
+    def _sensitivity_steps(self, problem: Problem) -> int:
+        """Δ in integer steps of the sum (MATH: Δ_int), or the published real-valued Δ rounded up to steps."""
+        lambda_min, lambda_max = _ends(problem)
+        if self.calibration == "published":
+            return max(1, int(np.ceil(self._published(problem) / problem.score_per_step * (1.0 + 1e-12))))
+        L, G, loss = problem.score.lipschitz, problem.score_range, loss_named(problem.model.estimator)
+        tau = _tolerance(problem)
+        B = kusner_2015.weight_norm_bound(lambda_min=lambda_min, initial_loss=loss.initial_loss)
+        R = min(G, 2.0 * L * (B + tau))
+        D = kusner_2015.path_length_bound(
+            lambda_min=lambda_min, lambda_max=lambda_max, solver_tolerance=tau, initial_loss=loss.initial_loss
+        )
+        if self.sensitivity == "trained" and problem.trainer is not None:
+            D, R = self._trained(problem, tau, D, R)
+        return kusner_2015.theorem_7_integer_sensitivity(
+            n_validation=problem.n_validation,
+            lipschitz=L,
+            score_range=G,
+            path_length=D,
+            record_range=R,
+            grid=GRID,
+            max_records_per_person=problem.max_records_per_person,
+        )
+
+    def _trained(self, problem: Problem, tau: float, D: float, R: float) -> tuple[float, float]:
+        """D and R measured on the public models; the whole of Λ, or a subset that holds both ends."""
+        lambdas = np.array([float(point["lambda"]) for point in problem.candidates.points])
+        order = np.argsort(lambdas, kind="stable")
+        up = 1.0 + 1e-9  # past every rounding of the norms
+        whole = len(order) <= self.trained_points
+        places = np.linspace(0, len(order) - 1, min(len(order), max(2, self.trained_points)))
+        chosen = order[np.unique(places.round().astype(int))]
+        models = [_linear(problem.train(int(i))) for i in chosen]
+        W = np.array([model.weights for model in models])
+        widest = max(float(np.linalg.norm(W - w, axis=1).max()) for w in W) * up
+        if whole:
+            span = max(problem.score.span(float(np.linalg.norm(w)) * up) for w in W)
+            return min(D, widest), min(R, span)
+        ratios = lambdas[chosen][1:] / lambdas[chosen][:-1] - 1.0
+        gap = max(r * (float(np.linalg.norm(w)) + tau) for r, w in zip(ratios, W[1:], strict=True))
+        return min(D, (widest + 2.0 * gap + 4.0 * tau) * up), R
+
+    def _published(self, problem: Problem) -> float:
+        """Δ as printed in Theorem 7 (k = 1 in the paper)."""
+        lambda_min, lambda_max = _ends(problem)
+        return kusner_2015.theorem_7_sensitivity(
+            n_validation=problem.n_validation,
+            lambda_min=lambda_min,
+            lambda_max=lambda_max,
+            lipschitz=problem.score.lipschitz,
+            score_range=problem.score_range,
+            solver_tolerance=0.0,
+            calibration="published",
+            max_records_per_person=problem.max_records_per_person,
+        )
+
+
+class LipschitzSearch(Opaque):
+    """Algorithm 3 under way. The path and the scores are private: nothing is returned before `finish`."""
+
+    __slots__ = ("_best", "_bo", "_mechanism", "_method", "_plan", "_problem")
+
+    def __init__(self, method: Lipschitz, problem: Problem, plan: PrivacyPlan, mechanism: DiscreteLaplace) -> None:
+        search = problem.search
+        lengthscale = 0.3 if isinstance(search.lengthscale, str) else search.lengthscale
+        self._method, self._problem, self._plan, self._mechanism = method, problem, plan, mechanism
+        self._best = Sensitive(-1)
+        self._bo = BayesianSearch(
+            problem.candidates.encoded,
+            kernel_named(search.kernel, lengthscale),
+            noise_variance=1e-6,
+            acquisition=acquisition_named(search.acquisition, beta=search.beta),
+            seed=search.seed,
+        )
+
+    def step(self, objective: Scorer, noise: Noise) -> None:  # noqa: ARG002  no noise before the end
+        """One observation of Bayesian optimisation on the raw scores."""
+        index = self._bo.ask()
+        total = objective.evaluate(self._problem.train(index)).expose()  # Alg. 3, line 2
+        self._bo.tell(index, total * 4.0 / self._problem.range_steps - 2.0)
+        self._best = Sensitive(max(self._best.expose(), total))  # Alg. 3, line 3
+
+    def finish(self, noise: Noise) -> Release:
+        """f̃_L = f_BO + Lap(Δ/ε)."""
+        drawn = noise.release(self._plan.spends[0], self._mechanism, self._best)  # Alg. 3, lines 5 and 6
+        value = {"score": drawn["draw"] * self._problem.score_per_step}
+        return make_release(self._method, self._problem, self._plan, noise, value)
+
+
+def _ends(problem: Problem) -> tuple[float, float]:
+    """λ_min and λ_max of Λ, after checking that Theorem 7 speaks of this problem at all."""
+    if not problem.model.linear:
+        raise StudyInvalid(
+            f"lipschitz cannot tune {problem.model.estimator}",
+            cause="Theorem 7 speaks of a regularisation path of logistic or hinge models",
+            remedy='use method = "private_trajectory" or "private_grid"',
+        )
+    if not np.isfinite(problem.score.lipschitz):
+        raise StudyInvalid(
+            f"lipschitz cannot use the score {problem.model.score_name!r}, which jumps",
+            cause="Theorem 7 needs a score that is Lipschitz in the model's weights",
+            remedy='use score = "sigmoid" or "ramp", or method = "private_trajectory"',
+        )
+    lambdas = [float(point["lambda"]) for point in problem.candidates.points]
+    return min(lambdas), max(lambdas)
+
+
+def _tolerance(problem: Problem) -> float:
+    """τ: no model of Λ is trained to a larger certificate."""
+    if problem.model.tolerance is not None:
+        return problem.model.tolerance
+    lambdas = {float(point["lambda"]) for point in problem.candidates.points}
+    return max(default_tolerance(problem.model.estimator, regularization) for regularization in lambdas)
+
+
+def _linear(model: object) -> LinearModel:
+    assert isinstance(model, LinearModel)  # noqa: S101  _ends has refused every other estimator
+    return model

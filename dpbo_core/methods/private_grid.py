@@ -1,0 +1,144 @@
+"""The baseline that every other method must justify itself against: score everything, choose once, say the score.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| Λ′ | `_subset` | the candidates scored: all of Λ, or a public subset | indices into Λ |
+| u | `_sums` | exact integer sums of the scores | (n,) |
+| Δ | `record_steps` | k·2²⁴: most one person moves any of them, in either direction | integer |
+| ε | ε_select + ε_score | permute-and-flip, then discrete Laplace at the chosen candidate | scalar |
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.mechanisms.exponential import PrivateSelection
+from dpbo_core.mechanisms.laplace import DiscreteLaplace
+from dpbo_core.mechanisms.noise import Noise
+from dpbo_core.methods.contract import Outlook, guarantee, make_release, split_epsilon
+from dpbo_core.objective import Scorer
+from dpbo_core.privacy.guarantee import Evidence, Standing
+from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.sensitive import Opaque, Sensitive
+from dpbo_core.problem import Problem
+from dpbo_core.space.candidates import sobol_subset
+from dpbo_core.theorems.mckenna_sheldon_2020 import theorem_2_expected_error
+
+EVIDENCE = Evidence(
+    Standing.STANDARD, "permute-and-flip (McKenna, Sheldon 2020) and the discrete Laplace, composed by adding ε"
+)
+
+
+@dataclass(frozen=True)
+class PrivateGrid:
+    """Pure ε-DP: scores Λ or a Sobol subset of it, releases the winner and its score.
+
+    Attributes:
+        evaluate: "all" of Λ, or "sobol": as many candidates as the study has steps, spread evenly.
+        score_share: share of ε for the score; the rest chooses.
+    """
+
+    evaluate: Literal["all", "sobol"] = "all"
+    score_share: float = 0.25
+    kind: Literal["private_grid"] = "private_grid"
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.score_share < 1.0:
+            raise StudyInvalid(
+                f"method.score_share = {self.score_share}",
+                remedy="choose a share of ε between 0 and 1; 0.25 is usual",
+            )
+
+    @property
+    def pure(self) -> bool:
+        """δ = 0."""
+        return True
+
+    @property
+    def public_path(self) -> bool:
+        """Which candidates are scored, and in which order, is public."""
+        return True
+
+    def n_steps(self, problem: Problem) -> int:
+        """|Λ′|."""
+        return (
+            len(problem.candidates)
+            if self.evaluate == "all"
+            else min(problem.search.steps, len(problem.candidates))
+        )
+
+    def plan(self, problem: Problem) -> PrivacyPlan:
+        """One selection and one score."""
+        selection, laplace = self._mechanisms(problem)
+        spends = (selection.spend("best candidate"), laplace.spend("its score"))
+        return PrivacyPlan(guarantee(problem, pure=True, evidence=EVIDENCE), spends)
+
+    def outlook(self, problem: Problem) -> Outlook:
+        """The selection's expected regret (a bound) plus the mean absolute error of the score."""
+        selection, laplace = self._mechanisms(problem)
+        scale, n = laplace.scale * problem.score_per_step, self.n_steps(problem)
+        regret = theorem_2_expected_error(
+            n_candidates=n,
+            sensitivity=selection.sensitivity * problem.score_per_step,
+            epsilon=selection.spend("").epsilon,
+        )
+        error = min(problem.score_range, regret) + scale
+        why = (
+            f"scores {n} candidates and chooses once: an expected regret of at most {regret:.2g}, and noise of "
+            f"scale {scale:.2g} on the score; δ = 0"
+        )
+        return Outlook(scale, error, n, why)
+
+    def start(self, problem: Problem, plan: PrivacyPlan) -> "GridSearch":
+        """A search with nothing scored."""
+        return GridSearch(self, problem, plan, *self._mechanisms(problem))
+
+    def subset(self, problem: Problem) -> tuple[int, ...]:
+        """The indices that will be scored, in order. Public."""
+        return sobol_subset(problem.candidates, self.n_steps(problem), seed=problem.search.seed)
+
+    def _mechanisms(self, problem: Problem) -> tuple[PrivateSelection, DiscreteLaplace]:
+        select, score = split_epsilon(problem, (1.0 - self.score_share, self.score_share))
+        steps, per_step = problem.record_steps, problem.score_per_step
+        return PrivateSelection(steps, select, per_step, "permute-and-flip"), DiscreteLaplace(
+            steps, score, per_step
+        )
+
+
+class GridSearch(Opaque):
+    """The scoring under way. Nothing is drawn before `finish`."""
+
+    __slots__ = ("_laplace", "_method", "_plan", "_problem", "_selection", "_subset", "_sums")
+
+    def __init__(
+        self,
+        method: PrivateGrid,
+        problem: Problem,
+        plan: PrivacyPlan,
+        selection: PrivateSelection,
+        laplace: DiscreteLaplace,
+    ) -> None:
+        self._method, self._problem, self._plan = method, problem, plan
+        self._selection, self._laplace = selection, laplace
+        self._subset = method.subset(problem)
+        self._sums: list[Sensitive[int]] = []
+
+    def step(self, objective: Scorer, noise: Noise) -> None:  # noqa: ARG002  no noise before the end
+        """Score the next candidate of the public list."""
+        index = self._subset[len(self._sums)]
+        self._sums.append(objective.evaluate(self._problem.train(index)))
+
+    def finish(self, noise: Noise) -> Release:
+        """Choose by permute-and-flip, then say the chosen candidate's score with Laplace noise."""
+        select, score = self._plan.spends
+        utilities = Sensitive(np.array([total.expose() for total in self._sums], dtype=np.int64))
+        place = noise.release(select, self._selection, utilities)["draw"]
+        drawn = noise.release(score, self._laplace, self._sums[place])
+        value = {
+            "hyperparameters": dict(self._problem.candidates.points[self._subset[place]]),
+            "score": drawn["draw"] * self._problem.score_per_step,
+        }
+        return make_release(self._method, self._problem, self._plan, noise, value)

@@ -1,0 +1,104 @@
+"""Certificates: bounds τ_λ on ‖ŵ − w_λ‖, where ŵ is what a solver returned and w_λ the exact minimiser.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| Z | `Z` | signed rows z_i = y_i x_i | (n, d) |
+| ŵ | `w` | the returned weights | (d,) |
+| α | `alpha` | dual point of the hinge problem, clipped into its box [0, 1] | (n,) |
+| w_α | `dual_weights` | Zᵀα/(nλ), the weights the dual point stands for | (d,) |
+| r | `row_norm` | max ‖z_i‖ | scalar |
+| c̄ | `mean_slope` | mean of −ℓ′(m_i), every ℓ′ ≤ 0 | scalar |
+| u | `_U` | 2⁻⁵³, half the distance from 1 to the next float | scalar |
+| γ_k | `_gamma(k)` | k·u/(1 − k·u): a sum of k products, in any order, errs by ≤ γ_k Σ of their sizes | scalar |
+| e_m | `margin_error(...)` | bound on the rounding of one margin: γ_d·r·‖w‖ | scalar |
+| τ_λ | the returned float | the certificate | scalar ≥ 0 |
+
+O_λ is λ-strongly convex, so τ = ‖∇O_λ(ŵ)‖/λ for a smooth loss and τ = √(2·gap/λ) from a duality gap. Both are
+evaluated at the returned ŵ, with the worst rounding of every sum added, and rounded up. For n, d ≤ 10⁶.
+Source of γ: Higham, Accuracy and Stability of Numerical Algorithms (2002), §3.1.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+_U = 2.0**-53
+_UP = 1.0 + 1e-9  # covers products of rounding terms, and the norms' own rounding, for n, d up to 10⁶
+_ELEMENTARY = 8.0 * _U  # relative error of a slope at a given margin: an exponential, a sum, a division
+_TINY = 1e-150  # a norm's squares underflow below it
+_GAP_FLOOR = 1e-12  # MATH: gap ← max(gap, 0) + 1e-12(1 + |P|)
+
+
+def default_tolerance(loss: str, regularization: float) -> float:
+    """The τ_λ asked of a solver when a study names none. Falls with λ, so the largest over Λ is at λ_min.
+
+    Logistic: 1e-6. Hinge: 1e-5/√λ, that is a duality gap of 5e-11 at every λ; the gap's rounding floor alone
+    (P ≤ 1 at the optimum) makes up to 2e-6/√λ of it, so 1e-6 could not be reached at λ = 1e-4.
+    """
+    return 1e-6 if loss == "logistic" else 1e-5 / math.sqrt(regularization)
+
+
+def row_norm(Z: NDArray[np.float64]) -> float:
+    """r = max ‖z_i‖, rounded up."""
+    return math.sqrt(float(np.einsum("ij,ij->i", Z, Z).max())) * _UP + _TINY
+
+
+def margin_error(d: int, row_norm: float, weight_norm: float) -> float:
+    """e_m: no computed margin is further than this from z_iᵀw."""
+    return _gamma(d) * row_norm * weight_norm * _UP
+
+
+def gradient_certificate(
+    gradient: NDArray[np.float64],
+    w: NDArray[np.float64],
+    *,
+    regularization: float,
+    row_norm: float,
+    mean_slope: float,
+    summands: int,
+) -> float:
+    """τ_λ = (‖g‖ + E)/λ from the computed gradient g of O_λ (logistic) at w, E its rounding.
+
+    |ℓ′| is log-Lipschitz with constant 1, so a margin off by e_m moves a slope by at most a factor e^{e_m}; hence
+    E = r·c̄·(e^{e_m} − 1 + 8u + γ_k) + 4u(λ‖w‖ + ‖g‖), k = `summands` the longest chain of additions over rows.
+    """
+    norm_g, norm_w = float(np.linalg.norm(gradient)), float(np.linalg.norm(w))
+    e_m = margin_error(len(w), row_norm, norm_w)
+    slope_error = math.expm1(e_m) + _ELEMENTARY + _gamma(summands + 1) if e_m < 1.0 else math.inf
+    rounding = row_norm * mean_slope * slope_error + 4.0 * _U * (regularization * norm_w + norm_g)
+    return (norm_g + rounding + _TINY) * _UP / regularization
+
+
+def gap_certificate(
+    Z: NDArray[np.float64],
+    w: NDArray[np.float64],
+    alpha: NDArray[np.float64],
+    *,
+    regularization: float,
+    row_norm: float,
+) -> float:
+    """τ_λ = √(2·gap/λ) for the hinge loss, from any w and any dual point α (clipped into its box here).
+
+    gap = P(w) − D(α), P = O_λ(w), D(α) = (1/n)Σα_i − (λ/2)‖w_α‖², summed as
+    (λ/2)‖w − w_α‖² + (1/n) Σ [(1 − α_i)·max(0, 1 − m_i) + α_i·max(0, m_i − 1)],
+    which is the same number with no cancellation: every term is ≥ 0. A margin off by e_m moves a term by e_m times
+    its factor.
+    """
+    n, d = Z.shape
+    alpha = np.clip(alpha, 0.0, 1.0)
+    norm_w = float(np.linalg.norm(w))
+    e_m = margin_error(d, row_norm, norm_w)
+    short = 1.0 - Z @ w
+    terms = np.where(short > 0.0, (1.0 - alpha) * short, -alpha * short)
+    factors = np.where(short > e_m, 1.0 - alpha, np.where(short < -e_m, alpha, 1.0))
+    dual_weights = Z.T @ alpha / n / regularization
+    off = float(np.linalg.norm(w - dual_weights)) + 4.0 * _U * (norm_w + float(np.linalg.norm(dual_weights)))
+    off += _gamma(n + 2) * row_norm * float(np.mean(alpha)) / regularization
+    gap = 0.5 * regularization * off**2 + float(np.mean(terms)) + e_m * float(np.mean(factors))
+    primal = 0.5 * regularization * norm_w**2 + float(np.mean(np.maximum(short, 0.0)))
+    return math.sqrt(2.0 * (max(gap, 0.0) + _GAP_FLOOR * (1.0 + abs(primal))) / regularization) * _UP
+
+
+def _gamma(k: int) -> float:
+    return k * _U / (1.0 - k * _U)

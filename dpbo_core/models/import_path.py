@@ -1,0 +1,56 @@
+"""From an import path in a study file to an estimator class: installed packages only, public names only."""
+
+import importlib
+import inspect
+from typing import Any
+
+from dpbo_core.errors import StudyInvalid
+
+_VERBS = ("fit", "predict", "get_params", "set_params")
+
+
+def estimator_class(path: str) -> type[Any]:
+    """The class at `path`, such as "sklearn.ensemble.RandomForestClassifier".
+
+    Nothing is imported before the path is a dotted chain of public names whose first one an installed distribution
+    provides: a study file cannot run a file that happens to lie beside it, nor reach into the standard library.
+
+    Raises:
+        StudyInvalid: a malformed path, a package that is not installed, an import that fails, or an object that is
+            not a class with fit, predict, get_params and set_params.
+    """
+    from importlib.metadata import packages_distributions
+
+    names = path.split(".") if isinstance(path, str) else []
+    if len(names) < 2 or not all(name.isidentifier() and not name.startswith("_") for name in names):
+        raise StudyInvalid(
+            f"{path!r} is not the import path of an estimator",
+            cause="a package, a dot and a class are needed, and no name may start with an underscore",
+            remedy='write it like "sklearn.ensemble.RandomForestClassifier"',
+        )
+    if names[0] not in packages_distributions():
+        raise StudyInvalid(
+            f"{path!r} is not in an installed package",
+            cause=f"no installed distribution provides {names[0]!r}",
+            remedy="install the package in this environment, or correct the first name",
+        )
+    module_path, _, class_name = path.rpartition(".")
+    found, why = None, f"{module_path!r} has no {class_name!r}"
+    try:
+        found = getattr(importlib.import_module(module_path), class_name, None)
+    except (Exception, SystemExit) as error:  # noqa: BLE001  a module may do anything when it is imported
+        why = f"importing {module_path!r} failed with {type(error).__name__}"
+    if found is None:
+        raise StudyInvalid(
+            f"no estimator could be imported from {path!r}",
+            cause=why,
+            remedy="correct the path in [model] estimator",
+        )
+    missing = [verb for verb in _VERBS if not callable(getattr(found, verb, None))]
+    if not inspect.isclass(found) or missing:
+        raise StudyInvalid(
+            f"{path!r} is not a scikit-learn estimator",
+            cause="it has no " + ", ".join(missing) if missing else "it is not a class",
+            remedy="name a class with " + ", ".join(_VERBS),
+        )
+    return found

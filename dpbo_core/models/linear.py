@@ -1,0 +1,165 @@
+"""Linear models with a certificate, trained from a cold start on the public rows.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| x_i, y_i | `X`, `signs` | rows with ‖x‖₂ ≤ √(1 − b²), and their classes in {−1, +1} | (n, d′), (n,) |
+| b | `bias` | value of an appended constant feature, penalised like the others; 0 for none | scalar in [0, 1) |
+| ŵ | `weights` | last entry belongs to b where b > 0 | (d,), d = d′ or d′ + 1 |
+| λ | `regularization` | strength of the penalty | scalar > 0 |
+| τ_λ | `certificate` | ‖ŵ − w_λ‖ ≤ τ_λ | scalar ≥ 0 |
+"""
+
+import math
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.certificates import default_tolerance
+from dpbo_core.models.interior_point import minimise_hinge
+from dpbo_core.models.losses import Logistic, loss_named, row_blocks
+from dpbo_core.models.newton import minimise_logistic
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LinearModel:
+    """ŵ and what is known of it. Its repr gives the number of weights alone: a step's λ may be a secret."""
+
+    weights: NDArray[np.float64]
+    regularization: float
+    certificate: float
+    bias: float = 0.0
+
+    def __post_init__(self) -> None:
+        weights = np.array(self.weights, dtype=np.float64)
+        weights.flags.writeable = False
+        object.__setattr__(self, "weights", weights)
+
+    def __repr__(self) -> str:
+        return f"LinearModel(d={len(self.weights)})"
+
+    @property
+    def norm(self) -> float:
+        """‖ŵ‖: no record with ‖x‖₂ ≤ √(1 − b²) has a margin beyond it."""
+        return float(np.linalg.norm(self.weights))
+
+    def margins(self, X: ArrayLike, signs: ArrayLike) -> NDArray[np.float64]:
+        """y·ŵᵀ(x, b) of each record.
+
+        Each margin is a function of its own row and ŵ alone, to the last bit: products and sums are taken element
+        by element in an order fixed by d (a matrix product's rounding may depend on a row's place in the block).
+        A sign of 0 gives margin 0. Never warns; a row that is not finite gives what arithmetic gives.
+
+        Args:
+            X: (m, d′) rows, without the constant feature.
+            signs: (m,) in {−1, 0, +1}.
+
+        Returns:
+            (m,), in blocks of at most 4096 rows of extra memory.
+
+        Raises:
+            StudyInvalid: another number of columns than the model's, or of signs than rows.
+        """
+        rows, classes = np.asarray(X), np.asarray(signs)
+        slopes = self.weights[:-1] if self.bias > 0.0 else self.weights
+        if rows.ndim != 2 or rows.shape[1] != len(slopes) or classes.shape != (len(rows),):
+            raise StudyInvalid(
+                f"rows of shape {rows.shape}, signs of shape {classes.shape}, a model of {len(slopes)} features",
+                cause="the validation table has other columns than the training table",
+                remedy="give both tables the same features",
+            )
+        shift = self.weights[-1] * self.bias if self.bias > 0.0 else 0.0
+        margins = np.empty(len(rows))
+        with np.errstate(all="ignore"):
+            for block in row_blocks(*rows.shape):
+                margins[block] = (_tree_sum(rows[block].T * slopes[:, None]) + shift) * classes[block]
+        return margins
+
+
+def train(
+    X: ArrayLike,
+    signs: ArrayLike,
+    *,
+    loss: str,
+    regularization: float,
+    tolerance: float | None = None,
+    bias: float = 0.0,
+) -> LinearModel:
+    """ŵ ≈ argmin (λ/2)‖w‖² + (1/n) Σ ℓ(y_i wᵀx_i), always from w = 0, with its certificate.
+
+    Args:
+        X: (n, d′) public rows, finite, n ≥ 1, d′ ≥ 1; without the constant feature.
+        signs: (n,) in {−1, +1}.
+        loss: "logistic" or "hinge".
+        regularization: λ > 0.
+        tolerance: the largest certificate to return; `default_tolerance(loss, λ)` where None.
+        bias: b in [0, 1); where above 0 the constant feature b is appended to every row.
+
+    Returns:
+        A model with certificate ≤ tolerance.
+
+    Raises:
+        StudyInvalid: an argument out of range, or a tolerance beyond what double precision reaches here.
+    """
+    kind = loss_named(loss)
+    _check_positive("regularisation", regularization)
+    asked = default_tolerance(loss, regularization) if tolerance is None else tolerance
+    _check_positive("tolerance", asked)
+    Z = _signed_rows(X, signs, bias)
+    minimise = minimise_logistic if isinstance(kind, Logistic) else minimise_hinge
+    with np.errstate(all="ignore"):
+        w, certificate = minimise(Z, float(regularization), float(asked))
+    if not certificate <= asked:
+        raise StudyInvalid(
+            f"training at lambda = {regularization:g} reached a certificate of {certificate:.2g}; "
+            f"the tolerance asks for {asked:.2g}",
+            cause="the tolerance is below what double precision can certify at so small a lambda, or rows are not "
+            "scaled to norm 1",
+            remedy=f"ask for a tolerance of {2.0 * certificate:.1g} or more, or raise the low end of lambda",
+        )
+    return LinearModel(w, float(regularization), certificate, float(bias))
+
+
+def _signed_rows(X: ArrayLike, signs: ArrayLike, bias: float) -> NDArray[np.float64]:
+    """Z (n, d): each row with the constant feature, times its sign. Contiguous."""
+    rows, classes = np.asarray(X, dtype=np.float64), np.asarray(signs, dtype=np.float64)
+    if rows.ndim != 2 or 0 in rows.shape or classes.shape != (len(rows),):
+        raise StudyInvalid(
+            f"training rows of shape {rows.shape} with signs of shape {classes.shape}",
+            remedy="give a table of at least one row and one feature, and one sign for each row",
+        )
+    if not (np.isfinite(rows).all() and (np.abs(classes) == 1.0).all()):
+        raise StudyInvalid(
+            "a training row is not finite, or a sign is not -1 or +1",
+            remedy="fill or drop missing training values, and give exactly two classes",
+        )
+    if not 0.0 <= bias < 1.0:
+        raise StudyInvalid(
+            f"the constant feature is {bias:g}",
+            cause="it must leave room for the others in a row of norm 1",
+            remedy="choose it in [0, 1), 0.7 say",
+        )
+    if bias > 0.0:
+        rows = np.column_stack([rows, np.full(len(rows), bias)])
+    return np.ascontiguousarray(rows * classes[:, None])
+
+
+def _tree_sum(terms: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sums over axis 0, halving it: elementwise additions alone. Overwrites `terms`, (d, m) → (m,)."""
+    left = len(terms)
+    while left > 1:
+        half = (left + 1) // 2
+        terms[: left - half] += terms[half:left]
+        left = half
+    return cast("NDArray[np.float64]", terms[0])
+
+
+def _check_positive(what: str, value: float) -> None:
+    if not (math.isfinite(value) and value > 0.0):
+        raise StudyInvalid(
+            f"the {what} is {value:g}",
+            cause="without a penalty the model has no certificate" if what == "regularisation" else "",
+            remedy="give a finite number above 0",
+        )

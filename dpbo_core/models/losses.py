@@ -1,0 +1,150 @@
+"""The two losses of Kusner §5 (Assumption 2) and the regularised objective O_λ.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| n, d | `Z.shape` | public training records, weights | scalars ≥ 1 |
+| Z | `Z` | signed rows z_i = y_i x_i, y_i ∈ {−1, +1}, ‖x_i‖₂ ≤ 1 | (n, d) |
+| w | `w` | weights | (d,) |
+| m_i | `margins` | y_i wᵀx_i = z_iᵀw | (n,) |
+| λ | `regularization` | strength of the penalty | scalar > 0 |
+| ℓ | `loss` | convex, |ℓ′| ≤ 1, so 1-Lipschitz in w | function of a margin |
+| ℓ₀ | `initial_loss` | ℓ(0), the mean loss at w = 0 | scalar |
+| O_λ(w) | `objective` | (λ/2)‖w‖² + (1/n) Σ ℓ(m_i) | scalar |
+| B | `norm_bound` | bound on ‖w_λ‖ for every λ ≥ λ_min | scalar |
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.errors import StudyInvalid
+
+_BLOCK_ELEMENTS = 2**17  # one megabyte of rows: a block stays in the processor's cache between its passes
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """ℓ(m) = log(1 + e^(−m)). No margin overflows."""
+
+    @property
+    def initial_loss(self) -> float:
+        """ℓ₀ = log 2."""
+        return math.log(2.0)
+
+    def values(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
+        """ℓ(m), any shape."""
+        return self.derivatives(margins)[0]
+
+    def slopes(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
+        """ℓ′(m) = −1/(1 + e^m), in [−1, 0]."""
+        return self.derivatives(margins)[1]
+
+    def curvatures(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
+        """ℓ″(m) = e^m/(1 + e^m)², in [0, ¼]."""
+        return self.derivatives(margins)[2]
+
+    def derivatives(
+        self, margins: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """ℓ, ℓ′ and ℓ″ at once, from one exponential."""
+        e = np.exp(-np.abs(margins))
+        share = 1.0 / (1.0 + e)
+        slopes = np.where(margins > 0.0, -e, -1.0) * share
+        return np.log1p(e) + np.maximum(-margins, 0.0), slopes, e * share * share
+
+
+@dataclass(frozen=True)
+class Hinge:
+    """ℓ(m) = max(0, 1 − m)."""
+
+    @property
+    def initial_loss(self) -> float:
+        """ℓ₀ = 1."""
+        return 1.0
+
+    def values(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
+        """ℓ(m), any shape."""
+        return np.maximum(0.0, 1.0 - margins)
+
+    def slopes(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
+        """A subgradient: −1 where m < 1, else 0."""
+        return np.where(margins < 1.0, -1.0, 0.0)
+
+
+Loss = Logistic | Hinge
+
+
+def loss_named(name: str) -> Loss:
+    """The loss a study asks for by `"logistic"` or `"hinge"`.
+
+    Raises:
+        StudyInvalid: any other name.
+    """
+    match name:
+        case "logistic":
+            return Logistic()
+        case "hinge":
+            return Hinge()
+    raise StudyInvalid(f"there is no loss named {name!r}", remedy='write "logistic" or "hinge"')
+
+
+def objective(Z: NDArray[np.float64], w: NDArray[np.float64], regularization: float, loss: Loss) -> float:
+    """O_λ(w)."""
+    return 0.5 * regularization * float(w @ w) + float(np.mean(loss.values(Z @ w)))
+
+
+def gradient(
+    Z: NDArray[np.float64], w: NDArray[np.float64], regularization: float, loss: Loss
+) -> NDArray[np.float64]:
+    """∇O_λ(w), (d,); a subgradient for the hinge."""
+    g: NDArray[np.float64] = regularization * w + Z.T @ loss.slopes(Z @ w) / len(Z)
+    return g
+
+
+def hessian_product(
+    Z: NDArray[np.float64], w: NDArray[np.float64], regularization: float, v: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """∇²O_λ(w) v for the logistic loss, (d,), without the matrix."""
+    product: NDArray[np.float64] = regularization * v + Z.T @ (Logistic().curvatures(Z @ w) * (Z @ v)) / len(Z)
+    return product
+
+
+def hessian(Z: NDArray[np.float64], curvatures: NDArray[np.float64], regularization: float) -> NDArray[np.float64]:
+    """λI + (1/n) Zᵀ diag(curvatures) Z, (d, d): ∇²O_λ for ℓ″ of the margins, or an interior point's matrix.
+
+    Curvatures are (n,) and ≥ 0. One block of rows at a time, so that the extra memory is bounded.
+    """
+    n, d = Z.shape
+    H = np.zeros((d, d))
+    roots = np.sqrt(curvatures)
+    for rows in row_blocks(n, d):
+        S = Z[rows] * roots[rows, None]
+        H += S.T @ S
+    H /= n
+    H[np.diag_indices(d)] += regularization
+    return H
+
+
+def row_blocks(n: int, d: int) -> list[slice]:
+    """The rows 0 … n−1 in blocks of at most 4096, a function of the shape alone."""
+    size = min(4096, max(256, _BLOCK_ELEMENTS // max(1, d)))
+    return [slice(start, min(start + size, n)) for start in range(0, n, size)]
+
+
+def norm_bound(lambda_min: float, initial_loss: float) -> float:
+    """B = min(1/λ_min, √(2ℓ₀/λ_min)) ≥ ‖w_λ‖ for every λ ≥ λ_min, rounded up.
+
+    Holds when: ‖x‖₂ ≤ 1 and |ℓ′| ≤ 1 (then λ‖w_λ‖ = ‖mean ℓ′ z‖ ≤ 1), and ℓ ≥ 0 (then (λ/2)‖w_λ‖² ≤ O_λ(0) = ℓ₀).
+
+    Raises:
+        StudyInvalid: λ_min is not a finite number above 0.
+    """
+    if not (math.isfinite(lambda_min) and lambda_min > 0.0):
+        raise StudyInvalid(
+            f"the smallest regularisation is {lambda_min:g}",
+            cause="without a penalty nothing bounds the weights",
+            remedy="give lambda a low end above 0",
+        )
+    return min(1.0 / lambda_min, math.sqrt(2.0 * initial_loss / lambda_min)) * (1.0 + 2.0**-50)

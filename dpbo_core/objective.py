@@ -1,0 +1,57 @@
+"""The sensitive half: exact integer sums of bounded per-record scores.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| V | `records` | the validation records, preprocessed row by row | X (m, d), labels (m,), broken (m,) |
+| g | `score` | one record's score in [0, G] | — |
+| 2²⁴·m·f_V(λ)/G | `evaluate(model)` | the sum of the scores, each rounded to a multiple of 2⁻²⁴·G first | integer |
+
+Every conceivable record has a score: a broken one is replaced by (x = 0, y = +1) under a margin score, so it scores
+φ(0), and scores 0 under any other. A record's score depends on the model and that record alone, so at a fixed model
+replacing one record moves the sum by at most 2²⁴ steps, and the order of summation cannot matter.
+"""
+
+from typing import Protocol
+
+import numpy as np
+
+from dpbo_core.data import Encoded
+from dpbo_core.models.estimators import FittedEstimator
+from dpbo_core.models.linear import LinearModel
+from dpbo_core.models.scores import GRID, MarginScore, to_grid
+from dpbo_core.models.trainer import Model
+from dpbo_core.privacy.sensitive import Opaque, Sensitive
+
+
+class Scorer(Protocol):
+    """What a method sees of the sensitive half."""
+
+    def evaluate(self, model: Model) -> Sensitive[int]:
+        """The exact integer sum of the records' scores under `model`."""
+        ...
+
+
+class Objective(Opaque):
+    """The validation set with its score, sealed."""
+
+    __slots__ = ("_records", "_score")
+
+    def __init__(self, records: Sensitive[Encoded], score: MarginScore) -> None:
+        self._records, self._score = records, score
+
+    def evaluate(self, model: Model) -> Sensitive[int]:
+        """Σ_i round(2²⁴ g(w; x_i, y_i)/G), exactly; never raises on account of a record."""
+        records = self._records.expose()
+        if isinstance(model, LinearModel):
+            margins = model.margins(records.X, records.signs)
+            steps = to_grid(
+                self._score.phi(margins), self._score.score_range, broken_score=self._score.broken_score
+            )
+            return Sensitive(int(steps.sum(dtype=np.int64)))
+        return Sensitive(_correct(model, records) * GRID)
+
+
+def _correct(model: FittedEstimator, records: Encoded) -> int:
+    """Records predicted right; broken ones and unknown labels count as wrong."""
+    right = model.correct(records.X, records.labels) & ~records.broken & (records.labels >= 0)
+    return int(np.count_nonzero(right))

@@ -1,0 +1,39 @@
+"""Privacy in the ledger's unit: integers of 10⁻¹².
+
+A number a person typed is taken as the decimal they typed (0.1 is one tenth, not the nearest double), so
+that ten spends of 0.1 fill a cap of 1 exactly. What is spent rounds up, what is allowed rounds down.
+"""
+
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from fractions import Fraction
+
+UNITS_PER_ONE = 10**12
+
+
+def spent_units(amount: float) -> int:
+    """`amount` ≥ 0 in units, rounded up (towards privacy: a spend never looks smaller than it is)."""
+    return int((Decimal(repr(float(amount))) * UNITS_PER_ONE).to_integral_value(ROUND_CEILING))
+
+
+def allowed_units(amount: float) -> int:
+    """`amount` ≥ 0 in units, rounded down (towards privacy: a cap never looks larger than it is)."""
+    return int((Decimal(repr(float(amount))) * UNITS_PER_ONE).to_integral_value(ROUND_FLOOR))
+
+
+def from_units(units: int) -> float:
+    """The nearest double. For people and JSON; the ledger itself never goes back from it."""
+    return units / UNITS_PER_ONE
+
+
+def split_units(total: int, shares: tuple[float, ...]) -> tuple[int, ...]:
+    """Integer parts in proportion to `shares`, summing exactly to `total`; the last takes the remainder.
+
+    Raises:
+        ValueError: if a part would be zero: the total is too small to be split so.
+    """
+    weights = [Fraction(share) for share in shares]
+    parts = [int(total * weight / sum(weights)) for weight in weights[:-1]]
+    parts.append(total - sum(parts))
+    if min(parts) <= 0:
+        raise ValueError("the amount is too small to be split")
+    return tuple(parts)

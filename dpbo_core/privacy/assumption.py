@@ -1,0 +1,45 @@
+"""A theorem's hypothesis, and who answers for it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class VerifiedBy(StrEnum):
+    """CODE checks the hypothesis at run time; a CALLER takes it on by name, in the study and in the cap."""
+
+    CODE = "code"
+    CALLER = "caller"
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """`name` is what a study writes under `accepts`; `statement` is the hypothesis in one sentence."""
+
+    name: str
+    statement: str
+    verified_by: VerifiedBy
+
+
+GP_PRIOR = Assumption(
+    "gp_prior",
+    "The validation score, as a function of the hyperparameters and of the data set, is a draw from the "
+    "stated multi-task Gaussian process with known kernels.",
+    VerifiedBy.CALLER,
+)
+DE_FREITAS_CONSTANTS = Assumption(
+    "de_freitas_constants",
+    "The constants A and τ of de Freitas, Smola and Zoghi (2012) hold for this validation score.",
+    VerifiedBy.CALLER,
+)
+ANSWERS_PUBLIC = Assumption(
+    "answers_public",
+    "The answers given to the modeller hold nothing that needs protection.",
+    VerifiedBy.CALLER,
+)
+ROWWISE_PREDICTIONS = Assumption(
+    "rowwise_predictions",
+    "The estimator predicts each record from that record alone.",
+    VerifiedBy.CODE,
+)
+
+CALLER_ASSUMPTIONS = {a.name: a for a in (GP_PRIOR, DE_FREITAS_CONSTANTS, ANSWERS_PUBLIC)}

@@ -1,0 +1,84 @@
+"""The promise. A bare ε is not a type we have."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit, whom
+
+
+class Standing(StrEnum):
+    """STANDARD: textbook or library. PRINTED: as the paper has it. CORRECTED: ours. REFUTED: known false."""
+
+    STANDARD = "standard"
+    PRINTED = "printed"
+    CORRECTED = "corrected"
+    REFUTED = "refuted"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """How well the proof stands, and a note that says where it is or what is wrong with it."""
+
+    standing: Standing
+    note: str
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the proof is known to be wrong, so that the promise is worth nothing (ε = ∞)."""
+        return self.standing is Standing.REFUTED
+
+
+@dataclass(frozen=True)
+class PrivacyGuarantee:
+    """(ε, δ)-differential privacy of everything a study releases.
+
+    Attributes:
+        epsilon: ε > 0; infinite exactly when the evidence is refuted.
+        delta: δ in [0, 1); 0 is pure differential privacy.
+        unit: whom it protects.
+        relation: which data sets are neighbours.
+        assumptions: names of CALLER assumptions; empty for an unconditional guarantee.
+        evidence: the standing of the proof.
+    """
+
+    epsilon: float
+    delta: float
+    unit: PrivacyUnit
+    relation: NeighboringRelation
+    assumptions: tuple[str, ...]
+    evidence: Evidence
+
+    def in_words(self) -> str:
+        """One sentence a reader of the release can quote."""
+        if self.evidence.refuted:
+            return "No privacy guarantee: the published proof of this calibration is wrong."
+        kind = f"ε = {self.epsilon:g}" if self.delta == 0 else f"(ε, δ) = ({self.epsilon:g}, {self.delta:g})"
+        under = f" under the assumptions {', '.join(self.assumptions)}" if self.assumptions else ""
+        private = "holds" if self.assumptions else "differentially private"
+        return f"{kind}, {private}{under}, for {whom(self.unit)} ({self.relation.replace('_', ' ')})."
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON with null for an infinite ε."""
+        return {
+            "epsilon": self.epsilon if self.epsilon < float("inf") else None,
+            "delta": self.delta,
+            "unit": self.unit.value,
+            "relation": self.relation.value,
+            "assumptions": list(self.assumptions),
+            "evidence": self.evidence.standing.value,
+            "evidence_note": self.evidence.note,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "PrivacyGuarantee":
+        """The inverse of `to_json`."""
+        return cls(
+            epsilon=float("inf") if data["epsilon"] is None else float(data["epsilon"]),
+            delta=float(data["delta"]),
+            unit=PrivacyUnit(data["unit"]),
+            relation=NeighboringRelation(data["relation"]),
+            assumptions=tuple(data["assumptions"]),
+            evidence=Evidence(Standing(data["evidence"]), data["evidence_note"]),
+        )

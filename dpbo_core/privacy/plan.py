@@ -1,0 +1,95 @@
+"""The price before purchase.
+
+| symbol | here | meaning |
+|---|---|---|
+| ε_i | `epsilon` | pure cost of one draw; infinite for a Gaussian |
+| δ_i | `delta` | 0 unless the draw is only (ε, δ) |
+| ρ_i | `rho` | cost in zero-concentrated differential privacy |
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dpbo_core.privacy.amounts import from_units
+from dpbo_core.privacy.guarantee import PrivacyGuarantee
+
+
+@dataclass(frozen=True)
+class Spend:
+    """One draw of noise, priced.
+
+    Attributes:
+        what: what the draw releases, unique within a plan.
+        mechanism: its name in the literature.
+        epsilon_units: pure ε in 10⁻¹², or None where the mechanism has no pure ε (a Gaussian).
+        delta_units: δ in 10⁻¹², 0 unless the draw is only (ε, δ).
+        rho_units: zCDP cost in 10⁻¹².
+        sensitivity: the most one unit can move the query, in units of the score.
+        noise_scale: Laplace b, Gaussian σ, or 2Δ/ε for a selection, in units of the score.
+    """
+
+    what: str
+    mechanism: str
+    epsilon_units: int | None
+    delta_units: int
+    rho_units: int
+    sensitivity: float
+    noise_scale: float
+
+    @property
+    def epsilon(self) -> float:
+        """Pure ε, or infinity."""
+        return math.inf if self.epsilon_units is None else from_units(self.epsilon_units)
+
+    @property
+    def delta(self) -> float:
+        """δ as a number."""
+        return from_units(self.delta_units)
+
+    @property
+    def rho(self) -> float:
+        """ρ as a number."""
+        return from_units(self.rho_units)
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON in plain numbers; an infinite ε is null."""
+        return {
+            "what": self.what,
+            "mechanism": self.mechanism,
+            "epsilon": None if self.epsilon_units is None else self.epsilon,
+            "delta": self.delta,
+            "rho": self.rho,
+            "sensitivity": self.sensitivity,
+            "noise_scale": self.noise_scale,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Spend":
+        """The inverse of `to_json`."""
+
+        def units(amount: float) -> int:
+            return round(amount * 10**12)
+
+        return cls(
+            what=data["what"],
+            mechanism=data["mechanism"],
+            epsilon_units=None if data["epsilon"] is None else units(data["epsilon"]),
+            delta_units=units(data["delta"]),
+            rho_units=units(data["rho"]),
+            sensitivity=float(data["sensitivity"]),
+            noise_scale=float(data["noise_scale"]),
+        )
+
+
+@dataclass(frozen=True)
+class PrivacyPlan:
+    """What a study will promise, and every draw it will make. Made without any data."""
+
+    guarantee: PrivacyGuarantee
+    spends: tuple[Spend, ...]
+
+    def __post_init__(self) -> None:
+        if len({spend.what for spend in self.spends}) != len(self.spends):
+            raise ValueError("two spends of a plan share a name")

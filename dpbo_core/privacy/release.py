@@ -1,0 +1,72 @@
+"""What leaves the curator, and nothing else does."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dpbo_core.privacy.guarantee import PrivacyGuarantee
+from dpbo_core.privacy.plan import Spend
+
+
+@dataclass(frozen=True)
+class Release:
+    """The value of one study edition with the promise it was made under.
+
+    Attributes:
+        value: plain JSON, by method (hyperparameters, score, interval, trajectory).
+        guarantee: the promise.
+        spends: every draw that was made, as planned.
+        study: the study's name.
+        edition: the study's edition.
+        method: the method's kind.
+        dataset: the budget's name.
+        facts: public facts a reader needs: calibration, score range, number of records, library version.
+        noise: "operating_system", or "injected" for a run that is not private at all.
+        release_id: the ledger's number for it; empty until it is recorded.
+        released_at: UTC date of recording; empty until then.
+    """
+
+    value: Mapping[str, Any]
+    guarantee: PrivacyGuarantee
+    spends: tuple[Spend, ...]
+    study: str
+    edition: str
+    method: str
+    dataset: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    noise: str = "operating_system"
+    release_id: str = ""
+    released_at: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON: no NaN, no Infinity."""
+        return {
+            "release_id": self.release_id,
+            "released_at": self.released_at,
+            "study": self.study,
+            "edition": self.edition,
+            "method": self.method,
+            "dataset": self.dataset,
+            "value": dict(self.value),
+            "guarantee": self.guarantee.to_json(),
+            "spends": [spend.to_json() for spend in self.spends],
+            "facts": dict(self.facts),
+            "noise": self.noise,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Release":
+        """The inverse of `to_json`."""
+        return cls(
+            value=data["value"],
+            guarantee=PrivacyGuarantee.from_json(data["guarantee"]),
+            spends=tuple(Spend.from_json(spend) for spend in data["spends"]),
+            study=data["study"],
+            edition=data["edition"],
+            method=data["method"],
+            dataset=data["dataset"],
+            facts=data["facts"],
+            noise=data["noise"],
+            release_id=data["release_id"],
+            released_at=data["released_at"],
+        )

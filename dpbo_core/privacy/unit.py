@@ -1,0 +1,30 @@
+"""Whom a promise protects, and which data sets it calls neighbours."""
+
+from enum import StrEnum
+
+
+class PrivacyUnit(StrEnum):
+    """What one side of a neighbouring pair may differ in."""
+
+    VALIDATION_RECORD = "validation_record"
+    PERSON = "person"
+    TRAINING_RECORD = "training_record"
+    CANDIDATE_ROW = "candidate_row"
+
+
+class NeighboringRelation(StrEnum):
+    """How neighbours arise. Promises under different relations never share a budget."""
+
+    REPLACE_ONE = "replace_one"
+    ADD_OR_REMOVE_ONE = "add_or_remove_one"
+    ROW_MOVES_BY_ONE = "row_moves_by_one"
+
+
+def whom(unit: PrivacyUnit) -> str:
+    """The unit in plain words, for pages that people read."""
+    return {
+        PrivacyUnit.VALIDATION_RECORD: "each record of the validation set",
+        PrivacyUnit.PERSON: "each person in the validation set",
+        PrivacyUnit.TRAINING_RECORD: "each record of the training set",
+        PrivacyUnit.CANDIDATE_ROW: "each row of the candidate table",
+    }[unit]

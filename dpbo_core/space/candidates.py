@@ -1,0 +1,111 @@
+"""The finite candidate set Λ: public, ordered, encoded once.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| Λ | `CandidateSet` | the candidates | N points |
+| N | `len(candidates)` | how many | scalar |
+| — | `encoded` | Λ in the unit cube | (N, d) |
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import islice, product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.space.search_space import Axis, Categorical, Integer, SearchSpace, Value
+
+LARGEST = 2_000_000  # about 2 GB of posterior state at 100 steps; a larger Λ is refused, not attempted
+
+
+@dataclass(frozen=True)
+class CandidateSet:
+    """Λ, in a fixed order. `points[i]` is a dict of hyperparameters, `encoded[i]` its place in the unit cube."""
+
+    space: SearchSpace
+    points: tuple[Mapping[str, Value], ...]
+    encoded: NDArray[np.float64] = field(repr=False, compare=False)
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+
+def grid(space: SearchSpace, points: Mapping[str, int]) -> CandidateSet:
+    """The full grid: `points[name]` values on each numeric axis, every value of a categorical one.
+
+    Raises:
+        StudyInvalid: 0 points on an axis, or more candidates than memory holds.
+    """
+    for name in space.axes:
+        if points.get(name, 1) < 1:
+            raise StudyInvalid(
+                f"axis {name!r} has {points[name]} points", remedy="give at least 1 point on each axis"
+            )
+    counts = [_count(axis, points.get(name, 1)) for name, axis in space.axes.items()]
+    _refuse_too_many(math.prod(counts))
+    columns = [axis.grid(points.get(name, 1)) for name, axis in space.axes.items()]
+    return _candidates(space, [dict(zip(space.axes, values, strict=True)) for values in product(*columns)])
+
+
+def sobol(space: SearchSpace, n_candidates: int, *, seed: int) -> CandidateSet:
+    """`n_candidates` points of a scrambled Sobol sequence over the axes; repeats (integer axes) are dropped."""
+    if n_candidates < 1:
+        raise StudyInvalid(f"a candidate set of {n_candidates} points", remedy="ask for at least 1")
+    _refuse_too_many(n_candidates)
+    positions = sobol_positions(len(space.axes), n_candidates, seed=seed)
+    unique = dict.fromkeys(tuple(space.at(position).items()) for position in positions)
+    return _candidates(space, [dict(items) for items in unique])
+
+
+def sobol_subset(candidates: CandidateSet, n_chosen: int, *, seed: int) -> tuple[int, ...]:
+    """Indices of `n_chosen` distinct candidates that fill the cube evenly: nearest to Sobol points, in order.
+
+    Public: a function of Λ and the search seed alone. Ties go to the lowest index.
+    """
+    N = len(candidates)
+    if n_chosen >= N:
+        return tuple(range(N))
+    d = max(1, candidates.encoded.shape[1])
+    left = np.ones(N, dtype=bool)
+    chosen = []
+    for target in islice(sobol_positions(d, n_chosen, seed=seed), n_chosen):
+        distance = ((candidates.encoded - target[: candidates.encoded.shape[1]]) ** 2).sum(axis=1)
+        nearest = int(np.argmin(np.where(left, distance, np.inf)))
+        left[nearest] = False
+        chosen.append(nearest)
+    return tuple(chosen)
+
+
+def sobol_positions(dimensions: int, count: int, *, seed: int) -> NDArray[np.float64]:
+    """The first `count` points of a scrambled Sobol sequence in the unit cube, (count, dimensions)."""
+    from scipy.stats import qmc
+
+    engine = qmc.Sobol(dimensions, scramble=True, rng=np.random.default_rng(seed))
+    positions: NDArray[np.float64] = engine.random_base2(max(0, math.ceil(math.log2(count))))[:count]
+    return positions
+
+
+def _candidates(space: SearchSpace, points: list[dict[str, Value]]) -> CandidateSet:
+    encoded = np.array([space.encode(point) for point in points], dtype=float)
+    encoded = encoded.reshape(len(points), space.dimensions)
+    encoded.flags.writeable = False
+    return CandidateSet(space, tuple(points), encoded)
+
+
+def _count(axis: Axis, points: int) -> int:
+    """How many values an axis will list, without listing them."""
+    if isinstance(axis, Categorical):
+        return len(axis.values)
+    return min(points, axis.high - axis.low + 1) if isinstance(axis, Integer) else points
+
+
+def _refuse_too_many(count: int) -> None:
+    if count > LARGEST:
+        raise StudyInvalid(
+            f"the candidate set would have {count:,} points; this machine's memory is planned for {LARGEST:,}",
+            cause="the axes' numbers of points multiply",
+            remedy='lower them, or set candidates = "sobol" and n_candidates in [search]',
+        )

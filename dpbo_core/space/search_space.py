@@ -1,0 +1,185 @@
+"""The hyperparameter box, axis by axis, and its map to the unit cube.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| d | `len(space)` | encoded dimensions: one an axis, one a value for an unordered categorical axis | scalar |
+| u | `encode(...)` | a point of the unit cube | (d,) |
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.errors import StudyInvalid
+
+Value = float | int | str | bool
+
+
+def _check_ends(low: float, high: float, *, log: bool) -> None:
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise StudyInvalid(
+            f"an axis runs from {low} to {high}",
+            cause="an end is infinite or NaN",
+            remedy="give two finite numbers",
+        )
+    if low >= high:
+        raise StudyInvalid(
+            f"an axis has low = {low:g}, not below high = {high:g}",
+            cause="the two ends were swapped",
+            remedy="write the smaller one as low",
+        )
+    if log and low <= 0:
+        raise StudyInvalid(
+            f"a logarithmic axis starts at {low:g}",
+            cause="a logarithm needs positive numbers",
+            remedy="raise low above 0 or set log = false",
+        )
+
+
+@dataclass(frozen=True)
+class Real:
+    """A real axis [low, high], evenly spaced in the value or in its logarithm."""
+
+    low: float
+    high: float
+    log: bool = False
+
+    def __init__(self, low: float, high: float, *, log: bool = False) -> None:
+        _check_ends(low, high, log=log)
+        object.__setattr__(self, "low", float(low))
+        object.__setattr__(self, "high", float(high))
+        object.__setattr__(self, "log", log)
+
+    @property
+    def dimensions(self) -> int:
+        """Coordinates it takes in the unit cube."""
+        return 1
+
+    def at(self, position: float) -> float:
+        """The value at `position` in [0, 1]; the ends are exact."""
+        if position <= 0.0:
+            return self.low
+        if position >= 1.0:
+            return self.high
+        if self.log:
+            return math.exp(math.log(self.low) + position * (math.log(self.high) - math.log(self.low)))
+        return self.low + position * (self.high - self.low)
+
+    def encode(self, value: Value) -> tuple[float, ...]:
+        """The position of `value`, clipped to [0, 1]."""
+        a, b, x = self.low, self.high, float(value)
+        if self.log:
+            a, b, x = math.log(a), math.log(b), math.log(x)
+        return (min(1.0, max(0.0, (x - a) / (b - a))),)
+
+    def grid(self, points: int) -> list[Value]:
+        """`points` values from end to end; the middle one where only one is asked for."""
+        if points == 1:
+            return [self.at(0.5)]
+        return [self.at(i / (points - 1)) for i in range(points)]
+
+
+@dataclass(frozen=True)
+class Integer:
+    """An integer axis low … high, both included."""
+
+    low: int
+    high: int
+    log: bool = False
+
+    def __init__(self, low: float, high: float, *, log: bool = False) -> None:
+        if int(low) != low or int(high) != high:
+            raise StudyInvalid(
+                f"an integer axis runs from {low} to {high}",
+                remedy="give whole numbers, or leave integer out",
+            )
+        _check_ends(low, high, log=log)
+        object.__setattr__(self, "low", int(low))
+        object.__setattr__(self, "high", int(high))
+        object.__setattr__(self, "log", log)
+
+    @property
+    def dimensions(self) -> int:
+        """Coordinates it takes in the unit cube."""
+        return 1
+
+    def at(self, position: float) -> int:
+        """The nearest integer at `position` in [0, 1]."""
+        real = Real(self.low, self.high, log=self.log).at(position)
+        return min(self.high, max(self.low, round(real)))
+
+    def encode(self, value: Value) -> tuple[float, ...]:
+        """The position of `value`."""
+        return Real(self.low, self.high, log=self.log).encode(value)
+
+    def grid(self, points: int) -> list[Value]:
+        """At most `points` distinct integers from end to end; all of them if they fit."""
+        if points >= self.high - self.low + 1:
+            return list(range(self.low, self.high + 1))
+        if points == 1:
+            return [self.at(0.5)]
+        return list(dict.fromkeys(self.at(i / (points - 1)) for i in range(points)))
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """Unordered values; each takes a coordinate of its own, so that any two are equally far apart."""
+
+    values: tuple[Value, ...]
+
+    def __init__(self, values: "list[Value] | tuple[Value, ...]") -> None:
+        if len(values) < 1:
+            raise StudyInvalid("a categorical axis has no values", remedy="list at least one")
+        if len({(type(v).__name__, v) for v in values}) != len(values):
+            raise StudyInvalid("a categorical axis lists a value twice", remedy="list each value once")
+        object.__setattr__(self, "values", tuple(values))
+
+    @property
+    def dimensions(self) -> int:
+        """Coordinates it takes in the unit cube: one a value, none where there is only one value."""
+        return len(self.values) if len(self.values) > 1 else 0
+
+    def at(self, position: float) -> Value:
+        """The value whose slice of [0, 1] holds `position`."""
+        return self.values[min(len(self.values) - 1, int(position * len(self.values)))]
+
+    def encode(self, value: Value) -> tuple[float, ...]:
+        """One-hot at height 1/√2, so that two different values lie at distance 1."""
+        if self.dimensions == 0:
+            return ()
+        return tuple(math.sqrt(0.5) if v == value and type(v) is type(value) else 0.0 for v in self.values)
+
+    def grid(self, points: int) -> list[Value]:  # noqa: ARG002  every value is always listed
+        """All the values, whatever `points` is."""
+        return list(self.values)
+
+
+Axis = Real | Integer | Categorical
+
+
+@dataclass(frozen=True)
+class SearchSpace:
+    """Named axes, in the order of the study."""
+
+    axes: Mapping[str, Axis]
+
+    def __post_init__(self) -> None:
+        if not self.axes:
+            raise StudyInvalid("the search space has no axis", remedy="give at least one hyperparameter in [space]")
+
+    @property
+    def dimensions(self) -> int:
+        """d, the dimension of the unit cube."""
+        return sum(axis.dimensions for axis in self.axes.values())
+
+    def encode(self, point: Mapping[str, Value]) -> NDArray[np.float64]:
+        """`point` (one value an axis) as u (d,) in the unit cube."""
+        return np.array([u for name, axis in self.axes.items() for u in axis.encode(point[name])], dtype=float)
+
+    def at(self, position: NDArray[Any]) -> dict[str, Value]:
+        """The point whose axes stand at `position` (one coordinate an axis, each in [0, 1])."""
+        return {name: axis.at(float(x)) for (name, axis), x in zip(self.axes.items(), position, strict=True)}

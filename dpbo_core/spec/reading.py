@@ -1,0 +1,90 @@
+"""Reading tables strictly: every key known, every type right, and a letter for the rest."""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, fields
+from typing import Any, get_args, get_origin, get_type_hints
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.nearest import suggestion
+
+
+def require(condition: bool, what: str, *, cause: str = "", remedy: str = "") -> None:  # noqa: FBT001
+    """Raise the letter unless `condition` holds."""
+    if not condition:
+        raise StudyInvalid(what, cause=cause, remedy=remedy)
+
+
+def one_of(key: str, value: str, valid: tuple[str, ...]) -> None:
+    """`value` is one of `valid`, or a letter with the nearest."""
+    require(
+        value in valid,
+        f"{key} = {value!r} is not known{suggestion(value, valid)}",
+        cause="a misspelt name",
+        remedy=f"choose one of {', '.join(valid)}",
+    )
+
+
+def check_name(key: str, value: str) -> None:
+    """A name that people, files and stores can all hold."""
+    ok = 0 < len(value) <= 100 and value.isprintable() and value == value.strip()
+    require(
+        ok, f"{key} is not a usable name", remedy="use 1 to 100 printable characters without spaces at the ends"
+    )
+
+
+def to_table(section: Any) -> dict[str, Any]:
+    """A section as a plain table, without what is None."""
+    plain = {key: value for key, value in asdict(section).items() if value is not None}
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in plain.items()}
+
+
+def refuse_unknown(table: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
+    """Every key of `table` is in `known`, or a letter with the nearest."""
+    for key in table:
+        require(
+            key in known,
+            f"{where} has an unknown key {str(key)[:60]!r}{suggestion(str(key), known)}",
+            cause="a misspelt key, or one that belongs to another table",
+            remedy=f"the keys are {', '.join(known)}",
+        )
+
+
+def read_section(cls: type, table: Any, where: str) -> Any:
+    """A section dataclass from its table: every key known, every type right, nothing missing."""
+    require(isinstance(table, Mapping), f"{where} is not a table")
+    known = tuple(item.name for item in fields(cls))
+    refuse_unknown(table, known, where)
+    hints = get_type_hints(cls)
+    values: dict[str, Any] = {}
+    for item in fields(cls):
+        if item.name in table:
+            values[item.name] = _typed(table[item.name], hints[item.name], f"{where} {item.name}")
+        elif item.default is MISSING and item.default_factory is MISSING:
+            raise StudyInvalid(f"{where} lacks {item.name}", remedy=f"add {item.name} to {where}")
+    return cls(**values)
+
+
+_PLAIN = (str, int, float, bool)
+_WORDS = {float: "a number", int: "a whole number", str: "text", bool: "true or false"}
+
+
+def _typed(value: Any, hint: Any, where: str) -> Any:
+    """`value` as its field wants it: a whole number serves as a float, a list as a tuple; nothing else bends."""
+    kinds = get_args(hint) if not isinstance(hint, type) else (hint,)
+    origins = [get_origin(kind) for kind in (hint, *kinds)]
+    if tuple in origins:
+        plain = isinstance(value, list | tuple) and all(type(item) in _PLAIN for item in value)
+        require(plain, f"{where} is not a list of plain values")
+        return tuple(value)
+    if Mapping in origins:
+        plain = isinstance(value, Mapping) and all(type(item) in _PLAIN for item in value.values())
+        require(plain, f"{where} is not a table of plain values")
+        return dict(value)
+    if type(value) in kinds:
+        return value
+    if float in kinds and type(value) is int:
+        return float(value)
+    wanted = " or ".join(_WORDS[kind] for kind in kinds if kind in _WORDS)
+    raise StudyInvalid(
+        f"{where} = {str(value)[:60]!r} is not {wanted}", cause="a wrong type", remedy=f"write {wanted}"
+    )

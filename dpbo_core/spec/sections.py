@@ -1,0 +1,235 @@
+"""The tables of a study file, each a frozen dataclass that refuses impossible values."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dpbo_core.space.search_space import Value
+from dpbo_core.spec.reading import check_name, one_of, require
+
+LINEAR_ESTIMATORS = ("logistic", "hinge")
+SCORES = ("sigmoid", "ramp", "accuracy")
+ACQUISITIONS = ("ucb", "ei", "thompson")
+KERNELS = ("matern52", "se")
+CANDIDATE_KINDS = ("grid", "sobol")
+DEFAULT_DELTA = 1e-6
+RESERVED_DATASETS = ("set", "export", "verify")
+
+
+@dataclass(frozen=True)
+class PrivacySection:
+    """[privacy]: the study's TOTAL (ε, δ), on whose budget, and how many records one person may own (k)."""
+
+    dataset: str
+    epsilon: float
+    delta: float | None = None
+    max_records_per_person: int = 1
+
+    def __post_init__(self) -> None:
+        check_name("privacy.dataset", self.dataset)
+        require(
+            self.dataset not in RESERVED_DATASETS,
+            f"privacy.dataset = {self.dataset!r} is a word of the command line",
+            remedy="give the dataset another name",
+        )
+        _check_epsilon("privacy.epsilon", self.epsilon)
+        if self.delta is not None:
+            _check_delta("privacy.delta", self.delta)
+        require(
+            self.max_records_per_person >= 1,
+            f"privacy.max_records_per_person = {self.max_records_per_person}",
+            remedy="give the largest number of validation records one person may own, at least 1",
+        )
+
+
+@dataclass(frozen=True)
+class BudgetSection:
+    """[budget]: the dataset's cap, set at its first use."""
+
+    epsilon: float
+    delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_epsilon("budget.epsilon", self.epsilon)
+        _check_delta("budget.delta", self.delta)
+
+
+@dataclass(frozen=True)
+class DataSection:
+    """[data]: two files and the public number of validation records, or a bundled set by name."""
+
+    training: str | None = None
+    validation: str | None = None
+    n_validation: int | None = None
+    target: str | None = None
+    source: str | None = None
+    validation_share: float = 0.5
+
+    def __post_init__(self) -> None:
+        files = (self.training, self.validation, self.n_validation, self.target)
+        if self.source is not None:
+            require(
+                all(item is None for item in files),
+                "[data] names both a bundled source and files",
+                remedy="keep source and validation_share, or training, validation, n_validation and target",
+            )
+            require(
+                0.0 < self.validation_share < 1.0,
+                f"data.validation_share = {self.validation_share:g}",
+                remedy="choose a share between 0 and 1, 0.5 say",
+            )
+            return
+        missing = [
+            name
+            for name, item in zip(("training", "validation", "n_validation", "target"), files, strict=True)
+            if item is None
+        ]
+        require(
+            not missing,
+            f"[data] lacks {', '.join(missing)}",
+            cause="a study needs its training file, its validation file, their number of records and the target",
+            remedy='add the missing keys, or use a bundled set: source = "breast_cancer"',
+        )
+        require(
+            self.n_validation is not None and self.n_validation >= 1,
+            f"data.n_validation = {self.n_validation}",
+            remedy="give the public number of records of the validation file, at least 1",
+        )
+
+
+@dataclass(frozen=True)
+class ModelSection:
+    """[model]: what is trained on the public half and how one record of the sensitive half is scored."""
+
+    estimator: str
+    score: str | None = None
+    steepness: float = 10.0
+    params: Mapping[str, Value] = field(default_factory=dict)
+    bias: float = 0.0
+    standardize: bool = True
+    clip_quantile: float = 0.9
+    tolerance: float | None = None
+
+    def __post_init__(self) -> None:
+        if "." not in self.estimator:
+            one_of("model.estimator", self.estimator, LINEAR_ESTIMATORS)
+        if self.score is not None:
+            one_of("model.score", self.score, SCORES)
+        require(
+            self.linear or self.score in (None, "accuracy"),
+            f"model.score = {self.score!r} needs the margin of a logistic or hinge model",
+            cause=f"{self.estimator} has no certified margin",
+            remedy='use score = "accuracy", or estimator = "logistic"',
+        )
+        require(
+            math.isfinite(self.steepness) and self.steepness > 0,
+            f"model.steepness = {self.steepness}",
+            remedy="give a positive number; 10 is a good start",
+        )
+        require(0.0 <= self.bias < 1.0, f"model.bias = {self.bias}", remedy="choose 0 (no bias) or 0.7071, say")
+        require(
+            0.0 < self.clip_quantile <= 1.0,
+            f"model.clip_quantile = {self.clip_quantile}",
+            remedy="choose a quantile in (0, 1], 0.9 say",
+        )
+        require(
+            not (self.linear and self.params),
+            f"model.params are given, but {self.estimator} takes none",
+            remedy="remove [model.params]; λ is an axis of [space]",
+        )
+        if self.tolerance is not None:
+            require(
+                math.isfinite(self.tolerance) and self.tolerance > 0,
+                f"model.tolerance = {self.tolerance}",
+                remedy="give a positive distance, or leave it out",
+            )
+
+    @property
+    def linear(self) -> bool:
+        """Whether the model is one of ours, trained with a certificate."""
+        return self.estimator in LINEAR_ESTIMATORS
+
+    @property
+    def score_name(self) -> str:
+        """The score asked for, or the default of the estimator: sigmoid for margins, else accuracy."""
+        return self.score or ("sigmoid" if self.linear else "accuracy")
+
+
+@dataclass(frozen=True)
+class AxisSection:
+    """One axis of [space]: low and high (with log, integer, points), or values."""
+
+    low: float | None = None
+    high: float | None = None
+    log: bool = False
+    integer: bool = False
+    points: int | None = None
+    values: tuple[Value, ...] | None = None
+
+    def __post_init__(self) -> None:
+        numeric = self.low is not None and self.high is not None
+        require(
+            numeric != (self.values is not None),
+            "an axis of [space] has neither low and high nor values, or both",
+            remedy='write { low = 1e-4, high = 10.0, log = true, points = 64 } or { values = ["a", "b"] }',
+        )
+        require(
+            self.points is None or self.points >= 1,
+            f"an axis of [space] has {self.points} points",
+            remedy="give at least 1 point",
+        )
+
+
+@dataclass(frozen=True)
+class SearchSection:
+    """[search]: the search's own settings. The seed is the search's alone; noise is never seeded."""
+
+    steps: int = 20
+    acquisition: str = "ucb"
+    beta: float | None = None
+    kernel: str = "matern52"
+    lengthscale: float | str = 0.3
+    seed: int = 0
+    candidates: str = "grid"
+    n_candidates: int = 256
+
+    def __post_init__(self) -> None:
+        require(self.steps >= 1, f"search.steps = {self.steps}", remedy="ask for at least 1 step; 20 is usual")
+        require(self.steps <= 100_000, f"search.steps = {self.steps}", remedy="ask for at most 100,000 steps")
+        one_of("search.acquisition", self.acquisition, ACQUISITIONS)
+        one_of("search.kernel", self.kernel, KERNELS)
+        one_of("search.candidates", self.candidates, CANDIDATE_KINDS)
+        require(self.n_candidates >= 1, f"search.n_candidates = {self.n_candidates}", remedy="ask for at least 1")
+        require(0 <= self.seed < 2**32, f"search.seed = {self.seed}", remedy="choose one from 0 to 4294967295")
+        if isinstance(self.lengthscale, str):
+            one_of("search.lengthscale", self.lengthscale, ("fit",))
+        else:
+            require(
+                math.isfinite(self.lengthscale) and self.lengthscale > 0,
+                f"search.lengthscale = {self.lengthscale}",
+                remedy='give a positive length in the unit cube (0.3, say) or "fit"',
+            )
+        if self.beta is not None:
+            require(
+                math.isfinite(self.beta) and self.beta >= 0,
+                f"search.beta = {self.beta}",
+                remedy="give a number of at least 0, or leave it out for the theoretical one",
+            )
+
+
+def _check_epsilon(key: str, epsilon: float) -> None:
+    require(
+        math.isfinite(epsilon) and epsilon > 0,
+        f"{key} = {epsilon} is no privacy level",
+        cause="ε must be positive and finite",
+        remedy="start with 1.0; smaller protects more",
+    )
+
+
+def _check_delta(key: str, delta: float) -> None:
+    require(
+        0.0 <= delta < 1.0,
+        f"{key} = {delta} is no privacy level",
+        cause="δ is a probability, at least 0 and below 1",
+        remedy="choose one far below 1/(number of records), 1e-6 say",
+    )

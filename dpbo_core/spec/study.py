@@ -1,0 +1,101 @@
+"""The whole study: its sections together, and its plain form in TOML and JSON."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dpbo_core.spec.reading import check_name, read_section, refuse_unknown, require, to_table
+from dpbo_core.spec.sections import (
+    AxisSection,
+    BudgetSection,
+    DataSection,
+    ModelSection,
+    PrivacySection,
+    SearchSection,
+)
+
+
+@dataclass(frozen=True)
+class StudySpec:
+    """A whole study. `space` maps an axis name to its section; `options` are those of the chosen method."""
+
+    name: str
+    method: str
+    privacy: PrivacySection
+    data: DataSection
+    model: ModelSection
+    space: Mapping[str, AxisSection]
+    edition: str = "1"
+    accepts: tuple[str, ...] = ()
+    budget: BudgetSection | None = None
+    search: SearchSection = field(default_factory=SearchSection)
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_name("study.name", self.name)
+        check_name("study.edition", self.edition)
+        require(bool(self.space), "[space] has no axis", remedy="name at least one hyperparameter")
+        if self.model.linear:
+            self._check_lambda()
+
+    def _check_lambda(self) -> None:
+        require(
+            set(self.space) == {"lambda"},
+            f"[space] of a {self.model.estimator} model has the axes {', '.join(map(repr, self.space))}",
+            cause="its only hyperparameter is the regularisation λ",
+            remedy="keep one axis, lambda = { low = 1e-4, high = 10.0, log = true, points = 64 }",
+        )
+        axis = self.space["lambda"]
+        ends = axis.values if axis.values is not None else (axis.low, axis.high)
+        ok = all(isinstance(end, int | float) and math.isfinite(end) and end > 0 for end in ends)
+        require(
+            ok,
+            f"λ would take a value that is not a positive number ({', '.join(map(str, ends))})",
+            cause="regularisation must be strictly positive, or the training objective is not strongly convex",
+            remedy="raise low above 0; 1e-4 is usual",
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain tables as in a study file; what is None is left out."""
+        study = {"name": self.name, "edition": self.edition, "method": self.method, "accepts": list(self.accepts)}
+        tables: dict[str, Any] = {"study": study, "privacy": to_table(self.privacy)}
+        if self.budget is not None:
+            tables["budget"] = to_table(self.budget)
+        tables |= {"data": to_table(self.data), "model": to_table(self.model)}
+        tables["space"] = {name: to_table(axis) for name, axis in self.space.items()}
+        return tables | {"search": to_table(self.search), "method": dict(self.options)}
+
+    @classmethod
+    def from_dict(cls, tables: Mapping[str, Any]) -> "StudySpec":
+        """The inverse of `to_dict`, strict about every key and type."""
+        known = ("study", "privacy", "budget", "data", "model", "space", "search", "method")
+        refuse_unknown(tables, known, "the study")
+        for name in ("study", "privacy", "data", "model", "space"):
+            require(name in tables, f"the study has no [{name}] table", remedy=f"add [{name}]")
+        for name, table in tables.items():
+            require(isinstance(table, Mapping), f"{name} is not a table", remedy=f"write it as [{name}]")
+        head = dict(tables["study"])
+        refuse_unknown(head, ("name", "edition", "method", "accepts"), "[study]")
+        for key in ("name", "method"):
+            require(isinstance(head.get(key), str), f"[study] has no {key}, or it is not text", remedy=f"add {key}")
+        edition, accepts = head.get("edition", "1"), head.get("accepts", [])
+        require(isinstance(edition, str), "study.edition is not text", remedy='write edition = "1"')
+        ok = isinstance(accepts, list | tuple) and all(isinstance(item, str) for item in accepts)
+        require(ok, "study.accepts is not a list of names", remedy='write accepts = ["gp_prior"]')
+        space = {
+            name: read_section(AxisSection, axis, f"[space] {name}") for name, axis in dict(tables["space"]).items()
+        }
+        return cls(
+            name=head["name"],
+            method=head["method"],
+            edition=edition,
+            accepts=tuple(accepts),
+            privacy=read_section(PrivacySection, tables["privacy"], "[privacy]"),
+            budget=read_section(BudgetSection, tables["budget"], "[budget]") if "budget" in tables else None,
+            data=read_section(DataSection, tables["data"], "[data]"),
+            model=read_section(ModelSection, tables["model"], "[model]"),
+            space=space,
+            search=read_section(SearchSection, tables.get("search", {}), "[search]"),
+            options=dict(tables.get("method", {})),
+        )

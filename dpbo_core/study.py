@@ -1,0 +1,203 @@
+"""A study from its file to its release, without Prefect: plan, reserve, step by step, conclude.
+
+    run_study(spec, ledger=…)            the plain loop
+    open_study(spec, ledger=…)           the same in pieces, for a scheduler: run.step() … run.finish()
+
+Reserving comes before any validation record's content is used; every draw is recorded before it is shown; the same
+study asked twice gives the same release and draws nothing.
+"""
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from dpbo_core import halves
+from dpbo_core.accounting.budget import PrivacyBudget
+from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
+from dpbo_core.advice import Advice, advise
+from dpbo_core.errors import AssumptionNotAccepted, DpboError, Sealed, StudyInvalid
+from dpbo_core.mechanisms.noise import Noise, NoiseSource, OperatingSystemNoise
+from dpbo_core.methods import method_named
+from dpbo_core.methods.contract import Method, Released
+from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
+from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.sensitive import Opaque
+from dpbo_core.problem import problem_of
+from dpbo_core.spec import StudySpec
+
+__all__ = ["StudyResult", "StudyRun", "StudySpec", "open_study", "plan_study", "read_study", "run_study"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class StudyResult:
+    """What a study gives back. `replayed` says that it had been released before, and nothing was drawn now."""
+
+    release: Release
+    replayed: bool
+
+
+def read_study(path: str | Path) -> StudySpec:
+    """The study in a TOML file.
+
+    Raises:
+        StudyInvalid: a missing or unreadable file, or anything in it that a study cannot hold.
+    """
+    shown = str(path)
+    try:
+        tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        problem = f"the study file {shown!r} cannot be read ({(error.strerror or 'no reason given').lower()})"
+    except UnicodeDecodeError:
+        problem = f"the study file {shown!r} is not UTF-8 text"
+    except tomllib.TOMLDecodeError as error:
+        problem = f"the study file {shown!r} is not valid TOML: {error}"
+    else:
+        return StudySpec.from_dict(tables)
+    raise StudyInvalid(problem, cause="a mistyped path or a syntax error", remedy="check the file named")
+
+
+def plan_study(spec: StudySpec) -> PrivacyPlan:
+    """The price of a study. Opens no data file."""
+    problem = problem_of(spec, n_validation=halves.n_validation(spec))
+    return method_named(spec.method, spec.options).plan(problem)
+
+
+def advise_study(spec: StudySpec) -> Advice:
+    """The price and the expected error of every method on this study. Opens no data file."""
+    return advise(spec, problem_of(spec, n_validation=halves.n_validation(spec)))
+
+
+class StudyRun(Opaque):
+    """A study under way, in the curator's process. Its errors are sealed; its repr says nothing."""
+
+    __slots__ = (
+        "_method",
+        "_noise",
+        "_objective",
+        "_plan",
+        "_public",
+        "_reservation",
+        "_search",
+        "n_steps",
+        "replay",
+    )
+
+    def __init__(self, spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path, source: NoiseSource) -> None:
+        self._public = halves.public_half(spec, folder)
+        key = _key(spec, self._public.fingerprint)
+        problem = self._public.problem
+        self._method: Method = method_named(spec.method, spec.options)
+        self.n_steps = self._method.n_steps(problem)
+        self.replay = ledger.release_of(key.fingerprint)
+        if self.replay is not None:
+            return
+        self._plan = self._method.plan(problem)
+        _check_accepted(spec, self._plan)
+        problem.train(0)  # a model that cannot be trained at all is found before anything is charged
+        halves.check_presence(spec, folder, self._public)
+        self._reservation = ledger.reserve(key, self._plan, noise=source.standing, opening=_cap(spec))
+        self._noise = Noise(source, self._reservation)
+        self._search = self._method.start(problem, self._plan)
+        self._objective = self._sealed(lambda: halves.sensitive_half(spec, folder, self._public), letters=True)
+
+    def step(self) -> Released | None:
+        """One step; returns what it released, already recorded, or None.
+
+        Raises:
+            Sealed: something failed; nothing of it is told. StudyInvalid: a public training failed.
+        """
+        return self._sealed(
+            lambda: self._search.step(self._objective, self._noise), letters=self._method.public_path
+        )
+
+    def finish(self) -> StudyResult:
+        """The remaining draws, and the release, recorded."""
+        if self.replay is not None:
+            return StudyResult(self.replay, replayed=True)
+        release = self._sealed(lambda: self._search.finish(self._noise), letters=False)
+        return StudyResult(self._reservation.conclude(release), replayed=False)
+
+    @property
+    def public_facts(self) -> dict[str, Any]:
+        """What a progress display may know: the method and the number of steps."""
+        return {"method": self._method.kind, "steps": self.n_steps, "public_path": self._method.public_path}
+
+    def _sealed(self, work: Callable[[], T], *, letters: bool) -> T:
+        """Run `work`; whatever it raises is replaced outside the except block, so that no cause travels with it."""
+        failure: DpboError = Sealed()
+        try:
+            return work()
+        except StudyInvalid as error:
+            if letters:  # a training's letter names λ, which only a public path may tell
+                failure = StudyInvalid(error.what, cause=error.cause, remedy=error.remedy)
+        except Exception:  # noqa: BLE001, S110  sealed: logging it would be the leak
+            pass
+        raise failure
+
+
+def open_study(
+    spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path = ".", source: NoiseSource | None = None
+) -> StudyRun:
+    """Read the public half, price, reserve, then open the sensitive half.
+
+    Args:
+        spec: the study.
+        ledger: where budgets are kept.
+        folder: the folder that the study's data paths are relative to.
+        source: where noise comes from; the operating system unless a test says otherwise.
+
+    Raises:
+        StudyInvalid, BudgetRefused, AssumptionNotAccepted: nothing was charged.
+    """
+    return StudyRun(spec, ledger=ledger, folder=folder, source=source or OperatingSystemNoise())
+
+
+def run_study(
+    spec: StudySpec,
+    *,
+    ledger: PrivacyLedger,
+    folder: str | Path = ".",
+    source: NoiseSource | None = None,
+    on_step: Callable[[int, Released | None], None] | None = None,
+) -> StudyResult:
+    """The whole study in one call. `on_step` is told each step's number and what it released."""
+    run = open_study(spec, ledger=ledger, folder=folder, source=source)
+    if run.replay is None:
+        for step in range(1, run.n_steps + 1):
+            released = run.step()
+            if on_step is not None:
+                on_step(step, released)
+    return run.finish()
+
+
+def _key(spec: StudySpec, training: str) -> StudyKey:
+    """The study's fingerprint: the whole spec, its edition, the public training data; never the sensitive data."""
+    text = json.dumps([spec.to_dict(), training], sort_keys=True, ensure_ascii=False, allow_nan=False)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return StudyKey(digest, spec.privacy.dataset, spec.name, spec.edition, spec.method)
+
+
+def _cap(spec: StudySpec) -> PrivacyBudget | None:
+    """The cap a study opens at its dataset's first use; it accepts the assumptions that the study accepts."""
+    if spec.budget is None:
+        return None
+    budget = spec.budget
+    return PrivacyBudget.of(spec.privacy.dataset, epsilon=budget.epsilon, delta=budget.delta, accepts=spec.accepts)
+
+
+def _check_accepted(spec: StudySpec, plan: PrivacyPlan) -> None:
+    missing = [name for name in plan.guarantee.assumptions if name not in spec.accepts]
+    if missing:
+        statement = CALLER_ASSUMPTIONS[missing[0]].statement
+        raise AssumptionNotAccepted(
+            f"{spec.method} assumes {missing[0]!r}: {statement} If that is false, the promise is void",
+            cause="the study does not accept it by name",
+            remedy=f'add accepts = ["{missing[0]}"] to [study] if you can answer for it, or choose another method',
+        )

@@ -1,0 +1,87 @@
+"""Canonne, Kamath, Steinke: The Discrete Gaussian for Differential Privacy. NeurIPS 2020.
+
+Numbers as in arXiv 2004.00010v5.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| ρ | `rho` | zero-concentrated differential privacy | scalar ≥ 0 |
+| ε, δ | `epsilon`, `delta` | approximate differential privacy | scalar > 0, in (0, 1) |
+| α | `alpha` | Rényi order, free: every α > 1 gives a valid bound | scalar > 1 |
+| Δ | `sensitivity` | most the integer query moves | scalar > 0 |
+| σ | — | parameter of the discrete Gaussian N_ℤ(0, σ²) | scalar > 0 |
+"""
+
+import math
+from collections.abc import Callable
+
+_ROUNDING = 1e-12  # far above the error of a dozen double operations; always applied towards privacy
+
+
+def proposition_12_epsilon(*, rho: float, delta: float) -> float:
+    """The smallest ε for which ρ-zCDP implies (ε, δ)-DP by Proposition 12, rounded up.
+
+    ε = inf_{α>1} αρ + log(1 − 1/α) − log(αδ)/(α − 1), at least 0.
+
+    Holds when: the mechanism is ρ-zCDP. Neighbours: those of ρ. Source: Proposition 12 with τ = αρ
+    (Corollary 13). Any α is valid, so an inexact minimum costs accuracy and never privacy.
+    """
+    if rho == 0.0:
+        return 0.0
+    if delta == 0.0:
+        return math.inf
+
+    def bound(log_excess: float) -> float:  # α = 1 + e^{log_excess}
+        excess = math.exp(log_excess)
+        alpha = 1.0 + excess
+        return alpha * rho + math.log(excess / alpha) - math.log(alpha * delta) / excess
+
+    best = _golden_section_minimum(bound, -20.0, 45.0)
+    return max(0.0, best + _ROUNDING * (1.0 + abs(best)))
+
+
+def proposition_12_rho(*, epsilon: float, delta: float) -> float:
+    """The largest ρ whose `proposition_12_epsilon` at δ is at most ε, rounded down.
+
+    Source: the inverse of Proposition 12, by bisection. The returned ρ always satisfies
+    proposition_12_epsilon(rho=ρ, delta=δ) ≤ ε.
+    """
+    if delta == 0.0:
+        return 0.0
+    low, high = 0.0, epsilon  # ρ-zCDP at ρ = ε already costs more than ε at every δ < 1 that is of use
+    while proposition_12_epsilon(rho=high, delta=delta) <= epsilon:
+        high *= 2.0
+    while True:
+        middle = 0.5 * (low + high)
+        if middle in (low, high):
+            return low
+        if proposition_12_epsilon(rho=middle, delta=delta) <= epsilon:
+            low = middle
+        else:
+            high = middle
+
+
+def theorem_14_sigma(*, rho: float, sensitivity: float) -> float:
+    """σ = Δ/√(2ρ), rounded up: adding N_ℤ(0, σ²) to an integer query is ρ-zCDP.
+
+    Source: Theorem 14 (multivariate; here one coordinate, Theorem 4).
+    """
+    return sensitivity / math.sqrt(2.0 * rho) * (1.0 + _ROUNDING)
+
+
+def _golden_section_minimum(function: Callable[[float], float], low: float, high: float) -> float:
+    """The least value seen while narrowing [low, high] about a minimum of a unimodal function."""
+    ratio = (math.sqrt(5.0) - 1.0) / 2.0
+    a, b = high - ratio * (high - low), low + ratio * (high - low)
+    fa, fb = function(a), function(b)
+    least = min(fa, fb)
+    for _ in range(100):
+        if fa <= fb:
+            high, b, fb = b, a, fa
+            a = high - ratio * (high - low)
+            fa = function(a)
+        else:
+            low, a, fa = a, b, fb
+            b = low + ratio * (high - low)
+            fb = function(b)
+        least = min(least, fa, fb)
+    return float(least)

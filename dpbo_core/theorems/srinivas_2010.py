@@ -1,0 +1,182 @@
+"""Srinivas, Krause, Kakade, Seeger: Gaussian Process Optimization in the Bandit Setting. ICML 2010.
+
+Numbers as in arXiv 0912.3995v4.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| D, N = \\|D\\| | `n_candidates` | the finite set searched, Λ elsewhere in this project | scalar ≥ 1 |
+| t, T | `step`, `n_steps` | a step; all of them, fixed in advance | scalar ≥ 1 |
+| δ | `delta` | failure probability, over the draw of f and of the noise | scalar in (0, 1) |
+| σ² | `noise_variance` | variance of the noise in one observation | scalar > 0 |
+| k, K | `gram` | prior covariance on D | (N, N), or a function: index → column (N,) |
+| β_t | `beta` | width of the confidence bounds: μ_{t−1} ± √β_t·σ_{t−1} | scalar |
+| γ_T | `information_gain_bound` | most that T observations can tell about f, in nats | scalar |
+| n | `counts` | observations of each candidate, real numbers allowed, Σn = T | (N,) |
+| F(n) | — | ½ log det(I + σ⁻² N^½ K N^½), N = diag(n): the information gain | scalar |
+| s² | `variances` | posterior variance at every candidate after the observations n | (N,) |
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Gram = NDArray[np.float64] | Callable[[int], NDArray[np.float64]]
+
+_ROUNDS, _INNER = 8, 30  # passes over all candidates; multiplicative steps on the support in each
+_CLOSE = 0.01  # the dual bound is not tightened further once its gap is this share of it
+_BLOCK = 8192  # candidates whose variances are computed at once
+
+
+def beta(*, n_candidates: int, step: int, delta: float) -> float:
+    """β_t = 2 log(N t² π²/(6δ)): then |f − μ_{t−1}| ≤ √β_t·σ_{t−1} on all of D and at all t, with probability 1 − δ.
+
+    Holds when: f is a draw of the Gaussian process whose kernel is used (taken on by the caller).
+    Neighbours: none; not a privacy statement. Source: Theorem 1; Lemma 5.1 with π_t = π²t²/6. Erratum: none.
+    """
+    return 2.0 * math.log(n_candidates * step**2 * math.pi**2 / (6.0 * delta))
+
+
+def regret_constant(*, noise_variance: float) -> float:
+    """C₁ = 8/log(1 + σ⁻²): R_T ≤ √(C₁ T β_T γ_T) with probability 1 − δ.
+
+    Holds when: as for `beta`, k(λ, λ) ≤ 1, and the acquisition is UCB with that β_t (verified by code).
+    Neighbours: none; not a privacy statement. Source: Theorem 1. Erratum: none.
+    """
+    return 8.0 / math.log1p(1.0 / noise_variance)
+
+
+def information_gain_bound(*, gram: Gram, n_steps: int, noise_variance: float) -> float:
+    """An upper bound on γ_T = max F(n) over whole numbers n ≥ 0 with Σn = T, rounded up.
+
+    The smallest of
+      · greedy/(1 − 1/e), greedy observing wherever the posterior variance is largest, repeats allowed;
+      · T·½log(1 + σ⁻² max k(λ, λ));
+      · F(n) + (T·max s² − Σ n s²)/(2σ²), for several n: F is concave and its gradient is s²/(2σ²).
+
+    Holds when: K is positive semidefinite; where `gram` is a function, k(λ, λ) is one constant (verified at every
+        column asked for).
+    Neighbours: none; a function of public quantities alone. Source: section 2.3, equation 8, and Nemhauser et al.
+        (1978); the third bound is convex duality.
+    Erratum: printed as a maximum over sets A ⊂ D. On a finite D the search may revisit, so it runs over multisets,
+        to which submodularity and the greedy bound carry over (D with T copies of each candidate).
+
+    Args:
+        gram: K, (N, N), or a function from an index to that column of K, (N,). O(N·T) memory either way.
+        n_steps: T ≥ 0.
+        noise_variance: σ² > 0.
+
+    Returns:
+        The bound, in nats.
+
+    Raises:
+        ValueError: the diagonal is not constant though `gram` is a function.
+    """
+    if n_steps == 0:
+        return 0.0
+    prior, column = _prior_variances(gram), _columns(gram)
+    picks, gained = _greedy(prior, column, n_steps, noise_variance)
+    return min(
+        gained / (1.0 - math.exp(-1.0)) * (1.0 + 1e-12),
+        0.5 * n_steps * math.log1p(float(prior.max()) / noise_variance),
+        _dual_bound(prior, column, picks, noise_variance),
+    )
+
+
+def _greedy(
+    prior: NDArray[np.float64], column: Callable[[int], NDArray[np.float64]], T: int, sigma2: float
+) -> tuple[list[int], float]:
+    """T candidates, each where the posterior variance is then largest, and F of them."""
+    variances, picks, gained = prior.copy(), [], 0.0
+    V = np.empty((T, len(prior)))  # rows of L⁻¹K(picks, D), L Lᵀ = K(picks, picks) + σ²I
+    for t in range(T):
+        i = int(np.argmax(variances))
+        gained += 0.5 * math.log1p(float(variances[i]) / sigma2)
+        pivot = math.sqrt(float(variances[i]) + sigma2)
+        np.subtract(column(i), V[:t, i].copy() @ V[:t], out=V[t])
+        V[t] /= pivot
+        variances -= V[t] ** 2
+        np.maximum(variances, 0.0, out=variances)
+        picks.append(i)
+    return picks, gained
+
+
+def _dual_bound(
+    prior: NDArray[np.float64], column: Callable[[int], NDArray[np.float64]], picks: list[int], sigma2: float
+) -> float:
+    """The least F(n) + (T·max s² − Σ n s²)/(2σ²) over several n, the first of them greedy's."""
+    T = len(picks)
+    support = sorted(set(picks))
+    counts = np.array([picks.count(i) for i in support], dtype=float)
+    K = np.empty((len(support) + _ROUNDS, len(prior)))  # columns of the support, with room for one more a round
+    for place, i in enumerate(support):
+        K[place] = column(i)
+    # Products and Cholesky are off by a few hundred ε of the largest k(λ, λ) at the most.
+    rounding, best = 1e-13 * T * float(prior.max()) / sigma2, math.inf
+    for _ in range(_ROUNDS):
+        K_S = K[: len(support)]
+        gain, G = _gain(K_S[:, support], counts, sigma2)
+        variances = _posterior_variances(prior, K_S, G)
+        top = int(np.argmax(variances))
+        gap = max(0.0, (T * float(variances[top]) - float(counts @ variances[support])) / (2.0 * sigma2))
+        best = min(best, gain + gap)
+        if gap <= _CLOSE * best:
+            break
+        if top not in support:  # a Frank–Wolfe step, whose length the multiplicative steps correct
+            K[len(support)] = column(top)
+            support.append(top)
+            counts = np.append(counts * (1.0 - 1.0 / len(support)), T / len(support))
+        counts = _rebalanced(K[: len(support), support], counts, sigma2)
+    return best * (1.0 + 1e-12) + rounding
+
+
+def _rebalanced(K_SS: NDArray[np.float64], counts: NDArray[np.float64], sigma2: float) -> NDArray[np.float64]:
+    """Multiplicative steps n ← n·s², rescaled to the same total: at a maximum of F on the support, s² is level."""
+    T = float(counts.sum())
+    for _ in range(_INNER):
+        _, G = _gain(K_SS, counts, sigma2)
+        counts = counts * _posterior_variances(np.diag(K_SS), K_SS, G)
+        counts *= T / float(counts.sum())
+    return counts
+
+
+def _gain(
+    K_SS: NDArray[np.float64], counts: NDArray[np.float64], sigma2: float
+) -> tuple[float, NDArray[np.float64]]:
+    """F(n), and G with s²(λ) = k(λ, λ) − ‖G K(S, λ)‖²."""
+    root = np.sqrt(counts / sigma2)
+    L = np.linalg.cholesky(np.eye(len(counts)) + root[:, None] * K_SS * root)
+    return float(np.log(np.diag(L)).sum()), np.linalg.solve(L, np.diag(root))
+
+
+def _posterior_variances(
+    prior: NDArray[np.float64], K_S: NDArray[np.float64], G: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """s², shape (N,), a block of candidates at a time."""
+    variances = prior.copy()
+    for start in range(0, len(prior), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        variances[block] -= ((G @ K_S[:, block]) ** 2).sum(axis=0)
+    return np.maximum(variances, 0.0, out=variances)
+
+
+def _prior_variances(gram: Gram) -> NDArray[np.float64]:
+    if callable(gram):
+        first = gram(0)
+        return np.full(len(first), float(first[0]))
+    return np.diag(gram).astype(float)
+
+
+def _columns(gram: Gram) -> Callable[[int], NDArray[np.float64]]:
+    if not callable(gram):
+        return lambda i: gram[:, i]
+    constant = float(gram(0)[0])
+
+    def checked(i: int) -> NDArray[np.float64]:
+        column = gram(i)
+        if abs(float(column[i]) - constant) > 1e-12 * constant:
+            raise ValueError("k(λ, λ) is not the same at every candidate; give the whole matrix")
+        return column
+
+    return checked

@@ -1,0 +1,1 @@
+"""Flows that read as stories, the settings they run under, and the `dpbo` command."""

@@ -1,0 +1,134 @@
+"""The `dpbo` command: each subcommand reads its words, makes one call, and prints a screen or one JSON object.
+
+Exit codes: 0 done · 2 the study or the data reference is invalid · 3 the budget refuses · 4 an assumption is not
+accepted · 1 anything else. One line on standard error says what happened, the usual cause and what to do; a stack
+trace only with --debug, and never a sensitive value.
+"""
+
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from dpbo_core.errors import DpboError
+
+
+class BudgetGroup(TyperGroup):
+    """`dpbo budget [DATASET]` shows; `dpbo budget set …` sets. The words of the group are no dataset names."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Whatever does not start with a word of the group is shown."""
+        words = [arg for arg in args if not arg.startswith("-")]
+        if "--help" not in args and (not words or words[0] not in self.commands):
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    name="dpbo",
+    help="Tune models on sensitive validation data; every output is differentially private.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+budget_app = typer.Typer(cls=BudgetGroup, help="The ledger: limit, spent, remaining, every entry.")
+app.add_typer(budget_app, name="budget")
+
+Study = Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study file.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")]
+
+
+@app.command()
+def tune(study: Study, json: AsJson = False, debug: Debug = False) -> None:
+    """Plan, reserve, search step by step, release, and show it in MLflow."""
+    from flows import command, screens
+
+    tuned, account = command.tune(study)
+    screens.print_json(screens.tuned_json(tuned)) if json else screens.print_tuned(tuned, account)
+
+
+@app.command()
+def plan(study: Study, json: AsJson = False, debug: Debug = False) -> None:
+    """Price every method on a study and say what to expect of it. Opens no data, charges nothing."""
+    from dpbo_core.study import advise_study, read_study
+    from flows import screens
+
+    spec = read_study(study)
+    advice = advise_study(spec)
+    screens.print_json(advice.to_json()) if json else screens.print_advice(spec, advice)
+
+
+@budget_app.command("show", hidden=True)
+def budget_show(
+    dataset: Annotated[str | None, typer.Argument()] = None,
+    json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Show every dataset's account, or one."""
+    from flows import command, screens
+
+    accounts = command.accounts(dataset)
+    screens.print_json(screens.accounts_json(accounts)) if json else screens.print_accounts(accounts)
+
+
+@budget_app.command("set")
+def budget_set(
+    dataset: Annotated[str, typer.Argument(help="The dataset's name in the ledger.")],
+    epsilon: Annotated[float | None, typer.Option(help="The cap's ε.")] = None,
+    delta: Annotated[float, typer.Option(help="The cap's δ.")] = 0.0,
+    relation: Annotated[str, typer.Option(help="Which data sets are neighbours.")] = "replace_one",
+    accept: Annotated[list[str] | None, typer.Option(help="An assumption the cap allows; repeat for more.")] = None,
+    public: Annotated[bool, typer.Option("--public", help="Nothing to protect: no limit.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Open a dataset's cap, once; the same again is fine, another is refused."""
+    from flows import command
+
+    typer.echo(
+        command.set_budget(
+            dataset, epsilon=epsilon, delta=delta, relation=relation, accepts=tuple(accept or ()), public=public
+        )
+    )
+
+
+@app.command()
+def ui(
+    port: Annotated[int, typer.Option(help="The port on this machine.")] = 5000,
+    debug: Debug = False,
+) -> None:
+    """Open the MLflow page on the project's store, on this machine alone."""
+    from flows import command
+
+    command.ui(port)
+
+
+def main() -> None:
+    """The entry point: run, and turn every error into one line and an exit code."""
+    debug = "--debug" in sys.argv
+    os.environ.setdefault("PYTHONWARNINGS", "ignore")
+    code, letter = 1, ""
+    try:
+        app()
+    except DpboError as error:
+        code, letter = error.exit_code, error.letter()
+        if debug:
+            traceback.print_exc()
+    except KeyboardInterrupt:
+        code, letter = 130, "Stopped. Run the same command again; it continues, and nothing is paid twice."
+    except Exception as error:  # noqa: BLE001  the last door: a person gets a line, not a stack trace
+        if debug:
+            traceback.print_exc()
+        letter = (
+            f"Something unexpected went wrong ({type(error).__name__}). Usual cause: a broken installation, a full "
+            "disk or a store that another version wrote. What to do: run it again with --debug to see where."
+        )
+    else:
+        return
+    sys.stderr.write(f"dpbo: {letter}\n")
+    sys.exit(code)

@@ -1,0 +1,107 @@
+"""What each subcommand does, between its words and its screen."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpbo_core.accounting.budget import PrivacyBudget
+from dpbo_core.accounting.ledger import Account, PrivacyLedger
+from dpbo_core.errors import DpboError, StudyInvalid
+from dpbo_core.nearest import suggestion
+from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
+from dpbo_core.privacy.unit import NeighboringRelation
+from dpbo_core.spec.sections import BudgetSection, PrivacySection
+from dpbo_core.study import read_study
+from flows.settings import Stores, prepare_prefect, without_heartbeat
+
+if TYPE_CHECKING:
+    from flows.tune import Tuned
+
+
+def tune(path: Path) -> "tuple[Tuned, Account]":
+    """Run the study in `path` as a Prefect flow; its result, and its dataset's account afterwards.
+
+    Raises:
+        DpboError: as a letter; whatever Prefect wraps around it is taken off.
+    """
+    study = read_study(path)
+    folder = os.path.relpath(str(path.parent))
+    prepare_prefect()
+    from flows.tune import tune_privately
+
+    with without_heartbeat():
+        tuned = tune_privately(study, folder)
+    (account,) = PrivacyLedger(Stores().ledger).accounts(study.privacy.dataset)
+    return tuned, account
+
+
+def accounts(dataset: str | None) -> tuple[Account, ...]:
+    """The ledger's accounts.
+
+    Raises:
+        StudyInvalid: no dataset of that name.
+    """
+    stores = Stores()
+    stores.make_folder()
+    ledger = PrivacyLedger(stores.ledger)
+    found = ledger.accounts(dataset)
+    if dataset is not None and not found:
+        names = [account.budget.dataset for account in ledger.accounts()]
+        raise StudyInvalid(
+            f"the ledger knows no dataset {dataset!r}{suggestion(dataset, names)}",
+            cause="a misspelt name, or nothing was ever spent on it",
+            remedy="run dpbo budget to see them all",
+        )
+    return found
+
+
+def set_budget(
+    dataset: str, *, epsilon: float | None, delta: float, relation: str, accepts: tuple[str, ...], public: bool
+) -> str:
+    """Open a cap; one sentence about it.
+
+    Raises:
+        StudyInvalid: impossible numbers or names, or the dataset has another cap.
+    """
+    if public:
+        if epsilon is not None:
+            raise StudyInvalid("a public dataset has no ε", remedy="give --public or --epsilon, not both")
+        PrivacySection(dataset=dataset, epsilon=1.0)
+        budget = PrivacyBudget.without_limit(dataset)
+    else:
+        if epsilon is None:
+            raise StudyInvalid("a cap needs --epsilon", remedy="add --epsilon 5 --delta 1e-5, say")
+        PrivacySection(dataset=dataset, epsilon=epsilon)
+        BudgetSection(epsilon=epsilon, delta=delta)
+        valid = [item.value for item in NeighboringRelation]
+        if relation not in valid:
+            raise StudyInvalid(f"relation {relation!r} is not known{suggestion(relation, valid)}")
+        for name in accepts:
+            if name not in CALLER_ASSUMPTIONS:
+                raise StudyInvalid(f"assumption {name!r} is not known{suggestion(name, CALLER_ASSUMPTIONS)}")
+        budget = PrivacyBudget.of(
+            dataset, epsilon=epsilon, delta=delta, relation=NeighboringRelation(relation), accepts=accepts
+        )
+    stores = Stores()
+    stores.make_folder()
+    new = PrivacyLedger(stores.ledger).set_budget(budget)
+    limit = "no limit: declared public" if public else f"limit ε = {epsilon:g}, δ = {delta:g}"
+    return f"{dataset}: {limit} ({'opened' if new else 'as before'})"
+
+
+def ui(port: int) -> None:
+    """Replace this process by MLflow's server, listening on this machine alone.
+
+    Raises:
+        DpboError: there is nothing to show yet.
+    """
+    stores = Stores()
+    if stores.mlflow_tracking_uri is None and not Path(stores.tracking.removeprefix("sqlite:///")).exists():
+        raise DpboError(
+            "there is no release to show yet", cause="no study has run here", remedy="run dpbo tune first"
+        )
+    sys.stdout.write(f"MLflow: http://127.0.0.1:{port}  (Ctrl-C stops it)\n")
+    sys.stdout.flush()
+    arguments = ["--backend-store-uri", stores.tracking, "--host", "127.0.0.1", "--port", str(port)]
+    os.execv(sys.executable, [sys.executable, "-m", "mlflow", "server", *arguments])  # noqa: S606  our own interpreter

@@ -1,0 +1,183 @@
+"""What the command prints: screens for people, one JSON object for programs."""
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+from dpbo_core.accounting.ledger import Account
+from dpbo_core.advice import Advice
+from dpbo_core.privacy.amounts import from_units
+from dpbo_core.privacy.release import Release
+from dpbo_core.spec import StudySpec
+
+if TYPE_CHECKING:
+    from flows.tune import Tuned
+
+VERDICT_STYLE = {"good": "green", "poor": "yellow", "useless": "red", "refused": "dim"}
+
+
+def print_json(document: dict[str, Any]) -> None:
+    """One object on standard output; NaN and Infinity cannot be written."""
+    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def tuned_json(tuned: "Tuned") -> dict[str, Any]:
+    """`dpbo tune --json`."""
+    release, tracked = tuned.result.release, tuned.tracked
+    return release.to_json() | {
+        "replayed": tuned.result.replayed,
+        "tracking": {"experiment": tracked.experiment, "run_id": tracked.run_id},
+    }
+
+
+def print_tuned(tuned: "Tuned", account: Account) -> None:
+    """`dpbo tune`: the release, its promise, what is left, where to look."""
+    release, console = tuned.result.release, Console(highlight=False)
+    console.print(f"[bold]{release.study}[/] · edition {release.edition} · {release.method}")
+    if tuned.result.replayed:
+        console.print(
+            f"released on {release.released_at[:10]}; nothing was drawn or spent now. "
+            "For new data give the study a new edition."
+        )
+    console.print()
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim")
+    table.add_column()
+    for name, text in _lines(release, account):
+        table.add_row(f"  {name}", text)
+    table.add_row(
+        "  look", f"dpbo ui   (MLflow experiment {tuned.tracked.experiment!r}, run {tuned.tracked.run_id[:8]})"
+    )
+    console.print(table)
+
+
+def _lines(release: Release, account: Account) -> list[tuple[str, str]]:
+    value, promise = release.value, release.guarantee
+    lines = [(name, f"[bold]{_number(item)}[/]") for name, item in value.get("hyperparameters", {}).items()]
+    if "score" in value:
+        interval = value.get("interval")
+        more = f"   90% interval {interval[0]:.3f} … {interval[1]:.3f}" if interval else ""
+        lines.append(("score", f"[bold]{value['score']:.4f}[/]{more}"))
+    if "trajectory" in value:
+        lines.append(
+            ("seen", f"{_spark([p['score'] for p in value['trajectory']])}   private scores, step by step")
+        )
+    first = release.spends[0]
+    draws = f"{len(release.spends)} draws" if len(release.spends) > 1 else "1 draw"
+    top = release.facts["score_range"]
+    noise = f"{draws}; {first.mechanism}, scale {first.noise_scale:.3g} on a score between 0 and {top:g}"
+    lines += [
+        ("promise", promise.in_words()),
+        ("evidence", f"{promise.evidence.standing.value}: {promise.evidence.note}"),
+        ("noise", noise if release.noise == "operating_system" else f"{noise}; INJECTED: NOT PRIVATE"),
+        ("budget", _account_line(account)),
+    ]
+    return lines
+
+
+def _account_line(account: Account) -> str:
+    numbers = account_json(account)
+    if numbers["public"]:
+        return f"{numbers['name']}: declared public, no limit"
+    spent, limit, left = numbers["spent"]["epsilon"], numbers["limit"]["epsilon"], numbers["remaining"]["epsilon"]
+    return f"{numbers['name']}: ε {spent:.3g} of {limit:g} spent, {left:.3g} left"
+
+
+def accounts_json(accounts: tuple[Account, ...]) -> dict[str, Any]:
+    """`dpbo budget --json`."""
+    return {"datasets": [account_json(account) for account in accounts]}
+
+
+def account_json(account: Account) -> dict[str, Any]:
+    """One dataset: spent is the smaller of the two routes of composition, rounded up by construction."""
+    budget = account.budget
+    limit, delta = from_units(budget.epsilon_units), from_units(budget.delta_units)
+    epsilon, paid = account.spent.epsilon(budget.delta_conversion)
+    finite = epsilon < float("inf")
+    return {
+        "name": budget.dataset,
+        "public": budget.public,
+        "limit": {"epsilon": None if budget.public else limit, "delta": None if budget.public else delta},
+        "spent": {"epsilon": epsilon if finite else None, "delta": paid if finite else None},
+        "remaining": {"epsilon": None if budget.public or not finite else max(0.0, limit - epsilon)},
+        "relation": budget.relation.value,
+        "accepts": list(budget.accepts),
+        "entries": [
+            {
+                "study": entry.study,
+                "edition": entry.edition,
+                "method": entry.method,
+                "epsilon": entry.epsilon,
+                "delta": entry.delta,
+                "rho": entry.rho,
+                "assumptions": list(entry.assumptions),
+                "reserved_at": entry.reserved_at,
+                "released_at": entry.released_at,
+                "release_id": entry.release_id,
+            }
+            for entry in account.entries
+        ],
+    }
+
+
+def print_accounts(accounts: tuple[Account, ...]) -> None:
+    """`dpbo budget`."""
+    console = Console(highlight=False)
+    if not accounts:
+        console.print("The ledger is empty. Open a cap: dpbo budget set DATASET --epsilon 5 --delta 1e-5")
+    for account in accounts:
+        console.print(f"[bold]{_account_line(account)}[/]")
+        table = Table(box=None, padding=(0, 2), header_style="dim")
+        for name in ("study", "edition", "method", "ε", "δ", "reserved", "released"):
+            table.add_column(name)
+        for entry in account.entries:
+            epsilon = "∞" if entry.epsilon is None else f"{entry.epsilon:g}"
+            released = (entry.released_at or "not finished")[:10] if entry.released_at else "not finished"
+            table.add_row(
+                entry.study,
+                entry.edition,
+                entry.method,
+                epsilon,
+                f"{entry.delta:g}",
+                entry.reserved_at[:10],
+                released,
+            )
+        console.print(table)
+
+
+def print_advice(spec: StudySpec, advice: Advice) -> None:
+    """`dpbo plan`: a line a method, then why."""
+    console = Console(highlight=False)
+    console.print(f"[bold]{spec.name}[/] · edition {spec.edition} · dataset {spec.privacy.dataset}")
+    console.print("Nothing was opened and nothing was charged.\n")
+    table = Table(box=None, padding=(0, 2), header_style="dim")
+    for name in ("method", "verdict", "ε", "δ", "noise", "expected error", "trainings"):
+        table.add_column(name, justify="left" if name in ("method", "verdict") else "right")
+    for line in advice.methods:
+        numbers = (line.epsilon, line.delta, line.noise_scale, line.expected_error, line.trainings)
+        cells = ["–" if number is None else f"{number:.3g}" for number in numbers]
+        style = VERDICT_STYLE[line.verdict]
+        table.add_row(line.kind, f"[{style}]{line.verdict}[/]", *cells)
+    console.print(table)
+    console.print()
+    for line in advice.methods:
+        console.print(f"[bold]{line.kind}[/]: {line.why}.")
+    if advice.recommended is None:
+        console.print("\nNo method can run on this study.")
+    elif advice.recommended == spec.method:
+        console.print(f"\nThe study's own method, {spec.method}, is the one to choose.")
+    else:
+        console.print(f'\nChoose method = "{advice.recommended}"; the study says "{spec.method}".')
+
+
+def _spark(values: list[float]) -> str:
+    low, high = min(values), max(values)
+    bars = "▁▂▃▄▅▆▇█"
+    return "".join(bars[round((v - low) / ((high - low) or 1.0) * (len(bars) - 1))] for v in values)
+
+
+def _number(item: Any) -> str:
+    return f"{item:.4g}" if isinstance(item, float) else str(item)

@@ -1,0 +1,98 @@
+"""Where the stores are, and which of Prefect's settings a private run depends on."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from dpbo_core.errors import StudyInvalid
+
+FOLDER = Path("mlruns")
+
+
+class Stores(BaseSettings):
+    """The ledger and MLflow's store: ./mlruns of the current folder unless the environment says otherwise."""
+
+    model_config = SettingsConfigDict(env_prefix="", extra="ignore", frozen=True)
+
+    dpbo_ledger_url: str | None = None
+    mlflow_tracking_uri: str | None = None
+
+    @cached_property
+    def ledger(self) -> str:
+        """SQLAlchemy URL of the ledger (DPBO_LEDGER_URL)."""
+        return self.dpbo_ledger_url or f"sqlite:///{FOLDER / 'ledger.db'}"
+
+    @cached_property
+    def tracking(self) -> str:
+        """MLflow's tracking URI (MLFLOW_TRACKING_URI)."""
+        return self.mlflow_tracking_uri or f"sqlite:///{FOLDER / 'mlflow.db'}"
+
+    def make_folder(self) -> None:
+        """The folder of the default stores, for its owner alone."""
+        if self.dpbo_ledger_url is None or self.mlflow_tracking_uri is None:
+            FOLDER.mkdir(mode=0o700, exist_ok=True)
+
+
+QUIET = {
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",  # it reports usage, and its start-up prints a traceback offline
+    "PREFECT_TELEMETRY_ENABLE_RESOURCE_METRICS": "false",
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "90",
+}
+
+
+def quiet_environment() -> None:
+    """Defaults for the command, set before Prefect is imported; what the user set stays."""
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+
+
+def prepare_prefect() -> None:
+    """A quiet terminal: Prefect's log goes to its own database, our letters and progress to the screen."""
+    quiet_environment()
+    import logging
+
+    from prefect.logging.configuration import setup_logging
+
+    setup_logging()
+    for name in ("prefect", "prefect.server"):
+        for handler in logging.getLogger(name).handlers:
+            handler.setLevel(logging.CRITICAL + 1)
+
+
+def check_prefect_settings() -> None:
+    """Refuse to start where Prefect would store more of a task than its policy says.
+
+    Raises:
+        StudyInvalid: names the setting.
+    """
+    from prefect.settings import get_current_settings
+
+    settings = get_current_settings()
+    wrong = {
+        "PREFECT_RESULTS_PERSIST_BY_DEFAULT": settings.results.persist_by_default,
+        "PREFECT_TASKS_DEFAULT_PERSIST_RESULT": settings.tasks.default_persist_result,
+        "PREFECT_LOGGING_LOG_PRINTS": settings.logging.log_prints,
+        "PREFECT_LOGGING_EXTRA_LOGGERS": settings.logging.extra_loggers,
+        "PREFECT_TASKS_DEFAULT_RETRIES": settings.tasks.default_retries,
+        "PREFECT_FLOWS_DEFAULT_RETRIES": settings.flows.default_retries,
+    }
+    named = [name for name, value in wrong.items() if value]
+    if named:
+        raise StudyInvalid(
+            f"Prefect is set to keep more of a run than a private study allows ({', '.join(named)})",
+            cause="a Prefect profile, an environment variable or a prefect.toml in this folder",
+            remedy="unset it for this run",
+        )
+
+
+@contextmanager
+def without_heartbeat() -> Iterator[None]:
+    """Prefect without its heartbeat thread, which a synchronous flow waits a second for at its end."""
+    from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+
+    with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):
+        yield

@@ -1,0 +1,34 @@
+"""Every Prefect option of every task and flow, with its reason. A test proves that each task uses one of these.
+
+What a sensitive task must never do is persist a result, cache by its inputs, retry a draw, or forward prints: each
+of them writes something of the run where others can read it.
+"""
+
+from typing import Any
+
+from prefect.cache_policies import NO_CACHE
+
+SENSITIVE_TASK: dict[str, Any] = {
+    "persist_result": False,  # a result file is a copy of what the task returned
+    "cache_policy": NO_CACHE,  # cache keys of inputs are unsalted: a λ was recovered from a file name
+    "retries": 0,  # a retried draw is a second draw; a killed study is run again instead
+    "log_prints": False,  # prints would reach Prefect's database
+    "task_run_name": None,  # a name template would render arguments
+}
+
+PUBLISHING_TASK: dict[str, Any] = {
+    "persist_result": False,
+    "cache_policy": NO_CACHE,
+    "retries": 3,  # publishing reads the recorded release and may be tried again
+    "retry_delay_seconds": [1, 5, 15],
+    "log_prints": False,
+    "task_run_name": None,
+}
+
+FLOW: dict[str, Any] = {
+    "persist_result": False,
+    "retries": 0,
+    "log_prints": False,
+    "flow_run_name": None,
+    "validate_parameters": False,  # the study was validated when it was read, with better letters
+}

@@ -1,0 +1,1 @@
+"""Pictures and pages of a release, made from the `Release` alone."""

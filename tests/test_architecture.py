@@ -1,0 +1,62 @@
+"""The import rules of the house, each with a planted violation that must be caught."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+LINT = Path(sys.executable).parent / "lint-imports"
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory):
+    """A copy of the project's source, to plant violations in."""
+    copy = tmp_path_factory.mktemp("house")
+    for room in ("dpbo_core", "tasks", "flows"):
+        shutil.copytree(ROOT / room, copy / room, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", copy)
+    return copy
+
+
+def lint(house):
+    return subprocess.run(
+        [str(LINT), "--no-cache"], cwd=house, capture_output=True, text=True, env={"PYTHONPATH": str(house)}
+    )
+
+
+def test_the_house_keeps_its_rules(house):
+    outcome = lint(house)
+    assert outcome.returncode == 0, outcome.stdout
+
+
+@pytest.mark.parametrize(
+    ("room", "planted", "rule"),
+    [
+        ("dpbo_core/study.py", "import tasks.step", "flows > tasks > dpbo_core"),
+        ("tasks/step.py", "import flows.tune", "flows > tasks > dpbo_core"),
+        ("dpbo_core/problem.py", "import dpbo_core.objective", "the floors of dpbo_core"),
+        ("dpbo_core/gp/kernels.py", "import dpbo_core.space", "the floors of dpbo_core"),
+        ("dpbo_core/mechanisms/laplace.py", "import dpbo_core.accounting.ledger", "the floors of dpbo_core"),
+        ("dpbo_core/errors.py", "import dpbo_core.privacy.plan", "the floors of dpbo_core"),
+        ("dpbo_core/methods/lipschitz.py", "import dpbo_core.methods.private_grid", "methods do not import"),
+        ("dpbo_core/bo/loop.py", "import dpbo_core.privacy.sensitive", "the search knows nothing"),
+        ("dpbo_core/gp/posterior.py", "import dpbo_core.privacy.amounts", "the search knows nothing"),
+        ("dpbo_core/study.py", "import prefect", "the core stays free"),
+        ("dpbo_core/methods/private_grid.py", "import mlflow", "the core stays free"),
+        ("dpbo_core/spec/study.py", "import pydantic", "the core stays free"),
+    ],
+)
+def test_a_planted_violation_is_caught(house, room, planted, rule):
+    path = house / room
+    original = path.read_text()
+    path.write_text(original + f"\n{planted}\n")
+    try:
+        outcome = lint(house)
+    finally:
+        path.write_text(original)
+    assert outcome.returncode != 0
+    broken = [line for line in outcome.stdout.splitlines() if "BROKEN" in line]
+    assert any(rule in line for line in broken), outcome.stdout

@@ -1,0 +1,112 @@
+"""The bundled sets: sizes without scikit-learn, and an exact interleaved split."""
+
+import subprocess
+import sys
+from decimal import ROUND_CEILING, Decimal
+
+import numpy as np
+import pytest
+from sklearn import datasets
+
+from dpbo_core.data import Preprocessing, bundled, fingerprint
+from dpbo_core.errors import StudyInvalid
+
+SETS = ["breast_cancer", "digits", "iris", "wine"]
+
+
+def chosen(n: int, share: str) -> list[int]:
+    """The rule with decimals: record i where ⌈(i+1)s⌉ > ⌈is⌉."""
+    up = [int((i * Decimal(share)).to_integral_value(ROUND_CEILING)) for i in range(n + 1)]
+    return [i for i in range(n) if up[i + 1] > up[i]]
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_the_literal_sizes_are_scikit_learns(name: str) -> None:
+    assert bundled.n_records(name) == len(getattr(datasets, f"load_{name}")().target)
+
+
+@pytest.mark.parametrize(
+    ("name", "share", "size"),
+    [
+        ("breast_cancer", 0.5, 285), ("breast_cancer", 0.1, 57), ("breast_cancer", 0.3, 171),
+        ("breast_cancer", 0.001, 1),
+        ("breast_cancer", 0.998, 568), ("digits", 0.5, 899), ("digits", 1 / 3, 599), ("wine", 0.5, 89),
+        ("wine", 0.25, 45),
+        ("iris", 0.1, 15), ("iris", 0.2, 30), ("iris", 0.3, 45), ("iris", 0.7, 105), ("iris", 0.5, 75),
+    ],
+)  # fmt: skip
+def test_sizes_by_hand(name: str, share: float, size: int) -> None:
+    assert bundled.validation_size(name, share) == size
+
+
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("share", ["0.5", "0.1", "0.3", "0.07", "0.9"])
+def test_the_halves_are_the_set_interleaved(name: str, share: str) -> None:
+    bunch = getattr(datasets, f"load_{name}")()
+    training, validation = bundled.load(name, float(share))
+    held = chosen(len(bunch.target), share)
+    kept = sorted(set(range(len(bunch.target))) - set(held))
+    assert validation.n_records == len(held) == bundled.validation_size(name, float(share))
+    for table, records in ((training, kept), (validation, held)):
+        assert tuple(table.columns) == (*map(str, bunch.feature_names), "target")
+        values = np.column_stack([table.columns[feature] for feature in bunch.feature_names])
+        assert np.array_equal(values, bunch.data[records])
+        assert np.array_equal(table.columns["target"], bunch.target[records])
+        assert not table.broken.any()
+
+
+def test_the_validation_records_by_hand() -> None:
+    assert chosen(150, "0.1") == list(range(0, 150, 10))
+    assert chosen(7, "0.5") == [0, 2, 4, 6]
+    assert chosen(7, "0.3") == [0, 3, 6]
+    assert chosen(6, "0.75") == [0, 1, 2, 4, 5]
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_halves_hold_all_classes_in_like_proportion(name: str) -> None:
+    training, validation = bundled.load(name, 0.5)
+    shares = [np.bincount(t.columns["target"].astype(int)) / t.n_records for t in (training, validation)]
+    assert np.abs(shares[0] - shares[1]).max() < 0.04
+    fitted = Preprocessing.fit(training, "target", unit_ball=True)
+    assert not fitted.transform(validation).broken.any()
+
+
+@pytest.mark.parametrize(
+    ("name", "opening"),
+    [
+        ("breast-cancer", "there is no bundled data set 'breast-cancer'; the nearest name is 'breast_cancer'."),
+        ("Wine", "there is no bundled data set 'Wine'; the nearest name is 'wine'."),
+        ("zzz", "there is no bundled data set 'zzz'. Usual cause"),
+        ("diabetes", "there is no bundled data set 'diabetes'"),
+    ],
+)
+def test_an_unknown_name(name: str, opening: str) -> None:
+    for call in (lambda: bundled.n_records(name), lambda: bundled.load(name, 0.5)):
+        with pytest.raises(StudyInvalid) as caught:
+            call()
+        assert str(caught.value).startswith(opening)
+        assert "use one of breast_cancer, digits, iris, wine" in str(caught.value)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -0.5, 1.5, 0.9999, float("nan"), float("inf")])
+def test_a_share_that_leaves_a_half_empty(share: float) -> None:
+    with pytest.raises(StudyInvalid, match="leaves one half of iris empty"):
+        bundled.load("iris", share)
+
+
+def test_sizes_are_known_without_the_heavy_libraries() -> None:
+    code = (
+        "import sys; from dpbo_core.data import bundled;"
+        "assert bundled.validation_size('breast_cancer', 0.5) == 285;"
+        "print([name for name in ('sklearn', 'pandas', 'pyarrow', 'scipy') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_the_fingerprint_of_a_bundled_half_is_stable() -> None:
+    assert (
+        fingerprint(bundled.load("iris", 0.5)[0])
+        == "c79a5cc75a342c04c1dbc5c4dea3ce9db896d3bf540322950b5cffdf861027a9"
+    )
+    assert bundled.load("iris", 0.5)[0].source == "iris"

@@ -1,0 +1,274 @@
+"""One contract, every method. A method added to METHODS is tested by being there."""
+
+import json
+import math
+import pickle
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from scipy import stats
+from worlds import Memory, NamedTrainer, OneWeightTrainer, Table, problem, run, smooth_table
+
+from dpbo_core.accounting.composition import compose
+from dpbo_core.mechanisms.noise import InjectedNoise, Noise, OperatingSystemNoise
+from dpbo_core.methods import METHODS, method_named
+from dpbo_core.methods.contract import Method
+from dpbo_core.methods.lipschitz import Lipschitz
+from dpbo_core.methods.private_grid import PrivateGrid
+from dpbo_core.methods.private_trajectory import PrivateTrajectory
+from dpbo_core.models.scores import GRID
+from dpbo_core.privacy.amounts import spent_units
+
+VARIANTS = {
+    "lipschitz": Lipschitz(),
+    "lipschitz trained": Lipschitz(sensitivity="trained"),
+    "trajectory": PrivateTrajectory(),
+    "trajectory with a final choice": PrivateTrajectory(final_share=0.3),
+    "trajectory choosing anywhere": PrivateTrajectory(choose="all"),
+    "grid": PrivateGrid(),
+    "grid on a Sobol subset": PrivateGrid(evaluate="sobol"),
+}
+REPETITIONS = 200
+
+
+@pytest.fixture(params=VARIANTS, ids=lambda name: name)
+def method(request):
+    return VARIANTS[request.param]
+
+
+def quiet(factor=0.0, seed=0):
+    return Noise(InjectedNoise(np.random.default_rng(seed), factor), Memory())
+
+
+def real():
+    return Noise(OperatingSystemNoise(), Memory())
+
+
+def trainable(world, method):
+    return replace(world, trainer=OneWeightTrainer()) if getattr(method, "sensitivity", "") == "trained" else world
+
+
+def plan_of(method, world):
+    return method.plan(trainable(world, method))
+
+
+def start(method, world):
+    """A search whose models are the table's, under a plan whose bounds are those of real models."""
+    search = method.start(trainable(world, method), plan_of(method, world))
+    if getattr(method, "sensitivity", "") == "trained":
+        search._problem = world
+    return search
+
+
+def run_in(method, world, table, noise):
+    search = start(method, world)
+    for _ in range(method.n_steps(world)):
+        search.step(table, noise)
+    return search.finish(noise)
+
+
+def test_every_member_is_covered_and_whole():
+    assert {type(variant) for variant in VARIANTS.values()} == set(METHODS.values())
+    for kind, cls in METHODS.items():
+        assert cls().kind == kind
+        assert fields(cls)[-1].name == "kind"
+        assert cls.__dataclass_params__.frozen
+        assert isinstance(cls(), Method)
+        assert method_named(kind, {}) == cls()
+
+
+def test_planning_needs_no_data_and_is_deterministic(method):
+    world = replace(problem(), trainer=None)
+    assert method.plan(world) == method.plan(world)
+    assert method.outlook(world) == method.outlook(world)
+    assert method.n_steps(world) >= 1
+
+
+def test_the_release_promises_what_was_planned(method):
+    world = problem()
+    plan = plan_of(method, world)
+    release = run_in(method, world, smooth_table(world, best=4), real())
+    assert release.guarantee == plan.guarantee
+    assert release.spends == plan.spends
+    assert release.noise == "operating_system"
+    json.dumps(release.to_json(), allow_nan=False)
+
+
+def test_the_promise_is_the_composition_of_the_spends(method):
+    for epsilon in (0.1, 1.0, 3.0):
+        plan = plan_of(method, problem(epsilon=epsilon))
+        total = compose(plan.spends)
+        composed, delta = total.epsilon(plan.guarantee.delta)
+        assert composed <= plan.guarantee.epsilon == epsilon
+        assert composed == pytest.approx(epsilon, rel=1e-6)
+        assert delta <= plan.guarantee.delta
+        if method.pure:
+            assert total.epsilon_units == spent_units(epsilon)  # the parts sum exactly
+            assert plan.guarantee.delta == 0.0
+
+
+def test_more_privacy_budget_never_means_more_noise(method):
+    scales = [
+        [spend.noise_scale for spend in plan_of(method, problem(epsilon=epsilon)).spends]
+        for epsilon in (0.1, 0.5, 1.0, 2.0, 8.0)
+    ]
+    for tighter, looser in zip(scales, scales[1:], strict=False):
+        assert all(a > b for a, b in zip(tighter, looser, strict=True))
+
+
+def test_more_records_a_person_never_means_less_noise(method):
+    one, three = (plan_of(method, problem(k=k)).spends for k in (1, 3))
+    assert all(b.noise_scale >= a.noise_scale for a, b in zip(one, three, strict=True))
+    if not isinstance(method, Lipschitz):
+        assert three[0].sensitivity == pytest.approx(3 * one[0].sensitivity)
+
+
+@pytest.mark.parametrize("best", [0, 5, 11])
+def test_without_noise_it_finds_the_best_of_a_small_table(method, best):
+    world = problem(steps=40, n_validation=2000, epsilon=500.0)
+    table = smooth_table(world, best=best)
+    release = run_in(method, world, table, quiet())
+    exact = table.scores.mean(axis=1)
+    if "hyperparameters" in release.value:
+        found = [point["lambda"] for point in world.candidates.points].index(
+            release.value["hyperparameters"]["lambda"]
+        )
+        assert exact[best] - exact[found] <= 0.005
+    assert release.value["score"] == pytest.approx(exact[best], abs=0.02)
+
+
+@pytest.mark.parametrize("name", [name for name in VARIANTS if "trained" not in name])
+def test_each_step_trains_once(name):
+    """(The trained variant trains when it plans, and scores the same models.)"""
+    method = VARIANTS[name]
+    world = problem(steps=9)
+    trainer = NamedTrainer([point["lambda"] for point in world.candidates.points])
+    world = replace(world, trainer=trainer)
+    search, noise, table = method.start(world, method.plan(world)), real(), smooth_table(world, best=3)
+    for step in range(1, method.n_steps(world) + 1):
+        search.step(table, noise)
+        assert len(trainer.asked) == step
+
+
+def test_two_hundred_runs_scatter_as_the_noise_scale_says(method):
+    """The mean of |noise|/scale over 200 runs, within five standard errors: false alarm below 1e-6."""
+    world = problem(steps=3, n_validation=1000)
+    table = Table(np.full((12, 1000), 0.5))  # every candidate alike: the score is noise alone
+    scores, scale = [], None
+    for _ in range(REPETITIONS):
+        release = run_in(method, world, table, real())
+        if "trajectory" in release.value:
+            scores.append(release.value["trajectory"][0]["score"])
+            scale, law = release.spends[0].noise_scale, stats.halfnorm
+        else:
+            scores.append(release.value["score"])
+            scale, law = release.spends[-1].noise_scale, stats.expon
+    spread = float(np.mean(np.abs(np.array(scores) - 0.5))) / scale
+    tolerance = 5 * law.std() / math.sqrt(REPETITIONS)
+    assert abs(spread - law.mean()) < tolerance
+    assert abs(spread / 2 - law.mean()) > tolerance  # half the noise is caught
+
+
+def test_on_neighbouring_tables_the_measured_loss_stays_under_the_promise(method):
+    """The event a score above the midpoint, on V and V′ as far apart as one record can move them.
+
+    Clopper–Pearson at 99.99% on each side: a method that honours ε fails once in 5,000 runs of this test.
+    """
+    world = problem(steps=2, n_candidates=2, n_validation=4, epsilon=2.0)
+    low = np.tile(np.array([0.5, 0.5, 0.5, 0.0]), (2, 1))
+    high = low.copy()
+    high[:, 3] = 1.0
+    if isinstance(method, Lipschitz):  # a table that real models on a real record can have: scores φ(±w)
+        weights = [OneWeightTrainer().train(point).weights[0] for point in world.candidates.points]
+        low[:, 3], high[:, 3] = world.score.phi(-np.array(weights)), world.score.phi(np.array(weights))
+    cut = (low.mean() + high.mean()) / 2
+    above = [
+        sum(run_in(method, world, Table(scores), real()).value["score"] > cut for _ in range(400))
+        for scores in (low, high)
+    ]
+    n, level = 400, 1e-4
+    upper = stats.beta.ppf(1 - level, above[0] + 1, n - above[0])
+    lower = stats.beta.ppf(level, max(above[1], 1), n - above[1] + 1)
+    delta = 0.0 if method.pure else world.delta
+    assert math.log(max(lower - delta, 1e-12) / upper) <= world.epsilon
+
+
+def test_a_killed_search_continues_with_the_same_draws(method):
+    world, memory = problem(steps=6), Memory()
+    table = smooth_table(world, best=7)
+    if getattr(method, "sensitivity", "") == "trained":
+        method = replace(method, sensitivity="untrained")
+    plan = method.plan(world)
+    for killed_after in range(method.n_steps(world)):
+        search = method.start(world, plan)
+        for _ in range(killed_after):
+            search.step(table, Noise(OperatingSystemNoise(), memory))
+    kept = dict(memory.kept)
+    first = run(method, world, table, Noise(OperatingSystemNoise(), memory))
+    again = run(method, world, table, Noise(OperatingSystemNoise(), memory))
+    assert first == again
+    assert {what: memory.kept[what] for what in kept} == kept
+    assert set(memory.kept) == {spend.what for spend in plan.spends}
+
+
+def test_a_search_shows_and_carries_nothing(method):
+    world = problem(steps=4)
+    table = Table(np.full((12, 50), 0.7391))
+    search, noise = start(method, world), real()
+    shown = [search.step(table, noise) for _ in range(3)]
+    if isinstance(method, PrivateTrajectory):
+        assert all(set(step) == {"step", "hyperparameters", "score"} for step in shown)
+    else:
+        assert shown == [None] * 3
+    assert repr(search) == f"<{type(search).__name__}>"
+    with pytest.raises(TypeError):
+        pickle.dumps(search)
+    assert not hasattr(search, "__dict__")
+
+
+def test_a_final_choice_never_costs_more_than_its_share():
+    for share in (0.05, 0.3, 0.9):
+        for epsilon in (0.05, 1.0, 7.3):
+            plan = PrivateTrajectory(final_share=share).plan(problem(epsilon=epsilon))
+            *observations, final = plan.spends
+            total = sum(spend.rho_units for spend in plan.spends)
+            assert final.mechanism == "exponential mechanism"
+            assert final.rho_units <= share * total + 1
+            assert final.rho_units == pytest.approx(share * total, rel=1e-6)
+            assert len(observations) == 30
+
+
+def test_the_grid_splits_its_budget_exactly():
+    select, score = PrivateGrid(score_share=0.3).plan(problem(epsilon=0.7)).spends
+    assert select.epsilon_units + score.epsilon_units == spent_units(0.7)
+    assert score.epsilon == pytest.approx(0.21)
+    assert score.noise_scale == pytest.approx(1 / 50 / 0.21)
+    assert select.noise_scale == pytest.approx(2 / 50 / 0.49)
+
+
+def test_published_calibration_is_marked_refuted():
+    plan = Lipschitz(calibration="published").plan(problem())
+    assert plan.guarantee.evidence.refuted
+    assert plan.guarantee.epsilon == math.inf
+    assert plan.spends[0].sensitivity == pytest.approx(
+        min(1 / 50, 0.0125 / (50 * 0.5)) + 0.0125 * (2 - 1 / 8), rel=1e-6
+    )
+
+
+def test_trained_sensitivity_is_smaller_and_bounds_the_trained_path():
+    world = replace(problem(n_candidates=40), trainer=OneWeightTrainer())
+    untrained = Lipschitz().plan(world).spends[0].sensitivity
+    weights = [world.train(i).weights[0] for i in range(40)]
+    widest = max(weights) - min(weights)
+    for points in (64, 5):
+        trained = Lipschitz(sensitivity="trained", trained_points=points).plan(world).spends[0].sensitivity
+        assert trained < untrained
+        span = world.score.span(max(weights)) if points == 64 else 0.0
+        assert trained >= world.score.lipschitz * widest + span / 50
+    blind = replace(world, trainer=None)
+    assert Lipschitz(sensitivity="trained").plan(blind).spends[0].sensitivity == untrained
+
+
+def test_steps_are_sums_of_grid_units():
+    assert problem(n_validation=285).score_per_step * GRID * 285 == pytest.approx(1.0)

@@ -1,0 +1,199 @@
+"""The two losses, O_λ and its derivatives, B, and the certificates' formulas, against 50-digit arithmetic."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.certificates import default_tolerance, gap_certificate, gradient_certificate, row_norm
+from dpbo_core.models.losses import (
+    Hinge,
+    Logistic,
+    gradient,
+    hessian,
+    hessian_product,
+    loss_named,
+    norm_bound,
+    objective,
+    row_blocks,
+)
+
+MARGINS = [0.0, 1e-320, 1e-300, 1e-17, 1e-8, 0.3, 1.0, 2.0, 17.0, 36.9, 37.0, 700.0, 745.0, 1e4, 1e300, 1.7e308]
+
+
+def signed_rows(n, d, seed=0):
+    rng = np.random.default_rng(seed)
+    Z = rng.normal(size=(n, d))
+    return Z / np.maximum(np.linalg.norm(Z, axis=1), 1.0)[:, None]
+
+
+def exact_objective(Z, w, lam, name):
+    """O_λ(w) in 50 digits; w may hold mpmath numbers."""
+    with mpmath.workdps(50):
+        w = [mpmath.mpf(v) for v in w]
+        total = mpmath.mpf(0)
+        for z in Z:
+            m = mpmath.fdot([mpmath.mpf(v) for v in z], w)
+            total += mpmath.log1p(mpmath.exp(-m)) if name == "logistic" else max(mpmath.mpf(0), 1 - m)
+        return mpmath.mpf(lam) / 2 * mpmath.fdot(w, w) + total / len(Z)
+
+
+@pytest.mark.parametrize("margin", [*MARGINS, *(-m for m in MARGINS)])
+def test_logistic_at_extreme_margins(margin):
+    with mpmath.workdps(400), np.errstate(over="raise", invalid="raise", divide="raise"):
+        m = mpmath.mpf(margin)
+        if abs(margin) > 1e5:  # beyond exp's own range in mpmath's patience; the limits are exact
+            value, slope, curvature = (max(-margin, 0.0), -1.0 if margin < 0 else 0.0, 0.0)
+        else:
+            value = float(mpmath.log1p(mpmath.exp(-m)))
+            slope = float(-1 / (1 + mpmath.exp(m)))
+            curvature = float(mpmath.exp(m) / (1 + mpmath.exp(m)) ** 2)
+        found = [float(part[0]) for part in Logistic().derivatives(np.array([margin]))]
+    assert found == pytest.approx([value, slope, curvature], rel=1e-14, abs=1e-307)
+    assert float(Logistic().values(np.array([margin]))[0]) == found[0]
+    assert float(Logistic().slopes(np.array([margin]))[0]) == found[1]
+    assert float(Logistic().curvatures(np.array([margin]))[0]) == found[2]
+
+
+@given(st.floats(allow_nan=False), st.floats(allow_nan=False))
+def test_both_losses_are_nonincreasing_convex_and_one_lipschitz(a, b):
+    a, b = sorted((max(-1e300, min(a, 1e300)), max(-1e300, min(b, 1e300))))
+    for loss in (Logistic(), Hinge()):
+        (la, lb), (sa, sb) = loss.values(np.array([a, b])), loss.slopes(np.array([a, b]))
+        slack = 1e-14 * (1.0 + abs(la) + abs(lb))
+        assert lb <= la + slack
+        assert la - lb <= (b - a) * (1 + 1e-15) + slack
+        assert -1.0 <= sa <= sb + 1e-15 <= 1e-15
+        assert lb >= la + sa * (b - a) - slack - 1e-14 * abs(sa * (b - a))
+
+
+def test_hinge_by_hand():
+    margins = np.array([-2.0, 0.0, 0.5, 1.0, 3.0])
+    assert Hinge().values(margins).tolist() == [3.0, 1.0, 0.5, 0.0, 0.0]
+    assert Hinge().slopes(margins).tolist() == [-1.0, -1.0, -1.0, 0.0, 0.0]
+
+
+def test_initial_loss_is_the_objective_at_zero():
+    Z = signed_rows(7, 3)
+    for loss, value in ((Logistic(), math.log(2.0)), (Hinge(), 1.0)):
+        assert loss.initial_loss == value
+        assert objective(Z, np.zeros(3), 5.0, loss) == pytest.approx(value, rel=1e-15)
+
+
+@pytest.mark.parametrize("name", ["logistic", "hinge"])
+@pytest.mark.parametrize("lam", [1e-6, 0.1, 1e3])
+def test_objective_and_gradient_in_fifty_digits(name, lam):
+    Z, w, loss = signed_rows(9, 4, seed=1), np.array([3.0, -1.0, 0.25, 8.0]), loss_named(name)
+    assert objective(Z, w, lam, loss) == pytest.approx(float(exact_objective(Z, w, lam, name)), rel=1e-14)
+    h, g = mpmath.mpf(10) ** -15, gradient(Z, w, lam, loss)
+    with mpmath.workdps(50):
+        for j in range(4):
+            ahead, behind = [mpmath.mpf(v) for v in w], [mpmath.mpf(v) for v in w]
+            ahead[j], behind[j] = ahead[j] + h, behind[j] - h
+            difference = (exact_objective(Z, ahead, lam, name) - exact_objective(Z, behind, lam, name)) / (2 * h)
+            assert g[j] == pytest.approx(float(difference), rel=1e-12, abs=1e-14)
+
+
+@pytest.mark.parametrize(("n", "d"), [(1, 1), (5, 3), (9001, 3), (700, 400)])
+def test_hessian_is_the_plain_formula_whatever_the_blocks(n, d):
+    Z, w = signed_rows(n, d), np.linspace(-1.0, 2.0, d)
+    curvatures = Logistic().curvatures(Z @ w)
+    plain = np.einsum("i,ij,ik->jk", curvatures, Z, Z, optimize=True) / n + 0.3 * np.eye(d)
+    H = hessian(Z, curvatures, 0.3)
+    np.testing.assert_allclose(H, plain, rtol=1e-12, atol=1e-15)
+    v = np.cos(np.arange(d))
+    np.testing.assert_allclose(hessian_product(Z, w, 0.3, v), plain @ v, rtol=1e-11, atol=1e-14)
+
+
+def test_hessian_is_the_derivative_of_the_gradient():
+    Z, w, v = signed_rows(30, 5), np.linspace(-2, 2, 5), np.ones(5)
+    h = 1e-6
+    rise = (gradient(Z, w + h * v, 0.1, Logistic()) - gradient(Z, w - h * v, 0.1, Logistic())) / (2 * h)
+    np.testing.assert_allclose(hessian_product(Z, w, 0.1, v), rise, rtol=1e-8)
+
+
+@given(st.integers(1, 50_000), st.integers(1, 2_000_000))
+def test_blocks_cover_every_row_once(n, d):
+    blocks = row_blocks(n, d)
+    assert blocks[0].start == 0
+    assert blocks[-1].stop == n
+    assert all(a.stop == b.start for a, b in zip(blocks, blocks[1:], strict=False))
+    assert max(b.stop - b.start for b in blocks) <= 4096
+
+
+def test_norm_bound_by_hand_and_rounded_up():
+    assert norm_bound(4.0, 1.0) == pytest.approx(0.25, rel=1e-14)  # 1/4 < √(1/2)
+    assert norm_bound(0.02, 1.0) == pytest.approx(10.0, rel=1e-14)  # √100 < 50
+    assert norm_bound(0.02, math.log(2.0)) == pytest.approx(math.sqrt(100 * math.log(2.0)), rel=1e-14)
+    for lam in np.logspace(-12, 12, 97):
+        with mpmath.workdps(40):
+            exact = min(1 / mpmath.mpf(lam), mpmath.sqrt(2 * mpmath.log(2) / mpmath.mpf(lam)))
+            assert mpmath.mpf(norm_bound(float(lam), math.log(2.0))) >= exact
+
+
+@pytest.mark.parametrize("lam", [0.0, -1.0, math.nan, math.inf])
+def test_norm_bound_refuses(lam):
+    with pytest.raises(StudyInvalid, match="smallest regularisation"):
+        norm_bound(lam, 1.0)
+
+
+def test_unknown_loss_is_refused():
+    with pytest.raises(StudyInvalid, match="'squared'.*\"hinge\""):
+        loss_named("squared")
+
+
+def test_default_tolerance_is_above_the_gap_floor_and_falls_with_lambda():
+    lambdas = np.logspace(-6, 3, 40)
+    for lam in lambdas:
+        assert default_tolerance("hinge", lam) > 2 * math.sqrt(2 * 1e-12 * 2 / lam)
+    assert all(np.diff([default_tolerance("hinge", lam) for lam in lambdas]) < 0)
+    assert default_tolerance("logistic", 1e-6) == default_tolerance("logistic", 10.0) == 1e-6
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 10**6), st.floats(-6, 3), st.floats(-3, 3), st.integers(1, 6), st.integers(1, 6))
+def test_gap_certificate_is_never_below_the_exact_gap(seed, log_lam, log_w, n, d):
+    """P(w) − D(α) in 50 digits, in the textbook form, which the code never uses. Box violations are clipped."""
+    rng = np.random.default_rng(seed)
+    Z, w, alpha = signed_rows(n, d, seed), rng.normal(size=d) * 10**log_w, rng.uniform(-0.2, 1.2, size=n)
+    lam = 10**log_lam
+    found = gap_certificate(Z, w, alpha, regularization=lam, row_norm=row_norm(Z))
+    with mpmath.workdps(50):
+        a = [mpmath.mpf(float(v)) for v in np.clip(alpha, 0.0, 1.0)]
+        pull = [mpmath.fdot([mpmath.mpf(float(v)) for v in Z[:, j]], a) / n for j in range(d)]
+        dual = mpmath.fsum(a) / n - mpmath.fdot(pull, pull) / (2 * mpmath.mpf(lam))
+        gap = exact_objective(Z, w, lam, "hinge") - dual
+        assert gap >= 0
+        exact = mpmath.sqrt(2 * gap / mpmath.mpf(lam))
+        floor = mpmath.sqrt(2 * (gap + mpmath.mpf("1.1e-12") * (1 + dual + gap)) / mpmath.mpf(lam))
+        assert exact <= found <= floor * (1 + mpmath.mpf("1e-6")) + mpmath.mpf("1e-9") * exact
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 10**6), st.floats(-6, 3), st.floats(-3, 4), st.integers(1, 6), st.integers(1, 6))
+def test_gradient_certificate_is_never_below_the_exact_gradient(seed, log_lam, log_w, n, d):
+    rng = np.random.default_rng(seed)
+    Z, w, lam = signed_rows(n, d, seed), rng.normal(size=d) * 10**log_w, 10**log_lam
+    slopes = Logistic().slopes(Z @ w)
+    found = gradient_certificate(
+        lam * w + Z.T @ slopes / n,
+        w,
+        regularization=lam,
+        row_norm=row_norm(Z),
+        mean_slope=-float(slopes.mean()),
+        summands=n,
+    )
+    with mpmath.workdps(50):
+        W = [mpmath.mpf(float(v)) for v in w]
+        g = [mpmath.mpf(lam) * v for v in W]
+        for z in Z:
+            row = [mpmath.mpf(float(v)) for v in z]
+            c = 1 / (1 + mpmath.exp(mpmath.fdot(row, W)))
+            g = [gj - c * zj / n for gj, zj in zip(g, row, strict=True)]
+        exact = mpmath.norm(g) / mpmath.mpf(lam)
+    assert mpmath.mpf(found) >= exact
+    assert found <= float(exact) * (1 + 1e-6) + 1e-13 * (1 + np.linalg.norm(w)) * (1 + 1 / lam)

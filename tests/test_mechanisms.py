@@ -1,0 +1,224 @@
+"""The noise doors: exact distributions, refusals, and the promise recomputed by enumeration."""
+
+import itertools
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpbo_core.errors import MechanismRefused, StudyInvalid
+from dpbo_core.mechanisms.exponential import PrivateSelection
+from dpbo_core.mechanisms.gaussian import DiscreteGaussian
+from dpbo_core.mechanisms.laplace import DiscreteLaplace
+from dpbo_core.mechanisms.noise import InjectedNoise, Noise, OperatingSystemNoise
+from dpbo_core.privacy.amounts import from_units, spent_units
+from dpbo_core.privacy.sensitive import Sensitive
+
+SYSTEM = OperatingSystemNoise()
+ONE = spent_units(1.0)
+FALSE_ALARM = 1e-6
+
+
+def draws(mechanism, value, n):
+    spend = mechanism.spend("x")
+    return [mechanism.draw(Sensitive(value), spend, SYSTEM) for _ in range(n)]
+
+
+def chi_square(counts, probabilities, n):
+    expected = np.array(probabilities) * n
+    observed = np.array(counts, dtype=float)
+    keep = expected >= 5
+    observed = np.append(observed[keep], n - observed[keep].sum())
+    expected = np.append(expected[keep], n - expected[keep].sum())
+    if expected[-1] < 1e-9:
+        observed, expected = observed[:-1], expected[:-1]
+    return stats.chisquare(observed, expected * observed.sum() / expected.sum()).pvalue
+
+
+def test_laplace_has_its_distribution():
+    mechanism = DiscreteLaplace(sensitivity=3, epsilon_units=ONE, unit=1.0)
+    found = Counter(draws(mechanism, 10, 4000))
+    b = mechanism.scale
+    mass = {z: math.tanh(1 / (2 * b)) * math.exp(-abs(z) / b) for z in range(-40, 41)}
+    p = chi_square([found[10 + z] for z in mass], list(mass.values()), 4000)
+    assert p > FALSE_ALARM
+
+
+def test_gaussian_has_its_distribution():
+    mechanism = DiscreteGaussian(sensitivity=2, rho_units=spent_units(0.5), unit=1.0)
+    found = Counter(draws(mechanism, -7, 4000))
+    weights = {z: math.exp(-(z**2) / (2 * mechanism.scale**2)) for z in range(-40, 41)}
+    total = sum(weights.values())
+    p = chi_square([found[-7 + z] for z in weights], [w / total for w in weights.values()], 4000)
+    assert p > FALSE_ALARM
+
+
+def exponential_distribution(utilities, scale):
+    weights = np.exp((np.array(utilities) - max(utilities)) / scale)
+    return weights / weights.sum()
+
+
+def permute_and_flip_distribution(utilities, scale):
+    """Enumerated over every permutation: walk it, stop at each with probability exp((u − max)/s)."""
+    n, top = len(utilities), max(utilities)
+    chance = [math.exp((u - top) / scale) for u in utilities]
+    mass = np.zeros(n)
+    for order in itertools.permutations(range(n)):
+        left = 1.0
+        for i in order:
+            mass[i] += left * chance[i]
+            left *= 1.0 - chance[i]
+    return mass / math.factorial(n)
+
+
+DISTRIBUTIONS = {
+    "permute-and-flip": permute_and_flip_distribution,
+    "exponential mechanism": exponential_distribution,
+}
+
+
+@pytest.mark.parametrize("kind", DISTRIBUTIONS)
+def test_selection_has_its_distribution(kind):
+    mechanism = PrivateSelection(sensitivity=10, epsilon_units=2 * ONE, unit=1.0, kind=kind)
+    utilities = [0, 3, 12, 25]
+    found = Counter(draws(mechanism, np.array(utilities, dtype=np.int64), 4000))
+    p = chi_square([found[i] for i in range(4)], DISTRIBUTIONS[kind](utilities, mechanism.scale), 4000)
+    assert p > FALSE_ALARM
+    other = {"permute-and-flip": "exponential mechanism", "exponential mechanism": "permute-and-flip"}[kind]
+    wrong = chi_square([found[i] for i in range(4)], DISTRIBUTIONS[other](utilities, mechanism.scale), 4000)
+    assert wrong < 1e-3  # the test would notice the other mechanism
+
+
+@pytest.mark.parametrize("kind", DISTRIBUTIONS)
+def test_selection_keeps_its_promise_exactly(kind):
+    """Every pair of utility vectors that differ by at most Δ in each entry, either way: the exact loss is ≤ ε."""
+    mechanism = PrivateSelection(sensitivity=2, epsilon_units=ONE, unit=1.0, kind=kind)
+    spend = mechanism.spend("x")
+    worst = worst_rho = 0.0
+    for base in itertools.product((0, 1, 4), repeat=3):
+        p = DISTRIBUTIONS[kind](base, mechanism.scale)
+        for move in itertools.product((-2, 0, 2), repeat=3):
+            q = DISTRIBUTIONS[kind](tuple(np.add(base, move)), mechanism.scale)
+            worst = max(worst, float(np.abs(np.log(p / q)).max()))
+            for alpha in (1.5, 2.0, 5.0, 20.0):
+                renyi = math.log(float((p**alpha * q ** (1 - alpha)).sum())) / (alpha - 1)
+                worst_rho = max(worst_rho, renyi / alpha)
+    assert worst <= spend.epsilon * (1 + 1e-9)
+    assert worst >= 0.8 * spend.epsilon  # the enumeration does reach near the promise
+    assert worst_rho <= spend.rho * (1 + 1e-9)
+
+
+def test_permute_and_flip_does_exceed_an_eighth():
+    """Why its ρ is ε²/2: the bounded-range argument for ε²/8 fails for it (MATH §4)."""
+    mechanism = PrivateSelection(sensitivity=1, epsilon_units=4 * ONE, unit=1.0, kind="permute-and-flip")
+    worst = 0.0
+    for base in itertools.product((0, 1, 2), repeat=3):
+        for move in itertools.product((-1, 0, 1), repeat=3):
+            p, q = (
+                permute_and_flip_distribution(u, mechanism.scale) for u in (base, tuple(np.add(base, move)))
+            )
+            worst = max(worst, float((p * np.log(p / q)).sum()))
+    assert worst > 4.0**2 / 8
+
+
+@pytest.mark.parametrize("units", [1, 10**5, 123_456_789, ONE, 3 * ONE, 40 * ONE])
+@pytest.mark.parametrize("sensitivity", [1, 3, 2**24, 285 * 2**24])
+def test_calibration_never_costs_more_than_planned(units, sensitivity):
+    """The mechanism's own map, exactly rounded by OpenDP, stays at or under the planned integer amount."""
+    makers = (
+        lambda: (DiscreteLaplace(sensitivity, units, 1.0), 0),
+        lambda: (DiscreteGaussian(sensitivity, units, 1.0), 0),
+        lambda: (PrivateSelection(sensitivity, units, 1.0, "permute-and-flip"), np.array([1, 2])),
+        lambda: (PrivateSelection(sensitivity, units, 1.0, "exponential mechanism"), np.array([1, 2])),
+    )
+    for make in makers:
+        try:
+            mechanism, value = make()
+        except StudyInvalid:
+            assert sensitivity * 2 / from_units(units) > 2**59  # refused for its scale alone
+            continue
+        mechanism.draw(Sensitive(value), mechanism.spend("x"), SYSTEM)
+
+
+def test_a_planted_miscalibration_is_refused_before_drawing():
+    honest = DiscreteLaplace(sensitivity=2, epsilon_units=ONE, unit=1.0)
+    half_noise = DiscreteLaplace(sensitivity=1, epsilon_units=ONE, unit=1.0)
+
+    class Watch:
+        standing = "operating_system"
+        drawn = 0
+
+        def draw(self, *_):
+            self.drawn += 1
+            return 0
+
+    for mechanism, value in (
+        (honest, 0),
+        (DiscreteGaussian(2, ONE, 1.0), 0),
+        (PrivateSelection(2, ONE, 1.0, "permute-and-flip"), np.array([1, 2])),
+        (PrivateSelection(2, ONE, 1.0, "exponential mechanism"), np.array([1, 2])),
+    ):
+        watch = Watch()
+        cheap = mechanism.spend("x")
+        cheap = type(cheap)(
+            **{**cheap.__dict__, "epsilon_units": ONE - 1000, "rho_units": cheap.rho_units - 1000}
+        )
+        with pytest.raises(MechanismRefused, match="above the planned spend"):
+            mechanism.draw(Sensitive(value), cheap, watch)
+        assert watch.drawn == 0
+    assert half_noise.scale < honest.scale
+
+
+@pytest.mark.parametrize("bad", [1.5, math.nan, True, None, 2**63, "1"])
+def test_a_query_that_is_no_exact_integer_is_refused_without_being_named(bad):
+    for mechanism in (DiscreteLaplace(1, ONE, 1.0), DiscreteGaussian(1, ONE, 1.0)):
+        with pytest.raises(MechanismRefused) as caught:
+            mechanism.draw(Sensitive(bad), mechanism.spend("x"), SYSTEM)
+        assert repr(bad) not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "bad", [np.array([1.0, 2.0]), np.array([], dtype=np.int64), np.array([[1]]), np.array([2**63 - 1, 0])]
+)
+def test_utilities_that_are_no_exact_integers_are_refused(bad):
+    mechanism = PrivateSelection(1, ONE, 1.0, "permute-and-flip")
+    with pytest.raises(MechanismRefused):
+        mechanism.draw(Sensitive(bad), mechanism.spend("x"), SYSTEM)
+
+
+@pytest.mark.parametrize("sensitivity", [0, -1, 1.0, math.nan, math.inf])
+def test_impossible_sensitivities_are_refused_when_the_mechanism_is_made(sensitivity):
+    for make in (DiscreteLaplace, DiscreteGaussian):
+        with pytest.raises((MechanismRefused, StudyInvalid)):
+            make(sensitivity, ONE, 1.0)
+
+
+def test_noise_goes_through_the_recorder_once():
+    class Memory:
+        def __init__(self):
+            self.kept = {}
+
+        def recorded(self, what):
+            return self.kept.get(what)
+
+        def record(self, spend, draw):
+            if spend.what not in self.kept:
+                self.kept[spend.what] = draw()
+            return self.kept[spend.what]
+
+    mechanism = DiscreteLaplace(2**24, ONE, 1.0)
+    noise = Noise(SYSTEM, Memory())
+    spend = mechanism.spend("score")
+    assert noise.recorded(spend) is None
+    first = noise.release(spend, mechanism, Sensitive(5), candidate=3)
+    assert noise.release(spend, mechanism, Sensitive(999_999_999), candidate=9) == first == noise.recorded(spend)
+    assert first["candidate"] == 3
+
+
+def test_injected_noise_says_so():
+    quiet = InjectedNoise(np.random.default_rng(0), factor=0.0)
+    assert quiet.standing == "injected"
+    mechanism = DiscreteLaplace(2**24, ONE, 1.0)
+    assert mechanism.draw(Sensitive(5), mechanism.spend("x"), quiet) == 5

@@ -1,0 +1,185 @@
+"""The sensitive sum: exact, total, and never moved by a record further than the plan says."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dpbo_core.data import Preprocessing, table_of
+from dpbo_core.methods.lipschitz import Lipschitz
+from dpbo_core.models.estimators import EstimatorFactory
+from dpbo_core.models.linear import LinearModel, train
+from dpbo_core.models.scores import GRID, Accuracy, Ramp, Sigmoid
+from dpbo_core.objective import Objective
+from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.problem import Problem
+from dpbo_core.space.candidates import grid
+from dpbo_core.space.search_space import Real, SearchSpace
+from dpbo_core.spec import ModelSection, SearchSection
+
+RNG = np.random.default_rng(7)
+TRAINING = table_of(
+    {
+        "a": list(RNG.normal(size=40)),
+        "b": list(RNG.normal(size=40) * 100 + 3),
+        "y": list(RNG.integers(0, 2, size=40)),
+    }
+)
+NUMBERS = st.one_of(
+    st.floats(allow_nan=True, allow_infinity=True),
+    st.sampled_from([0.0, -0.0, 1e308, -1e308, 5e-324, math.nan, math.inf, -math.inf, 1e300]),
+    st.text(max_size=4),
+    st.none(),
+)
+RECORD = st.tuples(NUMBERS, NUMBERS, st.one_of(st.sampled_from([0, 1, "0", "1", 2, "yes", None]), NUMBERS))
+SCORES = [Sigmoid(10.0), Sigmoid(0.3), Ramp(4.0), Accuracy()]
+
+
+def encoded(records, preprocessing):
+    columns = dict(zip("aby", map(list, zip(*records, strict=True)), strict=True))
+    return preprocessing.transform(table_of(columns))
+
+
+def total(records, preprocessing, model, score):
+    return Objective(Sensitive(encoded(records, preprocessing)), score).evaluate(model).expose()
+
+
+LINEAR = Preprocessing.fit(TRAINING, "y", unit_ball=True)
+FREE = Preprocessing.fit(TRAINING, "y", unit_ball=False)
+PUBLIC = LINEAR.transform(TRAINING)
+MODELS = [
+    train(PUBLIC.X, PUBLIC.signs, loss=loss, regularization=lam)
+    for loss in ("logistic", "hinge")
+    for lam in (1e-3, 0.1, 3.0)
+]
+TREE = EstimatorFactory("sklearn.tree.DecisionTreeClassifier", {}, 0).train(
+    FREE.transform(TRAINING).X, FREE.transform(TRAINING).labels, max_depth=3
+)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(RECORD, min_size=1, max_size=8), RECORD, st.data())
+def test_one_record_never_moves_the_sum_at_a_fixed_model_beyond_the_plan(records, other, data):
+    place = data.draw(st.integers(0, len(records) - 1))
+    neighbour = [*records[:place], other, *records[place + 1 :]]
+    for model in MODELS:
+        norm = float(np.linalg.norm(model.weights))
+        for score in SCORES:
+            moved = abs(total(records, LINEAR, model, score) - total(neighbour, LINEAR, model, score))
+            assert moved <= GRID
+            assert moved <= score.span(norm) * GRID + 2  # and no further than the margin's own range
+    assert abs(total(records, FREE, TREE, Accuracy()) - total(neighbour, FREE, TREE, Accuracy())) <= GRID
+
+
+def test_some_record_does_move_it_that_far():
+    """The search above is not blind: the bound is reached."""
+    far, near = ("1e308", "1e308", 1), ("1e308", "1e308", 0)
+    moved = max(
+        abs(total([far], LINEAR, model, Sigmoid(100.0)) - total([near], LINEAR, model, Sigmoid(100.0)))
+        for model in MODELS
+    )
+    assert moved > 0.99 * GRID
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        (math.nan, 1.0, 1),
+        (1.0, math.inf, 0),
+        (1.0, "x", 1),
+        (None, 1.0, 1),
+        (1.0, 2.0, "unknown"),
+        (1.0, 2.0, None),
+        (1.0, 2.0, math.nan),
+    ],
+)
+def test_a_broken_record_scores_phi_of_zero_under_margins_and_nothing_elsewhere(broken):
+    whole = (0.3, 5.0, 1)
+    for score in SCORES:
+        for model in MODELS:
+            both, alone = total([whole, broken], LINEAR, model, score), total([whole], LINEAR, model, score)
+            assert both - alone == round(score.broken_score * GRID)
+    assert total([whole, broken], FREE, TREE, Accuracy()) == total([whole], FREE, TREE, Accuracy())
+
+
+def test_scoring_a_broken_record_zero_would_break_theorem_7():
+    """The planted fault of MATH §1: at w = e₁/10 a zero moves the score by 0.525 where 0.05 is allowed."""
+    model, score = LinearModel(np.array([0.1, 0.0]), 10.0, 0.0), Sigmoid(1.0)
+    best = score.phi(model.margins(np.array([[1.0, 0.0]]), np.array([1.0])))[0]
+    assert best - 0.0 == pytest.approx(0.525, abs=1e-3)
+    assert best - score.broken_score <= 2 * score.lipschitz * 0.1
+    assert best - 0.0 > 10 * (2 * score.lipschitz * 0.1)
+
+
+@given(st.lists(RECORD, min_size=2, max_size=12), st.randoms())
+@settings(max_examples=100, deadline=None)
+def test_the_sum_does_not_depend_on_the_order(records, random):
+    shuffled = records[:]
+    random.shuffle(shuffled)
+    for model in MODELS[:2]:
+        assert total(records, LINEAR, model, SCORES[0]) == total(shuffled, LINEAR, model, SCORES[0])
+
+
+def world(model_section, lambdas, m, training=PUBLIC):
+    class Trainer:
+        def train(self, point):
+            return train(
+                training.X, training.signs, loss=model_section.estimator, regularization=point["lambda"]
+            )
+
+    low, high = lambdas
+    return Problem(
+        candidates=grid(SearchSpace({"lambda": Real(low, high, log=True)}), {"lambda": 9}),
+        n_validation=m,
+        score=Sigmoid(model_section.steepness),
+        model=model_section,
+        search=SearchSection(steps=5),
+        epsilon=1.0,
+        trainer=Trainer(),
+    )
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(RECORD, min_size=3, max_size=3), RECORD, st.data())
+def test_no_two_paths_on_neighbours_differ_beyond_algorithm_3s_plan(records, other, data):
+    """The greatest difference over every pair of models is that of every pair of paths."""
+    estimator = data.draw(st.sampled_from(["logistic", "hinge"]))
+    lambdas = data.draw(st.sampled_from([(0.5, 0.8), (1.0, 8.0), (2.0, 2.5)]))
+    posed = world(ModelSection(estimator=estimator, steepness=data.draw(st.sampled_from([0.05, 0.5]))), lambdas, 3)
+    neighbour = [*records[:2], other]
+    models = [posed.train(i) for i in range(len(posed.candidates))]
+    before = [total(records, LINEAR, model, posed.score) for model in models]
+    after = [total(neighbour, LINEAR, model, posed.score) for model in models]
+    moved = max(max(before) - min(after), max(after) - min(before))
+    for method in (Lipschitz(), Lipschitz(sensitivity="trained"), Lipschitz(sensitivity="trained", trained_points=4)):
+        assert moved <= method._sensitivity_steps(posed)
+
+
+def test_the_search_finds_the_violation_of_the_published_theorem_7():
+    """The same adversary, on the record pair (e₁, +1) → (e₁, −1), passes the published bound."""
+    one_row = Preprocessing.fit(
+        table_of({"a": [1.0, -1.0], "y": [1, 0]}), "y", unit_ball=True, standardize=False, clip_quantile=1.0
+    )
+    data = one_row.transform(table_of({"a": [1.0, -1.0], "y": [1, 0]}))
+    posed = world(ModelSection(estimator="hinge", steepness=1.0), (9.999, 10.0), 1, training=data)
+
+    def score(a, y, model):
+        record = one_row.transform(table_of({"a": [a], "y": [y]}))
+        return Objective(Sensitive(record), posed.score).evaluate(model).expose()
+
+    records = [(a, y) for a in (1.0, -1.0, 0.0, math.nan, 1e308) for y in (0, 1)]
+    models = [posed.train(0), posed.train(8)]
+    worst = max(
+        abs(score(*r, p) - score(*s, q)) for r in records for s in records for p in models for q in models
+    )
+    assert worst > 1.9 * Lipschitz(calibration="published")._sensitivity_steps(posed)
+    assert worst <= Lipschitz()._sensitivity_steps(posed)
+    assert worst <= Lipschitz(sensitivity="trained")._sensitivity_steps(posed)
+
+
+def test_the_objective_says_nothing():
+    sealed = Objective(Sensitive(encoded([(0.7391, 2.0, 1)], LINEAR)), Sigmoid(1.0))
+    assert repr(sealed) == "<Objective>"
+    assert repr(sealed.evaluate(MODELS[0])) == "<sensitive>"

@@ -1,0 +1,148 @@
+"""Reading a study: identity round trips, and a clear letter for everything that cannot be."""
+
+import json
+import tomllib
+from dataclasses import replace
+
+import pytest
+import tomli_w
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.methods import METHODS, method_named
+from dpbo_core.spec import StudySpec
+from dpbo_core.study import plan_study, read_study
+
+
+@pytest.mark.parametrize("kind", METHODS)
+def test_a_study_survives_toml_and_json(tables, kind):
+    tables["study"]["method"] = kind
+    spec = StudySpec.from_dict(tables)
+    assert StudySpec.from_dict(tomllib.loads(tomli_w.dumps(spec.to_dict()))) == spec
+    assert StudySpec.from_dict(json.loads(json.dumps(spec.to_dict()))) == spec
+
+
+@given(
+    st.floats(1e-6, 100),
+    st.one_of(st.none(), st.floats(0, 0.5)),
+    st.text("abcdef-é", min_size=1, max_size=20),
+    st.lists(st.one_of(st.integers(), st.text(max_size=5), st.booleans()), min_size=1, max_size=4, unique_by=repr),
+)
+def test_any_valid_study_survives(epsilon, delta, name, values):
+    tables = {
+        "study": {"name": name, "method": "private_grid"},
+        "privacy": {"dataset": "d", "epsilon": epsilon} | ({} if delta is None else {"delta": delta}),
+        "data": {"source": "iris"},
+        "model": {"estimator": "sklearn.svm.SVC"},
+        "space": {"C": {"low": 1, "high": 2}, "kernel": {"values": values}},
+    }
+    spec = StudySpec.from_dict(tables)
+    assert StudySpec.from_dict(tomllib.loads(tomli_w.dumps(spec.to_dict()))) == spec
+
+
+BAD = {
+    "privacy.epsilon = 0": "privacy.epsilon = 0.0 is no privacy level",
+    "privacy.epsilon = -1": "privacy.epsilon",
+    "privacy.epsilon = nan": "privacy.epsilon",
+    "privacy.epsilon = inf": "privacy.epsilon",
+    "privacy.delta = 1.0": "privacy.delta",
+    "privacy.delta = -1e-9": "privacy.delta",
+    "privacy.delta = nan": "privacy.delta",
+    "privacy.max_records_per_person = 0": "max_records_per_person",
+    "privacy.dataset = 'set'": "word of the command line",
+    "budget.epsilon = 0": "budget.epsilon",
+    "space.lambda.low = 0": "λ would take",
+    "space.lambda.low = -1": "λ would take",
+    "space.lambda.low = 10.0": "not below high",
+    "space.lambda.low = 11.0": "not below high",
+    "space.lambda.points = 0": "0 points",
+    "space.lambda.points = 2000000000": "memory",
+    "space.alpha.low = 1": "axis of [space]",
+    "search.steps = 0": "search.steps = 0",
+    "search.steps = -3": "search.steps",
+    "search.steps = 2.5": "a whole number",
+    "search.acquisition = 'ucbb'": "did you mean 'ucb'",
+    "search.kernel = 'matern'": "did you mean 'matern52'",
+    "search.lengthscale = 0": "lengthscale",
+    "search.lengthscale = 'fitt'": "did you mean 'fit'",
+    "search.beta = -1": "beta",
+    "search.stepz = 4": "did you mean 'steps'",
+    "study.method = 'private_trajectry'": "did you mean 'private_trajectory'",
+    "study.name = ''": "study.name",
+    "study.name = 7": "name",
+    "model.estimator = 'logistc'": "did you mean 'logistic'",
+    "model.score = 'acuracy'": "did you mean 'accuracy'",
+    "model.steepness = 0": "steepness",
+    "model.params = 3": "plain values",
+    "data.sorce = 'x'": "did you mean 'source'",
+    "data.validation_share = 1.0": "validation_share",
+    "data.source = 'breast_cancr'": "breast_cancer",
+    "method.final_share = 1.0": "final_share",
+    "method.final_shar = 0.1": "did you mean 'final_share'",
+    "method.choose = 'some'": "'visited', 'all'",
+    "privacy.epsilon = '1'": "a number",
+    "privacy.epsilon = true": "a number",
+}
+
+
+@pytest.mark.parametrize("line", BAD)
+def test_what_cannot_be_is_a_letter(tables, line):
+    path, value = line.split(" = ", 1)
+    *where, key = path.split(".")
+    table = tables
+    for name in where:
+        table = table.setdefault(name, {})
+    table[key] = tomllib.loads(f"x = {value}")["x"]
+    with pytest.raises(StudyInvalid) as caught:
+        plan_study(StudySpec.from_dict(tables))
+    assert BAD[line] in str(caught.value)
+    assert caught.value.exit_code == 2
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("table", ["study", "privacy", "data", "model", "space"])
+def test_a_missing_table_is_named(tables, table):
+    del tables[table]
+    with pytest.raises(StudyInvalid, match=table):
+        StudySpec.from_dict(tables)
+
+
+def test_a_study_file_that_is_not_there_or_not_toml(tmp_path):
+    with pytest.raises(StudyInvalid, match=r"nothing\.toml.*no such file"):
+        read_study(tmp_path / "nothing.toml")
+    for content in (b"\xff\xfe", b"[study\n", b"x = 1"):
+        (tmp_path / "bad.toml").write_bytes(content)
+        with pytest.raises(StudyInvalid):
+            read_study(tmp_path / "bad.toml")
+
+
+def test_delta_is_zero_where_a_method_is_pure(tables):
+    tables["study"]["method"] = "private_grid"
+    assert plan_study(StudySpec.from_dict(tables)).guarantee.delta == 0.0
+    tables["study"]["method"] = "private_trajectory"
+    del tables["privacy"]["delta"]
+    assert plan_study(StudySpec.from_dict(tables)).guarantee.delta == 1e-6
+
+
+def test_gaussian_noise_without_delta_is_refused(tables):
+    tables["privacy"]["delta"] = 0.0
+    with pytest.raises(StudyInvalid, match="needs δ > 0"):
+        plan_study(StudySpec.from_dict(tables))
+
+
+def test_estimators_and_scores_must_fit(tables):
+    spec = StudySpec.from_dict(tables)
+    with pytest.raises(StudyInvalid, match="margin"):
+        StudySpec.from_dict(tables | {"model": {"estimator": "sklearn.svm.SVC", "score": "sigmoid"}})
+    for changes in ({"score": "accuracy"}, {"estimator": "sklearn.svm.SVC", "score": None}):
+        model = replace(spec.model, **changes)
+        with pytest.raises(StudyInvalid, match="lipschitz cannot"):
+            plan_study(replace(spec, model=model, method="lipschitz", options={}))
+
+
+def test_method_options_reach_the_method():
+    assert method_named("private_grid", {"score_share": 0.5}).score_share == 0.5
+    assert method_named("lipschitz", {"calibration": "published"}).calibration == "published"
+    with pytest.raises(StudyInvalid):
+        method_named("lipschitz", {"calibration": ["published"]})

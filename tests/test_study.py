@@ -1,0 +1,242 @@
+"""A study from its file to its release: prices, reruns, refusals, and files whatever their bytes."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dpbo_core import halves
+from dpbo_core.accounting.budget import PrivacyBudget
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.errors import AssumptionNotAccepted, BudgetExceeded, NoBudget, NoiseNotPrivate, Sealed, StudyInvalid
+from dpbo_core.mechanisms.noise import InjectedNoise
+from dpbo_core.methods import METHODS
+from dpbo_core.objective import Objective
+from dpbo_core.privacy.guarantee import Evidence, Standing
+from dpbo_core.spec import StudySpec
+from dpbo_core.study import advise_study, open_study, plan_study, run_study
+
+HEADER = "age,dose,ill\n"
+
+
+def ledger(folder):
+    return PrivacyLedger(f"sqlite:///{folder / 'ledger.db'}")
+
+
+@pytest.fixture
+def on_files(tables, tmp_path):
+    """The study on two CSV files of 60 and 40 records."""
+    rng = np.random.default_rng(1)
+
+    def rows(n):
+        age, dose = rng.normal(50, 10, n), rng.normal(1, 0.3, n)
+        ill = (age / 10 + dose + rng.normal(0, 0.5, n) > 6).astype(int)
+        return "".join(f"{a:.3f},{d:.3f},{i}\n" for a, d, i in zip(age, dose, ill, strict=True))
+
+    (tmp_path / "train.csv").write_text(HEADER + rows(60))
+    (tmp_path / "validation.csv").write_text(HEADER + rows(40))
+    tables["data"] = {
+        "training": "train.csv",
+        "validation": "validation.csv",
+        "n_validation": 40,
+        "target": "ill",
+    }
+    return tables
+
+
+@pytest.mark.parametrize("kind", METHODS)
+def test_asked_twice_it_gives_the_same_release_and_pays_once(tables, tmp_path, kind):
+    tables["study"]["method"] = kind
+    spec, book = StudySpec.from_dict(tables), ledger(tmp_path)
+    first, second = run_study(spec, ledger=book), run_study(spec, ledger=book)
+    assert not first.replayed
+    assert second.replayed
+    assert first.release == second.release
+    assert first.release.guarantee == plan_study(spec).guarantee
+    (account,) = book.accounts("people")
+    assert len(account.entries) == 1
+    third = run_study(replace(spec, edition="2"), ledger=book)
+    assert third.release.release_id != first.release.release_id
+    assert len(book.accounts("people")[0].entries) == 2
+
+
+def test_one_pure_release_costs_one_and_thirty_trajectory_releases_far_less_than_thirty(tables, tmp_path):
+    tables["search"]["steps"], tables["budget"] = 30, {"epsilon": 10.0, "delta": 1e-6}
+    spec, book = StudySpec.from_dict(tables), ledger(tmp_path)
+    result = run_study(spec, ledger=book)
+    assert len(result.release.spends) == 30
+    epsilon, _ = book.accounts("people")[0].spent.epsilon(1e-6)
+    assert epsilon == pytest.approx(1.0, rel=1e-6)
+
+
+def test_without_a_cap_nothing_runs(tables, tmp_path):
+    del tables["budget"]
+    with pytest.raises(NoBudget):
+        run_study(StudySpec.from_dict(tables), ledger=ledger(tmp_path))
+
+
+def test_the_budget_refuses_and_nothing_is_charged(tables, tmp_path):
+    spec, book = StudySpec.from_dict(tables), ledger(tmp_path)
+    for edition in "123":
+        pure = replace(spec, method="private_grid", edition=edition)
+        run_study(pure, ledger=book)
+    with pytest.raises(BudgetExceeded):
+        run_study(replace(pure, edition="4"), ledger=book)
+    assert len(book.accounts("people")[0].entries) == 3
+
+
+def test_injected_noise_runs_only_on_a_public_dataset(tables, tmp_path):
+    spec, book = StudySpec.from_dict(tables), ledger(tmp_path)
+    source = InjectedNoise(np.random.default_rng(0))
+    with pytest.raises(NoiseNotPrivate):
+        run_study(spec, ledger=book, source=source)
+    book.set_budget(PrivacyBudget.without_limit("people"))
+    release = run_study(replace(spec, budget=None), ledger=book, source=source).release
+    assert release.noise == "injected"
+
+
+def test_published_calibration_runs_only_on_a_public_dataset(tables, tmp_path):
+    tables["study"]["method"], tables["method"] = "lipschitz", {"calibration": "published"}
+    spec, book = StudySpec.from_dict(tables), ledger(tmp_path)
+    with pytest.raises(Exception, match="known to be false") as refused:
+        run_study(spec, ledger=book)
+    assert refused.value.exit_code == 3
+    book.set_budget(PrivacyBudget.without_limit("people"))
+    release = run_study(replace(spec, budget=None), ledger=book).release
+    assert release.guarantee.to_json()["epsilon"] is None
+
+
+def test_an_assumption_nobody_accepted_is_refused_by_name(tables, tmp_path, monkeypatch):
+    spec, book = StudySpec.from_dict(tables), ledger(tmp_path)
+    honest = METHODS["private_grid"].plan
+
+    def assuming(self, problem):
+        plan = honest(self, problem)
+        return replace(plan, guarantee=replace(plan.guarantee, assumptions=("gp_prior",)))
+
+    monkeypatch.setattr(METHODS["private_grid"], "plan", assuming)
+    spec = replace(spec, method="private_grid")
+    with pytest.raises(AssumptionNotAccepted, match=r'accepts = \["gp_prior"\]'):
+        run_study(spec, ledger=book)
+    assert book.accounts() == ()
+    accepted = run_study(replace(spec, accepts=("gp_prior",)), ledger=book).release
+    assert accepted.guarantee.assumptions == ("gp_prior",)
+    assert "differentially private" not in accepted.guarantee.in_words()
+    book.set_budget(PrivacyBudget.of("strict", epsilon=9.0, delta=1e-6))
+    elsewhere = replace(
+        spec, accepts=("gp_prior",), budget=None, privacy=replace(spec.privacy, dataset="strict")
+    )
+    with pytest.raises(AssumptionNotAccepted, match="not opened with it"):
+        run_study(elsewhere, ledger=book)
+
+
+@pytest.mark.parametrize(
+    ("change", "letter"),
+    [
+        (lambda d: (d / "validation.csv").unlink(), "validation.csv"),
+        (lambda d: (d / "train.csv").unlink(), "train.csv"),
+        (lambda d: (d / "validation.csv").write_text(HEADER + "1,2,0\n" * 39), "39 records.*40"),
+        (lambda d: (d / "validation.csv").write_text("age,dose,well\n" + "1,2,0\n" * 40), "ill"),
+        (lambda d: (d / "validation.csv").write_text("age,dos,ill\n" + "1,2,0\n" * 40), "dose"),
+        (lambda d: (d / "train.csv").write_text(HEADER + "1,2,0\n" * 60), "one class"),
+        (lambda d: (d / "train.csv").write_text("age,dose,i\n" + "1,2,0\n" * 60), "'ill'"),
+    ],
+)
+def test_bad_files_are_letters_and_cost_nothing(on_files, tmp_path, change, letter):
+    change(tmp_path)
+    book = ledger(tmp_path)
+    with pytest.raises(StudyInvalid, match=letter):
+        run_study(StudySpec.from_dict(on_files), ledger=book, folder=tmp_path)
+    assert book.accounts() == ()
+
+
+@pytest.mark.parametrize("kind", METHODS)
+def test_nothing_inside_a_validation_record_is_an_error(on_files, tmp_path, kind):
+    hostile = [b"", b"nan,inf,1", b"1e308,-1e308,0", b"\xff\xfe,1,0", b'"",",1', b"1,2", b"1,2,3,4,5", b"x,y,maybe"]
+    lines = [hostile[i % len(hostile)] for i in range(40)]
+    (tmp_path / "validation.csv").write_bytes(HEADER.encode() + b"\n".join(lines) + b"\n")
+    on_files["study"]["method"] = kind
+    release = run_study(StudySpec.from_dict(on_files), ledger=ledger(tmp_path), folder=tmp_path).release
+    assert np.isfinite(release.value["score"])
+
+
+@pytest.mark.parametrize("kind", ["private_trajectory", "private_grid"])
+def test_any_scikit_learn_estimator_serves(tables, tmp_path, kind):
+    tables["study"]["method"] = kind
+    tables["data"] = {"source": "digits"}
+    tables["model"] = {"estimator": "sklearn.tree.DecisionTreeClassifier", "params": {"criterion": "gini"}}
+    tables["space"] = {"max_depth": {"low": 1, "high": 12, "integer": True, "points": 6}}
+    tables["privacy"]["epsilon"] = 3.0
+    release = run_study(StudySpec.from_dict(tables), ledger=ledger(tmp_path)).release
+    assert release.value["hyperparameters"]["max_depth"] >= 4
+    assert release.value["score"] == pytest.approx(0.8, abs=0.2)
+
+
+@pytest.mark.parametrize("acquisition", ["ucb", "ei", "thompson"])
+@pytest.mark.parametrize("kind", ["lipschitz", "private_trajectory"])
+def test_every_acquisition_and_fitted_lengthscales_run(tables, tmp_path, acquisition, kind):
+    tables["study"]["method"] = kind
+    tables["search"] |= {"acquisition": acquisition, "lengthscale": "fit", "kernel": "se", "steps": 7}
+    assert run_study(StudySpec.from_dict(tables), ledger=ledger(tmp_path)).release.value["score"] < 5
+
+
+def test_a_failure_on_sensitive_data_is_sealed(tables, tmp_path, monkeypatch):
+    def fails(self, model):
+        raise ValueError("record 17 has income 123456789")
+
+    monkeypatch.setattr(Objective, "evaluate", fails)
+    run = open_study(StudySpec.from_dict(tables), ledger=ledger(tmp_path))
+    with pytest.raises(Sealed) as sealed:
+        run.step()
+    error = sealed.value
+    assert "123456789" not in str(error)
+    assert error.__cause__ is None
+    assert error.__context__ is None
+    assert not hasattr(error, "__notes__")
+
+
+def test_a_private_path_seals_even_a_trainings_letter(tables, tmp_path, monkeypatch):
+    """Which λ could not be trained would tell where the private path went; on a public path it is a letter."""
+    tables["budget"]["epsilon"] = 30.0
+    spec = StudySpec.from_dict(tables)
+    for kind, raised in (("lipschitz", Sealed), ("private_trajectory", StudyInvalid)):
+        run = open_study(replace(spec, method=kind), ledger=ledger(tmp_path))
+        with monkeypatch.context() as patch:
+
+            def refuse(self, model):
+                raise StudyInvalid("training at lambda = 0.777 failed")
+
+            patch.setattr(Objective, "evaluate", refuse)
+            with pytest.raises(raised) as caught:
+                run.step()
+        assert ("0.777" in str(caught.value)) is (raised is StudyInvalid)
+
+
+def test_no_content_is_read_before_the_budget_is_reserved(on_files, tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr(halves, "sensitive_half", lambda *_: opened.append("opened"))
+    on_files["budget"]["epsilon"] = 0.5
+    with pytest.raises(BudgetExceeded):
+        run_study(StudySpec.from_dict(on_files), ledger=ledger(tmp_path), folder=tmp_path)
+    assert opened == []
+
+
+def test_planning_opens_no_file(on_files, monkeypatch):
+    monkeypatch.setattr("pathlib.Path.open", lambda *_, **__: pytest.fail("opened a file"))
+    spec = StudySpec.from_dict(on_files)
+    assert plan_study(spec).guarantee.epsilon == 1.0
+    assert {line.kind for line in advise_study(spec).methods} == set(METHODS)
+
+
+def test_advice_says_plainly_that_algorithm_3_is_useless_here(tables):
+    lines = {line.kind: line for line in advise_study(StudySpec.from_dict(tables)).methods}
+    three = lines["lipschitz"]
+    assert three.verdict == "useless"
+    assert three.noise_scale == pytest.approx(1.0, rel=1e-6)
+    assert "2.5e+04" in three.why
+    assert lines["private_trajectory"].verdict == "good"
+    assert advise_study(StudySpec.from_dict(tables)).recommended in ("private_trajectory", "private_grid")
+
+
+def test_evidence_is_spelt_out():
+    assert Evidence(Standing.REFUTED, "why").refuted

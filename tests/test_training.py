@@ -1,0 +1,410 @@
+"""Certified training: against exact optima, scikit-learn, and enemies of the solver.
+
+The exact optima share nothing with the solvers: 40-digit Newton for the logistic loss, and for the hinge the best of
+all 3ⁿ ways in which n records can lie under, on or over the margin.
+"""
+
+import itertools
+import math
+import tracemalloc
+from dataclasses import replace
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.certificates import default_tolerance, gap_certificate, row_norm
+from dpbo_core.models.linear import LinearModel, train
+from dpbo_core.models.losses import Hinge, Logistic, gradient, loss_named, norm_bound, objective
+
+LAMBDAS = [1e-6, 1e-5, 1e-4, 1e-2, 1.0, 10.0, 1e3]
+
+
+def rows(n, d, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X / np.maximum(np.linalg.norm(X, axis=1), 1.0)[:, None]
+
+
+def world(n, d, seed=0, noise=0.3):
+    """Rows in the unit ball and noisy signs."""
+    rng, X = np.random.default_rng(seed + 1), rows(n, d, seed)
+    return X, np.where(X @ rng.normal(size=d) + noise * rng.normal(size=n) > 0, 1.0, -1.0)
+
+
+DEGENERATE = {
+    "one record, one feature": (np.array([[0.6]]), np.array([-1.0])),
+    "one record": (np.array([[0.6, -0.8]]), np.array([1.0])),
+    "one feature": world(9, 1),
+    "all rows zero": (np.zeros((6, 3)), np.array([1.0, -1.0, 1.0, 1.0, 1.0, -1.0])),
+    "one class": (rows(8, 2), np.ones(8)),
+    "one class dominating": (rows(8, 2), np.array([1.0] * 7 + [-1.0])),
+    "duplicated rows": tuple(np.repeat(part, 3, axis=0) for part in world(3, 2)),
+    "a row on both sides": (np.repeat(rows(2, 3), 2, axis=0), np.array([1.0, -1.0, 1.0, -1.0])),
+    "separable": world(8, 2, noise=0.0),
+    "more features than records": world(4, 7),
+    "collinear": (np.outer(np.linspace(-0.5, 0.5, 8), [0.6, 0.8]), np.sign(np.arange(8) - 3.5)),
+    "scales from 1e-8 to 1": (rows(7, 4) * 10.0 ** np.array([-8, -4, -1, 0]), world(7, 4)[1]),
+    "tiny rows": (1e-7 * rows(6, 2), world(6, 2)[1]),
+}
+
+
+def exact_logistic(X, signs, lam):
+    """w_λ to 40 digits: damped Newton in mpmath."""
+    with mpmath.workdps(60):
+        Z = mpmath.matrix((X * signs[:, None]).tolist())
+        n, d, lam = Z.rows, Z.cols, mpmath.mpf(lam)
+        w = mpmath.matrix(d, 1)
+
+        def value(w):
+            margins = Z * w
+            return lam / 2 * (w.T * w)[0] + mpmath.fsum(mpmath.log1p(mpmath.exp(-m)) for m in margins) / n
+
+        for _ in range(300):
+            shares = [1 / (1 + mpmath.exp(m)) for m in Z * w]
+            g = lam * w - Z.T * mpmath.matrix(shares) / n
+            if mpmath.norm(g) < mpmath.mpf(10) ** -50:
+                return w
+            H = lam * mpmath.eye(d) + Z.T * mpmath.diag([c * (1 - c) for c in shares]) * Z / n
+            step, length, before = mpmath.lu_solve(H, -g), mpmath.mpf(1), value(w)
+            fall = (g.T * step)[0]
+            while fall < -(mpmath.mpf(10) ** -45) and value(w + length * step) > before + length * fall / 1000:
+                length /= 2
+            w += length * step
+    raise AssertionError("the oracle did not converge")
+
+
+def exact_hinge(X, signs, lam):
+    """w_λ in rational arithmetic: of all 3ⁿ placements, the one whose stationary point has the least objective."""
+    Z = [[Fraction(float(v)) for v in row] for row in X * signs[:, None]]
+    n, d, lam = len(Z), len(Z[0]), Fraction(float(lam))
+    K = [[sum(a * b for a, b in zip(p, q, strict=True)) for q in Z] for p in Z]
+    best, best_value = None, None
+    for places in itertools.product((0, 1, None), repeat=n):  # α = 0, α = 1, or margin exactly 1
+        on = [i for i in range(n) if places[i] is None]
+        ones = [i for i in range(n) if places[i] == 1]
+        solved = _solve([[K[i][j] for j in on] for i in on], [n * lam - sum(K[i][j] for j in ones) for i in on])
+        if solved is None:  # a subset of these rows spans them: another placement has the same point
+            continue
+        alpha = dict.fromkeys(ones, Fraction(1)) | dict(zip(on, solved, strict=True))
+        w = [sum((a * Z[i][j] for i, a in alpha.items()), Fraction(0)) / (n * lam) for j in range(d)]
+        margins = [sum(a * b for a, b in zip(z, w, strict=True)) for z in Z]
+        value = lam / 2 * sum(v * v for v in w) + sum(max(Fraction(0), 1 - m) for m in margins) / n
+        if best_value is None or value < best_value:
+            best, best_value = w, value
+    with mpmath.workdps(60):
+        return mpmath.matrix([mpmath.mpf(v.numerator) / v.denominator for v in best])
+
+
+def _solve(A, b):
+    """Gauss–Jordan over the rationals; None where A is singular."""
+    k = len(A)
+    M = [[*row, value] for row, value in zip(A, b, strict=True)]
+    for c in range(k):
+        pivot = next((r for r in range(c, k) if M[r][c] != 0), None)
+        if pivot is None:
+            return None
+        M[c], M[pivot] = M[pivot], M[c]
+        M[c] = [v / M[c][c] for v in M[c]]
+        M = [row if r == c else [v - row[c] * p for v, p in zip(row, M[c], strict=True)] for r, row in enumerate(M)]
+    return [row[-1] for row in M]
+
+
+def distance(w, exact):
+    with mpmath.workdps(60):
+        return mpmath.norm(mpmath.matrix([mpmath.mpf(float(v)) for v in w]) - exact)
+
+
+def audit(model, exact):
+    """The certificate's one promise."""
+    assert distance(model.weights, exact) <= model.certificate
+
+
+@pytest.mark.parametrize("lam", LAMBDAS)
+@pytest.mark.parametrize("name", DEGENERATE)
+def test_logistic_certificate_bounds_the_distance_to_the_exact_optimum(name, lam):
+    X, signs = DEGENERATE[name]
+    model, exact = train(X, signs, loss="logistic", regularization=lam), exact_logistic(X, signs, lam)
+    assert model.certificate <= 1e-6
+    audit(model, exact)
+
+
+@pytest.mark.parametrize("lam", LAMBDAS)
+@pytest.mark.parametrize("name", [name for name, (X, _) in DEGENERATE.items() if len(X) <= 4])
+def test_hinge_certificate_bounds_the_distance_to_the_exact_optimum(name, lam):
+    X, signs = DEGENERATE[name]
+    model = train(X, signs, loss="hinge", regularization=lam)
+    assert model.certificate <= default_tolerance("hinge", lam)
+    audit(model, exact_hinge(X, signs, lam))
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 10**6), st.floats(-6, 3), st.integers(1, 5), st.integers(1, 4), st.floats(-8, 0.5))
+def test_certificates_hold_on_random_problems_at_any_tolerance(seed, log_lam, n, d, log_tolerance):
+    (X, signs), lam = world(n, d, seed), 10**log_lam
+    for loss, oracle in (("logistic", exact_logistic), ("hinge", exact_hinge)):
+        tolerance = max(10**log_tolerance, default_tolerance(loss, lam))
+        model = train(X, signs, loss=loss, regularization=lam, tolerance=tolerance)
+        assert model.certificate <= tolerance
+        audit(model, oracle(X, signs, lam))
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 10**6), st.floats(-4, 2), st.integers(1, 4), st.integers(1, 4), st.floats(-4, 2))
+def test_gap_certificate_bounds_the_distance_from_anywhere(seed, log_lam, n, d, log_w):
+    rng, (X, signs), lam = np.random.default_rng(seed), world(n, d, seed), 10**log_lam
+    Z, w, alpha = X * signs[:, None], rng.normal(size=d) * 10**log_w, rng.uniform(size=n)
+    certificate = gap_certificate(Z, w, alpha, regularization=lam, row_norm=row_norm(Z))
+    audit(LinearModel(w, lam, certificate), exact_hinge(X, signs, lam))
+
+
+def test_a_halved_certificate_is_caught():
+    """At λ = 1000 the zero model is within a loose tolerance, and both bounds are nearly equalities there."""
+    X, signs = world(4, 3)
+    exact = exact_logistic(X, signs, 1e3)
+    loose = train(X, signs, loss="logistic", regularization=1e3, tolerance=0.1)
+    audit(loose, exact)
+    with pytest.raises(AssertionError):
+        audit(replace(loose, certificate=loose.certificate / 2), exact)
+
+    exact, Z = exact_hinge(X, signs, 1e3), X * signs[:, None]
+    tau = gap_certificate(Z, np.zeros(3), np.ones(4), regularization=1e3, row_norm=row_norm(Z))
+    loose = LinearModel(np.zeros(3), 1e3, tau)
+    audit(loose, exact)
+    with pytest.raises(AssertionError):
+        audit(replace(loose, certificate=tau / 2), exact)
+
+
+@pytest.mark.parametrize("lam", [0.5, 1.0, 3.0, 250.0])
+def test_hinge_on_one_record_is_the_closed_form(lam):
+    """min (λ/2)w² + max(0, 1 − w): w = min(1, 1/λ). This is MATH §3.3's counterexample to Theorem 7."""
+    model = train([[1.0]], [1.0], loss="hinge", regularization=lam)
+    assert abs(model.weights[0] - min(1.0, 1.0 / lam)) <= model.certificate <= 1e-5 / math.sqrt(lam)
+
+
+@pytest.mark.parametrize("lam", [1e-4, 1e-2, 1.0, 10.0])
+@pytest.mark.parametrize(("n", "d"), [(500, 8), (60, 90), (5000, 3)])
+def test_logistic_agrees_with_scikit_learn(n, d, lam):
+    from sklearn.linear_model import LogisticRegression
+
+    X, signs = world(n, d)
+    theirs = LogisticRegression(
+        C=1 / (n * lam), fit_intercept=False, tol=1e-12, solver="newton-cholesky", max_iter=500
+    )
+    theirs.fit(X, signs)
+    w = theirs.coef_[0]
+    slack = np.linalg.norm(gradient(X * signs[:, None], w, lam, Logistic())) / lam + 1e-12
+    ours = train(X, signs, loss="logistic", regularization=lam)
+    assert np.linalg.norm(ours.weights - w) <= ours.certificate + slack <= 1e-5
+
+
+@pytest.mark.parametrize("lam", [1e-2, 0.1, 1.0, 10.0])
+def test_hinge_agrees_with_scikit_learn(lam):
+    from sklearn.svm import LinearSVC
+
+    X, signs = world(200, 5)
+    theirs = LinearSVC(loss="hinge", dual=True, C=1 / (200 * lam), fit_intercept=False, tol=1e-10, max_iter=10**6)
+    w = theirs.fit(X, signs).coef_[0]
+    ours = train(X, signs, loss="hinge", regularization=lam)
+    assert np.linalg.norm(ours.weights - w) <= ours.certificate + 1e-5
+    assert objective(X * signs[:, None], ours.weights, lam, Hinge()) <= (
+        objective(X * signs[:, None], w, lam, Hinge()) + 0.5 * lam * ours.certificate**2 + 1e-12
+    )
+
+
+@pytest.mark.parametrize("lam", [1e-4, 1e-3, 1e-2, 0.1, 1.0])
+def test_hinge_agrees_with_a_quadratic_program(lam):
+    """The dual by scipy's bounded quasi-Newton; its own gap, in the textbook form, says how far to trust it."""
+    from scipy.optimize import minimize
+
+    X, signs = world(60, 4)
+    Z, n = X * signs[:, None], 60
+
+    def dual(alpha):
+        v = Z.T @ alpha / n
+        return v @ v / (2 * lam) - alpha.mean(), (Z @ v / lam - 1.0) / n
+
+    options = {"ftol": 1e-16, "gtol": 1e-14, "maxiter": 50_000, "maxfun": 200_000, "maxcor": 50}
+    found = minimize(dual, np.full(n, 0.5), jac=True, method="L-BFGS-B", bounds=[(0, 1)] * n, options=options)
+    w = Z.T @ found.x / (n * lam)
+    slack = math.sqrt(2 * max(objective(Z, w, lam, Hinge()) + found.fun, 0.0) / lam + 1e-14)
+    assert slack < 0.02 * np.linalg.norm(w)
+    ours = train(X, signs, loss="hinge", regularization=lam)
+    assert np.linalg.norm(ours.weights - w) <= ours.certificate + slack
+
+
+@pytest.mark.parametrize("lam", LAMBDAS)
+@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+def test_the_default_tolerance_is_reached_on_enemies(loss, lam):
+    enemies = [
+        *DEGENERATE.values(),
+        world(400, 30),
+        world(40, 120),
+        world(300, 5, noise=0.0),
+        world(300, 5, noise=5.0),
+    ]
+    enemies += [(np.repeat(X, 20, axis=0), np.repeat(s, 20)) for X, s in [world(10, 4)]]
+    enemies += [(np.eye(6)[np.arange(90) % 6], np.where(np.arange(90) % 7 < 3, 1.0, -1.0))]
+    for X, signs in enemies:
+        model = train(X, signs, loss=loss, regularization=lam)
+        assert model.certificate <= default_tolerance(loss, lam)
+        assert model.norm <= norm_bound(lam, loss_named(loss).initial_loss) + model.certificate
+
+
+def test_the_corrector_does_not_cycle():
+    """Columns of very different scales: Mehrotra's corrector in full cycles for ever on several of these."""
+    rng = np.random.default_rng(5)
+    for _ in range(400):
+        n, d = [(10, 40), (3, 40), (10, 120)][rng.integers(3)]
+        X = rng.normal(size=(n, d)) * 10.0 ** rng.integers(-8, 1, size=(1, d))
+        X /= np.maximum(np.linalg.norm(X, axis=1), 1.0)[:, None]
+        lam = 10 ** rng.uniform(-6, -4)
+        signs = np.where(rng.normal(size=n) > 0, 1.0, -1.0)
+        assert train(X, signs, loss="hinge", regularization=lam).certificate <= default_tolerance("hinge", lam)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+def test_training_is_cold_and_deterministic(loss):
+    X, signs = world(300, 6)
+    first = {lam: train(X, signs, loss=loss, regularization=lam).weights for lam in (1e-3, 0.1, 5.0)}
+    for lam in (5.0, 1e-3, 0.1, 1e-3):
+        assert (
+            train(X.copy(order="F"), signs, loss=loss, regularization=lam).weights.tobytes() == first[lam].tobytes()
+        )
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+def test_a_penalised_bias_is_one_more_constant_feature(loss):
+    X, signs = world(80, 3)
+    X = X * math.sqrt(0.5)
+    b = math.sqrt(0.5)
+    with_bias = train(X, signs, loss=loss, regularization=0.01, bias=b)
+    by_hand = train(np.column_stack([X, np.full(80, b)]), signs, loss=loss, regularization=0.01)
+    assert with_bias.weights.tobytes() == by_hand.weights.tobytes()
+    np.testing.assert_allclose(
+        with_bias.margins(X, signs), by_hand.margins(np.column_stack([X, np.full(80, b)]), signs), atol=1e-13
+    )
+
+
+@pytest.mark.parametrize(("loss", "lam"), [("logistic", 1e-6), ("hinge", 1e-4)])
+def test_an_unreachable_tolerance_is_a_letter_with_the_numbers(loss, lam):
+    X, signs = world(100, 4)
+    asked = 1e-13 if loss == "logistic" else 1e-6
+    with pytest.raises(StudyInvalid) as caught:
+        train(X, signs, loss=loss, regularization=lam, tolerance=asked)
+    letter = caught.value.what
+    assert f"lambda = {lam:g}" in letter
+    assert f"{asked:.2g}" in letter
+    reached = float(letter.split("certificate of ")[1].split(";")[0])
+    assert asked < reached <= 2 * default_tolerance(loss, lam)
+    advised = float(caught.value.remedy.split("tolerance of ")[1].split(" ")[0])
+    assert train(X, signs, loss=loss, regularization=lam, tolerance=advised).certificate <= advised
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"regularization": 0.0},
+        {"regularization": -1.0},
+        {"regularization": math.nan},
+        {"regularization": math.inf},
+        {"tolerance": 0.0},
+        {"tolerance": math.nan},
+        {"loss": "squared"},
+        {"bias": 1.0},
+        {"bias": -0.1},
+        {"bias": math.nan},
+        {"X": [[0.1, math.nan], [0.2, 0.3]]},
+        {"X": [[0.1, math.inf], [0.2, 0.3]]},
+        {"X": np.zeros((0, 2)), "signs": []},
+        {"X": np.zeros((2, 0))},
+        {"X": [0.1, 0.2]},
+        {"signs": [1.0, 0.0]},
+        {"signs": [1.0, math.nan]},
+        {"signs": [1.0]},
+    ],
+)
+def test_what_cannot_be_trained_is_refused(change):
+    good = {"X": [[0.1, 0.2], [0.3, 0.4]], "signs": [1.0, -1.0], "loss": "hinge", "regularization": 0.1}
+    train(**good)
+    with pytest.raises(StudyInvalid):
+        train(**good | change)
+
+
+def test_numbers_at_the_ends_of_double_precision_end_in_a_letter_or_a_true_certificate():
+    for loss in ("logistic", "hinge"):
+        for X, lam in (([[1e200]], 1.0), ([[1e-200]], 1.0), ([[1.0]], 5e-324), ([[1.0]], 1e-300), ([[1.0]], 1e300)):
+            try:
+                model = train(X, [1.0], loss=loss, regularization=lam)
+            except StudyInvalid:
+                continue
+            exact = (exact_logistic if loss == "logistic" else exact_hinge)(np.array(X), np.array([1.0]), lam)
+            audit(model, exact)
+
+
+def test_margins_are_the_exact_products():
+    rng = np.random.default_rng(0)
+    for d in (1, 2, 3, 30, 101):
+        X, signs = rng.normal(size=(50, d)), rng.choice([-1.0, 0.0, 1.0], size=50)
+        model = LinearModel(rng.normal(size=d), 1.0, 0.0)
+        exact = [
+            s * math.fsum(a * b for a, b in zip(x, model.weights, strict=True))
+            for x, s in zip(X, signs, strict=True)
+        ]
+        np.testing.assert_allclose(model.margins(X, signs), exact, rtol=0, atol=1e-14 * d)
+
+
+@pytest.mark.parametrize("d", [1, 2, 7, 30, 500])
+def test_a_margin_is_a_function_of_its_row_alone_to_the_last_bit(d):
+    rng = np.random.default_rng(d)
+    X, signs, w = rng.normal(size=(700, d)), rng.choice([-1.0, 1.0], size=700), rng.normal(size=d)
+    for bias in (0.0, 0.5):
+        model = LinearModel(w if bias == 0.0 else np.append(w, 0.3), 1.0, 0.0, bias)
+        together = model.margins(X, signs)
+        alone = np.concatenate([model.margins(X[i : i + 1], signs[i : i + 1]) for i in range(700)])
+        assert together.tobytes() == alone.tobytes()
+        order = rng.permutation(700)
+        assert model.margins(X[order], signs[order]).tobytes() == together[order].tobytes()
+        assert model.margins(np.asfortranarray(X), signs).tobytes() == together.tobytes()
+        assert model.margins(np.repeat(X, 2, axis=0)[::2], signs).tobytes() == together.tobytes()
+        spoiled = X.copy()
+        spoiled[::2] = rng.choice([np.nan, np.inf, -np.inf, 1e308, -1e308, 5e-324], size=spoiled[::2].shape)
+        with np.errstate(all="raise"):
+            assert model.margins(spoiled, signs)[1::2].tobytes() == together[1::2].tobytes()
+
+
+def test_margins_take_bounded_memory():
+    X, signs = np.zeros((400_000, 20)), np.ones(400_000)
+    model = LinearModel(np.ones(20), 1.0, 0.0)
+    tracemalloc.start()
+    try:
+        model.margins(X, signs)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 400_000 * 8 + 4_000_000  # the answer, and a block; X is 64 MB
+
+
+@pytest.mark.parametrize(
+    ("X", "signs"), [(np.zeros((2, 3)), [1, 1]), (np.zeros((2, 2)), [1]), (np.zeros(2), [1, 1])]
+)
+def test_margins_of_another_table_are_refused(X, signs):
+    with pytest.raises(StudyInvalid, match="a model of 2 features"):
+        LinearModel(np.ones(2), 1.0, 0.0).margins(X, signs)
+
+
+def test_a_model_is_frozen_and_its_repr_holds_no_number_of_a_step():
+    given_ = np.array([1.0, 2.0])
+    model = LinearModel(given_, 0.12345, 1e-7)
+    given_[0] = 99.0
+    assert model.weights.tolist() == [1.0, 2.0]
+    assert repr(model) == "LinearModel(d=2)"
+    assert len(repr(LinearModel(np.ones(100_000), 0.12345, 1e-7))) < 30
+    with pytest.raises(ValueError, match="read-only"):
+        model.weights[0] = 3.0
+    with pytest.raises(AttributeError):
+        model.certificate = 0.0

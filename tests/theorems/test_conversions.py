@@ -1,0 +1,70 @@
+"""zCDP and (ε, δ): against two accounting libraries and multi-precision, and always rounded towards privacy."""
+
+import math
+
+import mpmath
+import opendp.prelude as dp
+import pytest
+from dp_accounting import ZCDpEvent
+from dp_accounting.rdp import RdpAccountant
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpbo_core.theorems import mckenna_sheldon_2020
+from dpbo_core.theorems.canonne_kamath_steinke_2020 import (
+    proposition_12_epsilon,
+    proposition_12_rho,
+    theorem_14_sigma,
+)
+
+dp.enable_features("contrib")
+
+
+@pytest.mark.parametrize(("rho", "delta"), [(0.03, 1e-6), (0.01, 1e-5), (1.0, 1e-5), (10.0, 1e-9), (1e-4, 1e-3)])
+def test_epsilon_agrees_with_opendp_and_the_accounting_library(rho, delta):
+    ours = proposition_12_epsilon(rho=rho, delta=delta)
+    gaussian = dp.m.make_gaussian(
+        dp.atom_domain(T="i64"), dp.absolute_distance(T="i64"), scale=1 / math.sqrt(2 * rho)
+    )
+    assert ours == pytest.approx(dp.c.make_zCDP_to_approxDP(gaussian).map(1).epsilon(delta), rel=1e-6)
+    accountant = RdpAccountant()
+    accountant.compose(ZCDpEvent(rho))
+    grid = accountant.get_epsilon(delta)  # its orders are a fixed grid: sound, a little larger
+    assert ours <= grid * (1 + 1e-9)
+    assert grid <= ours * 1.01 + 1e-3
+
+
+@given(st.floats(1e-9, 1e3), st.floats(1e-12, 0.1))
+def test_epsilon_is_as_small_as_multi_precision_finds(rho, delta):
+    mpmath.mp.dps = 40
+
+    def bound(alpha):
+        return alpha * rho + mpmath.log(1 - 1 / alpha) - mpmath.log(alpha * delta) / (alpha - 1)
+
+    guess = 1 + mpmath.sqrt(mpmath.log(1 / mpmath.mpf(delta)) / rho)
+    near = [bound(1 + (guess - 1) * mpmath.mpf(factor)) for factor in (0.25, 0.5, 0.8, 0.9, 1, 1.1, 1.25, 2, 4)]
+    assert proposition_12_epsilon(rho=rho, delta=delta) <= max(0.0, float(min(near))) * (1 + 1e-9) + 1e-9
+
+
+@given(st.floats(1e-4, 50), st.floats(1e-12, 0.1))
+def test_rho_is_the_largest_that_fits(epsilon, delta):
+    rho = proposition_12_rho(epsilon=epsilon, delta=delta)
+    assert proposition_12_epsilon(rho=rho, delta=delta) <= epsilon
+    assert proposition_12_epsilon(rho=rho * (1 + 1e-6) + 1e-15, delta=delta) > epsilon * (1 - 1e-5)
+
+
+def test_limits():
+    assert proposition_12_epsilon(rho=0.0, delta=1e-6) == 0.0
+    assert proposition_12_epsilon(rho=0.1, delta=0.0) == math.inf
+    assert proposition_12_rho(epsilon=1.0, delta=0.0) == 0.0
+    assert theorem_14_sigma(rho=0.5, sensitivity=3.0) == pytest.approx(3.0)
+    assert theorem_14_sigma(rho=0.5, sensitivity=3.0) > 3.0  # rounded up
+
+
+def test_selection_scale_and_error():
+    assert mckenna_sheldon_2020.selection_scale(sensitivity=0.1, epsilon=0.5) == pytest.approx(0.4)
+    bound = mckenna_sheldon_2020.theorem_2_expected_error(n_candidates=8, sensitivity=0.1, epsilon=0.5)
+    assert bound == pytest.approx(0.4 * math.log(8))
+    for gaps in ([0.0] * 8, [0.0] + [1.0] * 7, [0.0, 0.1, 0.2, 0.5, 0.5, 0.6, 0.7, 0.9]):  # exact, enumerated
+        weights = [math.exp(-gap / 0.4) for gap in gaps]
+        assert sum(w * g for w, g in zip(weights, gaps, strict=True)) / sum(weights) <= bound

@@ -1,0 +1,102 @@
+"""Small worlds for tests: a problem whose models are its candidates, and an objective that is a table of scores."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpbo_core.models.linear import LinearModel
+from dpbo_core.models.scores import GRID, Sigmoid
+from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.problem import Problem
+from dpbo_core.space.candidates import grid
+from dpbo_core.space.search_space import Real, SearchSpace
+from dpbo_core.spec import ModelSection, SearchSection
+
+
+@dataclass(frozen=True)
+class Named:
+    """A model that knows which candidate it is."""
+
+    index: int
+
+
+class NamedTrainer:
+    """Trains nothing: the model of a point is its place in Λ. Counts what it was asked for."""
+
+    def __init__(self, lambdas):
+        self.lambdas, self.asked = lambdas, []
+
+    def train(self, point):
+        self.asked.append(point["lambda"])
+        return Named(self.lambdas.index(point["lambda"]))
+
+
+class OneWeightTrainer:
+    """Real linear models w = 1/λ on one feature, so that Algorithm 3's trained bounds mean something."""
+
+    def train(self, point):
+        lam = point["lambda"]
+        return LinearModel(np.array([min(1.0, 0.1 / lam)]), lam, 0.0)
+
+
+@dataclass
+class Table:
+    """scores[i, j] in [0, 1]: the score of candidate i on record j."""
+
+    scores: np.ndarray
+
+    def evaluate(self, model):
+        steps = np.rint(self.scores[model.index] * GRID).astype(np.int64)
+        return Sensitive(int(steps.sum()))
+
+
+class Memory:
+    """A recorder without a database."""
+
+    def __init__(self):
+        self.kept = {}
+
+    def recorded(self, what):
+        return self.kept.get(what)
+
+    def record(self, spend, draw):
+        if spend.what not in self.kept:
+            self.kept[spend.what] = draw()
+        return self.kept[spend.what]
+
+
+def problem(*, n_candidates=12, n_validation=50, epsilon=1.0, delta=1e-6, steps=30, k=1, **search):
+    """λ ∈ [0.5, 8] on a log grid; m public."""
+    candidates = grid(SearchSpace({"lambda": Real(0.5, 8.0, log=True)}), {"lambda": n_candidates})
+    return Problem(
+        candidates=candidates,
+        n_validation=n_validation,
+        score=Sigmoid(0.05),
+        model=ModelSection(estimator="logistic", steepness=0.05),
+        search=SearchSection(steps=steps, **search),
+        epsilon=epsilon,
+        delta=delta,
+        max_records_per_person=k,
+        study="table",
+        edition="1",
+        dataset="d",
+        trainer=NamedTrainer([point["lambda"] for point in candidates.points]),
+    )
+
+
+def smooth_table(problem, *, best, seed=0, width=0.25):
+    """A smooth score with its maximum at candidate `best`, plus per-record scatter."""
+    rng = np.random.default_rng(seed)
+    u = problem.candidates.encoded[:, 0]
+    height = 0.2 + 0.6 * np.exp(-(((u - u[best]) / width) ** 2))
+    scatter = rng.uniform(-0.1, 0.1, size=(1, problem.n_validation))
+    return Table(np.clip(height[:, None] + scatter, 0.0, 1.0))
+
+
+def run(method, problem, objective, noise, *, n_steps=None):
+    """The three verbs, plainly."""
+    plan = method.plan(problem)
+    search = method.start(problem, plan)
+    for _ in range(method.n_steps(problem) if n_steps is None else n_steps):
+        search.step(objective, noise)
+    return search.finish(noise)
