@@ -13,7 +13,7 @@ from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.spec.sections import BudgetSection, PrivacySection
 from dpbo_core.study import read_study
-from flows.settings import Stores, prepare_prefect, without_heartbeat
+from flows.settings import Stores, quiet_environment, without_heartbeat
 
 if TYPE_CHECKING:
     from flows.tune import Tuned
@@ -27,7 +27,7 @@ def tune(path: Path) -> "tuple[Tuned, Account]":
     """
     study = read_study(path)
     folder = os.path.relpath(str(path.parent))
-    prepare_prefect()
+    quiet_environment()
     from flows.tune import tune_privately
 
     with without_heartbeat():

@@ -60,7 +60,12 @@ def _lines(release: Release, account: Account) -> list[tuple[str, str]]:
     if "score" in value:
         interval = value.get("interval")
         more = f"   90% interval {interval[0]:.3f} … {interval[1]:.3f}" if interval else ""
-        lines.append(("score", f"[bold]{value['score']:.4f}[/]{more}"))
+        above = (
+            "   (the noise took it out of its range)"
+            if not 0.0 <= value["score"] <= release.facts["score_range"]
+            else ""
+        )
+        lines.append(("score", f"[bold]{value['score']:.4f}[/]{more}{above}"))
     if "trajectory" in value:
         lines.append(
             ("seen", f"{_spark([p['score'] for p in value['trajectory']])}   private scores, step by step")
@@ -130,12 +135,12 @@ def print_accounts(accounts: tuple[Account, ...]) -> None:
         console.print("The ledger is empty. Open a cap: dpbo budget set DATASET --epsilon 5 --delta 1e-5")
     for account in accounts:
         console.print(f"[bold]{_account_line(account)}[/]")
-        table = Table(box=None, padding=(0, 2), header_style="dim")
+        table = Table(box=None, padding=(0, 1), header_style="dim")
         for name in ("study", "edition", "method", "ε", "δ", "reserved", "released"):
-            table.add_column(name)
+            table.add_column(name, no_wrap=name != "study")
         for entry in account.entries:
             epsilon = "∞" if entry.epsilon is None else f"{entry.epsilon:g}"
-            released = (entry.released_at or "not finished")[:10] if entry.released_at else "not finished"
+            released = entry.released_at[:10] if entry.released_at else "not finished"
             table.add_row(
                 entry.study,
                 entry.edition,
@@ -153,16 +158,18 @@ def print_advice(spec: StudySpec, advice: Advice) -> None:
     console = Console(highlight=False)
     console.print(f"[bold]{spec.name}[/] · edition {spec.edition} · dataset {spec.privacy.dataset}")
     console.print("Nothing was opened and nothing was charged.\n")
-    table = Table(box=None, padding=(0, 2), header_style="dim")
-    for name in ("method", "verdict", "ε", "δ", "noise", "expected error", "trainings"):
-        table.add_column(name, justify="left" if name in ("method", "verdict") else "right")
+    table = Table(box=None, padding=(0, 1), header_style="dim")
+    for name in ("method", "verdict", "ε", "δ", "noise", "error", "trainings"):
+        table.add_column(name, justify="left" if name in ("method", "verdict") else "right", no_wrap=True)
     for line in advice.methods:
         numbers = (line.epsilon, line.delta, line.noise_scale, line.expected_error, line.trainings)
         cells = ["–" if number is None else f"{number:.3g}" for number in numbers]
         style = VERDICT_STYLE[line.verdict]
         table.add_row(line.kind, f"[{style}]{line.verdict}[/]", *cells)
     console.print(table)
-    console.print()
+    console.print(
+        "\nerror: what to expect between the release and the best score; noise: its scale on the score.\n"
+    )
     for line in advice.methods:
         console.print(f"[bold]{line.kind}[/]: {line.why}.")
     if advice.recommended is None:

@@ -24,12 +24,12 @@ class Stores(BaseSettings):
     @cached_property
     def ledger(self) -> str:
         """SQLAlchemy URL of the ledger (DPBO_LEDGER_URL)."""
-        return self.dpbo_ledger_url or f"sqlite:///{FOLDER / 'ledger.db'}"
+        return self.dpbo_ledger_url or f"sqlite:///{FOLDER.resolve() / 'ledger.db'}"
 
     @cached_property
     def tracking(self) -> str:
         """MLflow's tracking URI (MLFLOW_TRACKING_URI)."""
-        return self.mlflow_tracking_uri or f"sqlite:///{FOLDER / 'mlflow.db'}"
+        return self.mlflow_tracking_uri or f"sqlite:///{FOLDER.resolve() / 'mlflow.db'}"
 
     def make_folder(self) -> None:
         """The folder of the default stores, for its owner alone."""
@@ -40,6 +40,7 @@ class Stores(BaseSettings):
 QUIET = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",  # it reports usage, and its start-up prints a traceback offline
     "PREFECT_TELEMETRY_ENABLE_RESOURCE_METRICS": "false",
+    "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",  # its log goes to its database, ours to the screen
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "90",
 }
 
@@ -48,19 +49,6 @@ def quiet_environment() -> None:
     """Defaults for the command, set before Prefect is imported; what the user set stays."""
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
-
-
-def prepare_prefect() -> None:
-    """A quiet terminal: Prefect's log goes to its own database, our letters and progress to the screen."""
-    quiet_environment()
-    import logging
-
-    from prefect.logging.configuration import setup_logging
-
-    setup_logging()
-    for name in ("prefect", "prefect.server"):
-        for handler in logging.getLogger(name).handlers:
-            handler.setLevel(logging.CRITICAL + 1)
 
 
 def check_prefect_settings() -> None:

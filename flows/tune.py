@@ -6,6 +6,7 @@ from prefect import flow
 
 from dpbo_core.study import StudyResult, StudySpec
 from flows.progress import Progress
+from flows.recording import wait_until_recorded
 from flows.settings import Stores, check_prefect_settings
 from tasks import policies
 from tasks.finish import finish
@@ -42,9 +43,12 @@ def tune_privately(study: StudySpec, folder: str = ".") -> Tuned:
     stores = Stores()
     stores.make_folder()
     run = reserve(study, folder, stores.ledger)
-    if run.replay is None:
-        with Progress(study.name, run.n_steps) as progress:
-            for _ in range(run.n_steps):
+    steps = run.n_steps if run.replay is None else 0
+    if steps:
+        with Progress(study.name, steps) as progress:
+            for _ in range(steps):
                 progress.show(step(run))
     result = finish(run)
-    return Tuned(result, publish(result.release, stores.tracking))
+    tracked = publish(result.release, stores.tracking)
+    wait_until_recorded(steps + len((reserve, finish, publish)))
+    return Tuned(result, tracked)

@@ -67,10 +67,10 @@ def log_release(release: Release, tracking_uri: str) -> Tracked:
 def _client(tracking_uri: str) -> "MlflowClient":
     import logging
 
-    for name in ("alembic", "mlflow"):
-        logging.getLogger(name).setLevel(logging.WARNING)
     from mlflow.tracking import MlflowClient
 
+    for name in ("alembic", "mlflow"):  # creating the store is no news
+        logging.getLogger(name).setLevel(logging.WARNING)
     return MlflowClient(tracking_uri=tracking_uri)
 
 

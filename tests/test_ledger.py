@@ -193,7 +193,7 @@ def test_another_schema_is_not_touched(ledger, tmp_path):
         PrivacyLedger(url(tmp_path))
 
 
-@pytest.mark.parametrize("bad", ["nonsense", "mysql://x/y", "sqlite:////proc/nothing/here/ledger.db"])
+@pytest.mark.parametrize("bad", ["nonsense", "mysql://x/y", "sqlite://", "sqlite:////proc/nothing/here/ledger.db"])
 def test_an_unusable_url_is_a_letter(bad):
     with pytest.raises(StudyInvalid, match="DPBO_LEDGER_URL"):
         PrivacyLedger(bad)

@@ -1,5 +1,6 @@
 """The two losses, O_λ and its derivatives, B, and the certificates' formulas, against 50-digit arithmetic."""
 
+import itertools
 import math
 
 import mpmath
@@ -121,7 +122,7 @@ def test_blocks_cover_every_row_once(n, d):
     blocks = row_blocks(n, d)
     assert blocks[0].start == 0
     assert blocks[-1].stop == n
-    assert all(a.stop == b.start for a, b in zip(blocks, blocks[1:], strict=False))
+    assert all(a.stop == b.start for a, b in itertools.pairwise(blocks))
     assert max(b.stop - b.start for b in blocks) <= 4096
 
 
@@ -142,7 +143,7 @@ def test_norm_bound_refuses(lam):
 
 
 def test_unknown_loss_is_refused():
-    with pytest.raises(StudyInvalid, match="'squared'.*\"hinge\""):
+    with pytest.raises(StudyInvalid, match=r"'squared'.*hinge"):
         loss_named("squared")
 
 

@@ -116,9 +116,7 @@ def test_permute_and_flip_does_exceed_an_eighth():
     worst = 0.0
     for base in itertools.product((0, 1, 2), repeat=3):
         for move in itertools.product((-1, 0, 1), repeat=3):
-            p, q = (
-                permute_and_flip_distribution(u, mechanism.scale) for u in (base, tuple(np.add(base, move)))
-            )
+            p, q = (permute_and_flip_distribution(u, mechanism.scale) for u in (base, tuple(np.add(base, move))))
             worst = max(worst, float((p * np.log(p / q)).sum()))
     assert worst > 4.0**2 / 8
 
@@ -162,9 +160,7 @@ def test_a_planted_miscalibration_is_refused_before_drawing():
     ):
         watch = Watch()
         cheap = mechanism.spend("x")
-        cheap = type(cheap)(
-            **{**cheap.__dict__, "epsilon_units": ONE - 1000, "rho_units": cheap.rho_units - 1000}
-        )
+        cheap = type(cheap)(**{**cheap.__dict__, "epsilon_units": ONE - 1000, "rho_units": cheap.rho_units - 1000})
         with pytest.raises(MechanismRefused, match="above the planned spend"):
             mechanism.draw(Sensitive(value), cheap, watch)
         assert watch.drawn == 0

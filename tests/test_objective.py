@@ -125,9 +125,7 @@ def test_the_sum_does_not_depend_on_the_order(records, random):
 def world(model_section, lambdas, m, training=PUBLIC):
     class Trainer:
         def train(self, point):
-            return train(
-                training.X, training.signs, loss=model_section.estimator, regularization=point["lambda"]
-            )
+            return train(training.X, training.signs, loss=model_section.estimator, regularization=point["lambda"])
 
     low, high = lambdas
     return Problem(
@@ -153,7 +151,11 @@ def test_no_two_paths_on_neighbours_differ_beyond_algorithm_3s_plan(records, oth
     before = [total(records, LINEAR, model, posed.score) for model in models]
     after = [total(neighbour, LINEAR, model, posed.score) for model in models]
     moved = max(max(before) - min(after), max(after) - min(before))
-    for method in (Lipschitz(), Lipschitz(sensitivity="trained"), Lipschitz(sensitivity="trained", trained_points=4)):
+    for method in (
+        Lipschitz(),
+        Lipschitz(sensitivity="trained"),
+        Lipschitz(sensitivity="trained", trained_points=4),
+    ):
         assert moved <= method._sensitivity_steps(posed)
 
 
@@ -171,9 +173,7 @@ def test_the_search_finds_the_violation_of_the_published_theorem_7():
 
     records = [(a, y) for a in (1.0, -1.0, 0.0, math.nan, 1e308) for y in (0, 1)]
     models = [posed.train(0), posed.train(8)]
-    worst = max(
-        abs(score(*r, p) - score(*s, q)) for r in records for s in records for p in models for q in models
-    )
+    worst = max(abs(score(*r, p) - score(*s, q)) for r in records for s in records for p in models for q in models)
     assert worst > 1.9 * Lipschitz(calibration="published")._sensitivity_steps(posed)
     assert worst <= Lipschitz()._sensitivity_steps(posed)
     assert worst <= Lipschitz(sensitivity="trained")._sensitivity_steps(posed)

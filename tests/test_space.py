@@ -43,7 +43,9 @@ def test_categories_are_equally_far_apart():
 
 
 def test_a_full_grid_is_the_product():
-    space = SearchSpace({"C": Real(0.1, 10, log=True), "depth": Integer(1, 3), "kernel": Categorical(["rbf", "poly"])})
+    space = SearchSpace(
+        {"C": Real(0.1, 10, log=True), "depth": Integer(1, 3), "kernel": Categorical(["rbf", "poly"])}
+    )
     candidates = grid(space, {"C": 4, "depth": 9})
     assert len(candidates) == 4 * 3 * 2
     assert candidates.encoded.shape == (24, 4)

@@ -123,9 +123,7 @@ def test_an_assumption_nobody_accepted_is_refused_by_name(tables, tmp_path, monk
     assert accepted.guarantee.assumptions == ("gp_prior",)
     assert "differentially private" not in accepted.guarantee.in_words()
     book.set_budget(PrivacyBudget.of("strict", epsilon=9.0, delta=1e-6))
-    elsewhere = replace(
-        spec, accepts=("gp_prior",), budget=None, privacy=replace(spec.privacy, dataset="strict")
-    )
+    elsewhere = replace(spec, accepts=("gp_prior",), budget=None, privacy=replace(spec.privacy, dataset="strict"))
     with pytest.raises(AssumptionNotAccepted, match="not opened with it"):
         run_study(elsewhere, ledger=book)
 

@@ -155,7 +155,7 @@ class PrivacyLedger:
     def accounts(self, dataset: str | None = None) -> tuple[Account, ...]:
         """Every dataset's account, or one dataset's; empty if the name is unknown."""
         with self._store.transaction() as connection:
-            names = connection.scalars(sa.select(DATASETS.c.name).order_by(DATASETS.c.opened_at, DATASETS.c.name))
+            names = connection.scalars(sa.select(DATASETS.c.name).order_by(DATASETS.c.name))
             return tuple(_account(connection, name) for name in names.all() if dataset in (None, name))
 
 

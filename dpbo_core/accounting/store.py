@@ -88,8 +88,11 @@ class LedgerStore:
             raise _bad_url(
                 f"names the database {address.get_backend_name()!r}, which this version cannot keep a ledger in"
             )
-        if address.database and address.database != ":memory:":
-            _create_privately(Path(address.database))
+        if not address.database or address.database == ":memory:":
+            raise _bad_url("names a database in memory, which would forget what was spent")
+        path = Path(address.database).resolve()  # a later change of the current folder must not change the ledger
+        _create_privately(path)
+        address = address.set(database=str(path))
         self.engine = sa.create_engine(
             address, connect_args={"timeout": BUSY_SECONDS, "isolation_level": None}, poolclass=sa.pool.NullPool
         )

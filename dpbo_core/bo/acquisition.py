@@ -12,6 +12,8 @@
 β is that of Srinivas et al. (2010): it multiplies the variance under the root. Some libraries call √β by that name.
 """
 
+# ruff: noqa: ARG002  every acquisition takes the protocol's arguments, needed or not
+
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -97,7 +99,8 @@ class ExpectedImprovement:
         u /= math.sqrt(2.0 * math.pi)
         gain += u
         gain[np.isnan(gain)] = 0.0  # the candidate is known, and equal to the incumbent
-        return np.maximum(gain, 0.0, out=gain)
+        improvement: NDArray[np.float64] = np.maximum(gain, 0.0, out=gain)
+        return improvement
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Trajectory:
 
     def __post_init__(self) -> None:
         steps = [observation.step for observation in self.observations]
-        if any(later <= earlier for earlier, later in zip(steps, steps[1:], strict=False)):
+        if any(later <= earlier for earlier, later in pairwise(steps)):
             raise ValueError("the steps of a trajectory increase")
 
     def __len__(self) -> int:

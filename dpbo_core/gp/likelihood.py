@@ -11,8 +11,8 @@
 | Q, ω | — | R_ℓ = Q diag(ω) Qᵀ: one decomposition serves every s² | (t, t), (t,) |
 
 What is maximised: log N(y; m1, A) plus three mild public priors, so that two observations cannot send ℓ or s² to
-an extreme: log ℓ ~ N(log 0.3√d, 1) (distances in the cube grow like √d), log s² ~ N(0, 1.5²), m ~ N(0, 2²). The best
-m at given ℓ and s² is generalised least squares with that prior: m = 1ᵀA⁻¹y / (1ᵀA⁻¹1 + 1/4).
+an extreme: log ℓ ~ N(log 0.3√d, 1) (distances in the cube grow like √d), log s² ~ N(0, 1.5²), m ~ N(0, 2²). The
+best m at given ℓ and s² is generalised least squares with that prior: m = 1ᵀA⁻¹y / (1ᵀA⁻¹1 + 1/4).
 Source: Rasmussen and Williams (2006), equations 2.30 and 2.43. Deterministic: a grid, refined about its best point.
 """
 
@@ -62,17 +62,14 @@ def fit(
         raise ValueError("points must have shape (t, d) and values shape (t,), with t at least 1")
     if not (np.isfinite(X).all() and np.isfinite(y).all() and 0.0 <= noise_variance < math.inf):
         raise ValueError("an observation is not finite, or noise_variance is not finite and at least 0")
-    sigma2, root_d = max(noise_variance, JITTER), math.sqrt(max(1, X.shape[1]))
+    sigma2, root_d, best = max(noise_variance, JITTER), math.sqrt(max(1, X.shape[1])), 0
     log_l = np.log(np.geomspace(*_LENGTHSCALES, 12) * root_d)
-    log_v = np.log(np.geomspace(*_VARIANCES, 16))
     for refinement in range(_REFINEMENTS + 1):
-        found = [_profile(X, y, sigma2, kernel_name, float(log_at), log_v, root_d) for log_at in log_l]
-        objective = np.array([values_at for values_at, _ in found])
-        i, j = np.unravel_index(int(np.argmax(objective)), objective.shape)
-        best = Fitted(math.exp(log_l[i]), math.exp(log_v[j]), float(found[i][1][j]))
-        if refinement < _REFINEMENTS:
-            log_l, log_v = _around(log_l, int(i)), _around(log_v, int(j))
-    return best
+        if refinement:
+            log_l = _around(log_l, best)
+        found = [_profile(X, y, sigma2, kernel_name, float(log_at), root_d) for log_at in log_l]
+        best = int(np.argmax([objective for objective, _ in found]))
+    return found[best][1]
 
 
 def log_marginal_likelihood(
@@ -101,19 +98,24 @@ def _profile(
     sigma2: float,
     kernel_name: str,
     log_lengthscale: float,
-    log_variances: NDArray[np.float64],
     root_d: float,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """At one ℓ and every s²: the maximised objective (up to a constant) and the mean that attains it."""
+) -> tuple[float, Fitted]:
+    """At one ℓ: the objective (up to a constant) at the best s² and m, and the three of them."""
     omega, Q = np.linalg.eigh(kernel_named(kernel_name, math.exp(log_lengthscale)).matrix(X, X))
-    weights = 1.0 / (np.exp(log_variances)[:, None] * np.maximum(omega, 0.0) + sigma2)  # eigenvalues of A⁻¹
-    one, rotated = Q.sum(axis=0), y @ Q
-    mean = (weights @ (one * rotated)) / (weights @ one**2 + 1.0 / _MEAN_VARIANCE)
-    residual = rotated - mean[:, None] * one
-    objective = -0.5 * (weights * residual**2).sum(axis=1) + 0.5 * np.log(weights).sum(axis=1)
-    objective -= 0.5 * mean**2 / _MEAN_VARIANCE + 0.5 * (log_variances / _LOG_VARIANCE_SPREAD) ** 2
-    objective -= 0.5 * (log_lengthscale - math.log(_TYPICAL_LENGTHSCALE * root_d)) ** 2
-    return objective, mean
+    omega, one, rotated = np.maximum(omega, 0.0), Q.sum(axis=0), y @ Q
+    log_v, best = np.log(np.geomspace(*_VARIANCES, 12)), 0
+    for refinement in range(_REFINEMENTS + 1):
+        if refinement:
+            log_v = _around(log_v, best)
+        weights = 1.0 / (np.exp(log_v)[:, None] * omega + sigma2)  # eigenvalues of A⁻¹
+        mean = (weights @ (one * rotated)) / (weights @ one**2 + 1.0 / _MEAN_VARIANCE)
+        residual = rotated - mean[:, None] * one
+        objective = 0.5 * (np.log(weights) - weights * residual**2).sum(axis=1)
+        objective -= 0.5 * mean**2 / _MEAN_VARIANCE + 0.5 * (log_v / _LOG_VARIANCE_SPREAD) ** 2
+        best = int(np.argmax(objective))
+    prior = -0.5 * (log_lengthscale - math.log(_TYPICAL_LENGTHSCALE * root_d)) ** 2
+    fitted = Fitted(math.exp(log_lengthscale), math.exp(log_v[best]), float(mean[best]))
+    return float(objective[best]) + prior, fitted
 
 
 def _around(values: NDArray[np.float64], best: int) -> NDArray[np.float64]:

@@ -93,11 +93,12 @@ class EstimatorFactory:
     def _check_names(self, names: list[str], valid: list[str]) -> None:
         for name in names:
             if name not in valid:
-                near = difflib.get_close_matches(name, valid, n=1, cutoff=0.0)
+                by_case = {other.lower(): other for other in valid}
+                near = difflib.get_close_matches(name.lower(), by_case, n=1, cutoff=0.0)
                 raise StudyInvalid(
                     f"{self.import_path} has no parameter {name!r}",
                     cause="a misspelt name in [space] or [model]",
-                    remedy=f"the nearest valid name is {near[0]!r}" if near else "it takes no parameters",
+                    remedy=f"the nearest valid name is {by_case[near[0]]!r}" if near else "it takes no parameters",
                 )
 
     def _letter(self, what: str, error: Exception) -> StudyInvalid:
@@ -209,9 +210,11 @@ def _numeric(X: ArrayLike, d: int) -> NDArray[np.float64]:
         rows = np.full((len(table), d), np.nan)
         for i, row in enumerate(table):
             try:
-                rows[i] = np.asarray(row, dtype=np.float64)
+                cells = np.asarray(row, dtype=np.float64)
             except (TypeError, ValueError, OverflowError):
                 continue
+            if cells.shape == (d,):
+                rows[i] = cells
         return rows
 
 

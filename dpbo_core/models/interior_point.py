@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from dpbo_core.models.certificates import gap_certificate, row_norm
 from dpbo_core.models.losses import hessian
 
-_STEPS = 100
+_STEPS = 200
 _OFF_CENTRE = 1e-3  # share of μ below which a row's product asks for a step towards the centre
 _JITTERS = (0.0, 1e-15, 1e-13, 1e-11)  # of the matrix's trace, where rounding has cost it its definiteness
 

@@ -78,7 +78,8 @@ class Ramp:
 
     def phi(self, margins: ArrayLike) -> NDArray[np.float64]:
         """φ of each margin, (m,)."""
-        return np.clip(0.5 + 0.5 * _steep(margins, self.steepness), 0.0, 1.0)
+        with np.errstate(under="ignore"):
+            return np.clip(0.5 + 0.5 * _steep(margins, self.steepness), 0.0, 1.0)
 
     def span(self, norm: float) -> float:
         """min(1, s·‖w‖)."""

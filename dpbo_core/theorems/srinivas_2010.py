@@ -4,7 +4,7 @@ Numbers as in arXiv 0912.3995v4.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
-| D, N = \\|D\\| | `n_candidates` | the finite set searched, Λ elsewhere in this project | scalar ≥ 1 |
+| D, N | `n_candidates` | the finite set searched (Λ elsewhere in this project) and its size | scalar ≥ 1 |
 | t, T | `step`, `n_steps` | a step; all of them, fixed in advance | scalar ≥ 1 |
 | δ | `delta` | failure probability, over the draw of f and of the noise | scalar in (0, 1) |
 | σ² | `noise_variance` | variance of the noise in one observation | scalar > 0 |
@@ -25,12 +25,12 @@ from numpy.typing import NDArray
 Gram = NDArray[np.float64] | Callable[[int], NDArray[np.float64]]
 
 _ROUNDS, _INNER = 8, 30  # passes over all candidates; multiplicative steps on the support in each
-_CLOSE = 0.01  # the dual bound is not tightened further once its gap is this share of it
+_CLOSE, _HOPELESS = 0.01, 4.0  # the dual bound is left alone with a gap this small, or this far above the other
 _BLOCK = 8192  # candidates whose variances are computed at once
 
 
 def beta(*, n_candidates: int, step: int, delta: float) -> float:
-    """β_t = 2 log(N t² π²/(6δ)): then |f − μ_{t−1}| ≤ √β_t·σ_{t−1} on all of D and at all t, with probability 1 − δ.
+    """β_t = 2 log(N t² π²/(6δ)): |f − μ_{t−1}| ≤ √β_t·σ_{t−1} on all of D and at all t, with probability 1 − δ.
 
     Holds when: f is a draw of the Gaussian process whose kernel is used (taken on by the caller).
     Neighbours: none; not a privacy statement. Source: Theorem 1; Lemma 5.1 with π_t = π²t²/6. Erratum: none.
@@ -50,15 +50,17 @@ def regret_constant(*, noise_variance: float) -> float:
 def information_gain_bound(*, gram: Gram, n_steps: int, noise_variance: float) -> float:
     """An upper bound on γ_T = max F(n) over whole numbers n ≥ 0 with Σn = T, rounded up.
 
-    The smallest of
-      · greedy/(1 − 1/e), greedy observing wherever the posterior variance is largest, repeats allowed;
-      · T·½log(1 + σ⁻² max k(λ, λ));
-      · F(n) + (T·max s² − Σ n s²)/(2σ²), for several n: F is concave and its gradient is s²/(2σ²).
+    Greedy observes T times where the posterior variance is largest, repeats allowed; F_t is its gain after t
+    observations and δ_t = F_t − F_{t−1}. The smaller of
+      · min over t < T of F_t + T·δ_{t+1}: at t = 0 this is T·½log(1 + σ⁻² max k(λ, λ)), and the minimum is never
+        above F_T/(1 − 1/e), which is proved from it;
+      · min over several real n of F(n) + (T·max s² − Σ n s²)/(2σ²): F is concave with gradient s²/(2σ²).
+    The first wins where T observations cannot cover D, the second, within a few per cent of γ_T, where they can.
 
     Holds when: K is positive semidefinite; where `gram` is a function, k(λ, λ) is one constant (verified at every
         column asked for).
-    Neighbours: none; a function of public quantities alone. Source: section 2.3, equation 8, and Nemhauser et al.
-        (1978); the third bound is convex duality.
+    Neighbours: none; a function of public quantities alone. Source: section 2.3, and Nemhauser et al. (1978),
+        whose proof gives the first bound; the second is convex duality.
     Erratum: printed as a maximum over sets A ⊂ D. On a finite D the search may revisit, so it runs over multisets,
         to which submodularity and the greedy bound carry over (D with T copies of each candidate).
 
@@ -75,60 +77,62 @@ def information_gain_bound(*, gram: Gram, n_steps: int, noise_variance: float) -
     """
     if n_steps == 0:
         return 0.0
-    prior, column = _prior_variances(gram), _columns(gram)
-    picks, gained = _greedy(prior, column, n_steps, noise_variance)
-    return min(
-        gained / (1.0 - math.exp(-1.0)) * (1.0 + 1e-12),
-        0.5 * n_steps * math.log1p(float(prior.max()) / noise_variance),
-        _dual_bound(prior, column, picks, noise_variance),
-    )
+    T, prior, column = n_steps, _prior_variances(gram), _columns(gram)
+    picks, gains = _greedy(prior, column, T, noise_variance)
+    before = np.cumsum(gains) - gains
+    submodular = float((before + T * gains).min())
+    best = min(submodular, _dual_bound(prior, column, picks, noise_variance, submodular))
+    # Products and Cholesky are off by a few hundred ε of the largest k(λ, λ) at the most.
+    return best * (1.0 + 1e-12) + 1e-13 * T * float(prior.max()) / noise_variance
 
 
 def _greedy(
     prior: NDArray[np.float64], column: Callable[[int], NDArray[np.float64]], T: int, sigma2: float
-) -> tuple[list[int], float]:
-    """T candidates, each where the posterior variance is then largest, and F of them."""
-    variances, picks, gained = prior.copy(), [], 0.0
+) -> tuple[list[int], NDArray[np.float64]]:
+    """T candidates, each where the posterior variance is then largest, and what each adds to F, (T,)."""
+    variances, picks, gains = prior.copy(), [], np.empty(T)
     V = np.empty((T, len(prior)))  # rows of L⁻¹K(picks, D), L Lᵀ = K(picks, picks) + σ²I
     for t in range(T):
         i = int(np.argmax(variances))
-        gained += 0.5 * math.log1p(float(variances[i]) / sigma2)
-        pivot = math.sqrt(float(variances[i]) + sigma2)
+        picks.append(i)
+        gains[t] = 0.5 * math.log1p(float(variances[i]) / sigma2)
         np.subtract(column(i), V[:t, i].copy() @ V[:t], out=V[t])
-        V[t] /= pivot
+        V[t] /= math.sqrt(float(variances[i]) + sigma2)
         variances -= V[t] ** 2
         np.maximum(variances, 0.0, out=variances)
-        picks.append(i)
-    return picks, gained
+    return picks, gains
 
 
 def _dual_bound(
-    prior: NDArray[np.float64], column: Callable[[int], NDArray[np.float64]], picks: list[int], sigma2: float
+    prior: NDArray[np.float64],
+    column: Callable[[int], NDArray[np.float64]],
+    picks: list[int],
+    sigma2: float,
+    other: float,
 ) -> float:
-    """The least F(n) + (T·max s² − Σ n s²)/(2σ²) over several n, the first of them greedy's."""
-    T = len(picks)
-    support = sorted(set(picks))
+    """The least F(n) + (T·max s² − Σ n s²)/(2σ²) over several n, from greedy's on; of use if below `other`."""
+    T, support = len(picks), sorted(set(picks))
     counts = np.array([picks.count(i) for i in support], dtype=float)
-    K = np.empty((len(support) + _ROUNDS, len(prior)))  # columns of the support, with room for one more a round
-    for place, i in enumerate(support):
-        K[place] = column(i)
-    # Products and Cholesky are off by a few hundred ε of the largest k(λ, λ) at the most.
-    rounding, best = 1e-13 * T * float(prior.max()) / sigma2, math.inf
+    K_S = np.array([column(i) for i in support])
+    best = math.inf
     for _ in range(_ROUNDS):
-        K_S = K[: len(support)]
         gain, G = _gain(K_S[:, support], counts, sigma2)
         variances = _posterior_variances(prior, K_S, G)
-        top = int(np.argmax(variances))
-        gap = max(0.0, (T * float(variances[top]) - float(counts @ variances[support])) / (2.0 * sigma2))
+        gap = max(0.0, (T * float(variances.max()) - float(counts @ variances[support])) / (2.0 * sigma2))
         best = min(best, gain + gap)
-        if gap <= _CLOSE * best:
+        if gap <= _CLOSE * best or best > _HOPELESS * other or gain >= other:  # no n is below the largest F
             break
-        if top not in support:  # a Frank–Wolfe step, whose length the multiplicative steps correct
-            K[len(support)] = column(top)
-            support.append(top)
-            counts = np.append(counts * (1.0 - 1.0 / len(support)), T / len(support))
-        counts = _rebalanced(K[: len(support), support], counts, sigma2)
-    return best * (1.0 + 1e-12) + rounding
+        # Frank–Wolfe: move mass to where the variance is largest, to T/4 places at once, then level it.
+        batch = max(1, T // 4)
+        mass = T / (len(support) + batch)
+        added, _ = _greedy(variances, _posterior_columns(column, K_S, G), batch, sigma2 / mass)
+        fresh = sorted(set(added) - set(support))
+        if fresh:
+            support = support + fresh
+            counts = np.append(counts, np.full(len(fresh), mass))
+            K_S = np.concatenate([K_S, [column(i) for i in fresh]])
+        counts = _rebalanced(K_S[:, support], counts * (T / float(counts.sum())), sigma2)
+    return best
 
 
 def _rebalanced(K_SS: NDArray[np.float64], counts: NDArray[np.float64], sigma2: float) -> NDArray[np.float64]:
@@ -159,6 +163,14 @@ def _posterior_variances(
         block = slice(start, start + _BLOCK)
         variances[block] -= ((G @ K_S[:, block]) ** 2).sum(axis=0)
     return np.maximum(variances, 0.0, out=variances)
+
+
+def _posterior_columns(
+    column: Callable[[int], NDArray[np.float64]], K_S: NDArray[np.float64], G: NDArray[np.float64]
+) -> Callable[[int], NDArray[np.float64]]:
+    """Columns of the posterior covariance, which is what is left for `_greedy` to explain."""
+    P = G.T @ G
+    return lambda i: column(i) - (P @ K_S[:, i]) @ K_S
 
 
 def _prior_variances(gram: Gram) -> NDArray[np.float64]:

@@ -1,0 +1,200 @@
+"""The command: its JSON, its exit codes, one line on standard error, and nothing charged on refusal."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tomli_w
+
+from dpbo_core.accounting.budget import PrivacyBudget
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.methods import METHODS
+from dpbo_core.study import StudySpec, run_study
+from flows import cli, screens
+
+
+@pytest.fixture
+def dpbo(here, monkeypatch, capsys):
+    """Run the command in this process: (exit code, standard output, standard error)."""
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["dpbo", *map(str, words)])
+        code = 0
+        try:
+            cli.main()
+        except SystemExit as stop:
+            code = stop.code or 0
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def study(here, tables):
+    def write(**changes):
+        for where, value in changes.items():
+            table, _, key = where.partition("__")
+            tables.setdefault(table, {})[key] = value
+        path = here / "study.toml"
+        path.write_text(tomli_w.dumps(tables))
+        return path
+
+    return write
+
+
+def test_plan_prices_every_method(dpbo, study):
+    code, out, err = dpbo("plan", study(), "--json")
+    document = json.loads(out)
+    assert (code, err) == (0, "")
+    assert {line["kind"] for line in document["methods"]} == set(METHODS)
+    assert document["recommended"] in METHODS
+    for line in document["methods"]:
+        assert set(line) == {
+            "kind",
+            "epsilon",
+            "delta",
+            "noise_scale",
+            "score_range",
+            "expected_error",
+            "trainings",
+            "assumptions",
+            "evidence",
+            "verdict",
+            "why",
+        }
+        assert line["verdict"] in ("good", "poor", "useless", "refused")
+    assert not Path("mlruns").exists()
+
+
+def test_plan_says_what_is_useless_and_what_to_use(dpbo, study):
+    code, out, _ = dpbo("plan", study(study__method="lipschitz"))
+    assert code == 0
+    words = " ".join(out.split())
+    assert "useless" in words
+    assert "2.5e+04" in words
+    assert 'Choose method = "private_' in words
+
+
+def test_plan_shows_a_refused_calibration(dpbo, study):
+    path = study(study__method="lipschitz", method__calibration="published")
+    code, out, _ = dpbo("plan", path, "--json")
+    (line,) = (line for line in json.loads(out)["methods"] if line["kind"] == "lipschitz")
+    assert code == 0
+    assert line["verdict"] == "refused"
+    assert line["evidence"] == "refuted"
+    assert line["epsilon"] is None
+
+
+def test_budget_set_show_and_refuse(dpbo):
+    assert dpbo("budget")[0] == 0
+    assert dpbo("budget", "set", "people", "--epsilon", 5, "--delta", 1e-5)[0] == 0
+    assert dpbo("budget", "set", "people", "--epsilon", 5, "--delta", 1e-5)[0] == 0
+    code, _, err = dpbo("budget", "set", "people", "--epsilon", 6)
+    assert code == 2
+    assert "never change" in err
+    assert dpbo("budget", "set", "open", "--public")[0] == 0
+    document = json.loads(dpbo("budget", "--json")[1])
+    assert [item["name"] for item in document["datasets"]] == ["open", "people"]
+    assert document["datasets"][1]["limit"] == {"epsilon": 5.0, "delta": 1e-5}
+    assert document["datasets"][1]["spent"] == {"epsilon": 0.0, "delta": 0.0}
+    assert document["datasets"][1]["remaining"] == {"epsilon": 5.0}
+    assert document["datasets"][0]["public"] is True
+    assert json.loads(dpbo("budget", "people", "--json")[1])["datasets"][0]["entries"] == []
+    code, _, err = dpbo("budget", "peple")
+    assert code == 2
+    assert "did you mean 'people'" in err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("set", "d", "--epsilon", "0"),
+        ("set", "d", "--epsilon", "nan"),
+        ("set", "d", "--epsilon", "1", "--delta", "1"),
+        ("set", "d"),
+        ("set", "d", "--epsilon", "1", "--relation", "replace_on"),
+        ("set", "d", "--epsilon", "1", "--accept", "gp_prio"),
+        ("set", "d", "--epsilon", "1", "--public"),
+        ("set", "export", "--epsilon", "1"),
+        ("set", "verify", "--public"),
+    ],
+)
+def test_impossible_caps_are_letters(dpbo, words):
+    code, out, err = dpbo("budget", *words)
+    assert (code, out) == (2, "")
+    assert err.startswith("dpbo: ")
+    assert err.count("\n") == 1
+    assert json.loads(dpbo("budget", "--json")[1]) == {"datasets": []}
+
+
+def test_a_missing_study_is_one_line(dpbo):
+    code, out, err = dpbo("plan", "nothing.toml")
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert "nothing.toml" in err
+    assert "What to do" in err
+
+
+def test_debug_shows_the_trace_and_nothing_else_does(dpbo):
+    assert "Traceback" not in dpbo("plan", "nothing.toml")[2]
+    assert "Traceback" in dpbo("plan", "nothing.toml", "--debug")[2]
+
+
+def test_what_is_unexpected_is_one_line_too(dpbo, study, monkeypatch):
+    monkeypatch.setattr("dpbo_core.study.read_study", lambda _: 1 / 0)
+    code, _, err = dpbo("plan", study())
+    assert code == 1
+    assert "ZeroDivisionError" in err
+    assert "division by zero" not in err
+
+
+def test_the_release_prints_and_serialises(here, tables, capsys):
+    """The screens of a release, without Prefect: every key of the documented JSON, no NaN."""
+    from flows.tune import Tuned
+    from tasks.tracking import Tracked
+
+    book = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
+    for kind, keys in {
+        "private_trajectory": {"hyperparameters", "score", "interval", "trajectory"},
+        "private_grid": {"hyperparameters", "score"},
+        "lipschitz": {"score"},
+    }.items():
+        tables["study"]["method"], tables["budget"]["epsilon"] = kind, 30.0
+        spec = StudySpec.from_dict(tables)
+        result = run_study(spec, ledger=book)
+        tuned = Tuned(result, Tracked("people", "0123456789"))
+        document = screens.tuned_json(tuned)
+        assert set(document["value"]) == keys
+        assert document["method"] == kind
+        assert document["replayed"] is False
+        assert document["tracking"] == {"experiment": "people", "run_id": "0123456789"}
+        assert {"epsilon", "delta", "unit", "relation", "assumptions", "evidence"} <= set(document["guarantee"])
+        assert document["guarantee"]["assumptions"] == []
+        for spend in document["spends"]:
+            assert {"what", "mechanism", "epsilon", "delta", "sensitivity", "noise_scale"} <= set(spend)
+            assert spend["noise_scale"] > 0
+        json.dumps(document, allow_nan=False)
+        screens.print_tuned(tuned, book.accounts("people")[0])
+        printed = " ".join(capsys.readouterr().out.split())
+        assert f"{result.release.value['score']:.4f}" in printed
+        assert "differentially private" in printed
+        assert "dpbo ui" in printed
+    assert PrivacyBudget.of("people", epsilon=30.0, delta=1e-5) == book.budget("people")
+
+
+def test_help_is_fast_and_whole():
+    """No timing here; only that nothing heavy is imported to print a help page."""
+    heavy = ("prefect", "mlflow", "sklearn", "scipy", "opendp", "sqlalchemy", "numpy")
+    probe = (
+        "import sys\nsys.argv = ['dpbo', '--help']\nfrom flows import cli\n"
+        "try:\n    cli.main()\nexcept SystemExit:\n    pass\n"
+        f"print([m for m in {heavy!r} if m in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, env=os.environ)
+    assert run.stdout.strip().endswith("[]")
+    for word in ("tune", "plan", "budget", "ui"):
+        assert word in run.stdout

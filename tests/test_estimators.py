@@ -1,0 +1,438 @@
+"""Any scikit-learn estimator: import paths, names, seeds, and rows that would break or bend a prediction."""
+
+import io
+import math
+import sys
+import warnings
+from contextlib import redirect_stderr, redirect_stdout
+
+import numpy as np
+import pytest
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.estimators import EstimatorFactory, FittedEstimator
+from dpbo_core.models.import_path import estimator_class
+
+FOREST = "sklearn.ensemble.RandomForestClassifier"
+
+
+def world(n=120, d=4, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, (X[:, 0] + 0.5 * X[:, 1] + 0.3 * rng.normal(size=n) > 0).astype(int)
+
+
+class Stub:
+    """Predicts 1 where the first feature is positive, after `hook` has looked at the batch."""
+
+    def __init__(self, hook=lambda X: None):
+        self.hook, self.shapes = hook, []
+
+    def predict(self, X):
+        self.shapes.append(X.shape)
+        found = self.hook(X)
+        return (X[:, 0] > 0).astype(int) if found is None else found
+
+
+def fitted(hook=lambda X: None, d=2):
+    return FittedEstimator(Stub(hook), np.full(d, 0.25))
+
+
+# --- import paths
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("RandomForestClassifier", "not the import path"),
+        ("", "not the import path"),
+        (None, "not the import path"),
+        ("sklearn..SVC", "not the import path"),
+        ("sklearn.svm.SVC()", "not the import path"),
+        ("sklearn.svm.SVC; print(1)", "not the import path"),
+        ("__builtins__.eval", "not the import path"),
+        ("sklearn.__builtins__.eval", "not the import path"),
+        ("sklearn.svm._classes.SVC", "not the import path"),
+        ("os.system", "not in an installed package"),
+        ("builtins.eval", "not in an installed package"),
+        ("subprocess.Popen", "not in an installed package"),
+        ("no_such_package.Thing", "not in an installed package"),
+        ("sklearn.svn.SVC", "no estimator could be imported"),
+        ("sklearn.svm.SVCC", "no estimator could be imported"),
+        ("numpy.linalg.norm", "not a scikit-learn estimator"),
+        ("numpy.ndarray", "not a scikit-learn estimator"),
+        ("sklearn.svm", "not a scikit-learn estimator"),
+        ("sklearn.preprocessing.StandardScaler", "no predict"),
+    ],
+)
+def test_paths_that_are_refused(path, says):
+    with pytest.raises(StudyInvalid, match=says):
+        estimator_class(path)
+
+
+def test_a_file_beside_the_study_is_not_imported(tmp_path, monkeypatch):
+    (tmp_path / "planted_module.py").write_text("raise SystemExit('it ran')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(StudyInvalid, match="not in an installed package"):
+        estimator_class("planted_module.Thing")
+    assert "planted_module" not in sys.modules
+
+
+@pytest.mark.parametrize("body", ["raise SystemExit(3)", "1/0", "import no_such_thing_at_all", "raise MemoryError"])
+def test_an_installed_package_that_fails_to_import_is_a_letter(tmp_path, monkeypatch, body):
+    (tmp_path / "planted_package.py").write_text(body + "\n")
+    info = tmp_path / "planted_package-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: planted-package\nVersion: 1.0\n")
+    (info / "top_level.txt").write_text("planted_package\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(StudyInvalid, match="no estimator could be imported"):
+        estimator_class("planted_package.Thing")
+
+
+def test_a_path_that_is_accepted():
+    from sklearn.ensemble import RandomForestClassifier
+
+    assert estimator_class(FOREST) is RandomForestClassifier
+
+
+# --- names, values, seeds
+
+
+@pytest.mark.parametrize(
+    ("path", "params", "wrong", "near"),
+    [
+        (FOREST, {}, {"max_dept": 3}, "max_depth"),
+        (FOREST, {}, {"lambda": 3}, ""),
+        ("sklearn.linear_model.LogisticRegression", {}, {"c": 1.0}, "'C'"),
+    ],
+)
+def test_a_misspelt_name_is_a_letter_with_the_nearest_one(path, params, wrong, near):
+    X, y = world()
+    with pytest.raises(StudyInvalid, match=f"no parameter '{next(iter(wrong))}'.*nearest valid name is .*{near}"):
+        EstimatorFactory(path, params).train(X, y, **wrong)
+    with pytest.raises(StudyInvalid, match="no parameter"):
+        EstimatorFactory(path, wrong).train(X, y, **params)
+
+
+def pipeline():
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.preprocessing import StandardScaler
+
+    steps = [("scale", StandardScaler()), ("forest", RandomForestClassifier(n_estimators=5))]
+    return EstimatorFactory("sklearn.pipeline.Pipeline", {"steps": steps}, seed=7)
+
+
+def test_nested_names_reach_a_pipeline_and_misspelt_ones_do_not():
+    X, y = world()
+    assert pipeline().train(X, y, forest__max_depth=2).estimator.named_steps["forest"].max_depth == 2
+    assert pipeline().train(X, y, scale="passthrough").estimator.named_steps["scale"] == "passthrough"
+    with pytest.raises(StudyInvalid, match=r"'forest__max_depht'.*'forest__max_depth'"):
+        pipeline().train(X, y, forest__max_depht=2)
+
+
+def test_every_free_random_state_takes_the_seed():
+    assert pipeline().build().get_params()["forest__random_state"] == 7
+    assert EstimatorFactory(FOREST, seed=3).build().random_state == 3
+    assert EstimatorFactory(FOREST, {"random_state": None}, seed=3).build().random_state == 3
+    assert EstimatorFactory(FOREST, {"random_state": 5}, seed=3).build().random_state == 5
+    assert EstimatorFactory("sklearn.naive_bayes.GaussianNB", seed=3).build().get_params()["priors"] is None
+
+
+def test_hyperparameters_win_over_fixed_parameters_and_both_arrive():
+    built = EstimatorFactory(FOREST, {"n_estimators": 3, "max_depth": 4}).build(max_depth=2)
+    assert (built.n_estimators, built.max_depth) == (3, 2)
+
+
+def test_training_is_cold_and_a_function_of_data_parameters_and_seed():
+    X, y = world()
+    grid = np.random.default_rng(1).normal(size=(500, 4))
+    factory = EstimatorFactory(FOREST, {"n_estimators": 3, "warm_start": True}, seed=1)
+
+    def shape(seed=1, **hyperparameters):
+        fresh = EstimatorFactory(factory.import_path, factory.params, seed)
+        return fresh.train(X, y, **hyperparameters).estimator.predict_proba(grid).tobytes()
+
+    first = factory.train(X, y, max_depth=3)
+    factory.train(X, 1 - y, max_depth=9)
+    again = factory.train(X, y, max_depth=3)
+    assert first.estimator is not again.estimator
+    assert len(again.estimator.estimators_) == 3
+    assert again.estimator.predict_proba(grid).tobytes() == first.estimator.predict_proba(grid).tobytes()
+    assert shape(max_depth=3) == first.estimator.predict_proba(grid).tobytes()
+    assert shape(seed=2, max_depth=3) != shape(seed=1, max_depth=3)
+
+
+def test_the_users_own_objects_are_not_fitted_or_changed():
+    X, y = world()
+    factory = pipeline()
+    factory.train(X, y, forest__max_depth=2)
+    forest = factory.params["steps"][1][1]
+    assert not hasattr(forest, "estimators_")
+    assert (forest.random_state, forest.max_depth) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("path", "hyperparameters", "says"),
+    [
+        (FOREST, {"n_estimators": -1}, "InvalidParameterError"),
+        (FOREST, {"criterion": "nonsense"}, "InvalidParameterError"),
+        ("sklearn.pipeline.Pipeline", {}, "TypeError"),
+        ("sklearn.pipeline.Pipeline", {"steps": 3}, "could not be"),
+        ("sklearn.linear_model.Ridge", {}, "not a classifier"),
+        ("sklearn.cluster.KMeans", {}, "not a classifier"),
+        ("sklearn.ensemble.IsolationForest", {}, "not a classifier"),
+    ],
+)
+def test_what_cannot_be_built_or_fitted_is_a_letter(path, hyperparameters, says):
+    X, y = world()
+    with pytest.raises(StudyInvalid, match=says) as caught:
+        EstimatorFactory(path).train(X, y, **hyperparameters)
+    assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    ("X", "y"),
+    [
+        ([["a", "b"]], [0]),
+        (np.zeros((0, 2)), []),
+        (np.zeros(3), [0, 1, 0]),
+        (np.zeros((3, 2)), [0, 1]),
+        (np.zeros((3, 2)), [1, 1, 1]),
+        ([[math.nan], [1.0]], [0, 1]),
+    ],
+)
+def test_training_rows_that_cannot_be_fitted_are_a_letter(X, y):
+    with pytest.raises(StudyInvalid, match="could not be trained"):
+        EstimatorFactory("sklearn.svm.LinearSVC").train(X, y)
+
+
+# --- row by row
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "sklearn.linear_model.LogisticRegression",
+        "sklearn.svm.SVC",
+        "sklearn.neighbors.KNeighborsClassifier",
+        "sklearn.ensemble.HistGradientBoostingClassifier",
+        "sklearn.naive_bayes.GaussianNB",
+    ],
+)
+def test_honest_estimators_are_rowwise_and_right(path):
+    X, y = world()
+    model = EstimatorFactory(path).train(X, y)
+    model.check_rowwise(X)
+    fresh_X, fresh_y = world(n=3000, seed=5)
+    assert model.correct(fresh_X, fresh_y).tolist() == (model.estimator.predict(fresh_X) == fresh_y).tolist()
+
+
+@pytest.mark.parametrize(
+    "hook",
+    [
+        lambda X: (X[:, 0] > X[:, 0].mean()).astype(int),
+        lambda X: (X[:, 0] > 0).astype(int) ^ (len(X) == 1),
+        lambda X: np.arange(len(X)) % 2,
+        lambda X: (X[:, 0] > 0).astype(int) * (1 if X[0, 0] > 0 else 2),
+        lambda X: np.argsort(np.argsort(X[:, 0])),
+    ],
+)
+def test_a_prediction_that_sees_its_batch_is_refused(hook):
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    with pytest.raises(StudyInvalid, match="depends on the other rows"):
+        fitted(hook).check_rowwise(X)
+    fitted().check_rowwise(X)
+
+
+@pytest.mark.parametrize("strategy", ["stratified", "uniform"])
+def test_scikit_learns_own_random_predictor_is_refused(strategy):
+    X, y = world()
+    model = EstimatorFactory("sklearn.dummy.DummyClassifier", {"strategy": strategy}).train(X, y)
+    with pytest.raises(StudyInvalid, match="depends on the other rows"):
+        model.check_rowwise(X)
+
+
+def _fails(_):
+    raise RuntimeError("record 17 holds 42")
+
+
+@pytest.mark.parametrize(
+    "hook",
+    [
+        _fails,
+        lambda X: np.zeros(len(X) + 1),
+        lambda X: np.zeros((len(X), 2)),
+        lambda X: _fails(X) if len(X) == 1 else None,
+    ],
+)
+def test_an_estimator_that_cannot_predict_public_rows_is_refused(hook):
+    with pytest.raises(StudyInvalid, match="one at a time"):
+        fitted(hook).check_rowwise(np.ones((5, 2)))
+
+
+# --- any row at all
+
+HOSTILE = [math.nan, math.inf, -math.inf, 1e308, -1e308, 1e39, -1e39]
+TAME = [5e-324, -0.0, 3e38, -3e38, 1e30]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "sklearn.linear_model.LogisticRegression",
+        "sklearn.svm.SVC",
+        "sklearn.neighbors.KNeighborsClassifier",
+        FOREST,
+        "sklearn.ensemble.HistGradientBoostingClassifier",
+        "sklearn.neural_network.MLPClassifier",
+        "sklearn.discriminant_analysis.QuadraticDiscriminantAnalysis",
+    ],
+)
+def test_hostile_rows_are_incorrect_and_leave_the_others_alone(path):
+    X, y = world()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the fit, which is public
+        model = EstimatorFactory(path, seed=1).train(X, y)
+    fresh_X, fresh_y = world(n=60, seed=5)
+    clean = model.correct(fresh_X, fresh_y)
+    assert clean.mean() > 0.6
+    spoiled, expected = fresh_X.copy(), clean.copy()
+    for i, value in enumerate(HOSTILE):
+        spoiled[3 * i, i % 4] = value
+        expected[3 * i] = False
+    tame = 3 * len(HOSTILE) + 3 * np.arange(len(TAME))
+    spoiled[tame, 0] = TAME
+    with warnings.catch_warnings(), np.errstate(all="raise"):
+        warnings.simplefilter("error")
+        found = model.correct(spoiled, fresh_y)
+    untouched = np.setdiff1d(np.arange(60), tame)
+    assert found.dtype == bool
+    assert found[untouched].tolist() == expected[untouched].tolist()
+
+
+def test_a_row_that_raises_is_incorrect_and_alone_in_it():
+    def hook(X):
+        if (X[:, 1] == 7.0).any():
+            raise ValueError("Found unknown categories [7.0]")
+
+    X = np.random.default_rng(0).normal(size=(3000, 2))
+    labels = (X[:, 0] > 0).astype(int)
+    X[[5, 1500, 2999], 1] = 7.0
+    found = fitted(hook).correct(X, labels)
+    assert np.flatnonzero(~found).tolist() == [5, 1500, 2999]
+
+
+def test_an_unknown_category_in_a_real_pipeline():
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import OneHotEncoder
+
+    X = np.repeat([[1.0], [2.0], [3.0]], 20, axis=0)
+    y = (X[:, 0] > 1.5).astype(int)
+    steps = [("code", OneHotEncoder()), ("model", LogisticRegression())]
+    model = EstimatorFactory("sklearn.pipeline.Pipeline", {"steps": steps}).train(X, y)
+    model.check_rowwise(X)
+    assert model.correct([[1.0], [9.0], [2.0], [3.0]], [0, 1, 1, 0]).tolist() == [True, False, True, False]
+
+
+def test_the_others_are_predicted_in_the_same_place_whatever_a_row_is():
+    """A sum's last bit may depend on a row's place in its batch; so a broken row is replaced, never dropped."""
+    seen = []
+
+    def hook(X):
+        if (X[:, 1] == 7.0).any():
+            raise ValueError
+        seen.append(X.copy())
+
+    X = np.random.default_rng(0).normal(size=(10, 2))
+    for value in (0.0, 7.0, math.nan):
+        X[4, 1] = value
+        seen.clear()
+        fitted(hook).correct(X, np.ones(10))
+        full = [batch for batch in seen if len(batch) == 10]
+        assert len(full) == 1
+        assert np.delete(full[0], 4, axis=0).tobytes() == np.delete(X, 4, axis=0).tobytes()
+
+
+def test_blocks_bound_the_batch_and_agree_with_single_rows():
+    X = np.random.default_rng(0).normal(size=(2500, 2))
+    labels = np.random.default_rng(1).integers(0, 2, size=2500)
+    model = fitted()
+    found = model.correct(X, labels)
+    assert max(rows for rows, _ in model.estimator.shapes) <= 1024
+    assert found.tolist() == [bool(model.correct(X[i : i + 1], labels[i : i + 1])[0]) for i in range(2500)]
+    assert model.correct(np.zeros((0, 2)), []).tolist() == []
+
+
+def test_when_every_batch_fails_rows_are_taken_one_at_a_time():
+    def hook(X):
+        if len(X) > 1:
+            raise MemoryError
+
+    X = np.array([[1.0, 0.0], [-1.0, 0.0], [math.nan, 0.0]])
+    assert fitted(hook).correct(X, [1, 1, 1]).tolist() == [True, False, False]
+    assert fitted(_fails).correct(X, [1, 1, 1]).tolist() == [False, False, False]
+    assert fitted(lambda X: np.ones((len(X), 2))).correct(X, [1, 1, 1]).tolist() == [False, False, False]
+
+
+def test_any_label_and_any_cell_counts_as_incorrect_and_never_raises():
+    import pandas as pd
+
+    class Angry:
+        def __eq__(self, other):
+            raise ValueError("my value is 42")
+
+        __hash__ = None
+
+    X = np.ones((9, 2))
+    labels = np.array([1, 1.0, True, "1", None, math.nan, pd.NA, Angry(), 10**400], dtype=object)
+    assert fitted().correct(X, labels).tolist() == [True, True, True, *[False] * 6]
+    assert fitted().correct(X, np.array(["1"] * 9)).tolist() == [False] * 9
+    cells = [
+        [1.0, 2.0],
+        ["1", "2"],
+        ["x", 1.0],
+        [None, 1.0],
+        [pd.NA, 1.0],
+        [10**400, 1.0],
+        [1.0],
+        [1j, 0.0],
+        [[1], 2],
+    ]
+    assert fitted().correct(cells, np.ones(9)).tolist() == [True, True, *[False] * 7]
+    frame = pd.DataFrame({"a": [1.0, "x", None], "b": [1.0, 1.0, 1.0]})
+    assert fitted().correct(frame, [1, 1, 1]).tolist() == [True, False, False]
+
+
+def test_string_classes():
+    X, y = world()
+    names = np.where(y == 1, "yes", "no")
+    model = EstimatorFactory("sklearn.linear_model.LogisticRegression").train(X, names)
+    numbers = EstimatorFactory("sklearn.linear_model.LogisticRegression").train(X, y)
+    assert model.correct(X, names).tolist() == numbers.correct(X, y).tolist()
+    assert not model.correct(X, np.full(len(X), "maybe")).any()
+
+
+def test_nothing_a_prediction_says_gets_out():
+    def hook(X):
+        print("secret", X[0])
+        warnings.warn(f"secret {X[0]}", UserWarning, stacklevel=1)
+        np.log(np.array([-1.0]))
+        if len(X) > 1:
+            raise ValueError(f"secret {X[0]}")
+
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fitted(hook).correct(np.full((3, 2), 0.123), [1, 1, 1])
+        fitted(hook).check_rowwise(np.ones((1, 2)))
+    assert (out.getvalue(), err.getvalue(), caught) == ("", "", [])
+    assert repr(fitted()) == "FittedEstimator(d=2)"
+
+
+@pytest.mark.parametrize(
+    ("X", "labels"), [(np.ones((3, 3)), [1] * 3), (np.ones((3, 2)), [1] * 2), (np.ones(3), [1] * 3)]
+)
+def test_another_table_is_refused(X, labels):
+    with pytest.raises(StudyInvalid, match="an estimator of 2 features"):
+        fitted().correct(X, labels)

@@ -1,0 +1,154 @@
+"""The Prefect shell: what runs, what it leaves behind, and what it never writes."""
+
+import ast
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+from prefect import Task, flow
+from prefect.client.orchestration import get_client
+from prefect.settings import PREFECT_RESULTS_PERSIST_BY_DEFAULT, PREFECT_TASKS_DEFAULT_RETRIES, temporary_settings
+from prefect.testing.utilities import prefect_test_harness
+
+from dpbo_core.errors import Sealed, StudyInvalid
+from dpbo_core.methods import METHODS
+from dpbo_core.objective import Objective
+from dpbo_core.study import StudySpec
+from flows.settings import Stores, check_prefect_settings, without_heartbeat
+from flows.tune import tune_privately
+from tasks import policies
+
+ROOT = Path(__file__).parent.parent
+TASK_FILES = sorted(
+    path for path in (ROOT / "tasks").glob("*.py") if path.stem not in ("__init__", "policies", "tracking")
+)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def server():
+    """One temporary Prefect server for this file."""
+    with prefect_test_harness(server_startup_timeout=90), without_heartbeat():
+        yield
+
+
+def flow_runs(name):
+    with get_client(sync_client=True) as client:
+        flows = {item.id: item.name for item in client.read_flows()}
+        return [run for run in client.read_flow_runs() if flows[run.flow_id] == name]
+
+
+def task_runs(flow_run):
+    from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
+
+    with get_client(sync_client=True) as client:
+        return client.read_task_runs(flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[flow_run.id])))
+
+
+@pytest.mark.parametrize("kind", METHODS)
+def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind):
+    from mlflow.tracking import MlflowClient
+
+    tables["study"]["method"] = kind
+    before = {run.id for run in flow_runs("tune privately")}
+    tuned = tune_privately(StudySpec.from_dict(tables))
+    (run,) = (run for run in flow_runs("tune privately") if run.id not in before)
+    names = sorted(task.name.rsplit("-", 1)[0] for task in task_runs(run))
+    steps = 16 if kind == "private_grid" else 5
+    assert names == sorted(["reserve", "finish", "publish", *["step"] * steps])
+    assert all(task.state.is_completed() for task in task_runs(run))
+    client = MlflowClient(tracking_uri=Stores().tracking)
+    tracked = client.get_run(tuned.tracked.run_id)
+    release = tuned.result.release
+    assert tracked.data.metrics["release/score"] == release.value["score"]
+    assert tracked.data.metrics["privacy/epsilon"] == 1.0
+    assert set(tracked.data.tags) == {
+        "mlflow.runName",
+        "dpbo.release_id",
+        "dpbo.promise",
+        "dpbo.evidence",
+        "dpbo.assumptions",
+        "dpbo.noise",
+    }
+    stepped = client.get_metric_history(tuned.tracked.run_id, "trajectory/score")
+    assert [point.value for point in stepped] == [p["score"] for p in release.value.get("trajectory", [])]
+    stored = json.loads(next(Path("mlruns/artifacts").rglob("release.json")).read_text())
+    assert stored == release.to_json()
+    assert list(Path("mlruns/artifacts").rglob("plots/*.png"))
+    again = tune_privately(StudySpec.from_dict(tables))
+    assert again.result.replayed
+    assert again.tracked == tuned.tracked
+    assert len(client.search_runs([tracked.info.experiment_id])) == 1
+
+
+def test_it_serves_as_a_subflow(here, tables):
+    @flow(name="team pipeline")
+    def pipeline(study):
+        return tune_privately(study).result.release.value["score"]
+
+    assert isinstance(pipeline(StudySpec.from_dict(tables)), float)
+
+
+def test_a_failing_step_leaves_nothing_of_its_error(here, tables, monkeypatch):
+    def fails(self, model):
+        raise ValueError("record 17 earns 987654321")
+
+    monkeypatch.setattr(Objective, "evaluate", fails)
+    with pytest.raises(Sealed) as sealed:
+        tune_privately(StudySpec.from_dict(tables))
+    assert sealed.value.__cause__ is None
+    assert sealed.value.__context__ is None
+    with get_client(sync_client=True) as client:
+        states = [run.state.message for run in client.read_task_runs() + flow_runs("tune privately")]
+        logs = [log.message for log in client.read_logs()]
+    assert not [text for text in [*states, *logs] if text and "987654321" in text]
+
+
+def test_a_refusal_runs_no_step(here, tables):
+    tables["budget"]["epsilon"] = 0.5
+    tables["study"]["name"] = "too dear"
+    with pytest.raises(Exception, match="limit is ε = 0.5") as refused:
+        tune_privately(StudySpec.from_dict(tables))
+    assert refused.value.exit_code == 3
+    run = max(flow_runs("tune privately"), key=lambda item: item.start_time)
+    assert [task.name.rsplit("-", 1)[0] for task in task_runs(run)] in ([], ["reserve"])
+
+
+@pytest.mark.parametrize("path", TASK_FILES, ids=lambda path: path.stem)
+def test_every_task_uses_a_policy(path):
+    """One task a file, a constant name, a policy and nothing beside it; the body is one call."""
+    tree = ast.parse(path.read_text())
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    (decorated,) = (node for node in functions if node.decorator_list)
+    (decorator,) = decorated.decorator_list
+    named = {keyword.arg: keyword.value for keyword in decorator.keywords}
+    assert set(named) == {"name", None}
+    assert isinstance(named["name"], ast.Constant)
+    assert ast.unparse(named[None]) in ("policies.SENSITIVE_TASK", "policies.PUBLISHING_TASK")
+    body = [node for node in decorated.body if not isinstance(node, ast.Expr)]
+    assert len(body) == 1
+    module = importlib.import_module(f"tasks.{path.stem}")
+    (task,) = (item for item in vars(module).values() if isinstance(item, Task))
+    assert task.persist_result is False
+    assert task.log_prints is False
+    assert task.task_run_name is None
+    assert repr(task.cache_policy) == repr(policies.NO_CACHE)
+    assert task.retries == (3 if path.stem == "publish" else 0)
+
+
+def test_no_prefect_option_is_set_anywhere_else():
+    options = {"persist_result", "cache_policy", "retries", "log_prints", "cache_key_fn", "result_storage"}
+    for folder in ("tasks", "flows"):
+        for path in (ROOT / folder).rglob("*.py"):
+            if path.stem == "policies":
+                continue
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Call):
+                    assert not options & {keyword.arg for keyword in node.keywords}, path
+
+
+def test_settings_that_would_keep_more_are_refused():
+    check_prefect_settings()
+    for setting, value in ((PREFECT_RESULTS_PERSIST_BY_DEFAULT, True), (PREFECT_TASKS_DEFAULT_RETRIES, 2)):
+        with temporary_settings({setting: value}), pytest.raises(StudyInvalid, match=setting.name):
+            check_prefect_settings()
