@@ -45,7 +45,7 @@ class Fitted:
 def fit(
     points: NDArray[np.float64], values: NDArray[np.float64], noise_variance: float, kernel_name: str
 ) -> Fitted:
-    """The most probable ℓ, s² and m given y, under the priors above. O(t³); about 20 ms at t = 50.
+    """The most probable ℓ, s² and m given y, under the priors above. O(t³); about 25 ms at t = 50.
 
     Args:
         points: X in the unit cube, shape (t, d); repeats allowed.

@@ -31,7 +31,7 @@ def draw(release: Release) -> "Figure":
         _by_hyperparameter(right, release)
     else:
         _one_score(figure.subplots(), release)
-    figure.suptitle(f"{release.study} · {release.edition} · {release.method}", color=INK, fontweight="bold")
+    figure.suptitle(f"{release.study} · edition {release.edition} · {release.method}", color=INK, fontweight="bold")
     figure.supxlabel(release.guarantee.in_words(), fontsize=8, color=NOISE)
     return figure
 
@@ -42,6 +42,7 @@ def _by_step(axes: "Axes", release: Release) -> None:
     axes.errorbar(steps, scores, yerr=release.spends[0].noise_scale, fmt="o", color=NOISE, ecolor="#cbd2d9", ms=4)
     _chosen(axes, release, [min(steps), max(steps)])
     axes.set(xlabel="step", ylabel="private score (± one noise scale)")
+    axes.xaxis.get_major_locator().set_params(integer=True)
     _plain(axes)
 
 

@@ -1,0 +1,328 @@
+"""The search: it finds maxima, replays to the last bit, and its acquisitions are what their formulas say."""
+
+import dataclasses
+import math
+import subprocess
+import sys
+import time
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.integrate import quad
+from scipy.stats import chi2, norm
+
+from dpbo_core.bo.acquisition import ACQUISITIONS, UCB, ExpectedImprovement, Thompson, acquisition_named
+from dpbo_core.bo.loop import BayesianSearch
+from dpbo_core.bo.trajectory import Observation, Trajectory
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.gp.kernels import Matern52, SquaredExponential
+from dpbo_core.gp.posterior import Posterior
+from dpbo_core.theorems import srinivas_2010
+
+ROOT = Path(__file__).parents[1]
+QUIET = settings(deadline=None, database=None, derandomize=True, max_examples=30)
+LINE = np.linspace(0.0, 1.0, 200)[:, None]
+SQUARE = np.stack(np.meshgrid(np.linspace(0, 1, 30), np.linspace(0, 1, 30)), axis=-1).reshape(-1, 2)
+
+
+def wave(X: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The maximum near x = 0.79, a lower one near 0.22 and a valley between."""
+    x = X[:, 0]
+    return np.sin(11.0 * x + 5.4) * (0.5 + x) - 0.3 * x
+
+
+def hills(X: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Two hills: the higher at (0.8, 0.3), the lower at (0.2, 0.7)."""
+    high = np.exp(-((X - [0.8, 0.3]) ** 2).sum(axis=1) / 0.03)
+    return 1.5 * high + np.exp(-((X - [0.2, 0.7]) ** 2).sum(axis=1) / 0.08)
+
+
+def search(
+    candidates: NDArray[np.float64], scores: NDArray[np.float64], name: str, steps: int, seed: int = 0
+) -> BayesianSearch:
+    found = BayesianSearch(candidates, Matern52(0.2), 1e-6, acquisition_named(name), seed)
+    for _ in range(steps):
+        index = found.ask()
+        found.tell(index, float(scores[index]))
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------- finding
+
+
+@pytest.mark.parametrize("name", ACQUISITIONS)
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_maximum_on_a_line_within_15_steps(name: str, seed: int) -> None:
+    scores = wave(LINE)
+    found = search(LINE, scores, name, 15, seed)
+    assert scores.max() - found.trajectory.best().score < 0.01
+    assert scores.max() - scores[int(np.argmax(found.posterior.mean))] < 0.01
+
+
+@pytest.mark.parametrize("name", ACQUISITIONS)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_maximum_on_a_square_within_60_of_900(name: str, seed: int) -> None:
+    scores = hills(SQUARE)
+    found = search(SQUARE, scores, name, 60, seed)
+    assert scores.max() - found.trajectory.best().score < 0.04  # at most one cell beside it
+
+
+@pytest.mark.parametrize("name", ACQUISITIONS)
+def test_the_maximum_through_noise(name: str) -> None:
+    x, rng = LINE[:, 0], np.random.default_rng(4)
+    scores = np.exp(-(((x - 0.7) / 0.15) ** 2)) + 0.5 * np.exp(-(((x - 0.2) / 0.1) ** 2))
+    found = BayesianSearch(LINE, Matern52(0.2), 0.04, acquisition_named(name), 1)
+    for _ in range(60):
+        index = found.ask()
+        found.tell(index, float(scores[index] + 0.2 * rng.normal()))
+    assert scores.max() - scores[int(np.argmax(found.posterior.mean))] < 0.1
+
+
+# ----------------------------------------------------------------------------------------------------- replay
+
+
+@QUIET
+@given(
+    name=st.sampled_from(list(ACQUISITIONS)),
+    seed=st.integers(0, 2**32 - 1),
+    told=st.lists(st.floats(-2.0, 2.0), min_size=1, max_size=8),
+)
+def test_the_same_values_take_the_same_path(name: str, seed: int, told: list[float]) -> None:
+    def new() -> BayesianSearch:
+        return BayesianSearch(LINE, Matern52(0.3), 0.01, acquisition_named(name), seed, prior_mean=0.1)
+
+    first, again, path = new(), new(), []
+    for value in told:
+        path.append(first.ask())
+        assert first.ask() == path[-1]  # asking changes nothing
+        first.tell(path[-1], value)
+    for index, value in zip(path, told, strict=True):  # a rerun tells what was recorded without asking
+        again.tell(index, value)
+    assert again.ask() == first.ask()
+    assert again.trajectory == first.trajectory
+    assert again.step == len(told) + 1
+    np.testing.assert_array_equal(again.posterior.mean, first.posterior.mean)
+
+
+def test_the_same_path_in_another_process() -> None:
+    code = (
+        "from tests.test_bo import LINE, search, wave\n"
+        "print([o.index for o in search(LINE, wave(LINE), 'thompson', 8, 3).trajectory])"
+    )
+    there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    here = [observation.index for observation in search(LINE, wave(LINE), "thompson", 8, 3).trajectory]
+    assert there.stdout.strip() == str(here)
+    assert here != [observation.index for observation in search(LINE, wave(LINE), "thompson", 8, 4).trajectory]
+
+
+@pytest.mark.parametrize(
+    ("candidates", "first"),
+    [
+        ([[0.0], [0.4], [0.6], [1.0]], 1),
+        ([[0.9, 0.5], [0.5, 0.5], [0.5, 0.5]], 1),
+        ([[0.0, 0.5], [0.25, 0.25]], 1),
+        ([[0.3]], 0),
+    ],
+)
+def test_the_first_candidate_is_nearest_to_the_centre(candidates: list[list[float]], first: int) -> None:
+    for name in ACQUISITIONS:
+        found = BayesianSearch(np.array(candidates), Matern52(0.3), 0.1, acquisition_named(name), 5)
+        assert found.ask() == first
+        assert found.step == 1
+
+
+def test_equals_go_to_the_lowest_index() -> None:
+    candidates = np.array([[0.0], [0.0], [0.5], [1.0], [1.0]])
+    found = BayesianSearch(candidates, Matern52(0.3), 0.1, UCB(4.0), 0)
+    found.tell(2, 0.0)
+    assert found.ask() == 0
+    found.tell(0, -1.0)
+    assert found.ask() == 3
+
+
+def test_a_space_of_one_candidate() -> None:
+    for name in ACQUISITIONS:
+        found = BayesianSearch(np.empty((1, 0)), Matern52(0.3), 0.0, acquisition_named(name), 0)
+        for _ in range(5):
+            found.tell(found.ask(), 0.25)
+        assert found.posterior.mean[0] == pytest.approx(0.25, abs=1e-9)
+
+
+# --------------------------------------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_value_that_is_not_finite_is_refused_unseen(value: float) -> None:
+    found = BayesianSearch(LINE, Matern52(0.3), 0.1, UCB(), 0)
+    with pytest.raises(ValueError, match=r"^an observed value is not finite$") as caught:
+        found.tell(0, value)
+    assert type(caught.value) is ValueError
+    assert found.step == 1
+    assert len(found.trajectory) == 0
+
+
+def test_other_refusals() -> None:
+    found = BayesianSearch(LINE, Matern52(0.3), 0.1, UCB(), 0)
+    for index in (-1, 200):
+        with pytest.raises(ValueError, match="is not one of the 200"):
+            found.tell(index, 0.4711)
+    with pytest.raises(ValueError, match="seed"):
+        BayesianSearch(LINE, Matern52(0.3), 0.1, UCB(), -1)
+    with pytest.raises(StudyInvalid, match="did you mean 'thompson'"):
+        acquisition_named("tompson")
+    for beta in (-1.0, math.nan, math.inf):
+        with pytest.raises(StudyInvalid, match="beta"):
+            acquisition_named("ucb", beta=beta)
+    for delta in (0.0, 1.0, math.nan):
+        with pytest.raises(StudyInvalid, match="delta"):
+            UCB(delta=delta)
+    with pytest.raises(StudyInvalid, match="at least 1"):
+        Thompson(0)
+
+
+def test_representations_show_no_score() -> None:
+    found = BayesianSearch(LINE, Matern52(0.3), 0.1, UCB(), 0)
+    found.tell(3, 0.4711)
+    assert "4711" not in repr(found) + repr(found.posterior) + str(found)
+
+
+# ----------------------------------------------------------------------------------------------- acquisitions
+
+
+def told_posterior() -> tuple[Posterior, list[int], np.random.Generator]:
+    posterior, visited = Posterior(LINE, SquaredExponential(0.15), 0.05), [20, 90, 150, 90]
+    for index, value in zip(visited, (0.3, 1.2, -0.4, 0.7), strict=True):
+        posterior.observe(index, value)
+    return posterior, visited, np.random.default_rng(0)
+
+
+def test_ucb_is_its_formula_and_beta_stands_under_the_root() -> None:
+    posterior, visited, rng = told_posterior()
+    for t in (1, 2, 17):
+        beta = 2.0 * math.log(200 * t * t * math.pi**2 / 6.0 / 0.1)
+        np.testing.assert_allclose(
+            UCB().scores(posterior, t, rng, visited), posterior.mean + math.sqrt(beta) * posterior.std, atol=1e-14
+        )
+        assert UCB(delta=0.02).beta_at(200, t) == srinivas_2010.beta(n_candidates=200, step=t, delta=0.02)
+    np.testing.assert_array_equal(UCB(0.0).scores(posterior, 9, rng, visited), posterior.mean)
+    np.testing.assert_allclose(
+        acquisition_named("ucb", beta=9.0).scores(posterior, 9, rng, visited), posterior.mean + 3.0 * posterior.std
+    )
+
+
+def test_expected_improvement_is_an_expectation() -> None:
+    posterior, visited, rng = told_posterior()
+    ours = ExpectedImprovement().scores(posterior, 5, rng, visited)
+    incumbent = max(posterior.mean[i] for i in visited)
+    assert incumbent < 1.2  # the luckiest observation is not the incumbent
+    draws = rng.standard_normal(400_000)
+    for i in (0, 20, 60, 90, 199):
+        mu, sigma = float(posterior.mean[i]), float(posterior.std[i])
+        gains = np.maximum(mu + sigma * draws - incumbent, 0.0)
+        assert abs(gains.mean() - ours[i]) < 6.0 * gains.std() / math.sqrt(len(draws)) + 1e-12
+        exact, _ = quad(
+            lambda f, mu=mu, sigma=sigma: (f - incumbent) * norm.pdf(f, mu, sigma),
+            incumbent,
+            max(incumbent, mu) + 12.0 * sigma,
+            epsabs=1e-13,
+        )
+        assert ours[i] == pytest.approx(exact, abs=1e-10)
+    nothing_visited = ExpectedImprovement().scores(posterior, 5, rng, [])
+    assert (nothing_visited <= ours).all()  # then the incumbent is the best mean anywhere
+
+
+class Known:
+    """A posterior that says what it is told to say."""
+
+    def __init__(self, mean: list[float], std: list[float]) -> None:
+        self.mean, self._std = np.array(mean), np.array(std)
+
+    @property
+    def std(self) -> NDArray[np.float64]:
+        return self._std.copy()
+
+
+def test_expected_improvement_where_nothing_is_uncertain() -> None:
+    known = Known([0.0, 1.0, 2.0, -5.0, 1.0, 1.0], [0.0, 0.0, 0.0, 0.0, 1e-200, 1.0])
+    ours = ExpectedImprovement().scores(known, 2, np.random.default_rng(0), [1])  # type: ignore[arg-type]
+    np.testing.assert_allclose(ours, [0.0, 0.0, 1.0, 0.0, 0.0, 1.0 / math.sqrt(2.0 * math.pi)], atol=1e-15)
+
+
+def test_thompson_draws_from_the_joint_posterior() -> None:
+    posterior, visited, rng = told_posterior()
+    some = np.array([0, 55, 91, 160])
+    draws = np.array([Thompson().scores(posterior, 5, rng, visited)[some] for _ in range(3000)])
+    C = posterior.covariance(some)
+    error = draws.mean(axis=0) - posterior.mean[some]
+    assert len(draws) * error @ np.linalg.solve(C, error) < chi2.ppf(1.0 - 1e-9, len(some))  # false alarm 1e-9
+    spread = np.sqrt((C**2 + np.outer(np.diag(C), np.diag(C))) / len(draws))
+    assert (np.abs(np.cov(draws.T) - C) < 6.5 * spread).all()
+
+
+def test_thompson_takes_a_fresh_uniform_subset_of_many() -> None:
+    posterior, visited, rng = told_posterior()
+    counts = np.zeros(200)
+    for _ in range(2000):
+        scores = Thompson(20).scores(posterior, 5, rng, visited)
+        assert np.isfinite(scores).sum() == 20
+        assert (scores[np.isinf(scores)] < 0).all()
+        counts += np.isfinite(scores)
+    # each count is binomial(2000, 0.1); drawn without replacement, their sum of squares is shrunk by 180/199
+    statistic = ((counts - 200.0) ** 2).sum() / (2000 * 0.1 * 0.9) * 199 / 200
+    assert chi2.ppf(1e-9, 199) < statistic < chi2.ppf(1.0 - 1e-9, 199)
+    assert np.isfinite(Thompson(200).scores(posterior, 5, rng, visited)).all()
+    assert Thompson().n_drawn == 4096
+
+
+# ------------------------------------------------------------------------------------------------- trajectory
+
+
+def test_a_trajectory_is_a_value() -> None:
+    empty = Trajectory()
+    one = empty.append(Observation(1, 4, 0.5))
+    three = one.append(Observation(2, 7, 0.9)).append(Observation(4, 8, 0.9))
+    assert (len(empty), len(one), len(three)) == (0, 1, 3)
+    assert three.best() == Observation(2, 7, 0.9)
+    assert [observation.index for observation in three] == [4, 7, 8]
+    assert three == Trajectory(tuple(three))
+    assert hash(three) == hash(Trajectory(tuple(three)))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        three.observations = ()  # type: ignore[misc]
+    with pytest.raises(ValueError, match="empty"):
+        empty.best()
+    with pytest.raises(ValueError, match="increase"):
+        three.append(Observation(4, 1, 0.0))
+    for bad in ((0, 0, 0.0), (1, -1, 0.0), (1, 0, math.nan)):
+        with pytest.raises(ValueError, match="an observation needs"):
+            Observation(*bad)
+
+
+# ------------------------------------------------------------------------------------------------------ costs
+
+
+@pytest.mark.parametrize("name", ["ucb", "ei"])
+def test_memory_of_a_search(name: str) -> None:
+    N, T = 20_000, 50
+    candidates = np.random.default_rng(0).random((N, 3))
+    scores = hills(candidates[:, :2])
+    search(candidates[:100], scores[:100], name, 3)  # what is imported on first use is not the search's
+    tracemalloc.start()
+    search(candidates, scores, name, T)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak <= 8 * N * (T + 8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("N", "d", "T", "within"), [(36_000, 3, 50, 2.0), (100_000, 4, 200, 30.0)])
+def test_time_of_a_large_search(N: int, d: int, T: int, within: float) -> None:
+    candidates = np.random.default_rng(0).random((N, d))
+    scores = hills(candidates[:, :2])
+    started = time.perf_counter()
+    search(candidates, scores, "ucb", T)
+    assert time.perf_counter() - started < within  # 0.05 and 1.2 seconds on one quiet core

@@ -1,0 +1,195 @@
+"""Srinivas et al. (2010) against enumeration, closed forms and simulated regret."""
+
+import math
+import time
+import tracemalloc
+from itertools import combinations_with_replacement
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from dpbo_core.bo.acquisition import UCB
+from dpbo_core.bo.loop import BayesianSearch
+from dpbo_core.gp.kernels import KERNELS, Matern52, kernel_named
+from dpbo_core.theorems.srinivas_2010 import beta, information_gain_bound, regret_constant
+
+QUIET = settings(deadline=None, database=None, derandomize=True, max_examples=60)
+
+
+def gain(K: NDArray[np.float64], picks: tuple[int, ...], sigma2: float) -> float:
+    """½ log det(I + σ⁻² K_A) of a multiset A."""
+    A = np.eye(len(picks)) + K[np.ix_(picks, picks)] / sigma2
+    return 0.5 * float(np.linalg.slogdet(A)[1])
+
+
+def largest_gain(K: NDArray[np.float64], T: int, sigma2: float) -> float:
+    return max(gain(K, picks, sigma2) for picks in combinations_with_replacement(range(len(K)), T))
+
+
+def greedy_gain(K: NDArray[np.float64], T: int, sigma2: float) -> float:
+    picks: tuple[int, ...] = ()
+    for _ in range(T):
+        picks = max(((*picks, i) for i in range(len(K))), key=lambda some: gain(K, some, sigma2))
+    return gain(K, picks, sigma2)
+
+
+def correlations(seed: int, N: int, rank: int) -> NDArray[np.float64]:
+    """A random positive semidefinite matrix with unit diagonal."""
+    A = np.random.default_rng(seed).normal(size=(N, rank))
+    A /= np.linalg.norm(A, axis=1, keepdims=True)
+    K = A @ A.T
+    np.fill_diagonal(K, 1.0)
+    return K
+
+
+# ------------------------------------------------------------------------------------------- by hand
+
+
+def test_beta_by_hand() -> None:
+    assert beta(n_candidates=100, step=3, delta=0.1) == pytest.approx(19.2053603, abs=1e-7)  # 2(ln 1500 + 2 ln π)
+    assert beta(n_candidates=1, step=1, delta=math.pi**2 / 6 / math.e) == pytest.approx(2.0, abs=1e-14)
+    ten_times = beta(n_candidates=10, step=10, delta=0.01) - beta(n_candidates=1, step=1, delta=0.1)
+    assert ten_times == pytest.approx(2.0 * math.log(10 * 100 * 10), abs=1e-12)
+
+
+def test_regret_constant_by_hand() -> None:
+    assert regret_constant(noise_variance=1.0) == pytest.approx(8.0 / math.log(2.0), rel=1e-15)
+    assert regret_constant(noise_variance=1.0 / (math.e - 1.0)) == pytest.approx(8.0, rel=1e-14)
+    assert regret_constant(noise_variance=1e12) == pytest.approx(8e12, rel=1e-11)
+
+
+@pytest.mark.parametrize("sigma2", [1e-2, 0.25, 4.0])
+def test_independent_candidates(sigma2: float) -> None:
+    assert information_gain_bound(gram=np.eye(9), n_steps=5, noise_variance=sigma2) == pytest.approx(
+        2.5 * math.log1p(1.0 / sigma2), rel=1e-9
+    )
+
+
+@pytest.mark.parametrize("sigma2", [1e-2, 0.25, 4.0])
+@pytest.mark.parametrize("T", [1, 7, 300])
+def test_one_candidate_seen_again_and_again(sigma2: float, T: int) -> None:
+    for gram in (np.ones((1, 1)), np.ones((20, 20))):
+        bound = information_gain_bound(gram=gram, n_steps=T, noise_variance=sigma2)
+        assert bound == pytest.approx(0.5 * math.log1p(T / sigma2), rel=1e-8)
+        assert bound >= 0.5 * math.log1p(T / sigma2)
+
+
+def test_no_steps_tell_nothing() -> None:
+    assert information_gain_bound(gram=np.eye(3), n_steps=0, noise_variance=0.1) == 0.0
+
+
+def test_two_pairs_of_twins() -> None:
+    """Two independent scores, each under two names: 3 and 3 of 6 observations, ½·2·log(1 + 3/σ²)."""
+    bound = information_gain_bound(gram=np.kron(np.eye(2), np.ones((2, 2))), n_steps=6, noise_variance=0.5)
+    assert bound == pytest.approx(math.log(7.0), rel=1e-8)
+
+
+# ------------------------------------------------------------------------------------ by enumeration
+
+
+@QUIET
+@given(
+    seed=st.integers(0, 10_000),
+    rank=st.integers(1, 6),
+    T=st.integers(1, 4),
+    sigma2=st.sampled_from([1e-4, 1e-2, 0.3, 5.0]),
+    scale=st.sampled_from([1.0, 0.2, 3.0]),
+)
+def test_no_multiset_of_six_candidates_tells_more(
+    seed: int, rank: int, T: int, sigma2: float, scale: float
+) -> None:
+    K = scale * correlations(seed, 6, rank)
+    truth = largest_gain(K, T, sigma2)
+    greedy = greedy_gain(K, T, sigma2)
+    bound = information_gain_bound(gram=K, n_steps=T, noise_variance=sigma2)
+    assert truth <= bound
+    assert bound <= greedy / (1.0 - 1.0 / math.e) * (1.0 + 1e-6)
+    assert bound <= 0.5 * T * math.log1p(scale / sigma2) * (1.0 + 1e-6)
+    by_column = information_gain_bound(gram=lambda i: K[:, i], n_steps=T, noise_variance=sigma2)
+    assert by_column == pytest.approx(bound, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("lengthscale", [0.1, 0.3, 1.0])
+@pytest.mark.parametrize("sigma2", [1e-3, 1e-1, 1.0])
+def test_six_points_on_a_line(name: str, lengthscale: float, sigma2: float) -> None:
+    X = np.linspace(0.0, 1.0, 6)[:, None]
+    K = kernel_named(name, lengthscale).matrix(X, X)
+    truth, greedy = largest_gain(K, 4, sigma2), greedy_gain(K, 4, sigma2)
+    bound = information_gain_bound(gram=K, n_steps=4, noise_variance=sigma2)
+    assert truth <= bound
+    assert bound <= 1.3 * greedy
+
+
+def test_an_uneven_diagonal() -> None:
+    K = np.diag([4.0, 1.0, 0.25])
+    truth = largest_gain(K, 4, 0.5)
+    assert truth <= information_gain_bound(gram=K, n_steps=4, noise_variance=0.5) <= 1.05 * truth
+    with pytest.raises(ValueError, match="whole matrix"):
+        information_gain_bound(gram=lambda i: K[:, i] + (i == 2), n_steps=9, noise_variance=0.5)
+
+
+@pytest.mark.parametrize("sigma2", [1e-1, 1e-2, 1e-4])
+@pytest.mark.parametrize("T", [20, 50])
+def test_far_below_the_classical_bound_where_steps_cover_the_set(sigma2: float, T: int) -> None:
+    X = np.linspace(0.0, 1.0, 300)[:, None]
+    K = Matern52(0.3).matrix(X, X)
+    greedy = greedy_by_variance(K, T, sigma2)
+    bound = information_gain_bound(gram=K, n_steps=T, noise_variance=sigma2)
+    assert greedy <= bound <= 1.05 * greedy  # greedy/(1 − 1/e) is 1.58 of it
+
+
+def greedy_by_variance(K: NDArray[np.float64], T: int, sigma2: float) -> float:
+    """The same as `greedy_gain`, from the whole posterior covariance."""
+    C, total = K.copy(), 0.0
+    for _ in range(T):
+        i = int(np.argmax(np.diag(C)))
+        total += 0.5 * math.log1p(C[i, i] / sigma2)
+        C -= np.outer(C[:, i], C[:, i]) / (C[i, i] + sigma2)
+    return total
+
+
+# ------------------------------------------------------------------------------------- by simulation
+
+
+def test_confidence_and_regret_of_drawn_scores() -> None:
+    """Theorem 1 at δ = 0.1: on 300 draws of f, both events fail 30 times at the most, and in fact never."""
+    X, sigma2, T, delta = np.linspace(0.0, 1.0, 40)[:, None], 0.05, 15, 0.1
+    kernel, rng, outside, regretted = Matern52(0.2), np.random.default_rng(0), 0, 0
+    K = kernel.matrix(X, X)
+    L = np.linalg.cholesky(K + 1e-10 * np.eye(40))
+    gamma = information_gain_bound(gram=K, n_steps=T, noise_variance=sigma2)
+    beta_T = beta(n_candidates=40, step=T, delta=delta)
+    allowed = math.sqrt(regret_constant(noise_variance=sigma2) * T * beta_T * gamma)
+    for _ in range(300):
+        f, search = L @ rng.normal(size=40), BayesianSearch(X, kernel, sigma2, UCB(delta=delta), 0)
+        regret, left = 0.0, False
+        for t in range(1, T + 1):
+            index, width = search.ask(), math.sqrt(beta(n_candidates=40, step=t, delta=delta))
+            left |= bool((np.abs(f - search.posterior.mean) > width * search.posterior.std).any())
+            regret += float(f.max() - f[index])
+            search.tell(index, float(f[index] + math.sqrt(sigma2) * rng.normal()))
+        outside, regretted = outside + left, regretted + (regret > allowed)
+    assert outside <= 30
+    assert regretted == 0
+
+
+# --------------------------------------------------------------------------------------------- costs
+
+
+@pytest.mark.parametrize("sigma2", [1e-2, 1.0])
+def test_memory_and_time_of_a_large_set(sigma2: float) -> None:
+    N, T = 20_000, 40
+    X = np.random.default_rng(0).random((N, 2))
+    kernel = Matern52(0.3)
+    tracemalloc.start()
+    started = time.perf_counter()
+    bound = information_gain_bound(gram=lambda i: kernel.column(X, X[i]), n_steps=T, noise_variance=sigma2)
+    spent, peak = time.perf_counter() - started, tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * N * (8 * T)
+    assert spent < 10.0  # about 0.5
+    assert 0.0 < bound <= 0.5 * T * math.log1p(1.0 / sigma2) * (1.0 + 1e-6)
