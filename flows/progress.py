@@ -30,10 +30,10 @@ class Progress:
 
     def show(self, released: Released | None) -> None:
         """One more step; `released` is already recorded."""
-        self._bar.update(self._task, advance=1, last="" if released is None else _short(released))
+        self._bar.update(self._task, advance=1, last="" if released is None else in_short(released))
 
 
-def _short(released: Released) -> str:
+def in_short(released: Released) -> str:
     point = ", ".join(f"{name} = {_number(item)}" for name, item in released["hyperparameters"].items())
     return f"{point}: {released['score']:.3f}"
 

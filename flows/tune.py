@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from prefect import flow
+from prefect import flow, get_run_logger
 
 from dpbo_core.study import StudyResult, StudySpec
-from flows.progress import Progress
+from flows.progress import Progress, in_short
 from flows.recording import wait_until_recorded
 from flows.settings import Stores, check_prefect_settings
 from tasks import policies
@@ -47,7 +47,10 @@ def tune_privately(study: StudySpec, folder: str = ".") -> Tuned:
     if steps:
         with Progress(study.name, steps) as progress:
             for _ in range(steps):
-                progress.show(step(run))
+                released = step(run)
+                progress.show(released)
+                if released is not None:  # recorded before it came back, so anyone may see it
+                    get_run_logger().info("step %d released %s", released["step"], in_short(released))
     result = finish(run)
     tracked = publish(result.release, stores.tracking)
     wait_until_recorded(steps + len((reserve, finish, publish)))

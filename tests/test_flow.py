@@ -70,6 +70,11 @@ def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind):
         "dpbo.assumptions",
         "dpbo.noise",
     }
+    with get_client(sync_client=True) as server:
+        told = [
+            log.message for log in server.read_logs() if log.flow_run_id == run.id and "released" in log.message
+        ]
+    assert len(told) == (5 if kind == "private_trajectory" else 0)  # of a private path nothing is told
     stepped = client.get_metric_history(tuned.tracked.run_id, "trajectory/score")
     assert [point.value for point in stepped] == [p["score"] for p in release.value.get("trajectory", [])]
     stored = json.loads(next(Path("mlruns/artifacts").rglob("release.json")).read_text())
