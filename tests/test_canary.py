@@ -1,4 +1,4 @@
-"""After runs of all methods no store, log or stream holds a planted feature, label or score; a planted leak is found."""
+"""After runs of all methods no store, log or stream holds a planted secret; a planted leak is found."""
 
 import os
 import subprocess
@@ -78,9 +78,7 @@ def world(tables, tmp_path):
     secrets = {
         "feature": forms_of_number(FEATURE),
         "standardised feature": forms_of_number(
-            float(
-                (FEATURE - np.mean([float(r.split(",")[0]) for r in (data / "train.csv").read_text().split()[1:]]))
-            )
+            float(FEATURE - np.mean([float(r.split(",")[0]) for r in (data / "train.csv").read_text().split()[1:]]))
         ),
         "label": forms_of_text(LABEL),
         "other feature": {b"0.123456789"},

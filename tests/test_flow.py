@@ -112,7 +112,7 @@ def test_a_failing_step_leaves_nothing_of_its_error(here, tables, monkeypatch):
 def test_a_refusal_runs_no_step(here, tables):
     tables["budget"]["epsilon"] = 0.5
     tables["study"]["name"] = "too dear"
-    with pytest.raises(Exception, match="limit is ε = 0.5") as refused:
+    with pytest.raises(Exception, match=r"limit is ε = 0\.5") as refused:
         tune_privately(StudySpec.from_dict(tables))
     assert refused.value.exit_code == 3
     run = max(flow_runs("tune privately"), key=lambda item: item.start_time)

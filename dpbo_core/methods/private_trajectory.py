@@ -23,8 +23,8 @@ from dpbo_core.accounting.composition import largest_rho
 from dpbo_core.bo.acquisition import acquisition_named
 from dpbo_core.bo.loop import BayesianSearch
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.gp import likelihood
 from dpbo_core.gp.kernels import kernel_named
+from dpbo_core.gp.likelihood import fit
 from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.noise import Noise
@@ -245,7 +245,7 @@ class TrajectorySearch(Opaque):
         indices = [i for i, _ in self._path]
         values = np.array([self._mapped(y) for _, y in self._path])
         points = self._problem.candidates.encoded[indices]
-        fitted = likelihood.fit(points, values, self._bo.noise_variance, self._problem.search.kernel)
+        fitted = fit(points, values, self._bo.noise_variance, self._problem.search.kernel)
         self._bo = self._search(fitted.lengthscale, fitted.variance, fitted.mean)
         for i, value in zip(indices, values, strict=True):
             self._bo.tell(i, float(value))
