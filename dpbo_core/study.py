@@ -104,6 +104,7 @@ class StudyRun(Opaque):
         halves.check_presence(spec, folder, self._public)
         self._reservation = ledger.reserve(key, self._plan, noise=source.standing, opening=_cap(spec))
         self._noise = Noise(source, self._reservation)
+        self._noise.ahead(self._method.draws(problem))
         self._search = self._method.start(problem, self._plan)
         self._objective = self._sealed(lambda: halves.sensitive_half(spec, folder, self._public), letters=True)
 

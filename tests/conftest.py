@@ -31,3 +31,9 @@ def here(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch):
+    """Selections pause so that their time tells nothing; a test of thousands of them need not."""
+    monkeypatch.setattr("dpbo_core.mechanisms.exponential.PAUSE", 1e-6)

@@ -28,7 +28,7 @@ from dpbo_core.gp.likelihood import fit
 from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.methods.contract import Outlook, Released, guarantee, make_release, too_small
+from dpbo_core.methods.contract import Draws, Outlook, Released, guarantee, make_release, too_small
 from dpbo_core.objective import Scorer
 from dpbo_core.privacy.amounts import UNITS_PER_ONE, from_units, split_units
 from dpbo_core.privacy.guarantee import Evidence, Standing
@@ -90,10 +90,16 @@ class PrivateTrajectory:
         Raises:
             StudyInvalid: δ = 0, or an ε too small for the ledger's unit.
         """
-        spends = [m.spend(f"score of step {t}") for t, m in enumerate(self._observations(problem), start=1)]
-        if self.final_share > 0.0:
-            spends.append(self._selection(problem).spend("final choice"))
-        return PrivacyPlan(guarantee(problem, pure=False, evidence=EVIDENCE), tuple(spends))
+        spends = tuple(spend for spend, _ in self.draws(problem))
+        return PrivacyPlan(guarantee(problem, pure=False, evidence=EVIDENCE), spends)
+
+    def draws(self, problem: Problem) -> Draws:
+        """The T observations, and the final choice where there is one."""
+        observed = [(m.spend(f"score of step {t}"), m) for t, m in enumerate(self._observations(problem), start=1)]
+        if self.final_share == 0.0:
+            return tuple(observed)
+        selection = self._selection(problem)
+        return *observed, (selection.spend("final choice"), selection)
 
     def outlook(self, problem: Problem) -> Outlook:
         """Mean absolute error of the posterior mean at T evenly spread candidates, by the prior alone."""
