@@ -2,8 +2,8 @@
 
     python benchmarks/search.py [repetitions]
 
-Both see the same candidates, kernel, noise and values; scikit-learn refits and predicts all N candidates at each step.
-Times are interleaved; the ratio is the median of pairwise ratios with its smallest and largest.
+Both see the same candidates, kernel, noise and values; scikit-learn refits and predicts all N at each step. Times are
+interleaved; the ratio is the median of pairwise ratios with its smallest and largest.
 """
 
 import statistics
@@ -61,10 +61,8 @@ def main(repetitions: int) -> None:
             pairs.append((a, b))
         ratios = sorted(b / a for a, b in pairs)
         ours_median, theirs_median = (statistics.median(pair[i] for pair in pairs) for i in (0, 1))
-        print(
-            f"{name:4} {N:7} {d:2} {T:3} {ours_median:9.4f} {theirs_median:11.3f} {statistics.median(ratios):6.1f}  "
-            f"{ratios[0]:.1f} … {ratios[-1]:.1f}"
-        )
+        size, spread = f"{name:4} {N:7} {d:2} {T:3}", f"{ratios[0]:.1f} … {ratios[-1]:.1f}"
+        print(f"{size} {ours_median:9.4f} {theirs_median:11.3f} {statistics.median(ratios):6.1f}  {spread}")
 
 
 if __name__ == "__main__":
