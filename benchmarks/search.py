@@ -2,8 +2,8 @@
 
     python benchmarks/search.py [repetitions]
 
-Both see the same candidates, kernel, noise and values; scikit-learn refits and predicts all N at each step. Times are
-interleaved; the ratio is the median of pairwise ratios with its smallest and largest.
+Both see the same candidates, kernel, noise and values; scikit-learn refits and predicts all N at each step.
+Times are interleaved; the ratio is the median of pairwise ratios with its smallest and largest.
 """
 
 import statistics
