@@ -1,5 +1,6 @@
 # make tune    set everything up into .venv and run the first private study
 # make test    set everything up and run the tests
+# make audit   kill, fuzz and search campaigns; their figures go to docs/audit.md (half an hour)
 # make bench   time the search beside scikit-learn
 # make check   format, lint, types, import rules
 # make lock    pin the dependencies again (after editing pyproject.toml)
@@ -9,7 +10,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: setup tune test check bench format lock clean
+.PHONY: setup tune test audit check bench format lock clean
 
 setup: $(STAMP)
 
@@ -26,6 +27,9 @@ tune: $(STAMP)
 
 test: $(STAMP)
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
+
+audit: $(STAMP)
+	@cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m audit
 
 check: $(STAMP)
 	@$(BIN)/ruff format --check .
