@@ -98,22 +98,24 @@ def admit(
             remedy=f"use a dataset whose cap was set with --accept {missing[0]}, or a method without assumptions",
         )
     if not budget.admits(spent + asked):
-        raise _exceeded(budget, spent, asked)
+        raise _exceeded(budget, spent, asked, guarantee)
 
 
 def _kind(units: frozenset[PrivacyUnit], budget: PrivacyBudget) -> str:
     return " and ".join(sorted(unit.value for unit in units)) + f" ({budget.relation})"
 
 
-def _exceeded(budget: PrivacyBudget, spent: Total, asked: Total) -> BudgetExceeded:
+def _exceeded(budget: PrivacyBudget, spent: Total, asked: Total, guarantee: PrivacyGuarantee) -> BudgetExceeded:
     delta = budget.delta_conversion
     spent_epsilon, _ = spent.epsilon(delta)
-    asked_epsilon, _ = asked.epsilon(delta)
     together, _ = (spent + asked).epsilon(delta)
-    asks = f"ε = {asked_epsilon:.4g}" if asked_epsilon < float("inf") else "Gaussian noise, which needs δ > 0"
+    asks = f"ε = {guarantee.epsilon:g}" + (f" at δ = {guarantee.delta:g}" if guarantee.delta > 0 else "")
+    sums = (
+        f"together ε = {together:.4g}" if together < float("inf") else "and Gaussian noise needs a cap with δ > 0"
+    )
     return BudgetExceeded(
         f"dataset {budget.dataset!r}: the limit is {describe(budget)}; spent ε = {spent_epsilon:.4g}; "
-        f"this study asks for {asks}" + (f"; together ε = {together:.4g}" if together < float("inf") else ""),
+        f"this study asks for {asks}; {sums}",
         cause="the budget is used up (Gaussian and pure spends add up to more than the sum of their ε)",
         remedy="ask for less in [privacy]; a budget is never refilled for the same people",
     )
