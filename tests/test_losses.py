@@ -18,7 +18,6 @@ from dpbo_core.models.losses import (
     hessian,
     hessian_product,
     loss_named,
-    norm_bound,
     objective,
     row_blocks,
 )
@@ -124,22 +123,6 @@ def test_blocks_cover_every_row_once(n, d):
     assert blocks[-1].stop == n
     assert all(a.stop == b.start for a, b in itertools.pairwise(blocks))
     assert max(b.stop - b.start for b in blocks) <= 4096
-
-
-def test_norm_bound_by_hand_and_rounded_up():
-    assert norm_bound(4.0, 1.0) == pytest.approx(0.25, rel=1e-14)  # 1/4 < √(1/2)
-    assert norm_bound(0.02, 1.0) == pytest.approx(10.0, rel=1e-14)  # √100 < 50
-    assert norm_bound(0.02, math.log(2.0)) == pytest.approx(math.sqrt(100 * math.log(2.0)), rel=1e-14)
-    for lam in np.logspace(-12, 12, 97):
-        with mpmath.workdps(40):
-            exact = min(1 / mpmath.mpf(lam), mpmath.sqrt(2 * mpmath.log(2) / mpmath.mpf(lam)))
-            assert mpmath.mpf(norm_bound(float(lam), math.log(2.0))) >= exact
-
-
-@pytest.mark.parametrize("lam", [0.0, -1.0, math.nan, math.inf])
-def test_norm_bound_refuses(lam):
-    with pytest.raises(StudyInvalid, match="smallest regularisation"):
-        norm_bound(lam, 1.0)
 
 
 def test_unknown_loss_is_refused():

@@ -2,9 +2,8 @@
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
-| x_i, y_i | `X`, `signs` | rows with ‖x‖₂ ≤ √(1 − b²), and their classes in {−1, +1} | (n, d′), (n,) |
-| b | `bias` | value of an appended constant feature, penalised like the others; 0 for none | scalar in [0, 1) |
-| ŵ | `weights` | last entry belongs to b where b > 0 | (d,), d = d′ or d′ + 1 |
+| x_i, y_i | `X`, `signs` | rows with ‖x‖₂ ≤ 1, and their classes in {−1, +1} | (n, d), (n,) |
+| ŵ | `weights` | the weights | (d,) |
 | λ | `regularization` | strength of the penalty | scalar > 0 |
 | τ_λ | `certificate` | ‖ŵ − w_λ‖ ≤ τ_λ | scalar ≥ 0 |
 """
@@ -30,7 +29,6 @@ class LinearModel:
     weights: NDArray[np.float64]
     regularization: float
     certificate: float
-    bias: float = 0.0
 
     def __post_init__(self) -> None:
         weights = np.array(self.weights, dtype=np.float64)
@@ -42,18 +40,18 @@ class LinearModel:
 
     @property
     def norm(self) -> float:
-        """‖ŵ‖: no record with ‖x‖₂ ≤ √(1 − b²) has a margin beyond it."""
+        """‖ŵ‖: no record with ‖x‖₂ ≤ 1 has a margin beyond it."""
         return float(np.linalg.norm(self.weights))
 
     def margins(self, X: ArrayLike, signs: ArrayLike) -> NDArray[np.float64]:
-        """y·ŵᵀ(x, b) of each record.
+        """y·ŵᵀx of each record.
 
         Each margin is a function of its own row and ŵ alone, to the last bit: products and sums are taken element
         by element in an order fixed by d (a matrix product's rounding may depend on a row's place in the block).
         A sign of 0 gives margin 0. Never warns; a row that is not finite gives what arithmetic gives.
 
         Args:
-            X: (m, d′) rows, without the constant feature.
+            X: (m, d) rows, the constant feature among them where there is one.
             signs: (m,) in {−1, 0, +1}.
 
         Returns:
@@ -63,18 +61,17 @@ class LinearModel:
             StudyInvalid: another number of columns than the model's, or of signs than rows.
         """
         rows, classes = np.asarray(X), np.asarray(signs)
-        slopes = self.weights[:-1] if self.bias > 0.0 else self.weights
+        slopes = self.weights
         if rows.ndim != 2 or rows.shape[1] != len(slopes) or classes.shape != (len(rows),):
             raise StudyInvalid(
                 f"rows of shape {rows.shape}, signs of shape {classes.shape}, a model of {len(slopes)} features",
                 cause="the validation table has other columns than the training table",
                 remedy="give both tables the same features",
             )
-        shift = self.weights[-1] * self.bias if self.bias > 0.0 else 0.0
         margins = np.empty(len(rows))
         with np.errstate(all="ignore"):
             for block in row_blocks(*rows.shape):
-                margins[block] = (_tree_sum(rows[block].T * slopes[:, None]) + shift) * classes[block]
+                margins[block] = _tree_sum(rows[block].T * slopes[:, None]) * classes[block]
         return margins
 
 
@@ -85,17 +82,15 @@ def train(
     loss: str,
     regularization: float,
     tolerance: float | None = None,
-    bias: float = 0.0,
 ) -> LinearModel:
     """ŵ ≈ argmin (λ/2)‖w‖² + (1/n) Σ ℓ(y_i wᵀx_i), always from w = 0, with its certificate.
 
     Args:
-        X: (n, d′) public rows, finite, n ≥ 1, d′ ≥ 1; without the constant feature.
+        X: (n, d) public rows, finite, n ≥ 1, d ≥ 1.
         signs: (n,) in {−1, +1}.
         loss: "logistic" or "hinge".
         regularization: λ > 0.
         tolerance: the largest certificate to return; `default_tolerance(loss, λ)` where None.
-        bias: b in [0, 1); where above 0 the constant feature b is appended to every row.
 
     Returns:
         A model with certificate ≤ tolerance.
@@ -107,7 +102,7 @@ def train(
     _check_positive("regularisation", regularization)
     asked = default_tolerance(loss, regularization) if tolerance is None else tolerance
     _check_positive("tolerance", asked)
-    Z = _signed_rows(X, signs, bias)
+    Z = _signed_rows(X, signs)
     minimise = minimise_logistic if isinstance(kind, Logistic) else minimise_hinge
     with np.errstate(all="ignore"):
         w, certificate = minimise(Z, float(regularization), float(asked))
@@ -119,11 +114,11 @@ def train(
             "scaled to norm 1",
             remedy=f"ask for a tolerance of {2.0 * certificate:.1g} or more, or raise the low end of lambda",
         )
-    return LinearModel(w, float(regularization), certificate, float(bias))
+    return LinearModel(w, float(regularization), certificate)
 
 
-def _signed_rows(X: ArrayLike, signs: ArrayLike, bias: float) -> NDArray[np.float64]:
-    """Z (n, d): each row with the constant feature, times its sign. Contiguous."""
+def _signed_rows(X: ArrayLike, signs: ArrayLike) -> NDArray[np.float64]:
+    """Z (n, d): each row times its sign. Contiguous."""
     rows, classes = np.asarray(X, dtype=np.float64), np.asarray(signs, dtype=np.float64)
     if rows.ndim != 2 or 0 in rows.shape or classes.shape != (len(rows),):
         raise StudyInvalid(
@@ -135,14 +130,6 @@ def _signed_rows(X: ArrayLike, signs: ArrayLike, bias: float) -> NDArray[np.floa
             "a training row is not finite, or a sign is not -1 or +1",
             remedy="fill or drop missing training values, and give exactly two classes",
         )
-    if not 0.0 <= bias < 1.0:
-        raise StudyInvalid(
-            f"the constant feature is {bias:g}",
-            cause="it must leave room for the others in a row of norm 1",
-            remedy="choose it in [0, 1), 0.7 say",
-        )
-    if bias > 0.0:
-        rows = np.column_stack([rows, np.full(len(rows), bias)])
     return np.ascontiguousarray(rows * classes[:, None])
 
 

@@ -10,7 +10,6 @@
 | ℓ | `loss` | convex, |ℓ′| ≤ 1, so 1-Lipschitz in w | function of a margin |
 | ℓ₀ | `initial_loss` | ℓ(0), the mean loss at w = 0 | scalar |
 | O_λ(w) | `objective` | (λ/2)‖w‖² + (1/n) Σ ℓ(m_i) | scalar |
-| B | `norm_bound` | bound on ‖w_λ‖ for every λ ≥ λ_min | scalar |
 """
 
 import math
@@ -131,20 +130,3 @@ def row_blocks(n: int, d: int) -> list[slice]:
     """The rows 0 … n−1 in blocks of at most 4096, a function of the shape alone."""
     size = min(4096, max(256, _BLOCK_ELEMENTS // max(1, d)))
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
-
-
-def norm_bound(lambda_min: float, initial_loss: float) -> float:
-    """B = min(1/λ_min, √(2ℓ₀/λ_min)) ≥ ‖w_λ‖ for every λ ≥ λ_min, rounded up.
-
-    Holds when: ‖x‖₂ ≤ 1 and |ℓ′| ≤ 1 (then λ‖w_λ‖ = ‖mean ℓ′ z‖ ≤ 1), and ℓ ≥ 0 (then (λ/2)‖w_λ‖² ≤ O_λ(0) = ℓ₀).
-
-    Raises:
-        StudyInvalid: λ_min is not a finite number above 0.
-    """
-    if not (math.isfinite(lambda_min) and lambda_min > 0.0):
-        raise StudyInvalid(
-            f"the smallest regularisation is {lambda_min:g}",
-            cause="without a penalty nothing bounds the weights",
-            remedy="give lambda a low end above 0",
-        )
-    return min(1.0 / lambda_min, math.sqrt(2.0 * initial_loss / lambda_min)) * (1.0 + 2.0**-50)

@@ -62,12 +62,13 @@ def theorem_7_sensitivity(
 
 
 def weight_norm_bound(*, lambda_min: float, initial_loss: float) -> float:
-    """B = min(1/λ_min, √(2ℓ₀/λ_min)) ≥ ‖w_λ‖ for every λ ≥ λ_min.
+    """B = min(1/λ_min, √(2ℓ₀/λ_min)) ≥ ‖w_λ‖ for every λ ≥ λ_min, rounded up.
 
     Holds when: the loss is nonnegative and 1-Lipschitz in w. Source: λ‖w_λ‖ ≤ 1 from the gradient at the optimum;
     (λ/2)‖w_λ‖² ≤ O_λ(0) = ℓ₀ from its value.
     """
-    return min(1.0 / lambda_min, math.sqrt(2.0 * initial_loss / lambda_min))
+    up = 1.0 + 2.0**-50  # past the rounding of the quotients and the root
+    return min(1.0 / lambda_min, math.sqrt(2.0 * initial_loss / lambda_min)) * up
 
 
 def path_length_bound(

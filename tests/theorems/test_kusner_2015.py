@@ -2,6 +2,7 @@
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -123,3 +124,15 @@ def test_theorem_8_is_the_laplace_tail():
     scale = theorems.corollary_4_scale(sensitivity=0.2, epsilon=0.5)
     share = np.mean(np.abs(rng.laplace(scale=scale, size=200_000)) > bound)
     assert share == pytest.approx(math.exp(-3.0), rel=0.05)  # 5 sigma: false alarm below 1e-6
+
+
+def test_the_norm_bound_by_hand_and_rounded_up():
+    def bound(lam, loss):
+        return theorems.weight_norm_bound(lambda_min=lam, initial_loss=loss)
+
+    assert bound(4.0, 1.0) == pytest.approx(0.25, rel=1e-14)  # 1/4 < √(1/2)
+    assert bound(0.02, 1.0) == pytest.approx(10.0, rel=1e-14)  # √100 < 50
+    for lam in np.logspace(-12, 12, 97):
+        with mpmath.workdps(40):
+            exact = min(1 / mpmath.mpf(lam), mpmath.sqrt(2 * mpmath.log(2) / mpmath.mpf(lam)))
+            assert mpmath.mpf(bound(float(lam), math.log(2.0))) >= exact
