@@ -90,7 +90,8 @@ bytes, in base64, hex and inside compressed files. The last row must find someth
 
 ## Timing
 
-Rank correlation of a step's duration with a private quantity of that step; no correlation is not a proof.
+Rank correlation of a step's duration with a private quantity of that step, over runs on different validation sets
+and, but for λ, within one candidate; models were trained beforehand. No correlation is not a proof.
 
 {chr(10).join(timing_rows(runs))}
 

@@ -1,8 +1,8 @@
-"""What the duration of a step tells: its correlation with the step's private quantity, measured.
+"""What the duration of a step tells: its correlation with the step's private quantities, measured.
 
-For each method the steps of many runs are timed, and two correlations are taken: with the exact score of the step
-(private in `lipschitz` and `private_grid`), and with the size of its noise (private in `private_trajectory`, where
-the noise would tell the score).
+Each run scores another validation set (labels flipped at a random rate), so that scores vary at one and the same
+model. Durations and scores are compared within a candidate, by their ranks after its own mean is taken out: which
+candidate a step asks about is public except in `lipschitz`, where it is the private quantity, and compared too.
 """
 
 import time
@@ -16,6 +16,8 @@ from worlds import Memory
 from dpbo_core import halves
 from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
 from dpbo_core.methods import METHODS
+from dpbo_core.objective import Objective
+from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.study import StudySpec
 
 
@@ -36,35 +38,56 @@ def measure(spec: StudySpec, runs: int) -> list[Correlation]:
     problem = replace(public.problem, search=replace(public.problem.search, steps=10))
     for i in range(len(problem.candidates)):
         problem.train(i)  # trained models are kept, so that a step's time is its scoring, its noise and its search
-    honest = halves.sensitive_half(spec, ".", public)
+    records = halves._validation_table(spec, ".")
+    encoded, rng = public.preprocessing.transform(records), np.random.default_rng(0)
     found = []
     for kind, cls in METHODS.items():
-        method, durations, scores, noises = cls(), [], [], []
+        method, seen = cls(), _Seen()
+        durations, noises = [], []
         for _ in range(runs):
-            noise, seen = Noise(OperatingSystemNoise(), Memory()), _Seen(honest)
+            flip = rng.random(encoded.n_records) < rng.uniform(0.0, 0.5)
+            labels = np.where(flip, 1 - encoded.labels, encoded.labels)
+            seen.honest = Objective(Sensitive(replace(encoded, labels=labels)), problem.score)
+            noise = Noise(OperatingSystemNoise(), Memory())
             noise.ahead(method.draws(problem))
             search = method.start(problem, method.plan(problem))
             for _ in range(method.n_steps(problem)):
                 begun = time.perf_counter()
                 released = search.step(seen, noise)
                 durations.append(time.perf_counter() - begun)
-                scores.append(seen.last * problem.score_per_step)
                 if released is not None:
-                    noises.append(abs(released["score"] - scores[-1]))
-        for quantity, values in (("exact score", scores), ("size of the noise", noises)):
-            if len(values) == len(durations) and np.ptp(values) > 0:
-                result: Any = stats.spearmanr(durations, values)
-                found.append(Correlation(kind, quantity, len(values), result.statistic, result.pvalue))
+                    noises.append(abs(released["score"] - seen.scores[-1] * problem.score_per_step))
+        models = np.array(seen.models)
+        within = _within(np.array(durations), models)
+        found.append(_correlation(kind, "exact score", within, _within(np.array(seen.scores, dtype=float), models)))
+        if noises:
+            found.append(_correlation(kind, "size of the noise", within, np.array(noises)))
+        if not method.public_path:
+            found.append(_correlation(kind, "λ", np.array(durations), models))
     return found
 
 
-class _Seen:
-    """The objective, remembering the last exact sum for the auditor."""
+def _within(values: Any, groups: Any) -> Any:
+    """Values less the mean of their group."""
+    means = {group: values[groups == group].mean() for group in np.unique(groups)}
+    return values - np.array([means[group] for group in groups])
 
-    def __init__(self, honest: Any) -> None:
-        self.honest, self.last = honest, 0
+
+def _correlation(method: str, quantity: str, durations: Any, values: Any) -> Correlation:
+    result: Any = stats.spearmanr(durations, values)
+    return Correlation(method, quantity, len(durations), float(result.statistic), float(result.pvalue))
+
+
+class _Seen:
+    """The objective, remembering for the auditor which model was scored and its exact sum."""
+
+    def __init__(self) -> None:
+        self.honest: Any = None
+        self.models: list[float] = []
+        self.scores: list[int] = []
 
     def evaluate(self, model: Any) -> Any:
         total = self.honest.evaluate(model)
-        self.last = total.expose()
+        self.models.append(model.regularization)
+        self.scores.append(total.expose())
         return total
