@@ -1,5 +1,7 @@
 # make tune    set everything up into .venv and run the first private study
 # make test    set everything up and run the tests
+# make audit   kill, fuzz and search campaigns; their figures go to docs/audit.md (half an hour)
+# make bench   time the search beside scikit-learn
 # make check   format, lint, types, import rules
 # make lock    pin the dependencies again (after editing pyproject.toml)
 
@@ -7,9 +9,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-CODE   := dpbo_core tasks flows tests benchmarks examples
 
-.PHONY: setup tune test check format lock clean
+.PHONY: setup tune test audit check bench format lock clean
 
 setup: $(STAMP)
 
@@ -27,15 +28,21 @@ tune: $(STAMP)
 test: $(STAMP)
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
 
+audit: $(STAMP)
+	@cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m audit
+
 check: $(STAMP)
-	@$(BIN)/ruff format --check $(CODE)
-	@$(BIN)/ruff check $(CODE)
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
 
 format: $(STAMP)
-	@$(BIN)/ruff format $(CODE)
-	@$(BIN)/ruff check --fix $(CODE)
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: $(STAMP)
+	@$(BIN)/python benchmarks/search.py
 
 lock:
 	uv pip compile --quiet --universal --no-emit-index-url --no-header --python-version 3.11 \

@@ -9,11 +9,12 @@ study asked twice gives the same release and draws nothing.
 
 import hashlib
 import json
+import time
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from dpbo_core import halves
 from dpbo_core.accounting.budget import PrivacyBudget
@@ -104,18 +105,27 @@ class StudyRun(Opaque):
         halves.check_presence(spec, folder, self._public)
         self._reservation = ledger.reserve(key, self._plan, noise=source.standing, opening=_cap(spec))
         self._noise = Noise(source, self._reservation)
+        self._noise.ahead(self._method.draws(problem))
         self._search = self._method.start(problem, self._plan)
         self._objective = self._sealed(lambda: halves.sensitive_half(spec, folder, self._public), letters=True)
 
-    def step(self) -> Released | None:
+    def step(self, *, pad: float = 0.0) -> Released | None:
         """One step; returns what it released, already recorded, or None.
+
+        Args:
+            pad: seconds; the step takes a whole number of them, so that its duration tells less. 0 for no padding.
 
         Raises:
             Sealed: something failed; nothing of it is told. StudyInvalid: a public training failed.
         """
-        return self._sealed(
-            lambda: self._search.step(self._objective, self._noise), letters=self._method.public_path
-        )
+        begun = time.monotonic()
+        try:
+            return self._sealed(
+                lambda: self._search.step(self._objective, self._noise), letters=self._method.public_path
+            )
+        finally:
+            if pad > 0.0:
+                time.sleep(pad - (time.monotonic() - begun) % pad)
 
     def finish(self) -> StudyResult:
         """The remaining draws, and the release, recorded."""
@@ -123,11 +133,6 @@ class StudyRun(Opaque):
             return StudyResult(self.replay, replayed=True)
         release = self._sealed(lambda: self._search.finish(self._noise), letters=False)
         return StudyResult(self._reservation.conclude(release), replayed=False)
-
-    @property
-    def public_facts(self) -> dict[str, Any]:
-        """What a progress display may know: the method and the number of steps."""
-        return {"method": self._method.kind, "steps": self.n_steps, "public_path": self._method.public_path}
 
     def _sealed(self, work: Callable[[], T], *, letters: bool) -> T:
         """Run `work`; whatever it raises is replaced outside the except block, so that no cause travels with it."""

@@ -45,11 +45,16 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the stack trace of an
 
 
 @app.command()
-def tune(study: Study, json: AsJson = False, debug: Debug = False) -> None:
+def tune(
+    study: Study,
+    json: AsJson = False,
+    pad_steps: Annotated[float, typer.Option(help="Each step takes a whole number of so many seconds.")] = 0.0,
+    debug: Debug = False,
+) -> None:
     """Plan, reserve, search step by step, release, and show it in MLflow."""
     from flows import command, screens
 
-    tuned, account = command.tune(study)
+    tuned, account = command.tune(study, pad_steps=pad_steps)
     screens.print_json(screens.tuned_json(tuned)) if json else screens.print_tuned(tuned, account)
 
 

@@ -19,19 +19,24 @@ if TYPE_CHECKING:
     from flows.tune import Tuned
 
 
-def tune(path: Path) -> "tuple[Tuned, Account]":
+def tune(path: Path, *, pad_steps: float = 0.0) -> "tuple[Tuned, Account]":
     """Run the study in `path` as a Prefect flow; its result, and its dataset's account afterwards.
 
     Raises:
         DpboError: as a letter; whatever Prefect wraps around it is taken off.
     """
+    if not 0.0 <= pad_steps < float("inf"):
+        raise StudyInvalid(f"--pad-steps {pad_steps} is no duration", remedy="give seconds, 0 or more")
     study = read_study(path)
     folder = os.path.relpath(str(path.parent))
     quiet_environment()
+    from flows.prefect_store import create_prefect_store
     from flows.tune import tune_privately
 
+    create_prefect_store()
+
     with without_heartbeat():
-        tuned = tune_privately(study, folder)
+        tuned = tune_privately(study, folder, pad_steps)
     (account,) = PrivacyLedger(Stores().ledger).accounts(study.privacy.dataset)
     return tuned, account
 

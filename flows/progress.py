@@ -34,6 +34,7 @@ class Progress:
 
 
 def in_short(released: Released) -> str:
+    """What a step released, in a few words."""
     point = ", ".join(f"{name} = {_number(item)}" for name, item in released["hyperparameters"].items())
     return f"{point}: {released['score']:.3f}"
 

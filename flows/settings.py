@@ -31,10 +31,15 @@ class Stores(BaseSettings):
         """MLflow's tracking URI (MLFLOW_TRACKING_URI)."""
         return self.mlflow_tracking_uri or f"sqlite:///{FOLDER.resolve() / 'mlflow.db'}"
 
+    @cached_property
+    def running(self) -> Path:
+        """Locks of the flow runs that are alive on this machine."""
+        return FOLDER.resolve() / "running"
+
     def make_folder(self) -> None:
-        """The folder of the default stores, for its owner alone."""
-        if self.dpbo_ledger_url is None or self.mlflow_tracking_uri is None:
-            FOLDER.mkdir(mode=0o700, exist_ok=True)
+        """The folder of the stores, for its owner alone."""
+        FOLDER.mkdir(mode=0o700, exist_ok=True)
+        FOLDER.chmod(0o700)
 
 
 QUIET = {

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from prefect import flow, get_run_logger
 
 from dpbo_core.study import StudyResult, StudySpec
+from flows.liveness import alive
 from flows.progress import Progress, in_short
 from flows.recording import wait_until_recorded
 from flows.settings import Stores, check_prefect_settings
@@ -25,12 +26,13 @@ class Tuned:
 
 
 @flow(name="tune privately", **policies.FLOW)
-def tune_privately(study: StudySpec, folder: str = ".") -> Tuned:
+def tune_privately(study: StudySpec, folder: str = ".", pad_steps: float = 0.0) -> Tuned:
     """Run a study privately; call it on its own or as a subflow of your flow.
 
     Args:
         study: what to tune; its price is its own (ε, δ), charged to its dataset's budget before any record is read.
         folder: the folder that the study's data paths are relative to.
+        pad_steps: each step takes a whole number of so many seconds, so that its duration tells less; 0 for none.
 
     Returns:
         The release, recorded in the ledger and shown in MLflow. The same study again gives the same release.
@@ -42,16 +44,17 @@ def tune_privately(study: StudySpec, folder: str = ".") -> Tuned:
     check_prefect_settings()
     stores = Stores()
     stores.make_folder()
-    run = reserve(study, folder, stores.ledger)
-    steps = run.n_steps if run.replay is None else 0
-    if steps:
-        with Progress(study.name, steps) as progress:
-            for _ in range(steps):
-                released = step(run)
-                progress.show(released)
-                if released is not None:  # recorded before it came back, so anyone may see it
-                    get_run_logger().info("step %d released %s", released["step"], in_short(released))
-    result = finish(run)
-    tracked = publish(result.release, stores.tracking)
-    wait_until_recorded(steps + len((reserve, finish, publish)))
-    return Tuned(result, tracked)
+    with alive(stores.running):
+        run = reserve(study, folder, stores.ledger)
+        steps = run.n_steps if run.replay is None else 0
+        if steps:
+            with Progress(study.name, steps) as progress:
+                for _ in range(steps):
+                    released = step(run, pad_steps)
+                    progress.show(released)
+                    if released is not None:  # recorded before it came back, so anyone may see it
+                        get_run_logger().info("step %d released %s", released["step"], in_short(released))
+        result = finish(run)
+        tracked = publish(result.release, stores.tracking)
+        wait_until_recorded(steps + len((reserve, finish, publish)))
+        return Tuned(result, tracked)

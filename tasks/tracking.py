@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from dpbo_core.atomically import create_atomically
 from dpbo_core.privacy.release import Release
 from tasks.report.plot import save_plots
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
 RELEASE_TAG = "dpbo.release_id"
+SQLITE = "sqlite:///"
 NOTE = """\
 Every number here is a **differentially private release**; no raw validation score is stored.
 
@@ -71,7 +73,15 @@ def _client(tracking_uri: str) -> "MlflowClient":
 
     for name in ("alembic", "mlflow"):  # creating the store is no news
         logging.getLogger(name).setLevel(logging.WARNING)
+    if tracking_uri.startswith(SQLITE):
+        create_atomically(Path(tracking_uri.removeprefix(SQLITE)), _make_store)
     return MlflowClient(tracking_uri=tracking_uri)
+
+
+def _make_store(path: Path) -> None:
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+    SqlAlchemyStore(f"{SQLITE}{path}", str(path.parent.parent / "artifacts")).engine.dispose()
 
 
 def _experiment(client: "MlflowClient", dataset: str, tracking_uri: str) -> str:
@@ -80,8 +90,8 @@ def _experiment(client: "MlflowClient", dataset: str, tracking_uri: str) -> str:
     if found is not None:
         return str(found.experiment_id)
     location = None
-    if tracking_uri.startswith("sqlite:///"):
-        location = str(Path(tracking_uri.removeprefix("sqlite:///")).parent / "artifacts")
+    if tracking_uri.startswith(SQLITE):
+        location = str(Path(tracking_uri.removeprefix(SQLITE)).parent / "artifacts")
     return str(client.create_experiment(dataset, artifact_location=location, tags={"mlflow.note.content": NOTE}))
 
 

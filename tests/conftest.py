@@ -64,3 +64,9 @@ def new_database(server):
     with engine.connect() as connection:
         connection.exec_driver_sql(f"CREATE DATABASE {name}")
     return server.format(name)
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch):
+    """Selections pause so that their time tells nothing; a test of thousands of them need not."""
+    monkeypatch.setattr("dpbo_core.mechanisms.exponential.PAUSE", 1e-6)

@@ -4,6 +4,7 @@ import json
 import math
 import pickle
 from dataclasses import fields, replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -113,7 +114,7 @@ def test_more_privacy_budget_never_means_more_noise(method):
         [spend.noise_scale for spend in plan_of(method, problem(epsilon=epsilon)).spends]
         for epsilon in (0.1, 0.5, 1.0, 2.0, 8.0)
     ]
-    for tighter, looser in zip(scales, scales[1:], strict=False):
+    for tighter, looser in pairwise(scales):
         assert all(a > b for a, b in zip(tighter, looser, strict=True))
 
 

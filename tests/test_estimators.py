@@ -78,16 +78,32 @@ def test_a_file_beside_the_study_is_not_imported(tmp_path, monkeypatch):
     assert "planted_module" not in sys.modules
 
 
+def install(tmp_path, monkeypatch, name, body):
+    """A distribution of one module, as an installer leaves it."""
+    (tmp_path / f"{name}.py").write_text(body + "\n")
+    info = tmp_path / f"{name}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (info / "top_level.txt").write_text(name + "\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+
 @pytest.mark.parametrize("body", ["raise SystemExit(3)", "1/0", "import no_such_thing_at_all", "raise MemoryError"])
 def test_an_installed_package_that_fails_to_import_is_a_letter(tmp_path, monkeypatch, body):
-    (tmp_path / "planted_package.py").write_text(body + "\n")
-    info = tmp_path / "planted_package-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: planted-package\nVersion: 1.0\n")
-    (info / "top_level.txt").write_text("planted_package\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
+    install(tmp_path, monkeypatch, "planted_failing", body)
     with pytest.raises(StudyInvalid, match="no estimator could be imported"):
-        estimator_class("planted_package.Thing")
+        estimator_class("planted_failing.Thing")
+
+
+def test_an_object_with_the_right_verbs_is_no_class(tmp_path, monkeypatch):
+    verbs = "fit = predict = get_params = set_params = lambda *a: None"
+    install(tmp_path, monkeypatch, "planted_object", f"class Kind:\n    {verbs}\nthing = Kind()")
+    try:
+        with pytest.raises(StudyInvalid, match="it is not a class"):
+            estimator_class("planted_object.thing")
+        assert estimator_class("planted_object.Kind").__name__ == "Kind"
+    finally:
+        sys.modules.pop("planted_object", None)
 
 
 def test_a_path_that_is_accepted():
@@ -309,6 +325,16 @@ def test_hostile_rows_are_incorrect_and_leave_the_others_alone(path):
     untouched = np.setdiff1d(np.arange(60), tame)
     assert found.dtype == bool
     assert found[untouched].tolist() == expected[untouched].tolist()
+
+
+def test_predict_never_sees_a_row_that_is_not_finite_in_single_precision():
+    """Some estimators take NaN and answer; others would raise for the whole batch."""
+    seen = []
+    X = np.ones((40, 2))
+    X[: len(HOSTILE), 1] = HOSTILE
+    found = fitted(lambda rows: seen.append(rows.astype(np.float32))).correct(X, np.ones(40))
+    assert all(np.isfinite(rows).all() for rows in seen)
+    assert found.tolist() == [False] * len(HOSTILE) + [True] * (40 - len(HOSTILE))
 
 
 def test_a_row_that_raises_is_incorrect_and_alone_in_it():

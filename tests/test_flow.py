@@ -15,6 +15,7 @@ from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.methods import METHODS
 from dpbo_core.objective import Objective
 from dpbo_core.study import StudySpec
+from flows.liveness import bury
 from flows.settings import Stores, check_prefect_settings, without_heartbeat
 from flows.tune import tune_privately
 from tasks import policies
@@ -112,7 +113,7 @@ def test_a_failing_step_leaves_nothing_of_its_error(here, tables, monkeypatch):
 def test_a_refusal_runs_no_step(here, tables):
     tables["budget"]["epsilon"] = 0.5
     tables["study"]["name"] = "too dear"
-    with pytest.raises(Exception, match="limit is ε = 0.5") as refused:
+    with pytest.raises(Exception, match=r"limit is ε = 0\.5") as refused:
         tune_privately(StudySpec.from_dict(tables))
     assert refused.value.exit_code == 3
     run = max(flow_runs("tune privately"), key=lambda item: item.start_time)
@@ -157,3 +158,39 @@ def test_settings_that_would_keep_more_are_refused():
     for setting, value in ((PREFECT_RESULTS_PERSIST_BY_DEFAULT, True), (PREFECT_TASKS_DEFAULT_RETRIES, 2)):
         with temporary_settings({setting: value}), pytest.raises(StudyInvalid, match=setting.name):
             check_prefect_settings()
+
+
+def test_a_run_whose_process_was_killed_is_called_crashed(here):
+    import fcntl
+    import os
+    from uuid import uuid4
+
+    from prefect.states import Running
+
+    @flow(name="killed")
+    def killed():
+        pass
+
+    folder = here / "running"
+    folder.mkdir()
+    with get_client(sync_client=True) as client:
+        dead, living = (client.create_flow_run(killed, state=Running()) for _ in range(2))
+        for run in (dead.id, living.id, uuid4()):
+            (folder / str(run)).touch()
+        handle = os.open(folder / str(living.id), os.O_RDWR)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        buried = bury(folder)
+        os.close(handle)
+        assert len(buried) == 2
+        assert str(living.id) not in buried
+        assert client.read_flow_run(dead.id).state.is_crashed()
+        assert client.read_flow_run(living.id).state.is_running()
+
+
+def test_padding_makes_every_step_a_whole_number_of_seconds(here, tables):
+    tables["study"]["name"] = "padded"
+    tune_privately(StudySpec.from_dict(tables), pad_steps=0.2)
+    run = max(flow_runs("tune privately"), key=lambda item: item.start_time)
+    steps = [task for task in task_runs(run) if task.name.startswith("step")]
+    assert len(steps) == 5
+    assert all(task.total_run_time.total_seconds() >= 0.19 for task in steps)

@@ -170,6 +170,7 @@ def test_gap_certificate_is_never_below_the_exact_gap(seed, log_lam, log_w, n, d
         gap = exact_objective(Z, w, lam, "hinge") - dual
         assert gap >= 0
         exact = mpmath.sqrt(2 * gap / mpmath.mpf(lam))
+        assert found**2 * mpmath.mpf(lam) / 2 >= gap + mpmath.mpf("0.999e-12") * (1 + dual + gap)  # MATH §1's floor
         floor = mpmath.sqrt(2 * (gap + mpmath.mpf("1.1e-12") * (1 + dual + gap)) / mpmath.mpf(lam))
         assert exact <= found <= floor * (1 + mpmath.mpf("1e-6")) + mpmath.mpf("1e-9") * exact
 

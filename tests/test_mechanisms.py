@@ -2,11 +2,13 @@
 
 import itertools
 import math
+import time
 from collections import Counter
 
 import numpy as np
 import pytest
 from scipy import stats
+from worlds import Memory as MemoryRecorder
 
 from dpbo_core.errors import MechanismRefused, StudyInvalid
 from dpbo_core.mechanisms.exponential import PrivateSelection
@@ -23,7 +25,7 @@ FALSE_ALARM = 1e-6
 
 def draws(mechanism, value, n):
     spend = mechanism.spend("x")
-    return [mechanism.draw(Sensitive(value), spend, SYSTEM) for _ in range(n)]
+    return [mechanism.prepare(spend, SYSTEM)(Sensitive(value)) for _ in range(n)]
 
 
 def chi_square(counts, probabilities, n):
@@ -137,7 +139,7 @@ def test_calibration_never_costs_more_than_planned(units, sensitivity):
         except StudyInvalid:
             assert sensitivity * 2 / from_units(units) > 2**59  # refused for its scale alone
             continue
-        mechanism.draw(Sensitive(value), mechanism.spend("x"), SYSTEM)
+        mechanism.prepare(mechanism.spend("x"), SYSTEM)(Sensitive(value))
 
 
 def test_a_planted_miscalibration_is_refused_before_drawing():
@@ -162,7 +164,7 @@ def test_a_planted_miscalibration_is_refused_before_drawing():
         cheap = mechanism.spend("x")
         cheap = type(cheap)(**{**cheap.__dict__, "epsilon_units": ONE - 1000, "rho_units": cheap.rho_units - 1000})
         with pytest.raises(MechanismRefused, match="above the planned spend"):
-            mechanism.draw(Sensitive(value), cheap, watch)
+            mechanism.prepare(cheap, watch)(Sensitive(value))
         assert watch.drawn == 0
     assert half_noise.scale < honest.scale
 
@@ -171,7 +173,7 @@ def test_a_planted_miscalibration_is_refused_before_drawing():
 def test_a_query_that_is_no_exact_integer_is_refused_without_being_named(bad):
     for mechanism in (DiscreteLaplace(1, ONE, 1.0), DiscreteGaussian(1, ONE, 1.0)):
         with pytest.raises(MechanismRefused) as caught:
-            mechanism.draw(Sensitive(bad), mechanism.spend("x"), SYSTEM)
+            mechanism.prepare(mechanism.spend("x"), SYSTEM)(Sensitive(bad))
         assert repr(bad) not in str(caught.value)
 
 
@@ -181,7 +183,7 @@ def test_a_query_that_is_no_exact_integer_is_refused_without_being_named(bad):
 def test_utilities_that_are_no_exact_integers_are_refused(bad):
     mechanism = PrivateSelection(1, ONE, 1.0, "permute-and-flip")
     with pytest.raises(MechanismRefused):
-        mechanism.draw(Sensitive(bad), mechanism.spend("x"), SYSTEM)
+        mechanism.prepare(mechanism.spend("x"), SYSTEM)(Sensitive(bad))
 
 
 @pytest.mark.parametrize("sensitivity", [0, -1, 1.0, math.nan, math.inf])
@@ -192,20 +194,8 @@ def test_impossible_sensitivities_are_refused_when_the_mechanism_is_made(sensiti
 
 
 def test_noise_goes_through_the_recorder_once():
-    class Memory:
-        def __init__(self):
-            self.kept = {}
-
-        def recorded(self, what):
-            return self.kept.get(what)
-
-        def record(self, spend, draw):
-            if spend.what not in self.kept:
-                self.kept[spend.what] = draw()
-            return self.kept[spend.what]
-
     mechanism = DiscreteLaplace(2**24, ONE, 1.0)
-    noise = Noise(SYSTEM, Memory())
+    noise = Noise(SYSTEM, MemoryRecorder())
     spend = mechanism.spend("score")
     assert noise.recorded(spend) is None
     first = noise.release(spend, mechanism, Sensitive(5), candidate=3)
@@ -217,4 +207,29 @@ def test_injected_noise_says_so():
     quiet = InjectedNoise(np.random.default_rng(0), factor=0.0)
     assert quiet.standing == "injected"
     mechanism = DiscreteLaplace(2**24, ONE, 1.0)
-    assert mechanism.draw(Sensitive(5), mechanism.spend("x"), quiet) == 5
+    assert mechanism.prepare(mechanism.spend("x"), quiet)(Sensitive(5)) == 5
+
+
+def test_noise_is_drawn_ahead_and_a_choice_takes_whole_pauses(monkeypatch):
+    """No step's duration holds a draw: an additive draw is there before its value, a choice is padded."""
+    drawn = []
+
+    class Watch(OperatingSystemNoise):
+        def draw(self, measurement, value, imitation):
+            drawn.append(value)
+            return super().draw(measurement, value, imitation)
+
+    additive = DiscreteGaussian(2**24, ONE, 1.0)
+    noise = Noise(Watch(), MemoryRecorder())
+    spend = additive.spend("score")
+    noise.ahead([(spend, additive)])
+    assert drawn == [0]  # of zero, before any value
+    noise.release(spend, additive, Sensitive(2**30))
+    assert drawn == [0]
+    monkeypatch.setattr("dpbo_core.mechanisms.exponential.PAUSE", 0.05)
+    choice = PrivateSelection(1, ONE, 1.0, "permute-and-flip")
+    for utilities in ([5], [5] * 3000):
+        begun = time.monotonic()
+        choice.prepare(choice.spend("x"), SYSTEM)(Sensitive(np.array(utilities)))
+        taken = time.monotonic() - begun
+        assert taken >= 0.05

@@ -20,6 +20,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.certificates import default_tolerance, gap_certificate, row_norm
 from dpbo_core.models.linear import LinearModel, train
 from dpbo_core.models.losses import Hinge, Logistic, gradient, loss_named, norm_bound, objective
+from dpbo_core.models.newton import minimise_logistic
 
 LAMBDAS = [1e-6, 1e-5, 1e-4, 1e-2, 1.0, 10.0, 1e3]
 
@@ -266,6 +267,59 @@ def test_the_corrector_does_not_cycle(seed):
     assert train(X, signs, loss="hinge", regularization=lam).certificate <= default_tolerance("hinge", lam)
 
 
+@pytest.mark.parametrize("seed", [212, 512, 614, 638, 800, 1070])
+def test_the_line_search_saves_newton_on_rows_of_any_size(seed):
+    """Rows of norms 1e-4 to 1e4, where full Newton steps diverge."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(5, 2)) * 10.0 ** rng.uniform(-4, 0, size=(5, 1)) * 10.0 ** rng.uniform(0, 4)
+    signs, lam = np.where(rng.random(5) < rng.random(), 1.0, -1.0), 10 ** rng.uniform(-6, 0)
+    audit(train(X, signs, loss="logistic", regularization=lam), exact_logistic(X, signs, lam))
+
+
+def opposed(eta, d, seed):
+    """Two records that differ in sign along one direction and agree by η along another: a large w, cancelling."""
+    a, e = np.linalg.qr(np.random.default_rng(seed).normal(size=(d, 2)))[0].T
+    return np.vstack([0.9 * a + eta * e, -0.9 * a + eta * e]), e
+
+
+def test_a_certificate_covers_the_rounding_of_its_own_gradient():
+    """Where the computed gradient is all rounding, it alone would promise too much; the certificate does not."""
+    fooled = 0
+    for seed in range(12):
+        Z, _ = opposed(1e-3, 400, seed)
+        w, certificate = minimise_logistic(Z, 1e-6, 0.0)
+        with mpmath.workdps(50):
+            W = mpmath.matrix(w.tolist())
+            shares = [1 / (1 + mpmath.exp(m)) for m in mpmath.matrix(Z.tolist()) * W]
+            exact = (
+                mpmath.norm(mpmath.mpf(1e-6) * W - mpmath.matrix(Z.T.tolist()) * mpmath.matrix(shares) / 2) * 10**6
+            )
+        fooled += np.linalg.norm(gradient(Z, w, 1e-6, Logistic())) / 1e-6 * (1 + 1e-6) < exact
+        assert exact <= certificate * (1 + 1e-12)
+        assert certificate < 1e-4
+    assert fooled > 0
+
+
+def test_a_certificate_covers_the_rounding_of_its_own_gap():
+    fooled = 0
+    for seed in range(40):
+        Z, e = opposed(1e-7, 300, seed)
+        w, alpha = 1e7 * e, np.full(2, 0.99)
+        lam = float(np.linalg.norm(Z.T @ alpha / 2) / np.linalg.norm(w))
+        found = gap_certificate(Z, w, alpha, regularization=lam, row_norm=row_norm(Z))
+        with mpmath.workdps(50):
+            W, A, L = mpmath.matrix(w.tolist()), mpmath.matrix(alpha.tolist()), mpmath.mpf(lam)
+            margins, pull = mpmath.matrix(Z.tolist()) * W, mpmath.matrix(Z.T.tolist()) * A / 2
+            primal = L / 2 * (W.T * W)[0] + mpmath.fsum(max(mpmath.mpf(0), 1 - m) for m in margins) / 2
+            gap = primal - mpmath.fsum(A) / 2 + (pull.T * pull)[0] / (2 * L)
+        short = 1.0 - Z @ w
+        naive = np.mean(np.where(short > 0, (1 - alpha) * short, -alpha * short))
+        naive += lam / 2 * np.linalg.norm(w - Z.T @ alpha / (2 * lam)) ** 2
+        fooled += naive + 1e-12 * (1 + float(primal)) < gap
+        assert mpmath.sqrt(2 * gap / L) <= found
+    assert fooled > 0
+
+
 @pytest.mark.parametrize("loss", ["logistic", "hinge"])
 def test_training_is_cold_and_deterministic(loss):
     X, signs = world(300, 6)
@@ -330,8 +384,9 @@ def test_an_unreachable_tolerance_is_a_letter_with_the_numbers(loss, lam):
 def test_what_cannot_be_trained_is_refused(change):
     good = {"X": [[0.1, 0.2], [0.3, 0.4]], "signs": [1.0, -1.0], "loss": "hinge", "regularization": 0.1}
     train(**good)
-    with pytest.raises(StudyInvalid):
+    with pytest.raises(StudyInvalid) as caught:
         train(**good | change)
+    assert "certificate of" not in caught.value.what  # refused before any work
 
 
 def test_numbers_at_the_ends_of_double_precision_end_in_a_letter_or_a_true_certificate():

@@ -40,7 +40,7 @@ class Acquisition(Protocol):
 
 @dataclass(frozen=True)
 class UCB:
-    """Upper confidence bound μ + √β_t·σ. Source: Srinivas et al. (2010), equation 6.
+    """Upper confidence bound μ + √β_t·σ. Source: Srinivas et al. (2010), Algorithm 1.
 
     Attributes:
         beta: β, the same at every step; None for β_t = 2 log(N t² π²/(6 δ′)).
@@ -78,7 +78,7 @@ class ExpectedImprovement:
 
     Observations are noisy, so the incumbent μ⁺ is the best posterior mean among the visited candidates, never the
     luckiest observation. Before any visit it is the best prior mean. Source: Jones, Schonlau and Welch (1998),
-    equation 15, with the incumbent of Wang and de Freitas (2014).
+    equation 15, for a maximum and with that incumbent.
     """
 
     def scores(

@@ -13,8 +13,10 @@ permute-and-flip under the max divergence and the exponential mechanism (Gumbel 
 divergence.
 """
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +28,8 @@ from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.theorems.mckenna_sheldon_2020 import selection_scale
+
+PAUSE = 0.05  # seconds; far longer than a draw over thousands of candidates differs from another
 
 
 @dataclass(frozen=True)
@@ -59,34 +63,52 @@ class PrivateSelection:
             noise_scale=self.scale * self.unit,
         )
 
-    def draw(self, value: Sensitive[NDArray[np.int64]], spend: Spend, source: NoiseSource) -> int:
-        """The one door: the index chosen.
+    def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[NDArray[np.int64]]], int]:
+        """The one door: how to choose an index.
+
+        The draw cannot be made ahead of the utilities, so choosing takes a whole number of `PAUSE`s.
 
         Raises:
-            MechanismRefused: anything out of range, or a privacy map above `spend`; nothing was drawn.
+            MechanismRefused: a privacy map above `spend`, and nothing was drawn; or, when it is applied, utilities
+                that are not exact integers in range.
         """
+        flip = self.kind == "permute-and-flip"
+        planned = spend.epsilon_units if flip else spend.rho_units
+        check_price(2.0 * self.sensitivity / self.scale, spend.epsilon_units)
+        check_price(self._measurement(1).map(self.sensitivity), planned)
+
+        def choose(value: Sensitive[NDArray[np.int64]]) -> int:
+            begun = time.monotonic()
+            utilities = _checked(value.expose())
+
+            def imitation(rng: np.random.Generator, factor: float) -> int:
+                if factor == 0.0:
+                    return int(np.argmax(utilities))
+                noise = rng.exponential if flip else rng.gumbel
+                return int(np.argmax(utilities + noise(scale=factor * self.scale, size=utilities.size)))
+
+            chosen = source.draw(self._measurement(utilities.size), utilities.tolist(), imitation)
+            time.sleep(PAUSE - (time.monotonic() - begun) % PAUSE)
+            return chosen
+
+        return choose
+
+    def _measurement(self, size: int) -> Any:
         import opendp.prelude as dp
 
-        utilities = value.expose()
-        if utilities.dtype != np.int64 or utilities.ndim != 1 or utilities.size == 0:
-            raise MechanismRefused("the noise door refused to draw", cause="utilities are not exact integers")
-        if int(utilities.max()) > LARGEST_SUM or int(utilities.min()) < -LARGEST_SUM:
-            raise MechanismRefused("the noise door refused to draw", cause="utilities are out of range")
         dp.enable_features("contrib")
-        flip = self.kind == "permute-and-flip"
-        measurement = dp.m.make_noisy_max(
-            dp.vector_domain(dp.atom_domain(T="i64"), size=utilities.size),
+        return dp.m.make_noisy_max(
+            dp.vector_domain(dp.atom_domain(T="i64"), size=size),
             dp.linf_distance(T="i64"),
-            dp.max_divergence() if flip else dp.zero_concentrated_divergence(),
+            dp.max_divergence() if self.kind == "permute-and-flip" else dp.zero_concentrated_divergence(),
             scale=self.scale,
         )
-        check_price(measurement.map(self.sensitivity), spend.epsilon_units if flip else spend.rho_units)
-        check_price(2.0 * self.sensitivity / self.scale, spend.epsilon_units)
 
-        def imitation(rng: np.random.Generator, factor: float) -> int:
-            if factor == 0.0:
-                return int(np.argmax(utilities))
-            noise = rng.exponential if flip else rng.gumbel
-            return int(np.argmax(utilities + noise(scale=factor * self.scale, size=utilities.size)))
 
-        return source.draw(measurement, utilities.tolist(), imitation)
+def _checked(utilities: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Exact integers in range; the letter does not say which value was not."""
+    if utilities.dtype != np.int64 or utilities.ndim != 1 or utilities.size == 0:
+        raise MechanismRefused("the noise door refused to draw", cause="utilities are not exact integers")
+    if int(utilities.max()) > LARGEST_SUM or int(utilities.min()) < -LARGEST_SUM:
+        raise MechanismRefused("the noise door refused to draw", cause="utilities are out of range")
+    return utilities

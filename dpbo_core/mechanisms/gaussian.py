@@ -11,6 +11,7 @@ Source: Canonne, Kamath, Steinke (2020), Theorem 4 and Algorithm 3, sampled by O
 exact (ε, δ) curve of the continuous Gaussian is never used for this draw.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,20 +52,21 @@ class DiscreteGaussian:
             noise_scale=self.scale * self.unit,
         )
 
-    def draw(self, value: Sensitive[int], spend: Spend, source: NoiseSource) -> int:
-        """The one door: `value` plus one draw.
+    def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[int]], int]:
+        """The one door: one draw, and how to add it to a value.
 
         Raises:
-            MechanismRefused: anything out of range, or a privacy map above `spend`; nothing was drawn.
+            MechanismRefused: a privacy map above `spend`, and nothing was drawn; or, when it is applied, a value
+                that is not an exact integer in range.
         """
         import opendp.prelude as dp
 
-        total = check_integer(value.expose())
         dp.enable_features("contrib")
         measurement = dp.m.make_gaussian(dp.atom_domain(T="i64"), dp.absolute_distance(T="i64"), scale=self.scale)
         check_price(measurement.map(self.sensitivity), spend.rho_units)
 
         def imitation(rng: np.random.Generator, factor: float) -> int:
-            return total + round(factor * float(rng.normal(scale=self.scale)))
+            return round(factor * float(rng.normal(scale=self.scale)))
 
-        return source.draw(measurement, total, imitation)
+        noise = source.draw(measurement, 0, imitation)
+        return lambda value: check_integer(value.expose()) + noise

@@ -10,6 +10,7 @@
 Source: Ghosh, Roughgarden, Sundararajan (2009); sampled by OpenDP (Canonne, Kamath, Steinke 2020, Algorithm 2).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,20 +50,21 @@ class DiscreteLaplace:
             noise_scale=self.scale * self.unit,
         )
 
-    def draw(self, value: Sensitive[int], spend: Spend, source: NoiseSource) -> int:
-        """The one door: `value` plus one draw.
+    def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[int]], int]:
+        """The one door: one draw, and how to add it to a value.
 
         Raises:
-            MechanismRefused: anything out of range, or a privacy map above `spend`; nothing was drawn.
+            MechanismRefused: a privacy map above `spend`, and nothing was drawn; or, when it is applied, a value
+                that is not an exact integer in range.
         """
         import opendp.prelude as dp
 
-        total = check_integer(value.expose())
         dp.enable_features("contrib")
         measurement = dp.m.make_laplace(dp.atom_domain(T="i64"), dp.absolute_distance(T="i64"), scale=self.scale)
         check_price(measurement.map(self.sensitivity), spend.epsilon_units)
 
         def imitation(rng: np.random.Generator, factor: float) -> int:
-            return total + round(factor * float(rng.laplace(scale=self.scale)))
+            return round(factor * float(rng.laplace(scale=self.scale)))
 
-        return source.draw(measurement, total, imitation)
+        noise = source.draw(measurement, 0, imitation)
+        return lambda value: check_integer(value.expose()) + noise

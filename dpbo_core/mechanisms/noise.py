@@ -5,7 +5,7 @@ transaction. `OperatingSystemNoise` is the only private source. `InjectedNoise` 
 reproducing papers; it marks what it touches, and the ledger refuses it for any finite budget.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -87,8 +87,11 @@ class Mechanism(Protocol[T]):
         """Its price, under the name of what it releases."""
         ...
 
-    def draw(self, value: Sensitive[T], spend: Spend, source: NoiseSource) -> int:
-        """One draw, after rechecking its own privacy map against `spend`."""
+    def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[T]], int]:
+        """The door: recheck the privacy map against `spend`, draw what can be drawn ahead, return how to apply it.
+
+        What is returned serves once.
+        """
         ...
 
 
@@ -105,12 +108,22 @@ class Recorder(Protocol):
 
 
 class Noise:
-    """The door a method is handed: every draw goes through the recorder, none is ever made twice."""
+    """The door a method is handed: every draw goes through the recorder, none is ever made twice.
 
-    __slots__ = ("_recorder", "_source")
+    The time a draw takes tells something of the noise, so a run's draws are prepared `ahead`, in memory only, and
+    applied inside the recording transaction: no step's duration holds a draw. A kill discards them unseen.
+    """
+
+    __slots__ = ("_ahead", "_recorder", "_source")
 
     def __init__(self, source: NoiseSource, recorder: Recorder) -> None:
         self._source, self._recorder = source, recorder
+        self._ahead: dict[str, Callable[[Sensitive[Any]], int]] = {}
+
+    def ahead(self, draws: Iterable[tuple[Spend, Mechanism[Any]]]) -> None:
+        """Prepare the draws of a plan before the first step."""
+        for spend, mechanism in draws:
+            self._ahead[spend.what] = mechanism.prepare(spend, self._source)
 
     @property
     def standing(self) -> str:
@@ -132,4 +145,5 @@ class Noise:
             value: the exact query result.
             public: integers that are already determined by earlier releases (the candidate asked about).
         """
-        return self._recorder.record(spend, lambda: {"draw": mechanism.draw(value, spend, self._source), **public})
+        prepared = self._ahead.pop(spend.what, None) or mechanism.prepare(spend, self._source)
+        return self._recorder.record(spend, lambda: {"draw": prepared(value), **public})

@@ -1,6 +1,7 @@
 """What every method is: a price before purchase, a search, a release. And what their releases share.
 
 plan(problem)                  the price; needs no data, is deterministic
+draws(problem)                 every draw of the plan with its mechanism, so that noise can be prepared ahead
 outlook(problem)               what to expect of the noise, for advice; needs no data
 n_steps(problem)               how many steps the search takes; public, fixed in advance
 start(problem, plan)           a search
@@ -14,15 +15,16 @@ from importlib.metadata import version
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.mechanisms.noise import Noise
+from dpbo_core.mechanisms.noise import Mechanism, Noise
 from dpbo_core.objective import Scorer
 from dpbo_core.privacy.amounts import spent_units, split_units
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee
-from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
 from dpbo_core.problem import Problem
 
 Released = Mapping[str, Any]
+Draws = tuple[tuple[Spend, Mechanism[Any]], ...]
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,10 @@ class Method(Protocol):
 
     def plan(self, problem: Problem) -> PrivacyPlan:
         """The price."""
+        ...
+
+    def draws(self, problem: Problem) -> Draws:
+        """The plan's draws, each with the mechanism that will make it."""
         ...
 
     def outlook(self, problem: Problem) -> Outlook:

@@ -24,7 +24,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.gp.kernels import kernel_named
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.methods.contract import Outlook, guarantee, make_release, split_epsilon
+from dpbo_core.methods.contract import Draws, Outlook, guarantee, make_release, split_epsilon
 from dpbo_core.models.certificates import default_tolerance
 from dpbo_core.models.linear import LinearModel
 from dpbo_core.models.losses import loss_named
@@ -84,8 +84,13 @@ class Lipschitz:
             StudyInvalid: a score that is not Lipschitz, or another estimator.
         """
         evidence = REFUTED if self.calibration == "published" else CORRECTED
-        spend = self._mechanism(problem).spend("best score")
-        return PrivacyPlan(guarantee(problem, pure=True, evidence=evidence), (spend,))
+        spends = tuple(spend for spend, _ in self.draws(problem))
+        return PrivacyPlan(guarantee(problem, pure=True, evidence=evidence), spends)
+
+    def draws(self, problem: Problem) -> Draws:
+        """The one draw of the plan."""
+        mechanism = self._mechanism(problem)
+        return ((mechanism.spend("best score"), mechanism),)
 
     def outlook(self, problem: Problem) -> Outlook:
         """The error is the Laplace noise: its mean absolute value is its scale."""

@@ -17,7 +17,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.methods.contract import Outlook, guarantee, make_release, split_epsilon
+from dpbo_core.methods.contract import Draws, Outlook, guarantee, make_release, split_epsilon
 from dpbo_core.objective import Scorer
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
@@ -72,9 +72,13 @@ class PrivateGrid:
 
     def plan(self, problem: Problem) -> PrivacyPlan:
         """One selection and one score."""
-        selection, laplace = self._mechanisms(problem)
-        spends = (selection.spend("best candidate"), laplace.spend("its score"))
+        spends = tuple(spend for spend, _ in self.draws(problem))
         return PrivacyPlan(guarantee(problem, pure=True, evidence=EVIDENCE), spends)
+
+    def draws(self, problem: Problem) -> Draws:
+        """The two draws of the plan."""
+        selection, laplace = self._mechanisms(problem)
+        return (selection.spend("best candidate"), selection), (laplace.spend("its score"), laplace)
 
     def outlook(self, problem: Problem) -> Outlook:
         """The selection's expected regret (a bound) plus the mean absolute error of the score."""

@@ -23,12 +23,12 @@ from dpbo_core.accounting.composition import largest_rho
 from dpbo_core.bo.acquisition import acquisition_named
 from dpbo_core.bo.loop import BayesianSearch
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.gp import likelihood
 from dpbo_core.gp.kernels import kernel_named
+from dpbo_core.gp.likelihood import fit
 from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.methods.contract import Outlook, Released, guarantee, make_release, too_small
+from dpbo_core.methods.contract import Draws, Outlook, Released, guarantee, make_release, too_small
 from dpbo_core.objective import Scorer
 from dpbo_core.privacy.amounts import UNITS_PER_ONE, from_units, split_units
 from dpbo_core.privacy.guarantee import Evidence, Standing
@@ -90,10 +90,16 @@ class PrivateTrajectory:
         Raises:
             StudyInvalid: δ = 0, or an ε too small for the ledger's unit.
         """
-        spends = [m.spend(f"score of step {t}") for t, m in enumerate(self._observations(problem), start=1)]
-        if self.final_share > 0.0:
-            spends.append(self._selection(problem).spend("final choice"))
-        return PrivacyPlan(guarantee(problem, pure=False, evidence=EVIDENCE), tuple(spends))
+        spends = tuple(spend for spend, _ in self.draws(problem))
+        return PrivacyPlan(guarantee(problem, pure=False, evidence=EVIDENCE), spends)
+
+    def draws(self, problem: Problem) -> Draws:
+        """The T observations, and the final choice where there is one."""
+        observed = [(m.spend(f"score of step {t}"), m) for t, m in enumerate(self._observations(problem), start=1)]
+        if self.final_share == 0.0:
+            return tuple(observed)
+        selection = self._selection(problem)
+        return *observed, (selection.spend("final choice"), selection)
 
     def outlook(self, problem: Problem) -> Outlook:
         """Mean absolute error of the posterior mean at T evenly spread candidates, by the prior alone."""
@@ -245,7 +251,7 @@ class TrajectorySearch(Opaque):
         indices = [i for i, _ in self._path]
         values = np.array([self._mapped(y) for _, y in self._path])
         points = self._problem.candidates.encoded[indices]
-        fitted = likelihood.fit(points, values, self._bo.noise_variance, self._problem.search.kernel)
+        fitted = fit(points, values, self._bo.noise_variance, self._problem.search.kernel)
         self._bo = self._search(fitted.lengthscale, fitted.variance, fitted.mean)
         for i, value in zip(indices, values, strict=True):
             self._bo.tell(i, float(value))

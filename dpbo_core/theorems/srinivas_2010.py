@@ -59,8 +59,8 @@ def information_gain_bound(*, gram: Gram, n_steps: int, noise_variance: float) -
 
     Holds when: K is positive semidefinite; where `gram` is a function, k(λ, λ) is one constant (verified at every
         column asked for).
-    Neighbours: none; a function of public quantities alone. Source: section 2.3, and Nemhauser et al. (1978),
-        whose proof gives the first bound; the second is convex duality.
+    Neighbours: none; a function of public quantities alone. Source: section 2, "Information Gain & Experimental
+        Design", and Nemhauser et al. (1978), whose proof gives the first bound; the second is convex duality.
     Erratum: printed as a maximum over sets A ⊂ D. On a finite D the search may revisit, so it runs over multisets,
         to which submodularity and the greedy bound carry over (D with T copies of each candidate).
 

@@ -37,12 +37,14 @@ def draw(release: Release) -> "Figure":
 
 
 def _by_step(axes: "Axes", release: Release) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     points = release.value["trajectory"]
     steps, scores = [p["step"] for p in points], [p["score"] for p in points]
     axes.errorbar(steps, scores, yerr=release.spends[0].noise_scale, fmt="o", color=NOISE, ecolor="#cbd2d9", ms=4)
     _chosen(axes, release, [min(steps), max(steps)])
     axes.set(xlabel="step", ylabel="private score (± one noise scale)")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     _plain(axes)
 
 

@@ -1,0 +1,30 @@
+"""A file that is either whole or not there, even if the process that makes it is killed."""
+
+import os
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+
+def create_atomically(path: Path, make: Callable[[Path], None]) -> bool:
+    """Let `make` build a file beside `path`, then give it that name, unless somebody else was first.
+
+    Args:
+        path: the file wanted; its folder is made if need be.
+        make: builds the file at the path it is given, and has closed it when it returns.
+
+    Returns:
+        True if this call made it. A file that was there is left alone; leftovers of a kill are never looked at.
+    """
+    if path.exists():
+        return False
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as folder:
+        built = Path(folder) / path.name
+        make(built)
+        built.chmod(0o600)
+        with suppress(FileExistsError):
+            os.link(built, path)  # fails, rather than replaces, if another process was first
+            return True
+    return False

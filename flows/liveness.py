@@ -1,0 +1,81 @@
+"""Flow runs that a killed process left Running are called what they are: crashed.
+
+Each run holds a lock on a file named by its own id while it lives. The operating system lets go of the lock when
+the process dies, however it dies, so a file without a lock is a run without a process.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+MESSAGE = "The process ended before the flow did. Run the study again; it continues, and nothing is paid twice."
+
+
+@contextmanager
+def alive(folder: Path) -> Iterator[None]:
+    """Hold the lock of the current flow run, after calling earlier runs without a process crashed."""
+    from prefect.context import FlowRunContext
+
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    bury(folder)
+    context = FlowRunContext.get()
+    if context is None or context.flow_run is None:
+        yield
+        return
+    path = folder / str(context.flow_run.id)
+    unnamed = folder / f".{path.name}"
+    handle = os.open(unnamed, os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        unnamed.rename(path)  # only now can others see it, and never without its lock
+        yield
+    finally:
+        with suppress(FileNotFoundError):
+            path.unlink()
+        os.close(handle)
+
+
+def bury(folder: Path) -> list[str]:
+    """Set every flow run whose lock nobody holds to Crashed, with its unfinished tasks; the ids that were so."""
+    dead = [path for path in sorted(folder.glob("[!.]*")) if not _held(path)]
+    for path in dead:
+        _set_crashed(path.name)
+        with suppress(FileNotFoundError):
+            path.unlink()
+    return [path.name for path in dead]
+
+
+def _held(path: Path) -> bool:
+    try:
+        handle = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        return True  # its run has just ended and cleaned up after itself
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+def _set_crashed(run_id: str) -> None:
+    """Nothing of a study depends on it: a server that has forgotten the run is left alone."""
+    from uuid import UUID
+
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
+    from prefect.exceptions import ObjectNotFound
+    from prefect.states import Crashed
+
+    run = UUID(run_id)
+    with get_client(sync_client=True) as client, suppress(ObjectNotFound):
+        found = client.read_flow_run(run)
+        if found.state is not None and found.state.is_final():
+            return
+        for task in client.read_task_runs(flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[run]))):
+            if task.state is not None and not task.state.is_final():
+                client.set_task_run_state(task.id, Crashed(message=MESSAGE), force=True)
+        client.set_flow_run_state(run, Crashed(message=MESSAGE), force=True)

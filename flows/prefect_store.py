@@ -1,0 +1,31 @@
+"""Prefect's database on this machine, made whole before the first server opens it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from dpbo_core.atomically import create_atomically
+
+SCHEME = "sqlite+aiosqlite:///"
+
+
+def create_prefect_store() -> None:
+    """Migrate a fresh database beside its place and name it when it is whole; nothing where a server is set."""
+    from prefect.settings import get_current_settings
+
+    settings = get_current_settings()
+    if settings.api.url is not None:
+        return
+    url = settings.server.database.connection_url
+    address = url.get_secret_value() if url is not None else f"{SCHEME}{settings.home / 'prefect.db'}"
+    place = address.removeprefix(SCHEME)
+    if place == address or ":memory:" in place:
+        return
+    create_atomically(Path(place), _migrate)
+
+
+def _migrate(path: Path) -> None:
+    environment = os.environ | {"PREFECT_API_DATABASE_CONNECTION_URL": f"{SCHEME}{path}"}
+    command = [sys.executable, "-m", "prefect", "server", "database", "upgrade", "-y"]
+    subprocess.run(command, env=environment, check=True, capture_output=True)  # noqa: S603  our own interpreter

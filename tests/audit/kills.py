@@ -1,0 +1,107 @@
+"""Kill studies at random moments, run them again until they finish, and count what must be zero.
+
+A child process runs a study; SIGKILL reaches it after a random time; the next child runs the very same study. In
+the end there must be one reservation, each planned draw once, one release, the same to everyone who asks.
+"""
+
+import multiprocessing
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.study import StudySpec, plan_study, run_study
+
+CONTEXT = multiprocessing.get_context("fork")  # the parent has imported everything: a child lives for a moment only
+PATIENCE = 60  # attempts after which a study counts as one that cannot be finished
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a campaign counted; all but the first two must be zero."""
+
+    studies: int = 0
+    kills: int = 0
+    overspends: int = 0
+    double_or_lost: int = 0
+    unfinished: int = 0
+
+    def __add__(self, other: "Figures") -> "Figures":
+        return Figures(*(a + b for a, b in zip(vars(self).values(), vars(other).values(), strict=True)))
+
+    @property
+    def clean(self) -> bool:
+        return self.overspends == self.double_or_lost == self.unfinished == 0
+
+
+def child(spec: StudySpec, url: str, outcome: Any) -> None:
+    """Run the study and say its release, unless killed first."""
+    outcome.send(run_study(spec, ledger=PrivacyLedger(url)).release.to_json())
+
+
+def attempt(spec: StudySpec, url: str, life: float, together: int) -> tuple[int, list[Any]]:
+    """`together` processes on one study, each killed after its own share of `life`; kills and what was shown."""
+    running = []
+    for _ in range(together):
+        receive, send = CONTEXT.Pipe(duplex=False)
+        process = CONTEXT.Process(target=child, args=(spec, url, send))
+        process.start()
+        send.close()
+        running.append((process, receive, time.monotonic() + random.uniform(0.0, life)))
+    kills, shown = 0, []
+    for process, receive, deadline in sorted(running, key=lambda item: item[2]):
+        process.join(max(0.0, deadline - time.monotonic()))
+        if process.is_alive():
+            os.kill(process.pid, signal.SIGKILL)
+            kills += 1
+        process.join()
+        with suppress(EOFError):
+            shown.append(receive.recv())
+    return kills, shown
+
+
+def one_study(spec: StudySpec, url: str, life: float, together: int) -> Figures:
+    """Run, kill and run again until somebody finishes; then compare what was shown with what was recorded."""
+    kills, shown, attempts = 0, [], 0
+    while not shown and attempts < PATIENCE:
+        killed, seen = attempt(spec, url, life * (1 + attempts / 10), together)
+        kills, attempts = kills + killed, attempts + 1
+        shown += seen
+    shown += attempt(spec, url, 600.0, 1)[1]  # and asked once more, by a process that nobody kills
+    ledger, plan = PrivacyLedger(url), plan_study(spec)
+    (account,) = ledger.accounts(spec.privacy.dataset)
+    planned = sum(spend.rho_units for spend in plan.spends)
+    one_release = len(shown) >= 1 and all(release == shown[0] for release in shown)
+    entries = [entry for entry in account.entries if entry.study == spec.name]
+    return Figures(
+        studies=1,
+        kills=kills,
+        overspends=int(account.spent.rho_units != planned),
+        double_or_lost=int(not one_release or len(entries) != 1 or entries[0].released_at is None),
+        unfinished=int(not shown),
+    )
+
+
+def campaign(
+    spec: StudySpec,
+    kinds: tuple[str, ...],
+    url_of: Callable[[int], str],
+    *,
+    kills: int,
+    together: int,
+    life: float = 0.4,
+) -> Figures:
+    """Studies of every kind in turn, each on a dataset of its own, until at least `kills` processes were killed."""
+    total, number = Figures(), 0
+    while total.kills < kills:
+        kind = kinds[number % len(kinds)]
+        privacy = replace(spec.privacy, dataset=f"{spec.privacy.dataset}-{together}-{number}")
+        study = replace(spec, name=f"killed-{together}-{number}", method=kind, privacy=privacy, options={})
+        total += one_study(study, url_of(number), life, together)
+        number += 1
+    return total

@@ -1,0 +1,186 @@
+"""The canary campaign: planted secrets, every method, every way a run can go, every byte it left behind.
+
+A scenario is a prelude that breaks something with an exception whose message holds the secrets, or an environment,
+or a kill. Each runs all methods in one process with a Prefect home of its own; then every store, file and stream is
+searched.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any
+
+import numpy as np
+import tomli_w
+from canary import forms_of_number, forms_of_text, search
+
+from dpbo_core import halves
+from dpbo_core.methods import METHODS
+from dpbo_core.study import StudySpec
+
+FEATURE, LABEL, OTHER = 73914.28571429, "zq7-canary-label", "0.123456789"
+STORES = ("DPBO_LEDGER_URL", "MLFLOW_TRACKING_URI", "PREFECT_API_URL", "PREFECT_API_DATABASE_CONNECTION_URL")
+
+SCRIPT = """
+import os, signal, sys
+from dpbo_core.objective import Objective
+from flows import cli
+SECRET = "{feature} {label}"
+calls = 0
+{prelude}
+for kind in [*{kinds!r}, "too_dear"]:
+    sys.argv = ["dpbo", "tune", kind + ".toml", *{words!r}]
+    try:
+        cli.main()
+    except SystemExit:
+        pass
+"""
+BREAK = """
+honest = {target}
+def broken(*arguments, **named):
+    global calls
+    calls += 1
+    if calls % 4 == {when}:
+        try:
+            raise KeyError(arguments)
+        except KeyError as cause:
+            raise {error}(SECRET) from cause
+    return honest(*arguments, **named)
+{target} = broken
+"""
+DRAW = "from dpbo_core.accounting.ledger import Reservation\nfrom dpbo_core.mechanisms.noise import Noise\n"
+KILL = """
+honest = Objective.evaluate
+def killed(self, model):
+    global calls
+    calls += 1
+    if calls == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return honest(self, model)
+Objective.evaluate = killed
+"""
+LEAK = """
+honest = Objective.evaluate
+def leaky(self, model):
+    total = honest(self, model)
+    from prefect import get_run_logger
+    get_run_logger().warning("score %s", total.expose())
+    return total
+Objective.evaluate = leaky
+"""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """How a run goes wrong: code that runs first, words on the command line, variables of the environment."""
+
+    prelude: str = ""
+    words: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def _broken(target: str, *, when: int = 2, error: str = "ValueError", before: str = "") -> str:
+    return before + BREAK.format(target=target, when=when, error=error)
+
+
+SCENARIOS = {
+    "success and refusal": Scenario(),
+    "json": Scenario(words=("--json",)),
+    "scoring fails": Scenario(_broken("Objective.evaluate")),
+    "scoring fails, --debug": Scenario(_broken("Objective.evaluate"), words=("--debug",)),
+    "reading fails": Scenario(_broken("halves.sensitive_half", when=1, before="from dpbo_core import halves\n")),
+    "drawing fails": Scenario(_broken("Noise.release", when=1, before=DRAW)),
+    "recording fails": Scenario(_broken("Reservation.record", when=1, error="OSError", before=DRAW)),
+    "killed": Scenario(KILL),
+    "debug logging": Scenario(
+        _broken("Objective.evaluate"), environment={"PREFECT_LOGGING_LEVEL": "DEBUG", "PREFECT_DEBUG_MODE": "1"}
+    ),
+}
+
+
+@dataclass(frozen=True)
+class World:
+    """A folder with a study a method, and everything that must not be seen."""
+
+    run: Path
+    secrets: Mapping[str, Iterable[bytes]]
+
+    def go(self, scenario: Scenario) -> tuple[bytes, bytes]:
+        """Run all methods under a scenario; the two streams."""
+        environment = os.environ | {"PREFECT_HOME": str(self.run / "prefect"), "TMPDIR": str(self.run / "tmp")}
+        for name in STORES:
+            environment.pop(name, None)
+        (self.run / "tmp").mkdir(exist_ok=True)
+        script = SCRIPT.format(
+            feature=FEATURE, label=LABEL, prelude=scenario.prelude, kinds=list(METHODS), words=list(scenario.words)
+        )
+        with TemporaryFile() as out, TemporaryFile() as err:
+            process = subprocess.Popen(
+                [sys.executable, "-c", script],
+                cwd=self.run,
+                env=environment | dict(scenario.environment),
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+            )
+            process.wait()
+            with suppress(ProcessLookupError):  # a killed run leaves Prefect's temporary server behind
+                os.killpg(process.pid, signal.SIGKILL)
+            out.seek(0)
+            err.seek(0)
+            return out.read(), err.read()
+
+    def found(self, streams: Iterable[bytes] = ()) -> set[tuple[str, str]]:
+        """(where, which) of every secret in what the run left behind."""
+        return search(self.run, dict(self.secrets), streams)
+
+
+def make_world(tables: dict[str, Any], folder: Path) -> World:
+    """Two CSV files with planted records, outside the searched folder, and the truth about them."""
+    data, run = folder / "data", folder / "run"
+    data.mkdir(parents=True)
+    run.mkdir()
+    rng = np.random.default_rng(5)
+
+    def rows(n: int) -> list[str]:
+        x = rng.normal(size=(n, 2))
+        y = (x[:, 0] + rng.normal(size=n) > 0).astype(int)
+        return [f"{a:.9f},{b:.9f},{c}" for (a, b), c in zip(x, y, strict=True)]
+
+    validation = rows(50)
+    validation[3], validation[7] = f"{FEATURE},{OTHER},1", f"0.5,0.25,{LABEL}"
+    (data / "train.csv").write_text("\n".join(["a,b,ill", *rows(60)]) + "\n")
+    (data / "validation.csv").write_text("\n".join(["a,b,ill", *validation]) + "\n")
+    files = {"training": "../data/train.csv", "validation": "../data/validation.csv"}
+    tables["data"] = files | {"n_validation": 50, "target": "ill"}
+    tables["budget"]["epsilon"] = 30.0
+    for kind in METHODS:
+        tables["study"]["method"] = kind
+        (run / f"{kind}.toml").write_text(tomli_w.dumps(tables))
+    spec = StudySpec.from_dict(tables)
+    tables["privacy"]["epsilon"] = 29.0
+    (run / "too_dear.toml").write_text(tomli_w.dumps(tables))
+    return World(run, _secrets(spec, run))
+
+
+def _secrets(spec: StudySpec, run: Path) -> dict[str, set[bytes]]:
+    """The planted record raw and standardised, its label, and the true score of every candidate."""
+    public = halves.public_half(spec, run)
+    objective, problem = halves.sensitive_half(spec, run, public), public.problem
+    center, scale = public.preprocessing.features[0].center_and_scale
+    secrets = {
+        "feature": forms_of_number(FEATURE),
+        "standardised feature": forms_of_number((FEATURE - center) / scale),
+        "label": forms_of_text(LABEL),
+        "other feature": {OTHER.encode()},
+    }
+    for i in range(len(problem.candidates)):
+        total = objective.evaluate(problem.train(i)).expose()
+        secrets[f"score {i}"] = {str(total).encode()} | forms_of_number(total * problem.score_per_step)
+    return secrets

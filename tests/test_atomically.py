@@ -1,0 +1,58 @@
+"""A store is whole or not there, whoever is killed and whoever comes second."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+
+from dpbo_core.atomically import create_atomically
+from tasks.tracking import _client
+
+
+def write(text):
+    return lambda path: path.write_text(text)
+
+
+def test_the_first_wins_and_is_never_replaced(tmp_path):
+    path = tmp_path / "deep" / "store.db"
+    assert create_atomically(path, write("first")) is True
+    assert create_atomically(path, write("second")) is False
+    path.unlink()
+    assert create_atomically(path, lambda built: (built.write_text("third"), path.write_text("faster"))) is False
+    assert path.read_text() == "faster"
+    assert [item.name for item in path.parent.iterdir()] == ["store.db"]
+
+
+def test_a_maker_that_fails_leaves_nothing(tmp_path):
+    def fails(built):
+        built.write_text("half")
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        create_atomically(tmp_path / "store.db", fails)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_kill_while_the_store_is_made_leaves_no_store(tmp_path):
+    script = (
+        "import os, signal, sys\nfrom pathlib import Path\nfrom dpbo_core.atomically import create_atomically\n"
+        "def make(built):\n    built.write_text('half')\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "create_atomically(Path(sys.argv[1]), make)"
+    )
+    path = tmp_path / "store.db"
+    killed = subprocess.run([sys.executable, "-c", script, str(path)], env=os.environ)
+    assert killed.returncode == -signal.SIGKILL
+    assert not path.exists()
+    assert create_atomically(path, write("whole")) is True
+
+
+def test_mlflows_store_appears_whole(tmp_path):
+    path = tmp_path / "mlflow.db"
+    client = _client(f"sqlite:///{path}")
+    with sqlite3.connect(path) as raw:
+        assert raw.execute("SELECT count(*) FROM alembic_version").fetchone() == (1,)
+    assert client.get_experiment_by_name("nothing") is None
+    assert path.stat().st_mode & 0o777 == 0o600

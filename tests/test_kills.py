@@ -1,0 +1,35 @@
+"""The short form of the kill campaign: whatever moment a study dies at, it is released once and paid once."""
+
+import pytest
+from audit.kills import Figures, campaign
+
+from dpbo_core.methods import METHODS
+from dpbo_core.study import StudySpec
+
+
+@pytest.mark.parametrize("together", [1, 4])
+def test_a_killed_study_is_released_once_and_paid_once(tables, tmp_path, together):
+    spec = StudySpec.from_dict(tables)
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    figures = campaign(spec, tuple(METHODS), lambda _: url, kills=12, together=together)
+    assert figures.kills >= 12
+    assert figures.clean, figures
+
+
+def test_a_ledger_that_draws_again_is_caught(tables, tmp_path, monkeypatch):
+    """The planted fault: a rerun that redraws instead of reading back shows two releases."""
+    from dpbo_core.accounting.ledger import Reservation
+
+    monkeypatch.setattr(Reservation, "conclude", lambda self, release: release)
+    monkeypatch.setattr(Reservation, "record", lambda self, spend, draw: draw())
+    monkeypatch.setattr(Reservation, "recorded", lambda self, what: None)
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    spec = StudySpec.from_dict(tables)
+    figures = campaign(spec, ("private_grid",), lambda _: url, kills=1, together=1)
+    assert figures.double_or_lost > 0
+
+
+def test_figures_add_up():
+    assert Figures(1, 2, 0, 1, 0) + Figures(1, 1, 0, 0, 0) == Figures(2, 3, 0, 1, 0)
+    assert not Figures(1, 2, 0, 1, 0).clean
+    assert Figures(3, 9).clean
