@@ -42,6 +42,9 @@ def postgresql():
     pgserver = pytest.importorskip("pgserver", reason="pgserver has no wheel for this Python")
     folder = tempfile.mkdtemp()  # not pytest's: as root the server runs under another user, who must get there
     server = pgserver.get_server(folder, cleanup_mode="stop")
+    for unneeded in ("fsync", "full_page_writes"):  # nothing here outlives the session
+        server.psql(f"ALTER SYSTEM SET {unneeded} = off")
+    server.psql("SELECT pg_reload_conf()")
     yield server.get_uri("{}").replace("postgresql://", "postgresql+psycopg://")
     server.cleanup()
     shutil.rmtree(folder, ignore_errors=True)
