@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 import sqlalchemy as sa
+from conftest import new_database
 
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
@@ -308,3 +309,17 @@ def test_a_forked_process_does_not_use_its_parents_connection(ledger):
     child.join()
     assert child.exitcode == 0
     assert {entry.study for entry in entries(ledger)} == {"parent", "child", "meanwhile"}
+
+
+def test_a_connection_lost_between_steps_is_replaced(postgresql, here, monkeypatch):
+    url = new_database(postgresql)
+    book = PrivacyLedger(url)
+    book.set_budget(PrivacyBudget.of("d", epsilon=1.0, delta=1e-6))
+    monkeypatch.setattr("dpbo_core.accounting.address.RESTED_SECONDS", 0)
+    sql(
+        url,
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
+        "AND pid <> pg_backend_pid()",
+    )
+    book.reserve(key(), plan(0.1), noise=SYSTEM)
+    assert len(entries(book)) == 1

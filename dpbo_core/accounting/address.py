@@ -1,7 +1,9 @@
 """From a ledger's URL to an engine: durable commits, one writer at a time, files for their owner alone."""
 
 import hashlib
+import math
 import os
+import time
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -9,6 +11,7 @@ import sqlalchemy as sa
 from dpbo_core.errors import StudyInvalid
 
 BUSY_SECONDS = 60
+RESTED_SECONDS = 5
 STATE = Path("mlruns")  # where DPBO keeps what must not lie in a team's database
 LEDGER_LOCK = 0x6470626F  # "dpbo": the advisory lock every writer of a PostgreSQL ledger takes first
 
@@ -65,7 +68,6 @@ def _postgresql(address: sa.URL) -> tuple[sa.Engine, Path]:
             pool_size=4,
             max_overflow=0,
             pool_timeout=BUSY_SECONDS,
-            pool_pre_ping=True,
         )
     except ImportError:
         raise _bad_url("names PostgreSQL, whose driver is not installed (pip install 'dpbo[postgres]')") from None
@@ -76,11 +78,25 @@ def _postgresql(address: sa.URL) -> tuple[sa.Engine, Path]:
             cursor.execute(f"SET synchronous_commit = 'on'; SET lock_timeout = '{BUSY_SECONDS}s'")
         connection.commit()
 
+    def rested(_connection, record) -> None:  # type: ignore[no-untyped-def]
+        record.info["since"] = time.monotonic()
+
+    def check(connection, record, _proxy) -> None:  # type: ignore[no-untyped-def]
+        """A long step may outlast a connection: one that has rested is tried first, and replaced if it is gone."""
+        if time.monotonic() - record.info.get("since", math.inf) > RESTED_SECONDS:
+            try:
+                connection.execute("SELECT 1")
+                connection.rollback()
+            except engine.dialect.loaded_dbapi.Error:
+                raise sa.exc.DisconnectionError from None
+
     def begin(connection: sa.Connection) -> None:
         if not connection.get_execution_options().get("reading", False):
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LEDGER_LOCK})")
 
     sa.event.listen(engine, "connect", configure)
+    sa.event.listen(engine, "checkin", rested)
+    sa.event.listen(engine, "checkout", check)
     sa.event.listen(engine, "begin", begin)
     place = address.set(drivername="postgresql", username=None, password=None).render_as_string()
     _private_folder(STATE)

@@ -28,6 +28,28 @@ from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 
 HALF = 10**9  # sums are made of two halves, which no number of reservations takes over 64 bits
 
+# Built once: building a statement takes longer than running it, and a reservation is made while others wait.
+CAP = sa.select(DATASETS).where(DATASETS.c.name == sa.bindparam("dataset"))
+EARLIER = sa.select(RESERVATIONS.c.id, RESERVATIONS.c.spends, RESERVATIONS.c.noise).where(
+    RESERVATIONS.c.fingerprint == sa.bindparam("fingerprint")
+)
+SPENT = (
+    sa.select(
+        RESERVATIONS.c.unit,
+        sa.func.count() - sa.func.count(RESERVATIONS.c.epsilon_units),  # those without a pure ε
+        *(
+            half
+            for amount in (RESERVATIONS.c.epsilon_units, RESERVATIONS.c.delta_units, RESERVATIONS.c.rho_units)
+            for half in (sa.func.sum(amount // HALF), sa.func.sum(amount % HALF))
+        ),
+    )
+    .where(RESERVATIONS.c.dataset == sa.bindparam("dataset"))
+    .group_by(RESERVATIONS.c.unit)
+)
+OUTCOME = sa.select(DRAWS.c.outcome).where(
+    DRAWS.c.reservation == sa.bindparam("reservation"), DRAWS.c.what == sa.bindparam("what")
+)
+
 
 @dataclass(frozen=True)
 class StudyKey:
@@ -112,7 +134,7 @@ class PrivacyLedger:
             NoBudget, BudgetExceeded, EvidenceRefuted, NoiseNotPrivate, BudgetRefused: nothing was charged.
             AssumptionNotAccepted: the dataset's cap was not opened with an assumption of the plan.
         """
-        asked = compose(plan.spends)
+        asked, spends = compose(plan.spends), [spend.to_json() for spend in plan.spends]
         with self._store.writing() as pen:
             budget = _budget(pen.connection, key.dataset)
             if budget is None and opening is not None:
@@ -126,10 +148,7 @@ class PrivacyLedger:
                 )
             if opening is not None:
                 admission.same_cap(budget, opening)
-            earlier = pen.connection.execute(
-                sa.select(RESERVATIONS).where(RESERVATIONS.c.fingerprint == key.fingerprint)
-            ).one_or_none()
-            spends = [spend.to_json() for spend in plan.spends]
+            earlier = pen.connection.execute(EARLIER, {"fingerprint": key.fingerprint}).one_or_none()
             if earlier is not None:
                 admission.same_plan(earlier.spends == spends and earlier.noise == noise)
                 return Reservation(self._store, earlier.id, key)
@@ -194,8 +213,7 @@ class Reservation:
         return Release.from_json(json.loads(json.dumps(stored)))
 
     def _outcome(self, connection: sa.Connection, what: str) -> Mapping[str, Any] | None:
-        query = sa.select(DRAWS.c.outcome).where(DRAWS.c.reservation == self._id, DRAWS.c.what == what)
-        outcome: Mapping[str, Any] | None = connection.scalar(query)
+        outcome: Mapping[str, Any] | None = connection.scalar(OUTCOME, {"reservation": self._id, "what": what})
         return outcome
 
 
@@ -211,7 +229,7 @@ def _open(pen: Pen, budget: PrivacyBudget) -> None:
 
 
 def _budget(connection: sa.Connection, dataset: str) -> PrivacyBudget | None:
-    row = connection.execute(sa.select(DATASETS).where(DATASETS.c.name == dataset)).one_or_none()
+    row = connection.execute(CAP, {"dataset": dataset}).one_or_none()
     if row is None:
         return None
     relation = NeighboringRelation(row.relation)
@@ -220,12 +238,8 @@ def _budget(connection: sa.Connection, dataset: str) -> PrivacyBudget | None:
 
 def _spent(connection: sa.Connection, dataset: str) -> tuple[Total, frozenset[PrivacyUnit]]:
     """Everything reserved on the dataset, and whom it protects; added up by the database, exactly."""
-    amounts = (RESERVATIONS.c.epsilon_units, RESERVATIONS.c.delta_units, RESERVATIONS.c.rho_units)
-    halves = [half for amount in amounts for half in (sa.func.sum(amount // HALF), sa.func.sum(amount % HALF))]
-    gaussians = sa.func.count() - sa.func.count(RESERVATIONS.c.epsilon_units)  # those without a pure ε
-    query = sa.select(RESERVATIONS.c.unit, gaussians, *halves).where(RESERVATIONS.c.dataset == dataset)
     total, units = NOTHING, set()
-    for unit, without, *sums in connection.execute(query.group_by(RESERVATIONS.c.unit)):
+    for unit, without, *sums in connection.execute(SPENT, {"dataset": dataset}):
         epsilon, delta, rho = (int(sums[i] or 0) * HALF + int(sums[i + 1] or 0) for i in (0, 2, 4))
         total += Total(None if without else epsilon, delta, rho)
         units.add(PrivacyUnit(unit))

@@ -20,6 +20,8 @@ from dpbo_core.accounting.history import canonical, seal
 from dpbo_core.accounting.tables import HISTORY
 from dpbo_core.errors import DpboError
 
+NEWEST = sa.select(HISTORY.c.sequence, HISTORY.c.hash).order_by(HISTORY.c.sequence.desc()).limit(1)
+
 
 class Pen:
     """A writing transaction: `connection` reads and `write` adds a row, to its table and to the history."""
@@ -30,14 +32,12 @@ class Pen:
     def write(self, table: sa.Table, row: Mapping[str, Any]) -> int | None:
         """Add a row; the number the database gave it, if the table numbers its rows."""
         number: int | None = None
+        result = self.connection.execute(table.insert(), dict(row))
         if "id" in table.c:
-            result = self.connection.execute(table.insert().values(dict(row)))
             key = result.inserted_primary_key
             assert key is not None  # noqa: S101  an insert of one row into a table that numbers them
             number = int(key[0])
             row = {**row, "id": number}
-        else:
-            self.connection.execute(table.insert(), dict(row))
         self.note(table.name, row)
         return number
 
@@ -120,8 +120,7 @@ class LedgerStore:
         what a sound ledger holds.
         """
         kept = Generation() if self._restored else self.generation.read()
-        newest = sa.select(HISTORY.c.sequence, HISTORY.c.hash).order_by(HISTORY.c.sequence.desc())
-        rows = connection.execute(newest.limit(1)).all()
+        rows = connection.execute(NEWEST).all()
         last = Generation(rows[0].sequence, rows[0].hash) if rows else Generation()
         if last != kept and kept.sequence:
             found = connection.scalar(sa.select(HISTORY.c.hash).where(HISTORY.c.sequence == kept.sequence))
