@@ -102,6 +102,33 @@ def budget_set(
     )
 
 
+@budget_app.command("export")
+def budget_export(
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to; otherwise the terminal.")] = None,
+    debug: Debug = False,
+) -> None:
+    """Write the ledger's history as JSON lines. Keep it where nobody who can change the ledger can change it."""
+    from flows import command
+
+    command.export(out)
+
+
+@budget_app.command("verify")
+def budget_verify(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="An export the ledger must continue.")
+    ] = None,
+    accept_restored: Annotated[
+        bool, typer.Option("--accept-restored", help="Go on with an older ledger; you answer for what it lost.")
+    ] = False,
+    debug: Debug = False,
+) -> None:
+    """Check that nothing in the ledger was changed, removed, added or taken back to an older copy."""
+    from flows import command
+
+    typer.echo(command.verify(file, accept_restored=accept_restored))
+
+
 @app.command()
 def ui(
     port: Annotated[int, typer.Option(help="The port on this machine.")] = 5000,

@@ -2,9 +2,11 @@
 
 import os
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dpbo_core.accounting import audit
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import Account, PrivacyLedger
 from dpbo_core.errors import DpboError, StudyInvalid
@@ -93,6 +95,59 @@ def set_budget(
     new = PrivacyLedger(stores.ledger).set_budget(budget)
     limit = "no limit: declared public" if public else f"limit ε = {epsilon:g}, δ = {delta:g}"
     return f"{dataset}: {limit} ({'opened' if new else 'as before'})"
+
+
+def export(out: Path | None) -> None:
+    """The ledger's history, as JSON lines, into a file of its owner's or onto standard output.
+
+    Raises:
+        StudyInvalid: the file cannot be written.
+    """
+    stores = Stores()
+    stores.make_folder()
+    text = "".join(f"{line}\n" for line in audit.export(stores.ledger))
+    if out is None:
+        sys.stdout.write(text)
+        return
+    try:
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=out.parent, delete=False) as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(file.name).replace(out)
+    except OSError as error:
+        reason = (error.strerror or "no reason given").lower()
+    else:
+        return
+    raise StudyInvalid(f"the file {str(out)!r} cannot be written ({reason})", remedy="choose another place")
+
+
+def verify(file: Path | None, *, accept_restored: bool) -> str:
+    """Check the ledger, against an export too if there is one; one sentence about it.
+
+    Raises:
+        LedgerDamaged: says what was tampered with, or that the ledger is older than it was.
+        StudyInvalid: the export cannot be read.
+    """
+    copy = () if file is None else audit.read_export(_lines(file))
+    stores = Stores()
+    stores.make_folder()
+    found = audit.verify(stores.ledger, copy, accept=accept_restored)
+    entries = "1 entry" if found.last.sequence == 1 else f"{found.last.sequence} entries"
+    whole = f"The ledger is whole: {entries}, the last sealed {found.last.hash[:16]}."
+    if found.recovered is None:
+        return whole
+    return f"Accepted, and written into the history; {found.recovered} lost entries were recovered. {whole}"
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        return file.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        reason = (error.strerror or "no reason given").lower()
+    except UnicodeDecodeError:
+        reason = "it is not UTF-8 text"
+    raise StudyInvalid(f"the file {str(file)!r} cannot be read ({reason})", remedy="check the path")
 
 
 def ui(port: int) -> None:

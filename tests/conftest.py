@@ -2,6 +2,9 @@
 
 import copy
 import os
+import shutil
+import tempfile
+import uuid
 
 import pytest
 
@@ -31,6 +34,39 @@ def here(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture(scope="session")
+def postgresql():
+    """A real PostgreSQL server of this session's own: its URL, ending where a database's name goes."""
+    pgserver = pytest.importorskip("pgserver", reason="pgserver has no wheel for this Python")
+    folder = tempfile.mkdtemp()  # not pytest's: as root the server runs under another user, who must get there
+    server = pgserver.get_server(folder, cleanup_mode="stop")
+    for unneeded in ("fsync", "full_page_writes"):  # nothing here outlives the session
+        server.psql(f"ALTER SYSTEM SET {unneeded} = off")
+    server.psql("SELECT pg_reload_conf()")
+    yield server.get_uri("{}").replace("postgresql://", "postgresql+psycopg://")
+    server.cleanup()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def ledger_url(request, here):
+    """A place for a new ledger, in either database; the current folder is empty too."""
+    if request.param == "sqlite":
+        return f"sqlite:///{here / 'ledger.db'}"
+    return new_database(request.getfixturevalue("postgresql"))
+
+
+def new_database(server):
+    """The URL of an empty database in `server`."""
+    import sqlalchemy as sa
+
+    name = f"ledger_{uuid.uuid4().hex}"
+    engine = sa.create_engine(server.format("postgres"), isolation_level="AUTOCOMMIT", poolclass=sa.pool.NullPool)
+    with engine.connect() as connection:
+        connection.exec_driver_sql(f"CREATE DATABASE {name}")
+    return server.format(name)
 
 
 @pytest.fixture(autouse=True)

@@ -13,6 +13,7 @@ Source: Dwork, Roth (2014), Theorem 3.16; Bun, Steinke (2016), Lemma 2.3; Canonn
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from dpbo_core.privacy.amounts import UNITS_PER_ONE, from_units
 from dpbo_core.privacy.plan import Spend
@@ -52,6 +53,7 @@ def compose(spends: Iterable[Spend]) -> Total:
     return total
 
 
+@lru_cache(maxsize=256)  # a few milliseconds of bisection, asked for while the ledger is locked
 def largest_rho(epsilon: float, delta: float) -> int:
     """ρ* in 10⁻¹², rounded down: the most zCDP that a promise of (ε, δ) can hold."""
     return math.floor(proposition_12_rho(epsilon=epsilon, delta=delta) * UNITS_PER_ONE)

@@ -19,11 +19,36 @@ import sqlalchemy as sa
 from dpbo_core.accounting import admission
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import NOTHING, Total, compose
-from dpbo_core.accounting.store import DATASETS, DRAWS, RELEASES, RESERVATIONS, LedgerStore
+from dpbo_core.accounting.store import LedgerStore, Pen
+from dpbo_core.accounting.tables import DATASETS, DRAWS, RELEASES, RESERVATIONS
 from dpbo_core.errors import NoBudget
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
+
+HALF = 10**9  # sums are made of two halves, which no number of reservations takes over 64 bits
+
+# Built once: building a statement takes longer than running it, and a reservation is made while others wait.
+CAP = sa.select(DATASETS).where(DATASETS.c.name == sa.bindparam("dataset"))
+EARLIER = sa.select(RESERVATIONS.c.id, RESERVATIONS.c.spends, RESERVATIONS.c.noise).where(
+    RESERVATIONS.c.fingerprint == sa.bindparam("fingerprint")
+)
+SPENT = (
+    sa.select(
+        RESERVATIONS.c.unit,
+        sa.func.count() - sa.func.count(RESERVATIONS.c.epsilon_units),  # those without a pure ε
+        *(
+            half
+            for amount in (RESERVATIONS.c.epsilon_units, RESERVATIONS.c.delta_units, RESERVATIONS.c.rho_units)
+            for half in (sa.func.sum(amount // HALF), sa.func.sum(amount % HALF))
+        ),
+    )
+    .where(RESERVATIONS.c.dataset == sa.bindparam("dataset"))
+    .group_by(RESERVATIONS.c.unit)
+)
+OUTCOME = sa.select(DRAWS.c.outcome).where(
+    DRAWS.c.reservation == sa.bindparam("reservation"), DRAWS.c.what == sa.bindparam("what")
+)
 
 
 @dataclass(frozen=True)
@@ -63,7 +88,11 @@ class Account:
 
 
 class PrivacyLedger:
-    """The ledger in one database."""
+    """The ledger in one database: a SQLite file, or a PostgreSQL database that a team shares.
+
+    Raises:
+        LedgerDamaged: an old copy of it was restored.
+    """
 
     def __init__(self, url: str) -> None:
         self._store = LedgerStore(url)
@@ -74,18 +103,19 @@ class PrivacyLedger:
         Raises:
             StudyInvalid: the dataset has another cap. A cap never changes.
         """
-        with self._store.transaction() as connection:
-            found = _budget(connection, budget.dataset)
+        with self._store.writing() as pen:
+            found = _budget(pen.connection, budget.dataset)
             if found is None:
-                _open(connection, budget)
-                return True
+                _open(pen, budget)
+        if found is None:
+            return True
         if found != budget:
             raise admission.another_cap(found)
         return False
 
     def budget(self, dataset: str) -> PrivacyBudget | None:
         """The dataset's cap, if it has one."""
-        with self._store.transaction() as connection:
+        with self._store.reading() as connection:
             return _budget(connection, dataset)
 
     def reserve(
@@ -104,11 +134,11 @@ class PrivacyLedger:
             NoBudget, BudgetExceeded, EvidenceRefuted, NoiseNotPrivate, BudgetRefused: nothing was charged.
             AssumptionNotAccepted: the dataset's cap was not opened with an assumption of the plan.
         """
-        asked = compose(plan.spends)
-        with self._store.transaction() as connection:
-            budget = _budget(connection, key.dataset)
+        asked, spends = compose(plan.spends), [spend.to_json() for spend in plan.spends]
+        with self._store.writing() as pen:
+            budget = _budget(pen.connection, key.dataset)
             if budget is None and opening is not None:
-                _open(connection, opening)
+                _open(pen, opening)
                 budget = opening
             if budget is None:
                 raise NoBudget(
@@ -118,43 +148,28 @@ class PrivacyLedger:
                 )
             if opening is not None:
                 admission.same_cap(budget, opening)
-            earlier = connection.execute(
-                sa.select(RESERVATIONS).where(RESERVATIONS.c.fingerprint == key.fingerprint)
-            ).one_or_none()
-            spends = [spend.to_json() for spend in plan.spends]
+            earlier = pen.connection.execute(EARLIER, {"fingerprint": key.fingerprint}).one_or_none()
             if earlier is not None:
                 admission.same_plan(earlier.spends == spends and earlier.noise == noise)
                 return Reservation(self._store, earlier.id, key)
-            spent, units = _spent(connection, key.dataset)
+            spent, units = _spent(pen.connection, key.dataset)
             admission.admit(budget, spent=spent, units=units, asked=asked, guarantee=plan.guarantee, noise=noise)
-            reserved = connection.execute(
-                RESERVATIONS.insert().values(
-                    **{
-                        name: getattr(key, name)
-                        for name in ("dataset", "fingerprint", "study", "edition", "method")
-                    },
-                    unit=plan.guarantee.unit.value,
-                    guarantee=plan.guarantee.to_json(),
-                    spends=spends,
-                    **asdict(asked),
-                    noise=noise,
-                    reserved_at=_now(),
-                )
-            )
-            identity = reserved.inserted_primary_key
-            assert identity is not None  # noqa: S101  the table has an autoincrementing key
-            return Reservation(self._store, int(identity[0]), key)
+            row = asdict(key) | asdict(asked)
+            row |= {"unit": plan.guarantee.unit.value, "guarantee": plan.guarantee.to_json(), "spends": spends}
+            number = pen.write(RESERVATIONS, row | {"noise": noise, "reserved_at": _now()})
+            assert number is not None  # noqa: S101  reservations are numbered
+        return Reservation(self._store, number, key)
 
     def release_of(self, fingerprint: str) -> Release | None:
         """The recorded release of this very study, if it has finished."""
         query = sa.select(RELEASES.c.release).join(RESERVATIONS).where(RESERVATIONS.c.fingerprint == fingerprint)
-        with self._store.transaction() as connection:
+        with self._store.reading() as connection:
             found = connection.scalar(query)
         return None if found is None else Release.from_json(found)
 
     def accounts(self, dataset: str | None = None) -> tuple[Account, ...]:
         """Every dataset's account, or one dataset's; empty if the name is unknown."""
-        with self._store.transaction() as connection:
+        with self._store.reading() as connection:
             names = connection.scalars(sa.select(DATASETS.c.name).order_by(DATASETS.c.name))
             return tuple(_account(connection, name) for name in names.all() if dataset in (None, name))
 
@@ -169,42 +184,36 @@ class Reservation:
 
     def recorded(self, what: str) -> Mapping[str, Any] | None:
         """The outcome of an earlier draw of this name, if there is one."""
-        with self._store.transaction() as connection:
+        with self._store.reading() as connection:
             return self._outcome(connection, what)
 
     def record(self, spend: Spend, draw: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-        """Read the draw, or make it and write it with its spend, in one transaction; return it after the commit."""
-        with self._store.transaction() as connection:
-            outcome = self._outcome(connection, spend.what)
+        """Read the draw, or make it and write it with its spend, in one transaction; return it after the commit.
+
+        The transaction is never tried again: if it fails, the draw in it is discarded, and nobody saw it.
+        """
+        with self._store.writing() as pen:
+            outcome = self._outcome(pen.connection, spend.what)
             if outcome is None:
                 outcome = dict(draw())
-                json.dumps(outcome, allow_nan=False)
-                connection.execute(
-                    DRAWS.insert().values(
-                        reservation=self._id,
-                        what=spend.what,
-                        spend=spend.to_json(),
-                        outcome=outcome,
-                        drawn_at=_now(),
-                    )
-                )
+                row = {"reservation": self._id, "what": spend.what, "spend": spend.to_json()}
+                pen.write(DRAWS, row | {"outcome": outcome, "drawn_at": _now()})
         return outcome
 
     def conclude(self, release: Release) -> Release:
         """Record the finished release, or read back the one that was recorded first."""
         query = sa.select(RELEASES.c.release).where(RELEASES.c.reservation == self._id)
-        with self._store.transaction() as connection:
-            stored = connection.scalar(query)
+        with self._store.writing() as pen:
+            stored = pen.connection.scalar(query)
             if stored is None:
                 now = _now()
                 final = replace(release, release_id=self._key.fingerprint[:16], released_at=now)
                 stored = final.to_json()
-                connection.execute(RELEASES.insert().values(reservation=self._id, release=stored, released_at=now))
+                pen.write(RELEASES, {"reservation": self._id, "release": stored, "released_at": now})
         return Release.from_json(json.loads(json.dumps(stored)))
 
     def _outcome(self, connection: sa.Connection, what: str) -> Mapping[str, Any] | None:
-        query = sa.select(DRAWS.c.outcome).where(DRAWS.c.reservation == self._id, DRAWS.c.what == what)
-        outcome: Mapping[str, Any] | None = connection.scalar(query)
+        outcome: Mapping[str, Any] | None = connection.scalar(OUTCOME, {"reservation": self._id, "what": what})
         return outcome
 
 
@@ -212,14 +221,15 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _open(connection: sa.Connection, budget: PrivacyBudget) -> None:
+def _open(pen: Pen, budget: PrivacyBudget) -> None:
     row = asdict(budget) | {"name": budget.dataset, "accepts": list(budget.accepts), "opened_at": _now()}
     del row["dataset"]
-    connection.execute(DATASETS.insert().values(row))
+    row["relation"] = budget.relation.value
+    pen.write(DATASETS, row)
 
 
 def _budget(connection: sa.Connection, dataset: str) -> PrivacyBudget | None:
-    row = connection.execute(sa.select(DATASETS).where(DATASETS.c.name == dataset)).one_or_none()
+    row = connection.execute(CAP, {"dataset": dataset}).one_or_none()
     if row is None:
         return None
     relation = NeighboringRelation(row.relation)
@@ -227,18 +237,13 @@ def _budget(connection: sa.Connection, dataset: str) -> PrivacyBudget | None:
 
 
 def _spent(connection: sa.Connection, dataset: str) -> tuple[Total, frozenset[PrivacyUnit]]:
-    """Everything reserved on the dataset, and whom it protects."""
-    columns = (
-        RESERVATIONS.c.epsilon_units,
-        RESERVATIONS.c.delta_units,
-        RESERVATIONS.c.rho_units,
-        RESERVATIONS.c.unit,
-    )
-    rows = connection.execute(sa.select(*columns).where(RESERVATIONS.c.dataset == dataset)).all()
-    total = NOTHING
-    for row in rows:
-        total += Total(row.epsilon_units, row.delta_units, row.rho_units)
-    return total, frozenset(PrivacyUnit(row.unit) for row in rows)
+    """Everything reserved on the dataset, and whom it protects; added up by the database, exactly."""
+    total, units = NOTHING, set()
+    for unit, without, *sums in connection.execute(SPENT, {"dataset": dataset}):
+        epsilon, delta, rho = (int(sums[i] or 0) * HALF + int(sums[i + 1] or 0) for i in (0, 2, 4))
+        total += Total(None if without else epsilon, delta, rho)
+        units.add(PrivacyUnit(unit))
+    return total, frozenset(units)
 
 
 def _account(connection: sa.Connection, dataset: str) -> Account:

@@ -1,154 +1,129 @@
-"""The ledger's tables and its transactions. Rows are only ever added; triggers refuse the rest.
+"""The ledger's transactions: one writer at a time, every row also in the history, the generation kept afterwards.
 
-datasets       one cap a dataset name, written once
-reservations   one row a study edition: its whole price, written before any record is read
-draws          one row a draw: its spend and what it drew, written in the transaction that drew it
-releases       one row a finished study edition
+Writers take one lock before they read anything: SQLite's own (BEGIN IMMEDIATE), or an advisory lock of PostgreSQL's
+under READ COMMITTED, where every later statement sees what the last writer committed. So no transaction ever fails
+to serialise, none is tried twice, and a draw made inside one is made once: either it is committed, or the
+transaction failed and nobody saw it. Readers take no lock and see one snapshot.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
-from dpbo_core.errors import DpboError, StudyInvalid
+from dpbo_core.accounting import schema
+from dpbo_core.accounting.address import open_engine
+from dpbo_core.accounting.generation import Generation, GenerationFile, older
+from dpbo_core.accounting.history import canonical, seal
+from dpbo_core.accounting.tables import HISTORY
+from dpbo_core.errors import DpboError
 
-SCHEMA_VERSION = 1
-BUSY_SECONDS = 60
+NEWEST = sa.select(HISTORY.c.sequence, HISTORY.c.hash).order_by(HISTORY.c.sequence.desc()).limit(1)
 
-METADATA = sa.MetaData()
-FACTS = sa.Table(
-    "facts",
-    METADATA,
-    sa.Column("name", sa.String(64), primary_key=True),
-    sa.Column("value", sa.Text, nullable=False),
-)
-DATASETS = sa.Table(
-    "datasets",
-    METADATA,
-    sa.Column("name", sa.String(200), primary_key=True),
-    sa.Column("public", sa.Boolean, nullable=False),
-    sa.Column("epsilon_units", sa.BigInteger, nullable=False),
-    sa.Column("delta_units", sa.BigInteger, nullable=False),
-    sa.Column("relation", sa.String(40), nullable=False),
-    sa.Column("accepts", sa.JSON, nullable=False),
-    sa.Column("opened_at", sa.String(32), nullable=False),
-)
-RESERVATIONS = sa.Table(
-    "reservations",
-    METADATA,
-    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
-    sa.Column("dataset", sa.ForeignKey("datasets.name"), nullable=False, index=True),
-    sa.Column("fingerprint", sa.String(64), nullable=False, unique=True),
-    sa.Column("study", sa.String(200), nullable=False),
-    sa.Column("edition", sa.String(200), nullable=False),
-    sa.Column("method", sa.String(64), nullable=False),
-    sa.Column("unit", sa.String(40), nullable=False),
-    sa.Column("guarantee", sa.JSON, nullable=False),
-    sa.Column("spends", sa.JSON, nullable=False),
-    sa.Column("epsilon_units", sa.BigInteger, nullable=True),
-    sa.Column("delta_units", sa.BigInteger, nullable=False),
-    sa.Column("rho_units", sa.BigInteger, nullable=False),
-    sa.Column("noise", sa.String(32), nullable=False),
-    sa.Column("reserved_at", sa.String(32), nullable=False),
-)
-DRAWS = sa.Table(
-    "draws",
-    METADATA,
-    sa.Column("reservation", sa.ForeignKey("reservations.id"), primary_key=True),
-    sa.Column("what", sa.String(200), primary_key=True),
-    sa.Column("spend", sa.JSON, nullable=False),
-    sa.Column("outcome", sa.JSON, nullable=False),
-    sa.Column("drawn_at", sa.String(32), nullable=False),
-)
-RELEASES = sa.Table(
-    "releases",
-    METADATA,
-    sa.Column("reservation", sa.ForeignKey("reservations.id"), primary_key=True),
-    sa.Column("release", sa.JSON, nullable=False),
-    sa.Column("released_at", sa.String(32), nullable=False),
-)
+
+class Pen:
+    """A writing transaction: `connection` reads and `write` adds a row, to its table and to the history."""
+
+    def __init__(self, connection: sa.Connection, last: Generation) -> None:
+        self.connection, self.last = connection, last
+
+    def write(self, table: sa.Table, row: Mapping[str, Any]) -> int | None:
+        """Add a row; the number the database gave it, if the table numbers its rows."""
+        number: int | None = None
+        result = self.connection.execute(table.insert(), dict(row))
+        if "id" in table.c:
+            key = result.inserted_primary_key
+            assert key is not None  # noqa: S101  an insert of one row into a table that numbers them
+            number = int(key[0])
+            row = {**row, "id": number}
+        self.note(table.name, row)
+        return number
+
+    def note(self, about: str, row: Mapping[str, Any]) -> None:
+        """Add an entry to the history."""
+        sequence, content = self.last.sequence + 1, canonical(row)
+        sealed = seal(self.last.hash, sequence, about, content)
+        entry = {"sequence": sequence, "about": about, "content": content, "hash": sealed}
+        self.connection.execute(HISTORY.insert(), entry)
+        self.last = Generation(sequence, sealed)
 
 
 class LedgerStore:
     """An engine on one database, its tables made, its transactions serialised.
 
+    Args:
+        url: of a SQLite file or a PostgreSQL database.
+        restored: take the ledger for what it is, even if it is older than its generation (for inspection).
+
     Raises:
-        StudyInvalid: the URL is not one of SQLite's, or its folder cannot be written.
+        StudyInvalid: the URL names no place a ledger can be kept in.
+        LedgerDamaged: the ledger is older than it was.
+        DpboError: the database cannot be reached, or another version wrote it.
     """
 
-    def __init__(self, url: str) -> None:
-        try:
-            address = sa.engine.make_url(url)
-        except sa.exc.ArgumentError:
-            raise _bad_url("is not a database URL") from None
-        if address.get_backend_name() != "sqlite":
-            raise _bad_url(
-                f"names the database {address.get_backend_name()!r}, which this version cannot keep a ledger in"
-            )
-        if not address.database or address.database == ":memory:":
-            raise _bad_url("names a database in memory, which would forget what was spent")
-        path = Path(address.database).resolve()  # a later change of the current folder must not change the ledger
-        _create_privately(path)
-        address = address.set(database=str(path))
-        self.engine = sa.create_engine(
-            address, connect_args={"timeout": BUSY_SECONDS, "isolation_level": None}, poolclass=sa.pool.NullPool
-        )
-        sa.event.listen(self.engine, "connect", _configure)
-        sa.event.listen(self.engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
-        with self.transaction() as connection:
-            self._create_tables(connection)
+    def __init__(self, url: str, *, restored: bool = False) -> None:
+        self._engine, kept_in = open_engine(url)
+        self._process = os.getpid()
+        self._restored = restored
+        self.generation = GenerationFile(kept_in)
+        with self.reading() as connection:
+            current = schema.found(connection) == schema.HEAD
+        if not current:
+            with self._begun(reading=False) as connection:
+                schema.bring_up_to_date(connection)
+        with self.reading() as connection:
+            self._last(connection)
 
     @contextmanager
-    def transaction(self) -> Iterator[sa.Connection]:
-        """All or nothing, one writer at a time, durable when the block ends."""
-        with self.engine.begin() as connection:
+    def reading(self) -> Iterator[sa.Connection]:
+        """One snapshot of the ledger; it waits for no writer."""
+        with self._begun(reading=True) as connection:
             yield connection
 
-    @staticmethod
-    def _create_tables(connection: sa.Connection) -> None:
-        if sa.inspect(connection).has_table(FACTS.name):
-            found = connection.scalar(sa.select(FACTS.c.value).where(FACTS.c.name == "schema"))
-            if found != str(SCHEMA_VERSION):
-                raise DpboError(
-                    f"the ledger has schema {found}, this version reads schema {SCHEMA_VERSION}",
-                    cause="it was written by another version of dpbo",
-                    remedy="use that version; never delete a ledger, it is the record of what was spent",
-                )
+    @contextmanager
+    def writing(self) -> Iterator[Pen]:
+        """All or nothing, one writer at a time, durable when the block ends."""
+        with self._begun(reading=False) as connection:
+            begun = self._last(connection)
+            pen = Pen(connection, begun)
+            yield pen
+        if pen.last != begun:
+            self.generation.keep(pen.last, whatever=self._restored)
+
+    @contextmanager
+    def _begun(self, *, reading: bool) -> Iterator[sa.Connection]:
+        if os.getpid() != self._process:  # forked: the parent's connections are not ours, nor ours to close
+            self._engine.dispose(close=False)
+            self._process = os.getpid()
+        engine = self._engine.execution_options(reading=True) if reading else self._engine
+        if reading and engine.dialect.name == "postgresql":
+            engine = engine.execution_options(isolation_level="REPEATABLE READ")
+        try:
+            with engine.begin() as connection:
+                yield connection
+        except (sa.exc.OperationalError, sa.exc.TimeoutError) as error:
+            failed = type(error).__name__
+        else:
             return
-        METADATA.create_all(connection)
-        for table in METADATA.sorted_tables:
-            for verb in ("UPDATE", "DELETE"):
-                connection.exec_driver_sql(
-                    f"CREATE TRIGGER {table.name}_no_{verb.lower()} BEFORE {verb} ON {table.name} "
-                    "BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END"
-                )
-        connection.execute(FACTS.insert().values(name="schema", value=str(SCHEMA_VERSION)))
+        raise DpboError(
+            f"the ledger's database cannot be used ({failed})",
+            cause="it cannot be reached, its disk is full, or another process has held it for more than a minute",
+            remedy="look at the database and run it again; nothing is paid twice",
+        )
 
+    def _last(self, connection: sa.Connection) -> Generation:
+        """The last entry of the history, which must hold the entry that the generation says was there.
 
-def _configure(connection, _record) -> None:  # type: ignore[no-untyped-def]
-    """Durable on commit, foreign keys on, readers never blocked by the writer."""
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
-        connection.execute(f"PRAGMA {pragma}")
-
-
-def _create_privately(path: Path) -> None:
-    """The file, readable by its owner alone, in a folder of its owner's."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-    except OSError as error:
-        reason = error.strerror or "it cannot be written"
-    else:
-        return
-    raise _bad_url(f"points to a place that cannot be used ({reason.lower()})")
-
-
-def _bad_url(problem: str) -> StudyInvalid:
-    return StudyInvalid(
-        f"the ledger's URL {problem}",
-        cause="DPBO_LEDGER_URL is set to something else than a writable SQLite file",
-        remedy="unset it to use ./mlruns/ledger.db, or write sqlite:///path/to/ledger.db",
-    )
+        The generation is read after the writers' lock was taken and written after a commit: it is never ahead of
+        what a sound ledger holds.
+        """
+        kept = Generation() if self._restored else self.generation.read()
+        rows = connection.execute(NEWEST).all()
+        last = Generation(rows[0].sequence, rows[0].hash) if rows else Generation()
+        if last != kept and kept.sequence:
+            found = connection.scalar(sa.select(HISTORY.c.hash).where(HISTORY.c.sequence == kept.sequence))
+            if found != kept.hash:
+                raise older(self.generation.path, kept)
+        return last

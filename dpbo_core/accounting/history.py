@@ -1,0 +1,103 @@
+"""The history: every row of the ledger in the order it was written, each sealed to the one before.
+
+| symbol | name here | meaning |
+|---|---|---|
+| n | `sequence` | 1, 2, 3, … without gaps |
+| h_n | `hash` | SHA-256(h_{n−1}, n, table, row), in hex; h_0 is 64 zeros |
+
+The chain shows a change to anyone who knows a later hash: the generation beside the ledger, or an exported copy. It
+has no key, so whoever owns the database and every copy of a hash can write another history.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from dpbo_core.accounting.tables import HISTORY, RECORDED
+
+ORIGIN = "0" * 64
+RESTORATION = "restorations"  # a person's confirmation of an old copy: in the history alone
+
+
+@dataclass(frozen=True)
+class Link:
+    """One line of the history. `row` is the canonical JSON of what was written into table `about`."""
+
+    sequence: int
+    about: str
+    row: str
+    hash: str
+
+    def to_json(self) -> dict[str, Any]:
+        """A line of an export; the row as an object, for people."""
+        return asdict(self) | {"row": json.loads(self.row)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Link":
+        """The inverse of `to_json`."""
+        return cls(int(data["sequence"]), str(data["about"]), canonical(data["row"]), str(data["hash"]))
+
+
+def canonical(row: Mapping[str, Any]) -> str:
+    """The one way a row is written down: sorted keys, no spaces, no NaN."""
+    return json.dumps(row, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def seal(previous: str, sequence: int, about: str, row: str) -> str:
+    """h_n, in hex."""
+    return hashlib.sha256("\n".join((previous, str(sequence), about, row)).encode()).hexdigest()
+
+
+def links(connection: sa.Connection) -> list[Link]:
+    """The whole history, in its order."""
+    rows = connection.execute(sa.select(HISTORY).order_by(HISTORY.c.sequence))
+    return [Link(row.sequence, row.about, row.content, row.hash) for row in rows]
+
+
+def broken_links(history: Iterable[Link]) -> Iterator[str]:
+    """What is wrong with the chain by itself, in words; nothing if it is whole."""
+    previous, expected = ORIGIN, 1
+    for link in history:
+        if link.sequence != expected:
+            missing = str(expected) if link.sequence == expected + 1 else f"{expected} to {link.sequence - 1}"
+            yield f"entry {missing} of the history is missing"
+        elif seal(previous, link.sequence, link.about, link.row) != link.hash:
+            yield f"entry {link.sequence} of the history ({link.about}) is not what was written there"
+        previous, expected = link.hash, link.sequence + 1
+
+
+def unlike_tables(history: Iterable[Link], connection: sa.Connection) -> Iterator[str]:
+    """Where the tables and the history disagree, in words; nothing if they are the same."""
+    told = list(history)
+    for table in RECORDED:
+        keys = [column.name for column in table.primary_key]
+        written = {}
+        for link in told:
+            if link.about == table.name:
+                row = json.loads(link.row)
+                written[tuple(row.get(key) for key in keys)] = link
+        found = {
+            tuple(row[key] for key in keys): canonical(dict(row))
+            for row in connection.execute(sa.select(table)).mappings()
+        }
+        for key, link in written.items():
+            if key not in found:
+                yield f"{_row(table, key)} was removed (entry {link.sequence} of the history has it)"
+            elif found[key] != link.row:
+                yield f"{_row(table, key)} was changed: {_changes(link.row, found[key])}"
+        for key in found.keys() - written.keys():
+            yield f"{_row(table, key)} is not in the history"
+
+
+def _row(table: sa.Table, key: tuple[Any, ...]) -> str:
+    return f"row {', '.join(map(str, key))} of {table.name}"
+
+
+def _changes(written: str, found: str) -> str:
+    """Which columns differ. Their values stay out: a letter is short, and an export shows them."""
+    before, after = json.loads(written), json.loads(found)
+    return ", ".join(sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name)))

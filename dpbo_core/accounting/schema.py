@@ -1,0 +1,54 @@
+"""Making a ledger's tables, and bringing an older ledger's up to date: the same steps, in one transaction."""
+
+import threading
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from dpbo_core.errors import DpboError
+
+HEAD = "0002"
+MIGRATIONS = Path(__file__).parent / "migrations"
+_ONE_AT_A_TIME = threading.Lock()  # Alembic keeps what it is doing in module variables
+
+
+def found(connection: sa.Connection) -> str | None:
+    """The schema this ledger has; None if it has no tables."""
+    tables = set(sa.inspect(connection).get_table_names())
+    if "alembic_version" in tables:
+        return str(connection.scalar(sa.text("SELECT version_num FROM alembic_version")))
+    if "facts" not in tables:
+        return None
+    number = connection.scalar(sa.text("SELECT value FROM facts WHERE name = 'schema'"))
+    return "0001" if number == "1" else str(number)  # the first version kept its number itself
+
+
+def bring_up_to_date(connection: sa.Connection) -> None:
+    """Take every step this ledger has not taken, in the transaction of `connection`.
+
+    Raises:
+        DpboError: another version of dpbo wrote it.
+    """
+    now = found(connection)
+    if now == HEAD:
+        return
+    from alembic import command
+    from alembic.config import Config
+    from alembic.util import CommandError
+
+    config = Config(attributes={"connection": connection})
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    with _ONE_AT_A_TIME:
+        try:
+            if now is not None:
+                command.stamp(config, now)
+            command.upgrade(config, HEAD)
+        except CommandError:
+            pass
+        else:
+            return
+    raise DpboError(
+        f"the ledger has schema {now}, this version reads schema {HEAD}",
+        cause="it was written by another version of dpbo",
+        remedy="use that version; never delete a ledger, it is the record of what was spent",
+    )

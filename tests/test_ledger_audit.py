@@ -1,0 +1,368 @@
+"""Tampering, truncation and old copies of the ledger, through raw SQL and raw files, on both databases."""
+
+import json
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+
+import pytest
+import sqlalchemy as sa
+from conftest import new_database
+from test_ledger import PROMISE, SYSTEM, key, lift, plan, sql
+
+from dpbo_core.accounting import audit, schema
+from dpbo_core.accounting.budget import PrivacyBudget
+from dpbo_core.accounting.generation import Generation, GenerationFile
+from dpbo_core.accounting.history import ORIGIN, Link, broken_links, seal
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.accounting.store import LedgerStore
+from dpbo_core.accounting.tables import METADATA
+from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid
+from dpbo_core.privacy.release import Release
+
+OPEN = PrivacyBudget.of("d", epsilon=1.0, delta=0.0)
+
+
+def spend(book, name, epsilon=0.1):
+    reservation = book.reserve(key(name), plan(epsilon), noise=SYSTEM)
+    reservation.record(plan(epsilon).spends[0], lambda: {"draw": 7, "shown": 0.25})
+    return reservation.conclude(Release({"score": 0.25}, PROMISE, plan().spends, name, "1", "private_grid", "d"))
+
+
+@pytest.fixture
+def used(ledger_url):
+    """A ledger with one cap and three finished studies: 1 + 1 + 9 entries."""
+    book = PrivacyLedger(ledger_url)
+    book.set_budget(OPEN)
+    for name in "abc":
+        spend(book, name)
+    return ledger_url
+
+
+def exported(url):
+    return audit.read_export(audit.export(url))
+
+
+def test_an_honest_ledger_is_whole(used):
+    assert audit.verify(used).last.sequence == 11
+    assert audit.verify(used, exported(used)).recovered is None
+    before = exported(used)
+    spend(PrivacyLedger(used), "later")
+    assert audit.verify(used, before).last.sequence == 14
+    assert [link.about for link in before] == ["facts", "datasets", *["reservations", "draws", "releases"] * 3]
+
+
+def test_an_export_can_be_checked_with_nothing_but_sha_256(used):
+    import hashlib
+
+    last = "0" * 64
+    for line in audit.export(used):
+        entry = json.loads(line)
+        row = json.dumps(entry["row"], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        text = f"{last}\n{entry['sequence']}\n{entry['about']}\n{row}"
+        last = hashlib.sha256(text.encode()).hexdigest()
+        assert entry["hash"] == last
+
+
+@pytest.mark.parametrize(
+    ("tampering", "verdict"),
+    [
+        (
+            [("reservations", "update", "epsilon_units = 1 WHERE id = 2")],
+            r"row 2 of reservations .*: epsilon_units",
+        ),
+        (
+            [("datasets", "update", "epsilon_units = 9000000000000")],
+            r"row d of datasets was changed: epsilon_units",
+        ),
+        ([("draws", "update", "outcome = '{\"draw\": 8}'")], r"row 1, score of draws was changed: outcome"),
+        ([("releases", "update", "released_at = 'x' WHERE reservation = 3")], r"row 3 of releases was changed"),
+        ([("facts", "update", "value = 'x'")], r"row identity of facts was changed: value"),
+        ([("releases", "delete", "reservation = 1")], r"row 1 of releases was removed \(entry 5"),
+        ([("history", "delete", "sequence = 7")], r"entry 7 of the history is missing"),
+        ([("history", "delete", "sequence > 9")], r"row 3, score of draws is not in the history"),
+        ([("history", "update", "content = '{}' WHERE sequence = 2")], r"entry 2 .*\(datasets\) is not what was"),
+        (
+            [
+                ("history", "update", f"sequence = {to} WHERE sequence = {of}")
+                for of, to in ((4, -1), (7, 4), (-1, 7))
+            ],
+            r"entry 4 of the history .*entry 7 of the history",
+        ),
+        (
+            [
+                ("releases", "update", f"reservation = {to} WHERE reservation = {of}")
+                for of, to in ((1, 99), (2, 1), (99, 2))
+            ],
+            r"row 1 of releases was changed.*row 2 of releases was changed",
+        ),
+    ],
+)
+def test_what_was_tampered_with_is_told(used, tampering, verdict):
+    statements = []
+    for table, verb in {(table, verb) for table, verb, _ in tampering}:
+        statements.append(lift(used, table, verb))
+    if used.startswith("postgresql"):
+        statements += ["SET session_replication_role = replica"]  # past the foreign keys too
+    for table, verb, rest in tampering:
+        statements.append(f"UPDATE {table} SET {rest}" if verb == "update" else f"DELETE FROM {table} WHERE {rest}")
+    sql(used, *statements)
+    with pytest.raises(LedgerDamaged, match=verdict) as caught:
+        audit.verify(used)
+    assert caught.value.exit_code == 1
+    with pytest.raises(LedgerDamaged, match=verdict):
+        audit.verify(used, accept=True)  # a person answers for an old copy, not for a forged one
+
+
+def test_a_row_added_past_the_history_is_told(used):
+    sql(used, "INSERT INTO facts (name, value) VALUES ('extra', 'x')")
+    with pytest.raises(LedgerDamaged, match="row extra of facts is not in the history"):
+        audit.verify(used)
+
+
+def test_a_truncated_tail_is_told_by_the_generation_and_by_an_export(used):
+    """The last study is taken out of everything, so that the chain and the tables are whole by themselves."""
+    copy = exported(used)
+    tables = ("history", "releases", "draws", "reservations")
+    gone = ("sequence > 8", "reservation = 3", "reservation = 3", "id = 3")
+    sql(used, *(lift(used, table, "delete") for table in tables))
+    sql(used, *(f"DELETE FROM {table} WHERE {which}" for table, which in zip(tables, gone, strict=True)))
+    for look in (lambda: PrivacyLedger(used), lambda: audit.verify(used)):
+        with pytest.raises(LedgerDamaged, match=r"older than it was: entry 11 .*--accept-restored"):
+            look()
+    with pytest.raises(LedgerDamaged, match="entries 9 to 11 of the exported copy are missing"):
+        audit.verify(used, copy)
+    assert audit.verify(used, accept=True).recovered == 0
+    entry = exported(used)[-1]
+    assert entry.about == "restorations"
+    row = json.loads(entry.row)
+    assert row["expected"] == {"sequence": 11, "hash": copy[-1].hash}
+    assert row["found"] == {"sequence": 8, "hash": copy[7].hash}
+    spend(PrivacyLedger(used), "d")
+    assert audit.verify(used).recovered is None
+
+
+def test_what_an_export_still_has_is_written_again_and_counts_as_spent(used):
+    copy = exported(used)
+    tables = ("history", "releases", "draws", "reservations")
+    sql(used, *(lift(used, table, "delete") for table in tables))
+    gone = ("sequence > 4", "reservation > 0", "reservation > 1", "id > 1")
+    sql(used, *(f"DELETE FROM {table} WHERE {which}" for table, which in zip(tables, gone, strict=True)))
+    assert audit.verify(used, copy, accept=True).recovered == 7
+    assert exported(used)[:11] == copy
+    book = PrivacyLedger(used)
+    (account,) = book.accounts("d")
+    assert account.spent.epsilon_units == 3 * 10**11
+    assert [entry.study for entry in account.entries] == ["a", "b", "c"]
+    spend(book, "e")
+    assert [entry.study for entry in book.accounts("d")[0].entries] == ["a", "b", "c", "e"]
+    assert audit.verify(used, copy).last.sequence == 15
+
+
+def test_another_history_is_not_continued(used, here, postgresql):
+    other = f"sqlite:///{here / 'other.db'}"
+    PrivacyLedger(other)
+    with pytest.raises(LedgerDamaged, match="entry 1 of the history is not the exported copy's"):
+        audit.verify(other, exported(used))
+    forged = list(exported(used))
+    forged[3] = Link(4, "draws", '{"reservation":1}', forged[3].hash)
+    with pytest.raises(LedgerDamaged, match=r"entry 4 .*in the exported copy"):
+        audit.verify(used, tuple(forged))
+    with pytest.raises(LedgerDamaged, match="line 2 of the exported copy"):
+        audit.read_export([*list(audit.export(used))[:1], "{not json"])
+
+
+def test_an_old_file_put_back_is_refused_by_a_ledger_already_open(here):
+    url = f"sqlite:///{here / 'ledger.db'}"
+    book = PrivacyLedger(url)
+    book.set_budget(OPEN)
+    spend(book, "a", 0.5)
+    shutil.copy(here / "ledger.db", here / "old.db")
+    spend(book, "b", 0.5)
+    shutil.copy(here / "old.db", here / "ledger.db")
+    for write in (lambda: spend(book, "b", 0.5), lambda: PrivacyLedger(url).accounts()):
+        with pytest.raises(LedgerDamaged, match="older than it was"):
+            write()
+    (here / "ledger.db").unlink()
+    with pytest.raises(LedgerDamaged, match="older than it was"):
+        PrivacyLedger(url)
+
+
+def test_a_kill_between_commit_and_generation_locks_nobody_out(used, monkeypatch):
+    book = PrivacyLedger(used)
+    with monkeypatch.context() as patch:
+        patch.setattr(GenerationFile, "keep", lambda *_, **__: pytest.fail("killed"))
+        with pytest.raises(pytest.fail.Exception):
+            book.reserve(key("late"), plan(0.1), noise=SYSTEM)
+    assert PrivacyLedger(used).accounts("d")[0].entries[-1].study == "late"
+    spend(PrivacyLedger(used), "late")
+    assert audit.verify(used).last.sequence == 14
+
+
+def test_a_generation_only_moves_on(here):
+    file = GenerationFile(here / "g")
+    assert file.read() == Generation(0, ORIGIN)
+    for sequence in (2, 5, 3):
+        file.keep(Generation(sequence, str(sequence)))
+    assert file.read() == Generation(5, "5")
+    file.keep(Generation(3, "3"), whatever=True)
+    assert file.read() == Generation(3, "3")
+    assert [item.name for item in here.iterdir()] == ["g"]
+    assert stat.S_IMODE((here / "g").stat().st_mode) == 0o600
+
+
+def test_an_unreadable_generation_is_a_letter_and_can_be_accepted(used):
+    place = LedgerStore(used).generation.path
+    place.write_text("{")
+    with pytest.raises(LedgerDamaged, match="cannot be read"):
+        PrivacyLedger(used)
+    assert audit.verify(used, accept=True).recovered == 0
+    PrivacyLedger(used)
+
+
+def test_the_generation_of_a_postgresql_ledger_lies_in_this_machines_state(here, postgresql):
+    url = new_database(postgresql)
+    PrivacyLedger(url).set_budget(OPEN)
+    (file,) = (here / "mlruns").iterdir()
+    assert file.suffix == ".generation"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE((here / "mlruns").stat().st_mode) == 0o700
+
+
+def test_a_changed_link_breaks_the_chain_even_if_its_own_hash_is_made_again():
+    first = Link(1, "facts", "{}", seal(ORIGIN, 1, "facts", "{}"))
+    second = Link(2, "facts", "{}", seal(first.hash, 2, "facts", "{}"))
+    forged = Link(1, "facts", "[]", seal(ORIGIN, 1, "facts", "[]"))
+    assert list(broken_links([first, second])) == []
+    assert list(broken_links([forged, second])) == ["entry 2 of the history (facts) is not what was written there"]
+
+
+def test_the_migrations_make_exactly_the_tables(ledger_url):
+    from alembic.autogenerate import compare_metadata
+    from alembic.migration import MigrationContext
+    from alembic.script import ScriptDirectory
+
+    PrivacyLedger(ledger_url)
+    with sa.create_engine(ledger_url).connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), METADATA) == []
+    assert ScriptDirectory(str(schema.MIGRATIONS)).get_current_head() == schema.HEAD
+
+
+def test_a_ledger_of_the_first_version_is_upgraded_and_keeps_everything(ledger_url, monkeypatch):
+    with monkeypatch.context() as first:
+        first.setattr(schema, "HEAD", "0001")
+        first.setattr(LedgerStore, "_last", lambda self, connection: Generation())
+        LedgerStore(ledger_url)
+    sql(
+        ledger_url,
+        "DROP TABLE alembic_version",  # it kept its number among the facts
+        "INSERT INTO datasets VALUES ('d', TRUE, 0, 0, 'replace_one', '[]', '2026-01-01')",
+        "INSERT INTO reservations VALUES (1, 'd', 'f', 's', '1', 'private_grid', 'validation_record', "
+        """'{"epsilon": 0.5, "delta": 1e-06, "assumptions": []}', '[]', NULL, 1, 2, 'injected', '2026-01-02')""",
+        """INSERT INTO draws VALUES (1, 'score', '{"rho": 0.125}', '{"draw": -3}', '2026-01-02')""",
+    )
+    (account,) = PrivacyLedger(ledger_url).accounts()
+    assert (account.budget.public, account.entries[0].delta) == (True, 1e-06)
+    assert [link.about for link in exported(ledger_url)] == ["facts", "datasets", "reservations", "draws"]
+    assert audit.verify(ledger_url).last.sequence == 4
+
+
+def killed_at(statement, url):
+    """Open the ledger in a child that is killed just before its n-th statement; True if it lived to the end."""
+    child = os.fork()
+    if child == 0:
+        seen = []
+
+        def count(*_):
+            seen.append(1)
+            if len(seen) == statement:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        sa.event.listen(sa.Engine, "before_cursor_execute", count)
+        sa.event.listen(sa.Engine, "commit", count)
+        try:
+            PrivacyLedger(url)
+        finally:
+            os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_killed_anywhere_while_it_is_made_a_ledger_is_whole_or_not_there(ledger_url):
+    import alembic.command  # noqa: F401  so that children need not import it
+
+    whole, empty, n = 0, 0, 0
+    finished = False
+    while not finished:
+        n += 1 if ledger_url.startswith("sqlite") else 3
+        finished = killed_at(n, ledger_url)
+        tables = set(sa.inspect(sa.create_engine(ledger_url, poolclass=sa.pool.NullPool)).get_table_names())
+        assert tables in (set(), {"alembic_version", *METADATA.tables}), n
+        empty += not tables
+        whole += bool(tables)
+    assert empty > 15
+    assert whole >= 1
+    PrivacyLedger(ledger_url).set_budget(OPEN)
+    assert audit.verify(ledger_url).last.sequence == 2
+
+
+def test_processes_may_make_the_same_ledger_at_once(ledger_url):
+    children = []
+    for _ in range(8):
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                PrivacyLedger(ledger_url)
+                code = 0
+            finally:
+                os._exit(code)
+        children.append(child)
+    assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0] * 8
+    assert audit.verify(ledger_url).last.sequence == 1
+
+
+def dpbo(*words, url):
+    probe = f"import sys; sys.argv = {['dpbo', *words]!r}; from flows import cli; cli.main()"
+    environment = os.environ | {"DPBO_LEDGER_URL": url}
+    return subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, env=environment)
+
+
+def test_the_command_exports_verifies_and_accepts(here):
+    url = f"sqlite:///{here / 'ledger.db'}"
+    book = PrivacyLedger(url)
+    book.set_budget(OPEN)
+    shutil.copy(here / "ledger.db", here / "old.db")
+    spend(book, "a")
+    assert dpbo("budget", "export", "--out", "copy.jsonl", url=url).returncode == 0
+    assert stat.S_IMODE((here / "copy.jsonl").stat().st_mode) == 0o600
+    assert dpbo("budget", "export", url=url).stdout == (here / "copy.jsonl").read_text()
+    whole = dpbo("budget", "verify", "copy.jsonl", url=url)
+    assert (whole.returncode, whole.stderr) == (0, "")
+    assert "whole: 5 entries" in whole.stdout
+    shutil.copy(here / "old.db", here / "ledger.db")
+    refused = dpbo("budget", "set", "x", "--epsilon", "1", url=url)
+    assert refused.returncode == 1
+    assert "older than it was" in refused.stderr
+    assert refused.stderr.count("\n") == 1
+    accepted = dpbo("budget", "verify", "copy.jsonl", "--accept-restored", url=url)
+    assert accepted.returncode == 0, accepted.stderr
+    assert "3 lost entries were recovered" in accepted.stdout
+    assert PrivacyLedger(url).accounts("d")[0].spent.epsilon_units == 10**11
+    missing = dpbo("budget", "verify", "nothing.jsonl", url=url)
+    assert missing.returncode == 2
+
+
+def test_what_a_database_cannot_do_is_a_letter(used, monkeypatch):
+    book = PrivacyLedger(used)
+
+    def fails(*_):
+        raise sa.exc.OperationalError("INSERT secret", {}, Exception("disk full of secrets"))
+
+    monkeypatch.setattr("dpbo_core.accounting.ledger._spent", fails)
+    with pytest.raises(DpboError, match="cannot be used") as caught:
+        book.reserve(key("z"), plan(0.1), noise=SYSTEM)
+    assert "secret" not in str(caught.value)
+    assert not isinstance(caught.value, StudyInvalid)
