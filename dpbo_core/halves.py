@@ -4,12 +4,14 @@ Before a study is reserved only the presence, the header and the number of recor
 looked at; its content is read by `sensitive_half` alone.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from dpbo_core import data
 from dpbo_core.data import Preprocessing, Table, bundled
 from dpbo_core.data.bundled import TARGET as BUNDLED_TARGET
+from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.trainer import EstimatorTrainer, LinearTrainer
 from dpbo_core.objective import Objective
 from dpbo_core.privacy.sensitive import Sensitive
@@ -78,6 +80,13 @@ def check_presence(spec: StudySpec, folder: str | Path, public: PublicHalf) -> N
     if spec.data.source is not None:
         return
     shown = str(spec.data.validation)
+    with suppress(FileNotFoundError):
+        if (Path(folder) / shown).samefile(Path(folder) / str(spec.data.training)):
+            raise StudyInvalid(
+                f"{shown} is both the training file and the validation file",
+                cause="one file was named twice; the training set is public, so nothing of it would be protected",
+                remedy="split the records into two files that share no person",
+            )
     header = data.read_header(Path(folder) / shown, sensitive=True, shown_as=shown)
     data.check_columns(public.columns, header.columns, public.target, shown_as=shown)
     data.check_record_count(header.n_records, n_validation(spec), shown_as=shown)

@@ -62,6 +62,11 @@ class Problem:
         return self.score.score_range
 
     @property
+    def rowwise(self) -> bool:
+        """Whether a record's score is known to depend on that record alone: our models and scikit-learn's own."""
+        return self.model.linear or self.model.estimator.startswith("sklearn.")
+
+    @property
     def score_per_step(self) -> float:
         """Score of one integer step of the exact sum of all records."""
         return self.score_range / (self.n_validation * GRID)

@@ -21,19 +21,20 @@ from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
 from dpbo_core.advice import Advice, advise
 from dpbo_core.errors import AssumptionNotAccepted, DpboError, Sealed, StudyInvalid
-from dpbo_core.mechanisms.noise import Noise, NoiseSource, OperatingSystemNoise
+from dpbo_core.mechanisms.noise import INJECTED, OPERATING_SYSTEM, Noise, NoiseSource, OperatingSystemNoise
 from dpbo_core.methods import method_named
 from dpbo_core.methods.contract import Method, Released
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sensitive import Opaque
-from dpbo_core.problem import problem_of
+from dpbo_core.problem import Problem, problem_of
 from dpbo_core.spec import StudySpec
 
 __all__ = ["StudyResult", "StudyRun", "StudySpec", "open_study", "plan_study", "read_study", "run_study"]
 
 T = TypeVar("T")
+LARGEST_PRIVATE_PATH = 4096
 
 
 @dataclass(frozen=True)
@@ -101,9 +102,10 @@ class StudyRun(Opaque):
             return
         self._plan = self._method.plan(problem)
         _check_accepted(spec, self._plan)
-        problem.train(0)  # a model that cannot be trained at all is found before anything is charged
+        _train_ahead(self._method, problem)
         halves.check_presence(spec, folder, self._public)
-        self._reservation = ledger.reserve(key, self._plan, noise=source.standing, opening=_cap(spec))
+        standing = OPERATING_SYSTEM if type(source) is OperatingSystemNoise else INJECTED  # by what it is, not says
+        self._reservation = ledger.reserve(key, self._plan, noise=standing, opening=_cap(spec))
         self._noise = Noise(source, self._reservation)
         self._noise.ahead(self._method.draws(problem))
         self._search = self._method.start(problem, self._plan)
@@ -142,7 +144,7 @@ class StudyRun(Opaque):
         except StudyInvalid as error:
             if letters:  # a training's letter names λ, which only a public path may tell
                 failure = StudyInvalid(error.what, cause=error.cause, remedy=error.remedy)
-        except Exception:  # noqa: BLE001, S110  sealed: logging it would be the leak
+        except (Exception, SystemExit):  # noqa: BLE001, S110  sealed: logging it would be the leak
             pass
         raise failure
 
@@ -180,6 +182,23 @@ def run_study(
             if on_step is not None:
                 on_step(step, released)
     return run.finish()
+
+
+def _train_ahead(method: Method, problem: Problem) -> None:
+    """Train what must be trained before anything is charged.
+
+    On a private path every model of Λ, since which of them is trained at which step, how long it takes and whether
+    it fails would tell the path. On a public path one, so that a model that cannot be trained at all costs nothing.
+    """
+    N = len(problem.candidates)
+    if not method.public_path and N > LARGEST_PRIVATE_PATH:
+        raise StudyInvalid(
+            f"{method.kind} trains every candidate before it starts, and there are {N:,}",
+            cause="its path is private, so no step may show by its time or its failure which model it needs",
+            remedy=f"lower the points of the axis to {LARGEST_PRIVATE_PATH:,} or fewer",
+        )
+    for index in range(1 if method.public_path else N):
+        problem.train(index)
 
 
 def _key(spec: StudySpec, training: str) -> StudyKey:

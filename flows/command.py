@@ -79,7 +79,7 @@ def set_budget(
     else:
         if epsilon is None:
             raise StudyInvalid("a cap needs --epsilon", remedy="add --epsilon 5 --delta 1e-5, say")
-        PrivacySection(dataset=dataset, epsilon=epsilon)
+        PrivacySection(dataset=dataset, epsilon=1.0)
         BudgetSection(epsilon=epsilon, delta=delta)
         valid = [item.value for item in NeighboringRelation]
         if relation not in valid:

@@ -137,7 +137,7 @@ def test_calibration_never_costs_more_than_planned(units, sensitivity):
         try:
             mechanism, value = make()
         except StudyInvalid:
-            assert sensitivity * 2 / from_units(units) > 2**59  # refused for its scale alone
+            assert sensitivity * 2 / from_units(units) > 2**54  # refused for its scale alone
             continue
         mechanism.prepare(mechanism.spend("x"), SYSTEM)(Sensitive(value))
 
@@ -233,3 +233,17 @@ def test_noise_is_drawn_ahead_and_a_choice_takes_whole_pauses(monkeypatch):
         choice.prepare(choice.spend("x"), SYSTEM)(Sensitive(np.array(utilities)))
         taken = time.monotonic() - begun
         assert taken >= 0.05
+
+
+def test_saturated_noise_tells_nothing_of_the_value():
+    """Noise that hit the end of 64 bits would otherwise return the exact value: clamped, it returns the clamp."""
+
+    class Saturated(OperatingSystemNoise):
+        def draw(self, measurement, value, imitation):
+            return 2**63 - 1
+
+    for mechanism in (DiscreteLaplace(2**24, ONE, 1.0), DiscreteGaussian(2**24, ONE, 1.0)):
+        results = {mechanism.prepare(mechanism.spend("x"), Saturated())(Sensitive(v)) for v in (0, 5, 7654321987)}
+        assert results == {2**62}
+    with pytest.raises(StudyInvalid):
+        DiscreteLaplace(2**55, spent_units(0.5), 1.0)

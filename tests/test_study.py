@@ -93,6 +93,9 @@ def test_injected_noise_runs_only_on_a_public_dataset(tables, tmp_path):
     book.set_budget(PrivacyBudget.without_limit("people"))
     release = run_study(replace(spec, budget=None), ledger=book, source=source).release
     assert release.noise == "injected"
+    assert release.guarantee.in_words() == (
+        "No privacy guarantee: the noise was injected, not drawn from the operating system."
+    )
 
 
 def test_published_calibration_runs_only_on_a_public_dataset(tables, tmp_path):
@@ -238,3 +241,62 @@ def test_advice_says_plainly_that_algorithm_3_is_useless_here(tables):
 
 def test_evidence_is_spelt_out():
     assert Evidence(Standing.REFUTED, "why").refuted
+
+
+def test_a_private_path_trains_everything_before_it_is_charged(tables, tmp_path, monkeypatch):
+    """Which λ is trained when, for how long, and whether it fails would tell the path."""
+    from dpbo_core.models import trainer
+
+    trained, honest = [], trainer.train
+
+    def counted(*arguments, **named):
+        trained.append(named["regularization"])
+        return honest(*arguments, **named)
+
+    monkeypatch.setattr(trainer, "train", counted)
+    tables["study"]["method"] = "lipschitz"
+    run = open_study(StudySpec.from_dict(tables), ledger=ledger(tmp_path))
+    assert len(trained) == len(set(trained)) == 16
+    run.step()
+    assert len(trained) == 16
+    tables["space"]["lambda"]["low"] = 1e-13  # cannot be certified there
+    tables["study"]["name"] = "too far"
+    book = ledger(tmp_path)
+    with pytest.raises(StudyInvalid, match="certificate"):
+        run_study(StudySpec.from_dict(tables), ledger=book)
+    assert len(book.accounts("people")[0].entries) == 1
+    tables["space"]["lambda"] |= {"low": 1e-4, "points": 5000}
+    with pytest.raises(StudyInvalid, match="5,000"):
+        run_study(StudySpec.from_dict(tables), ledger=book)
+
+
+def test_one_file_is_not_both_halves(on_files, tmp_path):
+    on_files["data"] |= {"validation": "train.csv", "n_validation": 60}
+    with pytest.raises(StudyInvalid, match="both the training file and the validation file"):
+        run_study(StudySpec.from_dict(on_files), ledger=ledger(tmp_path), folder=tmp_path)
+
+
+def test_an_estimator_of_others_needs_the_callers_word(tables):
+    tables["model"] = {"estimator": "xgboost.XGBClassifier"}
+    tables["study"]["method"] = "private_grid"
+    plan = plan_study(StudySpec.from_dict(tables))
+    assert plan.guarantee.assumptions == ("rowwise_predictions",)
+    tables["model"] = {"estimator": "sklearn.svm.SVC"}
+    assert plan_study(StudySpec.from_dict(tables)).guarantee.assumptions == ()
+
+
+def test_a_source_that_only_calls_itself_private_is_refused(tables, tmp_path):
+    class Pretender(InjectedNoise):
+        standing = "operating_system"
+
+    source = Pretender(np.random.default_rng(0), 0.0)
+    with pytest.raises(NoiseNotPrivate):
+        run_study(StudySpec.from_dict(tables), ledger=ledger(tmp_path), source=source)
+
+
+def test_the_delivered_epsilon_is_never_above_the_promise(tables):
+    for epsilon in (0.30000000000000004, 1.0000000000001, 0.7):
+        tables["privacy"]["epsilon"] = epsilon
+        tables["study"]["method"] = "private_grid"
+        plan = plan_study(StudySpec.from_dict(tables))
+        assert sum(spend.epsilon_units for spend in plan.spends) <= epsilon * 10**12

@@ -5,8 +5,8 @@ import math
 from dpbo_core.errors import MechanismRefused, StudyInvalid
 from dpbo_core.privacy.amounts import spent_units
 
-LARGEST_SCALE = 2.0**60  # beyond it 64-bit integers saturate often enough to bias the release
-LARGEST_SUM = 2**62
+LARGEST_SCALE = 2.0**55  # 64-bit noise saturates with probability below e^−128 there
+LARGEST_SUM = 2**61
 
 _LETTER = "the noise door refused to draw"
 
@@ -31,6 +31,11 @@ def check_integer(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or abs(value) > LARGEST_SUM:
         raise MechanismRefused(_LETTER, cause="the query is not an exact integer in range")
     return value
+
+
+def within_range(drawn: int) -> int:
+    """`drawn` clamped to ±2⁶²: post-processing, so that noise that saturated at 2⁶³ tells nothing of the value."""
+    return max(-(2**62), min(2**62, drawn))
 
 
 def check_price(price: float, planned_units: int | None) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpbo_core.mechanisms.checks import check_integer, check_price, check_scale
+from dpbo_core.mechanisms.checks import check_integer, check_price, check_scale, within_range
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.plan import Spend
@@ -67,4 +67,4 @@ class DiscreteLaplace:
             return round(factor * float(rng.laplace(scale=self.scale)))
 
         noise = source.draw(measurement, 0, imitation)
-        return lambda value: check_integer(value.expose()) + noise
+        return lambda value: within_range(check_integer(value.expose()) + noise)

@@ -10,20 +10,22 @@ search.finish(noise)           the release
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from importlib.metadata import version
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.mechanisms.noise import Mechanism, Noise
+from dpbo_core.mechanisms.noise import OPERATING_SYSTEM, Mechanism, Noise
 from dpbo_core.objective import Scorer
-from dpbo_core.privacy.amounts import spent_units, split_units
-from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee
+from dpbo_core.privacy.amounts import allowed_units, split_units
+from dpbo_core.privacy.assumption import ROWWISE_PREDICTIONS
+from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
 from dpbo_core.problem import Problem
 
 Released = Mapping[str, Any]
+NOT_PRIVATE = Evidence(Standing.REFUTED, "the noise was injected, not drawn from the operating system")
 Draws = tuple[tuple[Spend, Mechanism[Any]], ...]
 
 
@@ -105,19 +107,19 @@ def guarantee(problem: Problem, *, pure: bool, evidence: Evidence) -> PrivacyGua
         delta=0.0 if pure else problem.delta,
         unit=problem.unit,
         relation=problem.relation,
-        assumptions=(),
+        assumptions=() if problem.rowwise else (ROWWISE_PREDICTIONS.name,),
         evidence=evidence,
     )
 
 
 def split_epsilon(problem: Problem, shares: tuple[float, ...]) -> tuple[int, ...]:
-    """The study's ε in 10⁻¹², split in proportion to `shares` so that the parts sum exactly to it.
+    """The study's ε in 10⁻¹² (rounded down: never above the promise), split so that the parts sum exactly to it.
 
     Raises:
         StudyInvalid: ε is too small for the ledger's unit.
     """
     try:
-        return split_units(spent_units(problem.epsilon), shares)
+        return split_units(allowed_units(problem.epsilon), shares)
     except ValueError:
         pass
     raise too_small(problem)
@@ -136,10 +138,13 @@ def make_release(
     method: Method, problem: Problem, plan: PrivacyPlan, noise: Noise, value: Mapping[str, Any]
 ) -> Release:
     """The release of `value`, with the public facts a reader needs beside the promise."""
+    promise = plan.guarantee
+    if noise.standing != OPERATING_SYSTEM:
+        promise = replace(promise, epsilon=float("inf"), evidence=NOT_PRIVATE)
     options = {item.name: getattr(method, item.name) for item in fields(method) if item.name != "kind"}
     return Release(
         value=value,
-        guarantee=plan.guarantee,
+        guarantee=promise,
         spends=plan.spends,
         study=problem.study,
         edition=problem.edition,

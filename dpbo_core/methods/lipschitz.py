@@ -63,6 +63,12 @@ class Lipschitz:
     trained_points: int = 64
     kind: Literal["lipschitz"] = "lipschitz"
 
+    def __post_init__(self) -> None:
+        if self.trained_points < 2:
+            raise StudyInvalid(
+                f"method.trained_points = {self.trained_points}", remedy="train at least the 2 ends of the path"
+            )
+
     @property
     def pure(self) -> bool:
         """δ = 0."""
@@ -100,7 +106,7 @@ class Lipschitz:
             f"its noise has scale {scale:.3g} on a score between 0 and {problem.score_range:g} "
             f"(as published {published:.3g}); it releases a score and no hyperparameter"
         )
-        return Outlook(scale, scale, self.n_steps(problem), why)
+        return Outlook(scale, scale, len(problem.candidates), why)
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "LipschitzSearch":
         """A search with nothing observed."""

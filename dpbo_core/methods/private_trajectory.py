@@ -188,6 +188,7 @@ class TrajectorySearch(Opaque):
             if self._selection is not None:
                 self._sums[index] = total
             drawn = noise.release(spend, self._observations[t], total, candidate=index)
+            index = drawn["candidate"]  # another process may have drawn first
         self._path.append((index, drawn["draw"]))
         self._tell(index, drawn["draw"])
         return self._shown(t)

@@ -15,10 +15,11 @@ shape, at the same position, whatever it was.
 import difflib
 import inspect
 import io
+import logging
 import math
 import warnings
 from collections.abc import Mapping
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -191,13 +192,23 @@ class FittedEstimator:
         return result
 
     def _predict(self, rows: NDArray[np.float64]) -> NDArray[Any] | None:
-        """(k,) classes, or None where predict fails. What it prints or warns may quote a record: dropped."""
+        """(k,) classes, or None where predict fails. What it prints, logs or warns may quote a record: dropped.
+
+        It stays in this process: joblib's workers would be handed the rows through shared memory.
+        """
+        from joblib import parallel_config
+
+        silent, logged = io.StringIO(), logging.root.manager.disable
         try:
-            with warnings.catch_warnings(), redirect_stdout(io.StringIO()), np.errstate(all="ignore"):
+            logging.disable(logging.CRITICAL)
+            with warnings.catch_warnings(), redirect_stdout(silent), redirect_stderr(silent):
                 warnings.simplefilter("ignore")
-                predicted = np.asarray(self.estimator.predict(np.ascontiguousarray(rows)))
-        except Exception:  # noqa: BLE001  whatever it raised may quote a record
+                with np.errstate(all="ignore"), parallel_config(backend="sequential"):
+                    predicted = np.asarray(self.estimator.predict(np.ascontiguousarray(rows)))
+        except (Exception, SystemExit):  # noqa: BLE001  whatever it raised may quote a record
             return None
+        finally:
+            logging.disable(logged)
         return predicted.reshape(-1) if predicted.size == math.prod(predicted.shape[:1]) == len(rows) else None
 
 

@@ -53,7 +53,7 @@ class PrivacyGuarantee:
     def in_words(self) -> str:
         """One sentence a reader of the release can quote."""
         if self.evidence.refuted:
-            return "No privacy guarantee: the published proof of this calibration is wrong."
+            return f"No privacy guarantee: {self.evidence.note}."
         kind = f"ε = {self.epsilon:g}" if self.delta == 0 else f"(ε, δ) = ({self.epsilon:g}, {self.delta:g})"
         under = f" under the assumptions {', '.join(self.assumptions)}" if self.assumptions else ""
         private = "holds" if self.assumptions else "differentially private"

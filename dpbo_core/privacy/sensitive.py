@@ -56,4 +56,4 @@ class Sensitive(Generic[T]):
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = _refuse
     __bool__ = __len__ = __iter__ = __contains__ = __getitem__ = _refuse
     __int__ = __float__ = __index__ = __complex__ = __bytes__ = _refuse
-    __array__ = __array_interface__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _refuse
+    __array__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _refuse

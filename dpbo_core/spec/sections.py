@@ -12,7 +12,7 @@ SCORES = ("sigmoid", "ramp", "accuracy")
 ACQUISITIONS = ("ucb", "ei", "thompson")
 KERNELS = ("matern52", "se")
 CANDIDATE_KINDS = ("grid", "sobol")
-DEFAULT_DELTA = 1e-6
+LARGEST_EPSILON, LARGEST_CAP = 4000.0, 1e6  # the ledger counts ε, and ρ of about ε²/2, in 64 bits of 10⁻¹²
 RESERVED_DATASETS = ("set", "export", "verify")
 
 
@@ -32,7 +32,7 @@ class PrivacySection:
             f"privacy.dataset = {self.dataset!r} is a word of the command line",
             remedy="give the dataset another name",
         )
-        _check_epsilon("privacy.epsilon", self.epsilon)
+        _check_epsilon("privacy.epsilon", self.epsilon, LARGEST_EPSILON)
         if self.delta is not None:
             _check_delta("privacy.delta", self.delta)
         require(
@@ -50,7 +50,7 @@ class BudgetSection:
     delta: float = 0.0
 
     def __post_init__(self) -> None:
-        _check_epsilon("budget.epsilon", self.epsilon)
+        _check_epsilon("budget.epsilon", self.epsilon, LARGEST_CAP)
         _check_delta("budget.delta", self.delta)
 
 
@@ -217,12 +217,18 @@ class SearchSection:
             )
 
 
-def _check_epsilon(key: str, epsilon: float) -> None:
+def _check_epsilon(key: str, epsilon: float, largest: float) -> None:
     require(
         math.isfinite(epsilon) and epsilon > 0,
         f"{key} = {epsilon} is no privacy level",
         cause="ε must be positive and finite",
         remedy="start with 1.0; smaller protects more",
+    )
+    require(
+        epsilon <= largest,
+        f"{key} = {epsilon:g} protects nothing",
+        cause="a factor of e^ε beyond any meaning",
+        remedy="start with 1.0; declare a dataset public if it needs no protection",
     )
 
 
