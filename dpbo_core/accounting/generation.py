@@ -7,12 +7,13 @@ A ledger that does not hold what its generation says is older, or another: it is
 import fcntl
 import json
 import os
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from dpbo_core.accounting.history import ORIGIN
 from dpbo_core.errors import LedgerDamaged
+
+SIZE = 128  # bytes, always the same, written over in one piece: within a disk's sector, so whole or not at all
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,16 @@ class GenerationFile:
             LedgerDamaged: the file is not one that this class wrote.
         """
         try:
-            kept = json.loads(self.path.read_text(encoding="utf-8"))
-            return Generation(int(kept["sequence"]), str(kept["hash"]))
+            with self.path.open("rb") as file:
+                try:
+                    return _parsed(file.read())
+                except ValueError:  # seen in the middle of a write, or damaged: the lock tells
+                    fcntl.flock(file, fcntl.LOCK_SH)
+                    file.seek(0)
+                    return _parsed(file.read())
         except FileNotFoundError:
             return Generation()
-        except (OSError, ValueError, TypeError, KeyError):
+        except (OSError, ValueError):
             problem = f"the ledger's generation, {self.path.name}, cannot be read"
         raise LedgerDamaged(
             problem,
@@ -50,29 +56,30 @@ class GenerationFile:
 
     def keep(self, reached: Generation, *, whatever: bool = False) -> None:
         """Keep `reached`, unless another process keeps a later one; `whatever` was kept if a person said so."""
-        beside = self.path.with_name(self.path.name + ".new")
-        new = _locked(beside)
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            if whatever or self.read().sequence < reached.sequence:
-                os.ftruncate(new, 0)
-                os.pwrite(new, json.dumps(asdict(reached)).encode(), 0)
-                os.fsync(new)
-                beside.rename(self.path)
-            else:
-                beside.unlink()
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if whatever or _parsed(os.pread(file, SIZE, 0)).sequence < reached.sequence:
+                os.pwrite(file, json.dumps(asdict(reached)).encode().ljust(SIZE), 0)
+                if os.fstat(file).st_size > SIZE:
+                    os.ftruncate(file, SIZE)  # somebody else's bytes, over which a person said to go on
+                os.fsync(file)
         finally:
-            os.close(new)
+            os.close(file)
 
 
-def _locked(beside: Path) -> int:
-    """The new file, ours alone until it is closed: the file that is locked is the one that will be renamed."""
-    while True:
-        new = os.open(beside, os.O_RDWR | os.O_CREAT, 0o600)
-        fcntl.flock(new, fcntl.LOCK_EX)
-        with suppress(FileNotFoundError):
-            if os.fstat(new).st_ino == beside.stat().st_ino:
-                return new
-        os.close(new)  # whoever held it before us renamed it or took it away
+def _parsed(text: bytes) -> Generation:
+    """What a file says; the origin if it was made and not yet written.
+
+    Raises:
+        ValueError: it is not a generation.
+    """
+    if not text:
+        return Generation()
+    kept = json.loads(text)
+    if not isinstance(kept, dict) or set(kept) != {"sequence", "hash"} or not isinstance(kept["sequence"], int):
+        raise ValueError("not a generation")
+    return Generation(kept["sequence"], str(kept["hash"]))
 
 
 def older(path: Path, kept: Generation) -> LedgerDamaged:
