@@ -8,7 +8,10 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,18 +24,34 @@ from dpbo_core.study import StudySpec
 PAGE = Path(__file__).parents[2] / "docs" / "audit.md"
 
 
+@contextmanager
+def ledger_in(store: str, folder: Path) -> Iterator[str]:
+    """The URL of a new ledger in SQLite, or in a PostgreSQL server of its own."""
+    if store == "SQLite":
+        yield f"sqlite:///{folder / 'ledger.db'}"
+        return
+    import pgserver
+
+    folder.chmod(0o755)  # as root the server runs under another user, who must get there
+    server = pgserver.get_server(folder / "postgresql", cleanup_mode="stop")
+    server.psql("CREATE DATABASE ledger")
+    try:
+        yield server.get_uri("ledger").replace("postgresql://", "postgresql+psycopg://")
+    finally:
+        server.cleanup()
+
+
 def kill_rows(n_kills: int) -> list[str]:
     rows = [
         "| store | processes | kills | studies | overspends | double or lost | unfinished |",
         "|---|---|---|---|---|---|---|",
     ]
     spec = StudySpec.from_dict(copy.deepcopy(STUDY))
-    for together in (1, 4):
-        with TemporaryDirectory() as folder:
-            url = f"sqlite:///{folder}/ledger.db"
+    for store, together in product(("SQLite", "PostgreSQL"), (1, 4)):
+        with TemporaryDirectory() as folder, ledger_in(store, Path(folder)) as url:
             figures = kills.campaign(spec, tuple(METHODS), lambda _, url=url: url, kills=n_kills, together=together)
         rows.append(
-            f"| SQLite | {together} | {figures.kills} | {figures.studies} | {figures.overspends} | "
+            f"| {store} | {together} | {figures.kills} | {figures.studies} | {figures.overspends} | "
             f"{figures.double_or_lost} | {figures.unfinished} |"
         )
     return rows
@@ -61,7 +80,7 @@ def timing_rows(runs: int) -> list[str]:
 
 def main(*, short: bool) -> None:
     begun = time.monotonic()
-    n_kills, n_files, runs = (6, 500, 3) if short else (100, 20_000, 60)
+    n_kills, n_files, runs = (6, 500, 3) if short else (60, 20_000, 60)
     files = hostile.campaign(n_files)
     page = f"""# The audit
 
