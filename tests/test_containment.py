@@ -1,0 +1,57 @@
+"""Whatever an estimator does with sensitive rows stays in it: no stream, no log, no exit, no other process."""
+
+import logging
+import os
+import sys
+
+import numpy as np
+import pytest
+
+from dpbo_core.models.estimators import EstimatorFactory
+
+X = np.random.default_rng(0).normal(size=(60, 2))
+y = (X[:, 0] > 0).astype(np.int64)
+
+
+@pytest.fixture
+def fitted():
+    return EstimatorFactory("sklearn.tree.DecisionTreeClassifier", {}, 0).train(X, y, max_depth=3)
+
+
+def test_what_predict_prints_or_logs_is_dropped(fitted, monkeypatch, capsys, caplog):
+    honest = fitted.estimator.predict
+
+    def chatty(rows):
+        print(rows[0, 0])
+        print(rows[0, 0], file=sys.stderr)
+        logging.getLogger("estimator").critical("row %s", rows[0])
+        return honest(rows)
+
+    monkeypatch.setattr(fitted.estimator, "predict", chatty)
+    assert fitted.correct(X, y).mean() > 0.9
+    assert capsys.readouterr() == ("", "")
+    assert caplog.records == []
+    logging.getLogger("estimator").critical("afterwards logging works again")
+    assert len(caplog.records) == 1
+
+
+def test_an_exit_from_predict_is_no_exit(fitted, monkeypatch):
+    def leaves(rows):
+        raise SystemExit(f"bad value {rows[0, 0]}")
+
+    monkeypatch.setattr(fitted.estimator, "predict", leaves)
+    assert not fitted.correct(X, y).any()
+
+
+def test_prediction_stays_in_this_process(fitted, monkeypatch):
+    from joblib import Parallel, delayed
+
+    honest, seen = fitted.estimator.predict, []
+
+    def parallel(rows):
+        seen.extend(Parallel(n_jobs=2)(delayed(os.getpid)() for _ in range(4)))
+        return honest(rows)
+
+    monkeypatch.setattr(fitted.estimator, "predict", parallel)
+    fitted.correct(X, y)
+    assert set(seen) == {os.getpid()}
