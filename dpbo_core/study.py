@@ -11,7 +11,8 @@ import hashlib
 import json
 import time
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -83,6 +84,7 @@ class StudyRun(Opaque):
         "_method",
         "_noise",
         "_objective",
+        "_pad",
         "_plan",
         "_public",
         "_reservation",
@@ -91,7 +93,10 @@ class StudyRun(Opaque):
         "replay",
     )
 
-    def __init__(self, spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path, source: NoiseSource) -> None:
+    def __init__(
+        self, spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path, source: NoiseSource, pad: float
+    ) -> None:
+        self._pad = pad
         self._public = halves.public_half(spec, folder)
         key = _key(spec, self._public.fingerprint)
         problem = self._public.problem
@@ -111,30 +116,24 @@ class StudyRun(Opaque):
         self._search = self._method.start(problem, self._plan)
         self._objective = self._sealed(lambda: halves.sensitive_half(spec, folder, self._public), letters=True)
 
-    def step(self, *, pad: float = 0.0) -> Released | None:
+    def step(self) -> Released | None:
         """One step; returns what it released, already recorded, or None.
-
-        Args:
-            pad: seconds; the step takes a whole number of them, so that its duration tells less. 0 for no padding.
 
         Raises:
             Sealed: something failed; nothing of it is told. StudyInvalid: a public training failed.
         """
-        begun = time.monotonic()
-        try:
+        with padded(self._pad):
             return self._sealed(
                 lambda: self._search.step(self._objective, self._noise), letters=self._method.public_path
             )
-        finally:
-            if pad > 0.0:
-                time.sleep(pad - (time.monotonic() - begun) % pad)
 
     def finish(self) -> StudyResult:
         """The remaining draws, and the release, recorded."""
         if self.replay is not None:
             return StudyResult(self.replay, replayed=True)
-        release = self._sealed(lambda: self._search.finish(self._noise), letters=False)
-        return StudyResult(self._reservation.conclude(release), replayed=False)
+        with padded(self._pad):
+            release = self._sealed(lambda: self._search.finish(self._noise), letters=False)
+            return StudyResult(self._reservation.conclude(release), replayed=False)
 
     def _sealed(self, work: Callable[[], T], *, letters: bool) -> T:
         """Run `work`; whatever it raises is replaced outside the except block, so that no cause travels with it."""
@@ -149,8 +148,24 @@ class StudyRun(Opaque):
         raise failure
 
 
+@contextmanager
+def padded(seconds: float) -> Iterator[None]:
+    """What is done inside takes a whole number of so many seconds, however it ends; 0 for no padding."""
+    begun = time.monotonic()
+    try:
+        yield
+    finally:
+        if seconds > 0.0:
+            time.sleep(seconds - (time.monotonic() - begun) % seconds)
+
+
 def open_study(
-    spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path = ".", source: NoiseSource | None = None
+    spec: StudySpec,
+    *,
+    ledger: PrivacyLedger,
+    folder: str | Path = ".",
+    source: NoiseSource | None = None,
+    pad: float = 0.0,
 ) -> StudyRun:
     """Read the public half, price, reserve, then open the sensitive half.
 
@@ -159,11 +174,13 @@ def open_study(
         ledger: where budgets are kept.
         folder: the folder that the study's data paths are relative to.
         source: where noise comes from; the operating system unless a test says otherwise.
+        pad: seconds; opening, each step and the finish take a whole number of them, so that durations tell less.
 
     Raises:
         StudyInvalid, BudgetRefused, AssumptionNotAccepted: nothing was charged.
     """
-    return StudyRun(spec, ledger=ledger, folder=folder, source=source or OperatingSystemNoise())
+    with padded(pad):
+        return StudyRun(spec, ledger=ledger, folder=folder, source=source or OperatingSystemNoise(), pad=pad)
 
 
 def run_study(

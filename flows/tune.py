@@ -32,7 +32,8 @@ def tune_privately(study: StudySpec, folder: str = ".", pad_steps: float = 0.0) 
     Args:
         study: what to tune; its price is its own (ε, δ), charged to its dataset's budget before any record is read.
         folder: the folder that the study's data paths are relative to.
-        pad_steps: each step takes a whole number of so many seconds, so that its duration tells less; 0 for none.
+        pad_steps: each task on sensitive data takes a whole number of so many seconds, so that its duration tells
+            less; 0 for none.
 
     Returns:
         The release, recorded in the ledger and shown in MLflow. The same study again gives the same release.
@@ -45,12 +46,12 @@ def tune_privately(study: StudySpec, folder: str = ".", pad_steps: float = 0.0) 
     stores = Stores()
     stores.make_folder()
     with alive(stores.running):
-        run = reserve(study, folder, stores.ledger)
+        run = reserve(study, folder, stores.ledger, pad_steps)
         steps = run.n_steps if run.replay is None else 0
         if steps:
             with Progress(study.name, steps) as progress:
                 for _ in range(steps):
-                    released = step(run, pad_steps)
+                    released = step(run)
                     progress.show(released)
                     if released is not None:  # recorded before it came back, so anyone may see it
                         get_run_logger().info("step %d released %s", released["step"], in_short(released))

@@ -10,6 +10,6 @@ from tasks import policies
 
 
 @task(name="reserve", **policies.SENSITIVE_TASK)
-def reserve(study: StudySpec, folder: str | Path, ledger_url: str) -> StudyRun:
+def reserve(study: StudySpec, folder: str | Path, ledger_url: str, pad: float) -> StudyRun:
     """Plan, reserve durably, then open the sensitive half; a handle that says nothing."""
-    return open_study(study, ledger=PrivacyLedger(ledger_url), folder=folder)
+    return open_study(study, ledger=PrivacyLedger(ledger_url), folder=folder, pad=pad)
