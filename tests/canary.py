@@ -17,6 +17,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +31,16 @@ STREAMS: tuple[tuple[re.Pattern[bytes], Callable[[], Any]], ...] = (
 BASE64 = re.compile(rb"[A-Za-z0-9+/](?:[A-Za-z0-9+/]|\\n|\n){22,}={0,2}")
 HEX = re.compile(rb"[0-9a-fA-F]{16,}")
 WRAPS = re.compile(rb"\\n|\n")
+MAGIC = (b"\x80\x04", b"\x80\x05", b"\x93NUMPY", b"PAR1", b"PK")
+SURE = 6  # shorter forms are found in random bytes by chance
 GAP = b"\0\0\0\0\0\0\0\0"
 
 
 def forms_of_number(value: float) -> set[bytes]:
     """A number as text at several precisions, and as the bytes of a float both ways round.
 
-    The four bytes of a float32 are looked for only where they are not text, so that no text can look like them: a
-    false alarm in one of 4,000 megabytes of other bytes, for each.
+    The four bytes of a float32 are looked for only where they are not text, so that no text can look like them, and
+    only in bytes that were written as they are: a false alarm in one of 4,000 megabytes of random bytes, for each.
     """
     texts = {repr(value), f"{value:.6f}", f"{value:.8f}", f"{value:.7g}", f"{value:.10g}", f"{value:.8e}"}
     texts = {text for text in texts if sum(c.isdigit() for c in text.lstrip("0.")) >= 6}
@@ -59,16 +62,30 @@ def forms_of_text(text: str) -> set[bytes]:
     return {raw, text.encode("utf-16-le"), text.encode("utf-16-be")}
 
 
-def unpacked(raw: bytes, depth: int = DEPTH) -> Iterator[bytes]:
+@dataclass(frozen=True)
+class Piece:
+    """Bytes to search. `guessed`: read as base64 or hex although they may never have been that."""
+
+    data: bytes
+    guessed: bool = False
+
+    def holds(self, form: bytes) -> bool:
+        return form in self.data and not (self.guessed and len(form) < SURE)
+
+
+def unpacked(raw: bytes, depth: int = DEPTH, *, guessed: bool = False) -> Iterator[Piece]:
     """These bytes, and everything that is packed inside them."""
-    yield raw
+    yield Piece(raw, guessed)
     if depth == 0 or not raw:
         return
-    for inner in _inside(raw):
-        yield from unpacked(inner, depth - 1)
+    for inner in _packed(raw):
+        yield from unpacked(inner, depth - 1, guessed=guessed)
+    for inner in _encoded(raw):
+        yield from unpacked(inner, depth - 1, guessed=not inner.startswith(MAGIC))
 
 
-def _inside(raw: bytes) -> Iterator[bytes]:
+def _packed(raw: bytes) -> Iterator[bytes]:
+    """What is compressed or archived in these bytes."""
     for magic, opener in STREAMS:
         for match in magic.finditer(raw):
             with suppress(OSError, EOFError, ValueError, zlib.error, lzma.LZMAError):
@@ -79,8 +96,14 @@ def _inside(raw: bytes) -> Iterator[bytes]:
             yield from (archive.read(name) for name in archive.namelist())
     if raw.startswith(b"PAR1"):
         yield parquet_cells(raw)
+
+
+def _encoded(raw: bytes) -> Iterator[bytes]:
+    """What looks like base64 or hex in these bytes, decoded; what is a pickle or an array then, on its own."""
     letters = [WRAPS.sub(b"", match.group()).rstrip(b"=") for match in BASE64.finditer(raw)]
     digits = [match.group().decode() for match in HEX.finditer(raw)]
+    whole = [base64.b64decode(_whole(run)) for run in letters]
+    yield from (data for data in whole if data.startswith(MAGIC))
     for start in range(4):  # other letters may stand before the first of them
         yield GAP.join(base64.b64decode(_whole(run[start:])) for run in letters)
     for start in range(2):
@@ -142,7 +165,7 @@ def _cell(value: Any) -> bytes:
     return bytes(value) if isinstance(value, bytes | memoryview) else str(value).encode()
 
 
-def contents(path: Path) -> Iterator[bytes]:
+def contents(path: Path) -> Iterator[Piece]:
     """A file's bytes, what is packed inside them, and the cells of a database."""
     raw = path.read_bytes()
     yield from unpacked(raw)
@@ -159,8 +182,8 @@ def search(
     places = ((path.relative_to(folder).as_posix(), contents(path)) for path in folder.rglob("*") if path.is_file())
     others = ((where, unpacked(data)) for where, data in (also or {}).items())
     for where, pieces in (*places, *others):
-        for data in pieces:
-            found |= {(where, which) for which, forms in secrets.items() if any(form in data for form in forms)}
+        for piece in pieces:
+            found |= {(where, which) for which, forms in secrets.items() if any(map(piece.holds, forms))}
     return found
 
 
