@@ -10,6 +10,7 @@ from prefect import Task, flow
 from prefect.client.orchestration import get_client
 from prefect.settings import PREFECT_RESULTS_PERSIST_BY_DEFAULT, PREFECT_TASKS_DEFAULT_RETRIES, temporary_settings
 from prefect.testing.utilities import prefect_test_harness
+from worlds import with_method
 
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.methods import METHODS
@@ -50,9 +51,8 @@ def task_runs(flow_run):
 def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind):
     from mlflow.tracking import MlflowClient
 
-    tables["study"]["method"] = kind
     before = {run.id for run in flow_runs("tune privately")}
-    tuned = tune_privately(StudySpec.from_dict(tables))
+    tuned = tune_privately(StudySpec.from_dict(with_method(tables, kind)))
     (run,) = (run for run in flow_runs("tune privately") if run.id not in before)
     names = sorted(task.name.rsplit("-", 1)[0] for task in task_runs(run))
     steps = 16 if kind == "private_grid" else 5

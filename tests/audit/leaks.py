@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import tomli_w
 from canary import forms_of_number, forms_of_text, rows_of, search
-from worlds import OPTIONS
+from worlds import with_method
 
 from dpbo_core import halves
 from dpbo_core.methods import METHODS
@@ -220,8 +220,7 @@ def make_world(tables: dict[str, Any], folder: Path, ledger: str | None = None) 
     tables["data"] = files | {"n_validation": 50, "target": "ill"}
     tables["budget"]["epsilon"] = 30.0
     for kind in METHODS:
-        tables["study"]["method"], tables["method"] = kind, OPTIONS.get(kind, {})
-        (run / f"{kind}.toml").write_text(tomli_w.dumps(tables))
+        (run / f"{kind}.toml").write_text(tomli_w.dumps(with_method(tables, kind)))
     spec = StudySpec.from_dict(tables)
     tables["privacy"]["epsilon"] = 29.0
     (run / "too_dear.toml").write_text(tomli_w.dumps(tables))
