@@ -175,3 +175,17 @@ def test_the_published_failure_budget_is_overspent():
     assert (noise > q).mean() > delta / 3  # 4,000 draws; seen 0.62
     mended = theorems.noise_bound(n_steps=T, delta=delta, noise_variance=1.0, calibration="corrected")
     assert (noise > mended).mean() <= 2 * delta / 5
+
+
+def test_the_parts_by_hand():
+    c = theorems.similarity_bound(n_events=192.0, delta=0.01, dataset_similarity=0.5)
+    assert c == pytest.approx(2 * math.sqrt(0.5 * math.log(19200)), rel=1e-12)
+    for calibration, by_hand in (
+        ("published", 2 * math.log(64 * 9 * math.pi**2 / 0.3)),
+        ("corrected", 2 * math.log(5 * 64 * 9 * math.pi**2 / 0.6)),
+    ):
+        beta = theorems.theorem_3_beta(n_candidates=64, step=3, delta=0.1, calibration=calibration)
+        assert beta == pytest.approx(by_hand, rel=1e-14)
+    rate = theorems.theorem_5_rate(n_steps=10, dimension=2, rate_constant=3.0, decay_constant=0.5)
+    assert rate == pytest.approx(3.0 * math.exp(-5.0 / math.log(10) ** 0.5), rel=1e-14)
+    assert theorems.corollary_3_scale(sensitivity=3.0, epsilon=0.5) == 6.0
