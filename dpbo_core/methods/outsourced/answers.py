@@ -100,6 +100,7 @@ class Curator:
     ledger: PrivacyLedger
     vaults: Path
     source: NoiseSource
+    names_rows: bool = True  # whether a letter may tell which row of the curator's own file is asked about
 
     @classmethod
     def of(cls, ledger: PrivacyLedger, vaults: Path, source: NoiseSource | None = None) -> "Curator":
@@ -126,8 +127,8 @@ class Curator:
             raise AssumptionNotAccepted(
                 f"answers without noise assume {ANSWERS_PUBLIC.name!r}: {ANSWERS_PUBLIC.statement}",
                 cause="neither --private-answers nor --accept was given",
-                remedy="give --private-answers LOW HIGH --epsilon E --delta D, or --accept answers_public if you can "
-                "answer for it",
+                remedy="give --private-answers LOW HIGH --epsilon E --delta D, or --accept answers_public if that "
+                "is true",
             )
         vault = Vault(self.vaults / query.publication)
         release = self._published(query, vault)
@@ -140,7 +141,7 @@ class Curator:
             place = int(vault.order(release.value["rows"])[query.row])
             value, scale = kept["rows"].get(str(query.row), (None, 0.0))
             if value is None and private is None:
-                value = _public(answers, place, release.value["rows"])
+                value = self._public(answers, place, release.value["rows"])
             elif value is None:
                 assert private is not None  # noqa: S101  the branch above took None
                 value, scale = self._noised(query, private, release, answers, place)
@@ -201,6 +202,23 @@ class Curator:
         )
         return private.value(recorded["draw"]), spend.noise_scale
 
+    def _public(self, answers: Path, place: int, n_rows: int) -> float:
+        """The answer as it is.
+
+        Raises:
+            StudyInvalid: it has not been measured; may say which row of the curator's own file is asked for.
+        """
+        _check_size(answers, n_rows)
+        value: float = _column(answers)[place]
+        if not math.isfinite(value):
+            row = f"row {place + 1} of the data" if self.names_rows else "the row asked about"
+            raise StudyInvalid(
+                f"{row} has no answer in {str(answers)!r} yet",
+                cause="the modeller asks about it now, and it was not measured before",
+                remedy="measure it, write it into that row, and answer again (dpbo curate answer names the row)",
+            )
+        return value
+
 
 def _mode(private: PrivateAnswers | None) -> dict[str, Any]:
     return {"public": True} if private is None else asdict(private)
@@ -249,7 +267,7 @@ def _check_size(answers: Path, n_rows: int) -> None:
     header = read_header(answers, sensitive=True, shown_as=str(answers))
     if len(header.columns) != 1 or header.n_records != n_rows:
         raise StudyInvalid(
-            f"{str(answers)!r} has {len(header.columns)} columns and {header.n_records} rows, the table {n_rows} rows",
+            f"{str(answers)!r} has {len(header.columns)} columns and {header.n_records} rows, not 1 and {n_rows}",
             cause="answers are one column, one row for each row of the curator's data file, in its order",
             remedy="write it so; rows that nobody has asked about may be empty",
         )
@@ -259,20 +277,3 @@ def _column(answers: Path) -> Any:
     table = read_table(answers, sensitive=True, shown_as=str(answers))
     (column,) = table.columns.values()
     return np.where(table.broken, np.nan, numbers(column)).tolist()
-
-
-def _public(answers: Path, place: int, n_rows: int) -> float:
-    """The answer as it is.
-
-    Raises:
-        StudyInvalid: it has not been measured; says which row of the curator's own file is asked for.
-    """
-    _check_size(answers, n_rows)
-    value: float = _column(answers)[place]
-    if not math.isfinite(value):
-        raise StudyInvalid(
-            f"row {place + 1} of the data has no answer in {str(answers)!r} yet",
-            cause="the modeller asks about it now, and it was not measured before",
-            remedy="measure it, write it into that row, and answer again",
-        )
-    return value
