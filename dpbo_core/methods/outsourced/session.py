@@ -16,7 +16,7 @@ from typing import Any
 
 from dpbo_core.atomically import replace_atomically
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.methods.outsourced.messages import Answer, Query, digest, read_message, write_message
+from dpbo_core.methods.outsourced.messages import HUGE, Answer, Query, digest, read_message, write_message
 from dpbo_core.methods.outsourced.modeler import Modeler, Told
 from dpbo_core.methods.outsourced.published_table import read_published
 
@@ -78,6 +78,8 @@ def suggest(table: Path, state: Path, out: Path) -> Query:
                 cause="the curator published anew, or the paths are mixed up",
                 remedy="give the search of the new table a state file of its own",
             )
+        if any(one.row >= len(published.rows) for one in kept.told):
+            raise _unsound(state)
         if kept.waiting is None:
             modeler = Modeler(published.rows, noise_scale=published.noise_scale)
             modeler.replay(list(kept.told))
@@ -141,11 +143,17 @@ def _read(path: Path, *, missing: State | None) -> State:
         state = _parsed(text)
         if state is not None:
             return state
-        problem = f"{str(path)!r} is not a whole search"
+        raise _unsound(path)
     raise StudyInvalid(
-        problem,
-        cause="the path is misspelt, or the file was edited",
-        remedy="give the --state of dpbo model suggest",
+        problem, cause="the path is misspelt", remedy="give the --state that dpbo model suggest was given"
+    )
+
+
+def _unsound(path: Path) -> StudyInvalid:
+    return StudyInvalid(
+        f"{str(path)!r} is not a whole search",
+        cause="the file was edited, or is another file",
+        remedy="restore it, or begin a new search with another --state",
     )
 
 
@@ -156,9 +164,15 @@ def _parsed(text: bytes) -> State | None:
             return None
         told = tuple(Told(**one) for one in document.pop("told"))
         state = State(told=told, **document)
-        if state.waiting is None:
-            Query(state.publication, state.session, 1, 0)
-        return state if state.query is None or state.query.row >= 0 else None
+        rows = [one.row for one in told] + ([] if state.waiting is None else [state.waiting])
+        for step, row in enumerate([0, *rows], start=1):
+            Query(state.publication, state.session, step, row)
+        sound = all(type(row) is int for row in rows) and isinstance(state.table, str)
+        return (
+            state
+            if sound and all(abs(one.value) <= HUGE and 0 <= one.noise_scale <= HUGE for one in told)
+            else None
+        )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
