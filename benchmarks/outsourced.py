@@ -1,10 +1,10 @@
-"""The outsourced search: tables 1 to 3 and Branin–Hoo of Kharkovskii et al. (2020), the sound transform beside them.
+"""The outsourced search: tables 1 to 3 and Branin–Hoo of Kharkovskii et al. (2020), and the sound transform.
 
     python benchmarks/outsourced.py [runs] [--figure FILE.png]
 
 One run: a function drawn from the Gaussian process on the paper's 100 × 100 grid (centred, then scaled to a largest
-norm of 25), one random first row, T = 50 rows asked. The same functions and first rows serve every line. Regrets are
-in units of σ_y, means over the runs with their standard errors. Seeds are fixed, so the noise here is no release.
+norm of 25), one random first row, T = 50 rows asked. The same functions and first rows serve every line. Regrets
+are in units of σ_y, means over the runs with their standard errors. Seeds are fixed: the noise here is no release.
 
 The paper's lengthscale of 1.25 cannot be in these units: a grid 35 wide holds about 800 regions of that size, more
 than 50 rows can search. ℓ = 6 gives the non-private regret that the paper shows, and is used here.
@@ -80,7 +80,7 @@ def branin(X: Any) -> Task:
 class Plain:
     """The rows themselves."""
 
-    def __call__(self, X: Any, rng: Any) -> tuple[Any, float]:
+    def __call__(self, X: Any, _: Any) -> tuple[Any, float]:
         return X, 0.0
 
 
