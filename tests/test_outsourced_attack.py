@@ -99,7 +99,7 @@ def sound(X, mechanism, geometry):
 def test_against_the_sound_transform_the_attack_does_no_better_than_its_noise_allows():
     """Cramér–Rao: no unbiased estimate of the row errs less than τ√d.
 
-    250 publications of 40 rows: the mean square has 750 degrees of freedom, and 0.87² of its expectation is 4.7
+    150 publications of 40 rows: the mean square has 450 degrees of freedom, and 0.84² of its expectation is 4.4
     standard deviations below it. The adversary is given P as well, and then needs no least squares.
     """
     rng = np.random.default_rng(3)
@@ -108,14 +108,14 @@ def test_against_the_sound_transform_the_attack_does_no_better_than_its_noise_al
     mechanism, geometry = box.mechanism(*X.shape), box.geometry(3)
     tau = mechanism.scale * mechanism.unit
     solved, given = [], []
-    for _ in range(250):
+    for _ in range(150):
         Z = sound(X, mechanism, geometry)
         solved.append(rebuilt(X[1:], Z[1:], Z[0]) - X[0])
         given.append(Z[0] - X[0])
     bound = tau * math.sqrt(3)
     for errors in (solved, given):
-        assert np.sqrt((np.array(errors) ** 2).sum(axis=1).mean()) >= 0.87 * bound
-    assert np.sqrt((np.array(given) ** 2).sum(axis=1).mean()) <= 1.13 * bound  # and it is no larger than need be
+        assert np.sqrt((np.array(errors) ** 2).sum(axis=1).mean()) >= 0.84 * bound
+    assert np.sqrt((np.array(given) ** 2).sum(axis=1).mean()) <= 1.16 * bound  # and it is no larger than need be
 
 
 def audited_epsilon(mechanism, Q, Q_other, delta, n, share=1.0):
@@ -142,8 +142,8 @@ def audited_epsilon(mechanism, Q, Q_other, delta, n, share=1.0):
 
 @pytest.mark.parametrize("relation", [NeighboringRelation.REPLACE_ONE, BY_ONE])
 def test_an_audit_of_the_curator_stays_under_epsilon_and_sees_less_noise(relation):
-    """20,000 draws on each of two neighbours; a curator with a quarter of the noise is caught."""
-    epsilon, delta, n = 1.0, 1e-5, 20_000
+    """10,000 draws on each of two neighbours; a curator with a quarter of the noise is caught."""
+    epsilon, delta, n = 3.0, 1e-5, 10_000
     box = Outsourced(epsilon, delta, relation=relation, norm_bound=2.0)
     geometry = box.geometry(2)
     ends = [[0.6, 0.8], [-0.6, -0.8]]
@@ -151,5 +151,5 @@ def test_an_audit_of_the_curator_stays_under_epsilon_and_sees_less_noise(relatio
     Q, Q_other = (image(table_of({"a": [x[0]], "b": [x[1]]}), geometry).expose()[0] for x in (one, other))
     mechanism = box.mechanism(2 * n, 2)  # the same noise on every row
     found = audited_epsilon(mechanism, Q, Q_other, delta, n)
-    assert 0.05 < found <= epsilon
+    assert 0.3 < found <= epsilon
     assert audited_epsilon(mechanism, Q, Q_other, delta, n, share=0.25) > epsilon

@@ -20,7 +20,9 @@ METHODS: Mapping[str, type[AnyMethod]] = {
 
 # What two parties do with files is no study's method: it has no start and no step. Campaigns take both maps.
 EXCHANGES: Mapping[str, type[Exchange]] = {"outsourced": Outsourced}
-NO_STUDY = "two parties run it over files, dpbo curate and dpbo model; a study has one, and its candidates are public"
+NO_STUDY = (
+    "two parties run it over files, dpbo curate and dpbo model; a study has one, and its candidates are public"
+)
 
 
 def method_named(kind: str, options: Mapping[str, Any]) -> AnyMethod:

@@ -75,6 +75,7 @@ class Modeler:
         self._blur = noise_scale / self._extent
         self._prior, self._ucb = prior, UCB(delta=delta_ucb)
         self._told: list[Told] = []
+        self._center, self._scale = 0.0, 1.0
         self._fit = self._known()
         self._bo = self._search()
 
@@ -109,7 +110,7 @@ class Modeler:
         if self._prior is None and _due(len(self._told)):
             self._refit()
         elif not known:
-            self._bo.tell(row, value - self._fit.mean)
+            self._bo.tell(row, self._mapped(value))
 
     def replay(self, told: list[Told]) -> None:
         """Take in answers of an earlier run, in their order; it ends as that run did, with one fit.
@@ -135,38 +136,40 @@ class Modeler:
         rows = sorted({answer.row for answer in self._told})
         means = self._bo.posterior.mean[rows]
         place = int(np.argmax(means))
-        return rows[place], float(means[place]) + self._fit.mean
+        return rows[place], self._center + self._scale * (float(means[place]) + self._fit.mean)
+
+    def _mapped(self, value: float) -> float:
+        """An answer on the prior's scale, less its mean."""
+        return (value - self._center) / self._scale - self._fit.mean
 
     def _known(self) -> Fit:
-        """The prior before anything is fitted."""
+        """The prior before anything is fitted; answers are then measured in their own spread."""
         if self._prior is not None:
             p = self._prior
             return Fit(p.lengthscale / self._extent, p.variance, p.mean, p.noise_variance)
-        values = [answer.value for answer in self._told]
-        spread = float(np.var(values)) if len(values) > 1 else 0.0
-        scale = spread or 1.0
         lengthscale = DEFAULT_LENGTHSCALE * math.sqrt(self._points.shape[1])
-        return Fit(
-            lengthscale, scale, float(np.mean(values)) if values else 0.0, self._noise_variance() or 1e-4 * scale
-        )
+        return Fit(lengthscale, 1.0, 0.0, self._noise_variance() or 1e-4)
 
     def _noise_variance(self) -> float | None:
         """σ_n² where the curator says it; None where answers are exact and the function may still be rough."""
         known = max((answer.noise_scale for answer in self._told), default=0.0)
-        return known**2 if known > 0.0 else None
+        return min((known / self._scale) ** 2, 1e6) if known > 0.0 else None
 
     def _refit(self) -> None:
         """A search under the prior fitted to all distinct answers."""
         first: dict[int, float] = {}
         for answer in self._told:
             first.setdefault(answer.row, answer.value)
+        values = np.array(list(first.values()))
+        self._center, self._scale = float(values.mean()), float(values.std()) or 1.0
         self._fit = self._known()
         if len(first) >= FIRST_FIT:
-            rows, values = np.array(list(first)), np.array(list(first.values()))
-            self._fit = fit(self._points[rows], values, self._blur, self._noise_variance())
+            points = self._points[list(first)]
+            standard = (values - self._center) / self._scale
+            self._fit = fit(points, standard, self._blur, self._noise_variance())
         self._bo = self._search()
         for row, value in first.items():
-            self._bo.tell(row, value - self._fit.mean)
+            self._bo.tell(row, self._mapped(value))
 
     def _search(self) -> BayesianSearch:
         r = self._points.shape[1]
