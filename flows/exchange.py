@@ -90,7 +90,6 @@ def answer(
         DpboError: as a letter.
     """
     from dpbo_core.methods.outsourced.answers import Curator, PrivateAnswers
-    from dpbo_core.methods.outsourced.messages import Query, read_message, write_message
     from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 
     for name in accepts:
@@ -108,10 +107,8 @@ def answer(
         raise StudyInvalid(
             "--epsilon and --delta are the price of private answers", remedy="add --private-answers LOW HIGH"
         )
-    message = read_message(Query, query)
-    given = Curator.of(_ledger(), vaults()).answer(message, answers, private=noised, accepts=accepts)
-    write_message(given, out)
-    return asdict(given)
+    curator = Curator.of(_ledger(), vaults())
+    return asdict(curator.answer_file(query, answers, out, private=noised, accepts=accepts))
 
 
 def suggest(table: Path, state: Path, out: Path) -> dict[str, Any]:

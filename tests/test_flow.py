@@ -194,3 +194,41 @@ def test_padding_makes_every_sensitive_task_a_whole_number_of_seconds(here, tabl
     padded = [task for task in task_runs(run) if not task.name.startswith("publish")]
     assert len(padded) == 1 + 5 + 1  # reserve, steps, finish
     assert all(task.total_run_time.total_seconds() >= 0.19 for task in padded)
+
+
+def test_an_outsourced_search_is_two_flows_in_two_processes(here):
+    """Private answers, three steps; each party's tasks are its own."""
+    from exchanges import PRIVATE, world
+
+    from dpbo_core.methods.outsourced.box import Outsourced
+    from dpbo_core.methods.outsourced.curator import Publication
+    from flows.outsource import Outsourcing, outsource
+
+    (here / "mlruns").mkdir()
+    world(here)
+    (here / "ledger.db").rename(here / "mlruns" / "ledger.db")
+    (here / "ledger.db.generation").rename(here / "mlruns" / "ledger.db.generation")
+    publication = Publication(Outsourced(3.0, 1e-6, norm_bound=4.0), "people")
+    terms = Outsourcing(publication, "X.csv", "Y.csv", "meeting", 3, PRIVATE)
+    found = outsource(terms)
+    assert found.steps == 3
+    for name, tasks in (("curate", ["answer query"] * 3 + ["publish table"]), ("model", ["suggest row"] * 3)):
+        run = max(flow_runs(name), key=lambda item: item.start_time)
+        named = sorted(task.name.rsplit("-", 1)[0] for task in task_runs(run))
+        assert [task for task in named if task != "take answer"] == tasks
+        assert run.state.is_completed()
+
+
+def test_a_party_that_stops_stops_the_other(here, capfd):
+    from exchanges import world
+
+    from dpbo_core.errors import DpboError
+    from dpbo_core.methods.outsourced.box import Outsourced
+    from dpbo_core.methods.outsourced.curator import Publication
+    from flows.outsource import Outsourcing, outsource
+
+    world(here)  # its cap is in another ledger
+    publication = Publication(Outsourced(3.0, 1e-6, norm_bound=4.0), "people")
+    with pytest.raises(DpboError, match="'curate' stopped"):
+        outsource(Outsourcing(publication, "X.csv", "Y.csv", "meeting", 3))
+    assert "no privacy budget" in capfd.readouterr().err

@@ -29,7 +29,7 @@ from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.noise import INJECTED, OPERATING_SYSTEM, Noise, NoiseSource, OperatingSystemNoise
 from dpbo_core.methods.contract import NOT_PRIVATE
 from dpbo_core.methods.outsourced.curator import sealed
-from dpbo_core.methods.outsourced.messages import Answer, Query, digest
+from dpbo_core.methods.outsourced.messages import Answer, Query, digest, read_message, write_message
 from dpbo_core.methods.outsourced.vault import Vault
 from dpbo_core.privacy.assumption import ANSWERS_PUBLIC
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
@@ -106,6 +106,18 @@ class Curator:
     def of(cls, ledger: PrivacyLedger, vaults: Path, source: NoiseSource | None = None) -> "Curator":
         """With the operating system's noise unless a test says otherwise."""
         return cls(ledger, vaults, source or OperatingSystemNoise())
+
+    def answer_file(
+        self, query: Path, answers: Path, out: Path, *, private: PrivateAnswers | None, accepts: tuple[str, ...]
+    ) -> Answer:
+        """`answer`, from the modeller's file into the curator's.
+
+        Raises:
+            DpboError: as `answer`, `read_message` and `write_message`.
+        """
+        given = self.answer(read_message(Query, query), answers, private=private, accepts=accepts)
+        write_message(given, out)
+        return given
 
     def answer(
         self, query: Query, answers: Path, *, private: PrivateAnswers | None, accepts: tuple[str, ...] = ()

@@ -106,6 +106,21 @@ def update(answer: Path, state: Path) -> Progress:
         told = Told(message.row, message.value, message.noise_scale)
         kept = replace(kept, told=(*kept.told, told), waiting=None)
         _write(state, kept)
+    return _progress(kept)
+
+
+def where(state: Path) -> Progress:
+    """Where a search stands; no steps and row −1 where there is none yet.
+
+    Raises:
+        StudyInvalid: an unreadable state.
+    """
+    return _progress(_read(state, missing=State("", "", "")))
+
+
+def _progress(kept: State) -> Progress:
+    if not kept.told:
+        return Progress(0, -1, 0.0)
     best = max(kept.told, key=lambda one: one.value)
     return Progress(len(kept.told), best.row, best.value)
 
