@@ -2,15 +2,11 @@
 
 import json
 import math
-import multiprocessing
-import os
-import random
-import signal
 import time
 from contextlib import suppress
 
 import pytest
-import sqlalchemy as sa
+from audit.exchange_kills import campaign, killed, quietly
 from canary import forms_of_number, search
 from exchanges import PRIVATE, World, world
 from hypothesis import given, settings
@@ -23,7 +19,6 @@ from dpbo_core.methods.outsourced.published_table import read_published
 
 QUERY = Query("0123456789abcdef", "fedcba9876543210", 3, 17)
 ANSWER = Answer.to(QUERY, value=-1.25, noise_scale=0.5)
-FORK = multiprocessing.get_context("fork")
 
 
 # Messages.
@@ -233,79 +228,22 @@ def test_update_without_a_search_is_a_letter(tmp_path):
 # Kills.
 
 
-def killed(work, life):
-    """Run `work` in a child and kill it after a random part of `life`; whether it was killed."""
-    child = FORK.Process(target=work)
-    child.start()
-    child.join(random.uniform(0.0, life))
-    alive = child.is_alive()
-    if alive:
-        os.kill(child.pid, signal.SIGKILL)
-    child.join()
-    return alive
-
-
-def quietly(work):
-    """A repeated command may find its work done: the letter says so."""
-    try:
-        work()
-    except StudyInvalid as error:
-        if "taken in already" not in error.what:
-            raise
-
-
-def campaign(w, steps, life, *, answer):
-    """`steps` exchanges, either party killed at random moments of every command and then run again; the kills."""
-    kills = 0
-    for _ in range(steps):
-        for command in (w.suggest, answer, w.update):
-            tries = 0
-            while killed(lambda command=command: quietly(command), life * (1 + tries / 4)):
-                kills, tries = kills + 1, tries + 1
-    return kills
+CAMPAIGNS = {"outsourced": campaign}
 
 
 @pytest.mark.parametrize("kind", EXCHANGES)
 def test_either_party_killed_anywhere_ends_in_the_same_state(tmp_path, kind):
-    """Exchanges with private answers; a search that nobody kills, over the same table, ends where this one did."""
-    assert kind == "outsourced"
-    w = world(tmp_path)
-    while killed(w.publish, 0.3):
-        pass
-    w.publish()
-    before = w.ledger.accounts("people")[0].spent.rho_units
-
-    def answer():
-        w.answer(private=PRIVATE, accepts=())
-
-    kills = campaign(w, 6, 0.04, answer=answer)
-    state = json.loads((tmp_path / "S").read_text())
-    for _ in range(6):
-        w.exchange("undisturbed", private=PRIVATE, accepts=())
-    calm = json.loads((tmp_path / "undisturbed").read_text())
-    assert state["told"] == calm["told"]
-    assert kills > 5
-    (account,) = w.ledger.accounts("people")
-    assert len(account.entries) == 2
-    price = PRIVATE.plan(w.publish().release.guarantee).spends[0].rho_units
-    assert account.spent.rho_units == before + price
-    with sa.create_engine(f"sqlite:///{tmp_path / 'ledger.db'}").connect() as connection:
-        draws = connection.execute(sa.text("SELECT count(*) FROM draws WHERE what LIKE 'answer of row %'")).scalar()
-    assert draws == len({one["row"] for one in calm["told"]})
+    """The short form of the campaign; every exchange has one, or this fails."""
+    figures = CAMPAIGNS[kind](tmp_path, searches=1, exchanges=6, life=0.04)
+    assert figures.kills > 3
+    assert figures.clean, figures
 
 
 @pytest.mark.slow
 def test_twenty_exchanges_of_kills(tmp_path):
-    for number in range(5):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        w = world(folder, seed=number)
-        w.publish()
-        assert campaign(w, 20, 0.05, answer=w.answer) > 20
-        for _ in range(20):
-            w.exchange("undisturbed")
-        told = [json.loads((folder / state).read_text())["told"] for state in ("S", "undisturbed")]
-        assert told[0] == told[1]
+    figures = campaign(tmp_path, searches=5)
+    assert figures.kills > 100
+    assert figures.clean, figures
 
 
 def test_a_state_written_in_pieces_would_be_caught(tmp_path, monkeypatch):
