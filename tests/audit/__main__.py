@@ -124,7 +124,7 @@ the first two must be zero.
 Either party of an outsourced search, killed at random moments of every command and run again, beside a search over
 the same table that nobody kills; every count but the first three must be zero.
 
-{chr(10).join(exchange_rows(1 if short else 20))}
+{chr(10).join(exchange_rows(1 if short else 5))}
 
 ## Hostile files
 
