@@ -273,9 +273,10 @@ def test_a_state_written_in_pieces_would_be_caught(tmp_path, monkeypatch):
 # Leaks.
 
 
-def test_no_store_and_no_message_holds_a_planted_value(tmp_path):
-    """A planted feature and a planted answer, far out, in a run with private answers and with every refusal."""
-    w = world(tmp_path)
+@pytest.mark.parametrize("kind", EXCHANGES)
+def test_no_store_and_no_message_holds_a_planted_value(tmp_path, kind):
+    """A planted feature and a planted answer, far out, in a run with private answers and a refusal."""
+    w = {"outsourced": world}[kind](tmp_path)
     feature, value = 73914.285714285714, -48211.987654321
     rows, answers = ((tmp_path / name).read_text().splitlines() for name in ("X.csv", "Y.csv"))
     rows[5], answers[5] = f"{feature!r},0.1,0.2", repr(value)
