@@ -89,7 +89,8 @@ def answer(
     Raises:
         DpboError: as a letter.
     """
-    from dpbo_core.methods.outsourced.answers import Curator, PrivateAnswers
+    from dpbo_core.methods.outsourced.answers import Curator
+    from dpbo_core.methods.outsourced.private_answers import PrivateAnswers
     from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 
     for name in accepts:

@@ -15,8 +15,9 @@ from prefect import flow
 
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import DpboError
-from dpbo_core.methods.outsourced.answers import Curator, PrivateAnswers
+from dpbo_core.methods.outsourced.answers import Curator
 from dpbo_core.methods.outsourced.curator import Publication
+from dpbo_core.methods.outsourced.private_answers import PrivateAnswers
 from dpbo_core.methods.outsourced.session import Progress, where
 from flows.exchange import vaults
 from flows.liveness import alive

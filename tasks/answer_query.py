@@ -4,8 +4,9 @@ from pathlib import Path
 
 from prefect import task
 
-from dpbo_core.methods.outsourced.answers import Curator, PrivateAnswers
+from dpbo_core.methods.outsourced.answers import Curator
 from dpbo_core.methods.outsourced.messages import Answer
+from dpbo_core.methods.outsourced.private_answers import PrivateAnswers
 from tasks import policies
 
 

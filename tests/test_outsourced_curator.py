@@ -29,6 +29,7 @@ from dpbo_core.mechanisms.noise import InjectedNoise, OperatingSystemNoise
 from dpbo_core.methods import EXCHANGES, METHODS, method_named
 from dpbo_core.methods.outsourced import curator
 from dpbo_core.methods.outsourced.box import Outsourced
+from dpbo_core.methods.outsourced.private_answers import PrivateAnswers
 from dpbo_core.methods.outsourced.projection import public_projection, spectral_norm_bound
 from dpbo_core.methods.outsourced.published_table import read_published
 from dpbo_core.methods.outsourced.rows import Geometry, image
@@ -422,6 +423,13 @@ def test_private_answers_cost_once_and_repeat_themselves(tmp_path):
     assert account.spent.rho_units == table + price
     assert [entry.study for entry in account.entries] == ["people: table", "people: answers"]
     assert answer.noise_scale == pytest.approx(20.0 / math.sqrt(2 * price / 1e12), rel=1e-9)
+
+
+def test_a_price_below_the_ledgers_unit_is_refused_not_rounded_up():
+    with pytest.raises(StudyInvalid, match="too small"):
+        PrivateAnswers(0.0, 1.0, 1e-9, 1e-12)
+    with pytest.raises(StudyInvalid, match="too small"):
+        Outsourced(1e-9, 1e-12, norm_bound=1.0).plan(10, 2)
 
 
 def test_an_answer_is_clipped_whatever_it_is():

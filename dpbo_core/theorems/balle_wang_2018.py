@@ -15,7 +15,7 @@ compare, they price nothing.
 
 import math
 
-_ROUNDING = 1e-9  # above the error of the normal distribution in its far tail; always applied towards privacy
+_ROUNDING = 4e-15  # a few units in the last place, times the size of a logarithm; always applied towards privacy
 
 
 def theorem_8_delta(*, sigma: float, epsilon: float, sensitivity: float) -> float:
@@ -28,8 +28,9 @@ def theorem_8_delta(*, sigma: float, epsilon: float, sensitivity: float) -> floa
 
     t = sensitivity / sigma
     first, second = float(log_ndtr(t / 2.0 - epsilon / t)), float(log_ndtr(-t / 2.0 - epsilon / t))
-    ratio = min(0.0, epsilon + second - first)  # ≤ 0 in exact arithmetic
-    return min(1.0, math.exp(first) * -math.expm1(ratio) * (1.0 + _ROUNDING) + 1e-300)
+    error = _ROUNDING * (2.0 + abs(first) + abs(second) + epsilon)  # of either logarithm, both arguments included
+    ratio = min(0.0, epsilon + second - first) - error  # the first term is ≤ 0 in exact arithmetic
+    return min(1.0, math.exp(first + error) * -math.expm1(ratio) + 1e-300)
 
 
 def gaussian_sigma(*, epsilon: float, delta: float, sensitivity: float) -> float:

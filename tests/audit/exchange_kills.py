@@ -66,7 +66,7 @@ def quietly(work: Callable[[], Any]) -> None:
 def until_done(work: Callable[[], Any], life: float) -> int:
     """How often it was killed before it ran to its end."""
     kills = 0
-    while killed(lambda: quietly(work), life * (1 + kills / 4)):
+    while killed(lambda: quietly(work), life * 1.5**kills):
         kills += 1
     return kills
 
