@@ -74,9 +74,9 @@ def admit(
     if guarantee.evidence.refuted:
         raise EvidenceRefuted(
             f"the guarantee is known to be false (ε = ∞): {guarantee.evidence.note}",
-            cause='the study asks for calibration = "published" where the paper is wrong',
-            remedy='use calibration = "corrected"; to reproduce the paper, use a dataset declared public '
-            "(dpbo budget set NAME --public)",
+            cause="the published calibration or transform was asked for, where the paper is wrong",
+            remedy='leave it out, or say calibration = "corrected"; to reproduce the paper, use a dataset declared '
+            "public (dpbo budget set NAME --public)",
         )
     if noise != "operating_system":
         raise NoiseNotPrivate(

@@ -167,6 +167,14 @@ class PrivacyLedger:
             found = connection.scalar(query)
         return None if found is None else Release.from_json(found)
 
+    def release_named(self, release_id: str) -> Release | None:
+        """The recorded release of that id (the first 16 digits of its study's fingerprint), if there is one."""
+        query = sa.select(RELEASES.c.release).join(RESERVATIONS)
+        query = query.where(sa.func.substr(RESERVATIONS.c.fingerprint, 1, len(release_id)) == release_id)
+        with self._store.reading() as connection:
+            found = connection.scalar(query)
+        return None if found is None else Release.from_json(found)
+
     def accounts(self, dataset: str | None = None) -> tuple[Account, ...]:
         """Every dataset's account, or one dataset's; empty if the name is unknown."""
         with self._store.reading() as connection:

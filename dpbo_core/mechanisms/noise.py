@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.sensitive import Sensitive
@@ -18,6 +19,7 @@ T = TypeVar("T")
 
 OPERATING_SYSTEM = "operating_system"
 INJECTED = "injected"
+_BLOCK = 65_536  # draws made at once
 
 
 class NoiseSource(Protocol):
@@ -35,6 +37,15 @@ class NoiseSource(Protocol):
         imitation: Callable[[np.random.Generator, float], int],
     ) -> int:
         """One draw at `value`."""
+        ...
+
+    def draw_many(
+        self,
+        measurement: Callable[[Any], Any],
+        size: int,
+        imitation: Callable[[np.random.Generator, float, int], NDArray[np.int64]],
+    ) -> NDArray[np.int64]:
+        """Independent draws at zero, shape (size,)."""
         ...
 
 
@@ -55,6 +66,20 @@ class OperatingSystemNoise:
         """The measurement's own draw; the imitation is not called."""
         del imitation
         return int(measurement(value))
+
+    def draw_many(
+        self,
+        measurement: Callable[[Any], Any],
+        size: int,
+        imitation: Callable[[np.random.Generator, float, int], NDArray[np.int64]],
+    ) -> NDArray[np.int64]:
+        """The measurement's own draws, a block at a time: it hands them over as Python numbers."""
+        del imitation
+        drawn = np.empty(size, dtype=np.int64)
+        for start in range(0, size, _BLOCK):
+            block = drawn[start : start + _BLOCK]
+            block[:] = measurement(np.zeros(len(block), dtype=np.int64))
+        return drawn
 
 
 @dataclass(frozen=True)
@@ -79,6 +104,16 @@ class InjectedNoise:
         del measurement, value
         return int(imitation(self.generator, self.factor))
 
+    def draw_many(
+        self,
+        measurement: Callable[[Any], Any],
+        size: int,
+        imitation: Callable[[np.random.Generator, float, int], NDArray[np.int64]],
+    ) -> NDArray[np.int64]:
+        """The imitation's draws."""
+        del measurement
+        return imitation(self.generator, self.factor, size)
+
 
 class Mechanism(Protocol[T]):
     """A calibrated mechanism: what it costs, and its one door."""
@@ -87,10 +122,10 @@ class Mechanism(Protocol[T]):
         """Its price, under the name of what it releases."""
         ...
 
-    def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[T]], int]:
+    def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[T]], int | str]:
         """The door: recheck the privacy map against `spend`, draw what can be drawn ahead, return how to apply it.
 
-        What is returned serves once.
+        What is returned serves once; it gives the draw, or the digest of one too large for the ledger.
         """
         ...
 
@@ -118,7 +153,7 @@ class Noise:
 
     def __init__(self, source: NoiseSource, recorder: Recorder) -> None:
         self._source, self._recorder = source, recorder
-        self._ahead: dict[str, Callable[[Sensitive[Any]], int]] = {}
+        self._ahead: dict[str, Callable[[Sensitive[Any]], int | str]] = {}
 
     def ahead(self, draws: Iterable[tuple[Spend, Mechanism[Any]]]) -> None:
         """Prepare the draws of a plan before the first step."""
@@ -141,7 +176,7 @@ class Noise:
     def release(
         self, spend: Spend, mechanism: Mechanism[T], value: Sensitive[T], **public: int
     ) -> Mapping[str, Any]:
-        """Draw once, record, and only then return {"draw": integer, **public}.
+        """Draw once, record, and only then return {"draw": integer or digest, **public}.
 
         Args:
             spend: the planned spend; its name is the key of the record.
