@@ -11,7 +11,9 @@ than 50 rows can search. ℓ = 6 gives the non-private regret that the paper sho
 """
 
 import math
+import resource
 import sys
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -163,8 +165,27 @@ def main(runs: int, figure: str | None) -> None:
     goal, free = curves(wide, Sound(math.exp(1.1))), curves(wide, Plain())
     print(f"\nℓ = 8, ε = e^1.1: sound {said(goal)}, non-private {said(free)}", end="")
     print(f", difference {(goal - free)[:, -1].mean():.3f} ± {(goal - free)[:, -1].std() / math.sqrt(runs):.3f}")
+    sizes()
     if figure:
         draw(figure, tasks, plain)
+
+
+def sizes() -> None:
+    """Seconds of processor time for 50 steps of the modeller, and the memory of the process so far."""
+    for n, d, prior in (
+        (36_000, 3, None),
+        (36_000, 3, Prior(0.3, 1.0, 1e-4)),
+        (1_000_000, 10, Prior(0.3, 1.0, 1e-4)),
+    ):
+        Z = np.random.default_rng(0).random((n, d))
+        f, begun = np.sin(4 * Z).sum(axis=1), time.process_time()
+        modeler = Modeler(Z, noise_scale=0.05, prior=prior)
+        for _ in range(T):
+            row = modeler.suggest()
+            modeler.tell(row, float(f[row]))
+        seconds = time.process_time() - begun
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+        print(f"{n:9,} rows of {d}, {'fitted' if prior is None else 'known'} prior: {seconds:.2f} s, {peak:.2f} GB")
 
 
 def draw(path: str, tasks: list[Task], plain: Any) -> None:

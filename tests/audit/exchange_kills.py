@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import opendp.prelude  # noqa: F401  the parent has imported everything: a child lives for a moment only
+import pyarrow.parquet  # noqa: F401
 import sqlalchemy as sa
 from exchanges import PRIVATE, world
 
@@ -66,7 +68,7 @@ def quietly(work: Callable[[], Any]) -> None:
 def until_done(work: Callable[[], Any], life: float) -> int:
     """How often it was killed before it ran to its end."""
     kills = 0
-    while killed(lambda: quietly(work), life * 1.5**kills):
+    while killed(lambda: quietly(work), life * 2.0**kills):
         kills += 1
     return kills
 
