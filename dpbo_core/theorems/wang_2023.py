@@ -9,7 +9,7 @@ c ≤ π_j/π₀ ≤ C and runs the private M_λ, which gives (x, q); the best (
 | γ | `gamma` | its other parameter | scalar in (0, 1) |
 | c, C | `lower`, `upper` | bounds on π_j/π₀ | scalars, 0 < c ≤ 1 ≤ C |
 | α, α̂ | `alpha`, `alpha_hat` | Rényi orders, the second one free | scalars > 1, ≥ 1 |
-| ε, ε̂ | `base_epsilon`, `base_epsilon_hat` | sup over λ of one trial's cost, (x, q) together, at α, α̂ | scalars ≥ 0 |
+| ε, ε̂ | `base_epsilon`, `base_epsilon_hat` | sup over λ of a trial's cost, (x, q) together, at α, α̂ | scalars ≥ 0 |
 | ε′ | result | Rényi cost of the whole at α | scalar |
 
 The tightened form (`calibration="corrected"`). Write M = π₀·M_λ(D) and M′ = π₀·M_λ(D′). Whatever the adaptive
