@@ -240,7 +240,7 @@ def test_no_replaced_record_moves_the_weights_further_than_corollary_8():
 
 
 def test_output_perturbation_honours_its_promise_in_one_dimension():
-    """The released integer is round(w/h) plus discrete Laplace noise: the loss is |shift|/b, and both are measured."""
+    """The released integer is round(w/h) plus discrete Laplace noise: the loss is |shift|/b, both measured."""
     n, lam, epsilon = 5, 0.3, 0.7
     shifts = []
     for row, label in ((1.0, 1), (-1.0, 1)):
