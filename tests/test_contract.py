@@ -59,7 +59,9 @@ class BestOf:
             F = stats.laplace.cdf(x)
             return ps.negative_binomial_generating_function(F, shape=law.shape, gamma=law.gamma)
 
-        tail = lambda x: 1 - below(x) + below(-x)
+        def tail(x):
+            return 1 - below(x) + below(-x)
+
         self._mean = integrate.quad(tail, 0, 60)[0]
         self._second = integrate.quad(lambda x: 2 * x * tail(x), 0, 60)[0]
 

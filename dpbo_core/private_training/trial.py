@@ -57,6 +57,15 @@ class Trial:
         """Noise of q, in integer steps of the sum."""
         return self.score.scale
 
+    @property
+    def described(self) -> str:
+        """What it costs, in a few words."""
+        if self.curve.pure:
+            return f"ε = {self.curve.epsilon:.3g}"
+        if self.curve.table:
+            return f"a Rényi cost of {self.curve.at(2.0):.3g} at order 2"
+        return f"ρ = {self.curve.rho:.3g}"
+
 
 Family = Callable[[float], Trial]
 
