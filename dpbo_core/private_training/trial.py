@@ -19,7 +19,6 @@ from typing import Any
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
-from dpbo_core.models.import_path import named_object
 from dpbo_core.nearest import suggestion
 from dpbo_core.privacy.amounts import UNITS_PER_ONE, from_units
 from dpbo_core.privacy.renyi import RenyiCurve
@@ -29,7 +28,7 @@ from dpbo_core.private_training.dp_sgd import DpSgd
 from dpbo_core.private_training.noisy_gradient_descent import NoisyGradientDescent
 from dpbo_core.private_training.objective_perturbation import ObjectivePerturbation
 from dpbo_core.private_training.output_perturbation import OutputPerturbation
-from dpbo_core.private_training.user_function import UserFunction
+from dpbo_core.private_training.user_function import UserFunction, algorithm_named
 from dpbo_core.problem import Problem
 
 PUBLIC = "public_training"
@@ -100,7 +99,7 @@ def check_base(base: str, problem: Problem) -> None:
     if base in AXES:
         check_axes(base, AXES[base], problem.candidates.points)
     if "." in base:
-        named_object(base)
+        algorithm_named(base)
 
 
 def family(base: str, problem: Problem, *, score_share: float, batch_size: int) -> Family:

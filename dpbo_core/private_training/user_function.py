@@ -56,13 +56,23 @@ class UserFunction:
         """Its weights, kept finite; of another shape they are a failure, which becomes the worst trial."""
         del source
         d, K = records.X.shape[1], n_columns(self.estimator, records.n_classes)
-        weights = named_object(self.path).train(records.X, records.labels, records.n_classes, dict(point))
+        weights = algorithm_named(self.path).train(records.X, records.labels, records.n_classes, dict(point))
         return model_of(bounded(np.array(weights, dtype=np.float64).reshape(d, K)))
+
+
+@lru_cache(maxsize=16)  # looking through the installed packages takes a good part of a second
+def algorithm_named(path: str) -> Any:
+    """The object a study names.
+
+    Raises:
+        StudyInvalid: there is none.
+    """
+    return named_object(path)
 
 
 @lru_cache(maxsize=16)
 def _stated(path: str) -> RenyiCurve:
-    algorithm = named_object(path)
+    algorithm = algorithm_named(path)
     try:
         if hasattr(algorithm, "epsilon"):
             return RenyiCurve(epsilon=float(algorithm.epsilon))
