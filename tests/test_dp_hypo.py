@@ -316,6 +316,8 @@ class WithCurve:
 
 
 def test_a_users_function_rests_on_the_users_word(tmp_path, monkeypatch):
+    # looking through every installed package takes a second a name
+    monkeypatch.setattr("importlib.metadata.packages_distributions", lambda: {"numpy": ["numpy"]})
     for index, algorithm in enumerate((Fair, WithCurve)):
         path = f"numpy.training_{index}"
         monkeypatch.setattr(np, f"training_{index}", algorithm, raising=False)
@@ -348,7 +350,7 @@ def select(method, world, table, *, K=None, source=SYSTEM, monkeypatch=None):
 
 
 def test_equal_bests_are_chosen_alike(monkeypatch):
-    """Four candidates, no noise, one quality: each wins a quarter of 1,200 runs; χ² fails once in 10⁶ runs."""
+    """Four candidates, no noise, one quality: each wins a quarter of 400 runs; χ² fails once in 10⁶ runs."""
     world = problem(n_candidates=4, steps=6, n_validation=10)
     monkeypatch.setattr(_Law, "draw", lambda self, source: 5)
     search, table = DpHypo().start(world, DpHypo().plan(world)), Table(np.full((4, 10), 0.5))
@@ -356,7 +358,7 @@ def test_equal_bests_are_chosen_alike(monkeypatch):
     first = []
     monkeypatch.setattr(HypoSearch, "_tell", lambda self, sampler, index, quality: first.append(index))
     won = []
-    for _ in range(1200):
+    for _ in range(400):
         first.clear()
         chosen = search._select(table, source)["candidate"]
         won.append((chosen, chosen == first[0]))
@@ -462,7 +464,7 @@ def test_the_whole_selection_stays_under_its_promise_and_a_revealed_k_does_not()
 
     Planted: K revealed beside the best. All of 5 or more trials answered 0: five trials' worth of loss, and more.
     """
-    base, n = 1.0, 10_000
+    base, n = 1.0, 6_000
     q = 1 / (1 + math.exp(base))
     world = problem(n_candidates=1, steps=8, epsilon=3 * base)
     low, high = (run_two_point(p, n, world) for p in (q, 1 - q))

@@ -37,17 +37,17 @@ def project(density: Vector, *, prior: Vector, lower: float, upper: float) -> Ve
     points = points[order]
     moving = np.cumsum(np.where(order < N, 1.0, -1.0))
     fall = np.concatenate([[0.0], np.cumsum(moving[:-1] * np.diff(points))])
-    sums = math.fsum(high) - fall
+    sums = float(high.sum()) - fall
     place = max(
         0, int(np.searchsorted(-sums, -1.0, side="right")) - 1
     )  # the last breakpoint with a sum of 1 or more
     free_width = moving[place]
     nu = points[place] + ((sums[place] - 1.0) / free_width if free_width > 0.0 else 0.0)
-    # once more with the coordinates that move at ν, from exact sums: the cumulative sums carry rounding
+    # once more with the coordinates that move at ν: the cumulative sums carry rounding
     free = (density - nu > low) & (density - nu < high)
     if free.any():
-        rest = math.fsum(high[density - nu >= high]) + math.fsum(low[density - nu <= low])
-        nu = (math.fsum(density[free]) + rest - 1.0) / int(free.sum())
+        rest = float(high[density - nu >= high].sum() + low[density - nu <= low].sum())
+        nu = (float(density[free].sum()) + rest - 1.0) / int(free.sum())
     return np.asarray(np.clip(density - nu, low, high), dtype=np.float64)
 
 

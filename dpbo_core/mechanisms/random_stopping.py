@@ -17,6 +17,7 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal, localcontext
+from functools import lru_cache
 
 import numpy as np
 
@@ -117,17 +118,17 @@ class NegativeBinomialStopping(_Law):
 
     def masses(self) -> Iterator[tuple[int, Decimal]]:
         """Pr[K = k+1] = Pr[K = k]·(1−γ)(k+η)/(k+1)."""
-        gamma, eta = Decimal(self.gamma), Decimal(self.shape)
-        if abs(self.shape) < _NO_SHAPE:
-            eta = Decimal(0)
-            mass = (1 - gamma) / -gamma.ln()
-        else:
-            mass = (1 - gamma) * eta / (gamma ** (-eta) - 1)
-        k = 1
+        gamma, eta = Decimal(self.gamma), Decimal(self.shape if abs(self.shape) >= _NO_SHAPE else 0.0)
+        mass, k = _first_mass(gamma, eta), 1
         while True:
             yield k, mass
             mass = mass * (1 - gamma) * (k + eta) / (k + 1)
             k += 1
+
+
+@lru_cache(maxsize=64)  # a power and a logarithm of 150 digits take longer than all the rest
+def _first_mass(gamma: Decimal, eta: Decimal) -> Decimal:
+    return (1 - gamma) / -gamma.ln() if eta == 0 else (1 - gamma) * eta / (gamma ** (-eta) - 1)
 
 
 @dataclass(frozen=True)
