@@ -16,8 +16,6 @@ from dpbo_core.methods import METHODS
 
 SECRETS = {"number": forms_of_number(FEATURE), "label": forms_of_text(LABEL)}
 
-from dpbo_core.methods import METHODS
-
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def world(request, tables, tmp_path):

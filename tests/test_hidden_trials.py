@@ -46,7 +46,7 @@ def test_no_store_tells_how_many_trials_there_were(tables, tmp_path):
     for name, trials, leak in (("few", 2, ""), ("many", K, ""), ("told", K, TELLS)):
         world = make_world(copy.deepcopy(tables), tmp_path / name)
         streams = world.go(Scenario(TRIALS.format(K=trials, leak=leak)), kinds=("dp_hypo",))
-        assert b"differentially private" in streams[0]
+        assert b"differentially private" in streams["stdout"]
         counts[name] = rows(world.run)
         found[name] = search(world.run, secrets, streams)
     assert found["many"] == set()

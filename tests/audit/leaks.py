@@ -164,7 +164,7 @@ class World:
     ledger: str | None = None
 
     def go(self, scenario: Scenario, kinds: Iterable[str] = (*METHODS, "too_dear")) -> dict[str, bytes]:
-        """Run all methods, and one that is too dear, under a scenario; the two streams, and every cell of the ledger."""
+        """Run methods under a scenario; the two streams, and every cell of the ledger."""
         environment = os.environ | {"PREFECT_HOME": str(self.run / "prefect"), "TMPDIR": str(self.run / "tmp")}
         for name in STORES:
             environment.pop(name, None)
