@@ -115,6 +115,27 @@ def landscape(grid: Grid, arm: str, base: DpSgd) -> tuple[np.ndarray, np.ndarray
     return mean, scatter
 
 
+class MatrixPosterior:
+    """The same posterior, kept as its whole covariance: O(N²) a trial, for more trials than candidates."""
+
+    def __init__(self, covariance: np.ndarray, noise_variance: float, prior_mean: float) -> None:
+        self._C, self._noise, self._seen = covariance.copy(), noise_variance, 0
+        self.mean = np.full(len(covariance), prior_mean)
+
+    def __len__(self) -> int:
+        return self._seen
+
+    @property
+    def std(self) -> np.ndarray:
+        return np.sqrt(np.maximum(np.diag(self._C), 0.0))
+
+    def observe(self, index: int, value: float) -> None:
+        gain = self._C[index] / (self._C[index, index] + self._noise)
+        self.mean = self.mean + gain * (value - self.mean[index])
+        self._C -= np.outer(gain, self._C[index])
+        self._seen += 1
+
+
 def one_run(grid: Grid, arm: str, mean: np.ndarray, scatter: np.ndarray, K: int, rng: np.random.Generator) -> float:
     """The mean accuracy of the candidate that the search releases."""
     N = len(mean)
@@ -134,9 +155,12 @@ def one_run(grid: Grid, arm: str, mean: np.ndarray, scatter: np.ndarray, K: int,
         exploration=0.1,
         inverse_temperature=1.0,
     )
+    if K > N:
+        prior = kernel_named("matern52", 0.3, 0.0625).matrix(grid.encoded, grid.encoded)
+        sampler._posterior = MatrixPosterior(prior, float(scatter[0]) ** 2, 0.5)  # type: ignore[assignment]
     best, found = -math.inf, 0.0
     for _ in range(K):
-        i = int(rng.choice(N, p=sampler.density() / sampler.density().sum()))
+        i = min(N - 1, int(np.searchsorted(np.cumsum(sampler.density()), rng.random())))
         q = float(mean[i] + scatter[i] * rng.normal())
         sampler.tell(i, q)
         if q > best:
