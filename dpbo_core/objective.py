@@ -2,6 +2,7 @@
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
+| — | `training` | the training records, where they are sensitive too | the same |
 | V | `records` | the validation records, preprocessed row by row | X (m, d), labels (m,), broken (m,) |
 | g | `score` | one record's score in [0, G] | — |
 | 2²⁴·m·f_V(λ)/G | `evaluate(model)` | the sum of the scores, each rounded to a multiple of 2⁻²⁴·G first | integer |
@@ -19,27 +20,42 @@ from dpbo_core.data import Encoded
 from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.models.linear import LinearModel
 from dpbo_core.models.scores import GRID, MarginScore, to_grid
+from dpbo_core.models.softmax import SoftmaxModel
 from dpbo_core.models.trainer import Model
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
+
+Scorable = Model | SoftmaxModel
 
 
 class Scorer(Protocol):
     """What a method sees of the sensitive half."""
 
-    def evaluate(self, model: Model) -> Sensitive[int]:
+    def evaluate(self, model: Scorable) -> Sensitive[int]:
         """The exact integer sum of the records' scores under `model`."""
+        ...
+
+    @property
+    def training(self) -> Sensitive[Encoded] | None:
+        """The training records where they are sensitive too; None where they are public."""
         ...
 
 
 class Objective(Opaque):
-    """The validation set with its score, sealed."""
+    """The validation set with its score, sealed; with the training set, where that is sensitive too."""
 
-    __slots__ = ("_records", "_score")
+    __slots__ = ("_records", "_score", "_training")
 
-    def __init__(self, records: Sensitive[Encoded], score: MarginScore) -> None:
-        self._records, self._score = records, score
+    def __init__(
+        self, records: Sensitive[Encoded], score: MarginScore, training: Sensitive[Encoded] | None = None
+    ) -> None:
+        self._records, self._score, self._training = records, score, training
 
-    def evaluate(self, model: Model) -> Sensitive[int]:
+    @property
+    def training(self) -> Sensitive[Encoded] | None:
+        """The sensitive training records, or None."""
+        return self._training
+
+    def evaluate(self, model: Scorable) -> Sensitive[int]:
         """Σ_i round(2²⁴ g(w; x_i, y_i)/G), exactly; never raises on account of a record."""
         records = self._records.expose()
         if isinstance(model, LinearModel):
@@ -51,7 +67,7 @@ class Objective(Opaque):
         return Sensitive(_correct(model, records) * GRID)
 
 
-def _correct(model: FittedEstimator, records: Encoded) -> int:
+def _correct(model: FittedEstimator | SoftmaxModel, records: Encoded) -> int:
     """Records predicted right; broken ones and unknown labels count as wrong."""
     right = model.correct(records.X, records.labels) & ~records.broken & (records.labels >= 0)
     return int(np.count_nonzero(right))

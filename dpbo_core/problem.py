@@ -38,8 +38,23 @@ class Trainer(Protocol):
 
 
 @dataclass(frozen=True)
+class TrainingFacts:
+    """What is public of a SENSITIVE training set.
+
+    Attributes:
+        n_records: n.
+        classes: the labels, sorted.
+        feature_names: the features of the model, known once the file's header was read.
+    """
+
+    n_records: int
+    classes: tuple[Value, ...]
+    feature_names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Problem:
-    """Everything about a study that may be printed."""
+    """Everything about a study that may be printed. Where the training set is sensitive there is no `trainer`."""
 
     candidates: CandidateSet
     n_validation: int
@@ -55,6 +70,7 @@ class Problem:
     edition: str = ""
     dataset: str = ""
     trainer: Trainer | None = field(default=None, repr=False, compare=False)
+    training: TrainingFacts | None = None
 
     @property
     def score_range(self) -> float:
@@ -64,7 +80,7 @@ class Problem:
     @property
     def rowwise(self) -> bool:
         """Whether a record's score is known to depend on that record alone: our models and scikit-learn's own."""
-        return self.model.linear or self.model.estimator.startswith("sklearn.")
+        return self.model.ours or self.model.estimator.startswith("sklearn.")
 
     @property
     def score_per_step(self) -> float:
@@ -88,8 +104,17 @@ class Problem:
         return self.trainer.train(self.candidates.points[index])
 
 
-def problem_of(spec: StudySpec, *, n_validation: int, trainer: Trainer | None = None) -> Problem:
-    """The problem a study poses. Without a `trainer` it serves for planning alone and opens no file."""
+def problem_of(
+    spec: StudySpec, *, n_validation: int, trainer: Trainer | None = None, training: TrainingFacts | None = None
+) -> Problem:
+    """The problem a study poses; it opens no file.
+
+    Args:
+        spec: the study.
+        n_validation: m.
+        trainer: the public training set; without one the problem serves for planning.
+        training: what is public of the training set where that is sensitive.
+    """
     return Problem(
         candidates=_candidates(spec),
         n_validation=n_validation,
@@ -99,6 +124,8 @@ def problem_of(spec: StudySpec, *, n_validation: int, trainer: Trainer | None = 
         epsilon=spec.privacy.epsilon,
         delta=DEFAULT_DELTA if spec.privacy.delta is None else spec.privacy.delta,
         max_records_per_person=spec.privacy.max_records_per_person,
+        unit=PrivacyUnit.VALIDATION_RECORD if training is None else PrivacyUnit.TRAINING_RECORD,
+        training=training,
         study=spec.name,
         edition=spec.edition,
         dataset=spec.privacy.dataset,

@@ -80,11 +80,17 @@ class Entry:
 
 @dataclass(frozen=True)
 class Account:
-    """A dataset's cap, what is spent of it, and its history."""
+    """A dataset's cap, what is spent of it, its history, and the one unit of its promises (None before any)."""
 
     budget: PrivacyBudget
     spent: Total
     entries: tuple[Entry, ...]
+    unit: PrivacyUnit | None = None
+
+    @property
+    def spent_epsilon(self) -> tuple[float, float]:
+        """What is spent as (ε, δ): the smaller of the two routes of composition."""
+        return self.spent.epsilon(self.budget.conversion_for(self.unit))
 
 
 class PrivacyLedger:
@@ -278,4 +284,5 @@ def _account(connection: sa.Connection, dataset: str) -> Account:
         )
         for row in connection.execute(query)
     )
-    return Account(budget, _spent(connection, dataset)[0], entries)
+    spent, units = _spent(connection, dataset)
+    return Account(budget, spent, entries, next(iter(units), None) if len(units) == 1 else None)

@@ -87,7 +87,7 @@ class PrivateSelection:
                 noise = rng.exponential if flip else rng.gumbel
                 return int(np.argmax(utilities + noise(scale=factor * self.scale, size=utilities.size)))
 
-            chosen = source.draw(self._measurement(utilities.size), utilities.tolist(), imitation)
+            chosen = int(source.draw(self._measurement(utilities.size), utilities.tolist(), imitation))
             time.sleep(PAUSE - (time.monotonic() - begun) % PAUSE)
             return chosen
 

@@ -5,6 +5,7 @@ from dataclasses import fields
 from typing import Any, get_args, get_origin, get_type_hints
 
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.methods.dp_hypo import DpHypo
 from dpbo_core.methods.exact_gp import ExactGP
 from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.methods.noisy_gp import NoisyGP
@@ -13,13 +14,14 @@ from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.nearest import suggestion
 
-AnyMethod = PrivateTrajectory | PrivateGrid | Lipschitz | NoisyGP | ExactGP
+AnyMethod = PrivateTrajectory | PrivateGrid | Lipschitz | NoisyGP | ExactGP | DpHypo
 METHODS: Mapping[str, type[AnyMethod]] = {
     "private_trajectory": PrivateTrajectory,
     "private_grid": PrivateGrid,
     "lipschitz": Lipschitz,
     "noisy_gp": NoisyGP,
     "exact_gp": ExactGP,
+    "dp_hypo": DpHypo,
 }
 
 # What two parties do with files is no study's method: it has no start and no step. Campaigns take both maps.

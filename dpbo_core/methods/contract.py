@@ -96,9 +96,24 @@ class Method(Protocol):
 
 
 def guarantee(
-    problem: Problem, *, pure: bool, evidence: Evidence, assumptions: tuple[str, ...] = ()
+    problem: Problem,
+    *,
+    pure: bool,
+    evidence: Evidence,
+    trains_privately: bool = False,
+    assumptions: tuple[str, ...] = (),
 ) -> PrivacyGuarantee:
-    """The promise of a whole study: its own (ε, δ), or ε = ∞ where the proof is refuted."""
+    """The promise of a whole study: its own (ε, δ), or ε = ∞ where the proof is refuted.
+
+    Raises:
+        StudyInvalid: the training set is sensitive, and the method does not train privately.
+    """
+    if problem.training is not None and not trains_privately:
+        raise StudyInvalid(
+            "this method needs a public training set, and the study declares its training set sensitive",
+            cause="its models are trained without noise, so they would tell of the training records",
+            remedy='use method = "dp_hypo", or leave sensitive = "training" out of [data] if the set is public',
+        )
     return PrivacyGuarantee(
         epsilon=float("inf") if evidence.refuted else problem.epsilon,
         delta=0.0 if pure else problem.delta,

@@ -85,8 +85,8 @@ class Lipschitz:
             StudyInvalid: a score that is not Lipschitz, or another estimator.
         """
         evidence = REFUTED if self.calibration == "published" else CORRECTED
-        spends = tuple(spend for spend, _ in self.draws(problem))
-        return PrivacyPlan(guarantee(problem, pure=True, evidence=evidence), spends)
+        promise = guarantee(problem, pure=True, evidence=evidence)
+        return PrivacyPlan(promise, tuple(spend for spend, _ in self.draws(problem)))
 
     def draws(self, problem: Problem) -> Draws:
         """The one draw of the plan."""
