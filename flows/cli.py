@@ -49,12 +49,13 @@ def tune(
     study: Study,
     json: AsJson = False,
     pad_steps: Annotated[float, typer.Option(help="Each step takes a whole number of so many seconds.")] = 0.0,
+    register: Annotated[bool, typer.Option("--register", help="Register the final model in MLflow.")] = False,
     debug: Debug = False,
 ) -> None:
     """Plan, reserve, search step by step, release, and show it in MLflow."""
     from flows import command, screens
 
-    tuned, account = command.tune(study, pad_steps=pad_steps)
+    tuned, account = command.tune(study, pad_steps=pad_steps, register=register)
     screens.print_json(screens.tuned_json(tuned)) if json else screens.print_tuned(tuned, account)
 
 
@@ -127,6 +128,17 @@ def budget_verify(
     from flows import command
 
     typer.echo(command.verify(file, accept_restored=accept_restored))
+
+
+@app.command()
+def verify(
+    certificate: Annotated[Path, typer.Argument(metavar="release.json", help="A release's own page.")],
+    debug: Debug = False,
+) -> None:
+    """Recompute ε and δ of a release from its certificate alone: its draws, composed again."""
+    from flows import command
+
+    typer.echo(command.check_certificate(certificate))
 
 
 @app.command()

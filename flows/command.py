@@ -1,5 +1,6 @@
 """What each subcommand does, between its words and its screen."""
 
+import json
 import os
 import sys
 import tempfile
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from dpbo_core.accounting import audit
 from dpbo_core.accounting.budget import PrivacyBudget
+from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.accounting.ledger import Account, PrivacyLedger
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.nearest import suggestion
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from flows.tune import Tuned
 
 
-def tune(path: Path, *, pad_steps: float = 0.0) -> "tuple[Tuned, Account]":
+def tune(path: Path, *, pad_steps: float = 0.0, register: bool = False) -> "tuple[Tuned, Account]":
     """Run the study in `path` as a Prefect flow; its result, and its dataset's account afterwards.
 
     Raises:
@@ -38,7 +40,7 @@ def tune(path: Path, *, pad_steps: float = 0.0) -> "tuple[Tuned, Account]":
     create_prefect_store()
 
     with without_heartbeat():
-        tuned = tune_privately(study, folder, pad_steps)
+        tuned = tune_privately(study, folder, pad_steps, register)
     (account,) = PrivacyLedger(Stores().ledger).accounts(study.privacy.dataset)
     return tuned, account
 
@@ -150,6 +152,27 @@ def _lines(file: Path) -> list[str]:
     raise StudyInvalid(f"the file {str(file)!r} cannot be read ({reason})", remedy="check the path")
 
 
+def check_certificate(file: Path) -> str:
+    """Recompute a release's ε and δ from its own page; one sentence about it.
+
+    Raises:
+        StudyInvalid: the file is no release.
+        CertificateFalse: its numbers do not support its promise.
+    """
+    try:
+        document = json.loads("\n".join(_lines(file)))
+    except ValueError:
+        document = None
+    release = read_certificate(document)
+    found = recompute(release)
+    kind = (
+        f"ε = {found.epsilon:.6g}" if found.delta == 0.0 else f"(ε, δ) = ({found.epsilon:.6g}, {found.delta:.6g})"
+    )
+    by_price = f" Priced as printed: {', '.join(found.by_price)}." if found.by_price else ""
+    draws = "1 draw costs" if found.draws == 1 else f"{found.draws} draws cost"
+    return f"{release.study}, edition {release.edition}: {draws} {kind}.{by_price} {release.guarantee.in_words()}"
+
+
 def ui(port: int) -> None:
     """Replace this process by MLflow's server, listening on this machine alone.
 
@@ -161,7 +184,12 @@ def ui(port: int) -> None:
         raise DpboError(
             "there is no release to show yet", cause="no study has run here", remedy="run dpbo tune first"
         )
-    sys.stdout.write(f"MLflow: http://127.0.0.1:{port}  (Ctrl-C stops it)\n")
+    from tasks.tracking.store import charts, open_store
+
+    store = open_store(stores.tracking)
+    sys.stdout.write(f"MLflow: http://127.0.0.1:{port}/{charts(store)}  (Ctrl-C stops it)\n")
     sys.stdout.flush()
+    if store.root is not None:
+        os.chdir(store.root)  # where relative artifact locations start
     arguments = ["--backend-store-uri", stores.tracking, "--host", "127.0.0.1", "--port", str(port)]
     os.execv(sys.executable, [sys.executable, "-m", "mlflow", "server", *arguments])  # noqa: S606  our own interpreter

@@ -11,6 +11,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from dpbo_core.errors import StudyInvalid
 
 FOLDER = Path("mlruns")
+MLFLOW_PAGE = "http://127.0.0.1:5000"
 
 
 class Stores(BaseSettings):
@@ -30,6 +31,12 @@ class Stores(BaseSettings):
     def tracking(self) -> str:
         """MLflow's tracking URI (MLFLOW_TRACKING_URI)."""
         return self.mlflow_tracking_uri or f"sqlite:///{FOLDER.resolve() / 'mlflow.db'}"
+
+    @cached_property
+    def mlflow_page(self) -> str:
+        """Where people open MLflow: the tracking server, or what `dpbo ui` starts on this machine."""
+        uri = self.tracking
+        return uri.rstrip("/") if uri.startswith(("http://", "https://")) else MLFLOW_PAGE
 
     @cached_property
     def running(self) -> Path:

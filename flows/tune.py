@@ -1,10 +1,12 @@
-"""The story of a private tune: reserve, one task a step, finish, show what was released."""
+"""The story of a private tune: reserve, one task a step, finish, train what was chosen, show what was released."""
 
 from dataclasses import dataclass
 
 from prefect import flow, get_run_logger
 
+from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.study import StudyResult, StudySpec
+from flows.announcing import announce
 from flows.liveness import alive
 from flows.progress import Progress, in_short
 from flows.recording import wait_until_recorded
@@ -14,7 +16,8 @@ from tasks.finish import finish
 from tasks.publish import publish
 from tasks.reserve import reserve
 from tasks.step import step
-from tasks.tracking import Tracked
+from tasks.tracking import Tracked, find_release
+from tasks.train import train
 
 
 @dataclass(frozen=True)
@@ -26,13 +29,19 @@ class Tuned:
 
 
 @flow(name="tune privately", **policies.FLOW)
-def tune_privately(study: StudySpec, folder: str = ".", pad_steps: float = 0.0) -> Tuned:
+def tune_privately(
+    study: StudySpec,
+    folder: str = ".",
+    pad_steps: float = 0.0,
+    register: bool = False,
+) -> Tuned:
     """Run a study privately; call it on its own or as a subflow of your flow.
 
     Args:
         study: what to tune; its price is its own (ε, δ), charged to its dataset's budget before any record is read.
         folder: the folder that the study's data paths are relative to.
         pad_steps: each step takes a whole number of so many seconds, so that its duration tells less; 0 for none.
+        register: make the final model a version of MLflow's registered model of the study's name.
 
     Returns:
         The release, recorded in the ledger and shown in MLflow. The same study again gives the same release.
@@ -41,6 +50,11 @@ def tune_privately(study: StudySpec, folder: str = ".", pad_steps: float = 0.0) 
         StudyInvalid, BudgetRefused, AssumptionNotAccepted: nothing was charged.
         Sealed: a step failed; run the study again and it continues.
     """
+    return tune(study, folder, pad_steps=pad_steps, register=register)
+
+
+def tune(study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: bool = False) -> Tuned:
+    """The story itself, inside whatever flow runs it."""
     check_prefect_settings()
     stores = Stores()
     stores.make_folder()
@@ -55,6 +69,16 @@ def tune_privately(study: StudySpec, folder: str = ".", pad_steps: float = 0.0) 
                     if released is not None:  # recorded before it came back, so anyone may see it
                         get_run_logger().info("step %d released %s", released["step"], in_short(released))
         result = finish(run)
-        tracked = publish(result.release, stores.tracking)
+        tracked = _show(study, folder, result, stores, register=register)
         wait_until_recorded(steps + len((reserve, finish, publish)))
         return Tuned(result, tracked)
+
+
+def _show(study: StudySpec, folder: str, result: StudyResult, stores: Stores, *, register: bool) -> Tracked:
+    release = result.release
+    (account,) = PrivacyLedger(stores.ledger).accounts(study.privacy.dataset)
+    shown = find_release(release, stores.tracking)
+    model = train(study, folder, release) if shown is None and "hyperparameters" in release.value else None
+    tracked = publish(release, account, stores.tracking, model, register)
+    announce(release, account, tracked, stores.mlflow_page)
+    return tracked
