@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
 SQLITE, POSTGRESQL = "sqlite:///", "postgresql"
+LOCATION = "mlruns/artifacts"
 CREATION_LOCK = (
     0x6D6C666C  # "mlfl": an advisory lock of PostgreSQL's; two processes must not make the tables at once
 )
@@ -54,7 +55,8 @@ class Store:
                 if found is None:
                     raise
             else:
-                self._make_relative(made)
+                if self.root is not None:
+                    _make_relative(self.uri, int(made))
                 return str(made)
         return str(found.experiment_id)
 
@@ -70,17 +72,6 @@ class Store:
         else:
             place.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, place)
-
-    def _make_relative(self, experiment: str) -> None:
-        """Runs take their location from their experiment's, so it is set before the first run."""
-        if self.root is None:
-            return
-        from mlflow.store.tracking.dbmodels.models import SqlExperiment
-
-        engine = _sql_store(self.uri, self.root)
-        with engine.ManagedSessionMaker() as session:
-            session.get(SqlExperiment, int(experiment)).artifact_location = "mlruns/artifacts"
-        engine.engine.dispose()
 
 
 def open_store(uri: str) -> Store:
@@ -115,11 +106,21 @@ def _root(uri: str) -> Path | None:
 def _sql_store(uri: str, root: Path) -> Any:
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
-    return SqlAlchemyStore(uri, str(root / "mlruns" / "artifacts"))
+    return SqlAlchemyStore(uri, str(root / LOCATION))
+
+
+def _make_relative(uri: str, experiment: int) -> None:
+    """Runs take their location from their experiment's, so it is set before the first run."""
+    import sqlalchemy as sa
+
+    relative = sa.text("UPDATE experiments SET artifact_location = :place WHERE experiment_id = :id")
+    with sa.create_engine(uri, poolclass=sa.pool.NullPool).begin() as connection:
+        connection.execute(relative, {"place": LOCATION, "id": experiment})  # its own interface makes it absolute
 
 
 def _make(path: Path) -> None:
     _sql_store(f"{SQLITE}{path}", path.parent).engine.dispose()
+    _make_relative(f"{SQLITE}{path}", experiment=0)
 
 
 def _make_postgresql(uri: str) -> None:
@@ -131,3 +132,4 @@ def _make_postgresql(uri: str) -> None:
             return
         connection.execute(sa.select(sa.func.pg_advisory_lock(CREATION_LOCK)))
         _sql_store(uri, Path.cwd()).engine.dispose()
+        _make_relative(uri, experiment=0)
