@@ -131,6 +131,22 @@ def budget_verify(
 
 
 @app.command()
+def serve(
+    study: Study,
+    cron: Annotated[str | None, typer.Option(help='When to fire, UTC: "0 2 * * *", say.')] = None,
+    every: Annotated[str | None, typer.Option(help="How often to fire: 30m, 6h, 1d.")] = None,
+    port: Annotated[int, typer.Option(help="Where a Prefect server is found or started.")] = 4200,
+    pad_steps: Annotated[float, typer.Option(help="Each step takes a whole number of so many seconds.")] = 0.0,
+    register: Annotated[bool, typer.Option("--register", help="Register each final model in MLflow.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Tune on a schedule: each firing is a new edition and a new spend, until the budget refuses."""
+    from flows import command
+
+    command.serve(study, cron=cron, every=every, port=port, pad_steps=pad_steps, register=register)
+
+
+@app.command()
 def verify(
     certificate: Annotated[Path, typer.Argument(metavar="release.json", help="A release's own page.")],
     debug: Debug = False,

@@ -17,6 +17,7 @@ from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.spec.sections import BudgetSection, PrivacySection
 from dpbo_core.study import read_study
+from flows.firing import refuse_fields, seconds
 from flows.settings import Stores, quiet_environment, without_heartbeat
 
 if TYPE_CHECKING:
@@ -29,9 +30,9 @@ def tune(path: Path, *, pad_steps: float = 0.0, register: bool = False) -> "tupl
     Raises:
         DpboError: as a letter; whatever Prefect wraps around it is taken off.
     """
-    if not 0.0 <= pad_steps < float("inf"):
-        raise StudyInvalid(f"--pad-steps {pad_steps} is no duration", remedy="give seconds, 0 or more")
+    _check_padding(pad_steps)
     study = read_study(path)
+    refuse_fields(study)
     folder = os.path.relpath(str(path.parent))
     quiet_environment()
     from flows.prefect_store import create_prefect_store
@@ -43,6 +44,36 @@ def tune(path: Path, *, pad_steps: float = 0.0, register: bool = False) -> "tupl
         tuned = tune_privately(study, folder, pad_steps, register)
     (account,) = PrivacyLedger(Stores().ledger).accounts(study.privacy.dataset)
     return tuned, account
+
+
+def serve(path: Path, *, cron: str | None, every: str | None, port: int, pad_steps: float, register: bool) -> None:
+    """Serve a study's schedule until it is stopped.
+
+    Raises:
+        StudyInvalid: not exactly one schedule, or one that cannot be read.
+    """
+    if (cron is None) == (every is None):
+        raise StudyInvalid("a schedule needs --cron or --every, and not both", remedy='add --cron "0 2 * * *", say')
+    _check_padding(pad_steps)
+    interval = None if every is None else seconds(every)
+    quiet_environment()
+    from flows import serve as story
+    from flows.prefect_store import create_prefect_store
+
+    create_prefect_store()
+    try:
+        story.serve(path, cron=cron, every=interval, port=port, pad_steps=pad_steps, register=register)
+    except ValueError:
+        wrong = True
+    else:
+        return
+    if wrong:
+        raise StudyInvalid(f"--cron {cron!r} is no schedule", remedy='write five fields, "0 2 * * *" say')
+
+
+def _check_padding(pad_steps: float) -> None:
+    if not 0.0 <= pad_steps < float("inf"):
+        raise StudyInvalid(f"--pad-steps {pad_steps} is no duration", remedy="give seconds, 0 or more")
 
 
 def accounts(dataset: str | None) -> tuple[Account, ...]:

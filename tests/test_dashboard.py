@@ -112,7 +112,7 @@ def test_the_model_is_the_public_one_and_predicts(shown, here):
 
     from dpbo_core.data import bundled
 
-    _, run, release = shown(method="private_grid", registered=True)
+    _, run, _ = shown(method="private_grid", registered=True)
     again, _, _ = shown(method="private_grid", registered=True)
     assert len(again.search_model_versions("name = 'trial'")) == 1
     model = mlflow.pyfunc.load_model(str(here / run.info.artifact_uri / "model"))
