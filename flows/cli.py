@@ -158,6 +158,17 @@ def verify(
 
 
 @app.command()
+def doctor(debug: Debug = False) -> None:
+    """Look whether this machine is fit: versions, stores, settings, server, budgets. Changes nothing."""
+    from flows import command, screens
+
+    findings = command.examine()
+    screens.print_findings(findings)
+    if any(finding.verdict == "wrong" for finding in findings):
+        raise typer.Exit(1)
+
+
+@app.command()
 def ui(
     port: Annotated[int, typer.Option(help="The port on this machine.")] = 5000,
     debug: Debug = False,

@@ -21,6 +21,7 @@ from flows.firing import refuse_fields, seconds
 from flows.settings import Stores, quiet_environment, without_heartbeat
 
 if TYPE_CHECKING:
+    from flows.doctor import Finding
     from flows.tune import Tuned
 
 
@@ -181,6 +182,14 @@ def _lines(file: Path) -> list[str]:
     except UnicodeDecodeError:
         reason = "it is not UTF-8 text"
     raise StudyInvalid(f"the file {str(file)!r} cannot be read ({reason})", remedy="check the path")
+
+
+def examine() -> "tuple[Finding, ...]":
+    """What `dpbo doctor` finds on this machine."""
+    quiet_environment()
+    from flows.doctor import examine as look
+
+    return look()
 
 
 def check_certificate(file: Path) -> str:

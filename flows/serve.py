@@ -22,6 +22,7 @@ from tasks import policies
 
 REFUSED, MISSED = "Refused: budget", "Skipped: missed"
 GRACE = timedelta(minutes=1)  # how late a firing may be although the next one is due
+POLL = 2  # seconds between two looks for a firing that is due
 
 
 @flow(name="tune on schedule", **policies.FLOW)
@@ -105,7 +106,7 @@ def serve(
     import prefect
     from prefect.deployments.runner import EntrypointType  # type: ignore[attr-defined]
     from prefect.schedules import Cron, Interval
-    from prefect.settings import PREFECT_API_URL, temporary_settings
+    from prefect.settings import PREFECT_API_URL, PREFECT_RUNNER_POLL_FREQUENCY, temporary_settings
 
     spec = read_study(path)
     check_fields(spec)
@@ -114,7 +115,7 @@ def serve(
     stores.make_folder()
     with (
         LoopbackServer(stores.running.parent, port=port) as server,
-        temporary_settings({PREFECT_API_URL: server.api}),
+        temporary_settings({PREFECT_API_URL: server.api, PREFECT_RUNNER_POLL_FREQUENCY: POLL}),
     ):
         deployment = tune_on_schedule.to_deployment(
             slug(spec.name),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from prefect import flow, get_run_logger
 
 from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.errors import BudgetRefused
 from dpbo_core.study import StudyResult, StudySpec
 from flows.announcing import announce
 from flows.liveness import alive
@@ -60,6 +61,8 @@ def tune(study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: boo
     stores.make_folder()
     with alive(stores.running):
         run = reserve(study, folder, stores.ledger)
+        if isinstance(run, BudgetRefused):
+            raise run
         steps = run.n_steps if run.replay is None else 0
         if steps:
             with Progress(study.name, steps) as progress:
