@@ -220,7 +220,12 @@ def ui(port: int) -> None:
         DpboError: there is nothing to show yet.
     """
     stores = Stores()
-    if stores.mlflow_tracking_uri is None and not Path(stores.tracking.removeprefix("sqlite:///")).exists():
+    local = stores.tracking.startswith("sqlite:///")
+    if (
+        local
+        and stores.mlflow_tracking_uri is None
+        and not Path(stores.tracking.removeprefix("sqlite:///")).exists()
+    ):
         raise DpboError(
             "there is no release to show yet", cause="no study has run here", remedy="run dpbo tune first"
         )

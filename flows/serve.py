@@ -40,7 +40,7 @@ def tune_on_schedule(study: str, pad_steps: float = 0.0, register: bool = False)
     """
     fired = fired_at()
     if overtaken(fired):
-        return Cancelled(name=MISSED, message="A later firing is due; this one spent nothing.")
+        return missed_state()
     path = Path(study)
     edition = edition_at(read_study(path), fired)
     try:
@@ -65,7 +65,11 @@ def fired_at() -> datetime:
 
 
 def overtaken(fired: datetime) -> bool:
-    """Whether a later firing of the same schedule has been due for longer than the grace."""
+    """Whether a later firing of this schedule has been due for longer than the grace.
+
+    If so every due firing but the last is ended here as missed: starting a process for each of them, only to end
+    it, could take as long as the schedule's interval.
+    """
     from prefect.client.orchestration import get_client
     from prefect.client.schemas import filters
     from prefect.context import FlowRunContext
@@ -75,7 +79,7 @@ def overtaken(fired: datetime) -> bool:
     run = context.flow_run if context is not None else None
     if run is None or run.deployment_id is None or not run.auto_scheduled:
         return False
-    later = filters.FlowRunFilter(
+    due = filters.FlowRunFilter(
         deployment_id=filters.FlowRunFilterDeploymentId(any_=[run.deployment_id]),
         expected_start_time=filters.FlowRunFilterExpectedStartTime(
             after_=DateTime.instance(fired + timedelta(milliseconds=1)),
@@ -83,7 +87,16 @@ def overtaken(fired: datetime) -> bool:
         ),
     )
     with get_client(sync_client=True) as client:
-        return any(found.auto_scheduled for found in client.read_flow_runs(flow_run_filter=later, limit=20))
+        found = [later for later in client.read_flow_runs(flow_run_filter=due) if later.auto_scheduled]
+        for missed in sorted(found, key=lambda later: later.expected_start_time or fired)[:-1]:
+            if missed.state is not None and missed.state.is_scheduled():
+                client.set_flow_run_state(missed.id, missed_state(), force=True)
+    return bool(found)
+
+
+def missed_state() -> State[Any]:
+    """How a firing ends that a later one has overtaken."""
+    return Cancelled(name=MISSED, message="A later firing is due; this one spent nothing.")
 
 
 def in_a_line(result: StudyResult) -> str:

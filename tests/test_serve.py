@@ -132,37 +132,35 @@ def test_what_prefect_keeps_of_a_firing_is_a_table_and_a_link(server, study, mon
     assert "http://127.0.0.1:5000/#/experiments/" in Artifact.get("release-nightly-mlflow").data
 
 
-def test_an_overtaken_firing_is_known(server, monkeypatch):
-    """Three firings are due, as after a night without a server: only the last one may run."""
+def test_of_missed_firings_only_the_last_runs(server, monkeypatch):
+    """Four are due, as after a night without a server: the first one's process ends the two in the middle."""
     with get_client(sync_client=True) as client:
-        flow_id = client.create_flow(tune_on_schedule)
-        deployment = client.create_deployment(flow_id, "missed")
+        deployment = client.create_deployment(client.create_flow(tune_on_schedule), "missed")
         now = datetime.now(UTC)
-        due = [now - timedelta(minutes=minutes) for minutes in (30, 20, 10)]
-        runs = [client.create_flow_run_from_deployment(deployment, state=Scheduled(scheduled_time=t)) for t in due]
-        runs = [client.read_flow_run(run.id).model_copy(update={"auto_scheduled": True}) for run in runs]
-        monkeypatch.setattr("prefect.client.orchestration.SyncPrefectClient.read_flow_runs", as_scheduled(runs))
+        due = [Scheduled(scheduled_time=now - timedelta(minutes=minutes)) for minutes in (40, 30, 20, 10)]
+        made = [client.create_flow_run_from_deployment(deployment, state=state) for state in due]
+        known = {run.id: run for run in (client.read_flow_run(run.id) for run in made)}
+    runs = [run.model_copy(update={"auto_scheduled": True}) for run in known.values()]
+    asked = SyncPrefectClient.read_flow_runs
+
+    def as_scheduled(self, **filters):
+        """The server's own answer, with the mark that its scheduler would have given."""
+        return [run.model_copy(update={"auto_scheduled": True}) for run in asked(self, **filters)]
+
+    monkeypatch.setattr(SyncPrefectClient, "read_flow_runs", as_scheduled)
     found = []
 
     @flow
-    def as_each():
-        for run in runs:
+    def as_the_first_and_the_last():
+        for run in (runs[0], runs[-1]):
             FlowRunContext.get().flow_run = run
             found.append(serve.overtaken(serve.fired_at()))
 
-    as_each()
-    assert found == [True, True, False]
-
-
-def as_scheduled(runs):
-    """The server's own answer to the filter; only the mark that its scheduler gives is put on afterwards."""
-    asked = SyncPrefectClient.read_flow_runs
-    known = {run.id: run for run in runs}
-
-    def answer(self, **filters):
-        return [known[run.id] for run in asked(self, **filters)]
-
-    return answer
+    as_the_first_and_the_last()
+    assert found == [True, False]
+    with get_client(sync_client=True) as client:
+        names = [client.read_flow_run(run.id).state.name for run in runs]
+    assert names == ["Scheduled", MISSED, MISSED, "Scheduled"]
 
 
 def test_a_skipped_firing_spends_nothing(server, study, here, monkeypatch):
