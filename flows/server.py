@@ -1,6 +1,7 @@
 """A Prefect server on this machine alone: found where one answers, else started, and again if it dies."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ from dpbo_core.errors import DpboError
 
 HOST = "127.0.0.1"
 PATIENCE = 120.0  # seconds a server may take to answer
+LAST_WORDS = 10.0  # seconds a server may take to stop
 PAUSE = 1.0  # seconds between two looks at it
 
 
@@ -58,8 +60,11 @@ class LoopbackServer:
         self._closing.set()
         if self._child is not None:
             self._child.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                self._child.wait(20.0)
+            try:
+                self._child.wait(LAST_WORDS)
+            except subprocess.TimeoutExpired:
+                os.killpg(self._child.pid, signal.SIGKILL)  # it leads a session of its own
+                self._child.wait()
 
     def _start(self) -> None:
         command = [sys.executable, "-m", "prefect", "server", "start", "--host", HOST, "--port", str(self._port)]

@@ -8,6 +8,7 @@ from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.study import StudyResult, StudySpec
 from flows.announcing import announce
+from flows.form import study_of
 from flows.liveness import alive
 from flows.progress import Progress, in_short
 from flows.recording import wait_until_recorded
@@ -39,7 +40,8 @@ def tune_privately(
     """Run a study privately; call it on its own or as a subflow of your flow.
 
     Args:
-        study: what to tune; its price is its own (ε, δ), charged to its dataset's budget before any record is read.
+        study: what to tune (from Prefect's form: the same fields as JSON); its price is its own (ε, δ), charged to
+            its dataset's budget before any record is read.
         folder: the folder that the study's data paths are relative to.
         pad_steps: each step takes a whole number of so many seconds, so that its duration tells less; 0 for none.
         register: make the final model a version of MLflow's registered model of the study's name.
@@ -51,7 +53,7 @@ def tune_privately(
         StudyInvalid, BudgetRefused, AssumptionNotAccepted: nothing was charged.
         Sealed: a step failed; run the study again and it continues.
     """
-    return tune(study, folder, pad_steps=pad_steps, register=register)
+    return tune(study_of(study), folder, pad_steps=pad_steps, register=register)
 
 
 def tune(study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: bool = False) -> Tuned:
