@@ -29,6 +29,7 @@ dataset = "clinic-a"
 epsilon = 1.0
 [budget]
 epsilon = 3.0
+delta = 1e-5
 [data]
 training = "train.csv"
 validation = "validation.csv"

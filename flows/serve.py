@@ -79,19 +79,22 @@ def overtaken(fired: datetime) -> bool:
     run = context.flow_run if context is not None else None
     if run is None or run.deployment_id is None or not run.auto_scheduled:
         return False
-    due = filters.FlowRunFilter(
+    now = datetime.now(UTC)
+    later = filters.FlowRunFilter(
         deployment_id=filters.FlowRunFilterDeploymentId(any_=[run.deployment_id]),
         expected_start_time=filters.FlowRunFilterExpectedStartTime(
-            after_=DateTime.instance(fired + timedelta(milliseconds=1)),
-            before_=DateTime.instance(datetime.now(UTC) - GRACE),
+            after_=DateTime.instance(fired + timedelta(milliseconds=1)), before_=DateTime.instance(now)
         ),
     )
     with get_client(sync_client=True) as client:
-        found = [later for later in client.read_flow_runs(flow_run_filter=due) if later.auto_scheduled]
-        for missed in sorted(found, key=lambda later: later.expected_start_time or fired)[:-1]:
+        found = [item for item in client.read_flow_runs(flow_run_filter=later) if item.auto_scheduled]
+        due = sorted(found, key=lambda item: item.expected_start_time or fired)
+        if not due or (due[0].expected_start_time or now) > now - GRACE:
+            return False
+        for missed in due[:-1]:
             if missed.state is not None and missed.state.is_scheduled():
                 client.set_flow_run_state(missed.id, missed_state(), force=True)
-    return bool(found)
+    return True
 
 
 def missed_state() -> State[Any]:

@@ -102,7 +102,7 @@ def _meaning(release: Release) -> str:
 
 def _rests(release: Release) -> Iterable[str]:
     promise = release.guarantee
-    yield f"Evidence: {promise.evidence.standing.value}. {promise.evidence.note}."
+    yield f"Evidence, {promise.evidence.standing.value}: {promise.evidence.note}."
     for name in promise.assumptions:
         known = CALLER_ASSUMPTIONS.get(name)
         yield f"Assumption {name}, taken on by the study's author: {known.statement if known else ''}"
