@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import uuid
@@ -91,6 +92,33 @@ def test_a_restored_backup_grants_nothing(team, here):
     (account,) = json.loads(call("budget", "people", "--json").stdout)["datasets"]
     assert account["spent"]["epsilon"] == pytest.approx(2.0)
     assert len(account["entries"]) == 2
+
+
+def test_a_viewer_reads_mlflow_and_writes_nothing(team, here):
+    """The SQL of docs/teams.md, run as it stands there."""
+    url, call = team
+    call("tune", "study.toml", edition="1")
+    page = (Path(__file__).parent.parent / "docs" / "teams.md").read_text()
+    (script,) = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
+    found, name, viewer = databases(url), sa.engine.make_url(url).database, f"viewer_{uuid.uuid4().hex[:8]}"
+    script = script.replace("viewer", viewer).replace("dpbo", name)
+    everywhere, inside = script.split(f"-- in {name}_mlflow:")
+    run_sql(found.ledger, everywhere)
+    run_sql(found.mlflow, inside)
+    seen = sa.engine.make_url(found.mlflow).set(username=viewer)
+    assert rows(seen, "SELECT key FROM metrics WHERE key = 'release/score'") == [("release/score",)]
+    for statement in ("UPDATE metrics SET value = 1", "DELETE FROM runs", "CREATE TABLE mine (x int)"):
+        with pytest.raises(sa.exc.ProgrammingError, match="permission denied"):
+            rows(seen, statement)
+    with pytest.raises(sa.exc.OperationalError, match="permission denied"):
+        rows(sa.engine.make_url(found.ledger).set(username=viewer), "SELECT 1")
+
+
+def run_sql(url, script):
+    engine = sa.create_engine(url, poolclass=sa.pool.NullPool)
+    with engine.begin() as connection:
+        for statement in filter(str.strip, script.split(";")):
+            connection.exec_driver_sql(statement)
 
 
 def run_once(url, edition, here):
