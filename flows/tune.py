@@ -8,11 +8,13 @@ from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.study import StudyResult, StudySpec
 from flows.announcing import announce
+from flows.fanning_out import train_ahead
 from flows.form import study_of
 from flows.liveness import alive
 from flows.progress import Progress, in_short
 from flows.recording import wait_until_recorded
 from flows.settings import Stores, check_prefect_settings
+from flows.workers import workers
 from tasks import policies
 from tasks.finish import finish
 from tasks.publish import publish
@@ -61,8 +63,9 @@ def tune(study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: boo
     check_prefect_settings()
     stores = Stores()
     stores.make_folder()
-    with alive(stores.running):
-        run = reserve(study, folder, stores.ledger)
+    trained = train_ahead(study, folder)
+    with alive(stores.running), workers() as scoring:
+        run = reserve(study, folder, stores.ledger, scoring, trained)
         if isinstance(run, BudgetRefused):
             raise run
         steps = run.n_steps if run.replay is None else 0

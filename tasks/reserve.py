@@ -1,27 +1,35 @@
 """Reserve a study's whole price and open its two halves."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from prefect import task
 
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetRefused
+from dpbo_core.models.trainer import Model
+from dpbo_core.partitions import Workers
 from dpbo_core.study import StudyRun, StudySpec, open_study
 from tasks import policies
 
 
 @task(name="reserve", **policies.SENSITIVE_TASK)
-def reserve(study: StudySpec, folder: str | Path, ledger_url: str) -> StudyRun | BudgetRefused:
+def reserve(
+    study: StudySpec, folder: str | Path, ledger_url: str, workers: Workers | None, trained: Mapping[int, Model]
+) -> StudyRun | BudgetRefused:
     """Plan, reserve durably, then open the sensitive half; a handle that says nothing, or the ledger's refusal.
 
     A refusal is an answer and not a failure: the flow decides what it means, and no trace is logged.
     """
-    return reserved_or_refused(study, folder, ledger_url)
+    return reserved_or_refused(study, folder, ledger_url, workers, trained)
 
 
-def reserved_or_refused(study: StudySpec, folder: str | Path, ledger_url: str) -> StudyRun | BudgetRefused:
+def reserved_or_refused(
+    study: StudySpec, folder: str | Path, ledger_url: str, workers: Workers | None, trained: Mapping[int, Model]
+) -> StudyRun | BudgetRefused:
     """The study opened, or the letter that says why the ledger would not pay for it."""
     try:
-        return open_study(study, ledger=PrivacyLedger(ledger_url), folder=folder)
+        ledger = PrivacyLedger(ledger_url)
+        return open_study(study, ledger=ledger, folder=folder, workers=workers, trained=trained)
     except BudgetRefused as refused:
         return refused.with_traceback(None)

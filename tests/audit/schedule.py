@@ -15,7 +15,7 @@ from tempfile import TemporaryFile
 
 from audit.leaks import STORES
 
-PATIENCE = 240.0  # seconds for anything on a busy machine
+PATIENCE = 600.0  # seconds for anything on a busy machine
 SERVER = "prefect server start"
 
 
