@@ -1,6 +1,7 @@
-"""Scale-out: partitions are one table to the last bit, workers train what we would, and nothing sensitive travels."""
+"""Scale-out: partitions are one table to the last bit, workers train what we would, nothing sensitive travels."""
 
 import pickle
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -32,9 +33,7 @@ def world(here, tables):
     V.loc[9, "ill"] = 7
     V.to_parquet(here / "validation.parquet", index=False)
     (here / "parts").mkdir()
-    for j, (start, stop) in enumerate(
-        zip([0, 1, 2, 130, 131, 300, 499], [1, 2, 130, 131, 300, 499, 500], strict=True)
-    ):
+    for j, (start, stop) in enumerate(pairwise([0, 1, 2, 130, 131, 300, 499, 500])):
         V.iloc[start:stop].to_parquet(here / "parts" / f"{j:02d}.parquet", index=False)
     files = {"training": "train.parquet", "n_validation": 500, "target": "ill"}
 
@@ -125,7 +124,8 @@ def test_what_is_trained_elsewhere_is_what_we_would_train(world, here, kind):
         assert (models[index].weights == public.problem.train(index).weights).all()
 
 
-def test_a_study_on_workers_shows_prefect_candidates_and_steps_only(world, here, monkeypatch):
+@pytest.mark.slow
+def test_a_study_on_workers_shows_prefect_candidates_and_steps_only(world, tables, here, monkeypatch):
     pytest.importorskip("prefect_dask", reason="the extra dask is not installed")
     from prefect.client.orchestration import get_client
     from prefect.testing.utilities import prefect_test_harness
@@ -134,6 +134,7 @@ def test_a_study_on_workers_shows_prefect_candidates_and_steps_only(world, here,
     from flows.tune import tune_privately
 
     monkeypatch.setenv(SETTING, "2")
+    tables["space"]["lambda"]["points"] = 4
     spec = world("parts", method="private_grid", name="scaled out")
     (here / "study.toml").write_text(tomli_w.dumps(spec.to_dict()))
     with prefect_test_harness(server_startup_timeout=90), without_heartbeat():
