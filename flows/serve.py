@@ -2,6 +2,7 @@
 
 import os
 import sys
+import warnings
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -145,4 +146,5 @@ def serve(
             f"Prefect ({how}): {server.api.removesuffix('/api')}  (Ctrl-C stops and pauses the schedule)\n"
         )
         sys.stdout.flush()
+        warnings.filterwarnings("ignore", message="coroutine 'Runner.astop'")  # Prefect's own, when it is stopped
         prefect.serve(deployment, limit=1, print_starting_message=False)  # type: ignore[arg-type]

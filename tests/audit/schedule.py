@@ -90,7 +90,7 @@ def day(folder: Path, study: str, *, kill_after: int, until: Callable[[tuple[Fir
                 os.kill(process, signal.SIGKILL)
             before = len(firings(home))
             _wait(lambda: until(firings(home)), serving)
-            serving.send_signal(signal.SIGINT)
+            serving.send_signal(signal.SIGTERM)  # an interrupt is ignored by what a shell started in the background
             with suppress(subprocess.TimeoutExpired):
                 serving.wait(60)
         finally:
