@@ -11,7 +11,8 @@ import hashlib
 import json
 import time
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -87,6 +88,7 @@ class StudyRun(Opaque):
         "_method",
         "_noise",
         "_objective",
+        "_pad",
         "_plan",
         "_public",
         "_reservation",
@@ -102,9 +104,11 @@ class StudyRun(Opaque):
         ledger: PrivacyLedger,
         folder: str | Path,
         source: NoiseSource,
+        pad: float,
         workers: Workers | None = None,
         trained: Mapping[int, Model] = MappingProxyType({}),
     ) -> None:
+        self._pad = pad
         self._public = remembering(halves.public_half(spec, folder), trained)
         key = _key(spec, self._public.fingerprint)
         problem = self._public.problem
@@ -126,30 +130,24 @@ class StudyRun(Opaque):
             lambda: halves.sensitive_half(spec, folder, self._public, workers), letters=True
         )
 
-    def step(self, *, pad: float = 0.0) -> Released | None:
+    def step(self) -> Released | None:
         """One step; returns what it released, already recorded, or None.
-
-        Args:
-            pad: seconds; the step takes a whole number of them, so that its duration tells less. 0 for no padding.
 
         Raises:
             Sealed: something failed; nothing of it is told. StudyInvalid: a public training failed.
         """
-        begun = time.monotonic()
-        try:
+        with padded(self._pad):
             return self._sealed(
                 lambda: self._search.step(self._objective, self._noise), letters=self._method.public_path
             )
-        finally:
-            if pad > 0.0:
-                time.sleep(pad - (time.monotonic() - begun) % pad)
 
     def finish(self) -> StudyResult:
         """The remaining draws, and the release, recorded."""
         if self.replay is not None:
             return StudyResult(self.replay, replayed=True)
-        release = self._sealed(lambda: self._search.finish(self._noise), letters=False)
-        return StudyResult(self._reservation.conclude(release), replayed=False)
+        with padded(self._pad):
+            release = self._sealed(lambda: self._search.finish(self._noise), letters=False)
+            return StudyResult(self._reservation.conclude(release), replayed=False)
 
     def _sealed(self, work: Callable[[], T], *, letters: bool) -> T:
         """Run `work`; whatever it raises is replaced outside the except block, so that no cause travels with it."""
@@ -164,12 +162,24 @@ class StudyRun(Opaque):
         raise failure
 
 
+@contextmanager
+def padded(seconds: float) -> Iterator[None]:
+    """What is done inside takes a whole number of so many seconds, however it ends; 0 for no padding."""
+    begun = time.monotonic()
+    try:
+        yield
+    finally:
+        if seconds > 0.0:
+            time.sleep(seconds - (time.monotonic() - begun) % seconds)
+
+
 def open_study(
     spec: StudySpec,
     *,
     ledger: PrivacyLedger,
     folder: str | Path = ".",
     source: NoiseSource | None = None,
+    pad: float = 0.0,
     workers: Workers | None = None,
     trained: Mapping[int, Model] = MappingProxyType({}),
 ) -> StudyRun:
@@ -180,20 +190,16 @@ def open_study(
         ledger: where budgets are kept.
         folder: the folder that the study's data paths are relative to.
         source: where noise comes from; the operating system unless a test says otherwise.
+        pad: seconds; opening, each step and the finish take a whole number of them, so that durations tell less.
         workers: who scores the parts of a partitioned validation set; this process unless said otherwise.
         trained: models of candidates that were trained elsewhere, by index.
 
     Raises:
         StudyInvalid, BudgetRefused, AssumptionNotAccepted: nothing was charged.
     """
-    return StudyRun(
-        spec,
-        ledger=ledger,
-        folder=folder,
-        source=source or OperatingSystemNoise(),
-        workers=workers,
-        trained=trained,
-    )
+    noise = source or OperatingSystemNoise()
+    with padded(pad):
+        return StudyRun(spec, ledger=ledger, folder=folder, source=noise, pad=pad, workers=workers, trained=trained)
 
 
 def run_study(

@@ -48,7 +48,7 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the stack trace of an
 def tune(
     study: Study,
     json: AsJson = False,
-    pad_steps: Annotated[float, typer.Option(help="Each step takes a whole number of so many seconds.")] = 0.0,
+    pad_steps: Annotated[float, typer.Option(help="Each task takes a whole number of so many seconds.")] = 0.0,
     register: Annotated[bool, typer.Option("--register", help="Register the final model in MLflow.")] = False,
     debug: Debug = False,
 ) -> None:

@@ -45,7 +45,8 @@ def tune_privately(
         study: what to tune (from Prefect's form: the same fields as JSON); its price is its own (ε, δ), charged to
             its dataset's budget before any record is read.
         folder: the folder that the study's data paths are relative to.
-        pad_steps: each step takes a whole number of so many seconds, so that its duration tells less; 0 for none.
+        pad_steps: each task on sensitive data takes a whole number of so many seconds, so that its duration tells
+            less; 0 for none.
         register: make the final model a version of MLflow's registered model of the study's name.
 
     Returns:
@@ -65,14 +66,14 @@ def tune(study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: boo
     stores.make_folder()
     trained = train_ahead(study, folder)
     with alive(stores.running), workers() as scoring:
-        run = reserve(study, folder, stores.ledger, scoring, trained)
+        run = reserve(study, folder, stores.ledger, pad_steps, scoring, trained)
         if isinstance(run, BudgetRefused):
             raise run
         steps = run.n_steps if run.replay is None else 0
         if steps:
             with Progress(study.name, steps) as progress:
                 for _ in range(steps):
-                    released = step(run, pad_steps)
+                    released = step(run)
                     progress.show(released)
                     if released is not None:  # recorded before it came back, so anyone may see it
                         get_run_logger().info("step %d released %s", released["step"], in_short(released))

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from prefect import task
 
@@ -15,21 +16,25 @@ from tasks import policies
 
 @task(name="reserve", **policies.SENSITIVE_TASK)
 def reserve(
-    study: StudySpec, folder: str | Path, ledger_url: str, workers: Workers | None, trained: Mapping[int, Model]
+    study: StudySpec,
+    folder: str | Path,
+    ledger_url: str,
+    pad: float,
+    workers: Workers | None,
+    trained: Mapping[int, Model],
 ) -> StudyRun | BudgetRefused:
     """Plan, reserve durably, then open the sensitive half; a handle that says nothing, or the ledger's refusal.
 
     A refusal is an answer and not a failure: the flow decides what it means, and no trace is logged.
     """
-    return reserved_or_refused(study, folder, ledger_url, workers, trained)
+    return opened_or_refused(study, folder, ledger_url, pad=pad, workers=workers, trained=trained)
 
 
-def reserved_or_refused(
-    study: StudySpec, folder: str | Path, ledger_url: str, workers: Workers | None, trained: Mapping[int, Model]
+def opened_or_refused(
+    study: StudySpec, folder: str | Path, ledger_url: str, **options: Any
 ) -> StudyRun | BudgetRefused:
     """The study opened, or the letter that says why the ledger would not pay for it."""
     try:
-        ledger = PrivacyLedger(ledger_url)
-        return open_study(study, ledger=ledger, folder=folder, workers=workers, trained=trained)
+        return open_study(study, ledger=PrivacyLedger(ledger_url), folder=folder, **options)
     except BudgetRefused as refused:
         return refused.with_traceback(None)

@@ -8,6 +8,6 @@ from tasks import policies
 
 
 @task(name="step", **policies.SENSITIVE_TASK)
-def step(run: StudyRun, pad: float) -> Released | None:
+def step(run: StudyRun) -> Released | None:
     """What the step released (recorded before it is returned), or None."""
-    return run.step(pad=pad)
+    return run.step()

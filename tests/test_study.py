@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from worlds import with_method
 
 from dpbo_core import halves
 from dpbo_core.accounting.budget import PrivacyBudget
@@ -46,8 +47,7 @@ def on_files(tables, tmp_path):
 
 @pytest.mark.parametrize("kind", METHODS)
 def test_asked_twice_it_gives_the_same_release_and_pays_once(tables, tmp_path, kind):
-    tables["study"]["method"] = kind
-    spec, book = StudySpec.from_dict(tables), ledger(tmp_path)
+    spec, book = StudySpec.from_dict(with_method(tables, kind)), ledger(tmp_path)
     first, second = run_study(spec, ledger=book), run_study(spec, ledger=book)
     assert not first.replayed
     assert second.replayed
@@ -156,8 +156,8 @@ def test_nothing_inside_a_validation_record_is_an_error(on_files, tmp_path, kind
     hostile = [b"", b"nan,inf,1", b"1e308,-1e308,0", b"\xff\xfe,1,0", b'"",",1', b"1,2", b"1,2,3,4,5", b"x,y,maybe"]
     lines = [hostile[i % len(hostile)] for i in range(40)]
     (tmp_path / "validation.csv").write_bytes(HEADER.encode() + b"\n".join(lines) + b"\n")
-    on_files["study"]["method"] = kind
-    release = run_study(StudySpec.from_dict(on_files), ledger=ledger(tmp_path), folder=tmp_path).release
+    spec = StudySpec.from_dict(with_method(on_files, kind))
+    release = run_study(spec, ledger=ledger(tmp_path), folder=tmp_path).release
     assert np.isfinite(release.value["score"])
 
 

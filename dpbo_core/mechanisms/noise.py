@@ -130,6 +130,10 @@ class Noise:
         """The standing of the source."""
         return self._source.standing
 
+    def unreleased(self, draw: Callable[[NoiseSource], T]) -> T:
+        """Draws that stay in the curator's process: nothing is recorded, nothing is charged, a rerun draws anew."""
+        return draw(self._source)
+
     def recorded(self, spend: Spend) -> Mapping[str, Any] | None:
         """What an earlier run drew for `spend`, with the public facts it wrote beside it."""
         return self._recorder.recorded(spend.what)

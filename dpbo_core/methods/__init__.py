@@ -5,16 +5,20 @@ from dataclasses import fields
 from typing import Any, get_args, get_origin, get_type_hints
 
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.methods.exact_gp import ExactGP
 from dpbo_core.methods.lipschitz import Lipschitz
+from dpbo_core.methods.noisy_gp import NoisyGP
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.nearest import suggestion
 
-AnyMethod = Lipschitz | PrivateTrajectory | PrivateGrid
+AnyMethod = PrivateTrajectory | PrivateGrid | Lipschitz | NoisyGP | ExactGP
 METHODS: Mapping[str, type[AnyMethod]] = {
     "private_trajectory": PrivateTrajectory,
     "private_grid": PrivateGrid,
     "lipschitz": Lipschitz,
+    "noisy_gp": NoisyGP,
+    "exact_gp": ExactGP,
 }
 
 

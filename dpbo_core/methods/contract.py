@@ -70,11 +70,6 @@ class Method(Protocol):
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
-    def pure(self) -> bool:
-        """Whether δ = 0."""
-        ...
-
-    @property
     def public_path(self) -> bool:
         """Whether the candidates it asks about may be seen by anyone."""
         ...
@@ -100,14 +95,16 @@ class Method(Protocol):
         ...
 
 
-def guarantee(problem: Problem, *, pure: bool, evidence: Evidence) -> PrivacyGuarantee:
+def guarantee(
+    problem: Problem, *, pure: bool, evidence: Evidence, assumptions: tuple[str, ...] = ()
+) -> PrivacyGuarantee:
     """The promise of a whole study: its own (ε, δ), or ε = ∞ where the proof is refuted."""
     return PrivacyGuarantee(
         epsilon=float("inf") if evidence.refuted else problem.epsilon,
         delta=0.0 if pure else problem.delta,
         unit=problem.unit,
         relation=problem.relation,
-        assumptions=() if problem.rowwise else (ROWWISE_PREDICTIONS.name,),
+        assumptions=assumptions if problem.rowwise else (*assumptions, ROWWISE_PREDICTIONS.name),
         evidence=evidence,
     )
 

@@ -70,11 +70,6 @@ class Lipschitz:
             )
 
     @property
-    def pure(self) -> bool:
-        """δ = 0."""
-        return True
-
-    @property
     def public_path(self) -> bool:
         """The path follows raw scores."""
         return False

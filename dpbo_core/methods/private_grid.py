@@ -53,11 +53,6 @@ class PrivateGrid:
             )
 
     @property
-    def pure(self) -> bool:
-        """δ = 0."""
-        return True
-
-    @property
     def public_path(self) -> bool:
         """Which candidates are scored, and in which order, is public."""
         return True

@@ -71,11 +71,6 @@ class PrivateTrajectory:
             )
 
     @property
-    def pure(self) -> bool:
-        """δ > 0."""
-        return False
-
-    @property
     def public_path(self) -> bool:
         """The path follows released observations only."""
         return True

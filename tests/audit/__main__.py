@@ -58,15 +58,33 @@ def kill_rows(n_kills: int) -> list[str]:
 
 
 def leak_rows() -> list[str]:
-    rows = ["| the run | bytes searched | secrets found | found when it was run again |", "|---|---|---|---|"]
-    for name, scenario in [*leaks.SCENARIOS.items(), ("a planted leak", leaks.Scenario(leaks.LEAK))]:
-        with TemporaryDirectory() as folder:
-            world = leaks.make_world(copy.deepcopy(STUDY), Path(folder))
+    rows = [
+        "| ledger on | the run | bytes searched | secrets found | found when run again |",
+        "|---|---|---|---|---|",
+    ]
+    for store, (name, scenario) in product(("SQLite", "PostgreSQL"), leaks.SCENARIOS.items()):
+        with leak_world(store) as world:
             first = world.found(world.go(scenario))
             size = sum(path.stat().st_size for path in world.run.rglob("*") if path.is_file())
             again = world.found(world.go(leaks.SCENARIOS["success and refusal"]))
-        rows.append(f"| {name} | {size:,} | {len(first)} | {len(again)} |")
+        rows.append(f"| {store} | {name} | {size:,} | {len(first)} | {len(again)} |")
     return rows
+
+
+def planted_rows() -> list[str]:
+    rows = ["| ledger on | planted in | found there |", "|---|---|---|"]
+    for store, place in product(("SQLite", "PostgreSQL"), leaks.LEAKS):
+        with leak_world(store) as world:
+            found = world.found(world.go(leaks.planted(place)))
+        there = sum(where.startswith(place) for where, _ in found)
+        rows.append(f"| {store} | {place.rstrip('/')} | {there} |")
+    return rows
+
+
+@contextmanager
+def leak_world(store: str) -> Iterator[leaks.World]:
+    with TemporaryDirectory() as folder, TemporaryDirectory() as server, ledger_in(store, Path(server)) as url:
+        yield leaks.make_world(copy.deepcopy(STUDY), Path(folder), url if store == "PostgreSQL" else None)
 
 
 def timing_rows(runs: int) -> list[str]:
@@ -102,10 +120,15 @@ the first two must be zero.
 ## Leaks
 
 A planted feature, its standardised value, a planted label and the exact score of every candidate, searched in every
-byte under Prefect's home, `mlruns/`, the temporary folder and both streams, as text at several precisions, as float
-bytes, in base64, hex and inside compressed files. The last row must find something.
+byte under Prefect's home, `mlruns/`, the temporary folder, both streams and every cell of the ledger: as text at
+several precisions, as bytes of double and single floats both ways round, in base64 and hex, inside gzip, zlib, bz2,
+xz and zip data wherever it begins, in Parquet columns and in pickles.
 
 {chr(10).join(leak_rows())}
+
+Flows made to leak an exact score, one for each place; every row must find something.
+
+{chr(10).join(planted_rows())}
 
 ## Timing
 

@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 import tomli_w
-from canary import forms_of_number, forms_of_text, search
+from canary import forms_of_number, forms_of_text, rows_of, search
+from worlds import with_method
 
 from dpbo_core import halves
 from dpbo_core.methods import METHODS
@@ -65,15 +66,60 @@ def killed(self, model):
     return honest(self, model)
 Objective.evaluate = killed
 """
-LEAK = """
-honest = Objective.evaluate
+LEAKY = """
+honest, kept = Objective.evaluate, []
 def leaky(self, model):
     total = honest(self, model)
-    from prefect import get_run_logger
-    get_run_logger().warning("score %s", total.expose())
+    kept.append(total.expose())
+    leak(kept[-1])
     return total
 Objective.evaluate = leaky
+def leak(score):
+    pass
 """
+LEAKS = {  # how an exact score could get into each place
+    "prefect/": """
+def leak(score):
+    from prefect import get_run_logger
+    get_run_logger().warning("score %s", score)
+""",
+    "mlruns/mlflow.db": """
+from mlflow import MlflowClient
+honest_end = MlflowClient.set_terminated
+def set_terminated(self, run_id, *arguments, **named):
+    if kept:
+        self.set_tag(run_id, "best", max(kept))
+    honest_end(self, run_id, *arguments, **named)
+MlflowClient.set_terminated = set_terminated
+""",
+    "mlruns/artifacts": """
+from tasks import tracking
+honest_plots = tracking.save_plots
+def save_plots(release, folder):
+    import pyarrow, pyarrow.parquet
+    pyarrow.parquet.write_table(pyarrow.table({"score": [float(score) for score in kept]}), folder / "p.parquet")
+    return [*honest_plots(release, folder), folder / "p.parquet"]
+tracking.save_plots = save_plots
+""",
+    "ledger": """
+from dataclasses import replace
+from dpbo_core.accounting.ledger import Reservation
+honest_conclude = Reservation.conclude
+def conclude(self, release):
+    return honest_conclude(self, replace(release, facts={**release.facts, "best": max(kept)}))
+Reservation.conclude = conclude
+""",
+    "stderr": """
+def leak(score):
+    print("scored", score, file=sys.__stderr__)
+""",
+    "tmp/": """
+def leak(score):
+    import bz2, pickle, tempfile
+    with tempfile.NamedTemporaryFile(delete=False) as file:
+        file.write(bz2.compress(pickle.dumps({"score": str(score)})))
+""",
+}
 
 
 @dataclass(frozen=True)
@@ -104,18 +150,26 @@ SCENARIOS = {
 }
 
 
+def planted(where: str) -> Scenario:
+    """A run that writes exact scores where they must be found."""
+    return Scenario(LEAKY + LEAKS[where])
+
+
 @dataclass(frozen=True)
 class World:
-    """A folder with a study a method, and everything that must not be seen."""
+    """A folder with a study a method, a ledger, and everything that must not be seen."""
 
     run: Path
     secrets: Mapping[str, Iterable[bytes]]
+    ledger: str | None = None
 
-    def go(self, scenario: Scenario) -> tuple[bytes, bytes]:
-        """Run all methods under a scenario; the two streams."""
+    def go(self, scenario: Scenario) -> dict[str, bytes]:
+        """Run all methods under a scenario; the two streams, and every cell of the ledger."""
         environment = os.environ | {"PREFECT_HOME": str(self.run / "prefect"), "TMPDIR": str(self.run / "tmp")}
         for name in STORES:
             environment.pop(name, None)
+        if self.ledger is not None:
+            environment["DPBO_LEDGER_URL"] = self.ledger
         (self.run / "tmp").mkdir(exist_ok=True)
         script = SCRIPT.format(
             feature=FEATURE, label=LABEL, prelude=scenario.prelude, kinds=list(METHODS), words=list(scenario.words)
@@ -134,14 +188,19 @@ class World:
                 os.killpg(process.pid, signal.SIGKILL)
             out.seek(0)
             err.seek(0)
-            return out.read(), err.read()
+            return {"stdout": out.read(), "stderr": err.read(), "ledger": b"\n".join(rows_of(self.ledger_url))}
 
-    def found(self, streams: Iterable[bytes] = ()) -> set[tuple[str, str]]:
+    @property
+    def ledger_url(self) -> str:
+        """Where the ledger is: where the environment says, or where it is by default."""
+        return self.ledger or f"sqlite:///{self.run / 'mlruns' / 'ledger.db'}"
+
+    def found(self, streams: Mapping[str, bytes]) -> set[tuple[str, str]]:
         """(where, which) of every secret in what the run left behind."""
-        return search(self.run, dict(self.secrets), streams)
+        return search(self.run, self.secrets, streams)
 
 
-def make_world(tables: dict[str, Any], folder: Path) -> World:
+def make_world(tables: dict[str, Any], folder: Path, ledger: str | None = None) -> World:
     """Two CSV files with planted records, outside the searched folder, and the truth about them."""
     data, run = folder / "data", folder / "run"
     data.mkdir(parents=True)
@@ -161,12 +220,11 @@ def make_world(tables: dict[str, Any], folder: Path) -> World:
     tables["data"] = files | {"n_validation": 50, "target": "ill"}
     tables["budget"]["epsilon"] = 30.0
     for kind in METHODS:
-        tables["study"]["method"] = kind
-        (run / f"{kind}.toml").write_text(tomli_w.dumps(tables))
+        (run / f"{kind}.toml").write_text(tomli_w.dumps(with_method(tables, kind)))
     spec = StudySpec.from_dict(tables)
     tables["privacy"]["epsilon"] = 29.0
     (run / "too_dear.toml").write_text(tomli_w.dumps(tables))
-    return World(run, _secrets(spec, run))
+    return World(run, _secrets(spec, run), ledger)
 
 
 def _secrets(spec: StudySpec, run: Path) -> dict[str, set[bytes]]:
