@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from worlds import with_method
 
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.final_model import train_final
@@ -29,7 +30,7 @@ def shown(here, tables):
     uri = f"sqlite:///{here / 'mlruns' / 'mlflow.db'}"
 
     def show(edition="1", method="private_trajectory", registered=False, **more):
-        tables["study"] |= {"edition": edition, "method": method}
+        with_method(tables, method)["study"]["edition"] = edition
         for where, value in more.items():
             tables.setdefault(where, {}).update(value)
         spec = StudySpec.from_dict(tables)

@@ -40,4 +40,4 @@ def test_a_scheduled_day(tables, tmp_path):
         assert (world.run / store).stat().st_size > 0
     kinds = {path.name for path in (world.run / "mlruns" / "artifacts").rglob("*") if path.is_file()}
     assert {"release.html", "release.json", "posterior.png", "budget.png", "model.pkl"} <= kinds
-    assert search(world.run, dict(world.secrets), day.streams) == set()
+    assert search(world.run, world.secrets, dict(zip(("stdout", "stderr"), day.streams, strict=True))) == set()
