@@ -2,6 +2,7 @@
 # make test    set everything up and run the tests
 # make audit   kill, fuzz and search campaigns; their figures go to docs/audit.md (half an hour)
 # make bench   time the search beside scikit-learn, reservations in the ledger; the outsourced search's tables
+# make look    photograph every page that shows a release into docs/pictures (needs Chromium, port 4200 free)
 # make check   format, lint, types, import rules
 # make lock    pin the dependencies again (after editing pyproject.toml)
 
@@ -10,7 +11,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: setup tune test audit check bench format lock clean
+.PHONY: setup tune test audit look check bench format lock clean
 
 setup: $(STAMP)
 
@@ -30,6 +31,10 @@ test: $(STAMP)
 
 audit: $(STAMP)
 	@cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m audit
+	@$(BIN)/python -m pytest -m slow tests/test_schedule.py tests/test_look.py tests/test_workers.py
+
+look: $(STAMP)
+	@cd tests && ../$(BIN)/python -m audit.look
 
 check: $(STAMP)
 	@$(BIN)/ruff format --check .

@@ -14,7 +14,8 @@ from dpbo_core.data import Preprocessing, Table, bundled
 from dpbo_core.data.bundled import TARGET as BUNDLED_TARGET
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.trainer import EstimatorTrainer, LinearTrainer
-from dpbo_core.objective import Objective
+from dpbo_core.objective import Objective, Scorer
+from dpbo_core.partitions import PartitionedObjective, Workers, parts_of
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem import Problem, Trainer, TrainingFacts, problem_of
 from dpbo_core.spec import StudySpec
@@ -102,15 +103,26 @@ def check_presence(spec: StudySpec, folder: str | Path, public: PublicHalf) -> N
                 cause="one file was named twice, and a record in both is protected in neither",
                 remedy="split the records into two files that share no person",
             )
-    header = data.read_header(Path(folder) / shown, sensitive=True, shown_as=shown)
-    data.check_columns(public.columns, header.columns, public.target, shown_as=shown)
-    data.check_record_count(header.n_records, n_validation(spec), shown_as=shown)
+    n_records = 0
+    for path in parts_of(Path(folder) / shown) or (Path(folder) / shown,):
+        header = data.read_header(path, sensitive=True, shown_as=shown)
+        data.check_columns(public.columns, header.columns, public.target, shown_as=shown)
+        n_records += header.n_records
+    data.check_record_count(n_records, n_validation(spec), shown_as=shown)
 
 
-def sensitive_half(spec: StudySpec, folder: str | Path, public: PublicHalf) -> Objective:
-    """Read the sensitive records, whatever their bytes, and seal them. Call it only after reserving."""
+def sensitive_half(
+    spec: StudySpec, folder: str | Path, public: PublicHalf, workers: Workers | None = None
+) -> Scorer:
+    """Read the sensitive records, whatever their bytes, and seal them. Call it only after reserving.
+
+    A folder of Parquet files is not read here: its parts are, one by one or by `workers`, whenever they are scored.
+    """
     facts, score, encode = public.problem.training, public.problem.score, public.preprocessing.transform
     if facts is None:
+        parts = parts_of(Path(folder) / str(spec.data.validation)) if spec.data.source is None else ()
+        if parts:
+            return PartitionedObjective(parts, public.preprocessing, score, n_validation(spec), workers)
         table = _validation_table(spec, folder)
         data.check_record_count(table.n_records, n_validation(spec))
         return Objective(Sensitive(encode(table)), score)

@@ -71,3 +71,8 @@ def _correct(model: FittedEstimator | SoftmaxModel, records: Encoded) -> int:
     """Records predicted right; broken ones and unknown labels count as wrong."""
     right = model.correct(records.X, records.labels) & ~records.broken & (records.labels >= 0)
     return int(np.count_nonzero(right))
+
+
+def partial_sum(records: Encoded, score: MarginScore, model: Model) -> int:
+    """The exact sum over one partition, still sensitive: whoever calls this seals it again (`partitions`)."""
+    return Objective(Sensitive(records), score).evaluate(model).expose()

@@ -11,20 +11,24 @@ import hashlib
 import json
 import time
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
 
 from dpbo_core import halves
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
 from dpbo_core.advice import Advice, advise
+from dpbo_core.ahead import remembering
 from dpbo_core.errors import AssumptionNotAccepted, DpboError, Sealed, StudyInvalid
 from dpbo_core.mechanisms.noise import INJECTED, OPERATING_SYSTEM, Noise, NoiseSource, OperatingSystemNoise
 from dpbo_core.methods import method_named
 from dpbo_core.methods.contract import Method, Released
+from dpbo_core.models.trainer import Model
+from dpbo_core.partitions import Workers
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
@@ -93,10 +97,18 @@ class StudyRun(Opaque):
     )
 
     def __init__(
-        self, spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path, source: NoiseSource, pad: float
+        self,
+        spec: StudySpec,
+        *,
+        ledger: PrivacyLedger,
+        folder: str | Path,
+        source: NoiseSource,
+        pad: float,
+        workers: Workers | None = None,
+        trained: Mapping[int, Model] = MappingProxyType({}),
     ) -> None:
         self._pad = pad
-        self._public = halves.public_half(spec, folder)
+        self._public = remembering(halves.public_half(spec, folder), trained)
         key = _key(spec, self._public.fingerprint)
         problem = self._public.problem
         self._method: Method = method_named(spec.method, spec.options)
@@ -113,7 +125,9 @@ class StudyRun(Opaque):
         self._noise = Noise(source, self._reservation)
         self._noise.ahead(self._method.draws(problem))
         self._search = self._method.start(problem, self._plan)
-        self._objective = self._sealed(lambda: halves.sensitive_half(spec, folder, self._public), letters=True)
+        self._objective = self._sealed(
+            lambda: halves.sensitive_half(spec, folder, self._public, workers), letters=True
+        )
 
     def step(self) -> Released | None:
         """One step; returns what it released, already recorded, or None.
@@ -165,6 +179,8 @@ def open_study(
     folder: str | Path = ".",
     source: NoiseSource | None = None,
     pad: float = 0.0,
+    workers: Workers | None = None,
+    trained: Mapping[int, Model] = MappingProxyType({}),
 ) -> StudyRun:
     """Read the public half, price, reserve, then open the sensitive half.
 
@@ -174,12 +190,15 @@ def open_study(
         folder: the folder that the study's data paths are relative to.
         source: where noise comes from; the operating system unless a test says otherwise.
         pad: seconds; opening, each step and the finish take a whole number of them, so that durations tell less.
+        workers: who scores the parts of a partitioned validation set; this process unless said otherwise.
+        trained: models of candidates that were trained elsewhere, by index.
 
     Raises:
         StudyInvalid, BudgetRefused, AssumptionNotAccepted: nothing was charged.
     """
+    noise = source or OperatingSystemNoise()
     with padded(pad):
-        return StudyRun(spec, ledger=ledger, folder=folder, source=source or OperatingSystemNoise(), pad=pad)
+        return StudyRun(spec, ledger=ledger, folder=folder, source=noise, pad=pad, workers=workers, trained=trained)
 
 
 def run_study(

@@ -5,6 +5,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from dpbo_core.accounting.ledger import Account
@@ -14,6 +15,7 @@ from dpbo_core.privacy.release import Release
 from dpbo_core.spec import StudySpec
 
 if TYPE_CHECKING:
+    from flows.doctor import Finding
     from flows.tune import Tuned
 
 VERDICT_STYLE = {"good": "green", "poor": "yellow", "useless": "red", "refused": "dim"}
@@ -151,6 +153,16 @@ def print_accounts(accounts: tuple[Account, ...]) -> None:
                 released,
             )
         console.print(table)
+
+
+def print_findings(findings: "tuple[Finding, ...]") -> None:
+    """`dpbo doctor`: a line a finding, and what to do."""
+    console, marks = Console(highlight=False), {"fine": "[green]✓[/]", "note": "[yellow]·[/]", "wrong": "[red]✗[/]"}
+    table = Table.grid(padding=(0, 2))
+    for finding in findings:
+        advice = f". {finding.remedy[0].upper()}{finding.remedy[1:]}" if finding.remedy else ""
+        table.add_row(marks[finding.verdict], finding.what, f"{escape(finding.seen)}{advice}")
+    console.print(table)
 
 
 def print_advice(spec: StudySpec, advice: Advice) -> None:

@@ -64,7 +64,7 @@ class StudyKey:
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of a dataset's history."""
+    """One line of a dataset's history; `cost` is its whole plan in the ledger's unit."""
 
     study: str
     edition: str
@@ -76,6 +76,7 @@ class Entry:
     reserved_at: str
     released_at: str | None
     release_id: str | None
+    cost: Total
 
 
 @dataclass(frozen=True)
@@ -281,6 +282,7 @@ def _account(connection: sa.Connection, dataset: str) -> Account:
             reserved_at=row.reserved_at,
             released_at=row.released_at,
             release_id=row.fingerprint[:16] if row.released_at else None,
+            cost=Total(row.epsilon_units, row.delta_units, row.rho_units),
         )
         for row in connection.execute(query)
     )

@@ -180,6 +180,15 @@ class SearchSpace:
         """`point` (one value an axis) as u (d,) in the unit cube."""
         return np.array([u for name, axis in self.axes.items() for u in axis.encode(point[name])], dtype=float)
 
+    def to_json(self) -> dict[str, Any]:
+        """The axes as plain tables: low, high, log and integer, or values."""
+        return {
+            name: {"values": list(axis.values)}
+            if isinstance(axis, Categorical)
+            else {"low": axis.low, "high": axis.high, "log": axis.log, "integer": isinstance(axis, Integer)}
+            for name, axis in self.axes.items()
+        }
+
     def at(self, position: NDArray[Any]) -> dict[str, Value]:
         """The point whose axes stand at `position` (one coordinate an axis, each in [0, 1])."""
         return {name: axis.at(float(x)) for (name, axis), x in zip(self.axes.items(), position, strict=True)}
