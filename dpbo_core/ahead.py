@@ -20,7 +20,12 @@ from dpbo_core.spec import StudySpec
 
 
 def known_candidates(spec: StudySpec) -> tuple[int, ...]:
-    """Indices of the candidates that the study will train whatever the data says; opens no file."""
+    """Indices of the candidates that the study will train whatever the data says; opens no file.
+
+    None where the training set is sensitive: its models are trained inside one private step alone.
+    """
+    if spec.data.trains_privately:
+        return ()
     problem = problem_of(spec, n_validation=n_validation(spec))
     method = method_named(spec.method, spec.options)
     if isinstance(method, PrivateGrid):

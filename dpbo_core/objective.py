@@ -73,6 +73,6 @@ def _correct(model: FittedEstimator | SoftmaxModel, records: Encoded) -> int:
     return int(np.count_nonzero(right))
 
 
-def partial_sum(records: Encoded, score: MarginScore, model: Model) -> int:
+def partial_sum(records: Encoded, score: MarginScore, model: Scorable) -> int:
     """The exact sum over one partition, still sensitive: whoever calls this seals it again (`partitions`)."""
     return Objective(Sensitive(records), score).evaluate(model).expose()
