@@ -1,4 +1,4 @@
-"""Linear models with a certificate, trained from a cold start on the public rows.
+"""Linear models with a certificate, trained on the public rows.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
@@ -19,7 +19,8 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.certificates import default_tolerance
 from dpbo_core.models.interior_point import minimise_hinge
 from dpbo_core.models.losses import Logistic, loss_named, row_blocks
-from dpbo_core.models.newton import minimise_logistic
+from dpbo_core.models.newton import Start, minimise_logistic
+from dpbo_core.models.rows import SignedRows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -98,14 +99,31 @@ def train(
     Raises:
         StudyInvalid: an argument out of range, or a tolerance beyond what double precision reaches here.
     """
-    kind = loss_named(loss)
+    loss_named(loss)
+    _check_positive("regularisation", regularization)
+    return minimise(SignedRows.of(X, signs), loss=loss, regularization=regularization, tolerance=tolerance)
+
+
+def minimise(
+    rows: SignedRows,
+    *,
+    loss: str,
+    regularization: float,
+    tolerance: float | None = None,
+    start: Start | None = None,
+) -> LinearModel:
+    """`train` on rows made before, the logistic loss from a `start` of its path where one is given.
+
+    The certificate is computed at what is returned, so it does not depend on the start.
+    """
     _check_positive("regularisation", regularization)
     asked = default_tolerance(loss, regularization) if tolerance is None else tolerance
     _check_positive("tolerance", asked)
-    Z = _signed_rows(X, signs)
-    minimise = minimise_logistic if isinstance(kind, Logistic) else minimise_hinge
     with np.errstate(all="ignore"):
-        w, certificate = minimise(Z, float(regularization), float(asked))
+        if isinstance(loss_named(loss), Logistic):
+            w, certificate = minimise_logistic(rows, float(regularization), float(asked), start)
+        else:
+            w, certificate = minimise_hinge(rows, float(regularization), float(asked))
     if not certificate <= asked:
         raise StudyInvalid(
             f"training at lambda = {regularization:g} reached a certificate of {certificate:.2g}; "
@@ -115,22 +133,6 @@ def train(
             remedy=f"ask for a tolerance of {2.0 * certificate:.1g} or more, or raise the low end of lambda",
         )
     return LinearModel(w, float(regularization), certificate)
-
-
-def _signed_rows(X: ArrayLike, signs: ArrayLike) -> NDArray[np.float64]:
-    """Z (n, d): each row times its sign. Contiguous."""
-    rows, classes = np.asarray(X, dtype=np.float64), np.asarray(signs, dtype=np.float64)
-    if rows.ndim != 2 or 0 in rows.shape or classes.shape != (len(rows),):
-        raise StudyInvalid(
-            f"training rows of shape {rows.shape} with signs of shape {classes.shape}",
-            remedy="give a table of at least one row and one feature, and one sign for each row",
-        )
-    if not (np.isfinite(rows).all() and (np.abs(classes) == 1.0).all()):
-        raise StudyInvalid(
-            "a training row is not finite, or a sign is not -1 or +1",
-            remedy="fill or drop missing training values, and give exactly two classes",
-        )
-    return np.ascontiguousarray(rows * classes[:, None])
 
 
 def _tree_sum(terms: NDArray[np.float64]) -> NDArray[np.float64]:
