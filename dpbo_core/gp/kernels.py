@@ -102,9 +102,13 @@ def kernel_named(name: str, lengthscale: float, variance: float = 1.0) -> Kernel
 
 def _squared_distance(A: NDArray[np.float64], B: NDArray[np.float64]) -> NDArray[np.float64]:
     """r² over the last axis, the leading axes broadcast; a fresh array."""
-    total = np.zeros(np.broadcast_shapes(A.shape[:-1], B.shape[:-1]))
-    difference = np.empty_like(total)
-    for j in range(A.shape[-1]):
+    shape, d = np.broadcast_shapes(A.shape[:-1], B.shape[:-1]), A.shape[-1]
+    if d == 0:
+        return np.zeros(shape)
+    total = np.subtract(A[..., 0], B[..., 0])
+    total *= total
+    difference = np.empty(shape if d > 1 else 0)
+    for j in range(1, d):
         np.subtract(A[..., j], B[..., j], out=difference)
         difference *= difference
         total += difference

@@ -12,10 +12,10 @@
 | u | — | (S + λI) w: constant along the path of a quadratic loss, so it varies slowly along this one | (d,) |
 
 The anchors λ_0 > λ_1 > … are fixed by the rows, and anchor j is reached from anchor j − 1 alone. Between two of
-them S is interpolated linearly in s and u by the cubic of Hermite; the start solves (S + λI) w = u. So the model of
-λ is a function of (λ, training set): whichever λ were trained before, in whichever order, by whichever process. That
-is why no start is taken from the nearest model trained so far, which would save the anchors: a search that is killed
-and run again would then score other models than it released scores of.
+them S is interpolated linearly in s and u by the cubic of Hermite; the start solves (S + λI) w = u. So the model
+of λ is a function of (λ, training set): whichever λ were trained before, in whichever order, by whichever process.
+That is why no start is taken from the nearest model trained so far, though it would save the anchors: a search that
+is killed and run again would then score other models than those whose scores it released.
 The anchors are starts, not models: nothing is certified of them, and the certificate of a model that begins at one
 is computed where that model ends.
 """
