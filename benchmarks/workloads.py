@@ -38,6 +38,10 @@ class Workload:
         shape = np.sin(5 * self.candidates[self.indices].sum(axis=1))
         return shape + 0.1 * np.random.default_rng(2).normal(size=self.T)
 
+    @property
+    def data(self) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
+        return self.candidates, self.indices, self.values
+
 
 W1 = Workload("W1", 1_000, 1, 50)
 W2 = Workload("W2", 10_000, 2, 50)

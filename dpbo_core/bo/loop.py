@@ -54,6 +54,7 @@ class BayesianSearch:
         self._acquisition = acquisition
         self._seed = seed
         self._observed: list[Observation] = []
+        self._visited: list[int] = []
 
     @property
     def posterior(self) -> Posterior:
@@ -82,9 +83,8 @@ class BayesianSearch:
         """
         if not self._observed:
             return int(np.argmin(((self._posterior.candidates - 0.5) ** 2).sum(axis=1)))
-        visited = [observation.index for observation in self._observed]
         step = self.step
-        return int(np.argmax(self._acquisition.scores(self._posterior, step, (self._seed, step), visited)))
+        return int(np.argmax(self._acquisition.scores(self._posterior, step, (self._seed, step), self._visited)))
 
     def tell(self, index: int, value: float) -> None:
         """Take in what was seen at `index`, which need not be the candidate asked for.
@@ -94,3 +94,4 @@ class BayesianSearch:
         """
         self._posterior.observe(index, value)
         self._observed.append(Observation(self.step, int(index), float(value)))
+        self._visited.append(int(index))

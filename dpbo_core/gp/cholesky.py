@@ -58,7 +58,7 @@ class GrowingCholesky:
         Returns:
             The new row of V, shape (N,), not to be written to; and the pivot L[t, t].
         """
-        known = self.columns(np.array([index]))[:, 0]
+        known = np.concatenate([stack[:, index] for stack in self._stacks] or [np.empty(0)])[: len(self)]
         # The exact difference k(x, x) − ‖V_x‖² is never negative: the pivot is never below σ.
         pivot = math.sqrt(max(float(column[index]) - float(known @ known), 0.0) + self.noise_variance)
         row = self._new_row()
