@@ -3,10 +3,10 @@
     python -m benchmarks.training [--json]
 
 λ from 1e-4 to 10 on a log grid, shuffled. The rows are correlated Gaussian features (0.5 to the power |i − j|), or
-scikit-learn's breast cancer data for 569 × 30, standardised, divided by the 95% quantile of their norms and clipped to
-the unit ball: what the product's preprocessing does. Every one of our models is certified to ‖∇‖ ≤ 1e-8, its anchors
-and the making of the path counted. scikit-learn's newton-cholesky starts from its last model (tol = 1e-8, on
-the largest entry of the gradient); its lbfgs starts cold and is asked for 1e-6 only, as it cannot certify more.
+scikit-learn's breast cancer data for 569 × 30, standardised, divided by the 95% quantile of their norms and clipped
+to the unit ball, as the product's preprocessing does. Every one of our models is certified to ‖∇‖ ≤ 1e-8, and the
+making of the path is counted. scikit-learn's newton-cholesky starts from its last model (tol = 1e-8, on the largest
+entry of the gradient); its lbfgs starts cold and is asked for 1e-6 only, as it cannot certify more.
 """
 
 import warnings

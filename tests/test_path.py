@@ -59,7 +59,7 @@ def test_no_start_however_bad_changes_what_a_certificate_says(seed, log_lam, sca
     rng, (X, signs) = np.random.default_rng(seed), world(40, 5)
     A = rng.normal(size=(5, rank)) * 10.0 ** rng.uniform(-4, 2)
     lam = 10.0**log_lam
-    start = Start(10.0**scale * rng.normal(size=5), A @ A.T)
+    start = Start(10.0**scale * rng.normal(size=5), newton.factored(A @ A.T, lam))
     ours = minimise(SignedRows.of(X, signs), loss="logistic", regularization=lam, start=start)
     cold = train(X, signs, loss="logistic", regularization=lam)
     assert ours.certificate <= 1e-6

@@ -28,16 +28,18 @@ from dpbo_core.models.certificates import gradient_certificate
 from dpbo_core.models.losses import Logistic, hessian
 from dpbo_core.models.rows import SignedRows
 
+Factor = NDArray[np.float64]  # upper triangular, its square the factored matrix
+
 _STEPS = 200
 _HALVINGS = 40
 
 
 @dataclass(frozen=True)
 class Start:
-    """Where to begin, and a symmetric positive semidefinite matrix near the data's share of the Hessian there."""
+    """Where to begin at one λ, and the factor of a matrix near the Hessian there."""
 
     w: NDArray[np.float64]
-    curvature: NDArray[np.float64]
+    factor: Factor
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class Place:
     @cached_property
     def steepness(self) -> float:
         """‖g‖."""
-        return float(np.linalg.norm(self.gradient))
+        return math.sqrt(float(self.gradient @ self.gradient))
 
     @cached_property
     def value(self) -> float:
@@ -73,11 +75,9 @@ def descend(
     rows: SignedRows, regularization: float, tolerance: float, start: Start | None = None
 ) -> tuple[Place, float]:
     """`minimise_logistic` with all that was found where it ends."""
-    from scipy.linalg import cho_solve
-
     d = rows.Z.shape[1]
     place = visit(rows, np.zeros(d) if start is None else start.w, regularization)
-    factor = None if start is None else factored(start.curvature, regularization)
+    factor = None if start is None else start.factor
     fresh = False
     best, best_certificate = place, math.inf
     for _ in range(_STEPS):
@@ -97,7 +97,7 @@ def descend(
             factor, fresh = factored(curvature(rows, place), regularization), True
             if factor is None:
                 break
-        following = _line_search(rows, place, -cho_solve(factor, place.gradient))
+        following = _line_search(rows, place, -solved(factor, place.gradient))
         if following is None and fresh:
             break  # rounding hides every further step
         if following is None or _worn(following, place, certificate, tolerance):
@@ -127,17 +127,25 @@ def curvature(rows: SignedRows, place: Place) -> NDArray[np.float64]:
     return hessian(rows.Z, Logistic().curvatures(place.margins), 0.0)
 
 
-def factored(S: NDArray[np.float64], regularization: float) -> tuple[NDArray[np.float64], bool] | None:
-    """What `cho_solve` takes for S + λI; None where rounding or overflow has cost it its definiteness."""
-    from scipy.linalg import cho_factor
+def factored(S: NDArray[np.float64], regularization: float) -> Factor | None:
+    """The factor of S + λI; None where rounding has cost it its definiteness.
 
-    H = S.copy()
-    H[np.diag_indices_from(H)] += regularization
-    try:
-        factor: tuple[NDArray[np.float64], bool] = cho_factor(H, overwrite_a=True)
-    except (np.linalg.LinAlgError, ValueError):
-        return None
-    return factor
+    LAPACK itself: for the few features of most studies scipy's checks would take longer than the work.
+    """
+    from scipy.linalg import lapack
+
+    H = S.copy(order="F")
+    H.flat[:: len(H) + 1] += regularization
+    upper, info = lapack.dpotrf(H, lower=0, overwrite_a=1)
+    return upper if info == 0 else None
+
+
+def solved(factor: Factor, b: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(S + λI)⁻¹ b, (d,)."""
+    from scipy.linalg import lapack
+
+    x: NDArray[np.float64] = lapack.dpotrs(factor, b)[0]
+    return x
 
 
 def _worn(following: Place, place: Place, certificate: float, tolerance: float) -> bool:

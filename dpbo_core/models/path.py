@@ -5,7 +5,8 @@
 | Z | `rows.Z` | signed rows | (n, d) |
 | λ | `regularization` | where a start is wanted | scalar > 0 |
 | s | — | log λ, in which the path w_λ is smooth at every scale | scalar |
-| λ_j | `_penalty(j)` | λ_0·4^−j, λ_0 = (1/4n) Σ‖z_i‖² ≥ the largest eigenvalue of S at w = 0 | scalar |
+| λ_j | `penalty` | λ_0·κ^−j, λ_0 = (1/4n) Σ‖z_i‖² ≥ the largest eigenvalue of S at w = 0 | scalar |
+| κ | `ratio` | 4, or 8 where there are many features | scalar |
 | w_j, ẇ_j | `w`, `tangent` | the model at λ_j, nearly, and dw/ds there: −λ_j (S_j + λ_j I)⁻¹ w_j | (d,) |
 | S_j | `curvature` | (1/n) Zᵀ diag(ℓ″) Z at w_j | (d, d) |
 | θ | `theta` | where s lies between two anchors, from 0 to 1 | scalar |
@@ -26,11 +27,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.models.newton import Start, curvature, descend, factored, visit
+from dpbo_core.models.newton import Start, curvature, descend, factored, solved, visit
 from dpbo_core.models.rows import SignedRows
 
-_RATIO = 4.0
-_LAST = 40  # λ_40 is 1e-24·λ_0; no smaller λ has an anchor of its own
+_FEW = 128  # features up to which anchors stand closer: a curvature costs about d/16 visits to the rows
+_SMALLEST = 1e-24  # of λ_0: no smaller λ has an anchor of its own
 _NEAR = 1e-5  # gradient of an anchor, as a share of the gradient at w = 0
 LARGEST = 1024  # features beyond which the anchors' matrices would take more memory than they save time
 
@@ -52,6 +53,8 @@ class LogisticPath:
         at_zero = visit(rows, np.zeros(d), 0.0)
         self._pull = -at_zero.gradient
         self._flat = curvature(rows, at_zero)
+        self._ratio = 4.0 if d <= _FEW else 8.0
+        self._last = math.ceil(-math.log(_SMALLEST, self._ratio))
         self._anchors: list[_Anchor] = []
 
     def start(self, regularization: float) -> Start | None:
@@ -60,8 +63,8 @@ class LogisticPath:
             largest = float(np.trace(self._flat))
             if regularization >= largest:
                 return self._first(regularization)
-            place = math.log(largest / regularization, _RATIO)
-            j = min(int(place), _LAST - 1)
+            place = math.log(largest / regularization, self._ratio)
+            j = min(int(place), self._last - 1)
             above, below = self._anchor(j), self._anchor(j + 1)
             if above is None or below is None:
                 return None
@@ -69,16 +72,16 @@ class LogisticPath:
 
     def _first(self, regularization: float) -> Start | None:
         """The Newton step from w = 0, the model of λ = ∞."""
-        return _solved(self._flat, regularization, self._pull)
+        return _start(self._flat, regularization, self._pull)
 
     def _anchor(self, j: int) -> _Anchor | None:
         """Anchor j, each made from the one before; None if rounding stops the chain."""
         while len(self._anchors) <= j:
-            penalty = float(np.trace(self._flat)) * _RATIO ** -len(self._anchors)
+            penalty = float(np.trace(self._flat)) * self._ratio ** -len(self._anchors)
             if self._anchors:
                 last = self._anchors[-1]
                 u = last.curvature @ last.w + last.penalty * last.w
-                start = _solved(last.curvature, penalty, u)
+                start = _start(last.curvature, penalty, u)
             else:
                 start = self._first(penalty)
             made = self._made(penalty, start)
@@ -91,7 +94,7 @@ class LogisticPath:
         enough = _NEAR * float(np.linalg.norm(self._pull)) / penalty
         place, _ = descend(self._rows, penalty, enough, start)
         S = curvature(self._rows, place)
-        towards = _solved(S, penalty, -penalty * place.w)
+        towards = _start(S, penalty, -penalty * place.w)
         return None if towards is None else _Anchor(penalty, place.w, towards.w, S)
 
 
@@ -106,15 +109,13 @@ def _between(above: _Anchor, below: _Anchor, theta: float, regularization: float
     rest = 1.0 - theta
     value = rest**2 * ((1.0 + 2.0 * theta) * u[0] + theta * slopes[0])
     value += theta**2 * ((1.0 + 2.0 * rest) * u[1] - rest * slopes[1])
-    return _solved(S, regularization, value)
+    return _start(S, regularization, value)
 
 
-def _solved(S: NDArray[np.float64], regularization: float, u: NDArray[np.float64]) -> Start | None:
+def _start(S: NDArray[np.float64], regularization: float, u: NDArray[np.float64]) -> Start | None:
     """The start with (S + λI) w = u; None where there is no finite one."""
-    from scipy.linalg import cho_solve
-
     factor = factored(S, regularization)
     if factor is None:
         return None
-    w = cho_solve(factor, u)
-    return Start(w, S) if np.isfinite(w).all() else None
+    w = solved(factor, u)
+    return Start(w, factor) if np.isfinite(w).all() else None
