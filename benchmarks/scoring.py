@@ -37,7 +37,7 @@ def rows() -> Iterator[Row]:
     objective.evaluate(model)
     peak = tracemalloc.get_traced_memory()[1] / 1e6
     tracemalloc.stop()
-    yield Row(f"{on}: extra memory", peak, unit="MB", at_most=16.0, note="a block of 32,768 records, whatever m is")
+    yield Row(f"{on}: extra memory", peak, unit="MB", at_most=16.0, note="a block of 16,384 records, whatever m is")
 
 
 def table(m: int) -> Encoded:

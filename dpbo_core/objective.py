@@ -22,7 +22,7 @@ from dpbo_core.models.scores import GRID, MarginScore, to_grid
 from dpbo_core.models.trainer import Model
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
-BLOCK = 32_768  # records whose scores are in memory at once, a quarter of a megabyte an array
+BLOCK = 16_384  # records whose scores are in memory at once: larger arrays cost a system call each
 
 
 class Scorer(Protocol):
