@@ -2,7 +2,7 @@
 
     python -m benchmarks.ledger [--json]
 
-The cap has room for nine in ten of what is asked for, and exactly those are admitted.PostgreSQL is
+The cap has room for nine in ten of what is asked for, and exactly those are admitted. PostgreSQL is
 a server of this script's own (pgserver) with its settings as they come, so fsync is on.
 """
 
