@@ -5,8 +5,8 @@
 Every repetition runs the product's own method with its own noise from the operating system, for an audit has to
 run the code that releases. What a batch shares is what no noise touches: the models, which are functions of λ, and
 their exact sums. So the repetitions do not walk in step on a batch axis of the posterior: that would be a second
-search, and auditing it would say nothing of the first. The product itself keeps no sum of a candidate it has scored:
-where the path is private, a quicker second visit would tell it.
+search, and auditing it would say nothing of the first. The product itself keeps no sum of a candidate it has
+scored: where the path is private, a quicker second visit would tell it.
 """
 
 from collections.abc import Iterator
