@@ -25,6 +25,7 @@ from dpbo_core.models.trainer import Model
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
 Scorable = Model | SoftmaxModel
+BLOCK = 16_384  # records whose scores are in memory at once: larger arrays cost a system call each
 
 
 class Scorer(Protocol):
@@ -59,12 +60,15 @@ class Objective(Opaque):
         """Σ_i round(2²⁴ g(w; x_i, y_i)/G), exactly; never raises on account of a record."""
         records = self._records.expose()
         if isinstance(model, LinearModel):
-            margins = model.margins(records.X, records.signs)
-            steps = to_grid(
-                self._score.phi(margins), self._score.score_range, broken_score=self._score.broken_score
-            )
-            return Sensitive(int(steps.sum(dtype=np.int64)))
+            starts = range(0, records.n_records, BLOCK)
+            return Sensitive(sum(self._steps(model, records.part(slice(at, at + BLOCK))) for at in starts))
         return Sensitive(_correct(model, records) * GRID)
+
+    def _steps(self, model: LinearModel, records: Encoded) -> int:
+        """The sum over some of the records. A record's steps do not depend on which others are with it."""
+        scores = self._score.phi(model.margins(records.X, records.signs))
+        steps = to_grid(scores, self._score.score_range, broken_score=self._score.broken_score)
+        return int(steps.sum(dtype=np.int64))
 
 
 def _correct(model: FittedEstimator | SoftmaxModel, records: Encoded) -> int:

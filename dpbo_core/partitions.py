@@ -77,6 +77,11 @@ class PartitionedObjective(Opaque):
         self._parts, self._preprocessing, self._score = tuple(parts), preprocessing, score
         self._n_records, self._workers = n_records, workers or OneByOne()
 
+    @property
+    def training(self) -> None:
+        """The training records are public."""
+        return
+
     def evaluate(self, model: Scorable) -> Sensitive[int]:
         """The exact integer sum over all parts.
 

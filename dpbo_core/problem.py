@@ -8,7 +8,7 @@
 | G | `score.score_range` | range of one record's score | scalar |
 | — | `score_per_step` | score of one integer step of the exact sum, G/(m·2²⁴) | scalar |
 | — | `record_steps` | most one person moves the sum at a fixed model, k·2²⁴ (never above m·2²⁴) | integer |
-| w_λ | `train(i)` | the model of candidate i, trained cold on the public training set | — |
+| w_λ | `train(i)` | the model of candidate i, a function of it, the public training set and the seed | — |
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ class Trainer(Protocol):
     """The public training set with what is trained on it."""
 
     def train(self, point: Mapping[str, Value]) -> "Model":
-        """The model at `point`: a cold start, a function of the point, the training set and the seed alone."""
+        """The model at `point`: a function of the point, the training set and the seed alone."""
         ...
 
 

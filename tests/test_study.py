@@ -247,13 +247,13 @@ def test_a_private_path_trains_everything_before_it_is_charged(tables, tmp_path,
     """Which λ is trained when, for how long, and whether it fails would tell the path."""
     from dpbo_core.models import trainer
 
-    trained, honest = [], trainer.train
+    trained, honest = [], trainer.minimise
 
     def counted(*arguments, **named):
         trained.append(named["regularization"])
         return honest(*arguments, **named)
 
-    monkeypatch.setattr(trainer, "train", counted)
+    monkeypatch.setattr(trainer, "minimise", counted)
     tables["study"]["method"] = "lipschitz"
     run = open_study(StudySpec.from_dict(tables), ledger=ledger(tmp_path))
     assert len(trained) == len(set(trained)) == 16

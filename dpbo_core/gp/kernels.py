@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.nearest import suggestion
 
-_ROWS = 65_536  # covariances made at once by `matrix`, so that the temporaries stay in the cache
+_ROWS = 65_536  # covariances made at once by `matrix`
+_BLOCK = 16_384  # and by `column`: its temporaries stay in the processor's cache
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class SquaredExponential:
 
     def column(self, candidates: NDArray[np.float64], point: NDArray[np.float64]) -> NDArray[np.float64]:
         """k(λ, point) for every candidate: (N, d), (d,) → (N,)."""
-        return self._of(_squared_distance(candidates, point))
+        return _in_blocks(self, candidates, point)
 
     def matrix(self, A: NDArray[np.float64], B: NDArray[np.float64]) -> NDArray[np.float64]:
         """k(a, b) for every pair: (n, d), (m, d) → (n, m)."""
@@ -60,7 +61,7 @@ class Matern52:
 
     def column(self, candidates: NDArray[np.float64], point: NDArray[np.float64]) -> NDArray[np.float64]:
         """k(λ, point) for every candidate: (N, d), (d,) → (N,)."""
-        return self._of(_squared_distance(candidates, point))
+        return _in_blocks(self, candidates, point)
 
     def matrix(self, A: NDArray[np.float64], B: NDArray[np.float64]) -> NDArray[np.float64]:
         """k(a, b) for every pair: (n, d), (m, d) → (n, m)."""
@@ -152,13 +153,27 @@ def kernel_named(name: str, lengthscale: float, variance: float = 1.0) -> Kernel
 
 def _squared_distance(A: NDArray[np.float64], B: NDArray[np.float64]) -> NDArray[np.float64]:
     """r² over the last axis, the leading axes broadcast; a fresh array."""
-    total = np.zeros(np.broadcast_shapes(A.shape[:-1], B.shape[:-1]))
-    difference = np.empty_like(total)
-    for j in range(A.shape[-1]):
+    if A.shape[-1] == 0:
+        return np.zeros(np.broadcast_shapes(A.shape[:-1], B.shape[:-1]))
+    total = A[..., 0] - B[..., 0]
+    total *= total
+    difference = np.empty_like(total) if A.shape[-1] > 1 else total
+    for j in range(1, A.shape[-1]):
         np.subtract(A[..., j], B[..., j], out=difference)
         difference *= difference
         total += difference
     return total
+
+
+def _in_blocks(kernel: Kernel, candidates: NDArray[np.float64], point: NDArray[np.float64]) -> NDArray[np.float64]:
+    """`kernel` between every candidate and one point, a block of candidates at a time."""
+    if len(candidates) <= _BLOCK:
+        return kernel._of(_squared_distance(candidates, point))
+    column = np.empty(len(candidates))
+    for start in range(0, len(candidates), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        column[block] = kernel._of(_squared_distance(candidates[block], point))
+    return column
 
 
 def _in_row_blocks(kernel: Kernel, A: NDArray[np.float64], B: NDArray[np.float64]) -> NDArray[np.float64]:

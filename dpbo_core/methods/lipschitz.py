@@ -184,6 +184,7 @@ class LipschitzSearch(Opaque):
             noise_variance=1e-6,
             acquisition=acquisition_named(search.acquisition, beta=search.beta),
             seed=search.seed,
+            expected=search.steps,
         )
 
     def step(self, objective: Scorer, noise: Noise) -> None:  # noqa: ARG002  no noise before the end

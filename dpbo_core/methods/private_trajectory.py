@@ -237,6 +237,7 @@ class TrajectorySearch(Opaque):
             acquisition=acquisition_named(search.acquisition, beta=search.beta),
             seed=search.seed,
             prior_mean=mean,
+            expected=len(self._observations),
         )
 
     def _tell(self, index: int, total: int) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -9,14 +10,20 @@ from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.estimators import EstimatorFactory, FittedEstimator
-from dpbo_core.models.linear import LinearModel, train
+from dpbo_core.models.linear import LinearModel, minimise
+from dpbo_core.models.path import LARGEST, LogisticPath
+from dpbo_core.models.rows import SignedRows
 
 Model = LinearModel | FittedEstimator
 
 
 @dataclass(frozen=True)
 class LinearTrainer:
-    """The public training set of a binary linear model. A λ trained once is kept: its model never changes."""
+    """The public training set of a binary linear model.
+
+    The model of λ is a function of (λ, training set): the same to the last bit whichever others were trained before
+    it. So a search that is killed and run again, or another search on the same rows, trains the same models.
+    """
 
     X: NDArray[np.float64] = field(repr=False)
     signs: NDArray[np.float64] = field(repr=False)
@@ -43,13 +50,25 @@ class LinearTrainer:
         return cls(X, np.where(labels == 1, 1.0, -1.0), loss, tolerance)
 
     def train(self, point: Mapping[str, Any]) -> LinearModel:
-        """The certified model at point["lambda"], from a cold start."""
+        """The certified model at point["lambda"], begun near it where the loss is logistic."""
         regularization = float(point["lambda"])
         if regularization not in self._trained:
-            self._trained[regularization] = train(
-                self.X, self.signs, loss=self.loss, regularization=regularization, tolerance=self.tolerance
+            self._trained[regularization] = minimise(
+                self._rows,
+                loss=self.loss,
+                regularization=regularization,
+                tolerance=self.tolerance,
+                start=None if self._path is None else self._path.start(regularization),
             )
         return self._trained[regularization]
+
+    @cached_property
+    def _rows(self) -> SignedRows:
+        return SignedRows.of(self.X, self.signs)
+
+    @cached_property
+    def _path(self) -> LogisticPath | None:
+        return LogisticPath(self._rows) if self.loss == "logistic" and self.X.shape[1] <= LARGEST else None
 
 
 @dataclass(frozen=True)
