@@ -41,14 +41,16 @@ class Objective(Opaque):
 
     def evaluate(self, model: Model) -> Sensitive[int]:
         """Σ_i round(2²⁴ g(w; x_i, y_i)/G), exactly; never raises on account of a record."""
-        records = self._records.expose()
-        if isinstance(model, LinearModel):
-            margins = model.margins(records.X, records.signs)
-            steps = to_grid(
-                self._score.phi(margins), self._score.score_range, broken_score=self._score.broken_score
-            )
-            return Sensitive(int(steps.sum(dtype=np.int64)))
-        return Sensitive(_correct(model, records) * GRID)
+        return Sensitive(exact_sum(model, self._records.expose(), self._score))
+
+
+def exact_sum(model: Model, records: Encoded, score: MarginScore) -> int:
+    """Σ_i round(2²⁴ g(w; x_i, y_i)/G) over plain records: of a sensitive set, it is the sensitive value itself."""
+    if isinstance(model, LinearModel):
+        margins = model.margins(records.X, records.signs)
+        steps = to_grid(score.phi(margins), score.score_range, broken_score=score.broken_score)
+        return int(steps.sum(dtype=np.int64))
+    return _correct(model, records) * GRID
 
 
 def _correct(model: FittedEstimator, records: Encoded) -> int:

@@ -24,7 +24,7 @@ from dpbo_core.advice import Advice, advise
 from dpbo_core.errors import AssumptionNotAccepted, DpboError, Sealed, StudyInvalid
 from dpbo_core.mechanisms.noise import INJECTED, OPERATING_SYSTEM, Noise, NoiseSource, OperatingSystemNoise
 from dpbo_core.methods import method_named
-from dpbo_core.methods.contract import Method, Released
+from dpbo_core.methods.contract import Method, Prepares, Released
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
@@ -207,6 +207,8 @@ def _train_ahead(method: Method, problem: Problem) -> None:
     On a private path every model of Λ, since which of them is trained at which step, how long it takes and whether
     it fails would tell the path. On a public path one, so that a model that cannot be trained at all costs nothing.
     """
+    if isinstance(method, Prepares):
+        method.prepare(problem)
     N = len(problem.candidates)
     if not method.public_path and N > LARGEST_PRIVATE_PATH:
         raise StudyInvalid(

@@ -29,6 +29,7 @@ VARIANTS = {
     "trajectory choosing anywhere": PrivateTrajectory(choose="all"),
     "grid": PrivateGrid(),
     "grid on a Sobol subset": PrivateGrid(evaluate="sobol"),
+    "grid on a public shortlist": PrivateGrid(evaluate="public_shortlist"),
 }
 REPETITIONS = 200
 

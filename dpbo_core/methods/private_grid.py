@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.landscape import public_shortlist
 from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
@@ -34,14 +35,15 @@ EVIDENCE = Evidence(
 
 @dataclass(frozen=True)
 class PrivateGrid:
-    """Pure ε-DP: scores Λ or a Sobol subset of it, releases the winner and its score.
+    """Pure ε-DP: scores Λ or a public subset of it, releases the winner and its score.
 
     Attributes:
-        evaluate: "all" of Λ, or "sobol": as many candidates as the study has steps, spread evenly.
+        evaluate: "all" of Λ; or as many candidates as the study has steps: "sobol", spread evenly, or
+            "public_shortlist", those that the public training set thinks best, which costs trainings, no privacy.
         score_share: share of ε for the score; the rest chooses.
     """
 
-    evaluate: Literal["all", "sobol"] = "all"
+    evaluate: Literal["all", "sobol", "public_shortlist"] = "all"
     score_share: float = 0.25
     kind: Literal["private_grid"] = "private_grid"
 
@@ -96,12 +98,18 @@ class PrivateGrid:
         )
         return Outlook(scale, error, n, why)
 
+    def prepare(self, problem: Problem) -> None:
+        """Cross-validate for the shortlist."""
+        self.subset(problem)
+
     def start(self, problem: Problem, plan: PrivacyPlan) -> "GridSearch":
         """A search with nothing scored."""
         return GridSearch(self, problem, plan, *self._mechanisms(problem))
 
     def subset(self, problem: Problem) -> tuple[int, ...]:
         """The indices that will be scored, in order. Public."""
+        if self.evaluate == "public_shortlist":
+            return public_shortlist(problem, self.n_steps(problem))
         return sobol_subset(problem.candidates, self.n_steps(problem), seed=problem.search.seed)
 
     def _mechanisms(self, problem: Problem) -> tuple[PrivateSelection, DiscreteLaplace]:
