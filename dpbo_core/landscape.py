@@ -45,14 +45,25 @@ class Landscape:
 
 
 def public_landscape(problem: Problem) -> Landscape:
-    """Cross-validate R candidates: half of them spread evenly, the others proposed by the search.
+    """Cross-validate R candidates: half of them spread evenly, the others proposed by the search. Done once.
 
     Raises:
         StudyInvalid: a public training failed.
     """
+    kept = problem.worked_out
+    if "landscape" not in kept:
+        kept["landscape"] = _explored(problem)
+    found: Landscape = kept["landscape"]
+    return found
+
+
+def _explored(problem: Problem) -> Landscape:
     N, seed = len(problem.candidates), problem.search.seed
     n_tried = min(N, TRIALS_PER_STEP * problem.search.steps)
-    tried = list(sobol_subset(problem.candidates, N if n_tried == N else (n_tried + 1) // 2, seed=seed))
+    if n_tried == N:
+        scores = [problem.public_score(index) for index in range(N)]
+        return Landscape(tuple(range(N)), np.array(scores), np.array(scores))
+    tried = list(sobol_subset(problem.candidates, (n_tried + 1) // 2, seed=seed))
     scores = [problem.public_score(index) for index in tried]
     centre, scale = float(np.mean(scores)), float(np.std(scores)) or 1.0
     posterior = _posterior(problem, tried, (np.array(scores) - centre) / scale)

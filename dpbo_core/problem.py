@@ -14,7 +14,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dpbo_core.models.scores import GRID, MarginScore, score_named
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
@@ -65,6 +65,7 @@ class Problem:
     edition: str = ""
     dataset: str = ""
     trainer: Trainer | None = field(default=None, repr=False, compare=False)
+    worked_out: dict[str, Any] = field(init=False, default_factory=dict, repr=False, compare=False)  # public, kept
 
     @property
     def score_range(self) -> float:

@@ -27,6 +27,7 @@ VARIANTS = {
     "trajectory": PrivateTrajectory(),
     "trajectory with a final choice": PrivateTrajectory(final_share=0.3),
     "trajectory choosing anywhere": PrivateTrajectory(choose="all"),
+    "trajectory with a public prior": PrivateTrajectory(prior="public"),
     "grid": PrivateGrid(),
     "grid on a Sobol subset": PrivateGrid(evaluate="sobol"),
     "grid on a public shortlist": PrivateGrid(evaluate="public_shortlist"),
@@ -190,7 +191,7 @@ def test_on_neighbouring_tables_the_measured_loss_stays_under_the_promise(method
         for scores in (low, high)
     ]
     n, level = 400, 1e-4
-    upper = stats.beta.ppf(1 - level, above[0] + 1, n - above[0])
+    upper = stats.beta.ppf(1 - level, above[0] + 1, n - above[0]) if above[0] < n else 1.0
     lower = stats.beta.ppf(level, max(above[1], 1), n - above[1] + 1)
     delta = 0.0 if method.pure else world.delta
     assert math.log(max(lower - delta, 1e-12) / upper) <= world.epsilon

@@ -7,10 +7,11 @@
 | s | `final_share` | share of ρ* kept for a final choice on exact scores | scalar in [0, 1) |
 | λ_t | `index` | the candidate of step t; a function of y_1 … y_{t−1} alone | index into Λ |
 | y_t | `draw` | exact sum at λ_t plus discrete Gaussian noise, sensitivity k·2²⁴ | integer |
-| μ_T, σ_T | `posterior` | Gaussian-process posterior given the y's | (N,), (N,) |
+| μ_T | `_bo` | Gaussian-process posterior given the y's, averaged over kernels | (N,) |
+| h | `_guess` | with prior = "public", the score cross-validated on the public training set | (N,) |
 
 Each observation is noised on its own at a fixed λ_t, so the path, the posterior, every plot and the chosen λ are
-post-processing of the y's: ρ* bounds all of it together, with no assumption about the score's shape.
+post-processing of the y's and of public facts: ρ* bounds all of it, with no assumption about the score's shape.
 """
 
 import math
@@ -18,13 +19,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpbo_core.accounting.composition import largest_rho
 from dpbo_core.bo.acquisition import acquisition_named
-from dpbo_core.bo.loop import BayesianSearch
+from dpbo_core.bo.averaged import AveragedSearch, prior_of
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.gp.kernels import kernel_named
-from dpbo_core.gp.likelihood import fit
+from dpbo_core.landscape import public_landscape
 from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.noise import Noise
@@ -45,8 +47,7 @@ PRIOR_MEAN, PRIOR_SCALE = (
     0.5,
     0.25,
 )  # public map of the score: (f/G − 0.5)/0.25 has the prior's zero mean, unit variance
-INTERVAL = 1.6448536269514722  # a 90% normal interval
-FIRST_FIT = 4  # observations before a lengthscale is fitted to them
+LEVEL = 0.9  # of the interval
 
 
 @dataclass(frozen=True)
@@ -57,10 +58,13 @@ class PrivateTrajectory:
         final_share: share of the budget for an exponential mechanism over the visited candidates' exact scores;
             0 chooses by the posterior mean, at no further cost.
         choose: "visited" or "all": where the posterior mean may choose.
+        prior: "flat", or "public": the score cross-validated on the public training set is the prior mean, believed
+            as far as the noised observations bear it out.
     """
 
     final_share: float = 0.0
     choose: Literal["visited", "all"] = "visited"
+    prior: Literal["flat", "public"] = "flat"
     kind: Literal["private_trajectory"] = "private_trajectory"
 
     def __post_init__(self) -> None:
@@ -117,6 +121,14 @@ class PrivateTrajectory:
         )
         return Outlook(sigma, error, T, why)
 
+    def prepare(self, problem: Problem) -> None:
+        """Cross-validate for the public prior."""
+        self.guess(problem)
+
+    def guess(self, problem: Problem) -> NDArray[np.float64] | None:
+        """The public score of every candidate, (N,), or None."""
+        return public_landscape(problem).mean if self.prior == "public" else None
+
     def start(self, problem: Problem, plan: PrivacyPlan) -> "TrajectorySearch":
         """A search with nothing observed."""
         selection = self._selection(problem) if self.final_share > 0.0 else None
@@ -161,7 +173,7 @@ class PrivateTrajectory:
 class TrajectorySearch(Opaque):
     """The search under way. Exact sums are kept, sealed, only where a final choice has been paid for."""
 
-    __slots__ = ("_bo", "_method", "_observations", "_path", "_plan", "_problem", "_selection", "_sums")
+    __slots__ = ("_bo", "_centre", "_method", "_observations", "_path", "_plan", "_problem", "_selection", "_sums")
 
     def __init__(
         self,
@@ -175,7 +187,7 @@ class TrajectorySearch(Opaque):
         self._observations, self._selection = observations, selection
         self._path: list[tuple[int, int]] = []  # (candidate, noised sum): released
         self._sums: dict[int, Sensitive[int]] = {}
-        self._bo = self._search(_fixed_lengthscale(problem), 1.0, 0.0)
+        self._centre, self._bo = self._search()
 
     def step(self, objective: Scorer, noise: Noise) -> Released:
         """One noised observation, recorded before it is used or shown; a recorded one is read back, not redrawn."""
@@ -190,25 +202,27 @@ class TrajectorySearch(Opaque):
             drawn = noise.release(spend, self._observations[t], total, candidate=index)
             index = drawn["candidate"]  # another process may have drawn first
         self._path.append((index, drawn["draw"]))
-        self._tell(index, drawn["draw"])
+        self._bo.tell(index, self._mapped(drawn["draw"]))
         return self._shown(t)
 
     def finish(self, noise: Noise) -> Release:
         """Choose, and state the choice with its posterior mean and 90% interval beside the trajectory."""
-        mean, std = self._bo.posterior.mean, self._bo.posterior.std
         visited = sorted({index for index, _ in self._path})
+        allowed = visited if self._method.choose == "visited" else list(range(len(self._problem.candidates)))
+        found = self._bo.mixture()
+        means, deviations = self._bo.moments(found, np.array(allowed))
+        mean = found.weights @ means
         if self._selection is not None:
             sums = Sensitive(np.array([self._sums[index].expose() for index in visited], dtype=np.int64))
             chosen = visited[noise.release(self._plan.spends[-1], self._selection, sums)["draw"]]
-        elif self._method.choose == "visited":
-            chosen = visited[int(np.argmax(mean[visited]))]
         else:
-            chosen = int(np.argmax(mean))
-        score, spread = self._unmapped(float(mean[chosen])), INTERVAL * float(std[chosen]) * self._scale
+            chosen = allowed[int(np.argmax(mean))]
+        place = allowed.index(chosen)
+        interval = found.interval(means[:, place], deviations[:, place], LEVEL)
         value = {
             "hyperparameters": dict(self._problem.candidates.points[chosen]),
-            "score": score,
-            "interval": [score - spread, score + spread],
+            "score": self._unmapped(float(mean[place])),
+            "interval": [self._unmapped(end) for end in interval],
             "trajectory": [self._shown(t) for t in range(len(self._path))],
         }
         return make_release(self._method, self._problem, self._plan, noise, value)
@@ -218,11 +232,10 @@ class TrajectorySearch(Opaque):
         return PRIOR_SCALE * self._problem.score_range
 
     def _unmapped(self, mapped: float) -> float:
-        return mapped * self._scale + PRIOR_MEAN * self._problem.score_range
+        return mapped * self._scale + self._centre
 
     def _mapped(self, total: int) -> float:
-        score = total * self._problem.score_per_step
-        return (score - PRIOR_MEAN * self._problem.score_range) / self._scale
+        return (total * self._problem.score_per_step - self._centre) / self._scale
 
     def _shown(self, t: int) -> Released:
         index, total = self._path[t]
@@ -232,30 +245,26 @@ class TrajectorySearch(Opaque):
             "score": total * self._problem.score_per_step,
         }
 
-    def _search(self, lengthscale: float, variance: float, mean: float) -> BayesianSearch:
-        search = self._problem.search
-        sigma = self._observations[0].scale * self._problem.score_per_step / self._scale
-        return BayesianSearch(
-            self._problem.candidates.encoded,
-            kernel_named(search.kernel, lengthscale, variance),
+    def _search(self) -> tuple[float, AveragedSearch]:
+        """The centre of the prior, and a search that has seen nothing."""
+        problem, search = self._problem, self._problem.search
+        public = self._method.guess(problem)
+        centre = PRIOR_MEAN * problem.score_range if public is None else float(public.mean())
+        encoded = problem.candidates.encoded
+        sigma = self._observations[0].scale * problem.score_per_step / self._scale
+        return centre, AveragedSearch(
+            encoded,
+            prior_of(
+                kernel=search.kernel,
+                lengthscale=search.lengthscale,
+                dimensions=encoded.shape[1],
+                guessed=public is not None,
+            ),
             noise_variance=max(sigma**2, 1e-10),
             acquisition=acquisition_named(search.acquisition, beta=search.beta),
             seed=search.seed,
-            prior_mean=mean,
+            guess=None if public is None else (public - centre) / self._scale,
         )
-
-    def _tell(self, index: int, total: int) -> None:
-        """The posterior after one more observation; with lengthscale = "fit", under the fitted kernel."""
-        if self._problem.search.lengthscale != "fit" or len(self._path) < FIRST_FIT:
-            self._bo.tell(index, self._mapped(total))
-            return
-        indices = [i for i, _ in self._path]
-        values = np.array([self._mapped(y) for _, y in self._path])
-        points = self._problem.candidates.encoded[indices]
-        fitted = fit(points, values, self._bo.noise_variance, self._problem.search.kernel)
-        self._bo = self._search(fitted.lengthscale, fitted.variance, fitted.mean)
-        for i, value in zip(indices, values, strict=True):
-            self._bo.tell(i, float(value))
 
 
 def _fixed_lengthscale(problem: Problem) -> float:

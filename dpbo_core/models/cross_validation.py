@@ -5,7 +5,7 @@
 | n | — | public training records | scalar ≥ 2 |
 | F | `n_folds` | folds, min(5, n) | scalar |
 | φ_i | `fold_of` | the fold that holds record i | (n,) in 0 … F − 1 |
-| p(λ) | `public_score` of a trainer | mean score of each record under the model trained without its fold | in [0, G] |
+| p(λ) | a trainer's `public_score` | mean score, each record under the model trained without its fold | scalar |
 
 p(λ) is a function of λ, the public training set, the score and the search seed alone.
 """
