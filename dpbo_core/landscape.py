@@ -4,7 +4,7 @@
 |---|---|---|---|
 | Λ, N | `problem.candidates` | the candidates | N points |
 | p(λ) | `problem.public_score` | cross-validated score on the public training set | scalar |
-| R | `n_tried` | candidates that are cross-validated, `TRIALS_PER_STEP` a step of the search | scalar ≤ N |
+| R | `n_tried` | candidates that are cross-validated | scalar ≤ N |
 | — | `tried`, `scores` | which they are, in order, and their p | (R,) |
 | p̂ | `mean` | p where it is known, the Gaussian process's mean of it elsewhere | (N,) |
 | e | `standard_error` | √(p⁺(G − p⁺)/n), p⁺ the largest p and n the public records | scalar |
@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbo_core.errors import StudyInvalid
 from dpbo_core.gp.cholesky import JITTER
 from dpbo_core.gp.kernels import Matern52, kernel_named
 from dpbo_core.gp.likelihood import fit
@@ -26,8 +27,7 @@ from dpbo_core.gp.posterior import Posterior
 from dpbo_core.problem import Problem
 from dpbo_core.space.candidates import sobol_subset
 
-TRIALS_PER_STEP = 3
-REFIT_EVERY = 10  # proposals between two fits of the kernel
+GROWTH = 1.3  # the kernel is fitted anew when so many times more is known
 NOISE_VARIANCE = 1e-4  # of the standardised score: folds agree about a candidate to about a hundredth
 EXPLORATION = 4.0  # β of the public search: two standard deviations
 DOUBT = 0.5  # standard errors by which the public and the sensitive score are thought to differ
@@ -44,34 +44,49 @@ class Landscape:
     mean: NDArray[np.float64] = field(repr=False)
 
 
-def public_landscape(problem: Problem) -> Landscape:
+def public_landscape(problem: Problem, trials: int) -> Landscape:
     """Cross-validate R candidates: half of them spread evenly, the others proposed by the search. Done once.
+
+    Args:
+        problem: with its trainer.
+        trials: R, or all of Λ where it is smaller; each costs `cross_validation.FOLDS` trainings.
 
     Raises:
         StudyInvalid: a public training failed.
     """
-    kept = problem.worked_out
-    if "landscape" not in kept:
-        kept["landscape"] = _explored(problem)
-    found: Landscape = kept["landscape"]
+    kept, key = problem.worked_out, f"landscape of {trials}"
+    if key not in kept:
+        kept[key] = _explored(problem, trials)
+    found: Landscape = kept[key]
     return found
 
 
-def _explored(problem: Problem) -> Landscape:
+def check_trials(trials: int) -> None:
+    """Refuse a number of public trials that no search can make.
+
+    Raises:
+        StudyInvalid: fewer than 1.
+    """
+    if trials < 1:
+        raise StudyInvalid(f"method.public_trials = {trials}", remedy="ask for at least 1; 256 is usual")
+
+
+def _explored(problem: Problem, trials: int) -> Landscape:
     N, seed = len(problem.candidates), problem.search.seed
-    n_tried = min(N, TRIALS_PER_STEP * problem.search.steps)
+    n_tried = min(N, trials)
     if n_tried == N:
         scores = [problem.public_score(index) for index in range(N)]
         return Landscape(tuple(range(N)), np.array(scores), np.array(scores))
     tried = list(sobol_subset(problem.candidates, (n_tried + 1) // 2, seed=seed))
     scores = [problem.public_score(index) for index in tried]
     centre, scale = float(np.mean(scores)), float(np.std(scores)) or 1.0
-    posterior = _posterior(problem, tried, (np.array(scores) - centre) / scale)
+    posterior, fitted_at = _posterior(problem, tried, (np.array(scores) - centre) / scale), len(tried)
     while len(tried) < n_tried:
         index = _proposal(posterior, tried)
         tried.append(index)
         scores.append(problem.public_score(index))
-        if (n_tried - len(tried)) % REFIT_EVERY == 0:
+        if len(tried) >= GROWTH * fitted_at:
+            fitted_at = len(tried)
             posterior = _posterior(problem, tried, (np.array(scores) - centre) / scale)
         else:
             posterior.observe(index, (scores[-1] - centre) / scale)
@@ -80,7 +95,7 @@ def _explored(problem: Problem) -> Landscape:
     return Landscape(tuple(tried), np.array(scores), mean)
 
 
-def public_shortlist(problem: Problem, n_chosen: int) -> tuple[int, ...]:
+def public_shortlist(problem: Problem, n_chosen: int, trials: int) -> tuple[int, ...]:
     """Indices of `n_chosen` candidates, one of which is likely to be the best on records not seen.
 
     The public score is believed up to a doubt: the best of p plus a smooth random difference of `DOUBT` standard
@@ -93,7 +108,7 @@ def public_shortlist(problem: Problem, n_chosen: int) -> tuple[int, ...]:
     N = len(problem.candidates)
     if n_chosen >= N:
         return tuple(range(N))
-    landscape = public_landscape(problem)
+    landscape = public_landscape(problem, max(trials, n_chosen))
     tried, p = np.array(landscape.tried), landscape.scores
     best, n, d = float(p.max()), problem.n_training, problem.candidates.encoded.shape[1]
     doubt = DOUBT * math.sqrt(max(best * (problem.score_range - best), problem.score_range**2 / n) / n)

@@ -13,11 +13,12 @@
 | w | `weights` | posterior probability of each (ℓ, s², a), ∝ prior · N(ȳ; a·h, A) | (C,) |
 
 One plugged-in (ℓ, s²) is as sure of the score as if it had been told them; the mixture is not. The noise variance
-is known, so ȳ with S is all that the observations say. Source: Rasmussen and Williams (2006), equations 2.30 and 2.42;
-the integral over (ℓ, s², a) is a sum over a public grid.
+is known, so ȳ with S is all that the observations say. Source: Rasmussen and Williams (2006), equation 2.30; the
+integral over (ℓ, s², a) is a sum over a public grid.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,8 +27,10 @@ from numpy.typing import NDArray
 from dpbo_core.gp.cholesky import JITTER
 from dpbo_core.gp.kernels import kernel_named
 
-NEGLIGIBLE = 1e-4  # a component that weighs less is left out
-STEPS = 9  # values of ℓ, and of s², over two prior standard deviations either way
+NEGLIGIBLE = 1e-3  # a component that weighs less is left out
+SURELY_OUTSIDE = 1e-12  # a component that gives the range of the score less has nothing to say
+ENTRIES = 2_000_000  # of the largest temporary array, 16 MB
+STEPS = 7  # values of ℓ, and of s², over two prior standard deviations either way
 TRUSTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25)
 
 
@@ -77,36 +80,65 @@ class Mixture:
         self, candidates: NDArray[np.float64], guess: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Mean and standard deviation of the score under each component: (n, d), (n,) → (C, n) twice."""
-        shape = len(self.weights), len(candidates)
-        means, deviations = np.empty(shape), np.empty(shape)
-        for i, lengthscale in enumerate(self.lengthscales):
-            kernel = kernel_named(self.prior.kernel, float(lengthscale), float(self.variances[i]))
-            shared = self.prior.offset_deviation**2
-            V = np.linalg.solve(self.factors[i], kernel.matrix(self.points, candidates) + shared)
-            means[i] = self.trusts[i] * guess + V.T @ self.whitened[i]
-            deviations[i] = np.sqrt(np.maximum(self.variances[i] + shared - (V * V).sum(axis=0), 0.0))
+        C, n, u = len(self.weights), len(candidates), len(self.points)
+        means, deviations = np.empty((C, n)), np.empty((C, n))
+        shared = self.prior.offset_deviation**2
+        lengths, which = np.unique(self.lengthscales, return_inverse=True)
+        rows = max(1, ENTRIES // (C * u))
+        for block in (slice(start, start + rows) for start in range(0, n, rows)):
+            R = np.stack(
+                [kernel_named(self.prior.kernel, x).matrix(self.points, candidates[block]) for x in lengths]
+            )
+            V = np.linalg.solve(self.factors, self.variances[:, None, None] * R[which] + shared)
+            means[:, block] = self.trusts[:, None] * guess[block] + np.einsum("cu,cun->cn", self.whitened, V)
+            left = (self.variances + shared)[:, None] - (V * V).sum(axis=1)
+            deviations[:, block] = np.sqrt(np.maximum(left, 0.0))
         return means, deviations
 
-    def interval(
-        self, means: NDArray[np.float64], deviations: NDArray[np.float64], level: float
-    ) -> tuple[float, float]:
-        """The central interval of probability `level` of one candidate: (C,), (C,) → ends, by bisection."""
-        return self._quantile(means, deviations, (1 - level) / 2), self._quantile(
-            means, deviations, (1 + level) / 2
-        )
+    def within(
+        self, means: NDArray[np.float64], deviations: NDArray[np.float64], ends: tuple[float, float], level: float
+    ) -> tuple[float, tuple[float, float]]:
+        """Mean of one candidate's score and its central interval, given that the score lies between `ends`.
 
-    def _quantile(self, means: NDArray[np.float64], deviations: NDArray[np.float64], q: float) -> float:
+        Args:
+            means: of each component, (C,).
+            deviations: of each component, (C,).
+            ends: what any score lies between.
+            level: probability of the interval.
+        """
         from scipy.special import ndtr
 
-        deviations = np.maximum(deviations, math.sqrt(JITTER))
-        low, high = float((means - 40 * deviations).min()), float((means + 40 * deviations).max())
-        for _ in range(100):
-            middle = 0.5 * (low + high)
-            if float(self.weights @ ndtr((middle - means) / deviations)) < q:
-                low = middle
-            else:
-                high = middle
-        return 0.5 * (low + high)
+        s = np.maximum(deviations, math.sqrt(JITTER))
+        sign = np.where(means < ends[0], -1.0, 1.0)  # mirrored where 1 − 1 would cancel
+        low, high = (
+            np.where(sign > 0, ends[0] - means, means - ends[1]) / s,
+            np.where(sign > 0, ends[1] - means, means - ends[0]) / s,
+        )
+        inside: NDArray[np.float64] = ndtr(high) - ndtr(low)
+        w: NDArray[np.float64] = self.weights * np.where(inside > SURELY_OUTSIDE, inside, 0.0)
+        if w.sum() == 0.0:  # no component thinks any score possible: the nearest end
+            end = float(np.clip(self.weights @ means, *ends))
+            return end, (end, end)
+        w /= w.sum()
+        known = w > 0.0
+        w, m, s, sign, low, high, inside = (x[known] for x in (w, means, s, sign, low, high, inside))
+
+        def cdf(x: float) -> float:
+            below = ndtr((x - m) / s) - ndtr((ends[0] - m) / s)
+            above = ndtr((m - x) / s) - ndtr((m - ends[1]) / s)
+            return float(w @ np.where(sign > 0, below / inside, 1.0 - above / inside))
+
+        shift = (np.exp(-0.5 * low**2) - np.exp(-0.5 * high**2)) / (math.sqrt(2.0 * math.pi) * inside)
+        quantiles = [_bisect(cdf, ends, q) for q in ((1.0 - level) / 2.0, (1.0 + level) / 2.0)]
+        return float(w @ np.clip(m + sign * s * shift, *ends)), (quantiles[0], quantiles[1])
+
+
+def _bisect(cdf: Callable[[float], float], ends: tuple[float, float], q: float) -> float:
+    low, high = ends
+    for _ in range(34):  # to 10⁻¹⁰ of the range
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if cdf(middle) < q else (low, middle)
+    return 0.5 * (low + high)
 
 
 def average(
@@ -131,9 +163,10 @@ def average(
     R = np.stack([kernel_named(prior.kernel, float(length)).matrix(points, points) for length in lengthscales])
     S = np.diag(np.maximum(noise, JITTER)) + prior.offset_deviation**2
     A = deviations[None, :, None, None] ** 2 * R[:, None] + S
-    L: NDArray[np.float64] = np.linalg.cholesky(A)  # (ℓ, s, u, u)
+    L = np.asarray(np.linalg.cholesky(A), dtype=np.float64)  # (ℓ, s, u, u)
     residuals = values[:, None] - guess[:, None] * trusts  # (u, a)
-    Z = np.linalg.solve(L, np.broadcast_to(residuals, (*L.shape[:2], *residuals.shape)))  # (ℓ, s, u, a)
+    repeated = np.broadcast_to(residuals, (*L.shape[:2], *residuals.shape))
+    Z = np.asarray(np.linalg.solve(L, repeated), dtype=np.float64)  # (ℓ, s, u, a)
     log_det = np.log(np.diagonal(L, axis1=-2, axis2=-1)).sum(axis=-1)
     log_w = -0.5 * (Z * Z).sum(axis=2) - log_det[..., None]
     log_w += _log_prior(lengthscales, prior.lengthscale, prior.lengthscale_spread)[:, None, None]

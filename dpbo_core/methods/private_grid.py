@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.landscape import public_shortlist
+from dpbo_core.landscape import check_trials, public_shortlist
 from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
@@ -41,10 +41,12 @@ class PrivateGrid:
         evaluate: "all" of Λ; or as many candidates as the study has steps: "sobol", spread evenly, or
             "public_shortlist", those that the public training set thinks best, which costs trainings, no privacy.
         score_share: share of ε for the score; the rest chooses.
+        public_trials: candidates that are cross-validated on the public training set for a shortlist.
     """
 
     evaluate: Literal["all", "sobol", "public_shortlist"] = "all"
     score_share: float = 0.25
+    public_trials: int = 256
     kind: Literal["private_grid"] = "private_grid"
 
     def __post_init__(self) -> None:
@@ -53,6 +55,8 @@ class PrivateGrid:
                 f"method.score_share = {self.score_share}",
                 remedy="choose a share of ε between 0 and 1; 0.25 is usual",
             )
+
+        check_trials(self.public_trials)
 
     @property
     def pure(self) -> bool:
@@ -109,7 +113,7 @@ class PrivateGrid:
     def subset(self, problem: Problem) -> tuple[int, ...]:
         """The indices that will be scored, in order. Public."""
         if self.evaluate == "public_shortlist":
-            return public_shortlist(problem, self.n_steps(problem))
+            return public_shortlist(problem, self.n_steps(problem), self.public_trials)
         return sobol_subset(problem.candidates, self.n_steps(problem), seed=problem.search.seed)
 
     def _mechanisms(self, problem: Problem) -> tuple[PrivateSelection, DiscreteLaplace]:
