@@ -71,6 +71,12 @@ class TableScorer:
         return Sensitive(int(self.table.sums[model.index]))
 
 
+def place_of(problem: Problem, point: Mapping[str, Value]) -> int:
+    """The place in Λ of a point of it."""
+    assert isinstance(problem.trainer, TableTrainer)  # noqa: S101  `on_table` put it there
+    return problem.trainer.places[tuple(point.items())]
+
+
 @dataclass(frozen=True)
 class Task:
     """One public task: how to make its two halves, and where its candidates lie."""

@@ -148,10 +148,17 @@ class GridSearch(Opaque):
         self._sums.append(objective.evaluate(self._problem.train(index)))
 
     def finish(self, noise: Noise) -> Release:
-        """Choose by permute-and-flip, then say the chosen candidate's score with Laplace noise."""
+        """Choose by permute-and-flip, then say the chosen candidate's score with Laplace noise.
+
+        A public list is recorded with the choice, which means nothing without it.
+        """
         select, score = self._plan.spends
         utilities = Sensitive(np.array([total.expose() for total in self._sums], dtype=np.int64))
-        place = noise.release(select, self._selection, utilities)["draw"]
+        listed = (
+            {} if self._method.evaluate == "all" else {f"candidate {i}": at for i, at in enumerate(self._subset)}
+        )
+        chosen = noise.release(select, self._selection, utilities, **listed)
+        place = self._subset.index(chosen.get(f"candidate {chosen['draw']}", chosen["draw"]))
         drawn = noise.release(score, self._laplace, self._sums[place])
         value = {
             "hyperparameters": dict(self._problem.candidates.points[self._subset[place]]),
