@@ -58,17 +58,22 @@ class Objective(Opaque):
 
     def evaluate(self, model: Scorable) -> Sensitive[int]:
         """Σ_i round(2²⁴ g(w; x_i, y_i)/G), exactly; never raises on account of a record."""
-        records = self._records.expose()
-        if isinstance(model, LinearModel):
-            starts = range(0, records.n_records, BLOCK)
-            return Sensitive(sum(self._steps(model, records.part(slice(at, at + BLOCK))) for at in starts))
-        return Sensitive(_correct(model, records) * GRID)
+        return Sensitive(exact_sum(model, self._records.expose(), self._score))
 
-    def _steps(self, model: LinearModel, records: Encoded) -> int:
-        """The sum over some of the records. A record's steps do not depend on which others are with it."""
-        scores = self._score.phi(model.margins(records.X, records.signs))
-        steps = to_grid(scores, self._score.score_range, broken_score=self._score.broken_score)
-        return int(steps.sum(dtype=np.int64))
+
+def exact_sum(model: Scorable, records: Encoded, score: MarginScore) -> int:
+    """Σ_i round(2²⁴ g(w; x_i, y_i)/G) over plain records: of a sensitive set, it is the sensitive value itself."""
+    if isinstance(model, LinearModel):
+        starts = range(0, records.n_records, BLOCK)
+        return sum(_steps(model, records.part(slice(at, at + BLOCK)), score) for at in starts)
+    return _correct(model, records) * GRID
+
+
+def _steps(model: LinearModel, records: Encoded, score: MarginScore) -> int:
+    """The sum over some of the records. A record's steps do not depend on which others are with it."""
+    scores = score.phi(model.margins(records.X, records.signs))
+    steps = to_grid(scores, score.score_range, broken_score=score.broken_score)
+    return int(steps.sum(dtype=np.int64))
 
 
 def _correct(model: FittedEstimator | SoftmaxModel, records: Encoded) -> int:
@@ -79,4 +84,4 @@ def _correct(model: FittedEstimator | SoftmaxModel, records: Encoded) -> int:
 
 def partial_sum(records: Encoded, score: MarginScore, model: Scorable) -> int:
     """The exact sum over one partition, still sensitive: whoever calls this seals it again (`partitions`)."""
-    return Objective(Sensitive(records), score).evaluate(model).expose()
+    return exact_sum(model, records, score)

@@ -8,12 +8,13 @@
 | G | `score.score_range` | range of one record's score | scalar |
 | — | `score_per_step` | score of one integer step of the exact sum, G/(m·2²⁴) | scalar |
 | — | `record_steps` | most one person moves the sum at a fixed model, k·2²⁴ (never above m·2²⁴) | integer |
+| p(λ) | `public_score(i)` | cross-validated score of candidate i on the public training set | scalar |
 | w_λ | `train(i)` | the model of candidate i, a function of it, the public training set and the seed | — |
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dpbo_core.models.scores import GRID, MarginScore, score_named
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
@@ -32,8 +33,17 @@ DEFAULT_POINTS = {1: 64, 2: 16, 3: 8}  # a numeric axis, by how many numeric axe
 class Trainer(Protocol):
     """The public training set with what is trained on it."""
 
+    @property
+    def n_records(self) -> int:
+        """n, the public training records."""
+        ...
+
     def train(self, point: Mapping[str, Value]) -> "Model":
         """The model at `point`: a function of the point, the training set and the seed alone."""
+        ...
+
+    def public_score(self, point: Mapping[str, Value], score: MarginScore, *, seed: int) -> float:
+        """The score at `point`, cross-validated on the training set; `seed` deals out the folds."""
         ...
 
 
@@ -71,6 +81,7 @@ class Problem:
     dataset: str = ""
     trainer: Trainer | None = field(default=None, repr=False, compare=False)
     training: TrainingFacts | None = None
+    worked_out: dict[str, Any] = field(init=False, default_factory=dict, repr=False, compare=False)  # public, kept
 
     @property
     def score_range(self) -> float:
@@ -99,9 +110,21 @@ class Problem:
 
     def train(self, index: int) -> "Model":
         """The model of candidate `index`."""
+        return self._trainer().train(self.candidates.points[index])
+
+    def public_score(self, index: int) -> float:
+        """p(λ) of candidate `index`, in [0, G]. Costs a few trainings and no privacy."""
+        return self._trainer().public_score(self.candidates.points[index], self.score, seed=self.search.seed)
+
+    @property
+    def n_training(self) -> int:
+        """n, the public training records."""
+        return self._trainer().n_records
+
+    def _trainer(self) -> Trainer:
         if self.trainer is None:
             raise ValueError("this problem was made for planning; it has no training set")
-        return self.trainer.train(self.candidates.points[index])
+        return self.trainer
 
 
 def problem_of(

@@ -26,7 +26,7 @@ from dpbo_core.ahead import remembering
 from dpbo_core.errors import AssumptionNotAccepted, DpboError, Sealed, StudyInvalid
 from dpbo_core.mechanisms.noise import INJECTED, OPERATING_SYSTEM, Noise, NoiseSource, OperatingSystemNoise
 from dpbo_core.methods import method_named
-from dpbo_core.methods.contract import Method, Released
+from dpbo_core.methods.contract import Method, Prepares, Released
 from dpbo_core.models.trainer import Model
 from dpbo_core.partitions import Workers
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
@@ -227,6 +227,8 @@ def _train_ahead(method: Method, problem: Problem) -> None:
     """
     if problem.training is not None:
         return  # nothing can be trained in public
+    if isinstance(method, Prepares):
+        method.prepare(problem)
     N = len(problem.candidates)
     if not method.public_path and N > LARGEST_PRIVATE_PATH:
         raise StudyInvalid(

@@ -64,7 +64,7 @@ def test_one_pure_release_costs_one_and_thirty_trajectory_releases_far_less_than
     tables["search"]["steps"], tables["budget"] = 30, {"epsilon": 10.0, "delta": 1e-6}
     spec, book = StudySpec.from_dict(tables), ledger(tmp_path)
     result = run_study(spec, ledger=book)
-    assert len(result.release.spends) == 30
+    assert len(result.release.spends) == 30 + 1  # the steps, and the fresh look at the choice
     epsilon, _ = book.accounts("people")[0].spent.epsilon(1e-6)
     assert epsilon == pytest.approx(1.0, rel=1e-6)
 

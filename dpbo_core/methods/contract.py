@@ -1,5 +1,6 @@
 """What every method is: a price before purchase, a search, a release. And what their releases share.
 
+prepare(problem)               where there is one: public work, done before anything is charged
 plan(problem)                  the price; needs no data, is deterministic
 draws(problem)                 every draw of the plan with its mechanism, so that noise can be prepared ahead
 outlook(problem)               what to expect of the noise, for advice; needs no data
@@ -92,6 +93,15 @@ class Method(Protocol):
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> Search:
         """A fresh search."""
+        ...
+
+
+@runtime_checkable
+class Prepares(Protocol):
+    """A method with public work to be done before anything is charged."""
+
+    def prepare(self, problem: Problem) -> None:
+        """Do it, and let the problem's trainer keep it. Raises StudyInvalid where a public training fails."""
         ...
 
 
