@@ -30,12 +30,22 @@ class _Branches(GridSearch):
             self._problem.train(0)  # a second look at what scored well
 
 
+class _IfElse(GridSearch):
+    __slots__ = ()
+
+    def step(self, objective, noise):
+        super().step(objective, noise)
+        total = self._sums[-1].expose()
+        if total > self._problem.range_steps // 2:
+            self._sums[-1] = Sensitive(total)  # nothing but time tells
+
+
 class _SkipsQuietly(GridSearch):
     __slots__ = ()
 
     def finish(self, noise):
         sums = [total.expose() for total in self._sums]
-        if max(sums) - min(sums) > self._problem.record_steps:
+        if max(sums) > 0.7 * self._problem.range_steps:
             return f"the clear winner is {int(np.argmax(sums))}"
         return super().finish(noise)
 
@@ -75,6 +85,13 @@ class Branches(_Faulty, PrivateGrid):
     """Trains again where a private score is high."""
 
     search = _Branches
+
+
+@dataclass(frozen=True)
+class IfElse(_Faulty, PrivateGrid):
+    """Runs another line where a private score is high."""
+
+    search = _IfElse
 
 
 @dataclass(frozen=True)
@@ -136,5 +153,3 @@ class Raises:
         if self._whole._records.expose().broken.any():
             raise ValueError("could not convert string to float")
         return self._whole.evaluate(model)
-
-

@@ -1,4 +1,4 @@
-"""Neighbouring validation files: real CSV bytes, records as bad as anyone could write, and an adversary that climbs.
+"""Neighbouring validation files: real CSV bytes, records as bad as can be written, and an adversary that climbs.
 
 A world is a public training file with a study on it; a validation file is its header and m lines. Neighbours differ
 in the lines of one person: k of them.
@@ -31,6 +31,19 @@ HONEST = (b"0.3,-1.2,red,yes", b"-0.7,0.4,blue,no", b"1.1,0.2,green,yes", b"0.0,
 def line(cells):
     """One record, on one line whatever its cells hold."""
     return ",".join(cells).encode("utf-8", "surrogatepass").replace(b"\n", b" ")
+
+
+class Kept:
+    """A trainer that trains each point once in its life: training is public, and the same for every neighbour."""
+
+    def __init__(self, trainer):
+        self._trainer, self._trained = trainer, {}
+
+    def train(self, point):
+        name = repr(sorted(point.items()))
+        if name not in self._trained:
+            self._trained[name] = self._trainer.train(point)
+        return self._trained[name]
 
 
 @dataclass(frozen=True)
@@ -75,7 +88,7 @@ def make_world(folder, *, estimator="logistic", score="sigmoid", m=5, k=1, steps
         if linear
         else EstimatorTrainer.of(encoded.X, encoded.labels, estimator, params={}, seed=0)
     )
-    return World(problem_of(spec, n_validation=m, trainer=trainer), fitted, folder)
+    return World(problem_of(spec, n_validation=m, trainer=Kept(trainer)), fitted, folder)
 
 
 def climb(reach, m, k, rng, *, rounds):
@@ -89,7 +102,7 @@ def climb(reach, m, k, rng, *, rounds):
         The largest share reached, with the pair that reached it.
     """
     others = [rng.choice(HONEST) for _ in range(m - k)]
-    here, there = ([[*rng.choices(CELLS, k=4)] for _ in range(k)] for _ in range(2))
+    here, there = ([["1", "-1", "red", "yes"] for _ in range(k)] for _ in range(2))
 
     def pair(here, there):
         return [*map(line, here), *others], [*map(line, there), *others]
@@ -99,7 +112,7 @@ def climb(reach, m, k, rng, *, rounds):
         trial = [[[*cells] for cells in side] for side in (here, there)]
         cells = rng.choice(trial[rng.randrange(2)])
         for place in rng.sample(range(4), rng.choice((1, 1, 2))):
-            cells[place] = rng.choice(CELLS)
+            cells[place] = rng.choice(("yes", "no") if place == 3 and rng.random() < 0.5 else CELLS)
         found = reach(*pair(*trial))
         if found >= best:
             best, (here, there) = found, trial
@@ -108,7 +121,19 @@ def climb(reach, m, k, rng, *, rounds):
 
 def random_lines(rng, m):
     """A validation file of anything."""
-    return [rng.choice((rng.choice(HONEST), rng.choice(LINES), line(rng.choices(CELLS, k=4)))) for _ in range(m)]
+    kinds = (lambda: rng.choice(HONEST), lambda: _honest(rng), lambda: rng.choice(LINES), lambda: _cells(rng))
+    return [rng.choices(kinds, (2, 3, 1, 2))[0]() for _ in range(m)]
+
+
+def _honest(rng):
+    return line(
+        [f"{rng.gauss(0, 1):.3f}", f"{rng.gauss(0, 1):.3f}", rng.choice(("red", "blue")), rng.choice(("yes", "no"))]
+    )
+
+
+def _cells(rng):
+    cells = [rng.choice(CELLS), rng.choice(CELLS), rng.choice(("red", *CELLS)), rng.choice(("yes", "no", *CELLS))]
+    return line(cells)
 
 
 def nasty_pairs(m, k, rng):

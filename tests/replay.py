@@ -15,6 +15,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
+import opendp.prelude  # noqa: F401  imported while lines are traced, it would take seconds
 from worlds import Memory
 
 from dpbo_core.mechanisms.exponential import PrivateSelection
@@ -22,7 +23,11 @@ from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise
 
-DOORS = (DiscreteLaplace, DiscreteGaussian, PrivateSelection)  # their sensitivity bounds every coordinate of the query
+DOORS = (
+    DiscreteLaplace,
+    DiscreteGaussian,
+    PrivateSelection,
+)  # their sensitivity bounds every coordinate of the query
 TRACED = ("dpbo_core/methods/", "dpbo_core/mechanisms/", "dpbo_core/objective.py", "tests/faults.py")
 
 
@@ -46,32 +51,40 @@ class Transcript:
     shown: list[str] = field(default_factory=list)  # by step: what it returned; last the release
     said: str = ""
     raised: str = ""
+    planned: tuple[str, ...] = ()
     lines: list[tuple[str, int]] = field(default_factory=list)
 
 
 class Asked:
-    """A trainer that trains each point once and notes every request."""
+    """A trainer that notes every request."""
 
     def __init__(self, trainer):
-        self._trainer, self._trained, self.since = trainer, {}, []
+        self._trainer, self.since = trainer, []
 
     def train(self, point):
-        name = repr(sorted(point.items()))
-        self.since.append(name)
-        if name not in self._trained:
-            self._trained[name] = self._trainer.train(point)
-        return self._trained[name]
+        self.since.append(repr(sorted(point.items())))
+        return self._trainer.train(point)
 
 
-def record(method, problem, objective, *, seed=0, frozen=None):
-    """The transcript of one run. `frozen`: an earlier transcript whose outputs every draw must repeat."""
+def record(method, problem, objective, *, seed=0, frozen=None, thorough=True):
+    """The transcript of one run.
+
+    Args:
+        method: of METHODS, or a faulty one.
+        problem: with a trainer.
+        objective: the sensitive half.
+        seed: of the outputs.
+        frozen: an earlier transcript, whose outputs every draw must repeat.
+        thorough: through the real doors, and with the lines that run; ten times slower.
+    """
     transcript, asked, said = Transcript(), Asked(problem.trainer), io.StringIO()
     problem = replace(problem, trainer=asked)
-    with _taped(transcript, frozen), _heard(said), _traced(transcript.lines):
+    rng = np.random.default_rng(seed)
+    with _taped(transcript, frozen, rng, thorough), _heard(said), _traced(transcript.lines, thorough):
         try:
-            noise = Noise(InjectedNoise(np.random.default_rng(seed)), Memory())
+            noise = Noise(InjectedNoise(rng), Memory())
             plan = method.plan(problem)
-            noise.ahead(method.draws(problem))
+            transcript.planned = tuple(spend.what for spend in plan.spends)
             search = method.start(problem, plan)
             for _ in range(method.n_steps(problem)):
                 asked.since = []
@@ -99,8 +112,8 @@ class Compared:
     reach: float
 
 
-def compare(one: Transcript, other: Transcript, *, planned: tuple[str, ...], public_path: bool) -> Compared:
-    """`planned`: the names of the plan's spends; every one must be drawn, once."""
+def compare(one: Transcript, other: Transcript, *, public_path: bool) -> Compared:
+    """What differs, and whether every spend of the plan was drawn, once and in order."""
     found = []
     for what, a, b in (
         ("it failed on one, or differently", one.raised, other.raised),
@@ -115,7 +128,7 @@ def compare(one: Transcript, other: Transcript, *, planned: tuple[str, ...], pub
             found.append(Finding(what))
     if one.raised or one.said:
         found.append(Finding("it failed, or said something"))
-    if tuple(draw.what for draw in one.draws if draw.what in planned) != planned:
+    if tuple(draw.what for draw in one.draws if draw.what in one.planned) != one.planned:
         found.append(Finding("not every planned draw was made, once and in order"))
     reach = 0.0
     for a, b in zip(one.draws, other.draws, strict=False):
@@ -129,12 +142,11 @@ def compare(one: Transcript, other: Transcript, *, planned: tuple[str, ...], pub
     return Compared(tuple(found), reach)
 
 
-def replayed(method, problem, one, other, *, seed=0):
+def replayed(method, problem, one, other, *, seed=0, thorough=True):
     """Both runs and their comparison; `one` and `other` are objectives on neighbours."""
-    first = record(method, problem, one, seed=seed)
-    second = record(method, problem, other, seed=seed, frozen=first)
-    planned = tuple(spend.what for spend in method.plan(problem).spends)
-    return compare(first, second, planned=planned, public_path=method.public_path)
+    first = record(method, problem, one, seed=seed, thorough=thorough)
+    second = record(method, problem, other, seed=seed, frozen=first, thorough=thorough)
+    return compare(first, second, public_path=method.public_path)
 
 
 def _seen(draw: Draw) -> tuple[str, str, int]:
@@ -142,9 +154,12 @@ def _seen(draw: Draw) -> tuple[str, str, int]:
 
 
 @contextmanager
-def _taped(transcript: Transcript, frozen: Transcript | None) -> Iterator[None]:
+def _taped(transcript, frozen, rng, thorough) -> Iterator[None]:
     """Every door writes its query down, and repeats the frozen output where there is one."""
-    patches = [patch.object(door, "prepare", _recorded(door.prepare, transcript, frozen)) for door in DOORS]
+    patches = [
+        patch.object(door, "prepare", _recorded(door.prepare, transcript, frozen, rng, thorough)) for door in DOORS
+    ]
+    patches.append(patch("dpbo_core.mechanisms.exponential.time.sleep", lambda seconds: None))
     for each in patches:
         each.start()
     try:
@@ -154,21 +169,33 @@ def _taped(transcript: Transcript, frozen: Transcript | None) -> Iterator[None]:
             each.stop()
 
 
-def _recorded(honest, transcript, frozen):
+def _recorded(honest, transcript, frozen, rng, thorough):
     def prepare(mechanism, spend, source):
-        apply = honest(mechanism, spend, source)
+        apply = honest(mechanism, spend, source) if thorough else lambda value: _output(mechanism, value, rng)
 
         def applied(value):
             place, drawn = len(transcript.draws), apply(value)
             if frozen is not None and place < len(frozen.draws):
                 drawn = frozen.draws[place].output
-            query = tuple(int(x) for x in np.atleast_1d(np.asarray(value.expose(), dtype=object)))
-            transcript.draws.append(Draw(spend.what, spend.mechanism, mechanism.sensitivity, query, drawn))
+            transcript.draws.append(Draw(spend.what, spend.mechanism, mechanism.sensitivity, _query(value), drawn))
             return drawn
 
         return applied
 
     return prepare
+
+
+def _query(value) -> tuple[int, ...]:
+    exact = value.expose()
+    return tuple(map(int, exact)) if isinstance(exact, np.ndarray) else (exact,)
+
+
+def _output(mechanism, value, rng) -> int:
+    """An output this mechanism could give: any index, or the query with noise of its scale."""
+    query = _query(value)
+    if isinstance(mechanism, PrivateSelection):
+        return int(rng.integers(len(query)))
+    return query[0] + round(float(rng.laplace(scale=mechanism.scale)))
 
 
 @contextmanager
@@ -187,8 +214,11 @@ def _heard(said: io.StringIO) -> Iterator[None]:
 
 
 @contextmanager
-def _traced(lines: list[tuple[str, int]]) -> Iterator[None]:
+def _traced(lines: list[tuple[str, int]], wanted_at_all: bool) -> Iterator[None]:
     """The lines that run in the methods, the mechanisms and the objective, in order."""
+    if not wanted_at_all:
+        yield
+        return
     wanted: dict[str, str | None] = {}
 
     def place(filename):
