@@ -170,6 +170,7 @@ def make_release(
             "max_records_per_person": problem.max_records_per_person,
             "n_candidates": len(problem.candidates),
             "steps": method.n_steps(problem),
+            **({"chosen_by_advice": problem.advice} if problem.advice else {}),
         },
         noise=noise.standing,
     )
