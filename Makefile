@@ -47,13 +47,8 @@ format: $(STAMP)
 	@$(BIN)/ruff check --fix .
 
 bench: $(STAMP)
-<<<<<<< HEAD
 	@$(BIN)/python -m benchmarks
-=======
-	@$(BIN)/python benchmarks/search.py
-	@$(BIN)/python benchmarks/ledger.py
 	@$(BIN)/python benchmarks/dp_hypo.py --short
->>>>>>> c892f6a (DP-SGD on digits: uniform beats the Gaussian process at equal ε; the projection beside CVXOPT)
 
 lock:
 	uv pip compile --quiet --universal --no-emit-index-url --no-header --python-version 3.11 \
