@@ -1,8 +1,8 @@
 # make tune    set everything up into .venv and run the first private study
 # make test    set everything up and run the tests
 # make audit   kill, fuzz and search campaigns; their figures go to docs/audit.md (half an hour)
-# make bench   time the search beside scikit-learn, and reservations in the ledger
 # make look    photograph every page that shows a release into docs/pictures (needs Chromium, port 4200 free)
+# make bench   time every part beside its peers; the figures go to docs/performance.md (a quarter of an hour)
 # make check   format, lint, types, import rules
 # make lock    pin the dependencies again (after editing pyproject.toml)
 
@@ -47,8 +47,7 @@ format: $(STAMP)
 	@$(BIN)/ruff check --fix .
 
 bench: $(STAMP)
-	@$(BIN)/python benchmarks/search.py
-	@$(BIN)/python benchmarks/ledger.py
+	@$(BIN)/python -m benchmarks
 
 lock:
 	uv pip compile --quiet --universal --no-emit-index-url --no-header --python-version 3.11 \

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from dpbo_core.errors import DpboError
-from dpbo_core.methods import METHODS, AnyMethod, method_named
+from dpbo_core.methods import EXCHANGES, METHODS, NO_STUDY, AnyMethod, method_named
 from dpbo_core.problem import Problem
 from dpbo_core.spec import StudySpec
 
@@ -69,9 +69,13 @@ def advise(spec: StudySpec, problem: Problem) -> Advice:
     """
     own = method_named(spec.method, spec.options)
     lines = tuple(_line(own if kind == own.kind else cls(), problem) for kind, cls in METHODS.items())
+    elsewhere = tuple(
+        MethodAdvice(kind, None, 0.0, None, problem.score_range, None, None, (), "", "refused", NO_STUDY)
+        for kind in EXCHANGES
+    )
     tunes = [line for line in lines if line.verdict != "refused" and line.kind != "lipschitz"]
     best = min(tunes, key=lambda line: line.expected_error or math.inf, default=None)
-    return Advice(best.kind if best else None, lines)
+    return Advice(best.kind if best else None, (*lines, *elsewhere))
 
 
 def _line(method: AnyMethod, problem: Problem) -> MethodAdvice:

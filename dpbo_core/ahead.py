@@ -13,6 +13,7 @@ from pathlib import Path
 from dpbo_core.halves import PublicHalf, n_validation, public_half
 from dpbo_core.methods import method_named
 from dpbo_core.methods.private_grid import PrivateGrid
+from dpbo_core.models.scores import MarginScore
 from dpbo_core.models.trainer import Model
 from dpbo_core.problem import Problem, Trainer, problem_of
 from dpbo_core.space.search_space import Value
@@ -20,7 +21,12 @@ from dpbo_core.spec import StudySpec
 
 
 def known_candidates(spec: StudySpec) -> tuple[int, ...]:
-    """Indices of the candidates that the study will train whatever the data says; opens no file."""
+    """Indices of the candidates that the study will train whatever the data says; opens no file.
+
+    None where the training set is sensitive: its models are trained inside one private step alone.
+    """
+    if spec.data.trains_privately:
+        return ()
     problem = problem_of(spec, n_validation=n_validation(spec))
     method = method_named(spec.method, spec.options)
     if isinstance(method, PrivateGrid):
@@ -40,10 +46,19 @@ class Remembering:
     trainer: Trainer
     models: Mapping[str, Model]
 
+    @property
+    def n_records(self) -> int:
+        """n."""
+        return self.trainer.n_records
+
     def train(self, point: Mapping[str, Value]) -> Model:
         """The model given for `point`, or one trained now."""
         given = self.models.get(repr(sorted(point.items())))
         return self.trainer.train(point) if given is None else given
+
+    def public_score(self, point: Mapping[str, Value], score: MarginScore, *, seed: int) -> float:
+        """The trainer's own."""
+        return self.trainer.public_score(point, score, seed=seed)
 
 
 def remembering(public: PublicHalf, models: Mapping[int, Model]) -> PublicHalf:

@@ -19,8 +19,7 @@ from dpbo_core import data
 from dpbo_core.data import Preprocessing
 from dpbo_core.errors import Sealed
 from dpbo_core.models.scores import MarginScore
-from dpbo_core.models.trainer import Model
-from dpbo_core.objective import partial_sum
+from dpbo_core.objective import Scorable, partial_sum
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
 PartWork = Callable[[Path], "tuple[int, int] | None"]
@@ -50,7 +49,7 @@ def parts_of(path: Path) -> tuple[Path, ...]:
 class PartWorker:
     """What a worker is sent: the public map, the public model and the score. It holds nothing sensitive."""
 
-    def __init__(self, preprocessing: Preprocessing, score: MarginScore, model: Model) -> None:
+    def __init__(self, preprocessing: Preprocessing, score: MarginScore, model: Scorable) -> None:
         self.preprocessing, self.score, self.model = preprocessing, score, model
 
     def __call__(self, part: Path) -> tuple[int, int] | None:
@@ -78,7 +77,12 @@ class PartitionedObjective(Opaque):
         self._parts, self._preprocessing, self._score = tuple(parts), preprocessing, score
         self._n_records, self._workers = n_records, workers or OneByOne()
 
-    def evaluate(self, model: Model) -> Sensitive[int]:
+    @property
+    def training(self) -> None:
+        """The training records are public."""
+        return
+
+    def evaluate(self, model: Scorable) -> Sensitive[int]:
         """The exact integer sum over all parts.
 
         Raises:

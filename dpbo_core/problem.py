@@ -8,12 +8,13 @@
 | G | `score.score_range` | range of one record's score | scalar |
 | — | `score_per_step` | score of one integer step of the exact sum, G/(m·2²⁴) | scalar |
 | — | `record_steps` | most one person moves the sum at a fixed model, k·2²⁴ (never above m·2²⁴) | integer |
-| w_λ | `train(i)` | the model of candidate i, trained cold on the public training set | — |
+| p(λ) | `public_score(i)` | cross-validated score of candidate i on the public training set | scalar |
+| w_λ | `train(i)` | the model of candidate i, a function of it, the public training set and the seed | — |
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dpbo_core.models.scores import GRID, MarginScore, score_named
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
@@ -32,14 +33,38 @@ DEFAULT_POINTS = {1: 64, 2: 16, 3: 8}  # a numeric axis, by how many numeric axe
 class Trainer(Protocol):
     """The public training set with what is trained on it."""
 
+    @property
+    def n_records(self) -> int:
+        """n, the public training records."""
+        ...
+
     def train(self, point: Mapping[str, Value]) -> "Model":
-        """The model at `point`: a cold start, a function of the point, the training set and the seed alone."""
+        """The model at `point`: a function of the point, the training set and the seed alone."""
+        ...
+
+    def public_score(self, point: Mapping[str, Value], score: MarginScore, *, seed: int) -> float:
+        """The score at `point`, cross-validated on the training set; `seed` deals out the folds."""
         ...
 
 
 @dataclass(frozen=True)
+class TrainingFacts:
+    """What is public of a SENSITIVE training set.
+
+    Attributes:
+        n_records: n.
+        classes: the labels, sorted.
+        feature_names: the features of the model, known once the file's header was read.
+    """
+
+    n_records: int
+    classes: tuple[Value, ...]
+    feature_names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Problem:
-    """Everything about a study that may be printed."""
+    """Everything about a study that may be printed. Where the training set is sensitive there is no `trainer`."""
 
     candidates: CandidateSet
     n_validation: int
@@ -55,6 +80,8 @@ class Problem:
     edition: str = ""
     dataset: str = ""
     trainer: Trainer | None = field(default=None, repr=False, compare=False)
+    training: TrainingFacts | None = None
+    worked_out: dict[str, Any] = field(init=False, default_factory=dict, repr=False, compare=False)  # public, kept
 
     @property
     def score_range(self) -> float:
@@ -64,7 +91,7 @@ class Problem:
     @property
     def rowwise(self) -> bool:
         """Whether a record's score is known to depend on that record alone: our models and scikit-learn's own."""
-        return self.model.linear or self.model.estimator.startswith("sklearn.")
+        return self.model.ours or self.model.estimator.startswith("sklearn.")
 
     @property
     def score_per_step(self) -> float:
@@ -83,13 +110,34 @@ class Problem:
 
     def train(self, index: int) -> "Model":
         """The model of candidate `index`."""
+        return self._trainer().train(self.candidates.points[index])
+
+    def public_score(self, index: int) -> float:
+        """p(λ) of candidate `index`, in [0, G]. Costs a few trainings and no privacy."""
+        return self._trainer().public_score(self.candidates.points[index], self.score, seed=self.search.seed)
+
+    @property
+    def n_training(self) -> int:
+        """n, the public training records."""
+        return self._trainer().n_records
+
+    def _trainer(self) -> Trainer:
         if self.trainer is None:
             raise ValueError("this problem was made for planning; it has no training set")
-        return self.trainer.train(self.candidates.points[index])
+        return self.trainer
 
 
-def problem_of(spec: StudySpec, *, n_validation: int, trainer: Trainer | None = None) -> Problem:
-    """The problem a study poses. Without a `trainer` it serves for planning alone and opens no file."""
+def problem_of(
+    spec: StudySpec, *, n_validation: int, trainer: Trainer | None = None, training: TrainingFacts | None = None
+) -> Problem:
+    """The problem a study poses; it opens no file.
+
+    Args:
+        spec: the study.
+        n_validation: m.
+        trainer: the public training set; without one the problem serves for planning.
+        training: what is public of the training set where that is sensitive.
+    """
     return Problem(
         candidates=_candidates(spec),
         n_validation=n_validation,
@@ -99,6 +147,8 @@ def problem_of(spec: StudySpec, *, n_validation: int, trainer: Trainer | None = 
         epsilon=spec.privacy.epsilon,
         delta=DEFAULT_DELTA if spec.privacy.delta is None else spec.privacy.delta,
         max_records_per_person=spec.privacy.max_records_per_person,
+        unit=PrivacyUnit.VALIDATION_RECORD if training is None else PrivacyUnit.TRAINING_RECORD,
+        training=training,
         study=spec.name,
         edition=spec.edition,
         dataset=spec.privacy.dataset,

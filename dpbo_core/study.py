@@ -26,14 +26,14 @@ from dpbo_core.ahead import remembering
 from dpbo_core.errors import AssumptionNotAccepted, DpboError, Sealed, StudyInvalid
 from dpbo_core.mechanisms.noise import INJECTED, OPERATING_SYSTEM, Noise, NoiseSource, OperatingSystemNoise
 from dpbo_core.methods import method_named
-from dpbo_core.methods.contract import Method, Released
+from dpbo_core.methods.contract import Method, Prepares, Released
 from dpbo_core.models.trainer import Model
 from dpbo_core.partitions import Workers
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sensitive import Opaque
-from dpbo_core.problem import Problem, problem_of
+from dpbo_core.problem import Problem
 from dpbo_core.spec import StudySpec
 
 __all__ = ["StudyResult", "StudyRun", "StudySpec", "open_study", "plan_study", "read_study", "run_study"]
@@ -72,13 +72,12 @@ def read_study(path: str | Path) -> StudySpec:
 
 def plan_study(spec: StudySpec) -> PrivacyPlan:
     """The price of a study. Opens no data file."""
-    problem = problem_of(spec, n_validation=halves.n_validation(spec))
-    return method_named(spec.method, spec.options).plan(problem)
+    return method_named(spec.method, spec.options).plan(halves.planning_problem(spec))
 
 
 def advise_study(spec: StudySpec) -> Advice:
     """The price and the expected error of every method on this study. Opens no data file."""
-    return advise(spec, problem_of(spec, n_validation=halves.n_validation(spec)))
+    return advise(spec, halves.planning_problem(spec))
 
 
 class StudyRun(Opaque):
@@ -226,6 +225,10 @@ def _train_ahead(method: Method, problem: Problem) -> None:
     On a private path every model of Λ, since which of them is trained at which step, how long it takes and whether
     it fails would tell the path. On a public path one, so that a model that cannot be trained at all costs nothing.
     """
+    if problem.training is not None:
+        return  # nothing can be trained in public
+    if isinstance(method, Prepares):
+        method.prepare(problem)
     N = len(problem.candidates)
     if not method.public_path and N > LARGEST_PRIVATE_PATH:
         raise StudyInvalid(

@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from dpbo_core.errors import DpboError
+from flows.curate import curate_app, model_app
 
 
 class BudgetGroup(TyperGroup):
@@ -38,6 +39,8 @@ app = typer.Typer(
 )
 budget_app = typer.Typer(cls=BudgetGroup, help="The ledger: limit, spent, remaining, every entry.")
 app.add_typer(budget_app, name="budget")
+app.add_typer(curate_app, name="curate")
+app.add_typer(model_app, name="model")
 
 Study = Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]

@@ -102,7 +102,7 @@ def account_json(account: Account) -> dict[str, Any]:
     """One dataset: spent is the smaller of the two routes of composition, rounded up by construction."""
     budget = account.budget
     limit, delta = from_units(budget.epsilon_units), from_units(budget.delta_units)
-    epsilon, paid = account.spent.epsilon(budget.delta_conversion)
+    epsilon, paid = account.spent_epsilon
     finite = epsilon < float("inf")
     return {
         "name": budget.dataset,

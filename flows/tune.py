@@ -87,7 +87,8 @@ def _show(study: StudySpec, folder: str, result: StudyResult, stores: Stores, *,
     release = result.release
     (account,) = PrivacyLedger(stores.ledger).accounts(study.privacy.dataset)
     shown = find_release(release, stores.tracking)
-    model = train(study, folder, release) if shown is None and "hyperparameters" in release.value else None
+    wanted = shown is None and "hyperparameters" in release.value and "model" not in release.value
+    model = train(study, folder, release) if wanted else None
     tracked = publish(release, account, stores.tracking, model, register)
     announce(release, account, tracked, stores.mlflow_page)
     return tracked

@@ -64,7 +64,7 @@ def test_one_pure_release_costs_one_and_thirty_trajectory_releases_far_less_than
     tables["search"]["steps"], tables["budget"] = 30, {"epsilon": 10.0, "delta": 1e-6}
     spec, book = StudySpec.from_dict(tables), ledger(tmp_path)
     result = run_study(spec, ledger=book)
-    assert len(result.release.spends) == 30
+    assert len(result.release.spends) == 30 + 1  # the steps, and the fresh look at the choice
     epsilon, _ = book.accounts("people")[0].spent.epsilon(1e-6)
     assert epsilon == pytest.approx(1.0, rel=1e-6)
 
@@ -247,13 +247,13 @@ def test_a_private_path_trains_everything_before_it_is_charged(tables, tmp_path,
     """Which λ is trained when, for how long, and whether it fails would tell the path."""
     from dpbo_core.models import trainer
 
-    trained, honest = [], trainer.train
+    trained, honest = [], trainer.minimise
 
     def counted(*arguments, **named):
         trained.append(named["regularization"])
         return honest(*arguments, **named)
 
-    monkeypatch.setattr(trainer, "train", counted)
+    monkeypatch.setattr(trainer, "minimise", counted)
     tables["study"]["method"] = "lipschitz"
     run = open_study(StudySpec.from_dict(tables), ledger=ledger(tmp_path))
     assert len(trained) == len(set(trained)) == 16

@@ -81,11 +81,17 @@ class Entry:
 
 @dataclass(frozen=True)
 class Account:
-    """A dataset's cap, what is spent of it, and its history."""
+    """A dataset's cap, what is spent of it, its history, and the one unit of its promises (None before any)."""
 
     budget: PrivacyBudget
     spent: Total
     entries: tuple[Entry, ...]
+    unit: PrivacyUnit | None = None
+
+    @property
+    def spent_epsilon(self) -> tuple[float, float]:
+        """What is spent as (ε, δ): the smaller of the two routes of composition."""
+        return self.spent.epsilon(self.budget.conversion_for(self.unit))
 
 
 class PrivacyLedger:
@@ -164,6 +170,14 @@ class PrivacyLedger:
     def release_of(self, fingerprint: str) -> Release | None:
         """The recorded release of this very study, if it has finished."""
         query = sa.select(RELEASES.c.release).join(RESERVATIONS).where(RESERVATIONS.c.fingerprint == fingerprint)
+        with self._store.reading() as connection:
+            found = connection.scalar(query)
+        return None if found is None else Release.from_json(found)
+
+    def release_named(self, release_id: str) -> Release | None:
+        """The recorded release of that id (the first 16 digits of its study's fingerprint), if there is one."""
+        query = sa.select(RELEASES.c.release).join(RESERVATIONS)
+        query = query.where(sa.func.substr(RESERVATIONS.c.fingerprint, 1, len(release_id)) == release_id)
         with self._store.reading() as connection:
             found = connection.scalar(query)
         return None if found is None else Release.from_json(found)
@@ -272,4 +286,5 @@ def _account(connection: sa.Connection, dataset: str) -> Account:
         )
         for row in connection.execute(query)
     )
-    return Account(budget, _spent(connection, dataset)[0], entries)
+    spent, units = _spent(connection, dataset)
+    return Account(budget, spent, entries, next(iter(units), None) if len(units) == 1 else None)

@@ -43,6 +43,10 @@ class Encoded:
         """m."""
         return len(self.labels)
 
+    def part(self, records: slice) -> "Encoded":
+        """Some of the records, not copied."""
+        return Encoded(self.X[records], self.labels[records], self.broken[records], self.n_classes)
+
     @property
     def signs(self) -> NDArray[np.float64]:
         """Y (m,) in {−1, +1} for margin scores; a replaced record is (x = 0, y = +1).
@@ -56,4 +60,6 @@ class Encoded:
                 cause="the linear models and the sigmoid and ramp scores are binary",
                 remedy="use a scikit-learn estimator with score = accuracy, or two classes",
             )
-        return np.where(self.labels == 0, -1.0, 1.0)
+        signs = np.ones(self.n_records)
+        np.copyto(signs, -1.0, where=self.labels == 0)
+        return signs

@@ -246,6 +246,7 @@ class NoisyGPSearch(Opaque):
             noise_variance=method.noise_variance,
             acquisition=method.acquisition(problem),
             seed=problem.search.seed,
+            expected=method.n_steps(problem),
         )
 
     def step(self, objective: Scorer, noise: Noise) -> None:

@@ -19,6 +19,23 @@ def estimator_class(path: str) -> type[Any]:
         StudyInvalid: a malformed path, a package that is not installed, an import that fails, or an object that is
             not a class with fit, predict, get_params and set_params.
     """
+    found = named_object(path)
+    missing = [verb for verb in _VERBS if not callable(getattr(found, verb, None))]
+    if not inspect.isclass(found) or missing:
+        raise StudyInvalid(
+            f"{path!r} is not a scikit-learn estimator",
+            cause="it has no " + ", ".join(missing) if missing else "it is not a class",
+            remedy="name a class with " + ", ".join(_VERBS),
+        )
+    return found
+
+
+def named_object(path: str) -> Any:
+    """Whatever is at `path`, under the same rules.
+
+    Raises:
+        StudyInvalid: a malformed path, a package that is not installed, an import that fails, or nothing there.
+    """
     from importlib.metadata import packages_distributions
 
     names = path.split(".") if isinstance(path, str) else []
@@ -45,12 +62,5 @@ def estimator_class(path: str) -> type[Any]:
             f"no estimator could be imported from {path!r}",
             cause=why,
             remedy="correct the path in [model] estimator",
-        )
-    missing = [verb for verb in _VERBS if not callable(getattr(found, verb, None))]
-    if not inspect.isclass(found) or missing:
-        raise StudyInvalid(
-            f"{path!r} is not a scikit-learn estimator",
-            cause="it has no " + ", ".join(missing) if missing else "it is not a class",
-            remedy="name a class with " + ", ".join(_VERBS),
         )
     return found

@@ -2,27 +2,38 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.cross_validation import fold_of
 from dpbo_core.models.estimators import EstimatorFactory, FittedEstimator
-from dpbo_core.models.linear import LinearModel, train
+from dpbo_core.models.linear import LinearModel, minimise, train
+from dpbo_core.models.path import LARGEST, LogisticPath
+from dpbo_core.models.rows import SignedRows
+from dpbo_core.models.scores import MarginScore
 
 Model = LinearModel | FittedEstimator
+PublicScores = dict[tuple[Any, ...], float]  # what was cross-validated once is kept: it never changes
 
 
 @dataclass(frozen=True)
 class LinearTrainer:
-    """The public training set of a binary linear model. A λ trained once is kept: its model never changes."""
+    """The public training set of a binary linear model.
+
+    The model of λ is a function of (λ, training set): the same to the last bit whichever others were trained before
+    it. So a search that is killed and run again, or another search on the same rows, trains the same models.
+    """
 
     X: NDArray[np.float64] = field(repr=False)
     signs: NDArray[np.float64] = field(repr=False)
     loss: str
     tolerance: float | None
     _trained: dict[float, LinearModel] = field(default_factory=dict, repr=False, compare=False)
+    _public_scores: PublicScores = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(
@@ -42,14 +53,51 @@ class LinearTrainer:
             )
         return cls(X, np.where(labels == 1, 1.0, -1.0), loss, tolerance)
 
+    @property
+    def n_records(self) -> int:
+        """n."""
+        return len(self.X)
+
     def train(self, point: Mapping[str, Any]) -> LinearModel:
-        """The certified model at point["lambda"], from a cold start."""
+        """The certified model at point["lambda"], begun near it where the loss is logistic."""
         regularization = float(point["lambda"])
         if regularization not in self._trained:
-            self._trained[regularization] = train(
-                self.X, self.signs, loss=self.loss, regularization=regularization, tolerance=self.tolerance
+            self._trained[regularization] = minimise(
+                self._rows,
+                loss=self.loss,
+                regularization=regularization,
+                tolerance=self.tolerance,
+                start=None if self._path is None else self._path.start(regularization),
             )
         return self._trained[regularization]
+
+    @cached_property
+    def _rows(self) -> SignedRows:
+        return SignedRows.of(self.X, self.signs)
+
+    @cached_property
+    def _path(self) -> LogisticPath | None:
+        return LogisticPath(self._rows) if self.loss == "logistic" and self.X.shape[1] <= LARGEST else None
+
+    def public_score(self, point: Mapping[str, Any], score: MarginScore, *, seed: int) -> float:
+        """Mean cross-validated margin score at point["lambda"], in [0, G]; each fold is a cold start."""
+        regularization = float(point["lambda"])
+        key = (regularization, score, seed)
+        if key not in self._public_scores:
+            folds = fold_of(self.signs.astype(np.int64), seed=seed)
+            margins = np.empty(len(folds))
+            for fold in range(folds.max() + 1):
+                out = folds == fold
+                model = train(
+                    self.X[~out],
+                    self.signs[~out],
+                    loss=self.loss,
+                    regularization=regularization,
+                    tolerance=self.tolerance,
+                )
+                margins[out] = model.margins(self.X[out], self.signs[out])
+            self._public_scores[key] = float(score.phi(margins).mean())
+        return self._public_scores[key]
 
 
 @dataclass(frozen=True)
@@ -59,6 +107,7 @@ class EstimatorTrainer:
     X: NDArray[np.float64] = field(repr=False)
     labels: NDArray[np.int64] = field(repr=False)
     factory: EstimatorFactory
+    _public_scores: PublicScores = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(
@@ -73,8 +122,25 @@ class EstimatorTrainer:
         """An estimator by import path with its fixed parameters; everything random in it takes `seed`."""
         return cls(X, labels, EstimatorFactory(import_path, params, seed))
 
+    @property
+    def n_records(self) -> int:
+        """n."""
+        return len(self.X)
+
     def train(self, point: Mapping[str, Any]) -> FittedEstimator:
         """The estimator at `point`, fitted from scratch, after checking that it predicts row by row."""
         fitted = self.factory.train(self.X, self.labels, **point)
         fitted.check_rowwise(self.X)
         return fitted
+
+    def public_score(self, point: Mapping[str, Any], score: MarginScore, *, seed: int) -> float:  # noqa: ARG002
+        """Share of the public records whose class is predicted by the estimator trained without their fold."""
+        key = (*((name, type(value).__name__, value) for name, value in sorted(point.items())), seed)
+        if key not in self._public_scores:
+            folds, right = fold_of(self.labels, seed=seed), 0
+            for fold in range(folds.max() + 1):
+                out = folds == fold
+                fitted = self.factory.train(self.X[~out], self.labels[~out], **point)
+                right += int(fitted.correct(self.X[out], self.labels[out]).sum())
+            self._public_scores[key] = right / len(folds)
+        return self._public_scores[key]

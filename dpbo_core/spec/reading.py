@@ -36,8 +36,13 @@ def check_name(key: str, value: str) -> None:
 
 def to_table(section: Any) -> dict[str, Any]:
     """A section as a plain table, without what is None."""
-    plain = {key: value for key, value in asdict(section).items() if value is not None}
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in plain.items()}
+    return {key: _listed(value) for key, value in asdict(section).items() if value is not None}
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _listed(item) for key, item in value.items()}
+    return list(value) if isinstance(value, tuple) else value
 
 
 def refuse_unknown(table: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
@@ -74,6 +79,18 @@ def _typed(value: Any, hint: Any, where: str) -> Any:
     """`value` as its field wants it: a whole number serves as a float, a list as a tuple; nothing else bends."""
     kinds = get_args(hint) if not isinstance(hint, type) else (hint,)
     origins = [get_origin(kind) for kind in (hint, *kinds)]
+    if any(
+        get_origin(inner) is tuple
+        for kind in (hint, *kinds)
+        if get_origin(kind) is Mapping
+        for inner in get_args(kind)
+    ):
+        pairs = isinstance(value, Mapping) and all(
+            isinstance(item, list | tuple) and all(type(end) in (int, float) for end in item)
+            for item in value.values()
+        )
+        require(pairs, f"{where} is not a table of lists of numbers")
+        return {str(key): tuple(float(end) for end in item) for key, item in value.items()}
     if tuple in origins:
         plain = isinstance(value, list | tuple) and all(type(item) in _PLAIN for item in value)
         require(plain, f"{where} is not a list of plain values")

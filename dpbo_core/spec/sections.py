@@ -8,6 +8,8 @@ from dpbo_core.space.search_space import Value
 from dpbo_core.spec.reading import check_name, one_of, require
 
 LINEAR_ESTIMATORS = ("logistic", "hinge")
+OUR_ESTIMATORS = (*LINEAR_ESTIMATORS, "softmax")
+SENSITIVE = ("validation", "training")
 SCORES = ("sigmoid", "ramp", "accuracy")
 ACQUISITIONS = ("ucb", "ei", "thompson")
 KERNELS = ("matern52", "se")
@@ -56,7 +58,12 @@ class BudgetSection:
 
 @dataclass(frozen=True)
 class DataSection:
-    """[data]: two files and the public number of validation records, or a bundled set by name."""
+    """[data]: two files and the public number of validation records, or a bundled set by name.
+
+    Where the training set is sensitive too, its number of records is public, and so are the labels and the bounds
+    of each column ("*" for all others): nothing is fitted to it. A validation file is then optional; without one,
+    models are scored on the training records.
+    """
 
     training: str | None = None
     validation: str | None = None
@@ -64,8 +71,24 @@ class DataSection:
     target: str | None = None
     source: str | None = None
     validation_share: float = 0.5
+    sensitive: str | None = None
+    n_training: int | None = None
+    labels: tuple[Value, ...] | None = None
+    bounds: Mapping[str, tuple[float, ...]] | None = None
 
     def __post_init__(self) -> None:
+        if self.sensitive is not None:
+            one_of("data.sensitive", self.sensitive, SENSITIVE)
+        if self.trains_privately:
+            self._check_public_facts()
+        else:
+            facts = (self.n_training, self.labels, self.bounds)
+            require(
+                all(item is None for item in facts),
+                "[data] gives n_training, labels or bounds for a public training set",
+                cause="they replace what would otherwise be read from the training file",
+                remedy='add sensitive = "training", or remove them',
+            )
         files = (self.training, self.validation, self.n_validation, self.target)
         if self.source is not None:
             require(
@@ -79,10 +102,11 @@ class DataSection:
                 remedy="choose a share between 0 and 1, 0.5 say",
             )
             return
+        alone = self.trains_privately and self.validation is None and self.n_validation is None
         missing = [
             name
             for name, item in zip(("training", "validation", "n_validation", "target"), files, strict=True)
-            if item is None
+            if item is None and not (alone and name in ("validation", "n_validation"))
         ]
         require(
             not missing,
@@ -91,10 +115,44 @@ class DataSection:
             remedy='add the missing keys, or use a bundled set: source = "breast_cancer"',
         )
         require(
-            self.n_validation is not None and self.n_validation >= 1,
+            alone or (self.n_validation is not None and self.n_validation >= 1),
             f"data.n_validation = {self.n_validation}",
             remedy="give the public number of records of the validation file, at least 1",
         )
+
+    @property
+    def trains_privately(self) -> bool:
+        """Whether the training set is sensitive."""
+        return self.sensitive == "training"
+
+    def _check_public_facts(self) -> None:
+        files = self.source is None
+        require(
+            files == (self.n_training is not None) and (self.n_training is None or self.n_training >= 1),
+            f"data.n_training = {self.n_training}",
+            cause="a sensitive training file needs its public number of records; a bundled set has its own",
+            remedy="give the number of records of the training file, at least 1",
+        )
+        require(
+            not files or (self.labels is not None and self.bounds is not None),
+            "[data] lacks labels or bounds",
+            cause="nothing is fitted to a sensitive training set, so what is public of it must be said",
+            remedy='add labels = [0, 1] and [data.bounds] with "*" = [low, high] or one line a column',
+        )
+        labels = self.labels if self.labels is not None else (0, 1)
+        require(
+            len(set(labels)) == len(labels) >= 2,
+            f"data.labels = {list(labels)}",
+            remedy="give at least two different labels",
+        )
+        for name, ends in (self.bounds or {}).items():
+            require(
+                len(ends) == 2
+                and all(math.isfinite(end) and abs(end) < 1e100 for end in ends)
+                and ends[0] < ends[1],
+                f"data.bounds {name!r} = {list(ends)}",
+                remedy="give the public [low, high] of the column, low below high",
+            )
 
 
 @dataclass(frozen=True)
@@ -112,7 +170,7 @@ class ModelSection:
 
     def __post_init__(self) -> None:
         if "." not in self.estimator:
-            one_of("model.estimator", self.estimator, LINEAR_ESTIMATORS)
+            one_of("model.estimator", self.estimator, OUR_ESTIMATORS)
         if self.score is not None:
             one_of("model.score", self.score, SCORES)
         require(
@@ -133,7 +191,7 @@ class ModelSection:
             remedy="choose a quantile in (0, 1], 0.9 say",
         )
         require(
-            not (self.linear and self.params),
+            not (self.ours and self.params),
             f"model.params are given, but {self.estimator} takes none",
             remedy="remove [model.params]; λ is an axis of [space]",
         )
@@ -148,6 +206,11 @@ class ModelSection:
     def linear(self) -> bool:
         """Whether the model is one of ours, trained with a certificate."""
         return self.estimator in LINEAR_ESTIMATORS
+
+    @property
+    def ours(self) -> bool:
+        """Whether it is one of our own models, which predict each record from that record alone."""
+        return self.estimator in OUR_ESTIMATORS
 
     @property
     def score_name(self) -> str:

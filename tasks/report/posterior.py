@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 from dpbo_core.gp.kernels import kernel_named
 from dpbo_core.gp.likelihood import fit
 from dpbo_core.gp.posterior import Posterior
-from dpbo_core.methods.private_trajectory import FIRST_FIT, INTERVAL, PRIOR_MEAN, PRIOR_SCALE
+from dpbo_core.methods.private_trajectory import PRIOR_MEAN, PRIOR_SCALE
 from dpbo_core.privacy.release import Release
 from dpbo_core.space.search_space import Axis, Categorical, Integer, Real, SearchSpace
 
 POINTS = 200
+INTERVAL = 1.6448536269514722  # a 90% normal interval
+FIRST_FIT = 4  # observations before a lengthscale is fitted to them
 
 
 @dataclass(frozen=True)
