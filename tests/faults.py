@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.methods.private_grid import GridSearch, PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory, TrajectorySearch
 from dpbo_core.privacy.sensitive import Sensitive
@@ -128,6 +129,40 @@ class HalfSensitivity(PrivateGrid):
 
     def _mechanisms(self, problem):
         return tuple(replace(m, sensitivity=m.sensitivity // 2) for m in super()._mechanisms(problem))
+
+
+@dataclass(frozen=True)
+class MeanForSum(PrivateGrid):
+    """Calibrates to a mean and asks for a sum: Δ/m for Δ."""
+
+    def _mechanisms(self, problem):
+        return tuple(
+            replace(m, sensitivity=m.sensitivity // problem.n_validation) for m in super()._mechanisms(problem)
+        )
+
+
+@dataclass(frozen=True)
+class WholeBudgetEachStep(PrivateTrajectory):
+    """Spends on every step what was meant for all of them."""
+
+    def _observations(self, problem):
+        whole = DiscreteGaussian(problem.record_steps, self._rho(problem)[0], problem.score_per_step)
+        return (whole,) * self.n_steps(problem)
+
+
+class _ChoosesTheClear(GridSearch):
+    __slots__ = ()
+
+    def finish(self, noise):
+        first, second = (total.expose() for total in self._sums[:2])
+        return 0 if first > second else super().finish(noise)
+
+
+@dataclass(frozen=True)
+class ChoosesTheClear(_Faulty, PrivateGrid):
+    """Says the first candidate without noise where it is the better one."""
+
+    search = _ChoosesTheClear
 
 
 class DropsBroken:
