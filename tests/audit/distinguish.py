@@ -7,8 +7,8 @@
 | p, p′ | — | Pr[release ∈ S] on V and on V′, bounded by Clopper and Pearson on the second half |
 | ε̂ | `lower_bound` | log((p_low − δ)/p′_high): the promise is false if it is above ε |
 
-Each bound is one-sided at 1 − 0.0005, so one honest case is accused with probability at most 0.001. The pairs are as
-far apart as one record can move the queries, so that a fault has nowhere to hide.
+Each bound is one-sided at 1 − 0.0005, so one honest case is accused with probability at most 0.001. The pairs are
+as far apart as one record can move the queries, so that a fault has nowhere to hide.
 """
 
 import math
@@ -63,7 +63,7 @@ class Case:
         plan = self.method.plan(self.planned_on or self.problem)
         for _ in range(n):
             search = self.method.start(self.planned_on or self.problem, plan)
-            search._problem = self.problem  # noqa: SLF001
+            search._problem = self.problem
             noise = Noise(OperatingSystemNoise(), Memory())
             for _ in range(self.method.n_steps(self.problem)):
                 search.step(table, noise)
@@ -146,7 +146,7 @@ def world(*, m: int, n_candidates: int = 2, steps: int = 2, delta: float = 1e-6,
 
 
 def apart(world: Problem, *, crossed: bool = False) -> tuple[Table, Table]:
-    """One record's scores go from 0 to 1 at every candidate; or, crossed, up at the first and down at the second."""
+    """One record's scores go from 0 to 1 at every candidate; crossed, from 1 to 0 at the second."""
     low = np.full((len(world.candidates), world.n_validation), 0.5)
     high = low.copy()
     low[:, -1], high[:, -1] = 0.0, 1.0
