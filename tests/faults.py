@@ -63,12 +63,12 @@ class _FollowsRawScores(TrajectorySearch):
     __slots__ = ()
 
     def step(self, objective, noise):
-        t = len(self._path)
+        t, self._objective = len(self._path), objective
         index = self._bo.ask()
         total = objective.evaluate(self._problem.train(index))
         drawn = noise.release(self._plan.spends[t], self._observations[t], total, candidate=index)
         self._path.append((index, drawn["draw"]))
-        self._tell(index, total.expose())  # should be drawn["draw"]
+        self._bo.tell(index, self._map.mapped(total.expose() * self._problem.score_per_step))  # should be the draw
         return self._shown(t)
 
 
@@ -145,7 +145,7 @@ class MeanForSum(PrivateGrid):
 class WholeBudgetEachStep(PrivateTrajectory):
     """Spends on every step what was meant for all of them."""
 
-    def _observations(self, problem):
+    def observations(self, problem):
         whole = DiscreteGaussian(problem.record_steps, self._rho(problem)[0], problem.score_per_step)
         return (whole,) * self.n_steps(problem)
 

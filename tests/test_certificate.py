@@ -30,7 +30,7 @@ def test_an_honest_release_is_worth_its_promise(name, epsilon):
     found = recompute(read_certificate(document(name, epsilon=epsilon, steps=7)))
     assert found.epsilon <= epsilon * (1 + 1e-12)
     assert found.epsilon == pytest.approx(epsilon, rel=1e-6)
-    assert found.by_price == ()
+    assert found.by_price == (("best of a random number of private trials",) if name.startswith("hypo") else ())
 
 
 def test_the_composition_lies_between_two_independent_accountants():
@@ -41,8 +41,9 @@ def test_the_composition_lies_between_two_independent_accountants():
 
     release = read_certificate(document("trajectory", steps=10))
     ratio = release.spends[0].noise_scale / release.spends[0].sensitivity
-    event = SelfComposedDpEvent(GaussianDpEvent(ratio), 10)
-    exact, renyi = (a().compose(event).get_epsilon(1e-6) for a in (PLDAccountant, RdpAccountant))
+    look = GaussianDpEvent(release.spends[-1].noise_scale / release.spends[-1].sensitivity)
+    path = SelfComposedDpEvent(GaussianDpEvent(ratio), 10)
+    exact, renyi = (a().compose(path).compose(look).get_epsilon(1e-6) for a in (PLDAccountant, RdpAccountant))
     assert exact <= recompute(release).epsilon <= renyi * 1.01
 
 

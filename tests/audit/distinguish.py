@@ -146,7 +146,7 @@ def world(*, m: int, n_candidates: int = 2, steps: int = 2, delta: float = 1e-6,
 
 
 def apart(world: Problem, *, crossed: bool = False) -> tuple[Table, Table]:
-    """One record's scores go from 0 to 1 at every candidate; or, crossed, up at the first and down at the other."""
+    """One record's scores go from 0 to 1 at every candidate; crossed, from 1 to 0 at the second."""
     low = np.full((len(world.candidates), world.n_validation), 0.5)
     high = low.copy()
     low[:, -1], high[:, -1] = 0.0, 1.0
