@@ -300,3 +300,9 @@ def test_a_cap_on_k_costs_its_tail():
     assert ps.capped_delta(epsilon=0.0, tail=1e-6) == pytest.approx(2e-6)
     assert ps.capped_delta(epsilon=2.0, tail=1e-6) == pytest.approx((1 + math.e**2) * 1e-6)
     assert ps.capped_delta(epsilon=1000.0, tail=1e-6) == 1.0
+
+
+def test_the_poisson_generating_function_is_its_sum():
+    for x in (0.0, 0.4, 1.0):
+        exact = sum(ps.poisson_mass(k, mean=3.0) * x**k for k in range(60))
+        assert ps.poisson_generating_function(x, mean=3.0) == pytest.approx(exact, rel=1e-12)
