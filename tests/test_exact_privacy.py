@@ -131,7 +131,8 @@ def test_a_miscalibrated_method_exceeds_its_promise_exactly(fault):
 def test_the_whole_budget_at_each_step_is_seen_in_rho():
     problem = world(m=4, steps=8, delta=0.01)
     _, rho = exact_cost(faults.WholeBudgetEachStep(), problem, *apart(problem), 0)
-    assert float(rho) > 7.9 * from_units(largest_rho(problem.epsilon, problem.delta))
+    path = 0.75  # the rest pays for the fresh look
+    assert float(rho) > 7.9 * path * from_units(largest_rho(problem.epsilon, problem.delta))
 
 
 @pytest.mark.parametrize("epsilon", [0.003, 0.7, 3.0, 40.0])
