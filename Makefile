@@ -48,6 +48,7 @@ format: $(STAMP)
 
 bench: $(STAMP)
 	@$(BIN)/python -m benchmarks
+	@$(BIN)/python benchmarks/dp_hypo.py --short
 
 lock:
 	uv pip compile --quiet --universal --no-emit-index-url --no-header --python-version 3.11 \

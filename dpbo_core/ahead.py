@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from dpbo_core.halves import PublicHalf, n_validation, public_half
-from dpbo_core.methods import method_named
+from dpbo_core.advice import choose
+from dpbo_core.halves import PublicHalf, planning_problem, public_half
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.models.scores import MarginScore
 from dpbo_core.models.trainer import Model
-from dpbo_core.problem import Problem, Trainer, problem_of
+from dpbo_core.problem import Problem, Trainer
 from dpbo_core.space.search_space import Value
 from dpbo_core.spec import StudySpec
 
@@ -27,9 +27,9 @@ def known_candidates(spec: StudySpec) -> tuple[int, ...]:
     """
     if spec.data.trains_privately:
         return ()
-    problem = problem_of(spec, n_validation=n_validation(spec))
-    method = method_named(spec.method, spec.options)
-    if isinstance(method, PrivateGrid):
+    problem = planning_problem(spec)
+    method, _ = choose(spec, problem)
+    if isinstance(method, PrivateGrid) and method.evaluate != "public_shortlist":
         return method.subset(problem)
     return () if method.public_path else tuple(range(len(problem.candidates)))
 

@@ -79,6 +79,7 @@ class Problem:
     study: str = ""
     edition: str = ""
     dataset: str = ""
+    advice: str = ""  # why a study that leaves its method to the advice got this one
     trainer: Trainer | None = field(default=None, repr=False, compare=False)
     training: TrainingFacts | None = None
     worked_out: dict[str, Any] = field(init=False, default_factory=dict, repr=False, compare=False)  # public, kept

@@ -13,7 +13,7 @@ import time
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
@@ -21,11 +21,10 @@ from typing import TypeVar
 from dpbo_core import halves
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
-from dpbo_core.advice import Advice, advise
+from dpbo_core.advice import Advice, advise, choose
 from dpbo_core.ahead import remembering
 from dpbo_core.errors import AssumptionNotAccepted, DpboError, Sealed, StudyInvalid
 from dpbo_core.mechanisms.noise import INJECTED, OPERATING_SYSTEM, Noise, NoiseSource, OperatingSystemNoise
-from dpbo_core.methods import method_named
 from dpbo_core.methods.contract import Method, Prepares, Released
 from dpbo_core.models.trainer import Model
 from dpbo_core.partitions import Workers
@@ -72,7 +71,8 @@ def read_study(path: str | Path) -> StudySpec:
 
 def plan_study(spec: StudySpec) -> PrivacyPlan:
     """The price of a study. Opens no data file."""
-    return method_named(spec.method, spec.options).plan(halves.planning_problem(spec))
+    problem = halves.planning_problem(spec)
+    return choose(spec, problem)[0].plan(problem)
 
 
 def advise_study(spec: StudySpec) -> Advice:
@@ -109,9 +109,10 @@ class StudyRun(Opaque):
     ) -> None:
         self._pad = pad
         self._public = remembering(halves.public_half(spec, folder), trained)
-        key = _key(spec, self._public.fingerprint)
-        problem = self._public.problem
-        self._method: Method = method_named(spec.method, spec.options)
+        chosen, why = choose(spec, self._public.problem)
+        key = _key(spec, self._public.fingerprint, chosen.kind)
+        self._method: Method = chosen
+        problem = replace(self._public.problem, advice=why)
         self.n_steps = self._method.n_steps(problem)
         self.replay = ledger.release_of(key.fingerprint)
         if self.replay is not None:
@@ -240,11 +241,15 @@ def _train_ahead(method: Method, problem: Problem) -> None:
         problem.train(index)
 
 
-def _key(spec: StudySpec, training: str) -> StudyKey:
-    """The study's fingerprint: the whole spec, its edition, the public training data; never the sensitive data."""
+def _key(spec: StudySpec, training: str, kind: str) -> StudyKey:
+    """The study's fingerprint: the whole spec, its edition, the public training data; never the sensitive data.
+
+    What "auto" became is named beside it and is no part of it: a later version that advises otherwise still gives
+    the same study its release.
+    """
     text = json.dumps([spec.to_dict(), training], sort_keys=True, ensure_ascii=False, allow_nan=False)
     digest = hashlib.sha256(text.encode()).hexdigest()
-    return StudyKey(digest, spec.privacy.dataset, spec.name, spec.edition, spec.method)
+    return StudyKey(digest, spec.privacy.dataset, spec.name, spec.edition, kind)
 
 
 def _cap(spec: StudySpec) -> PrivacyBudget | None:
@@ -260,7 +265,7 @@ def _check_accepted(spec: StudySpec, plan: PrivacyPlan) -> None:
     if missing:
         statement = CALLER_ASSUMPTIONS[missing[0]].statement
         raise AssumptionNotAccepted(
-            f"{spec.method} assumes {missing[0]!r}: {statement} If that is false, the promise is void",
+            f"the method assumes {missing[0]!r}: {statement} If that is false, the promise is void",
             cause="the study does not accept it by name",
             remedy=f'add accepts = ["{missing[0]}"] to [study] if you can answer for it, or choose another method',
         )

@@ -464,7 +464,7 @@ def test_the_whole_selection_stays_under_its_promise_and_a_revealed_k_does_not()
 
     Planted: K revealed beside the best. All of 5 or more trials answered 0: five trials' worth of loss, and more.
     """
-    base, n = 1.0, 6_000
+    base, n = 1.0, 10_000
     q = 1 / (1 + math.exp(base))
     world = problem(n_candidates=1, steps=8, epsilon=3 * base)
     low, high = (run_two_point(p, n, world) for p in (q, 1 - q))

@@ -47,7 +47,7 @@ def method_named(kind: str, options: Mapping[str, Any]) -> AnyMethod:
         raise StudyInvalid(
             f"study.method = {kind!r} is not known{suggestion(kind, METHODS)}",
             cause="a misspelt name",
-            remedy=f"choose one of {', '.join(METHODS)}",
+            remedy=f"choose auto, or one of {', '.join(METHODS)}",
         )
     cls = METHODS[kind]
     hints = get_type_hints(cls)

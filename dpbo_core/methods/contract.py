@@ -185,6 +185,7 @@ def make_release(
             "kernel": problem.search.kernel,
             "lengthscale": problem.search.lengthscale,
             "steps": method.n_steps(problem),
+            **({"chosen_by_advice": problem.advice} if problem.advice else {}),
         },
         noise=noise.standing,
     )
