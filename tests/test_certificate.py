@@ -24,24 +24,26 @@ def document(name, **facts):
     return json.loads(json.dumps(run_in(VARIANTS[name], world, smooth_table(world, best=4), real()).to_json()))
 
 
+BY_PRICE = {"best of a random number of private trials"}  # its price is a theorem's, not a ratio of scales
+
+
 @pytest.mark.parametrize("name", VARIANTS)
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
 def test_an_honest_release_is_worth_its_promise(name, epsilon):
     found = recompute(read_certificate(document(name, epsilon=epsilon, steps=7)))
     assert found.epsilon <= epsilon * (1 + 1e-12)
     assert found.epsilon == pytest.approx(epsilon, rel=1e-6)
-    assert found.by_price == ()
+    assert set(found.by_price) <= BY_PRICE
 
 
 def test_the_composition_lies_between_two_independent_accountants():
     """For the continuous Gaussian dp-accounting's loss distribution is the truth, its RDP an upper bound."""
-    from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
+    from dp_accounting import ComposedDpEvent, GaussianDpEvent
     from dp_accounting.pld import PLDAccountant
     from dp_accounting.rdp import RdpAccountant
 
     release = read_certificate(document("trajectory", steps=10))
-    ratio = release.spends[0].noise_scale / release.spends[0].sensitivity
-    event = SelfComposedDpEvent(GaussianDpEvent(ratio), 10)
+    event = ComposedDpEvent([GaussianDpEvent(spend.noise_scale / spend.sensitivity) for spend in release.spends])
     exact, renyi = (a().compose(event).get_epsilon(1e-6) for a in (PLDAccountant, RdpAccountant))
     assert exact <= recompute(release).epsilon <= renyi * 1.01
 
