@@ -35,15 +35,13 @@ def test_an_honest_release_is_worth_its_promise(name, epsilon):
 
 def test_the_composition_lies_between_two_independent_accountants():
     """For the continuous Gaussian dp-accounting's loss distribution is the truth, its RDP an upper bound."""
-    from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
+    from dp_accounting import ComposedDpEvent, GaussianDpEvent
     from dp_accounting.pld import PLDAccountant
     from dp_accounting.rdp import RdpAccountant
 
     release = read_certificate(document("trajectory", steps=10))
-    ratio = release.spends[0].noise_scale / release.spends[0].sensitivity
-    look = GaussianDpEvent(release.spends[-1].noise_scale / release.spends[-1].sensitivity)
-    path = SelfComposedDpEvent(GaussianDpEvent(ratio), 10)
-    exact, renyi = (a().compose(path).compose(look).get_epsilon(1e-6) for a in (PLDAccountant, RdpAccountant))
+    event = ComposedDpEvent([GaussianDpEvent(spend.noise_scale / spend.sensitivity) for spend in release.spends])
+    exact, renyi = (a().compose(event).get_epsilon(1e-6) for a in (PLDAccountant, RdpAccountant))
     assert exact <= recompute(release).epsilon <= renyi * 1.01
 
 
