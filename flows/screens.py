@@ -203,7 +203,7 @@ def print_advice(spec: StudySpec, advice: Advice) -> None:
     wanted = "".join(f", with {name} = {_toml(value)} in \\[method]" for name, value in choice.options.items())
     if choice.kind != spec.method or any(spec.options.get(name) != value for name, value in choice.options.items()):
         console.print(
-            f'Write method = "{choice.kind}"{wanted}, or method = "auto"; the study says "{spec.method}".'
+            f'Choose method = "{choice.kind}"{wanted}, or method = "auto"; the study says "{spec.method}".'
         )
 
 
