@@ -125,7 +125,7 @@ def choose(spec: StudySpec, problem: Problem) -> tuple[AnyMethod, str]:
     if spec.method != AUTO:
         return method_named(spec.method, spec.options), ""
     _check_auto(spec)
-    choice = _choice(_forms(problem), problem)
+    choice = recommendation(problem)
     if choice is None:
         raise StudyInvalid(
             'method = "auto" finds no method that can run on this study',
@@ -133,6 +133,11 @@ def choose(spec: StudySpec, problem: Problem) -> tuple[AnyMethod, str]:
             remedy="raise epsilon",
         )
     return method_named(choice.kind, choice.options), choice.why
+
+
+def recommendation(problem: Problem) -> Choice | None:
+    """What "auto" becomes on this problem; None if nothing calibrated would run."""
+    return _choice(_forms(problem), problem)
 
 
 def _check_auto(spec: StudySpec) -> None:

@@ -15,6 +15,7 @@ from dpbo_core.privacy.release import Release
 from dpbo_core.spec import StudySpec
 
 if TYPE_CHECKING:
+    from flows.compare import Comparison
     from flows.doctor import Finding
     from flows.tune import Tuned
 
@@ -165,6 +166,30 @@ def print_findings(findings: "tuple[Finding, ...]") -> None:
     console.print(table)
 
 
+def comparison_json(made: "Comparison") -> dict[str, Any]:
+    """`dpbo compare --json`."""
+    return {"cells": [cell.to_json() for cell in made.cells], "files": [str(file) for file in made.files]}
+
+
+def print_comparison(made: "Comparison") -> None:
+    """`dpbo compare`: a table a data set, and where to look."""
+    console = Console(highlight=False)
+    for task in dict.fromkeys(cell.task for cell in made.cells):
+        here = [cell for cell in made.cells if cell.task == task]
+        table = Table(title=f"{task}, m = {here[0].n_validation:,}: regret", box=None, title_justify="left")
+        table.add_column("")
+        epsilons = sorted({cell.epsilon for cell in here})
+        for epsilon in epsilons:
+            table.add_column(f"ε = {epsilon:g}", justify="right", no_wrap=True)
+        for name in dict.fromkeys(cell.contender for cell in here):
+            found = {cell.epsilon: cell.regret for cell in here if cell.contender == name}
+            cells = ["–" if found.get(e) is None else f"{found[e]:.4f}" for e in epsilons]
+            table.add_row(name, *cells)
+        console.print(table)
+        console.print()
+    console.print("look: " + ", ".join(str(file) for file in made.files))
+
+
 def print_advice(spec: StudySpec, advice: Advice) -> None:
     """`dpbo plan`: a line a method, then why."""
     console = Console(highlight=False)
@@ -203,7 +228,7 @@ def print_advice(spec: StudySpec, advice: Advice) -> None:
     wanted = "".join(f", with {name} = {_toml(value)} in \\[method]" for name, value in choice.options.items())
     if choice.kind != spec.method or any(spec.options.get(name) != value for name, value in choice.options.items()):
         console.print(
-            f'Write method = "{choice.kind}"{wanted}, or method = "auto"; the study says "{spec.method}".'
+            f'Choose method = "{choice.kind}"{wanted}, or method = "auto"; the study says "{spec.method}".'
         )
 
 
