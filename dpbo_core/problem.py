@@ -107,7 +107,8 @@ def problem_of(spec: StudySpec, *, n_validation: int, trainer: Trainer | None = 
 
 
 def _candidates(spec: StudySpec) -> CandidateSet:
-    space = SearchSpace({name: _axis(axis) for name, axis in spec.space.items()})
+    conditions = {name: axis.condition for name, axis in spec.space.items() if axis.condition is not None}
+    space = SearchSpace({name: _axis(axis) for name, axis in spec.space.items()}, conditions)
     if spec.search.candidates == "sobol":
         return candidate_sets.sobol(space, spec.search.n_candidates, seed=spec.search.seed)
     numeric = sum(axis.values is None for axis in spec.space.values())

@@ -36,8 +36,14 @@ def check_name(key: str, value: str) -> None:
 
 def to_table(section: Any) -> dict[str, Any]:
     """A section as a plain table, without what is None."""
-    plain = {key: value for key, value in asdict(section).items() if value is not None}
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in plain.items()}
+    return {key: _listed(value) for key, value in asdict(section).items() if value is not None}
+
+
+def _listed(value: Any) -> Any:
+    """Tuples as the lists that TOML and JSON have."""
+    if isinstance(value, Mapping):
+        return {key: _listed(item) for key, item in value.items()}
+    return list(value) if isinstance(value, tuple) else value
 
 
 def refuse_unknown(table: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
@@ -66,6 +72,10 @@ def read_section(cls: type, table: Any, where: str) -> Any:
     return cls(**values)
 
 
+def _plain_list(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(type(item) in _PLAIN for item in value)
+
+
 _PLAIN = (str, int, float, bool)
 _WORDS = {float: "a number", int: "a whole number", str: "text", bool: "true or false"}
 
@@ -75,13 +85,15 @@ def _typed(value: Any, hint: Any, where: str) -> Any:
     kinds = get_args(hint) if not isinstance(hint, type) else (hint,)
     origins = [get_origin(kind) for kind in (hint, *kinds)]
     if tuple in origins:
-        plain = isinstance(value, list | tuple) and all(type(item) in _PLAIN for item in value)
-        require(plain, f"{where} is not a list of plain values")
+        require(_plain_list(value), f"{where} is not a list of plain values")
         return tuple(value)
     if Mapping in origins:
-        plain = isinstance(value, Mapping) and all(type(item) in _PLAIN for item in value.values())
+        lists = any("tuple" in str(kind) for kind in kinds)
+        plain = isinstance(value, Mapping) and all(
+            type(item) in _PLAIN or (lists and _plain_list(item)) for item in value.values()
+        )
         require(plain, f"{where} is not a table of plain values")
-        return dict(value)
+        return {key: tuple(item) if isinstance(item, list | tuple) else item for key, item in value.items()}
     if type(value) in kinds:
         return value
     if float in kinds and type(value) is int:

@@ -157,7 +157,7 @@ class ModelSection:
 
 @dataclass(frozen=True)
 class AxisSection:
-    """One axis of [space]: low and high (with log, integer, points), or values."""
+    """One axis of [space]: low and high (with log, integer, points), or values; `when` it exists, if not always."""
 
     low: float | None = None
     high: float | None = None
@@ -165,8 +165,14 @@ class AxisSection:
     integer: bool = False
     points: int | None = None
     values: tuple[Value, ...] | None = None
+    when: Mapping[str, Value | tuple[Value, ...]] | None = None
 
     def __post_init__(self) -> None:
+        require(
+            self.when is None or len(self.when) == 1,
+            f"an axis of [space] depends on {len(self.when or ())} axes",
+            remedy='write when = { kernel = "rbf" }, one axis with one value or a list of values',
+        )
         numeric = self.low is not None and self.high is not None
         require(
             numeric != (self.values is not None),
@@ -178,6 +184,14 @@ class AxisSection:
             f"an axis of [space] has {self.points} points",
             remedy="give at least 1 point",
         )
+
+    @property
+    def condition(self) -> tuple[str, tuple[Value, ...]] | None:
+        """The axis this one depends on and the values at which it exists; None where it always does."""
+        if self.when is None:
+            return None
+        ((parent, values),) = self.when.items()
+        return parent, values if isinstance(values, tuple) else (values,)
 
 
 @dataclass(frozen=True)
