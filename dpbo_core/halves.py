@@ -4,19 +4,63 @@ Before a study is reserved only the presence, the header and the number of recor
 looked at; its content is read by `sensitive_half` alone.
 """
 
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 from dpbo_core import data
 from dpbo_core.data import Preprocessing, Table, bundled
 from dpbo_core.data.bundled import TARGET as BUNDLED_TARGET
+from dpbo_core.data.people import Person, read_people, uncounted
+from dpbo_core.data.values import shown
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.trainer import EstimatorTrainer, LinearTrainer
+from dpbo_core.models.estimators import EstimatorFactory
+from dpbo_core.models.import_path import function_at
+from dpbo_core.models.record_scores import BalancedAccuracy, BoundedFunction
+from dpbo_core.models.scores import MarginScore
+from dpbo_core.models.trainer import EstimatorTrainer, Factory, LinearTrainer
 from dpbo_core.objective import Objective
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.problem import Problem, Trainer, problem_of
+from dpbo_core.problem import Problem, Score, Trainer, class_names, problem_of
 from dpbo_core.spec import StudySpec
+
+
+class Halves(Protocol):
+    """Where a study's two halves come from: files, or tables in memory."""
+
+    def public(self) -> "PublicHalf":
+        """The public half, fitted."""
+        ...
+
+    def check(self, public: "PublicHalf") -> None:
+        """Everything that can be refused without a record's content."""
+        ...
+
+    def sensitive(self, public: "PublicHalf") -> Objective:
+        """The sensitive half, sealed; after reserving only."""
+        ...
+
+
+@dataclass(frozen=True)
+class FileHalves:
+    """The files a study names, or a bundled set."""
+
+    spec: StudySpec
+    folder: str | Path
+
+    def public(self) -> "PublicHalf":
+        """Read and fit the training set."""
+        return public_half(self.spec, self.folder)
+
+    def check(self, public: "PublicHalf") -> None:
+        """Presence, header and number of records."""
+        check_presence(self.spec, self.folder, public)
+
+    def sensitive(self, public: "PublicHalf") -> Objective:
+        """Read the validation records."""
+        return sensitive_half(self.spec, self.folder, public)
 
 
 @dataclass(frozen=True)
@@ -44,8 +88,22 @@ def public_half(spec: StudySpec, folder: str | Path) -> PublicHalf:
     Raises:
         StudyInvalid: the training data cannot be used as the study says.
     """
-    table, target = _training_table(spec, folder)
-    model = spec.model
+    return fitted_half(spec, *_training_table(spec, folder))
+
+
+def fitted_half(spec: StudySpec, table: Table, target: str, *, factory: Factory | None = None) -> PublicHalf:
+    """What a public training table becomes.
+
+    Args:
+        spec: the study.
+        table: the training records.
+        target: the column to predict.
+        factory: of estimators; by the study's import path where None.
+
+    Raises:
+        StudyInvalid: the training data cannot be used as the study says.
+    """
+    table, model = table.without(left_out(spec)), spec.model
     fitted = Preprocessing.fit(
         table,
         target,
@@ -53,22 +111,46 @@ def public_half(spec: StudySpec, folder: str | Path) -> PublicHalf:
         clip_quantile=model.clip_quantile,
         bias=model.bias,
         unit_ball=model.linear,
+        regression=model.regression,
+        missing="mean" if spec.data.missing == "mean" else "refuse",
     )
     encoded = fitted.transform(table)
+    problem = problem_of(spec, n_validation=n_validation(spec))
     trainer: Trainer
     if model.linear:
         trainer = LinearTrainer.of(encoded.X, encoded.labels, model.estimator, tolerance=model.tolerance)
     else:
-        trainer = EstimatorTrainer.of(
-            encoded.X, encoded.labels, model.estimator, params=model.params, seed=spec.search.seed
-        )
+        problem = replace(problem, score=_score(spec, problem.score, fitted))
+        if factory is None:
+            factory = EstimatorFactory(model.estimator, model.params, spec.search.seed, model.regression)
+        assert not isinstance(problem.score, MarginScore)  # noqa: S101  only linear models have one
+        trainer = EstimatorTrainer(encoded.X, encoded.truth, factory, problem.score)
     return PublicHalf(
-        problem=problem_of(spec, n_validation=n_validation(spec), trainer=trainer),
+        problem=replace(problem, trainer=trainer),
         preprocessing=fitted,
         columns=tuple(table.columns),
         target=target,
         fingerprint=data.fingerprint(table),
     )
+
+
+def left_out(spec: StudySpec) -> frozenset[str]:
+    """Columns that are no features: those ignored, and the one that says whose record it is."""
+    return frozenset(spec.data.ignore or ()) | ({spec.privacy.person} if spec.privacy.person else set())
+
+
+def _score(spec: StudySpec, score: Score, fitted: Preprocessing) -> Score:
+    """The score with what only the training set can tell: that the shares name its classes; the user's function."""
+    if isinstance(score, BalancedAccuracy) and class_names(spec.model) != fitted.classes:
+        raise StudyInvalid(
+            f"model.class_shares names {', '.join(map(shown, class_names(spec.model)))}; "
+            f"the training classes are {', '.join(map(shown, fitted.classes))}",
+            cause="a class is missing or misspelt",
+            remedy="give the share of every class of the training set",
+        )
+    if isinstance(score, BoundedFunction):
+        return replace(score, function=score.function or function_at(score.name), classes=fitted.classes)
+    return score
 
 
 def check_presence(spec: StudySpec, folder: str | Path, public: PublicHalf) -> None:
@@ -88,15 +170,43 @@ def check_presence(spec: StudySpec, folder: str | Path, public: PublicHalf) -> N
                 remedy="split the records into two files that share no person",
             )
     header = data.read_header(Path(folder) / shown, sensitive=True, shown_as=shown)
-    data.check_columns(public.columns, header.columns, public.target, shown_as=shown)
+    check_names(spec, header.columns, public, shown_as=shown)
     data.check_record_count(header.n_records, n_validation(spec), shown_as=shown)
+
+
+def check_names(spec: StudySpec, columns: Sequence[str], public: PublicHalf, *, shown_as: str) -> None:
+    """The validation columns are the training columns; the column of persons is among them where one is named.
+
+    Raises:
+        StudyInvalid: it is not so.
+    """
+    if spec.privacy.person is not None and spec.privacy.person not in columns:
+        raise StudyInvalid(
+            f"{shown_as} has no column {spec.privacy.person!r}, which says whose record it is",
+            cause="a misspelt name in [privacy], or the column was dropped",
+            remedy="name the column as in the file's header, or leave person out",
+        )
+    kept = [name for name in columns if name not in left_out(spec)]
+    data.check_columns(public.columns, kept, public.target, shown_as=shown_as)
 
 
 def sensitive_half(spec: StudySpec, folder: str | Path, public: PublicHalf) -> Objective:
     """Read the validation records, whatever their bytes, and seal them. Call it only after reserving."""
-    table = _validation_table(spec, folder)
+    people = None
+    if spec.privacy.person is not None:
+        shown = str(spec.data.validation)
+        people = read_people(Path(folder) / shown, spec.privacy.person, shown_as=shown)
+    return sealed_half(spec, _validation_table(spec, folder), people, public)
+
+
+def sealed_half(spec: StudySpec, table: Table, people: Sequence[Person] | None, public: PublicHalf) -> Objective:
+    """The objective on the validation `table`; with `people` a person's surplus records score a constant."""
     data.check_record_count(table.n_records, n_validation(spec))
-    return Objective(Sensitive(public.preprocessing.transform(table)), public.problem.score)
+    if people is not None:
+        data.check_record_count(len(people), table.n_records)
+        table = table.but(uncounted(people, spec.privacy.max_records_per_person))
+    encoded = public.preprocessing.transform(table.without(left_out(spec)))
+    return Objective(Sensitive(encoded), public.problem.score)
 
 
 def _training_table(spec: StudySpec, folder: str | Path) -> tuple[Table, str]:

@@ -16,9 +16,9 @@ from typing import Protocol
 import numpy as np
 
 from dpbo_core.data import Encoded
-from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.models.linear import LinearModel
-from dpbo_core.models.scores import GRID, MarginScore, to_grid
+from dpbo_core.models.record_scores import RecordScore
+from dpbo_core.models.scores import MarginScore, to_grid
 from dpbo_core.models.trainer import Model
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
@@ -36,22 +36,19 @@ class Objective(Opaque):
 
     __slots__ = ("_records", "_score")
 
-    def __init__(self, records: Sensitive[Encoded], score: MarginScore) -> None:
+    def __init__(self, records: Sensitive[Encoded], score: MarginScore | RecordScore) -> None:
         self._records, self._score = records, score
 
     def evaluate(self, model: Model) -> Sensitive[int]:
         """Σ_i round(2²⁴ g(w; x_i, y_i)/G), exactly; never raises on account of a record."""
         records = self._records.expose()
+        score = self._score
         if isinstance(model, LinearModel):
-            margins = model.margins(records.X, records.signs)
-            steps = to_grid(
-                self._score.phi(margins), self._score.score_range, broken_score=self._score.broken_score
-            )
-            return Sensitive(int(steps.sum(dtype=np.int64)))
-        return Sensitive(_correct(model, records) * GRID)
-
-
-def _correct(model: FittedEstimator, records: Encoded) -> int:
-    """Records predicted right; broken ones and unknown labels count as wrong."""
-    right = model.correct(records.X, records.labels) & ~records.broken & (records.labels >= 0)
-    return int(np.count_nonzero(right))
+            assert isinstance(score, MarginScore)  # noqa: S101  a study of a linear model has no other
+            scores, broken = score.phi(model.margins(records.X, records.signs)), score.broken_score
+        else:
+            assert not isinstance(score, MarginScore)  # noqa: S101  nor one of an estimator a margin
+            usable = ~records.broken & (records.labels >= 0)
+            scores, broken = np.where(usable, model.scores(records.X, records.truth, score), 0.0), 0.0
+        steps = to_grid(scores, score.score_range, broken_score=broken)
+        return Sensitive(int(steps.sum(dtype=np.int64)))

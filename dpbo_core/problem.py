@@ -13,8 +13,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from dpbo_core.data.values import canonical
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models import record_scores
+from dpbo_core.models.record_scores import LOG_LOSS_BOUND, RecordScore
 from dpbo_core.models.scores import GRID, MarginScore, score_named
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 from dpbo_core.space import candidates as candidate_sets
@@ -27,6 +31,9 @@ if TYPE_CHECKING:
 
 DEFAULT_DELTA = 1e-6
 DEFAULT_POINTS = {1: 64, 2: 16, 3: 8}  # a numeric axis, by how many numeric axes there are
+
+
+Score = MarginScore | RecordScore
 
 
 class Trainer(Protocol):
@@ -43,13 +50,14 @@ class Problem:
 
     candidates: CandidateSet
     n_validation: int
-    score: MarginScore
+    score: Score
     model: ModelSection
     search: SearchSection
     epsilon: float
     delta: float = DEFAULT_DELTA
     max_records_per_person: int = 1
     unit: PrivacyUnit = PrivacyUnit.VALIDATION_RECORD
+    person: str | None = None
     relation: NeighboringRelation = NeighboringRelation.REPLACE_ONE
     study: str = ""
     edition: str = ""
@@ -63,8 +71,11 @@ class Problem:
 
     @property
     def rowwise(self) -> bool:
-        """Whether a record's score is known to depend on that record alone: our models and scikit-learn's own."""
-        return self.model.linear or self.model.estimator.startswith("sklearn.")
+        """Whether a record's score is known to depend on that record alone: our models and scikit-learn's own.
+
+        A user's score function is called with one record at a time, but what it remembers of others nobody knows.
+        """
+        return self.model.linear or (self.model.estimator.startswith("sklearn.") and not self.model.own_score)
 
     @property
     def score_per_step(self) -> float:
@@ -93,17 +104,62 @@ def problem_of(spec: StudySpec, *, n_validation: int, trainer: Trainer | None = 
     return Problem(
         candidates=_candidates(spec),
         n_validation=n_validation,
-        score=score_named(spec.model.score_name, spec.model.steepness),
+        score=score_of(spec.model),
         model=spec.model,
         search=spec.search,
         epsilon=spec.privacy.epsilon,
         delta=DEFAULT_DELTA if spec.privacy.delta is None else spec.privacy.delta,
         max_records_per_person=spec.privacy.max_records_per_person,
+        unit=PrivacyUnit.VALIDATION_RECORD if spec.privacy.person is None else PrivacyUnit.PERSON,
+        person=spec.privacy.person,
         study=spec.name,
         edition=spec.edition,
         dataset=spec.privacy.dataset,
         trainer=trainer,
     )
+
+
+def score_of(model: ModelSection) -> Score:
+    """The score of a study, from the study alone: its range is what every price depends on.
+
+    Raises:
+        StudyInvalid: a name or a number it cannot use, or a user's function that cannot be imported.
+    """
+    if model.linear:
+        return score_named(model.score_name, model.steepness)
+    match model.score_name:
+        case "accuracy":
+            return record_scores.Correct()
+        case "balanced_accuracy":
+            return record_scores.BalancedAccuracy(tuple(_shares(model).values()))
+        case "brier":
+            return record_scores.Brier()
+        case "log_loss":
+            return record_scores.LogLoss(LOG_LOSS_BOUND if model.error_bound is None else model.error_bound)
+        case "absolute_error" | "squared_error" as name:
+            assert model.error_bound is not None  # noqa: S101  the section was checked when it was made
+            return record_scores.RegressionError(model.error_bound, 1 if name == "absolute_error" else 2)
+    assert model.score_low is not None  # noqa: S101  as above
+    assert model.score_high is not None  # noqa: S101
+    return record_scores.BoundedFunction(model.score_name, model.score_low, model.score_high)
+
+
+def _shares(model: ModelSection) -> dict[Any, float]:
+    """The public class shares in the order of the classes: numbers before texts."""
+    shares = model.class_shares or {}
+    found = {canonical(name): share for name, share in shares.items()}
+    if len(found) < len(shares) or not all(type(share) in (int, float) for share in shares.values()):
+        raise StudyInvalid(
+            "model.class_shares names a class twice, or a share is no number",
+            cause='1 and "1.0" are one class',
+            remedy="write each class once, with its share",
+        )
+    return {name: float(found[name]) for name in sorted(found, key=lambda value: (isinstance(value, str), value))}
+
+
+def class_names(model: ModelSection) -> tuple[Any, ...]:
+    """The classes that the study's shares name, in order; empty where it names none."""
+    return tuple(_shares(model))
 
 
 def _candidates(spec: StudySpec) -> CandidateSet:

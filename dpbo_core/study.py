@@ -94,10 +94,10 @@ class StudyRun(Opaque):
     )
 
     def __init__(
-        self, spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path, source: NoiseSource, pad: float
+        self, spec: StudySpec, *, ledger: PrivacyLedger, data: halves.Halves, source: NoiseSource, pad: float
     ) -> None:
         self._pad = pad
-        self._public = halves.public_half(spec, folder)
+        self._public = data.public()
         key = _key(spec, self._public.fingerprint)
         problem = self._public.problem
         self._method: Method = method_named(spec.method, spec.options)
@@ -108,13 +108,13 @@ class StudyRun(Opaque):
         self._plan = self._method.plan(problem)
         _check_accepted(spec, self._plan)
         _train_ahead(self._method, problem)
-        halves.check_presence(spec, folder, self._public)
+        data.check(self._public)
         standing = OPERATING_SYSTEM if type(source) is OperatingSystemNoise else INJECTED  # by what it is, not says
         self._reservation = ledger.reserve(key, self._plan, noise=standing, opening=_cap(spec))
         self._noise = Noise(source, self._reservation)
         self._noise.ahead(self._method.draws(problem))
         self._search = self._method.start(problem, self._plan)
-        self._objective = self._sealed(lambda: halves.sensitive_half(spec, folder, self._public), letters=True)
+        self._objective = self._sealed(lambda: data.sensitive(self._public), letters=True)
 
     def step(self) -> Released | None:
         """One step; returns what it released, already recorded, or None.
@@ -166,6 +166,7 @@ def open_study(
     folder: str | Path = ".",
     source: NoiseSource | None = None,
     pad: float = 0.0,
+    data: halves.Halves | None = None,
 ) -> StudyRun:
     """Read the public half, price, reserve, then open the sensitive half.
 
@@ -175,12 +176,14 @@ def open_study(
         folder: the folder that the study's data paths are relative to.
         source: where noise comes from; the operating system unless a test says otherwise.
         pad: seconds; opening, each step and the finish take a whole number of them, so that durations tell less.
+        data: the study's two halves where they do not come from the files it names.
 
     Raises:
         StudyInvalid, BudgetRefused, AssumptionNotAccepted: nothing was charged.
     """
     with padded(pad):
-        return StudyRun(spec, ledger=ledger, folder=folder, source=source or OperatingSystemNoise(), pad=pad)
+        data = data or halves.FileHalves(spec, folder)
+        return StudyRun(spec, ledger=ledger, data=data, source=source or OperatingSystemNoise(), pad=pad)
 
 
 def run_study(
@@ -189,10 +192,11 @@ def run_study(
     ledger: PrivacyLedger,
     folder: str | Path = ".",
     source: NoiseSource | None = None,
+    data: halves.Halves | None = None,
     on_step: Callable[[int, Released | None], None] | None = None,
 ) -> StudyResult:
     """The whole study in one call. `on_step` is told each step's number and what it released."""
-    run = open_study(spec, ledger=ledger, folder=folder, source=source)
+    run = open_study(spec, ledger=ledger, folder=folder, source=source, data=data)
     if run.replay is None:
         for step in range(1, run.n_steps + 1):
             released = run.step()

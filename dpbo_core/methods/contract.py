@@ -109,6 +109,7 @@ def guarantee(problem: Problem, *, pure: bool, evidence: Evidence) -> PrivacyGua
         relation=problem.relation,
         assumptions=() if problem.rowwise else (ROWWISE_PREDICTIONS.name,),
         evidence=evidence,
+        person=problem.person,
     )
 
 

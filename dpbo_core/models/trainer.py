@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.estimators import EstimatorFactory, FittedEstimator
+from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.models.linear import LinearModel, train
+from dpbo_core.models.record_scores import BoundedFunction, Correct, RecordScore
 
 Model = LinearModel | FittedEstimator
 
@@ -52,29 +53,31 @@ class LinearTrainer:
         return self._trained[regularization]
 
 
+class Factory(Protocol):
+    """Fresh estimators at chosen hyperparameters, fitted to public rows."""
+
+    def train(self, X: NDArray[np.float64], y: NDArray[Any], /, **hyperparameters: Any) -> FittedEstimator:
+        """A cold start."""
+        ...
+
+
 @dataclass(frozen=True)
 class EstimatorTrainer:
     """The public training set of any scikit-learn estimator."""
 
     X: NDArray[np.float64] = field(repr=False)
-    labels: NDArray[np.int64] = field(repr=False)
-    factory: EstimatorFactory
-
-    @classmethod
-    def of(
-        cls,
-        X: NDArray[np.float64],
-        labels: NDArray[np.int64],
-        import_path: str,
-        *,
-        params: Mapping[str, Any],
-        seed: int,
-    ) -> "EstimatorTrainer":
-        """An estimator by import path with its fixed parameters; everything random in it takes `seed`."""
-        return cls(X, labels, EstimatorFactory(import_path, params, seed))
+    truth: NDArray[Any] = field(repr=False)
+    factory: Factory
+    score: RecordScore = field(default_factory=Correct)
 
     def train(self, point: Mapping[str, Any]) -> FittedEstimator:
-        """The estimator at `point`, fitted from scratch, after checking that it predicts row by row."""
-        fitted = self.factory.train(self.X, self.labels, **point)
-        fitted.check_rowwise(self.X)
+        """The estimator at `point`, fitted from scratch, after checking that it predicts row by row.
+
+        Raises:
+            StudyInvalid: it cannot be built, trained or predict row by row, or the score fails on public rows.
+        """
+        fitted = self.factory.train(self.X, self.truth, **point)
+        outcome = fitted.check_rowwise(self.X, needs=self.score.needs)
+        if isinstance(self.score, BoundedFunction):
+            self.score.check(outcome, self.truth[: len(outcome)])
         return fitted

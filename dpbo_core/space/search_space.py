@@ -170,7 +170,7 @@ Condition = tuple[str, tuple[Value, ...]]
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """Named axes, in the order of the study; some exist only where an earlier categorical axis has certain values."""
+    """Named axes, in the order of the study; some exist only at certain values of an earlier one."""
 
     axes: Mapping[str, Axis]
     conditions: Mapping[str, Condition] = field(default_factory=dict)

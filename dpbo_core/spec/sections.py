@@ -2,13 +2,12 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from dpbo_core.space.search_space import Value
 from dpbo_core.spec.reading import check_name, one_of, require
 
-LINEAR_ESTIMATORS = ("logistic", "hinge")
-SCORES = ("sigmoid", "ramp", "accuracy")
+MISSING = ("refuse", "mean")
 ACQUISITIONS = ("ucb", "ei", "thompson")
 KERNELS = ("matern52", "se")
 CANDIDATE_KINDS = ("grid", "sobol")
@@ -18,12 +17,17 @@ RESERVED_DATASETS = ("set", "export", "verify")
 
 @dataclass(frozen=True)
 class PrivacySection:
-    """[privacy]: the study's TOTAL (ε, δ), on whose budget, and how many records one person may own (k)."""
+    """[privacy]: the study's TOTAL (ε, δ), on whose budget, and how many records one person may own (k).
+
+    Without `person` k is the owner's word, and the unit is one record. With it k is enforced from that column of
+    the validation file: whatever a person has beyond k records scores a constant, and the unit is the person.
+    """
 
     dataset: str
     epsilon: float
     delta: float | None = None
     max_records_per_person: int = 1
+    person: str | None = None
 
     def __post_init__(self) -> None:
         check_name("privacy.dataset", self.dataset)
@@ -40,6 +44,8 @@ class PrivacySection:
             f"privacy.max_records_per_person = {self.max_records_per_person}",
             remedy="give the largest number of validation records one person may own, at least 1",
         )
+        if self.person is not None:
+            check_name("privacy.person", self.person)
 
 
 @dataclass(frozen=True)
@@ -56,7 +62,10 @@ class BudgetSection:
 
 @dataclass(frozen=True)
 class DataSection:
-    """[data]: two files and the public number of validation records, or a bundled set by name."""
+    """[data]: two files and the public number of validation records, or a bundled set by name.
+
+    `ignore` names columns that are no features; `missing` says what becomes of gaps in the others.
+    """
 
     training: str | None = None
     validation: str | None = None
@@ -64,8 +73,17 @@ class DataSection:
     target: str | None = None
     source: str | None = None
     validation_share: float = 0.5
+    ignore: tuple[str, ...] | None = None
+    missing: str | None = None
 
     def __post_init__(self) -> None:
+        if self.missing is not None:
+            one_of("data.missing", self.missing, MISSING)
+        require(
+            self.target not in (self.ignore or ()),
+            f"[data] ignores its own target {self.target!r}",
+            remedy="take it off the list",
+        )
         files = (self.training, self.validation, self.n_validation, self.target)
         if self.source is not None:
             require(
@@ -95,64 +113,6 @@ class DataSection:
             f"data.n_validation = {self.n_validation}",
             remedy="give the public number of records of the validation file, at least 1",
         )
-
-
-@dataclass(frozen=True)
-class ModelSection:
-    """[model]: what is trained on the public half and how one record of the sensitive half is scored."""
-
-    estimator: str
-    score: str | None = None
-    steepness: float = 10.0
-    params: Mapping[str, Value] = field(default_factory=dict)
-    bias: float = 0.0
-    standardize: bool = True
-    clip_quantile: float = 0.9
-    tolerance: float | None = None
-
-    def __post_init__(self) -> None:
-        if "." not in self.estimator:
-            one_of("model.estimator", self.estimator, LINEAR_ESTIMATORS)
-        if self.score is not None:
-            one_of("model.score", self.score, SCORES)
-        require(
-            self.linear or self.score in (None, "accuracy"),
-            f"model.score = {self.score!r} needs the margin of a logistic or hinge model",
-            cause=f"{self.estimator} has no certified margin",
-            remedy='use score = "accuracy", or estimator = "logistic"',
-        )
-        require(
-            math.isfinite(self.steepness) and self.steepness > 0,
-            f"model.steepness = {self.steepness}",
-            remedy="give a positive number; 10 is a good start",
-        )
-        require(0.0 <= self.bias < 1.0, f"model.bias = {self.bias}", remedy="choose 0 (no bias) or 0.7071, say")
-        require(
-            0.0 < self.clip_quantile <= 1.0,
-            f"model.clip_quantile = {self.clip_quantile}",
-            remedy="choose a quantile in (0, 1], 0.9 say",
-        )
-        require(
-            not (self.linear and self.params),
-            f"model.params are given, but {self.estimator} takes none",
-            remedy="remove [model.params]; λ is an axis of [space]",
-        )
-        if self.tolerance is not None:
-            require(
-                math.isfinite(self.tolerance) and self.tolerance > 0,
-                f"model.tolerance = {self.tolerance}",
-                remedy="give a positive distance, or leave it out",
-            )
-
-    @property
-    def linear(self) -> bool:
-        """Whether the model is one of ours, trained with a certificate."""
-        return self.estimator in LINEAR_ESTIMATORS
-
-    @property
-    def score_name(self) -> str:
-        """The score asked for, or the default of the estimator: sigmoid for margins, else accuracy."""
-        return self.score or ("sigmoid" if self.linear else "accuracy")
 
 
 @dataclass(frozen=True)

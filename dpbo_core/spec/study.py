@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dpbo_core.spec.model import ModelSection
 from dpbo_core.spec.reading import check_name, read_section, refuse_unknown, require, to_table
 from dpbo_core.spec.sections import (
     AxisSection,
     BudgetSection,
     DataSection,
-    ModelSection,
     PrivacySection,
     SearchSection,
 )
@@ -38,6 +38,13 @@ class StudySpec:
         require(bool(self.space), "[space] has no axis", remedy="name at least one hyperparameter")
         if self.model.linear:
             self._check_lambda()
+        person = self.privacy.person
+        require(
+            person is None or (self.data.source is None and person != self.data.target),
+            f"privacy.person = {person!r} is the target, or there is no such column",
+            cause="a bundled data set has no column of persons",
+            remedy="name the column of the validation file that says whose record it is",
+        )
 
     def _check_lambda(self) -> None:
         require(
