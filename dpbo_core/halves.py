@@ -4,11 +4,11 @@ Before a study is reserved only the presence, the header and the number of recor
 looked at; its content is read by `sensitive_half` alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from dpbo_core import data
 from dpbo_core.data import Preprocessing, Table, bundled
@@ -91,7 +91,14 @@ def public_half(spec: StudySpec, folder: str | Path) -> PublicHalf:
     return fitted_half(spec, *_training_table(spec, folder))
 
 
-def fitted_half(spec: StudySpec, table: Table, target: str, *, factory: Factory | None = None) -> PublicHalf:
+def fitted_half(
+    spec: StudySpec,
+    table: Table,
+    target: str,
+    *,
+    factory: Factory | None = None,
+    function: Callable[[Any, Any], float] | None = None,
+) -> PublicHalf:
     """What a public training table becomes.
 
     Args:
@@ -99,6 +106,7 @@ def fitted_half(spec: StudySpec, table: Table, target: str, *, factory: Factory 
         table: the training records.
         target: the column to predict.
         factory: of estimators; by the study's import path where None.
+        function: the user's score function; by its import path where None.
 
     Raises:
         StudyInvalid: the training data cannot be used as the study says.
@@ -120,7 +128,7 @@ def fitted_half(spec: StudySpec, table: Table, target: str, *, factory: Factory 
     if model.linear:
         trainer = LinearTrainer.of(encoded.X, encoded.labels, model.estimator, tolerance=model.tolerance)
     else:
-        problem = replace(problem, score=_score(spec, problem.score, fitted))
+        problem = replace(problem, score=_score(spec, problem.score, fitted, function))
         if factory is None:
             factory = EstimatorFactory(model.estimator, model.params, spec.search.seed, model.regression)
         assert not isinstance(problem.score, MarginScore)  # noqa: S101  only linear models have one
@@ -139,7 +147,9 @@ def left_out(spec: StudySpec) -> frozenset[str]:
     return frozenset(spec.data.ignore or ()) | ({spec.privacy.person} if spec.privacy.person else set())
 
 
-def _score(spec: StudySpec, score: Score, fitted: Preprocessing) -> Score:
+def _score(
+    spec: StudySpec, score: Score, fitted: Preprocessing, function: Callable[[Any, Any], float] | None
+) -> Score:
     """The score with what only the training set can tell: that the shares name its classes; the user's function."""
     if isinstance(score, BalancedAccuracy) and class_names(spec.model) != fitted.classes:
         raise StudyInvalid(
@@ -149,7 +159,7 @@ def _score(spec: StudySpec, score: Score, fitted: Preprocessing) -> Score:
             remedy="give the share of every class of the training set",
         )
     if isinstance(score, BoundedFunction):
-        return replace(score, function=score.function or function_at(score.name), classes=fitted.classes)
+        return replace(score, function=function or function_at(score.name), classes=fitted.classes)
     return score
 
 

@@ -59,10 +59,9 @@ class EstimatorFactory:
             open_ended = any(p.kind is p.VAR_KEYWORD for p in signature.values())
             first = {name for name in wanted if name in signature or (open_ended and "__" not in name)}
             estimator = clone(kind(**{name: wanted[name] for name in first}))
-            self._check_names(list(wanted), list(estimator.get_params(deep=True)))
+            check_names(list(wanted), list(estimator.get_params(deep=True)), shown_as=self.import_path)
             estimator.set_params(**{name: value for name, value in wanted.items() if name not in first})
-            free = [name for name in estimator.get_params(deep=True) if wanted.get(name) is None and _is_seed(name)]
-            estimator.set_params(**dict.fromkeys(free, self.seed))
+            seeded(estimator, self.seed)
         except StudyInvalid:
             raise
         except Exception as error:  # noqa: BLE001  third-party constructors raise what they like
@@ -78,16 +77,29 @@ class EstimatorFactory:
         """
         return fitted(self.build(**hyperparameters), X, y, shown_as=self.import_path)
 
-    def _check_names(self, names: list[str], valid: list[str]) -> None:
-        for name in names:
-            if name not in valid:
-                by_case = {other.lower(): other for other in valid}
-                near = difflib.get_close_matches(name.lower(), by_case, n=1, cutoff=0.0)
-                raise StudyInvalid(
-                    f"{self.import_path} has no parameter {name!r}",
-                    cause="a misspelt name in [space] or [model]",
-                    remedy=f"the nearest valid name is {by_case[near[0]]!r}" if near else "it takes no parameters",
-                )
+
+def check_names(names: list[str], valid: list[str], *, shown_as: str) -> None:
+    """Every hyperparameter is a parameter of the estimator.
+
+    Raises:
+        StudyInvalid: one is not; names the nearest.
+    """
+    for name in names:
+        if name not in valid:
+            by_case = {other.lower(): other for other in valid}
+            near = difflib.get_close_matches(name.lower(), by_case, n=1, cutoff=0.0)
+            raise StudyInvalid(
+                f"{shown_as} has no parameter {name!r}",
+                cause="a misspelt name in [space] or [model]",
+                remedy=f"the nearest valid name is {by_case[near[0]]!r}" if near else "it takes no parameters",
+            )
+
+
+def seeded(estimator: Any, seed: int) -> Any:
+    """The estimator with `seed` in every `random_state` left free."""
+    parameters = estimator.get_params(deep=True)
+    free = [name for name, value in parameters.items() if _is_seed(name) and value is None]
+    return estimator.set_params(**dict.fromkeys(free, seed)) if free else estimator
 
 
 def fitted(estimator: Any, X: ArrayLike, y: ArrayLike, *, shown_as: str) -> "FittedEstimator":
