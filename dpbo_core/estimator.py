@@ -160,8 +160,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 cause="fit(X, y) alone, as other searches are called; here X and y are PUBLIC",
                 remedy="call fit(X_public, y_public, X_validation=..., y_validation=...)",
             )
-        validate_data(self, X, reset=True, skip_check_array=True)
         training = frame_of(X, y, shown_as="X")
+        validate_data(self, X, reset=True, skip_check_array=True)
         validation = frame_of(X_validation, y_validation, shown_as="X_validation")
         spec, prototype = self._study(training, validation.n_records)
         function = self.scoring if callable(self.scoring) else None
@@ -224,6 +224,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _best(self, X: Any) -> Any:
         check_is_fitted(self)
+        frame_of(X, None, shown_as="X")
         validate_data(self, X, reset=False, skip_check_array=True)
         return self.best_estimator_
 

@@ -44,7 +44,7 @@ def url(tmp_path):
 def search(url, **changes):
     settings = {"epsilon": 1.0, "delta": 1e-6, "dataset": "wine", "budget": (3.0, 1e-5), "ledger": url}
     settings |= {"n_steps": 3, "n_candidates": 8, "method": "private_grid"}
-    inner = changes.pop("inner", LogisticRegression(max_iter=200))
+    inner = changes.pop("inner", LogisticRegression(max_iter=50, tol=10.0))
     space = changes.pop("space", SPACE)
     return PrivateSearch(inner, space, **settings | changes)
 
@@ -85,7 +85,7 @@ class OnPublicData(PrivateSearch):
 
 
 REASONS = {
-    "check_estimators_overwrite_params": "the checks' own subclass keeps its parameters in one URL",
+    "check_array_api_input": "skipped by scikit-learn itself: array API dispatch is off; arrays are read by value",
 }
 
 
@@ -99,7 +99,7 @@ def test_scikit_learns_estimator_checks(inner, url):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 check(checked)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  every check is to be seen
             failed[name] = f"{type(error).__name__}: {str(error)[:300]}"
     assert {name: why for name, why in failed.items() if name not in REASONS} == {}
 
@@ -164,8 +164,8 @@ def one_of_four(url, edition, answers):
 
 
 def test_four_processes_on_one_ledger_spend_right_to_the_last_unit(url):
-    """Two pairs ask for the same edition, so two spends of 0.7 of a cap of 3; then two more fit and one does not."""
-    context = multiprocessing.get_context("spawn")
+    """Two pairs ask for the same edition: two spends of 0.7 of a cap of 3. Two more fit, and one does not."""
+    context = multiprocessing.get_context("fork")
     answers = context.Queue()
     processes = [context.Process(target=one_of_four, args=(url, str(i % 2), answers)) for i in range(4)]
     for process in processes:
@@ -190,17 +190,10 @@ def test_an_estimators_identity_is_the_same_in_every_process():
         "from sklearn.preprocessing import StandardScaler; from dpbo_core.in_memory import Prototype\n"
         "print(Prototype(make_pipeline(StandardScaler(), SVC(class_weight={'b': 1, 'a': 2})), 0, False).identity())"
     )
-    runs = [
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    ]
-    assert runs[0] == runs[1] != ""
+    environment = {"PYTHONHASHSEED": "1", "PYTHONPATH": ":".join(sys.path)}
+    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    here = Prototype(make_pipeline(StandardScaler(), SVC(class_weight={"a": 2, "b": 1})), 0, False)
+    assert run.stdout.strip() == here.identity() != ""
     assert Prototype(SVC(C=2.0), 0, False).identity() != Prototype(SVC(), 0, False).identity()
     with pytest.raises(StudyInvalid, match="pickled"):
         Prototype(SVC(kernel=lambda a, b: a @ b.T), 0, False).identity()
@@ -234,16 +227,6 @@ def test_every_table_is_read_alike(url, make):
     assert hasattr(found, "feature_names_in_") == (not isinstance(make(PUBLIC), list | np.ndarray))
 
 
-class Grenade:
-    """Nothing about it works."""
-
-    def __getattribute__(self, name):
-        raise RuntimeError("a record")
-
-    def __repr__(self):
-        raise RuntimeError("a record")
-
-
 @pytest.mark.parametrize(
     "hostile", [np.nan, np.inf, 1e308, "text", None, b"\xff", 2**70, [1], pd.NA, pd.NaT, object()]
 )
@@ -273,8 +256,8 @@ def test_outside_of_a_table_is_checked_before_anything_is_paid(url):
     renamed = X[SENSITIVE].rename(columns={"alcohol": "alcool"})
     with pytest.raises(StudyInvalid, match="alcohol"):
         search(url).fit(X[PUBLIC], Y[PUBLIC], X_validation=renamed, y_validation=Y[SENSITIVE])
+    twice = pd.concat([X, X[["ash"]]], axis=1)
     with pytest.raises(StudyInvalid, match="share one name"):
-        twice = pd.concat([X, X[["ash"]]], axis=1)
         search(url).fit(twice[PUBLIC], Y[PUBLIC], X_validation=twice[SENSITIVE], y_validation=Y[SENSITIVE])
     assert PrivacyLedger(url).accounts() == ()
 

@@ -62,17 +62,24 @@ def frame_of(X: Any, y: Any, *, shown_as: str) -> Frame:
     """
     import narwhals.stable.v2 as nw
 
-    given = nw.from_native(X, eager_only=True, pass_through=True)
+    try:
+        given = nw.from_native(X, eager_only=True, pass_through=True)
+    except Exception:  # noqa: BLE001  a name twice, or a table of a kind that must be collected first
+        given = None
+    if given is None:
+        raise _bad_names(shown_as)
     if isinstance(given, nw.DataFrame):
         names, n_records = tuple(str(name) for name in given.columns), len(given)
     else:
         given = _array(X, shown_as)
         names, n_records = tuple(f"x{j}" for j in range(given.shape[1])), len(given)
     if len(set(names)) < len(names) or not all(names):
+        raise _bad_names(shown_as)
+    if not names or not n_records:
         raise StudyInvalid(
-            f"two columns of {shown_as} share one name, or one has none",
-            cause="a join kept both",
-            remedy="rename or drop one of them",
+            f"{shown_as}: Found array with 0 {'sample(s)' if names else 'feature(s)'} "
+            f"(shape=({n_records}, {len(names)})) while a minimum of 1 is required",
+            remedy="give at least one record and one column",
         )
     if y is not None and _length(y, shown_as) != n_records:
         raise StudyInvalid(
@@ -80,6 +87,14 @@ def frame_of(X: Any, y: Any, *, shown_as: str) -> Frame:
             remedy="give one target for each record",
         )
     return Frame(names, n_records, given, y)
+
+
+def _bad_names(shown_as: str) -> StudyInvalid:
+    return StudyInvalid(
+        f"two columns of {shown_as} share one name, or one has none",
+        cause="a join kept both",
+        remedy="rename or drop one of them",
+    )
 
 
 def _array(X: Any, shown_as: str) -> Any:
@@ -104,10 +119,10 @@ def _array(X: Any, shown_as: str) -> Any:
 
 
 def _length(y: Any, shown_as: str) -> int:
-    try:
-        return len(y)
-    except TypeError:
-        raise StudyInvalid(f"the target of {shown_as} is not a column", remedy="give one value a record") from None
+    shape = (len(y),) if hasattr(y, "__len__") else np.asarray(y).shape
+    if not shape:
+        raise StudyInvalid(f"the target of {shown_as} is not a column", remedy="give one value a record")
+    return int(shape[0])
 
 
 def _target_values(y: Any) -> Sequence[object] | Column:
