@@ -37,9 +37,10 @@ class Frame:
 
     def values(self, name: str) -> Sequence[object] | Column:
         """One feature column's values as Python or NumPy has them."""
+        place = self.names.index(name)
         if isinstance(self.given, np.ndarray):
-            return _of_array(self.given[:, self.names.index(name)])
-        return _of_series(self.given.get_column(name))
+            return _of_array(self.given[:, place])
+        return _of_series(self.given.get_column(self.given.columns[place]))  # pandas has names that are no text
 
     def table(self, *, target_name: str, source: str) -> Table:
         """The whole as a table; nothing a record holds raises."""
