@@ -1,7 +1,8 @@
 # make tune    set everything up into .venv and run the first private study
 # make test    set everything up and run the tests
 # make audit   kill, fuzz and search campaigns; their figures go to docs/audit.md (half an hour)
-# make bench   time the search beside scikit-learn, and reservations in the ledger
+# make look    photograph every page that shows a release into docs/pictures (needs Chromium, port 4200 free)
+# make bench   time every part beside its peers; the figures go to docs/performance.md (a quarter of an hour)
 # make check   format, lint, types, import rules
 # make lock    pin the dependencies again (after editing pyproject.toml)
 
@@ -10,7 +11,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: setup tune test audit check bench format lock clean
+.PHONY: setup tune test audit look check bench format lock clean
 
 setup: $(STAMP)
 
@@ -30,6 +31,10 @@ test: $(STAMP)
 
 audit: $(STAMP)
 	@cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m audit
+	@$(BIN)/python -m pytest -m slow tests/test_schedule.py tests/test_look.py tests/test_workers.py
+
+look: $(STAMP)
+	@cd tests && ../$(BIN)/python -m audit.look
 
 check: $(STAMP)
 	@$(BIN)/ruff format --check .
@@ -42,8 +47,8 @@ format: $(STAMP)
 	@$(BIN)/ruff check --fix .
 
 bench: $(STAMP)
-	@$(BIN)/python benchmarks/search.py
-	@$(BIN)/python benchmarks/ledger.py
+	@$(BIN)/python -m benchmarks
+	@$(BIN)/python benchmarks/dp_hypo.py --short
 
 lock:
 	uv pip compile --quiet --universal --no-emit-index-url --no-header --python-version 3.11 \

@@ -1,6 +1,9 @@
-"""How many reservations a second the ledger takes, each durable, all on one dataset: `python benchmarks/ledger.py`.
+"""How many reservations a second the ledger takes, each durable, all on one dataset; by the wall.
 
-PostgreSQL is a server of this script's own (pgserver) with its settings as they come, so fsync is on.
+    python -m benchmarks.ledger [--json]
+
+The cap has room for nine in ten of what is asked for, and exactly those are admitted. PostgreSQL is
+a server of this script's own (pgserver) with its settings as they come, so fsync is on.
 """
 
 import multiprocessing
@@ -8,11 +11,11 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
+from benchmarks.peers import installed
+from benchmarks.rows import Row, main, missing
 from dpbo_core.accounting import audit
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
@@ -78,28 +81,35 @@ def measure(url, processes):
     return admitted / seconds, admitted, asks * processes
 
 
-def main():
+def rows() -> Iterator[Row]:
     folder = Path(tempfile.mkdtemp())
-    os.chdir(folder)
-    table = Table(box=None, header_style="dim")
-    for name in ("database", "processes", "asked", "admitted", "admitted a second"):
-        table.add_column(name, justify="right")
-    for processes in (1, 8):
-        rate, admitted, asked = measure(f"sqlite:///{folder / f'{processes}.db'}", processes)
-        table.add_row("SQLite", str(processes), str(asked), str(admitted), f"{rate:.0f}")
-    import pgserver
-
-    server = pgserver.get_server(folder / "pg", cleanup_mode="stop")
+    home = Path.cwd()
+    os.chdir(folder)  # a database server keeps its files where it is started
     try:
-        for processes in (1, 8, 64):
-            server.psql(f"CREATE DATABASE d{processes}")
-            rate, admitted, asked = measure(server.get_uri(f"d{processes}"), processes)
-            table.add_row("PostgreSQL", str(processes), str(asked), str(admitted), f"{rate:.0f}")
+        for processes in (1, 8):
+            yield row("SQLite", f"sqlite:///{folder / f'{processes}.db'}", processes)
+        if not installed("pgserver"):
+            yield missing("PostgreSQL", "pgserver")
+            return
+        import pgserver
+
+        server = pgserver.get_server(folder / "pg", cleanup_mode="stop")
+        try:
+            for processes in (1, 8, 64):
+                server.psql(f"CREATE DATABASE d{processes}")
+                yield row("PostgreSQL", server.get_uri(f"d{processes}"), processes)
+        finally:
+            server.cleanup()
     finally:
-        server.cleanup()
-    Console().print(table)
-    shutil.rmtree(folder, ignore_errors=True)
+        os.chdir(home)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def row(database, url, processes):
+    rate, admitted, asked = measure(url, processes)
+    said = f"{admitted:,} of {asked:,} admitted"
+    return Row(f"{database}, {processes} at once", rate, unit="a second", note=said)
 
 
 if __name__ == "__main__":
-    main()
+    main(rows)

@@ -1,70 +1,127 @@
-"""The search loop beside scikit-learn's Gaussian process, on one index sequence, in one process, one thread.
+"""The Bayesian search over N candidates beside its peers, one index sequence, fixed hyperparameters.
 
-    python benchmarks/search.py [repetitions]
+    python -m benchmarks.search [--json]
 
-Both see the same candidates, kernel, noise and values; scikit-learn refits and predicts all N at each step.
-Times are interleaved; the ratio is the median of pairwise ratios with its smallest and largest.
+W1 N = 1,000 d = 1 T = 50; W2 10,000 × 2, 50; W3 36,000 × 3, 50; W4 100,000 × 4, 200. Ours is the product's loop,
+ask and tell, with UCB. A peer starts afresh at each step, so a few of its steps stand for all. The
+bandwidth bound is the time to read V once a step and to write its new row, at the rate one thread reads an array of
+that size.
 """
 
-import statistics
-import sys
-import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
-from dpbo_core.gp.kernels import Matern52
-from dpbo_core.gp.posterior import Posterior
+from benchmarks import peers
+from benchmarks.rows import Row, main, missing, spread_row
+from benchmarks.timing import Spread, in_turn, ratio, read_bandwidth, seconds
+from benchmarks.workloads import ALL, KERNELS, W1, W2, W3, W4, Workload, ours
+from dpbo_core.gp.kernels import Kernel, Matern52
+from dpbo_core.mechanisms.gaussian import DiscreteGaussian
+from dpbo_core.mechanisms.noise import OperatingSystemNoise
+from dpbo_core.models.scores import GRID
+from dpbo_core.privacy.amounts import spent_units
+from dpbo_core.privacy.sensitive import Sensitive
 
-WORKLOADS = {"W1": (1_000, 1, 50), "W2": (10_000, 2, 50), "W3": (36_000, 3, 50)}
-NOISE = 1e-2
-
-
-def ours(candidates: Any, indices: Any, values: Any) -> Any:
-    posterior = Posterior(candidates, Matern52(0.3), NOISE)
-    for index, value in zip(indices, values, strict=True):
-        posterior.observe(int(index), float(value))
-        np.argmax(posterior.mean + 2.0 * posterior.std)
-    return posterior.mean
-
-
-def theirs(candidates: Any, indices: Any, values: Any) -> Any:
-    from sklearn.gaussian_process import GaussianProcessRegressor
-    from sklearn.gaussian_process.kernels import Matern
-
-    for t in range(1, len(indices) + 1):
-        model = GaussianProcessRegressor(Matern(0.3, nu=2.5), alpha=NOISE, optimizer=None)
-        model.fit(candidates[indices[:t]], values[:t])
-        mean, std = model.predict(candidates, return_std=True)
-        np.argmax(mean + 2.0 * std)
-    return mean
+REPETITIONS = {"W1": 7, "W2": 5, "W3": 5, "W4": 3}
+SAMPLED = {"W1": 50, "W2": 25, "W3": 10, "W4": 5}  # steps of a peer that are timed
 
 
-def seconds(run: Any, *arguments: Any) -> tuple[float, Any]:
-    begun = time.perf_counter()
-    result = run(*arguments)
-    return time.perf_counter() - begun, result
+def rows() -> Iterator[Row]:
+    for work in ALL:
+        for kernel in KERNELS:
+            yield from beside_peers(work, kernel, work.data)
+    yield from bandwidth()
+    yield from noise_share()
+    yield from memory()
 
 
-def main(repetitions: int) -> None:
-    print(f"{'':4} {'N':>7} {'d':>2} {'T':>3} {'ours (s)':>9} {'sklearn (s)':>11} {'ratio':>6}  smallest … largest")
-    for name, (N, d, T) in WORKLOADS.items():
-        rng = np.random.default_rng(0)
-        candidates = rng.random((N, d))
-        indices = rng.integers(0, N, T)
-        values = np.sin(5 * candidates[indices].sum(axis=1)) + 0.1 * rng.normal(size=T)
-        pairs = []
-        for _ in range(repetitions):
-            (a, mean_a), (b, mean_b) = (seconds(run, candidates, indices, values) for run in (ours, theirs))
-            assert np.allclose(mean_a, mean_b, atol=1e-9)
-            pairs.append((a, b))
-        ratios = sorted(b / a for a, b in pairs)
-        ours_median, theirs_median = (statistics.median(pair[i] for pair in pairs) for i in (0, 1))
-        size, spread = f"{name:4} {N:7} {d:2} {T:3}", f"{ratios[0]:.1f} … {ratios[-1]:.1f}"
-        print(f"{size} {ours_median:9.4f} {theirs_median:11.3f} {statistics.median(ratios):6.1f}  {spread}")
+def beside_peers(work: Workload, kernel: Kernel, data: Any) -> Iterator[Row]:
+    on = f"{work.name}, {'Matérn-5/2' if isinstance(kernel, Matern52) else 'squared exponential'}"
+    claims: list[tuple[str, peers.Step, dict[str, float]]] = [
+        ("scikit-learn", peers.scikit_learn(kernel, *data), {"at_least": 20}),
+        (
+            "a direct Cholesky each step",
+            peers.direct_cholesky(kernel, *data, kept=False),
+            {"at_least": 7 if work is W1 else 10},
+        ),
+        ("a direct Cholesky each step, k(X, Λ) kept", peers.direct_cholesky(kernel, *data, kept=True), {}),
+    ]
+    botorch = {"at_least": 75.0 if work is W4 else 100.0}
+    if peers.installed("botorch"):
+        claims.append(("BoTorch", peers.botorch(kernel, *data), botorch))
+    else:
+        yield missing(f"{on}: BoTorch", "botorch", **botorch)
+    agree(work, kernel, data, claims[0][1], claims[1][1])
+    factor = work.T / SAMPLED[work.name]
+    runs: list[Callable[[], Any]] = [lambda: ours(kernel, *data)]
+    runs += [partial(sampled, work, step) for _, step, _ in claims]
+    own, *theirs = in_turn(runs, REPETITIONS[work.name])
+    for (name, _, asked), taken in zip(claims, theirs, strict=True):
+        times = ratio([factor * s for s in taken], own)
+        yield spread_row(f"{on}: {name}", times, note=f"ours {min(own):.3g} s", **asked)
+
+
+def sampled(work: Workload, step: peers.Step) -> None:
+    """The middle step of each of as many equal stretches of 1 … T."""
+    n = SAMPLED[work.name]
+    for i in range(n):
+        step(max(1, round((i + 0.5) * work.T / n)))
+
+
+def agree(work: Workload, kernel: Kernel, data: Any, *steps: peers.Step) -> None:
+    """All contenders compute the same posterior mean, or the comparison would mean nothing."""
+    mean = ours(kernel, *data).mean
+    for step in steps:
+        assert np.allclose(step(work.T), mean, atol=1e-9)
+
+
+def bandwidth() -> Iterator[Row]:
+    for work, asked in ((W3, 30.0), (W4, 60.0)):
+        run = partial(ours, KERNELS[1], *work.data)
+        run()
+        shares = []
+        for _ in range(REPETITIONS[work.name]):
+            bound = 8.0 * work.N * sum(t + 1 for t in range(work.T)) / read_bandwidth(8 * work.N * work.T)
+            shares.append(100.0 * bound / seconds(run))
+        yield spread_row(f"{work.name}: of the memory-bandwidth bound", Spread.of(shares), unit="%", at_least=asked)
+
+
+def noise_share() -> Iterator[Row]:
+    """T discrete Gaussian draws through the product's door, beside a search of as many steps."""
+    mechanism = DiscreteGaussian(GRID, spent_units(0.01), 1.0)
+    spend, value = mechanism.spend("observation"), Sensitive(GRID)
+
+    def draws(T: int) -> None:
+        for _ in range(T):
+            mechanism.prepare(spend, OperatingSystemNoise())(value)
+
+    for work in (W2, W3, W4):
+        runs = [partial(ours, KERNELS[1], *work.data), partial(draws, work.T)]
+        own, noise = in_turn(runs, REPETITIONS[work.name])
+        share = Spread.of([100.0 * n / (n + o) for n, o in zip(noise, own, strict=True)])
+        each = f"{min(noise) / work.T * 1e6:.0f} µs a draw; training and scoring not counted"
+        yield spread_row(f"{work.name}: noise in the loop", share, unit="%", at_most=5.0, note=each)
+
+
+def memory() -> Iterator[Row]:
+    allowed = 8 * W4.N * (W4.T + 8) / 1e6
+    yield Row("W4: extra memory", peak(partial(ours, KERNELS[1], *W4.data)), unit="MB", at_most=allowed)
+    step = peers.scikit_learn(KERNELS[1], *W4.data)
+    yield Row("W4: extra memory of scikit-learn's last step", peak(lambda: step(W4.T)), unit="MB")
+
+
+def peak(run: Callable[[], Any]) -> float:
+    """Megabytes allocated at the most."""
+    tracemalloc.start()
+    run()
+    found = tracemalloc.get_traced_memory()[1] / 1e6
+    tracemalloc.stop()
+    return found
 
 
 if __name__ == "__main__":
-    with threadpool_limits(1):
-        main(int(sys.argv[1]) if len(sys.argv) > 1 else 5)
+    main(rows)

@@ -1,18 +1,27 @@
 """Honest advice before spending: what every method would do on this study, from public facts alone.
 
-Nothing is opened and nothing is charged. A method that cannot run says so in its own words.
+Nothing is opened and nothing is charged. A method that cannot run says so in its own words. The expected regret and
+score error of the methods that may be recommended come from one simulation (`calibration`), so that they compare
+like with like; a bound for one and a guess for another would not. `choose` makes method = "auto" a method: the same
+advice, a function of the study and of public facts alone.
 """
 
-import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from dpbo_core.errors import DpboError
-from dpbo_core.methods import METHODS, AnyMethod, method_named
+from dpbo_core.calibration import Expected, expected
+from dpbo_core.errors import DpboError, StudyInvalid
+from dpbo_core.methods import EXCHANGES, METHODS, NO_STUDY, AnyMethod, method_named
+from dpbo_core.methods.dp_hypo import DpHypo
+from dpbo_core.methods.private_grid import PrivateGrid
+from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.problem import Problem
 from dpbo_core.spec import StudySpec
 
 Verdict = Literal["good", "poor", "useless", "refused"]
+AUTO = "auto"
 POOR, USELESS = 0.1, 0.25  # expected error as a share of the score's range
 
 
@@ -26,6 +35,8 @@ class MethodAdvice:
     noise_scale: float | None
     score_range: float
     expected_error: float | None
+    expected_regret: float | None
+    options: Mapping[str, Any]
     trainings: int | None
     assumptions: tuple[str, ...]
     evidence: str
@@ -41,6 +52,8 @@ class MethodAdvice:
             "noise_scale": self.noise_scale,
             "score_range": self.score_range,
             "expected_error": self.expected_error,
+            "expected_regret": self.expected_regret,
+            "options": dict(self.options),
             "trainings": self.trainings,
             "assumptions": list(self.assumptions),
             "evidence": self.evidence,
@@ -50,39 +63,154 @@ class MethodAdvice:
 
 
 @dataclass(frozen=True)
-class Advice:
-    """Every method's line, and the kind to choose (None if nothing would run)."""
+class Choice:
+    """A method to choose, its options, and why."""
 
-    recommended: str | None
+    kind: str
+    options: Mapping[str, Any]
+    why: str
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Every method's line, and what to choose (None if nothing would run)."""
+
+    choice: Choice | None
     methods: tuple[MethodAdvice, ...]
+
+    @property
+    def recommended(self) -> str | None:
+        """The kind to choose."""
+        return self.choice.kind if self.choice else None
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""
-        return {"recommended": self.recommended, "methods": [line.to_json() for line in self.methods]}
+        return {
+            "recommended": self.recommended,
+            "recommended_options": dict(self.choice.options) if self.choice else None,
+            "recommended_because": self.choice.why if self.choice else None,
+            "methods": [line.to_json() for line in self.methods],
+        }
 
 
 def advise(spec: StudySpec, problem: Problem) -> Advice:
-    """Price every method; the study's own method with its own options, the others with their defaults.
+    """Price every method; the study's own method with its own options, the others as they serve best.
 
     Raises:
         StudyInvalid: the study's own method or options are not valid.
     """
-    own = method_named(spec.method, spec.options)
-    lines = tuple(_line(own if kind == own.kind else cls(), problem) for kind, cls in METHODS.items())
-    tunes = [line for line in lines if line.verdict != "refused" and line.kind != "lipschitz"]
-    best = min(tunes, key=lambda line: line.expected_error or math.inf, default=None)
-    return Advice(best.kind if best else None, lines)
+    own = None if spec.method == AUTO else method_named(spec.method, spec.options)
+    _check_auto(spec)
+    forms = _forms(problem)
+    lines = []
+    for kind, cls in METHODS.items():
+        best = next((form for form, _ in forms if form.kind == kind), cls())
+        lines.append(_line(own if own is not None and kind == own.kind else best, problem))
+    elsewhere = tuple(
+        MethodAdvice(kind, None, 0.0, None, problem.score_range, None, None, {}, None, (), "", "refused", NO_STUDY)
+        for kind in EXCHANGES
+    )
+    return Advice(_choice(forms, problem), (*lines, *elsewhere))
+
+
+def choose(spec: StudySpec, problem: Problem) -> tuple[AnyMethod, str]:
+    """The study's method, and why: its own with its own options, or with "auto" the one advised.
+
+    Raises:
+        StudyInvalid: the method or its options are not valid, or "auto" finds none that would run.
+    """
+    if spec.method != AUTO:
+        return method_named(spec.method, spec.options), ""
+    _check_auto(spec)
+    choice = _choice(_forms(problem), problem)
+    if choice is None:
+        raise StudyInvalid(
+            'method = "auto" finds no method that can run on this study',
+            cause="ε is too small to be divided",
+            remedy="raise epsilon",
+        )
+    return method_named(choice.kind, choice.options), choice.why
+
+
+def _check_auto(spec: StudySpec) -> None:
+    if spec.method == AUTO and spec.options:
+        raise StudyInvalid(
+            f'[method] has the key {next(iter(spec.options))!r}, and method = "auto" chooses the options too',
+            cause="an option of another method was left over",
+            remedy="remove [method], or name the method",
+        )
+
+
+def _forms(problem: Problem) -> list[tuple[AnyMethod, Expected]]:
+    """The calibrated methods in every form that needs no more trainings than the study has steps, best first.
+
+    Of two that expect the same regret the smaller score error comes first, then the order written here.
+    """
+    if problem.training is not None:
+        return []  # their models are trained without noise
+    forms: list[AnyMethod] = [
+        PrivateGrid(evaluate="public_shortlist"),
+        PrivateGrid(evaluate="sobol"),
+        PrivateTrajectory(prior="public"),
+        PrivateTrajectory(),
+    ]
+    if len(problem.candidates) <= problem.search.steps:
+        forms[:2] = [PrivateGrid()]
+    known = []
+    for form in forms:
+        with suppress(DpboError):  # its line says why it cannot run
+            found = expected(form, problem)
+            if found is not None:
+                known.append((form, found))
+    return sorted(known, key=lambda pair: (pair[1].regret, pair[1].score_error))
+
+
+def _choice(forms: list[tuple[AnyMethod, Expected]], problem: Problem) -> Choice | None:
+    if problem.training is not None:
+        with suppress(DpboError):
+            DpHypo().plan(problem)
+            return Choice("dp_hypo", {}, "the training set is sensitive, and this method alone trains privately")
+    if not forms:
+        return None
+    best, found = forms[0]
+    why = (
+        f"of {len(forms)} ways it loses least on simulated landscapes with this noise "
+        f"({problem.n_validation} records, ε = {problem.epsilon:g}, {problem.search.steps} steps, "
+        f"{len(problem.candidates)} candidates): an expected regret of {found.regret:.2g}"
+    )
+    if len(forms) > 1:
+        second, other = forms[1]
+        why += f", before {_in_short(second)} with {other.regret:.2g}"
+    return Choice(best.kind, _changed(best), why)
+
+
+def _changed(method: AnyMethod) -> dict[str, Any]:
+    """The options that differ from the method's defaults."""
+    usual = type(method)()
+    pairs = [(item.name, getattr(method, item.name)) for item in fields(method)]
+    return {name: value for name, value in pairs if value != getattr(usual, name)}
+
+
+def _in_short(method: AnyMethod) -> str:
+    options = ", ".join(f"{name} = {value}" for name, value in _changed(method).items())
+    return f"{method.kind} ({options})" if options else method.kind
 
 
 def _line(method: AnyMethod, problem: Problem) -> MethodAdvice:
-    G = problem.score_range
+    G, options = problem.score_range, _changed(method)
     try:
-        plan, outlook = method.plan(problem), method.outlook(problem)
+        plan, outlook, found = method.plan(problem), method.outlook(problem), expected(method, problem)
     except DpboError as error:
-        return MethodAdvice(method.kind, None, 0.0, None, G, None, None, (), "", "refused", error.what)
+        return MethodAdvice(
+            method.kind, None, 0.0, None, G, None, None, options, None, (), "", "refused", error.what
+        )
     promise = plan.guarantee
     evidence = promise.evidence
-    verdict, why = _verdict(outlook.noise_scale, outlook.expected_error, G), outlook.why
+    regret, error_expected, why = None, outlook.expected_error, outlook.why
+    if found is not None:
+        regret, error_expected = found.regret, found.regret + found.score_error
+        why += f"; on simulated landscapes it loses {regret:.2g} and errs by {found.score_error:.2g} on the score"
+    verdict = _verdict(outlook.noise_scale, error_expected, G)
     if evidence.refuted:
         verdict, why = "refused", f"{evidence.note}; it runs only on a dataset declared public"
     elif outlook.noise_scale >= G:
@@ -93,7 +221,9 @@ def _line(method: AnyMethod, problem: Problem) -> MethodAdvice:
         delta=promise.delta,
         noise_scale=outlook.noise_scale,
         score_range=G,
-        expected_error=outlook.expected_error,
+        expected_error=error_expected,
+        expected_regret=regret,
+        options=options,
         trainings=outlook.trainings,
         assumptions=promise.assumptions,
         evidence=evidence.standing.value,

@@ -28,3 +28,28 @@ def create_atomically(path: Path, make: Callable[[Path], None]) -> bool:
             os.link(built, path)  # fails, rather than replaces, if another process was first
             return True
     return False
+
+
+def replace_atomically(path: Path, content: bytes, *, mode: int = 0o600) -> None:
+    """Give `path` this content: a reader, and a machine that stops at any moment, finds the old whole or the new.
+
+    Raises:
+        OSError: the folder is missing or cannot be written.
+    """
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fchmod(file.fileno(), mode)
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            Path(name).unlink()
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)  # the new name itself
+    finally:
+        os.close(folder)

@@ -9,6 +9,7 @@
     │   └── NoiseNotPrivate                the noise would come from an injected or seeded source
     ├── AssumptionNotAccepted          4   a theorem's hypothesis nobody has taken on
     ├── LedgerDamaged                  1   the history is not what was written
+    ├── CertificateFalse               1   a release's own numbers do not support what it promises
     ├── MechanismRefused               1   a draw would have cost more than was planned
     └── Sealed                         1   a step on sensitive data failed; it says nothing more
 
@@ -86,6 +87,10 @@ class AssumptionNotAccepted(DpboError):
 
 class LedgerDamaged(DpboError):
     """The ledger's history was changed, cut short or replaced by an old copy."""
+
+
+class CertificateFalse(DpboError):
+    """The draws that a release lists do not compose to the promise it states."""
 
 
 class MechanismRefused(DpboError):

@@ -8,7 +8,6 @@ record of the validation set, before or after `fit`.
 import warnings
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -26,7 +25,6 @@ from dpbo_core.data.frames import Frame, frame_of
 from dpbo_core.encoder import PublicEncoder, target_name
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.halves import left_out
-from dpbo_core.halves import n_validation as n_validation_of
 from dpbo_core.in_memory import FrameHalves, Prototype, ledger_url, model_section, sections_of
 from dpbo_core.problem import problem_of
 from dpbo_core.spec import (
@@ -37,6 +35,8 @@ from dpbo_core.spec import (
     StudySpec,
 )
 from dpbo_core.study import run_study
+
+WITHOUT_HYPERPARAMETERS = ("lipschitz", "exact_gp")
 
 
 def _best_has(verb: str) -> Callable[["PrivateSearch"], bool]:
@@ -274,19 +274,6 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             ),
             options=dict(self.options or {}),
         )
-        prototype = Prototype(self.estimator, spec.search.seed, model.regression, decode)
-        return self._with_method(spec), prototype
-
-    def _with_method(self, spec: StudySpec) -> StudySpec:
-        """The study with the method the advice recommends, where this search leaves the choice to it."""
-        if self.method == "auto":
-            first = replace(spec, method="private_grid", options={})
-            chosen = advise(first, problem_of(first, n_validation=n_validation_of(first))).recommended
-            if chosen is None:
-                raise StudyInvalid(
-                    "no method can run on this search", remedy="see advise(...) for what each one says"
-                )
-            return replace(spec, method=chosen)
-        if self.method == "lipschitz":
-            raise StudyInvalid("lipschitz releases no hyperparameters", remedy='use method = "auto"')
-        return spec
+        if self.method in WITHOUT_HYPERPARAMETERS:
+            raise StudyInvalid(f"{self.method} releases no hyperparameters", remedy='use method = "auto"')
+        return spec, Prototype(self.estimator, spec.search.seed, model.regression, decode)

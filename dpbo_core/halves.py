@@ -1,7 +1,8 @@
 """The two halves of a study's data: the public one, open to everything, and the sensitive one, sealed at once.
 
-Before a study is reserved only the presence, the header and the number of records of the validation file are
-looked at; its content is read by `sensitive_half` alone.
+Before a study is reserved only the presence, the header and the number of records of a sensitive file are looked
+at; its content is read by `sensitive_half` alone. Where the training set is sensitive too, the public half is what
+the study says of it: nothing is fitted to it, and its content does not enter the study's fingerprint.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,16 +15,14 @@ from dpbo_core import data
 from dpbo_core.data import Preprocessing, Table, bundled
 from dpbo_core.data.bundled import TARGET as BUNDLED_TARGET
 from dpbo_core.data.people import Person, read_people, uncounted
-from dpbo_core.data.values import shown
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.estimators import EstimatorFactory
-from dpbo_core.models.import_path import function_at
-from dpbo_core.models.record_scores import BalancedAccuracy, BoundedFunction
 from dpbo_core.models.scores import MarginScore
 from dpbo_core.models.trainer import EstimatorTrainer, Factory, LinearTrainer
-from dpbo_core.objective import Objective
+from dpbo_core.objective import Objective, Scorer
+from dpbo_core.partitions import PartitionedObjective, Workers, parts_of
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.problem import Problem, Score, Trainer, class_names, problem_of
+from dpbo_core.problem import Problem, Trainer, TrainingFacts, problem_of, score_on
 from dpbo_core.spec import StudySpec
 
 
@@ -38,7 +37,7 @@ class Halves(Protocol):
         """Everything that can be refused without a record's content."""
         ...
 
-    def sensitive(self, public: "PublicHalf") -> Objective:
+    def sensitive(self, public: "PublicHalf") -> Scorer:
         """The sensitive half, sealed; after reserving only."""
         ...
 
@@ -49,6 +48,7 @@ class FileHalves:
 
     spec: StudySpec
     folder: str | Path
+    workers: Workers | None = None
 
     def public(self) -> "PublicHalf":
         """Read and fit the training set."""
@@ -58,14 +58,14 @@ class FileHalves:
         """Presence, header and number of records."""
         check_presence(self.spec, self.folder, public)
 
-    def sensitive(self, public: "PublicHalf") -> Objective:
+    def sensitive(self, public: "PublicHalf") -> Scorer:
         """Read the validation records."""
-        return sensitive_half(self.spec, self.folder, public)
+        return sensitive_half(self.spec, self.folder, public, self.workers)
 
 
 @dataclass(frozen=True)
 class PublicHalf:
-    """The problem with its training set, what was fitted on it, and the training data's fingerprint."""
+    """The problem with its training set, what was fitted on it, and the PUBLIC training data's fingerprint."""
 
     problem: Problem
     preprocessing: Preprocessing
@@ -78,8 +78,14 @@ def n_validation(spec: StudySpec) -> int:
     """m, from the study alone: no file is opened."""
     if spec.data.source is not None:
         return bundled.validation_size(spec.data.source, spec.data.validation_share)
-    assert spec.data.n_validation is not None  # noqa: S101  the section was checked when it was made
-    return spec.data.n_validation
+    records = spec.data.n_training if spec.data.validation is None else spec.data.n_validation
+    assert records is not None  # noqa: S101  the section was checked when it was made
+    return records
+
+
+def planning_problem(spec: StudySpec) -> Problem:
+    """The problem as it is priced: from the study alone, no file opened."""
+    return problem_of(spec, n_validation=n_validation(spec), training=_training_facts(spec))
 
 
 def public_half(spec: StudySpec, folder: str | Path) -> PublicHalf:
@@ -88,6 +94,8 @@ def public_half(spec: StudySpec, folder: str | Path) -> PublicHalf:
     Raises:
         StudyInvalid: the training data cannot be used as the study says.
     """
+    if spec.data.trains_privately:
+        return _declared_half(spec, folder)
     return fitted_half(spec, *_training_table(spec, folder))
 
 
@@ -122,13 +130,14 @@ def fitted_half(
         regression=model.regression,
         missing="mean" if spec.data.missing == "mean" else "refuse",
     )
+    fitted = replace(fitted, ignored=left_out(spec))
     encoded = fitted.transform(table)
     problem = problem_of(spec, n_validation=n_validation(spec))
     trainer: Trainer
     if model.linear:
         trainer = LinearTrainer.of(encoded.X, encoded.labels, model.estimator, tolerance=model.tolerance)
     else:
-        problem = replace(problem, score=_score(spec, problem.score, fitted, function))
+        problem = replace(problem, score=score_on(spec.model, fitted.classes, function))
         if factory is None:
             factory = EstimatorFactory(model.estimator, model.params, spec.search.seed, model.regression)
         assert not isinstance(problem.score, MarginScore)  # noqa: S101  only linear models have one
@@ -147,41 +156,41 @@ def left_out(spec: StudySpec) -> frozenset[str]:
     return frozenset(spec.data.ignore or ()) | ({spec.privacy.person} if spec.privacy.person else set())
 
 
-def _score(
-    spec: StudySpec, score: Score, fitted: Preprocessing, function: Callable[[Any, Any], float] | None
-) -> Score:
-    """The score with what only the training set can tell: that the shares name its classes; the user's function."""
-    if isinstance(score, BalancedAccuracy) and class_names(spec.model) != fitted.classes:
-        raise StudyInvalid(
-            f"model.class_shares names {', '.join(map(shown, class_names(spec.model)))}; "
-            f"the training classes are {', '.join(map(shown, fitted.classes))}",
-            cause="a class is missing or misspelt",
-            remedy="give the share of every class of the training set",
-        )
-    if isinstance(score, BoundedFunction):
-        return replace(score, function=function or function_at(score.name), classes=fitted.classes)
-    return score
-
-
 def check_presence(spec: StudySpec, folder: str | Path, public: PublicHalf) -> None:
-    """The validation file is there, its columns are the training columns, and it has m records.
+    """The sensitive files are there, their columns are the training columns, and they have n and m records.
 
     Raises:
         StudyInvalid: it is not so. No record's content was looked at.
     """
     if spec.data.source is not None:
         return
+    if spec.data.n_training is not None:
+        training = str(spec.data.training)
+        found = data.read_header(Path(folder) / training, sensitive=True, shown_as=training).n_records
+        data.check_record_count(found, spec.data.n_training, shown_as=training, key="n_training")
+    if spec.data.validation is None:
+        return
     shown = str(spec.data.validation)
     with suppress(FileNotFoundError):
         if (Path(folder) / shown).samefile(Path(folder) / str(spec.data.training)):
             raise StudyInvalid(
                 f"{shown} is both the training file and the validation file",
-                cause="one file was named twice; the training set is public, so nothing of it would be protected",
+                cause="one file was named twice, and a record in both is protected in neither",
                 remedy="split the records into two files that share no person",
             )
-    header = data.read_header(Path(folder) / shown, sensitive=True, shown_as=shown)
-    check_names(spec, header.columns, public, shown_as=shown)
-    data.check_record_count(header.n_records, n_validation(spec), shown_as=shown)
+    parts = parts_of(Path(folder) / shown)
+    if parts and spec.privacy.person is not None:
+        raise StudyInvalid(
+            f"{shown} is a folder of files, and privacy.person counts a person's records over one file",
+            cause="a person's records may lie in several parts, and each part is scored by itself",
+            remedy="give one file, or leave person out",
+        )
+    n_records = 0
+    for path in parts or (Path(folder) / shown,):
+        header = data.read_header(path, sensitive=True, shown_as=shown)
+        check_names(spec, header.columns, public, shown_as=shown)
+        n_records += header.n_records
+    data.check_record_count(n_records, n_validation(spec), shown_as=shown)
 
 
 def check_names(spec: StudySpec, columns: Sequence[str], public: PublicHalf, *, shown_as: str) -> None:
@@ -200,13 +209,30 @@ def check_names(spec: StudySpec, columns: Sequence[str], public: PublicHalf, *, 
     data.check_columns(public.columns, kept, public.target, shown_as=shown_as)
 
 
-def sensitive_half(spec: StudySpec, folder: str | Path, public: PublicHalf) -> Objective:
-    """Read the validation records, whatever their bytes, and seal them. Call it only after reserving."""
-    people = None
-    if spec.privacy.person is not None:
+def sensitive_half(
+    spec: StudySpec, folder: str | Path, public: PublicHalf, workers: Workers | None = None
+) -> Scorer:
+    """Read the sensitive records, whatever their bytes, and seal them. Call it only after reserving.
+
+    A folder of Parquet files is not read here: its parts are, one by one or by `workers`, whenever they are scored.
+    """
+    facts, score, encode = public.problem.training, public.problem.score, public.preprocessing.transform
+    if facts is None:
         shown = str(spec.data.validation)
-        people = read_people(Path(folder) / shown, spec.privacy.person, shown_as=shown)
-    return sealed_half(spec, _validation_table(spec, folder), people, public)
+        parts = parts_of(Path(folder) / shown) if spec.data.source is None else ()
+        if parts:
+            return PartitionedObjective(parts, public.preprocessing, score, n_validation(spec), workers)
+        person = spec.privacy.person
+        people = None if person is None else read_people(Path(folder) / shown, person, shown_as=shown)
+        return sealed_half(spec, _validation_table(spec, folder), people, public)
+    trained_on, _ = _training_table(spec, folder)
+    data.check_record_count(trained_on.n_records, facts.n_records, shown_as="the training set", key="n_training")
+    training = Sensitive(encode(trained_on))
+    if spec.data.source is None and spec.data.validation is None:
+        return Objective(training, score, training)
+    table = _validation_table(spec, folder)
+    data.check_record_count(table.n_records, n_validation(spec))
+    return Objective(Sensitive(encode(table)), score, training)
 
 
 def sealed_half(spec: StudySpec, table: Table, people: Sequence[Person] | None, public: PublicHalf) -> Objective:
@@ -215,15 +241,49 @@ def sealed_half(spec: StudySpec, table: Table, people: Sequence[Person] | None, 
     if people is not None:
         data.check_record_count(len(people), table.n_records)
         table = table.but(uncounted(people, spec.privacy.max_records_per_person))
-    encoded = public.preprocessing.transform(table.without(left_out(spec)))
-    return Objective(Sensitive(encoded), public.problem.score)
+    return Objective(Sensitive(public.preprocessing.transform(table)), public.problem.score)
+
+
+def _declared_half(spec: StudySpec, folder: str | Path) -> PublicHalf:
+    """The public half of a study whose training set is sensitive: the header, and what the study declares."""
+    if spec.data.source is not None:
+        columns, target = tuple(_training_table(spec, folder)[0].columns), BUNDLED_TARGET
+        bounds = spec.data.bounds or bundled.public_facts(spec.data.source)[1]
+    else:
+        shown = str(spec.data.training)
+        columns = tuple(data.read_header(Path(folder) / shown, sensitive=True, shown_as=shown).columns)
+        target, bounds = str(spec.data.target), spec.data.bounds or {}
+    facts = _training_facts(spec)
+    assert facts is not None  # noqa: S101  the caller asked for it
+    declared = Preprocessing.public(columns, target, labels=facts.classes, bounds=bounds, bias=spec.model.bias)
+    facts = replace(facts, feature_names=declared.feature_names)
+    return PublicHalf(
+        problem=problem_of(spec, n_validation=n_validation(spec), training=facts),
+        preprocessing=declared,
+        columns=columns,
+        target=target,
+        fingerprint="",  # a hash of sensitive records would tell whether a guess of them is right
+    )
+
+
+def _training_facts(spec: StudySpec) -> TrainingFacts | None:
+    """What is public of a sensitive training set, from the study alone; None where the set is public."""
+    if not spec.data.trains_privately:
+        return None
+    if spec.data.source is None:
+        assert spec.data.n_training is not None  # noqa: S101  the section was checked when it was made
+        assert spec.data.labels is not None  # noqa: S101
+        return TrainingFacts(spec.data.n_training, spec.data.labels)
+    n = bundled.n_records(spec.data.source) - n_validation(spec)
+    return TrainingFacts(n, spec.data.labels or bundled.public_facts(spec.data.source)[0])
 
 
 def _training_table(spec: StudySpec, folder: str | Path) -> tuple[Table, str]:
     if spec.data.source is not None:
         return bundled.load(spec.data.source, spec.data.validation_share)[0], BUNDLED_TARGET
     shown = str(spec.data.training)
-    return data.read_table(Path(folder) / shown, sensitive=False, shown_as=shown), str(spec.data.target)
+    sensitive = spec.data.trains_privately
+    return data.read_table(Path(folder) / shown, sensitive=sensitive, shown_as=shown), str(spec.data.target)
 
 
 def _validation_table(spec: StudySpec, folder: str | Path) -> Table:

@@ -8,16 +8,18 @@
 | G | `score.score_range` | range of one record's score | scalar |
 | — | `score_per_step` | score of one integer step of the exact sum, G/(m·2²⁴) | scalar |
 | — | `record_steps` | most one person moves the sum at a fixed model, k·2²⁴ (never above m·2²⁴) | integer |
-| w_λ | `train(i)` | the model of candidate i, trained cold on the public training set | — |
+| p(λ) | `public_score(i)` | cross-validated score of candidate i on the public training set | scalar |
+| w_λ | `train(i)` | the model of candidate i, a function of it, the public training set and the seed | — |
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dpbo_core.data.values import canonical
+from dpbo_core.data.values import canonical, shown
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models import record_scores
+from dpbo_core.models.import_path import function_at
 from dpbo_core.models.record_scores import LOG_LOSS_BOUND, RecordScore
 from dpbo_core.models.scores import GRID, MarginScore, score_named
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
@@ -39,14 +41,38 @@ Score = MarginScore | RecordScore
 class Trainer(Protocol):
     """The public training set with what is trained on it."""
 
+    @property
+    def n_records(self) -> int:
+        """n, the public training records."""
+        ...
+
     def train(self, point: Mapping[str, Value]) -> "Model":
-        """The model at `point`: a cold start, a function of the point, the training set and the seed alone."""
+        """The model at `point`: a function of the point, the training set and the seed alone."""
+        ...
+
+    def public_score(self, point: Mapping[str, Value], score: Score, *, seed: int) -> float:
+        """The score at `point`, cross-validated on the training set; `seed` deals out the folds."""
         ...
 
 
 @dataclass(frozen=True)
+class TrainingFacts:
+    """What is public of a SENSITIVE training set.
+
+    Attributes:
+        n_records: n.
+        classes: the labels, sorted.
+        feature_names: the features of the model, known once the file's header was read.
+    """
+
+    n_records: int
+    classes: tuple[Value, ...]
+    feature_names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Problem:
-    """Everything about a study that may be printed."""
+    """Everything about a study that may be printed. Where the training set is sensitive there is no `trainer`."""
 
     candidates: CandidateSet
     n_validation: int
@@ -62,7 +88,10 @@ class Problem:
     study: str = ""
     edition: str = ""
     dataset: str = ""
+    advice: str = ""  # why a study that leaves its method to the advice got this one
     trainer: Trainer | None = field(default=None, repr=False, compare=False)
+    training: TrainingFacts | None = None
+    worked_out: dict[str, Any] = field(init=False, default_factory=dict, repr=False, compare=False)  # public, kept
 
     @property
     def score_range(self) -> float:
@@ -75,7 +104,7 @@ class Problem:
 
         A user's score function is called with one record at a time, but what it remembers of others nobody knows.
         """
-        return self.model.linear or (self.model.estimator.startswith("sklearn.") and not self.model.own_score)
+        return self.model.ours or (self.model.estimator.startswith("sklearn.") and not self.model.own_score)
 
     @property
     def score_per_step(self) -> float:
@@ -94,13 +123,34 @@ class Problem:
 
     def train(self, index: int) -> "Model":
         """The model of candidate `index`."""
+        return self._trainer().train(self.candidates.points[index])
+
+    def public_score(self, index: int) -> float:
+        """p(λ) of candidate `index`, in [0, G]. Costs a few trainings and no privacy."""
+        return self._trainer().public_score(self.candidates.points[index], self.score, seed=self.search.seed)
+
+    @property
+    def n_training(self) -> int:
+        """n, the public training records."""
+        return self._trainer().n_records
+
+    def _trainer(self) -> Trainer:
         if self.trainer is None:
             raise ValueError("this problem was made for planning; it has no training set")
-        return self.trainer.train(self.candidates.points[index])
+        return self.trainer
 
 
-def problem_of(spec: StudySpec, *, n_validation: int, trainer: Trainer | None = None) -> Problem:
-    """The problem a study poses. Without a `trainer` it serves for planning alone and opens no file."""
+def problem_of(
+    spec: StudySpec, *, n_validation: int, trainer: Trainer | None = None, training: TrainingFacts | None = None
+) -> Problem:
+    """The problem a study poses; it opens no file.
+
+    Args:
+        spec: the study.
+        n_validation: m.
+        trainer: the public training set; without one the problem serves for planning.
+        training: what is public of the training set where that is sensitive.
+    """
     return Problem(
         candidates=_candidates(spec),
         n_validation=n_validation,
@@ -110,13 +160,21 @@ def problem_of(spec: StudySpec, *, n_validation: int, trainer: Trainer | None = 
         epsilon=spec.privacy.epsilon,
         delta=DEFAULT_DELTA if spec.privacy.delta is None else spec.privacy.delta,
         max_records_per_person=spec.privacy.max_records_per_person,
-        unit=PrivacyUnit.VALIDATION_RECORD if spec.privacy.person is None else PrivacyUnit.PERSON,
+        unit=_unit(spec),
         person=spec.privacy.person,
+        training=training,
         study=spec.name,
         edition=spec.edition,
         dataset=spec.privacy.dataset,
         trainer=trainer,
     )
+
+
+def _unit(spec: StudySpec) -> PrivacyUnit:
+    """Whom the promise of a study is made to."""
+    if spec.data.trains_privately:
+        return PrivacyUnit.TRAINING_RECORD
+    return PrivacyUnit.VALIDATION_RECORD if spec.privacy.person is None else PrivacyUnit.PERSON
 
 
 def score_of(model: ModelSection) -> Score:
@@ -157,9 +215,30 @@ def _shares(model: ModelSection) -> dict[Any, float]:
     return {name: float(found[name]) for name in sorted(found, key=lambda value: (isinstance(value, str), value))}
 
 
-def class_names(model: ModelSection) -> tuple[Any, ...]:
-    """The classes that the study's shares name, in order; empty where it names none."""
-    return tuple(_shares(model))
+def score_on(
+    model: ModelSection, classes: tuple[Value, ...], function: Callable[[Any, Any], float] | None = None
+) -> Score:
+    """The score with what only the training set can tell: that the shares name its classes; the user's function.
+
+    Args:
+        model: of the study.
+        classes: of the public training set, in order.
+        function: the user's; by its import path where None.
+
+    Raises:
+        StudyInvalid: the shares are those of other classes, or the function cannot be imported.
+    """
+    score = score_of(model)
+    if isinstance(score, record_scores.BalancedAccuracy) and tuple(_shares(model)) != classes:
+        raise StudyInvalid(
+            f"model.class_shares names {', '.join(map(shown, _shares(model)))}; "
+            f"the training classes are {', '.join(map(str, classes))}",
+            cause="a class is missing or misspelt",
+            remedy="give the share of every class of the training set",
+        )
+    if isinstance(score, record_scores.BoundedFunction):
+        return replace(score, function=function or function_at(score.name), classes=classes)
+    return score
 
 
 def _candidates(spec: StudySpec) -> CandidateSet:

@@ -11,25 +11,28 @@ import hashlib
 import json
 import time
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
 
 from dpbo_core import halves
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
-from dpbo_core.advice import Advice, advise
+from dpbo_core.advice import Advice, advise, choose
+from dpbo_core.ahead import remembering
 from dpbo_core.errors import AssumptionNotAccepted, DpboError, Sealed, StudyInvalid
 from dpbo_core.mechanisms.noise import INJECTED, OPERATING_SYSTEM, Noise, NoiseSource, OperatingSystemNoise
-from dpbo_core.methods import method_named
-from dpbo_core.methods.contract import Method, Released
+from dpbo_core.methods.contract import Method, Prepares, Released
+from dpbo_core.models.trainer import Model
+from dpbo_core.partitions import Workers
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sensitive import Opaque
-from dpbo_core.problem import Problem, problem_of
+from dpbo_core.problem import Problem
 from dpbo_core.spec import StudySpec
 
 __all__ = ["StudyResult", "StudyRun", "StudySpec", "open_study", "plan_study", "read_study", "run_study"]
@@ -68,13 +71,13 @@ def read_study(path: str | Path) -> StudySpec:
 
 def plan_study(spec: StudySpec) -> PrivacyPlan:
     """The price of a study. Opens no data file."""
-    problem = problem_of(spec, n_validation=halves.n_validation(spec))
-    return method_named(spec.method, spec.options).plan(problem)
+    problem = halves.planning_problem(spec)
+    return choose(spec, problem)[0].plan(problem)
 
 
 def advise_study(spec: StudySpec) -> Advice:
     """The price and the expected error of every method on this study. Opens no data file."""
-    return advise(spec, problem_of(spec, n_validation=halves.n_validation(spec)))
+    return advise(spec, halves.planning_problem(spec))
 
 
 class StudyRun(Opaque):
@@ -94,13 +97,21 @@ class StudyRun(Opaque):
     )
 
     def __init__(
-        self, spec: StudySpec, *, ledger: PrivacyLedger, data: halves.Halves, source: NoiseSource, pad: float
+        self,
+        spec: StudySpec,
+        *,
+        ledger: PrivacyLedger,
+        data: halves.Halves,
+        source: NoiseSource,
+        pad: float,
+        trained: Mapping[int, Model] = MappingProxyType({}),
     ) -> None:
         self._pad = pad
-        self._public = data.public()
-        key = _key(spec, self._public.fingerprint)
-        problem = self._public.problem
-        self._method: Method = method_named(spec.method, spec.options)
+        self._public = remembering(data.public(), trained)
+        chosen, why = choose(spec, self._public.problem)
+        key = _key(spec, self._public.fingerprint, chosen.kind)
+        self._method: Method = chosen
+        problem = replace(self._public.problem, advice=why)
         self.n_steps = self._method.n_steps(problem)
         self.replay = ledger.release_of(key.fingerprint)
         if self.replay is not None:
@@ -166,6 +177,8 @@ def open_study(
     folder: str | Path = ".",
     source: NoiseSource | None = None,
     pad: float = 0.0,
+    workers: Workers | None = None,
+    trained: Mapping[int, Model] = MappingProxyType({}),
     data: halves.Halves | None = None,
 ) -> StudyRun:
     """Read the public half, price, reserve, then open the sensitive half.
@@ -176,14 +189,17 @@ def open_study(
         folder: the folder that the study's data paths are relative to.
         source: where noise comes from; the operating system unless a test says otherwise.
         pad: seconds; opening, each step and the finish take a whole number of them, so that durations tell less.
+        workers: who scores the parts of a partitioned validation set; this process unless said otherwise.
+        trained: models of candidates that were trained elsewhere, by index.
         data: the study's two halves where they do not come from the files it names.
 
     Raises:
         StudyInvalid, BudgetRefused, AssumptionNotAccepted: nothing was charged.
     """
+    noise = source or OperatingSystemNoise()
     with padded(pad):
-        data = data or halves.FileHalves(spec, folder)
-        return StudyRun(spec, ledger=ledger, data=data, source=source or OperatingSystemNoise(), pad=pad)
+        data = data or halves.FileHalves(spec, folder, workers)
+        return StudyRun(spec, ledger=ledger, data=data, source=noise, pad=pad, trained=trained)
 
 
 def run_study(
@@ -211,6 +227,10 @@ def _train_ahead(method: Method, problem: Problem) -> None:
     On a private path every model of Λ, since which of them is trained at which step, how long it takes and whether
     it fails would tell the path. On a public path one, so that a model that cannot be trained at all costs nothing.
     """
+    if problem.training is not None:
+        return  # nothing can be trained in public
+    if isinstance(method, Prepares):
+        method.prepare(problem)
     N = len(problem.candidates)
     if not method.public_path and N > LARGEST_PRIVATE_PATH:
         raise StudyInvalid(
@@ -222,11 +242,15 @@ def _train_ahead(method: Method, problem: Problem) -> None:
         problem.train(index)
 
 
-def _key(spec: StudySpec, training: str) -> StudyKey:
-    """The study's fingerprint: the whole spec, its edition, the public training data; never the sensitive data."""
+def _key(spec: StudySpec, training: str, kind: str) -> StudyKey:
+    """The study's fingerprint: the whole spec, its edition, the public training data; never the sensitive data.
+
+    What "auto" became is named beside it and is no part of it: a later version that advises otherwise still gives
+    the same study its release.
+    """
     text = json.dumps([spec.to_dict(), training], sort_keys=True, ensure_ascii=False, allow_nan=False)
     digest = hashlib.sha256(text.encode()).hexdigest()
-    return StudyKey(digest, spec.privacy.dataset, spec.name, spec.edition, spec.method)
+    return StudyKey(digest, spec.privacy.dataset, spec.name, spec.edition, kind)
 
 
 def _cap(spec: StudySpec) -> PrivacyBudget | None:
@@ -242,7 +266,7 @@ def _check_accepted(spec: StudySpec, plan: PrivacyPlan) -> None:
     if missing:
         statement = CALLER_ASSUMPTIONS[missing[0]].statement
         raise AssumptionNotAccepted(
-            f"{spec.method} assumes {missing[0]!r}: {statement} If that is false, the promise is void",
+            f"the method assumes {missing[0]!r}: {statement} If that is false, the promise is void",
             cause="the study does not accept it by name",
             remedy=f'add accepts = ["{missing[0]}"] to [study] if you can answer for it, or choose another method',
         )

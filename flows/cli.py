@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from dpbo_core.errors import DpboError
+from flows.curate import curate_app, model_app
 
 
 class BudgetGroup(TyperGroup):
@@ -38,6 +39,8 @@ app = typer.Typer(
 )
 budget_app = typer.Typer(cls=BudgetGroup, help="The ledger: limit, spent, remaining, every entry.")
 app.add_typer(budget_app, name="budget")
+app.add_typer(curate_app, name="curate")
+app.add_typer(model_app, name="model")
 
 Study = Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
@@ -49,12 +52,13 @@ def tune(
     study: Study,
     json: AsJson = False,
     pad_steps: Annotated[float, typer.Option(help="Each task takes a whole number of so many seconds.")] = 0.0,
+    register: Annotated[bool, typer.Option("--register", help="Register the final model in MLflow.")] = False,
     debug: Debug = False,
 ) -> None:
     """Plan, reserve, search step by step, release, and show it in MLflow."""
     from flows import command, screens
 
-    tuned, account = command.tune(study, pad_steps=pad_steps)
+    tuned, account = command.tune(study, pad_steps=pad_steps, register=register)
     screens.print_json(screens.tuned_json(tuned)) if json else screens.print_tuned(tuned, account)
 
 
@@ -127,6 +131,44 @@ def budget_verify(
     from flows import command
 
     typer.echo(command.verify(file, accept_restored=accept_restored))
+
+
+@app.command()
+def serve(
+    study: Study,
+    cron: Annotated[str | None, typer.Option(help='When to fire, UTC: "0 2 * * *", say.')] = None,
+    every: Annotated[str | None, typer.Option(help="How often to fire: 30m, 6h, 1d.")] = None,
+    port: Annotated[int, typer.Option(help="Where a Prefect server is found or started.")] = 4200,
+    pad_steps: Annotated[float, typer.Option(help="Each step takes a whole number of so many seconds.")] = 0.0,
+    register: Annotated[bool, typer.Option("--register", help="Register each final model in MLflow.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Tune on a schedule: each firing is a new edition and a new spend, until the budget refuses."""
+    from flows import command
+
+    command.serve(study, cron=cron, every=every, port=port, pad_steps=pad_steps, register=register)
+
+
+@app.command()
+def verify(
+    certificate: Annotated[Path, typer.Argument(metavar="release.json", help="A release's own page.")],
+    debug: Debug = False,
+) -> None:
+    """Recompute ε and δ of a release from its certificate alone: its draws, composed again."""
+    from flows import command
+
+    typer.echo(command.check_certificate(certificate))
+
+
+@app.command()
+def doctor(debug: Debug = False) -> None:
+    """Look whether this machine is fit: versions, stores, settings, server, budgets. Changes nothing."""
+    from flows import command, screens
+
+    findings = command.examine()
+    screens.print_findings(findings)
+    if any(finding.verdict == "wrong" for finding in findings):
+        raise typer.Exit(1)
 
 
 @app.command()

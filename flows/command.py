@@ -1,5 +1,6 @@
 """What each subcommand does, between its words and its screen."""
 
+import json
 import os
 import sys
 import tempfile
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from dpbo_core.accounting import audit
 from dpbo_core.accounting.budget import PrivacyBudget
+from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.accounting.ledger import Account, PrivacyLedger
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.nearest import suggestion
@@ -15,21 +17,23 @@ from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.spec.sections import BudgetSection, PrivacySection
 from dpbo_core.study import read_study
+from flows.firing import refuse_fields, seconds
 from flows.settings import Stores, quiet_environment, without_heartbeat
 
 if TYPE_CHECKING:
+    from flows.doctor import Finding
     from flows.tune import Tuned
 
 
-def tune(path: Path, *, pad_steps: float = 0.0) -> "tuple[Tuned, Account]":
+def tune(path: Path, *, pad_steps: float = 0.0, register: bool = False) -> "tuple[Tuned, Account]":
     """Run the study in `path` as a Prefect flow; its result, and its dataset's account afterwards.
 
     Raises:
         DpboError: as a letter; whatever Prefect wraps around it is taken off.
     """
-    if not 0.0 <= pad_steps < float("inf"):
-        raise StudyInvalid(f"--pad-steps {pad_steps} is no duration", remedy="give seconds, 0 or more")
+    _check_padding(pad_steps)
     study = read_study(path)
+    refuse_fields(study)
     folder = os.path.relpath(str(path.parent))
     quiet_environment()
     from flows.prefect_store import create_prefect_store
@@ -38,9 +42,39 @@ def tune(path: Path, *, pad_steps: float = 0.0) -> "tuple[Tuned, Account]":
     create_prefect_store()
 
     with without_heartbeat():
-        tuned = tune_privately(study, folder, pad_steps)
+        tuned = tune_privately(study, folder, pad_steps, register)
     (account,) = PrivacyLedger(Stores().ledger).accounts(study.privacy.dataset)
     return tuned, account
+
+
+def serve(path: Path, *, cron: str | None, every: str | None, port: int, pad_steps: float, register: bool) -> None:
+    """Serve a study's schedule until it is stopped.
+
+    Raises:
+        StudyInvalid: not exactly one schedule, or one that cannot be read.
+    """
+    if (cron is None) == (every is None):
+        raise StudyInvalid("a schedule needs --cron or --every, and not both", remedy='add --cron "0 2 * * *", say')
+    _check_padding(pad_steps)
+    interval = None if every is None else seconds(every)
+    quiet_environment()
+    from flows import serve as story
+    from flows.prefect_store import create_prefect_store
+
+    create_prefect_store()
+    try:
+        story.serve(path, cron=cron, every=interval, port=port, pad_steps=pad_steps, register=register)
+    except ValueError:
+        wrong = True
+    else:
+        return
+    if wrong:
+        raise StudyInvalid(f"--cron {cron!r} is no schedule", remedy='write five fields, "0 2 * * *" say')
+
+
+def _check_padding(pad_steps: float) -> None:
+    if not 0.0 <= pad_steps < float("inf"):
+        raise StudyInvalid(f"--pad-steps {pad_steps} is no duration", remedy="give seconds, 0 or more")
 
 
 def accounts(dataset: str | None) -> tuple[Account, ...]:
@@ -150,6 +184,35 @@ def _lines(file: Path) -> list[str]:
     raise StudyInvalid(f"the file {str(file)!r} cannot be read ({reason})", remedy="check the path")
 
 
+def examine() -> "tuple[Finding, ...]":
+    """What `dpbo doctor` finds on this machine."""
+    quiet_environment()
+    from flows.doctor import examine as look
+
+    return look()
+
+
+def check_certificate(file: Path) -> str:
+    """Recompute a release's ε and δ from its own page; one sentence about it.
+
+    Raises:
+        StudyInvalid: the file is no release.
+        CertificateFalse: its numbers do not support its promise.
+    """
+    try:
+        document = json.loads("\n".join(_lines(file)))
+    except ValueError:
+        document = None
+    release = read_certificate(document)
+    found = recompute(release)
+    kind = (
+        f"ε = {found.epsilon:.6g}" if found.delta == 0.0 else f"(ε, δ) = ({found.epsilon:.6g}, {found.delta:.6g})"
+    )
+    by_price = f" Priced as printed: {', '.join(found.by_price)}." if found.by_price else ""
+    draws = "1 draw costs" if found.draws == 1 else f"{found.draws} draws cost"
+    return f"{release.study}, edition {release.edition}: {draws} {kind}.{by_price} {release.guarantee.in_words()}"
+
+
 def ui(port: int) -> None:
     """Replace this process by MLflow's server, listening on this machine alone.
 
@@ -157,11 +220,21 @@ def ui(port: int) -> None:
         DpboError: there is nothing to show yet.
     """
     stores = Stores()
-    if stores.mlflow_tracking_uri is None and not Path(stores.tracking.removeprefix("sqlite:///")).exists():
+    local = stores.tracking.startswith("sqlite:///")
+    if (
+        local
+        and stores.mlflow_tracking_uri is None
+        and not Path(stores.tracking.removeprefix("sqlite:///")).exists()
+    ):
         raise DpboError(
             "there is no release to show yet", cause="no study has run here", remedy="run dpbo tune first"
         )
-    sys.stdout.write(f"MLflow: http://127.0.0.1:{port}  (Ctrl-C stops it)\n")
+    from tasks.tracking.store import charts, open_store
+
+    store = open_store(stores.tracking)
+    sys.stdout.write(f"MLflow: http://127.0.0.1:{port}/{charts(store)}  (Ctrl-C stops it)\n")
     sys.stdout.flush()
+    if store.root is not None:
+        os.chdir(store.root)  # where relative artifact locations start
     arguments = ["--backend-store-uri", stores.tracking, "--host", "127.0.0.1", "--port", str(port)]
     os.execv(sys.executable, [sys.executable, "-m", "mlflow", "server", *arguments])  # noqa: S606  our own interpreter

@@ -1,4 +1,4 @@
-"""`dpbo init`: a commented study file for a data set, from its PUBLIC training file and the other file's header alone."""
+"""`dpbo init`: a commented study file, from the PUBLIC training file and the header of the other one alone."""
 
 import os
 from pathlib import Path
@@ -15,14 +15,14 @@ from dpbo_core.spec import StudySpec
 MANY = 20  # different numbers, beyond which a numeric target is taken for an amount and not for classes
 UNBALANCED = 2.0  # classes whose shares differ by more than this factor are weighted
 NOTES = {
-    "study": "# A study: what to search, on whose budget. The same edition asked twice gives the same release; new data\n"
-    "# is a new edition, and a new spend.",
-    "privacy": "# The study's TOTAL price, and the budget it is paid from. Data sets that share people share a name.\n"
+    "study": "# What to search, on whose budget. The same edition asked twice gives the same release; new data is\n"
+    "# a new edition, and a new spend.",
+    "privacy": "# The study's TOTAL price, and the budget it is paid from. Data that share people share a name.\n"
     '# person = "column" protects whole people, up to max_records_per_person records of each counting.\n'
     "# Not checked, because looking would cost privacy: nobody in the validation file may be in the training file.",
     "budget": "# The cap of the data set, set at its first use and never changed.",
-    "data": "# The training file is PUBLIC: its values may be printed and logged. The validation file is SENSITIVE; its\n"
-    "# number of records is public.",
+    "data": "# The training file is PUBLIC: its values may be printed and logged. The validation file is\n"
+    "# SENSITIVE; its number of records is public.",
     "model": "# Trained on the public file alone.",
     "space": "# What to search.",
     "search": "# Every step is one private observation: more steps see more, each with more noise.",
@@ -47,7 +47,9 @@ def study_text(training: Path, validation: Path, *, target: str | None, name: st
     target = target or list(table.columns)[-1]
     check_columns(table.columns, header.columns, target, shown_as=str(validation))
     ignored = [column for column in table.columns if column != target and _identifies(table, column)]
-    gaps = any(not present(column).all() for name, column in table.columns.items() if name not in (*ignored, target))
+    gaps = any(
+        not present(column).all() for name, column in table.columns.items() if name not in (*ignored, target)
+    )
     model, space = _model(table, target)
     name = name or validation.stem
     data: dict[str, object] = {
@@ -58,7 +60,7 @@ def study_text(training: Path, validation: Path, *, target: str | None, name: st
     }
     data |= ({"ignore": ignored} if ignored else {}) | ({"missing": "mean"} if gaps else {})
     tables = {
-        "study": {"name": name, "edition": "1", "method": "private_trajectory"},
+        "study": {"name": name, "edition": "1", "method": "auto"},
         "privacy": {"dataset": name, "epsilon": 1.0, "delta": 1e-6, "max_records_per_person": 1},
         "budget": {"epsilon": 5.0, "delta": 1e-5},
         "data": data,
@@ -108,13 +110,17 @@ def _model(table: Table, target: str) -> tuple[dict[str, object], dict[str, obje
         known = numbers(values)[present(values)]
         low, high = np.quantile(known, [0.05, 0.95])
         bound = float(f"{max(high - low, 1e-9) / 2:.2g}")
-        model = {"estimator": "sklearn.ensemble.RandomForestRegressor", "score": "absolute_error", "error_bound": bound}
+        model = {
+            "estimator": "sklearn.ensemble.RandomForestRegressor",
+            "score": "absolute_error",
+            "error_bound": bound,
+        }
         return model, forest
     if len(classes) == 2:
         axis = {"low": 1e-4, "high": 10.0, "log": True, "points": 64}
         return {"estimator": "logistic", "score": "sigmoid", "steepness": 10.0}, {"lambda": axis}
     counts = np.array([sum(value == known for value in values.tolist()) for known in classes], dtype=float)
-    model = {"estimator": "sklearn.ensemble.RandomForestClassifier", "score": "accuracy"}
+    model: dict[str, object] = {"estimator": "sklearn.ensemble.RandomForestClassifier", "score": "accuracy"}
     if counts.min() > 0 and counts.max() > UNBALANCED * counts.min():
         shares = np.maximum(1, np.rint(counts / counts.sum() * 1000)) / 1000
         shares[np.argmax(shares)] += 1.0 - shares.sum()

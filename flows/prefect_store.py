@@ -6,13 +6,22 @@ import sys
 from pathlib import Path
 
 from dpbo_core.atomically import create_atomically
+from flows.database import prepare
+from flows.settings import Stores
 
 SCHEME = "sqlite+aiosqlite:///"
 
 
 def create_prefect_store() -> None:
-    """Migrate a fresh database beside its place and name it when it is whole; nothing where a server is set."""
+    """Migrate a fresh database beside its place and name it when it is whole; nothing where a server is set.
+
+    A team's databases (DPBO_DATABASE_URL) are made ready here too, before anything opens them.
+    """
     from prefect.settings import get_current_settings
+
+    team = Stores().dpbo_database_url
+    if team is not None:
+        prepare(team)
 
     settings = get_current_settings()
     if settings.api.url is not None:

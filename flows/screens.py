@@ -5,6 +5,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from dpbo_core.accounting.ledger import Account
@@ -14,6 +15,7 @@ from dpbo_core.privacy.release import Release
 from dpbo_core.spec import StudySpec
 
 if TYPE_CHECKING:
+    from flows.doctor import Finding
     from flows.tune import Tuned
 
 VERDICT_STYLE = {"good": "green", "poor": "yellow", "useless": "red", "refused": "dim"}
@@ -100,7 +102,7 @@ def account_json(account: Account) -> dict[str, Any]:
     """One dataset: spent is the smaller of the two routes of composition, rounded up by construction."""
     budget = account.budget
     limit, delta = from_units(budget.epsilon_units), from_units(budget.delta_units)
-    epsilon, paid = account.spent.epsilon(budget.delta_conversion)
+    epsilon, paid = account.spent_epsilon
     finite = epsilon < float("inf")
     return {
         "name": budget.dataset,
@@ -153,31 +155,60 @@ def print_accounts(accounts: tuple[Account, ...]) -> None:
         console.print(table)
 
 
+def print_findings(findings: "tuple[Finding, ...]") -> None:
+    """`dpbo doctor`: a line a finding, and what to do."""
+    console, marks = Console(highlight=False), {"fine": "[green]✓[/]", "note": "[yellow]·[/]", "wrong": "[red]✗[/]"}
+    table = Table.grid(padding=(0, 2))
+    for finding in findings:
+        advice = f". {finding.remedy[0].upper()}{finding.remedy[1:]}" if finding.remedy else ""
+        table.add_row(marks[finding.verdict], finding.what, f"{escape(finding.seen)}{advice}")
+    console.print(table)
+
+
 def print_advice(spec: StudySpec, advice: Advice) -> None:
     """`dpbo plan`: a line a method, then why."""
     console = Console(highlight=False)
     console.print(f"[bold]{spec.name}[/] · edition {spec.edition} · dataset {spec.privacy.dataset}")
     console.print("Nothing was opened and nothing was charged.\n")
     table = Table(box=None, padding=(0, 1), header_style="dim")
-    for name in ("method", "verdict", "ε", "δ", "noise", "error", "trainings"):
+    for name in ("method", "verdict", "ε", "δ", "noise", "regret", "error", "trainings"):
         table.add_column(name, justify="left" if name in ("method", "verdict") else "right", no_wrap=True)
     for line in advice.methods:
-        numbers = (line.epsilon, line.delta, line.noise_scale, line.expected_error, line.trainings)
+        numbers = (
+            line.epsilon,
+            line.delta,
+            line.noise_scale,
+            line.expected_regret,
+            line.expected_error,
+            line.trainings,
+        )
         cells = ["–" if number is None else f"{number:.3g}" for number in numbers]
         style = VERDICT_STYLE[line.verdict]
         table.add_row(line.kind, f"[{style}]{line.verdict}[/]", *cells)
     console.print(table)
     console.print(
-        "\nerror: what to expect between the release and the best score; noise: its scale on the score.\n"
+        "\nregret: what the chosen hyperparameters are expected to lose; error: that and the error of the released "
+        "score; noise: its scale on the score.\n"
     )
     for line in advice.methods:
         console.print(f"[bold]{line.kind}[/]: {line.why}.")
-    if advice.recommended is None:
+    choice = advice.choice
+    if choice is None:
         console.print("\nNo method can run on this study.")
-    elif advice.recommended == spec.method:
-        console.print(f"\nThe study's own method, {spec.method}, is the one to choose.")
-    else:
-        console.print(f'\nChoose method = "{advice.recommended}"; the study says "{spec.method}".')
+        return
+    console.print(f"\n[bold]{choice.kind}[/] is the one to choose: {choice.why}.")
+    if spec.method == "auto":
+        console.print('The study says "auto", so it will be.')
+        return
+    wanted = "".join(f", with {name} = {_toml(value)} in \\[method]" for name, value in choice.options.items())
+    if choice.kind != spec.method or any(spec.options.get(name) != value for name, value in choice.options.items()):
+        console.print(
+            f'Write method = "{choice.kind}"{wanted}, or method = "auto"; the study says "{spec.method}".'
+        )
+
+
+def _toml(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value)
 
 
 def _spark(values: list[float]) -> str:

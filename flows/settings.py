@@ -9,27 +9,43 @@ from pathlib import Path
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from dpbo_core.errors import StudyInvalid
+from flows.database import databases, lead_prefect
 
 FOLDER = Path("mlruns")
+MLFLOW_PAGE = "http://127.0.0.1:5000"
 
 
 class Stores(BaseSettings):
-    """The ledger and MLflow's store: ./mlruns of the current folder unless the environment says otherwise."""
+    """The ledger and MLflow's store: ./mlruns of the current folder unless the environment says otherwise.
+
+    DPBO_DATABASE_URL puts all three stores (Prefect's too) on one PostgreSQL server.
+    """
 
     model_config = SettingsConfigDict(env_prefix="", extra="ignore", frozen=True)
 
+    dpbo_database_url: str | None = None
     dpbo_ledger_url: str | None = None
     mlflow_tracking_uri: str | None = None
 
     @cached_property
     def ledger(self) -> str:
         """SQLAlchemy URL of the ledger (DPBO_LEDGER_URL)."""
+        if self.dpbo_ledger_url is None and self.dpbo_database_url is not None:
+            return databases(self.dpbo_database_url).ledger
         return self.dpbo_ledger_url or f"sqlite:///{FOLDER.resolve() / 'ledger.db'}"
 
     @cached_property
     def tracking(self) -> str:
         """MLflow's tracking URI (MLFLOW_TRACKING_URI)."""
+        if self.mlflow_tracking_uri is None and self.dpbo_database_url is not None:
+            return databases(self.dpbo_database_url).mlflow
         return self.mlflow_tracking_uri or f"sqlite:///{FOLDER.resolve() / 'mlflow.db'}"
+
+    @cached_property
+    def mlflow_page(self) -> str:
+        """Where people open MLflow: the tracking server, or what `dpbo ui` starts on this machine."""
+        uri = self.tracking
+        return uri.rstrip("/") if uri.startswith(("http://", "https://")) else MLFLOW_PAGE
 
     @cached_property
     def running(self) -> Path:
@@ -54,6 +70,9 @@ def quiet_environment() -> None:
     """Defaults for the command, set before Prefect is imported; what the user set stays."""
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
+    team = Stores().dpbo_database_url
+    if team is not None:
+        lead_prefect(team)
 
 
 def check_prefect_settings() -> None:

@@ -1,20 +1,27 @@
-"""The story of a private tune: reserve, one task a step, finish, show what was released."""
+"""The story of a private tune: reserve, one task a step, finish, train what was chosen, show what was released."""
 
 from dataclasses import dataclass
 
 from prefect import flow, get_run_logger
 
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.errors import BudgetRefused
 from dpbo_core.study import StudyResult, StudySpec
+from flows.announcing import announce
+from flows.fanning_out import train_ahead
+from flows.form import study_of
 from flows.liveness import alive
 from flows.progress import Progress, in_short
 from flows.recording import wait_until_recorded
 from flows.settings import Stores, check_prefect_settings
+from flows.workers import workers
 from tasks import policies
 from tasks.finish import finish
 from tasks.publish import publish
 from tasks.reserve import reserve
 from tasks.step import step
-from tasks.tracking import Tracked
+from tasks.tracking import Tracked, find_release
+from tasks.train import train
 
 
 @dataclass(frozen=True)
@@ -26,14 +33,21 @@ class Tuned:
 
 
 @flow(name="tune privately", **policies.FLOW)
-def tune_privately(study: StudySpec, folder: str = ".", pad_steps: float = 0.0) -> Tuned:
+def tune_privately(
+    study: StudySpec,
+    folder: str = ".",
+    pad_steps: float = 0.0,
+    register: bool = False,
+) -> Tuned:
     """Run a study privately; call it on its own or as a subflow of your flow.
 
     Args:
-        study: what to tune; its price is its own (ε, δ), charged to its dataset's budget before any record is read.
+        study: what to tune (from Prefect's form: the same fields as JSON); its price is its own (ε, δ), charged to
+            its dataset's budget before any record is read.
         folder: the folder that the study's data paths are relative to.
         pad_steps: each task on sensitive data takes a whole number of so many seconds, so that its duration tells
             less; 0 for none.
+        register: make the final model a version of MLflow's registered model of the study's name.
 
     Returns:
         The release, recorded in the ledger and shown in MLflow. The same study again gives the same release.
@@ -42,11 +56,19 @@ def tune_privately(study: StudySpec, folder: str = ".", pad_steps: float = 0.0) 
         StudyInvalid, BudgetRefused, AssumptionNotAccepted: nothing was charged.
         Sealed: a step failed; run the study again and it continues.
     """
+    return tune(study_of(study), folder, pad_steps=pad_steps, register=register)
+
+
+def tune(study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: bool = False) -> Tuned:
+    """The story itself, inside whatever flow runs it."""
     check_prefect_settings()
     stores = Stores()
     stores.make_folder()
-    with alive(stores.running):
-        run = reserve(study, folder, stores.ledger, pad_steps)
+    trained = train_ahead(study, folder)
+    with alive(stores.running), workers() as scoring:
+        run = reserve(study, folder, stores.ledger, pad_steps, scoring, trained)
+        if isinstance(run, BudgetRefused):
+            raise run
         steps = run.n_steps if run.replay is None else 0
         if steps:
             with Progress(study.name, steps) as progress:
@@ -56,6 +78,17 @@ def tune_privately(study: StudySpec, folder: str = ".", pad_steps: float = 0.0) 
                     if released is not None:  # recorded before it came back, so anyone may see it
                         get_run_logger().info("step %d released %s", released["step"], in_short(released))
         result = finish(run)
-        tracked = publish(result.release, stores.tracking)
+        tracked = _show(study, folder, result, stores, register=register)
         wait_until_recorded(steps + len((reserve, finish, publish)))
         return Tuned(result, tracked)
+
+
+def _show(study: StudySpec, folder: str, result: StudyResult, stores: Stores, *, register: bool) -> Tracked:
+    release = result.release
+    (account,) = PrivacyLedger(stores.ledger).accounts(study.privacy.dataset)
+    shown = find_release(release, stores.tracking)
+    wanted = shown is None and "hyperparameters" in release.value and "model" not in release.value
+    model = train(study, folder, release) if wanted else None
+    tracked = publish(release, account, stores.tracking, model, register)
+    announce(release, account, tracked, stores.mlflow_page)
+    return tracked

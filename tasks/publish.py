@@ -2,12 +2,16 @@
 
 from prefect import task
 
+from dpbo_core.accounting.ledger import Account
+from dpbo_core.final_model import FinalModel
 from dpbo_core.privacy.release import Release
 from tasks import policies
 from tasks.tracking import Tracked, log_release
 
 
 @task(name="publish", **policies.PUBLISHING_TASK)
-def publish(release: Release, tracking_uri: str) -> Tracked:
+def publish(
+    release: Release, account: Account, tracking_uri: str, model: FinalModel | None, registered: bool
+) -> Tracked:
     """Log the release once; asked again, find what was logged."""
-    return log_release(release, tracking_uri)
+    return log_release(release, account, tracking_uri, model=model, registered=registered)

@@ -30,7 +30,7 @@ def tables():
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     """An empty current folder, without the user's settings."""
-    for name in ("DPBO_LEDGER_URL", "MLFLOW_TRACKING_URI"):
+    for name in ("DPBO_DATABASE_URL", "DPBO_LEDGER_URL", "MLFLOW_TRACKING_URI"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
     return tmp_path

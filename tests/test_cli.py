@@ -11,7 +11,7 @@ import tomli_w
 
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.methods import METHODS
+from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.study import StudySpec, run_study
 from flows import cli, screens
 
@@ -50,7 +50,7 @@ def test_plan_prices_every_method(dpbo, study):
     code, out, err = dpbo("plan", study(), "--json")
     document = json.loads(out)
     assert (code, err) == (0, "")
-    assert {line["kind"] for line in document["methods"]} == set(METHODS)
+    assert {line["kind"] for line in document["methods"]} == {*METHODS, *EXCHANGES}
     assert document["recommended"] in METHODS
     for line in document["methods"]:
         assert set(line) == {

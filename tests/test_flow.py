@@ -10,6 +10,7 @@ from prefect import Task, flow
 from prefect.client.orchestration import get_client
 from prefect.settings import PREFECT_RESULTS_PERSIST_BY_DEFAULT, PREFECT_TASKS_DEFAULT_RETRIES, temporary_settings
 from prefect.testing.utilities import prefect_test_harness
+from worlds import with_method
 
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.methods import METHODS
@@ -21,9 +22,7 @@ from flows.tune import tune_privately
 from tasks import policies
 
 ROOT = Path(__file__).parent.parent
-TASK_FILES = sorted(
-    path for path in (ROOT / "tasks").glob("*.py") if path.stem not in ("__init__", "policies", "tracking")
-)
+TASK_FILES = sorted(path for path in (ROOT / "tasks").glob("*.py") if path.stem not in ("__init__", "policies"))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -50,13 +49,13 @@ def task_runs(flow_run):
 def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind):
     from mlflow.tracking import MlflowClient
 
-    tables["study"]["method"] = kind
     before = {run.id for run in flow_runs("tune privately")}
-    tuned = tune_privately(StudySpec.from_dict(tables))
+    tuned = tune_privately(StudySpec.from_dict(with_method(tables, kind)))
     (run,) = (run for run in flow_runs("tune privately") if run.id not in before)
     names = sorted(task.name.rsplit("-", 1)[0] for task in task_runs(run))
-    steps = 16 if kind == "private_grid" else 5
-    assert names == sorted(["reserve", "finish", "publish", *["step"] * steps])
+    steps = {"private_grid": 16, "dp_hypo": 1}.get(kind, 5)
+    trained = ["train final model"] if "hyperparameters" in tuned.result.release.value and kind != "dp_hypo" else []
+    assert names == sorted(["reserve", "finish", *trained, "publish", *["step"] * steps])
     assert all(task.state.is_completed() for task in task_runs(run))
     client = MlflowClient(tracking_uri=Stores().tracking)
     tracked = client.get_run(tuned.tracked.run_id)
@@ -191,6 +190,58 @@ def test_padding_makes_every_sensitive_task_a_whole_number_of_seconds(here, tabl
     tables["study"]["name"] = "padded"
     tune_privately(StudySpec.from_dict(tables), pad_steps=0.2)
     run = max(flow_runs("tune privately"), key=lambda item: item.start_time)
-    padded = [task for task in task_runs(run) if not task.name.startswith("publish")]
+    padded = [task for task in task_runs(run) if not task.name.startswith(("publish", "train"))]
     assert len(padded) == 1 + 5 + 1  # reserve, steps, finish
     assert all(task.total_run_time.total_seconds() >= 0.19 for task in padded)
+
+
+def test_an_outsourced_search_is_two_flows_in_two_processes(here):
+    """Private answers, three steps; each party's tasks are its own, and Prefect keeps nothing of the rows."""
+    from canary import forms_of_number, search
+    from exchanges import PRIVATE, world
+
+    from dpbo_core.methods.outsourced.box import Outsourced
+    from dpbo_core.methods.outsourced.curator import Publication
+    from flows.outsource import Outsourcing, outsource
+
+    (here / "mlruns").mkdir()
+    world(here)
+    feature, answer = 73914.285714285714, -48211.987654321
+    for name, row in (("X.csv", f"{feature!r},0.1,0.2"), ("Y.csv", repr(answer))):
+        lines = (here / name).read_text().splitlines()
+        (here / name).write_text("\n".join([*lines[:5], row, *lines[6:]]) + "\n")
+    (here / "ledger.db").rename(here / "mlruns" / "ledger.db")
+    (here / "ledger.db.generation").rename(here / "mlruns" / "ledger.db.generation")
+    publication = Publication(Outsourced(3.0, 1e-6, norm_bound=4.0), "people")
+    terms = Outsourcing(publication, "X.csv", "Y.csv", "meeting", 3, PRIVATE)
+    found = outsource(terms)
+    assert found.steps == 3
+    for name, tasks in (("curate", ["answer query"] * 3 + ["publish table"]), ("model", ["suggest row"] * 3)):
+        run = max(flow_runs(name), key=lambda item: item.start_time)
+        named = sorted(task.name.rsplit("-", 1)[0] for task in task_runs(run))
+        assert [task for task in named if task != "take answer"] == tasks
+        assert run.state.is_completed()
+    with get_client(sync_client=True) as client:
+        kept = [run.model_dump_json() for run in [*client.read_flow_runs(), *client.read_task_runs()]]
+        kept += [log.message for log in client.read_logs()]
+    for name in ("X.csv", "Y.csv"):
+        (here / name).unlink()
+    (key,) = (path.read_bytes() for path in here.glob("mlruns/curator/*/key"))
+    next(here.glob("mlruns/curator/*/key")).unlink()
+    secrets = {"feature": forms_of_number(feature), "answer": forms_of_number(answer), "key": {key}}
+    assert search(here, secrets, {"Prefect": "\n".join(kept).encode()}) == set()
+
+
+def test_a_party_that_stops_stops_the_other(here, capfd):
+    from exchanges import world
+
+    from dpbo_core.errors import DpboError
+    from dpbo_core.methods.outsourced.box import Outsourced
+    from dpbo_core.methods.outsourced.curator import Publication
+    from flows.outsource import Outsourcing, outsource
+
+    world(here)  # its cap is in another ledger
+    publication = Publication(Outsourced(3.0, 1e-6, norm_bound=4.0), "people")
+    with pytest.raises(DpboError, match="'curate' stopped"):
+        outsource(Outsourcing(publication, "X.csv", "Y.csv", "meeting", 3))
+    assert "no privacy budget" in capfd.readouterr().err

@@ -1,18 +1,20 @@
 """The sensitive sum: exact, total, and never moved by a record further than the plan says."""
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpbo_core.data import Preprocessing, table_of
+from dpbo_core import objective
+from dpbo_core.data import Encoded, Preprocessing, table_of
 from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.models.linear import LinearModel, train
 from dpbo_core.models.record_scores import Correct
-from dpbo_core.models.scores import GRID, Accuracy, Ramp, Sigmoid
+from dpbo_core.models.scores import GRID, Accuracy, Ramp, Sigmoid, to_grid
 from dpbo_core.objective import Objective
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem import Problem
@@ -184,3 +186,38 @@ def test_the_objective_says_nothing():
     sealed = Objective(Sensitive(encoded([(0.7391, 2.0, 1)], LINEAR)), Sigmoid(1.0))
     assert repr(sealed) == "<Objective>"
     assert repr(sealed.evaluate(MODELS[0])) == "<sensitive>"
+
+
+def many(m, d, seed=0):
+    """m records, some broken, whose features are spread over many scales."""
+    rng = np.random.default_rng(seed)
+    labels, X = rng.integers(-1, 2, m), rng.normal(size=(m, d)) * 10.0 ** rng.integers(-3, 2, (m, 1))
+    X[labels == -1] = 0.0
+    return Encoded(X, labels, labels == -1, 2)
+
+
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("m", [1, 999, 1000, 1001, 4321])
+def test_the_sum_is_the_same_to_the_last_bit_in_blocks_of_any_size(monkeypatch, score, m):
+    records, model = many(m, 7), LinearModel(np.random.default_rng(1).normal(size=7), 1.0, 0.0)
+    # the oracle scores one record at a time and adds whole numbers
+    alone = 0
+    for i in range(m):
+        one = records.part(slice(i, i + 1))
+        alone += int(to_grid(score.phi(model.margins(one.X, one.signs)), 1.0, broken_score=score.broken_score)[0])
+    for block in (1, 7, 1000, 16_384):
+        if m / block < 1001:
+            monkeypatch.setattr(objective, "BLOCK", block)
+            assert Objective(Sensitive(records), score).evaluate(model).expose() == alone
+
+
+def test_scoring_takes_the_memory_of_a_block():
+    records, model = many(600_000, 5), LinearModel(np.ones(5), 1.0, 0.0)
+    sealed = Objective(Sensitive(records), Sigmoid(10.0))
+    tracemalloc.start()
+    try:
+        sealed.evaluate(model)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * 8 * objective.BLOCK  # one array of all the scores would be 4.8 MB

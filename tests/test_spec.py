@@ -8,6 +8,7 @@ import pytest
 import tomli_w
 from hypothesis import given
 from hypothesis import strategies as st
+from worlds import with_method
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods import METHODS, method_named
@@ -18,8 +19,7 @@ from dpbo_core.study import plan_study, read_study
 
 @pytest.mark.parametrize("kind", METHODS)
 def test_a_study_survives_toml_and_json(tables, kind):
-    tables["study"]["method"] = kind
-    spec = StudySpec.from_dict(tables)
+    spec = StudySpec.from_dict(with_method(tables, kind))
     assert StudySpec.from_dict(tomllib.loads(tomli_w.dumps(spec.to_dict()))) == spec
     assert StudySpec.from_dict(json.loads(json.dumps(spec.to_dict()))) == spec
 

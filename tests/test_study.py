@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from worlds import with_method
 
 from dpbo_core import halves
 from dpbo_core.accounting.budget import PrivacyBudget
@@ -46,8 +47,7 @@ def on_files(tables, tmp_path):
 
 @pytest.mark.parametrize("kind", METHODS)
 def test_asked_twice_it_gives_the_same_release_and_pays_once(tables, tmp_path, kind):
-    tables["study"]["method"] = kind
-    spec, book = StudySpec.from_dict(tables), ledger(tmp_path)
+    spec, book = StudySpec.from_dict(with_method(tables, kind)), ledger(tmp_path)
     first, second = run_study(spec, ledger=book), run_study(spec, ledger=book)
     assert not first.replayed
     assert second.replayed
@@ -64,7 +64,7 @@ def test_one_pure_release_costs_one_and_thirty_trajectory_releases_far_less_than
     tables["search"]["steps"], tables["budget"] = 30, {"epsilon": 10.0, "delta": 1e-6}
     spec, book = StudySpec.from_dict(tables), ledger(tmp_path)
     result = run_study(spec, ledger=book)
-    assert len(result.release.spends) == 30
+    assert len(result.release.spends) == 30 + 1  # the steps, and the fresh look at the choice
     epsilon, _ = book.accounts("people")[0].spent.epsilon(1e-6)
     assert epsilon == pytest.approx(1.0, rel=1e-6)
 
@@ -156,8 +156,8 @@ def test_nothing_inside_a_validation_record_is_an_error(on_files, tmp_path, kind
     hostile = [b"", b"nan,inf,1", b"1e308,-1e308,0", b"\xff\xfe,1,0", b'"",",1', b"1,2", b"1,2,3,4,5", b"x,y,maybe"]
     lines = [hostile[i % len(hostile)] for i in range(40)]
     (tmp_path / "validation.csv").write_bytes(HEADER.encode() + b"\n".join(lines) + b"\n")
-    on_files["study"]["method"] = kind
-    release = run_study(StudySpec.from_dict(on_files), ledger=ledger(tmp_path), folder=tmp_path).release
+    spec = StudySpec.from_dict(with_method(on_files, kind))
+    release = run_study(spec, ledger=ledger(tmp_path), folder=tmp_path).release
     assert np.isfinite(release.value["score"])
 
 
@@ -247,13 +247,13 @@ def test_a_private_path_trains_everything_before_it_is_charged(tables, tmp_path,
     """Which λ is trained when, for how long, and whether it fails would tell the path."""
     from dpbo_core.models import trainer
 
-    trained, honest = [], trainer.train
+    trained, honest = [], trainer.minimise
 
     def counted(*arguments, **named):
         trained.append(named["regularization"])
         return honest(*arguments, **named)
 
-    monkeypatch.setattr(trainer, "train", counted)
+    monkeypatch.setattr(trainer, "minimise", counted)
     tables["study"]["method"] = "lipschitz"
     run = open_study(StudySpec.from_dict(tables), ledger=ledger(tmp_path))
     assert len(trained) == len(set(trained)) == 16

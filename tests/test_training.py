@@ -21,6 +21,7 @@ from dpbo_core.models.certificates import default_tolerance, gap_certificate, ro
 from dpbo_core.models.linear import LinearModel, train
 from dpbo_core.models.losses import Hinge, Logistic, gradient, loss_named, objective
 from dpbo_core.models.newton import minimise_logistic
+from dpbo_core.models.rows import SignedRows
 from dpbo_core.theorems.kusner_2015 import weight_norm_bound
 
 LAMBDAS = [1e-6, 1e-5, 1e-4, 1e-2, 1.0, 10.0, 1e3]
@@ -291,7 +292,7 @@ def test_a_certificate_covers_the_rounding_of_its_own_gradient():
     fooled = 0
     for seed in range(12):
         Z, _ = opposed(1e-3, 400, seed)
-        w, certificate = minimise_logistic(Z, 1e-6, 0.0)
+        w, certificate = minimise_logistic(SignedRows(Z), 1e-6, 0.0)
         with mpmath.workdps(50):
             W = mpmath.matrix(w.tolist())
             shares = [1 / (1 + mpmath.exp(m)) for m in mpmath.matrix(Z.tolist()) * W]

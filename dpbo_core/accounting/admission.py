@@ -77,9 +77,9 @@ def admit(
     if guarantee.evidence.refuted:
         raise EvidenceRefuted(
             f"the guarantee is known to be false (ε = ∞): {guarantee.evidence.note}",
-            cause='the study asks for calibration = "published" where the paper is wrong',
-            remedy='use calibration = "corrected"; to reproduce the paper, use a dataset declared public '
-            "(dpbo budget set NAME --public)",
+            cause="the published calibration or transform was asked for, where the paper is wrong",
+            remedy='leave it out, or say calibration = "corrected"; to reproduce the paper, use a dataset declared '
+            "public (dpbo budget set NAME --public)",
         )
     if noise != "operating_system":
         raise NoiseNotPrivate(
@@ -100,7 +100,7 @@ def admit(
             cause="conditional promises add up with unconditional ones only where the cap said so from the start",
             remedy=f"use a dataset whose cap was set with --accept {missing[0]}, or a method without assumptions",
         )
-    if not budget.admits(spent + asked):
+    if not budget.admits(spent + asked, guarantee.unit):
         raise _exceeded(budget, spent, asked, guarantee)
 
 
@@ -130,7 +130,7 @@ def _kind(units: frozenset[PrivacyUnit], budget: PrivacyBudget) -> str:
 
 
 def _exceeded(budget: PrivacyBudget, spent: Total, asked: Total, guarantee: PrivacyGuarantee) -> BudgetExceeded:
-    delta = budget.delta_conversion
+    delta = budget.conversion_for(guarantee.unit)
     spent_epsilon, _ = spent.epsilon(delta)
     together, _ = (spent + asked).epsilon(delta)
     asks = f"ε = {guarantee.epsilon:g}" + (f" at δ = {guarantee.delta:g}" if guarantee.delta > 0 else "")

@@ -9,6 +9,12 @@
 
 Admit iff Σδ_i ≤ δ_x and (Σρ_i ≤ ρ* or Σε_i ≤ ε). On a path admitted by pure ε the loss never exceeds ε; the rest is
 bounded by δ_z at one fixed order, so the rule is sound for spends chosen adaptively.
+
+Where the promises are about training records, δ_x = δ and δ_z = 0: every spend there is pure or only (ε, δ), and
+(Σε_i, Σδ_i) is basic composition. A cap holds promises of one unit only, and which one its first spend decides
+before anything was drawn, so this split too is fixed before there is anything to protect. (A split that changed
+later, or lent δ_z to δ_x on some paths, would be unsound: an adversary crosses over where the conversion can no
+longer fail.)
 """
 
 from dataclasses import dataclass
@@ -16,7 +22,7 @@ from functools import cached_property
 
 from dpbo_core.accounting.composition import Total, largest_rho
 from dpbo_core.privacy.amounts import allowed_units, from_units
-from dpbo_core.privacy.unit import NeighboringRelation
+from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 
 NEEDS_ONLY_DELTA = frozenset({"gp_prior", "de_freitas_constants"})
 
@@ -52,24 +58,32 @@ class PrivacyBudget:
 
     @property
     def delta_only_units(self) -> int:
-        """δ_x in 10⁻¹²."""
+        """δ_x in 10⁻¹², for every unit but training records."""
         return self.delta_units // 2 if NEEDS_ONLY_DELTA & set(self.accepts) else 0
 
     @property
     def delta_conversion(self) -> float:
-        """δ_z."""
-        return from_units(self.delta_units - self.delta_only_units)
+        """δ_z, for every unit but training records."""
+        return self.conversion_for(None)
 
     @cached_property
     def rho_units(self) -> int:
-        """ρ* in 10⁻¹²."""
+        """ρ* in 10⁻¹², for every unit but training records."""
         return largest_rho(from_units(self.epsilon_units), self.delta_conversion)
 
-    def admits(self, total: Total) -> bool:
-        """Whether everything spent so far together with what is asked stays under the cap."""
+    def conversion_for(self, unit: PrivacyUnit | None) -> float:
+        """δ_z where the promises are about `unit`."""
+        if unit is PrivacyUnit.TRAINING_RECORD:
+            return 0.0
+        return from_units(self.delta_units - self.delta_only_units)
+
+    def admits(self, total: Total, unit: PrivacyUnit | None = None) -> bool:
+        """Whether everything spent so far, on promises about `unit`, with what is asked stays under the cap."""
         if self.public:
             return True
+        pure = total.epsilon_units is not None and total.epsilon_units <= self.epsilon_units
+        if unit is PrivacyUnit.TRAINING_RECORD:
+            return pure and total.delta_units <= self.delta_units
         if total.delta_units > self.delta_only_units:
             return False
-        pure = total.epsilon_units is not None and total.epsilon_units <= self.epsilon_units
         return pure or total.rho_units <= self.rho_units

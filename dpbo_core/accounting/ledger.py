@@ -70,7 +70,7 @@ class StudyKey:
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of a dataset's history."""
+    """One line of a dataset's history; `cost` is its whole plan in the ledger's unit."""
 
     study: str
     edition: str
@@ -82,15 +82,22 @@ class Entry:
     reserved_at: str
     released_at: str | None
     release_id: str | None
+    cost: Total
 
 
 @dataclass(frozen=True)
 class Account:
-    """A dataset's cap, what is spent of it, and its history."""
+    """A dataset's cap, what is spent of it, its history, and the one unit of its promises (None before any)."""
 
     budget: PrivacyBudget
     spent: Total
     entries: tuple[Entry, ...]
+    unit: PrivacyUnit | None = None
+
+    @property
+    def spent_epsilon(self) -> tuple[float, float]:
+        """What is spent as (ε, δ): the smaller of the two routes of composition."""
+        return self.spent.epsilon(self.budget.conversion_for(self.unit))
 
 
 class PrivacyLedger:
@@ -171,6 +178,14 @@ class PrivacyLedger:
     def release_of(self, fingerprint: str) -> Release | None:
         """The recorded release of this very study, if it has finished."""
         query = sa.select(RELEASES.c.release).join(RESERVATIONS).where(RESERVATIONS.c.fingerprint == fingerprint)
+        with self._store.reading() as connection:
+            found = connection.scalar(query)
+        return None if found is None else Release.from_json(found)
+
+    def release_named(self, release_id: str) -> Release | None:
+        """The recorded release of that id (the first 16 digits of its study's fingerprint), if there is one."""
+        query = sa.select(RELEASES.c.release).join(RESERVATIONS)
+        query = query.where(sa.func.substr(RESERVATIONS.c.fingerprint, 1, len(release_id)) == release_id)
         with self._store.reading() as connection:
             found = connection.scalar(query)
         return None if found is None else Release.from_json(found)
@@ -275,7 +290,9 @@ def _account(connection: sa.Connection, dataset: str) -> Account:
             reserved_at=row.reserved_at,
             released_at=row.released_at,
             release_id=row.fingerprint[:16] if row.released_at else None,
+            cost=Total(row.epsilon_units, row.delta_units, row.rho_units),
         )
         for row in connection.execute(query)
     )
-    return Account(budget, _spent(connection, dataset)[0], entries)
+    spent, units = _spent(connection, dataset)
+    return Account(budget, spent, entries, next(iter(units), None) if len(units) == 1 else None)

@@ -27,13 +27,13 @@ from dpbo_core.gp.posterior import Posterior
 from dpbo_core.nearest import suggestion
 from dpbo_core.theorems import srinivas_2010
 
+Seed = tuple[int, int] | np.random.Generator  # for `numpy.random.default_rng`; a generator is used as it is
+
 
 class Acquisition(Protocol):
-    """A function of the posterior, the step, this step's own generator and the candidates visited so far."""
+    """A function of the posterior, the step, this step's own seed and the candidates visited so far."""
 
-    def scores(
-        self, posterior: Posterior, step: int, rng: np.random.Generator, visited: Sequence[int]
-    ) -> NDArray[np.float64]:
+    def scores(self, posterior: Posterior, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
         """How promising each candidate is, shape (N,): the largest is tried next."""
         ...
 
@@ -62,9 +62,7 @@ class UCB:
             return self.beta
         return srinivas_2010.beta(n_candidates=n_candidates, step=step, delta=self.delta)
 
-    def scores(
-        self, posterior: Posterior, step: int, rng: np.random.Generator, visited: Sequence[int]
-    ) -> NDArray[np.float64]:
+    def scores(self, posterior: Posterior, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
         """μ + √β_t·σ, shape (N,)."""
         bound = posterior.std
         bound *= math.sqrt(self.beta_at(len(bound), step))
@@ -81,9 +79,7 @@ class ExpectedImprovement:
     equation 15, for a maximum and with that incumbent.
     """
 
-    def scores(
-        self, posterior: Posterior, step: int, rng: np.random.Generator, visited: Sequence[int]
-    ) -> NDArray[np.float64]:
+    def scores(self, posterior: Posterior, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
         """The expected improvement, at least 0, shape (N,)."""
         from scipy.special import ndtr
 
@@ -120,12 +116,10 @@ class Thompson:
         if self.n_drawn < 1:
             raise StudyInvalid(f"Thompson sampling over {self.n_drawn} candidates", remedy="draw at least 1")
 
-    def scores(
-        self, posterior: Posterior, step: int, rng: np.random.Generator, visited: Sequence[int]
-    ) -> NDArray[np.float64]:
+    def scores(self, posterior: Posterior, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
         """One joint draw, shape (N,); −∞ outside the step's subset."""
         N = len(posterior.mean)
-        drawn = np.arange(N)
+        drawn, rng = np.arange(N), np.random.default_rng(seed)
         if self.n_drawn < N:
             drawn = np.sort(rng.choice(N, size=self.n_drawn, replace=False))
         scores = np.full(N, -np.inf)

@@ -32,6 +32,7 @@ class BayesianSearch:
         acquisition: Acquisition,
         seed: int,
         prior_mean: float | NDArray[np.float64] = 0.0,
+        expected: int = 0,
     ) -> None:
         """A search that has seen nothing.
 
@@ -42,16 +43,18 @@ class BayesianSearch:
             acquisition: how the next candidate is chosen.
             seed: of this search alone, ≥ 0.
             prior_mean: a number or one for each candidate, shape (N,), on the prior's scale.
+            expected: how many values to make room for at once; there may be more or fewer.
 
         Raises:
             ValueError: an argument out of its range.
         """
         if seed < 0:
             raise ValueError("the seed of a search is at least 0")
-        self._posterior = Posterior(encoded, kernel, noise_variance, prior_mean)
+        self._posterior = Posterior(encoded, kernel, noise_variance, prior_mean, expected)
         self._acquisition = acquisition
         self._seed = seed
         self._observed: list[Observation] = []
+        self._visited: list[int] = []
 
     @property
     def posterior(self) -> Posterior:
@@ -80,9 +83,8 @@ class BayesianSearch:
         """
         if not self._observed:
             return int(np.argmin(((self._posterior.candidates - 0.5) ** 2).sum(axis=1)))
-        visited = [observation.index for observation in self._observed]
-        rng = np.random.default_rng((self._seed, self.step))
-        return int(np.argmax(self._acquisition.scores(self._posterior, self.step, rng, visited)))
+        step = self.step
+        return int(np.argmax(self._acquisition.scores(self._posterior, step, (self._seed, step), self._visited)))
 
     def tell(self, index: int, value: float) -> None:
         """Take in what was seen at `index`, which need not be the candidate asked for.
@@ -92,3 +94,4 @@ class BayesianSearch:
         """
         self._posterior.observe(index, value)
         self._observed.append(Observation(self.step, int(index), float(value)))
+        self._visited.append(int(index))

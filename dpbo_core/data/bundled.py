@@ -11,6 +11,7 @@ interleave, so that a set sorted by class gives two halves of the same kind.
 """
 
 import math
+from collections.abc import Mapping
 from fractions import Fraction
 
 import numpy as np
@@ -40,6 +41,14 @@ def n_records(name: str) -> int:
             remedy=f"use one of {', '.join(sizes)}, or give files with training = and validation =",
         )
     return sizes[name]
+
+
+def public_facts(name: str) -> tuple[tuple[float, ...], Mapping[str, tuple[float, ...]]]:
+    """The labels of a bundled set, and the bounds of its columns where its documentation states them."""
+    n_records(name)
+    classes = {"breast_cancer": 2, "digits": 10, "iris": 3, "wine": 3}[name]
+    stated: dict[str, tuple[float, ...]] = {"digits": (0.0, 16.0)}
+    return tuple(float(label) for label in range(classes)), {"*": stated[name]} if name in stated else {}
 
 
 def validation_size(name: str, share: float) -> int:

@@ -45,6 +45,10 @@ class Encoded:
         """m."""
         return len(self.labels)
 
+    def part(self, records: slice) -> "Encoded":
+        """Some of the records, not copied."""
+        return Encoded(self.X[records], self.labels[records], self.broken[records], self.n_classes)
+
     @property
     def truth(self) -> NDArray[np.int64] | NDArray[np.float64]:
         """What predictions are compared with, (m,): class indices, or the targets of a regression."""
@@ -63,4 +67,6 @@ class Encoded:
                 cause="the linear models and the sigmoid and ramp scores are binary",
                 remedy="use a scikit-learn estimator with score = accuracy, or two classes",
             )
-        return np.where(self.labels == 0, -1.0, 1.0)
+        signs = np.ones(self.n_records)
+        np.copyto(signs, -1.0, where=self.labels == 0)
+        return signs

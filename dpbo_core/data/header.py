@@ -89,17 +89,19 @@ def check_columns(
     )
 
 
-def check_record_count(found: int, n_validation: int, *, shown_as: str = "the validation file") -> None:
-    """The sensitive file holds the number of records that the study states.
+def check_record_count(
+    found: int, stated: int, *, shown_as: str = "the validation file", key: str = "n_validation"
+) -> None:
+    """The sensitive file holds the number of records that the study states under `key`.
 
     Raises:
         StudyInvalid: it does not; says the two numbers.
     """
-    if found != n_validation:
+    if found != stated:
         raise StudyInvalid(
-            f"{shown_as} holds {found} records, the study says n_validation = {n_validation}",
+            f"{shown_as} holds {found} records, the study says {key} = {stated}",
             cause="the file changed after the study was written",
-            remedy="correct n_validation; it is public, and every score is divided by it",
+            remedy=f"correct {key}; it is public, and every score is divided by it",
         )
 
 

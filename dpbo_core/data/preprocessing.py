@@ -10,18 +10,18 @@ Every row of the result is a function of that record alone, to the last bit.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.data.encoded import Encoded
-from dpbo_core.data.features import Feature, Missing, check_targets, class_values, fit_feature
+from dpbo_core.data.features import Feature, Missing, Number, check_targets, class_values, fit_feature
 from dpbo_core.data.header import check_columns
 from dpbo_core.data.table import Table
 from dpbo_core.data.unit_ball import clipped, norms, scaled_rows
-from dpbo_core.data.values import Value, numbers, positions
+from dpbo_core.data.values import Value, numbers, positions, sorted_values, value_column
 from dpbo_core.errors import StudyInvalid
 
 _RECORDS_AT_ONCE = 8192  # keeps the scratch arrays of wide tables in the cache
@@ -39,6 +39,7 @@ class Preprocessing:
         unit_ball: whether rows are scaled by 1/radius and clipped; if not they are standardised only.
         bias: b in [0, 1); 0 for no bias feature.
         radius: R > 0; 1 without `unit_ball`.
+        ignored: columns that a table may have and that are no features.
     """
 
     target: str
@@ -47,6 +48,7 @@ class Preprocessing:
     unit_ball: bool
     bias: float
     radius: float
+    ignored: frozenset[str] = frozenset()
 
     @classmethod
     def fit(
@@ -105,6 +107,54 @@ class Preprocessing:
         _refuse_broken(fitted.transform(table).broken, table)
         return fitted
 
+    @classmethod
+    def public(
+        cls,
+        columns: tuple[str, ...],
+        target: str,
+        *,
+        labels: tuple[object, ...],
+        bounds: Mapping[str, tuple[float, ...]],
+        bias: float = 0.0,
+    ) -> "Preprocessing":
+        """From public facts alone, where the training table is sensitive too: nothing is fitted.
+
+        Each column goes from its bounds to [−1, 1] and the row is divided by √d, so that rows within the bounds
+        have norm at most 1; a row beyond them is clipped to it.
+
+        Args:
+            columns: the table's columns, the target among them.
+            target: the column to predict.
+            labels: the classes.
+            bounds: [low, high] by column; "*" serves for every column that has none of its own.
+            bias: b in [0, 1), the constant feature.
+
+        Raises:
+            StudyInvalid: no such target, no other column, or a column without bounds.
+        """
+        check_columns(columns, columns, target)
+        names = [name for name in columns if name != target]
+        for name in names:
+            if name not in bounds and "*" not in bounds:
+                raise StudyInvalid(
+                    f"[data.bounds] says nothing of the column {name!r}",
+                    cause="nothing is fitted to a sensitive training set, so every column needs its public bounds",
+                    remedy=f'add "{name}" = [low, high], or "*" = [low, high] for all the others',
+                )
+        for name in sorted(set(bounds) - {*names, "*"}):
+            raise StudyInvalid(f"[data.bounds] names {name!r}, which is no feature", remedy="remove it")
+        if not names:
+            raise StudyInvalid("the table has no column but the target", remedy="give a table with features")
+        ends = [bounds[name] if name in bounds else bounds["*"] for name in names]
+        features = tuple(
+            Number(name, low / 2.0 + high / 2.0, high / 2.0 - low / 2.0)
+            for name, (low, high) in zip(names, ends, strict=True)
+        )
+        classes = sorted_values(value_column(list(labels)))
+        if len(classes) != len(labels):
+            raise StudyInvalid("two of data.labels are the same, or one is empty", remedy="give each label once")
+        return cls(target, classes, features, unit_ball=True, bias=bias, radius=math.sqrt(len(names)))
+
     @property
     def feature_names(self) -> tuple[str, ...]:
         """(d,) names: a column's, `column=category`, and `bias` last if there is one."""
@@ -122,6 +172,7 @@ class Preprocessing:
         Raises:
             StudyInvalid: columns are missing or extra.
         """
+        table = table.without(self.ignored)
         check_columns([*(feature.name for feature in self.features), self.target], table.columns, self.target)
         X = np.zeros((table.n_records, self.n_features))
         broken = table.broken.copy()

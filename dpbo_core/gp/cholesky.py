@@ -11,8 +11,8 @@
 | V | `rows`, `columns` | V = L⁻¹ k(X, Λ) | (t, N) |
 
 Row t of L is V[:t−1, x_t] followed by its pivot, so V holds L: nothing is solved for, and one product of a row
-with V is all that a new observation costs, O(t·N). V is kept in short stacks of rows: it grows without being
-copied and without room for rows that may never come.
+with V is all that a new observation costs, O(t·N). V is kept in stacks of rows: the first has room for the
+observations that are expected, later ones are short, so it grows without being copied and without much idle room.
 """
 
 import math
@@ -22,18 +22,25 @@ from numpy.typing import NDArray
 
 JITTER = 1e-10  # noise variance of an observation called exact: what two equal rows of K need to stay apart
 _STACK, _SMALL = 4, 4096  # rows in one stack; up to _SMALL candidates a stack holds 64 rows, 2 MB at the most
+_EXPECTED = 1024  # rows that are believed at once
 
 
 class GrowingCholesky:
-    """L and V = L⁻¹ k(X, Λ), grown by `append`. Memory: 8·N·(t + 3) bytes, or 2 MB more for a small N."""
+    """L and V = L⁻¹ k(X, Λ), grown by `append`.
 
-    def __init__(self, n_candidates: int, noise_variance: float) -> None:
+    Memory: 8·N·(max(t, expected) + 3) bytes, or 2 MB more for a small N. One stack for all the rows halves the
+    traffic: each further stack reads and writes the row under way once more.
+    """
+
+    def __init__(self, n_candidates: int, noise_variance: float, expected: int = 0) -> None:
         self.noise_variance = max(noise_variance, JITTER)
         self.indices: list[int] = []
         self._pivots: list[float] = []
         self._n_candidates = n_candidates
         self._height = _STACK if n_candidates > _SMALL else 64
+        self._first = max(min(expected, _EXPECTED), self._height)
         self._stacks: list[NDArray[np.float64]] = []
+        self._starts: list[int] = []  # the observation that is the first row of each stack
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -51,22 +58,29 @@ class GrowingCholesky:
         Returns:
             The new row of V, shape (N,), not to be written to; and the pivot L[t, t].
         """
-        known = self.columns(np.array([index]))[:, 0]
+        known = np.concatenate([stack[:, index] for stack in self._stacks] or [np.empty(0)])[: len(self)]
         # The exact difference k(x, x) − ‖V_x‖² is never negative: the pivot is never below σ.
         pivot = math.sqrt(max(float(column[index]) - float(known @ known), 0.0) + self.noise_variance)
-        t, height = len(self), self._height
-        if t % height == 0:
-            self._stacks.append(np.empty((height, self._n_candidates)))
-        row = self._stacks[-1][t % height]
-        row[:] = column
-        for start, stack in zip(range(0, t, height), self._stacks, strict=False):
-            part = known[start : start + height]
-            np.matmul(part, stack[: len(part)], out=product)
-            row -= product
-        row /= pivot
+        row = self._new_row()
+        before = column
+        for start, stack in zip(self._starts, self._stacks, strict=True):
+            part = known[start : start + len(stack)]
+            if len(part) > 0:
+                np.matmul(part, stack[: len(part)], out=product)
+                before = np.subtract(before, product, out=row)
+        np.multiply(before, 1.0 / pivot, out=row)
         self.indices.append(index)
         self._pivots.append(pivot)
         return row, pivot
+
+    def _new_row(self) -> NDArray[np.float64]:
+        """Room for row t, not yet written."""
+        t = len(self)
+        if not self._stacks or t == self._starts[-1] + len(self._stacks[-1]):
+            self._stacks.append(np.empty((self._height if self._stacks else self._first, self._n_candidates)))
+            self._starts.append(t)
+        row: NDArray[np.float64] = self._stacks[-1][t - self._starts[-1]]
+        return row
 
     def columns(self, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
         """V at some candidates: (m,) indices → (t, m)."""

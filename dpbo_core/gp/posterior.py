@@ -25,7 +25,9 @@ from dpbo_core.gp.kernels import Kernel
 
 
 class Posterior:
-    """Mean, variance and joint draws at every candidate. Memory: 8·N·(t + 8) bytes (2 MB more for a small N).
+    """Mean, variance and joint draws at every candidate.
+
+    Memory: 8·N·(t + 8) bytes (2 MB more for a small N), where t is not below what was expected.
 
     The arrays handed out are read-only, and later observations leave them as they are.
     """
@@ -36,6 +38,7 @@ class Posterior:
         kernel: Kernel,
         noise_variance: float,
         prior_mean: float | NDArray[np.float64] = 0.0,
+        expected: int = 0,
     ) -> None:
         """Nothing observed yet.
 
@@ -44,6 +47,7 @@ class Posterior:
             kernel: prior covariance.
             noise_variance: σ² ≥ 0 on the prior's scale; below `cholesky.JITTER` = 1e-10 it is raised to that.
             prior_mean: m, finite, a number or one for each candidate.
+            expected: how many observations to make room for at once; there may be more or fewer.
 
         Raises:
             ValueError: an argument out of its range.
@@ -57,7 +61,7 @@ class Posterior:
         if np.shape(prior_mean) not in ((), (N,)) or not np.isfinite(prior_mean).all():
             raise ValueError(f"prior_mean must be one finite number, or one for each of the {N} candidates")
         self.kernel = kernel
-        self._cholesky = GrowingCholesky(N, noise_variance)
+        self._cholesky = GrowingCholesky(N, noise_variance, expected)
         self._mean = _sealed(np.full(N, prior_mean, dtype=np.float64))
         self._variance = _sealed(np.full(N, kernel.variance))
 

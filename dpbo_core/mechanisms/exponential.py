@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from dpbo_core.errors import MechanismRefused
 from dpbo_core.mechanisms.checks import LARGEST_SUM, check_price, check_scale
-from dpbo_core.mechanisms.noise import NoiseSource
+from dpbo_core.mechanisms.noise import OPERATING_SYSTEM, NoiseSource
 from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.sensitive import Sensitive
@@ -87,8 +87,9 @@ class PrivateSelection:
                 noise = rng.exponential if flip else rng.gumbel
                 return int(np.argmax(utilities + noise(scale=factor * self.scale, size=utilities.size)))
 
-            chosen = source.draw(self._measurement(utilities.size), utilities.tolist(), imitation)
-            time.sleep(PAUSE - (time.monotonic() - begun) % PAUSE)
+            chosen = int(source.draw(self._measurement(utilities.size), utilities.tolist(), imitation))
+            if source.standing == OPERATING_SYSTEM:  # injected noise promises nothing that its time could break
+                time.sleep(PAUSE - (time.monotonic() - begun) % PAUSE)
             return chosen
 
         return choose

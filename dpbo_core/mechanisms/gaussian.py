@@ -68,5 +68,5 @@ class DiscreteGaussian:
         def imitation(rng: np.random.Generator, factor: float) -> int:
             return round(factor * float(rng.normal(scale=self.scale)))
 
-        noise = source.draw(measurement, 0, imitation)
+        noise = int(source.draw(measurement, 0, imitation))
         return lambda value: within_range(check_integer(value.expose()) + noise)

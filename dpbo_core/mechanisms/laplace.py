@@ -66,5 +66,5 @@ class DiscreteLaplace:
         def imitation(rng: np.random.Generator, factor: float) -> int:
             return round(factor * float(rng.laplace(scale=self.scale)))
 
-        noise = source.draw(measurement, 0, imitation)
+        noise = int(source.draw(measurement, 0, imitation))
         return lambda value: within_range(check_integer(value.expose()) + noise)

@@ -10,14 +10,17 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.sensitive import Sensitive
 
 T = TypeVar("T")
+D = TypeVar("D")
 
 OPERATING_SYSTEM = "operating_system"
 INJECTED = "injected"
+_BLOCK = 65_536  # draws made at once
 
 
 class NoiseSource(Protocol):
@@ -30,11 +33,20 @@ class NoiseSource(Protocol):
 
     def draw(
         self,
-        measurement: Callable[[Any], Any],
+        measurement: Callable[[Any], D],
         value: Any,
-        imitation: Callable[[np.random.Generator, float], int],
-    ) -> int:
+        imitation: Callable[[np.random.Generator, float], D],
+    ) -> D:
         """One draw at `value`."""
+        ...
+
+    def draw_many(
+        self,
+        measurement: Callable[[Any], Any],
+        size: int,
+        imitation: Callable[[np.random.Generator, float, int], NDArray[np.int64]],
+    ) -> NDArray[np.int64]:
+        """Independent draws at zero, shape (size,)."""
         ...
 
 
@@ -48,13 +60,27 @@ class OperatingSystemNoise:
 
     def draw(
         self,
-        measurement: Callable[[Any], Any],
+        measurement: Callable[[Any], D],
         value: Any,
-        imitation: Callable[[np.random.Generator, float], int],
-    ) -> int:
+        imitation: Callable[[np.random.Generator, float], D],
+    ) -> D:
         """The measurement's own draw; the imitation is not called."""
         del imitation
-        return int(measurement(value))
+        return measurement(value)
+
+    def draw_many(
+        self,
+        measurement: Callable[[Any], Any],
+        size: int,
+        imitation: Callable[[np.random.Generator, float, int], NDArray[np.int64]],
+    ) -> NDArray[np.int64]:
+        """The measurement's own draws, a block at a time: it hands them over as Python numbers."""
+        del imitation
+        drawn = np.empty(size, dtype=np.int64)
+        for start in range(0, size, _BLOCK):
+            block = drawn[start : start + _BLOCK]
+            block[:] = measurement(np.zeros(len(block), dtype=np.int64))
+        return drawn
 
 
 @dataclass(frozen=True)
@@ -71,13 +97,23 @@ class InjectedNoise:
 
     def draw(
         self,
-        measurement: Callable[[Any], Any],
+        measurement: Callable[[Any], D],
         value: Any,
-        imitation: Callable[[np.random.Generator, float], int],
-    ) -> int:
+        imitation: Callable[[np.random.Generator, float], D],
+    ) -> D:
         """The imitation's draw; the measurement, already checked by its door, is not called."""
         del measurement, value
-        return int(imitation(self.generator, self.factor))
+        return imitation(self.generator, self.factor)
+
+    def draw_many(
+        self,
+        measurement: Callable[[Any], Any],
+        size: int,
+        imitation: Callable[[np.random.Generator, float, int], NDArray[np.int64]],
+    ) -> NDArray[np.int64]:
+        """The imitation's draws."""
+        del measurement
+        return imitation(self.generator, self.factor, size)
 
 
 class Mechanism(Protocol[T]):
@@ -87,10 +123,11 @@ class Mechanism(Protocol[T]):
         """Its price, under the name of what it releases."""
         ...
 
-    def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[T]], int]:
+    def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[T]], Any]:
         """The door: recheck the privacy map against `spend`, draw what can be drawn ahead, return how to apply it.
 
-        What is returned serves once.
+        What is returned serves once, and gives plain JSON: an integer, a table of what one draw releases, or the
+        digest of one too large for the ledger.
         """
         ...
 
@@ -118,7 +155,7 @@ class Noise:
 
     def __init__(self, source: NoiseSource, recorder: Recorder) -> None:
         self._source, self._recorder = source, recorder
-        self._ahead: dict[str, Callable[[Sensitive[Any]], int]] = {}
+        self._ahead: dict[str, Callable[[Sensitive[Any]], Any]] = {}
 
     def ahead(self, draws: Iterable[tuple[Spend, Mechanism[Any]]]) -> None:
         """Prepare the draws of a plan before the first step."""
@@ -130,14 +167,28 @@ class Noise:
         """The standing of the source."""
         return self._source.standing
 
+    def unreleased(self, draw: Callable[[NoiseSource], T]) -> T:
+        """Draws that stay in the curator's process: nothing is recorded, nothing is charged, a rerun draws anew."""
+        return draw(self._source)
+
     def recorded(self, spend: Spend) -> Mapping[str, Any] | None:
         """What an earlier run drew for `spend`, with the public facts it wrote beside it."""
         return self._recorder.recorded(spend.what)
 
+    def rehearse(self, spend: Spend, mechanism: Mechanism[T], value: Sensitive[T]) -> None:
+        """Make a draw that takes long now, outside any transaction; `release` applies it and shows it.
+
+        Nothing is shown, and a kill discards it. What was recorded or rehearsed before is not drawn again.
+        """
+        if self.recorded(spend) is not None or isinstance(self._ahead.get(spend.what), _Rehearsed):
+            return
+        prepared = self._ahead.pop(spend.what, None) or mechanism.prepare(spend, self._source)
+        self._ahead[spend.what] = _Rehearsed(Sensitive(prepared(value)))
+
     def release(
         self, spend: Spend, mechanism: Mechanism[T], value: Sensitive[T], **public: int
     ) -> Mapping[str, Any]:
-        """Draw once, record, and only then return {"draw": integer, **public}.
+        """Draw once, record, and only then return {"draw": what was drawn, **public}.
 
         Args:
             spend: the planned spend; its name is the key of the record.
@@ -147,3 +198,16 @@ class Noise:
         """
         prepared = self._ahead.pop(spend.what, None) or mechanism.prepare(spend, self._source)
         return self._recorder.record(spend, lambda: {"draw": prepared(value), **public})
+
+
+class _Rehearsed:
+    """A draw already made: whatever it is applied to was in hand when it was made."""
+
+    __slots__ = ("_outcome",)
+
+    def __init__(self, outcome: Sensitive[Any]) -> None:
+        self._outcome = outcome
+
+    def __call__(self, value: Sensitive[Any]) -> Any:
+        del value
+        return self._outcome.expose()

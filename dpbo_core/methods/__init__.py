@@ -5,17 +5,30 @@ from dataclasses import fields
 from typing import Any, get_args, get_origin, get_type_hints
 
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.methods.dp_hypo import DpHypo
+from dpbo_core.methods.exact_gp import ExactGP
 from dpbo_core.methods.lipschitz import Lipschitz
+from dpbo_core.methods.noisy_gp import NoisyGP
+from dpbo_core.methods.outsourced.box import Exchange, Outsourced
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.nearest import suggestion
 
-AnyMethod = Lipschitz | PrivateTrajectory | PrivateGrid
+AnyMethod = PrivateTrajectory | PrivateGrid | Lipschitz | NoisyGP | ExactGP | DpHypo
 METHODS: Mapping[str, type[AnyMethod]] = {
     "private_trajectory": PrivateTrajectory,
     "private_grid": PrivateGrid,
     "lipschitz": Lipschitz,
+    "noisy_gp": NoisyGP,
+    "exact_gp": ExactGP,
+    "dp_hypo": DpHypo,
 }
+
+# What two parties do with files is no study's method: it has no start and no step. Campaigns take both maps.
+EXCHANGES: Mapping[str, type[Exchange]] = {"outsourced": Outsourced}
+NO_STUDY = (
+    "two parties run it over files, dpbo curate and dpbo model; a study has one, and its candidates are public"
+)
 
 
 def method_named(kind: str, options: Mapping[str, Any]) -> AnyMethod:
@@ -24,11 +37,17 @@ def method_named(kind: str, options: Mapping[str, Any]) -> AnyMethod:
     Raises:
         StudyInvalid: an unknown method, option or value, with the nearest valid one.
     """
+    if kind in EXCHANGES:
+        raise StudyInvalid(
+            f"study.method = {kind!r} is not run by a study",
+            cause=NO_STUDY,
+            remedy="start with dpbo curate publish (docs/outsourcing.md)",
+        )
     if kind not in METHODS:
         raise StudyInvalid(
             f"study.method = {kind!r} is not known{suggestion(kind, METHODS)}",
             cause="a misspelt name",
-            remedy=f"choose one of {', '.join(METHODS)}",
+            remedy=f"choose auto, or one of {', '.join(METHODS)}",
         )
     cls = METHODS[kind]
     hints = get_type_hints(cls)

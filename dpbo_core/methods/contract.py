@@ -1,5 +1,6 @@
 """What every method is: a price before purchase, a search, a release. And what their releases share.
 
+prepare(problem)               where there is one: public work, done before anything is charged
 plan(problem)                  the price; needs no data, is deterministic
 draws(problem)                 every draw of the plan with its mechanism, so that noise can be prepared ahead
 outlook(problem)               what to expect of the noise, for advice; needs no data
@@ -70,11 +71,6 @@ class Method(Protocol):
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
-    def pure(self) -> bool:
-        """Whether δ = 0."""
-        ...
-
-    @property
     def public_path(self) -> bool:
         """Whether the candidates it asks about may be seen by anyone."""
         ...
@@ -100,14 +96,40 @@ class Method(Protocol):
         ...
 
 
-def guarantee(problem: Problem, *, pure: bool, evidence: Evidence) -> PrivacyGuarantee:
-    """The promise of a whole study: its own (ε, δ), or ε = ∞ where the proof is refuted."""
+@runtime_checkable
+class Prepares(Protocol):
+    """A method with public work to be done before anything is charged."""
+
+    def prepare(self, problem: Problem) -> None:
+        """Do it, and let the problem's trainer keep it. Raises StudyInvalid where a public training fails."""
+        ...
+
+
+def guarantee(
+    problem: Problem,
+    *,
+    pure: bool,
+    evidence: Evidence,
+    trains_privately: bool = False,
+    assumptions: tuple[str, ...] = (),
+) -> PrivacyGuarantee:
+    """The promise of a whole study: its own (ε, δ), or ε = ∞ where the proof is refuted.
+
+    Raises:
+        StudyInvalid: the training set is sensitive, and the method does not train privately.
+    """
+    if problem.training is not None and not trains_privately:
+        raise StudyInvalid(
+            "this method needs a public training set, and the study declares its training set sensitive",
+            cause="its models are trained without noise, so they would tell of the training records",
+            remedy='use method = "dp_hypo", or leave sensitive = "training" out of [data] if the set is public',
+        )
     return PrivacyGuarantee(
         epsilon=float("inf") if evidence.refuted else problem.epsilon,
         delta=0.0 if pure else problem.delta,
         unit=problem.unit,
         relation=problem.relation,
-        assumptions=() if problem.rowwise else (ROWWISE_PREDICTIONS.name,),
+        assumptions=assumptions if problem.rowwise else (*assumptions, ROWWISE_PREDICTIONS.name),
         evidence=evidence,
         person=problem.person,
     )
@@ -160,7 +182,11 @@ def make_release(
             "n_validation": problem.n_validation,
             "max_records_per_person": problem.max_records_per_person,
             "n_candidates": len(problem.candidates),
+            "space": problem.candidates.space.to_json(),
+            "kernel": problem.search.kernel,
+            "lengthscale": problem.search.lengthscale,
             "steps": method.n_steps(problem),
+            **({"chosen_by_advice": problem.advice} if problem.advice else {}),
         },
         noise=noise.standing,
     )

@@ -70,11 +70,6 @@ class Lipschitz:
             )
 
     @property
-    def pure(self) -> bool:
-        """δ = 0."""
-        return True
-
-    @property
     def public_path(self) -> bool:
         """The path follows raw scores."""
         return False
@@ -90,8 +85,8 @@ class Lipschitz:
             StudyInvalid: a score that is not Lipschitz, or another estimator.
         """
         evidence = REFUTED if self.calibration == "published" else CORRECTED
-        spends = tuple(spend for spend, _ in self.draws(problem))
-        return PrivacyPlan(guarantee(problem, pure=True, evidence=evidence), spends)
+        promise = guarantee(problem, pure=True, evidence=evidence)
+        return PrivacyPlan(promise, tuple(spend for spend, _ in self.draws(problem)))
 
     def draws(self, problem: Problem) -> Draws:
         """The one draw of the plan."""
@@ -189,6 +184,7 @@ class LipschitzSearch(Opaque):
             noise_variance=1e-6,
             acquisition=acquisition_named(search.acquisition, beta=search.beta),
             seed=search.seed,
+            expected=search.steps,
         )
 
     def step(self, objective: Scorer, noise: Noise) -> None:  # noqa: ARG002  no noise before the end

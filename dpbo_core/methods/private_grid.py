@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.landscape import check_trials, public_shortlist
 from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
@@ -34,15 +35,18 @@ EVIDENCE = Evidence(
 
 @dataclass(frozen=True)
 class PrivateGrid:
-    """Pure ε-DP: scores Λ or a Sobol subset of it, releases the winner and its score.
+    """Pure ε-DP: scores Λ or a public subset of it, releases the winner and its score.
 
     Attributes:
-        evaluate: "all" of Λ, or "sobol": as many candidates as the study has steps, spread evenly.
+        evaluate: "all" of Λ; or as many candidates as the study has steps: "sobol", spread evenly, or
+            "public_shortlist", those that the public training set thinks best, which costs trainings, no privacy.
         score_share: share of ε for the score; the rest chooses.
+        public_trials: candidates that are cross-validated on the public training set for a shortlist.
     """
 
-    evaluate: Literal["all", "sobol"] = "all"
+    evaluate: Literal["all", "sobol", "public_shortlist"] = "all"
     score_share: float = 0.25
+    public_trials: int = 256
     kind: Literal["private_grid"] = "private_grid"
 
     def __post_init__(self) -> None:
@@ -52,10 +56,7 @@ class PrivateGrid:
                 remedy="choose a share of ε between 0 and 1; 0.25 is usual",
             )
 
-    @property
-    def pure(self) -> bool:
-        """δ = 0."""
-        return True
+        check_trials(self.public_trials)
 
     @property
     def public_path(self) -> bool:
@@ -96,12 +97,18 @@ class PrivateGrid:
         )
         return Outlook(scale, error, n, why)
 
+    def prepare(self, problem: Problem) -> None:
+        """Cross-validate for the shortlist."""
+        self.subset(problem)
+
     def start(self, problem: Problem, plan: PrivacyPlan) -> "GridSearch":
         """A search with nothing scored."""
         return GridSearch(self, problem, plan, *self._mechanisms(problem))
 
     def subset(self, problem: Problem) -> tuple[int, ...]:
         """The indices that will be scored, in order. Public."""
+        if self.evaluate == "public_shortlist":
+            return public_shortlist(problem, self.n_steps(problem), self.public_trials)
         return sobol_subset(problem.candidates, self.n_steps(problem), seed=problem.search.seed)
 
     def _mechanisms(self, problem: Problem) -> tuple[PrivateSelection, DiscreteLaplace]:
@@ -136,10 +143,17 @@ class GridSearch(Opaque):
         self._sums.append(objective.evaluate(self._problem.train(index)))
 
     def finish(self, noise: Noise) -> Release:
-        """Choose by permute-and-flip, then say the chosen candidate's score with Laplace noise."""
+        """Choose by permute-and-flip, then say the chosen candidate's score with Laplace noise.
+
+        A public list is recorded with the choice, which means nothing without it.
+        """
         select, score = self._plan.spends
         utilities = Sensitive(np.array([total.expose() for total in self._sums], dtype=np.int64))
-        place = noise.release(select, self._selection, utilities)["draw"]
+        listed = (
+            {} if self._method.evaluate == "all" else {f"candidate {i}": at for i, at in enumerate(self._subset)}
+        )
+        chosen = noise.release(select, self._selection, utilities, **listed)
+        place = self._subset.index(chosen.get(f"candidate {chosen['draw']}", chosen["draw"]))
         drawn = noise.release(score, self._laplace, self._sums[place])
         value = {
             "hyperparameters": dict(self._problem.candidates.points[self._subset[place]]),

@@ -16,7 +16,7 @@ def function_at(path: str) -> Callable[..., Any]:
     Raises:
         StudyInvalid: a malformed path, a package that is not installed, an import that fails, or no function.
     """
-    found = _imported(path, "function", "ourpackage.scores.utility", "[model] score")
+    found = named_object(path, "function", "ourpackage.scores.utility", "[model] score")
     if not callable(found) or inspect.isclass(found):
         raise StudyInvalid(
             f"{path!r} is not a function",
@@ -36,7 +36,7 @@ def estimator_class(path: str) -> type[Any]:
         StudyInvalid: a malformed path, a package that is not installed, an import that fails, or an object that is
             not a class with fit, predict, get_params and set_params.
     """
-    found = _imported(path, "estimator", "sklearn.ensemble.RandomForestClassifier", "[model] estimator")
+    found = named_object(path)
     missing = [verb for verb in _VERBS if not callable(getattr(found, verb, None))]
     if not inspect.isclass(found) or missing:
         raise StudyInvalid(
@@ -47,8 +47,17 @@ def estimator_class(path: str) -> type[Any]:
     return found
 
 
-def _imported(path: str, what: str, example: str, key: str) -> Any:
-    """The object at `path`."""
+def named_object(
+    path: str,
+    what: str = "estimator",
+    example: str = "sklearn.ensemble.RandomForestClassifier",
+    key: str = "[model] estimator",
+) -> Any:
+    """Whatever is at `path`, under the same rules.
+
+    Raises:
+        StudyInvalid: a malformed path, a package that is not installed, an import that fails, or nothing there.
+    """
     from importlib.metadata import packages_distributions
 
     article = "an" if what[0] in "aeiou" else "a"

@@ -25,8 +25,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.models.certificates import gap_certificate, row_norm
+from dpbo_core.models.certificates import gap_certificate
 from dpbo_core.models.losses import hessian
+from dpbo_core.models.rows import SignedRows
 
 _STEPS = 200
 _OFF_CENTRE = 1e-3  # share of μ below which a row's product asks for a step towards the centre
@@ -66,12 +67,10 @@ class _Point:
         return lowest > 0.0 and bool(np.all(np.isfinite(self.w)))
 
 
-def minimise_hinge(
-    Z: NDArray[np.float64], regularization: float, tolerance: float
-) -> tuple[NDArray[np.float64], float]:
+def minimise_hinge(rows: SignedRows, regularization: float, tolerance: float) -> tuple[NDArray[np.float64], float]:
     """Weights (d,) and their certificate τ_λ; the certificate is above `tolerance` where that was not reached."""
+    Z, r = rows.Z, rows.norm
     n, d = Z.shape
-    r = row_norm(Z)
     # w = 0 with s = ξ − 1, and αs = βξ on every row: a feasible, perfectly centred start
     at = _Point(np.zeros(d), np.full(n, 2.0), np.full(n, 1.0), np.full(n, 2.0 / 3.0), np.full(n, 1.0 / 3.0))
     best, best_certificate = at.w, math.inf

@@ -1,4 +1,4 @@
-"""Linear models with a certificate, trained from a cold start on the public rows.
+"""Linear models with a certificate, trained on the public rows.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
@@ -10,7 +10,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +18,8 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.certificates import default_tolerance
 from dpbo_core.models.interior_point import minimise_hinge
 from dpbo_core.models.losses import Logistic, loss_named, row_blocks
-from dpbo_core.models.newton import minimise_logistic
+from dpbo_core.models.newton import Start, minimise_logistic
+from dpbo_core.models.rows import SignedRows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -46,8 +46,8 @@ class LinearModel:
     def margins(self, X: ArrayLike, signs: ArrayLike) -> NDArray[np.float64]:
         """y·ŵᵀx of each record.
 
-        Each margin is a function of its own row and ŵ alone, to the last bit: products and sums are taken element
-        by element in an order fixed by d (a matrix product's rounding may depend on a row's place in the block).
+        Each margin is a function of its own row and ŵ alone, to the last bit: one scalar product a row, its order
+        fixed by d (a matrix product's rounding may depend on a row's place in the block).
         A sign of 0 gives margin 0. Never warns; a row that is not finite gives what arithmetic gives.
 
         Args:
@@ -55,7 +55,7 @@ class LinearModel:
             signs: (m,) in {−1, 0, +1}.
 
         Returns:
-            (m,), in blocks of at most 4096 rows of extra memory.
+            (m,). Rows that are not contiguous doubles take a block of at most 4096 of them in extra memory.
 
         Raises:
             StudyInvalid: another number of columns than the model's, or of signs than rows.
@@ -70,8 +70,11 @@ class LinearModel:
             )
         margins = np.empty(len(rows))
         with np.errstate(all="ignore"):
-            for block in row_blocks(*rows.shape):
-                margins[block] = _tree_sum(rows[block].T * slopes[:, None]) * classes[block]
+            whole = rows.flags.c_contiguous and rows.dtype == np.float64
+            for block in [slice(None)] if whole else row_blocks(*rows.shape):
+                part = np.ascontiguousarray(rows[block], dtype=np.float64)
+                np.vecdot(part, slopes, out=margins[block])
+            margins *= classes
         return margins
 
 
@@ -98,14 +101,31 @@ def train(
     Raises:
         StudyInvalid: an argument out of range, or a tolerance beyond what double precision reaches here.
     """
-    kind = loss_named(loss)
+    loss_named(loss)
+    _check_positive("regularisation", regularization)
+    return minimise(SignedRows.of(X, signs), loss=loss, regularization=regularization, tolerance=tolerance)
+
+
+def minimise(
+    rows: SignedRows,
+    *,
+    loss: str,
+    regularization: float,
+    tolerance: float | None = None,
+    start: Start | None = None,
+) -> LinearModel:
+    """`train` on rows made before, the logistic loss from a `start` of its path where one is given.
+
+    The certificate is computed at what is returned, so it does not depend on the start.
+    """
     _check_positive("regularisation", regularization)
     asked = default_tolerance(loss, regularization) if tolerance is None else tolerance
     _check_positive("tolerance", asked)
-    Z = _signed_rows(X, signs)
-    minimise = minimise_logistic if isinstance(kind, Logistic) else minimise_hinge
     with np.errstate(all="ignore"):
-        w, certificate = minimise(Z, float(regularization), float(asked))
+        if isinstance(loss_named(loss), Logistic):
+            w, certificate = minimise_logistic(rows, float(regularization), float(asked), start)
+        else:
+            w, certificate = minimise_hinge(rows, float(regularization), float(asked))
     if not certificate <= asked:
         raise StudyInvalid(
             f"training at lambda = {regularization:g} reached a certificate of {certificate:.2g}; "
@@ -115,32 +135,6 @@ def train(
             remedy=f"ask for a tolerance of {2.0 * certificate:.1g} or more, or raise the low end of lambda",
         )
     return LinearModel(w, float(regularization), certificate)
-
-
-def _signed_rows(X: ArrayLike, signs: ArrayLike) -> NDArray[np.float64]:
-    """Z (n, d): each row times its sign. Contiguous."""
-    rows, classes = np.asarray(X, dtype=np.float64), np.asarray(signs, dtype=np.float64)
-    if rows.ndim != 2 or 0 in rows.shape or classes.shape != (len(rows),):
-        raise StudyInvalid(
-            f"training rows of shape {rows.shape} with signs of shape {classes.shape}",
-            remedy="give a table of at least one row and one feature, and one sign for each row",
-        )
-    if not (np.isfinite(rows).all() and (np.abs(classes) == 1.0).all()):
-        raise StudyInvalid(
-            "a training row is not finite, or a sign is not -1 or +1",
-            remedy="fill or drop missing training values, and give exactly two classes",
-        )
-    return np.ascontiguousarray(rows * classes[:, None])
-
-
-def _tree_sum(terms: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Sums over axis 0, halving it: elementwise additions alone. Overwrites `terms`, (d, m) → (m,)."""
-    left = len(terms)
-    while left > 1:
-        half = (left + 1) // 2
-        terms[: left - half] += terms[half:left]
-        left = half
-    return cast("NDArray[np.float64]", terms[0])
 
 
 def _check_positive(what: str, value: float) -> None:

@@ -112,11 +112,13 @@ class Sigmoid:
         return 0.5
 
     def phi(self, margins: ArrayLike) -> NDArray[np.float64]:
-        """φ of each margin, (m,), from e^(−|s·t|), which cannot overflow."""
-        t = _steep(margins, self.steepness)
-        with np.errstate(under="ignore"):
-            e = np.exp(-np.abs(t))
-            return np.where(t >= 0.0, 1.0, e) / (1.0 + e)
+        """φ of each margin, (m,); where e^(−s·t) overflows, 0."""
+        t = _steep(margins, -self.steepness)
+        with np.errstate(over="ignore", under="ignore"):
+            np.exp(t, out=t)
+            t += 1.0
+            scores: NDArray[np.float64] = np.divide(1.0, t, out=t)
+        return scores
 
     def span(self, norm: float) -> float:
         """φ(‖w‖) − φ(−‖w‖) = tanh(s·‖w‖/2), without the cancellation."""
@@ -155,17 +157,21 @@ def to_grid(scores: ArrayLike, score_range: float, *, broken_score: float) -> ND
     Returns:
         (m,) int64. Their sums are exact for every m < 2³⁸, in any order.
     """
-    values = np.asarray(scores, dtype=np.float64)
-    values = np.where(np.isnan(values), float(broken_score), values)
-    steps = np.clip(values, 0.0, score_range) / score_range * GRID
-    return np.clip(np.rint(steps), 0, GRID).astype(np.int64)
+    values = np.array(scores, dtype=np.float64)
+    np.copyto(values, float(broken_score), where=np.isnan(values))
+    steps = np.clip(values, 0.0, score_range, out=values)
+    steps /= score_range  # at most 1, so that no step is above 2²⁴
+    steps *= GRID
+    return np.rint(steps, out=steps).astype(np.int64)
 
 
 def _steep(margins: ArrayLike, steepness: float) -> NDArray[np.float64]:
     """s·t with overflow to ±∞ and NaN to 0, contiguous: one code path, whatever the layout of the input."""
-    t = np.ascontiguousarray(margins, dtype=np.float64)
+    t = np.array(margins, dtype=np.float64, order="C")
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        return np.where(np.isnan(t), 0.0, steepness * t)
+        t *= steepness
+    np.copyto(t, 0.0, where=np.isnan(t))
+    return t
 
 
 def _check_steepness(steepness: float) -> None:

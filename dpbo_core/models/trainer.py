@@ -2,28 +2,40 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.estimators import FittedEstimator
-from dpbo_core.models.linear import LinearModel, train
+from dpbo_core.models.cross_validation import fold_of
+from dpbo_core.models.estimators import EstimatorFactory, FittedEstimator
+from dpbo_core.models.linear import LinearModel, minimise, train
+from dpbo_core.models.path import LARGEST, LogisticPath
 from dpbo_core.models.record_scores import BoundedFunction, Correct, RecordScore
+from dpbo_core.models.rows import SignedRows
+from dpbo_core.models.scores import GRID, MarginScore, to_grid
 
 Model = LinearModel | FittedEstimator
+Score = MarginScore | RecordScore
+PublicScores = dict[tuple[Any, ...], float]  # what was cross-validated once is kept: it never changes
 
 
 @dataclass(frozen=True)
 class LinearTrainer:
-    """The public training set of a binary linear model. A λ trained once is kept: its model never changes."""
+    """The public training set of a binary linear model.
+
+    The model of λ is a function of (λ, training set): the same to the last bit whichever others were trained before
+    it. So a search that is killed and run again, or another search on the same rows, trains the same models.
+    """
 
     X: NDArray[np.float64] = field(repr=False)
     signs: NDArray[np.float64] = field(repr=False)
     loss: str
     tolerance: float | None
     _trained: dict[float, LinearModel] = field(default_factory=dict, repr=False, compare=False)
+    _public_scores: PublicScores = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(
@@ -43,14 +55,52 @@ class LinearTrainer:
             )
         return cls(X, np.where(labels == 1, 1.0, -1.0), loss, tolerance)
 
+    @property
+    def n_records(self) -> int:
+        """n."""
+        return len(self.X)
+
     def train(self, point: Mapping[str, Any]) -> LinearModel:
-        """The certified model at point["lambda"], from a cold start."""
+        """The certified model at point["lambda"], begun near it where the loss is logistic."""
         regularization = float(point["lambda"])
         if regularization not in self._trained:
-            self._trained[regularization] = train(
-                self.X, self.signs, loss=self.loss, regularization=regularization, tolerance=self.tolerance
+            self._trained[regularization] = minimise(
+                self._rows,
+                loss=self.loss,
+                regularization=regularization,
+                tolerance=self.tolerance,
+                start=None if self._path is None else self._path.start(regularization),
             )
         return self._trained[regularization]
+
+    @cached_property
+    def _rows(self) -> SignedRows:
+        return SignedRows.of(self.X, self.signs)
+
+    @cached_property
+    def _path(self) -> LogisticPath | None:
+        return LogisticPath(self._rows) if self.loss == "logistic" and self.X.shape[1] <= LARGEST else None
+
+    def public_score(self, point: Mapping[str, Any], score: Score, *, seed: int) -> float:
+        """Mean cross-validated margin score at point["lambda"], in [0, G]; each fold is a cold start."""
+        assert isinstance(score, MarginScore)  # noqa: S101  a study of a linear model has no other
+        regularization = float(point["lambda"])
+        key = (regularization, score, seed)
+        if key not in self._public_scores:
+            folds = fold_of(self.signs.astype(np.int64), seed=seed)
+            margins = np.empty(len(folds))
+            for fold in range(folds.max() + 1):
+                out = folds == fold
+                model = train(
+                    self.X[~out],
+                    self.signs[~out],
+                    loss=self.loss,
+                    regularization=regularization,
+                    tolerance=self.tolerance,
+                )
+                margins[out] = model.margins(self.X[out], self.signs[out])
+            self._public_scores[key] = float(score.phi(margins).mean())
+        return self._public_scores[key]
 
 
 class Factory(Protocol):
@@ -69,6 +119,25 @@ class EstimatorTrainer:
     truth: NDArray[Any] = field(repr=False)
     factory: Factory
     score: RecordScore = field(default_factory=Correct)
+    _public_scores: PublicScores = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def of(
+        cls,
+        X: NDArray[np.float64],
+        labels: NDArray[np.int64],
+        import_path: str,
+        *,
+        params: Mapping[str, Any],
+        seed: int,
+    ) -> "EstimatorTrainer":
+        """An estimator by import path with its fixed parameters; everything random in it takes `seed`."""
+        return cls(X, labels, EstimatorFactory(import_path, params, seed))
+
+    @property
+    def n_records(self) -> int:
+        """n."""
+        return len(self.X)
 
     def train(self, point: Mapping[str, Any]) -> FittedEstimator:
         """The estimator at `point`, fitted from scratch, after checking that it predicts row by row.
@@ -81,3 +150,17 @@ class EstimatorTrainer:
         if isinstance(self.score, BoundedFunction):
             self.score.check(outcome, self.truth[: len(outcome)])
         return fitted
+
+    def public_score(self, point: Mapping[str, Any], score: Score, *, seed: int) -> float:  # noqa: ARG002
+        """Mean score of the public records, each under the estimator trained without its fold."""
+        key = (*((name, type(value).__name__, value) for name, value in sorted(point.items())), seed)
+        if key not in self._public_scores:
+            classes = self.truth if self.truth.dtype.kind == "i" else np.zeros(len(self.truth), dtype=np.int64)
+            folds, total = fold_of(classes, seed=seed), 0
+            for fold in range(folds.max() + 1):
+                out = folds == fold
+                fitted = self.factory.train(self.X[~out], self.truth[~out], **point)
+                scores = fitted.scores(self.X[out], self.truth[out], self.score)
+                total += int(to_grid(scores, self.score.score_range, broken_score=0.0).sum())
+            self._public_scores[key] = total * self.score.score_range / (GRID * len(folds))
+        return self._public_scores[key]

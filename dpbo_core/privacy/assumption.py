@@ -42,4 +42,20 @@ ROWWISE_PREDICTIONS = Assumption(
     VerifiedBy.CALLER,
 )
 
-CALLER_ASSUMPTIONS = {a.name: a for a in (GP_PRIOR, DE_FREITAS_CONSTANTS, ANSWERS_PUBLIC, ROWWISE_PREDICTIONS)}
+PRIVATE_TRAINING_FUNCTION = Assumption(
+    "private_training_function",
+    "The training function named in the study is as private as the ε or the Rényi curve that it states, for every "
+    "hyperparameter and for one replaced record, and draws its noise afresh.",
+    VerifiedBy.CALLER,
+)
+
+CALLER_ASSUMPTIONS = {
+    a.name: a
+    for a in (
+        GP_PRIOR,
+        DE_FREITAS_CONSTANTS,
+        ANSWERS_PUBLIC,
+        ROWWISE_PREDICTIONS,
+        PRIVATE_TRAINING_FUNCTION,
+    )
+}

@@ -25,6 +25,6 @@ def whom(unit: PrivacyUnit) -> str:
     return {
         PrivacyUnit.VALIDATION_RECORD: "each record of the validation set",
         PrivacyUnit.PERSON: "each person in the validation set",
-        PrivacyUnit.TRAINING_RECORD: "each record of the training set",
+        PrivacyUnit.TRAINING_RECORD: "each record of the training set and of the validation set",
         PrivacyUnit.CANDIDATE_ROW: "each row of the candidate table",
     }[unit]

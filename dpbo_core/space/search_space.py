@@ -197,6 +197,15 @@ class SearchSpace:
         """`point` (one value an axis that exists there) as u (d,) in the unit cube; ½ on axes that do not."""
         return np.array([u for name, axis in self.axes.items() for u in _place(axis, name, point)], dtype=float)
 
+    def to_json(self) -> dict[str, Any]:
+        """The axes as plain tables: low, high, log and integer, or values."""
+        return {
+            name: {"values": list(axis.values)}
+            if isinstance(axis, Categorical)
+            else {"low": axis.low, "high": axis.high, "log": axis.log, "integer": isinstance(axis, Integer)}
+            for name, axis in self.axes.items()
+        }
+
     def at(self, position: NDArray[Any]) -> dict[str, Value]:
         """The point whose axes stand at `position` (one coordinate an axis, each in [0, 1])."""
         point: dict[str, Value] = {}

@@ -8,6 +8,7 @@ from dpbo_core.space.search_space import Value
 from dpbo_core.spec.reading import one_of, require
 
 LINEAR_ESTIMATORS = ("logistic", "hinge")
+OUR_ESTIMATORS = (*LINEAR_ESTIMATORS, "softmax")
 MARGIN_SCORES = ("sigmoid", "ramp", "accuracy")
 REGRESSION_SCORES = ("absolute_error", "squared_error")
 RECORD_SCORES = ("accuracy", "balanced_accuracy", "brier", "log_loss", *REGRESSION_SCORES)
@@ -51,7 +52,7 @@ class ModelSection:
 
     def __post_init__(self) -> None:
         if "." not in self.estimator:
-            one_of("model.estimator", self.estimator, LINEAR_ESTIMATORS)
+            one_of("model.estimator", self.estimator, OUR_ESTIMATORS)
         if self.score is not None and "." not in self.score:
             one_of("model.score", self.score, SCORES)
         require(
@@ -64,6 +65,11 @@ class ModelSection:
             not self.linear or self.score in (None, *MARGIN_SCORES),
             f"model.score = {self.score!r} does not fit a {self.estimator} model, which is scored by its margin",
             remedy=f"choose one of {', '.join(MARGIN_SCORES)}, or an estimator by its import path",
+        )
+        require(
+            self.linear or not self.ours or self.score in (None, "accuracy"),
+            f"model.score = {self.score!r} does not fit a {self.estimator} model, whose classes are compared",
+            remedy='use score = "accuracy"',
         )
         self._check_score_keys()
         require(
@@ -78,7 +84,7 @@ class ModelSection:
             remedy="choose a quantile in (0, 1], 0.9 say",
         )
         require(
-            not (self.linear and self.params),
+            not (self.ours and self.params),
             f"model.params are given, but {self.estimator} takes none",
             remedy="remove [model.params]; λ is an axis of [space]",
         )
@@ -93,6 +99,11 @@ class ModelSection:
     def linear(self) -> bool:
         """Whether the model is one of ours, trained with a certificate."""
         return self.estimator in LINEAR_ESTIMATORS
+
+    @property
+    def ours(self) -> bool:
+        """Whether it is one of our own models, which predict each record from that record alone."""
+        return self.estimator in OUR_ESTIMATORS
 
     @property
     def score_name(self) -> str:

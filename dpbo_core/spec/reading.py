@@ -84,6 +84,18 @@ def _typed(value: Any, hint: Any, where: str) -> Any:
     """`value` as its field wants it: a whole number serves as a float, a list as a tuple; nothing else bends."""
     kinds = get_args(hint) if not isinstance(hint, type) else (hint,)
     origins = [get_origin(kind) for kind in (hint, *kinds)]
+    if any(
+        get_origin(inner) is tuple
+        for kind in (hint, *kinds)
+        if get_origin(kind) is Mapping
+        for inner in get_args(kind)
+    ):
+        pairs = isinstance(value, Mapping) and all(
+            isinstance(item, list | tuple) and all(type(end) in (int, float) for end in item)
+            for item in value.values()
+        )
+        require(pairs, f"{where} is not a table of lists of numbers")
+        return {str(key): tuple(float(end) for end in item) for key, item in value.items()}
     if tuple in origins:
         require(_plain_list(value), f"{where} is not a list of plain values")
         return tuple(value)

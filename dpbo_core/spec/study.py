@@ -36,6 +36,14 @@ class StudySpec:
         check_name("study.name", self.name)
         check_name("study.edition", self.edition)
         require(bool(self.space), "[space] has no axis", remedy="name at least one hyperparameter")
+        if self.data.trains_privately:
+            self._check_private_training()
+            return
+        require(
+            self.model.estimator != "softmax",
+            "softmax is trained privately only, and the training set of this study is public",
+            remedy='use estimator = "sklearn.linear_model.LogisticRegression", or [data] sensitive = "training"',
+        )
         if self.model.linear:
             self._check_lambda()
         person = self.privacy.person
@@ -44,6 +52,32 @@ class StudySpec:
             f"privacy.person = {person!r} is the target, or there is no such column",
             cause="a bundled data set has no column of persons",
             remedy="name the column of the validation file that says whose record it is",
+        )
+
+    def _check_private_training(self) -> None:
+        require(
+            self.model.estimator in ("logistic", "softmax"),
+            f"{self.model.estimator} cannot be trained privately here",
+            cause="the training set is sensitive, so training itself must be differentially private",
+            remedy='use estimator = "logistic" (two classes) or "softmax"',
+        )
+        two = self.data.labels is None or len(self.data.labels) == 2
+        require(
+            self.model.estimator == "softmax" or two,
+            f"a logistic model separates two classes, and data.labels names {len(self.data.labels or ())}",
+            remedy='use estimator = "softmax"',
+        )
+        require(
+            self.privacy.person is None,
+            f"privacy.person = {self.privacy.person!r} with a sensitive training set",
+            cause="private training protects one record of the training set and one of the validation set",
+            remedy="leave person out, and leave one record a person in each file",
+        )
+        require(
+            self.privacy.max_records_per_person == 1,
+            f"privacy.max_records_per_person = {self.privacy.max_records_per_person} with a sensitive training set",
+            cause="private training protects one record of the training set and one of the validation set",
+            remedy="leave one record a person in each file, and leave the key out",
         )
 
     def _check_lambda(self) -> None:

@@ -1,9 +1,19 @@
 """Kusner, Gardner, Garnett, Weinberger: Differentially Private Bayesian Optimization. ICML 2015.
 
-Section 5, "Without the GP assumption": Algorithm 3 and what is proved about it.
+Sections 3 and 4: what Algorithms 1 and 2 may promise if f_V and f_V′ are draws of one multi-task Gaussian process.
+Section 5: Algorithm 3, which needs no such prior.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
+| |Λ|, N | `n_candidates` | the finite candidate set's size | scalar ≥ 1 |
+| T | `n_steps` | evaluations, fixed in advance | scalar ≥ 1 |
+| δ | `delta` | failure probability, over the DRAW OF f: not the δ of differential privacy | scalar in (0, 1) |
+| k₁(V, V′) | `dataset_similarity` | prior correlation of f_V and f_V′ for neighbours | scalar in [0, 1] |
+| σ² | `noise_variance` | variance of the noise drawn onto each observation | scalar > 0 |
+| γ_T | `information_gain` | an upper bound on the maximum information gain | scalar ≥ 0 |
+| c | `similarity_bound` | |f_V(λ) − f_V′(λ)| ≤ c at every λ | scalar |
+| — | `score_change` | a bound on the same difference that needs no prior: k·G/m, mapped | scalar, ∞ for none |
+| A, τ, d | `rate_constant`, `decay_constant`, `dimension` | of de Freitas et al. (2012), Theorem 2 | scalar > 0 |
 | m | `n_validation` | records in the validation set V | scalar ≥ 1 |
 | λ_min, λ_max | `lambda_min`, `lambda_max` | ends of the regularisation path | scalar > 0 |
 | L | `lipschitz` | Lipschitz constant of one record's score in w, ‖x‖₂ ≤ 1 | scalar > 0 |
@@ -18,7 +28,268 @@ Section 5, "Without the GP assumption": Algorithm 3 and what is proved about it.
 import math
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.theorems import srinivas_2010
+
 Calibration = Literal["published", "corrected"]
+_UP = 1.0 + 2.0**-44  # past the rounding of the sums and roots below: a sensitivity is never rounded down
+
+
+def similarity_bound(
+    *, n_events: float, delta: float, dataset_similarity: float, score_change: float = math.inf
+) -> float:
+    """c = min(2√((1 − k₁) log(`n_events`/δ)), `score_change`): |f_V(λ) − f_V′(λ)| ≤ c on all of Λ.
+
+    The difference is N(0, 2(1 − k₁)), so one λ exceeds 2√((1 − k₁)x) with probability at most 2·½e^{−x}; `n_events`
+    is N times the number of parts that δ is divided into.
+    Holds when: Assumption 1 with known k₁ (taken on by the caller); `score_change` holds without it.
+    Source: the proof of Theorem 1, equation (4).
+    """
+    return min(2.0 * math.sqrt((1.0 - dataset_similarity) * math.log(n_events / delta)) * _UP, score_change)
+
+
+def theorem_1_sensitivity(
+    *,
+    n_candidates: int,
+    n_steps: int,
+    delta: float,
+    dataset_similarity: float,
+    calibration: Calibration,
+    score_change: float = math.inf,
+) -> float:
+    """|μ_T(λ) − μ′_T(λ)| ≤ Δ at every λ, with probability at least 1 − δ.
+
+    Published: Δ = 2√β_{T+1} + c, β_t = 2 log(N t² π²/(3δ)), c = 2√((1 − k₁) log(3N/δ)).
+    Corrected (tightened): Δ = 2√(2 log(3N/δ)) + c: the posterior at time T alone is released, so no union over t is
+    due, and δ/3 pays for each of V, V′ and c.
+
+    Holds when: f_V, f_V′ are draws of the multi-task prior of Assumption 1, k₂(λ, λ) = 1 (taken on by the caller).
+    Neighbours: those whose prior correlation is k₁. Source: Theorem 1. Erratum: sound as printed; larger than
+    needed.
+
+    Returns:
+        Δ in prior standard deviations.
+    """
+    N, c = (
+        n_candidates,
+        similarity_bound(
+            n_events=3.0 * n_candidates,
+            delta=delta,
+            dataset_similarity=dataset_similarity,
+            score_change=math.inf if calibration == "published" else score_change,
+        ),
+    )
+    if calibration == "published":
+        return (2.0 * math.sqrt(srinivas_2010.beta(n_candidates=N, step=n_steps + 1, delta=delta / 2.0)) + c) * _UP
+    return (2.0 * math.sqrt(2.0 * math.log(3.0 * N / delta)) + c) * _UP
+
+
+def corollary_1_weights(
+    *, utilities: NDArray[np.float64], sensitivity: float, epsilon: float
+) -> NDArray[np.float64]:
+    """Pr[λ̃ = λ] ∝ exp(ε μ_T(λ)/(2Δ)): (ε, δ)-private selection, shape (N,), summing to 1.
+
+    Holds when: `sensitivity` bounds every utility's move, as Theorem 1 does. Source: Corollary 1, Algorithm 1, line
+    12.
+    """
+    exponents = epsilon * (utilities - utilities.max()) / (2.0 * sensitivity)
+    weights = np.exp(exponents)
+    return np.asarray(weights / weights.sum())
+
+
+def theorem_2_utility_bound(
+    *, n_candidates: int, sensitivity: float, epsilon: float, failure_probability: float
+) -> float:
+    """max μ_T − μ_T(λ̃) ≤ (2Δ/ε)(log N + a) with probability 1 − e^{−a}, e^{−a} = `failure_probability`.
+
+    Holds when: λ̃ is drawn by `corollary_1_weights` (verified by code). Source: Theorem 2, equation (5), whose
+    further δ is that of Theorem 1 and is not needed for utility.
+    """
+    a = -math.log(failure_probability)
+    return 2.0 * sensitivity / epsilon * (math.log(n_candidates) + a)
+
+
+def theorem_3_sensitivity(
+    *,
+    n_candidates: int,
+    n_steps: int,
+    delta: float,
+    dataset_similarity: float,
+    noise_variance: float,
+    information_gain: float,
+    calibration: Calibration,
+    score_change: float = math.inf,
+) -> float:
+    """|max_t v_t − max_t v′_t| ≤ Δ with probability at least 1 − δ (with the corrected calibration).
+
+    Δ = √(C₁ β_T γ_T/T) + c + q, C₁ = 8/log(1 + σ⁻²).
+    Published: β_t = 2 log(N t² π²/(3δ)), c = 2√((1 − k₁) log(3N/δ)), q = σ√(8 log(3/δ)).
+    Corrected: β_t = 2 log(5N t² π²/(6δ)), c = 2√((1 − k₁) log(5N/δ)), q = 2σ√(2 log(5T/δ)).
+
+    Holds when: Assumption 1 (taken on by the caller); the acquisition is UCB with at least this β_t, and N(0, σ²)
+    is
+        drawn onto every observation (verified by code).
+    Neighbours: those whose prior correlation is k₁. Source: Theorem 3.
+    Erratum: the published failure budget is δ/2 + δ/2 (regret on V and V′) + δ/3 (c) + δ/3 (q) = 5δ/3; and its q
+    bounds
+        the noise at an index CHOSEN BY THE DATA by one Gaussian tail, where a union over T is due.
+
+    Returns:
+        Δ in prior standard deviations.
+    """
+    omega_over_t = _omega_over_t(
+        n_candidates=n_candidates,
+        n_steps=n_steps,
+        delta=delta,
+        noise_variance=noise_variance,
+        information_gain=information_gain,
+        calibration=calibration,
+    )
+    c = similarity_bound(
+        n_events=(3.0 if calibration == "published" else 5.0) * n_candidates,
+        delta=delta,
+        dataset_similarity=dataset_similarity,
+        score_change=math.inf if calibration == "published" else score_change,
+    )
+    q = noise_bound(n_steps=n_steps, delta=delta, noise_variance=noise_variance, calibration=calibration)
+    return (omega_over_t + c + q) * _UP
+
+
+def theorem_3_beta(*, n_candidates: int, step: int, delta: float, calibration: Calibration) -> float:
+    """β_t of Algorithm 1: 2 log(N t² π²/(3δ)) as published, 2 log(5N t² π²/(6δ)) corrected.
+
+    Source: Algorithm 1, line 4: Srinivas et al. (2010) at δ/2, and at δ/5 for each of five events.
+    """
+    parts = 2.0 if calibration == "published" else 5.0
+    return srinivas_2010.beta(n_candidates=n_candidates, step=step, delta=delta / parts)
+
+
+def noise_bound(*, n_steps: int, delta: float, noise_variance: float, calibration: Calibration) -> float:
+    """q: how far the noise at the two best observations can be apart.
+
+    Published: σ√(8 log(3/δ)). Corrected: 2σ√(2 log(5T/δ)), for the index is chosen by the data (δ/5 for each side).
+    Source: the proof of Theorem 3.
+    """
+    sigma = math.sqrt(noise_variance)
+    if calibration == "published":
+        return sigma * math.sqrt(8.0 * math.log(3.0 / delta)) * _UP
+    return 2.0 * sigma * math.sqrt(2.0 * math.log(5.0 * n_steps / delta)) * _UP
+
+
+def _omega_over_t(
+    *,
+    n_candidates: int,
+    n_steps: int,
+    delta: float,
+    noise_variance: float,
+    information_gain: float,
+    calibration: Calibration,
+) -> float:
+    """Ω/T = √(C₁ β_T γ_T/T), the average regret."""
+    C1 = srinivas_2010.regret_constant(noise_variance=noise_variance)
+    beta = theorem_3_beta(n_candidates=n_candidates, step=n_steps, delta=delta, calibration=calibration)
+    return math.sqrt(C1 * beta * information_gain / n_steps)
+
+
+def corollary_2_scale(*, sensitivity: float, epsilon: float) -> float:
+    """Laplace scale b = Δ/ε: ṽ = max_t v_t + Lap(b) is (ε, δ)-private; with λ̃ (2ε, 2δ).
+
+    Holds when: `sensitivity` bounds max_t v_t, as Theorem 3 does. Source: Corollary 2 and Algorithm 1, line 16.
+    """
+    return sensitivity / epsilon
+
+
+def theorem_4_error_bound(
+    *,
+    n_candidates: int,
+    n_steps: int,
+    delta: float,
+    noise_variance: float,
+    information_gain: float,
+    sensitivity: float,
+    epsilon: float,
+    failure_probability: float,
+    calibration: Calibration,
+) -> float:
+    """|ṽ − f(λ*)| ≤ q₁ + Ω/T + a·Δ/ε with probability 1 − (δ + e^{−a}).
+
+    Published: q₁ = σ√(8 log(1/δ)). Corrected: q₁ = σ√(2 log(5T/δ)), the union over T; one noise, not two.
+    Holds when: Assumption 1 (taken on by the caller). Not a privacy statement. Source: Theorem 4.
+    """
+    sigma = math.sqrt(noise_variance)
+    published = calibration == "published"
+    q1 = sigma * (
+        math.sqrt(8.0 * math.log(1.0 / delta)) if published else math.sqrt(2.0 * math.log(5.0 * n_steps / delta))
+    )
+    omega_over_t = _omega_over_t(
+        n_candidates=n_candidates,
+        n_steps=n_steps,
+        delta=delta,
+        noise_variance=noise_variance,
+        information_gain=information_gain,
+        calibration=calibration,
+    )
+    a = -math.log(failure_probability)
+    return q1 + omega_over_t + a * corollary_2_scale(sensitivity=sensitivity, epsilon=epsilon)
+
+
+def theorem_5_rate(*, n_steps: int, dimension: int, rate_constant: float, decay_constant: float) -> float:
+    """A·e^{−Tτ/(log T)^{d/4}}: how far the T-th sample of branch and bound is from the maximum, T ≥ 2.
+
+    Holds when: A and τ are those of this f (they depend on its curvature and gap: taken on by the caller).
+    Source: de Freitas, Smola and Zoghi (2012), Theorem 2.
+    """
+    return rate_constant * math.exp(-n_steps * decay_constant / math.log(n_steps) ** (dimension / 4.0))
+
+
+def theorem_5_sensitivity(
+    *,
+    n_candidates: int,
+    n_steps: int,
+    delta: float,
+    dataset_similarity: float,
+    dimension: int,
+    rate_constant: float,
+    decay_constant: float,
+    score_change: float = math.inf,
+) -> float:
+    """|f(λ_T) − f′(λ′_T)| ≤ A·e^{−Tτ/(log T)^{d/4}} + c, c = 2√((1 − k₁) log(2N/δ)), with probability 1 − δ.
+
+    Holds when: Assumption 1, and the constants of de Freitas et al. (both taken on by the caller); T ≥ 2.
+    Neighbours: those whose prior correlation is k₁. Source: Theorem 5. Erratum: none, but nothing can estimate A
+    and τ.
+
+    Returns:
+        Δ in prior standard deviations.
+    """
+    rate = theorem_5_rate(
+        n_steps=n_steps, dimension=dimension, rate_constant=rate_constant, decay_constant=decay_constant
+    )
+    c = similarity_bound(
+        n_events=2.0 * n_candidates,
+        delta=delta,
+        dataset_similarity=dataset_similarity,
+        score_change=score_change,
+    )
+    return (rate + c) * _UP
+
+
+def corollary_3_scale(*, sensitivity: float, epsilon: float) -> float:
+    """Laplace scale b = Δ/ε: f̃ = f_V(λ_T) + Lap(b) is (ε, δ)-private.
+
+    Holds when: `sensitivity` bounds the query, as Theorem 5 does. Source: Corollary 3 and Algorithm 2.
+    """
+    return sensitivity / epsilon
+
+
+def theorem_6_error_bound(*, rate: float, sensitivity: float, epsilon: float, failure_probability: float) -> float:
+    """|f̃ − f(λ*)| ≤ Ω + a·Δ/ε, Ω = `rate` of Theorem 5, with probability 1 − (δ + e^{−a}).
+
+    Holds when: as for Theorem 5. Not a privacy statement. Source: Theorem 6, Δ = Ω + c.
+    """
+    return rate - math.log(failure_probability) * corollary_3_scale(sensitivity=sensitivity, epsilon=epsilon)
 
 
 def theorem_7_sensitivity(

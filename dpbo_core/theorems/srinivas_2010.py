@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 Gram = NDArray[np.float64] | Callable[[int], NDArray[np.float64]]
 
 _ROUNDS, _INNER = 8, 30  # passes over all candidates; multiplicative steps on the support in each
-_CLOSE, _HOPELESS = 0.01, 4.0  # the dual bound is left alone with a gap this small, or this far above the other
+_CLOSE, _HOPELESS = 0.03, 4.0  # the dual bound is left alone with a gap this small, or this far above the other
 _BLOCK = 8192  # candidates whose variances are computed at once
 
 
@@ -78,18 +78,19 @@ def information_gain_bound(*, gram: Gram, n_steps: int, noise_variance: float) -
     if n_steps == 0:
         return 0.0
     T, prior, column = n_steps, _prior_variances(gram), _columns(gram)
-    picks, gains = _greedy(prior, column, T, noise_variance)
+    picks, gains, variances = _greedy(prior, column, T, noise_variance)
     before = np.cumsum(gains) - gains
     submodular = float((before + T * gains).min())
-    best = min(submodular, _dual_bound(prior, column, picks, noise_variance, submodular))
+    dual = _dual_bound(prior, column, picks, float(gains.sum()), variances, noise_variance, submodular)
+    best = min(submodular, dual)
     # Products and Cholesky are off by a few hundred ε of the largest k(λ, λ) at the most.
     return best * (1.0 + 1e-12) + 1e-13 * T * float(prior.max()) / noise_variance
 
 
 def _greedy(
     prior: NDArray[np.float64], column: Callable[[int], NDArray[np.float64]], T: int, sigma2: float
-) -> tuple[list[int], NDArray[np.float64]]:
-    """T candidates, each where the posterior variance is then largest, and what each adds to F, (T,)."""
+) -> tuple[list[int], NDArray[np.float64], NDArray[np.float64]]:
+    """T candidates, each where the posterior variance is then largest; what each adds to F, (T,); s² after them."""
     variances, picks, gains = prior.copy(), [], np.empty(T)
     V = np.empty((T, len(prior)))  # rows of L⁻¹K(picks, D), L Lᵀ = K(picks, picks) + σ²I
     for t in range(T):
@@ -100,38 +101,47 @@ def _greedy(
         V[t] /= math.sqrt(float(variances[i]) + sigma2)
         variances -= V[t] ** 2
         np.maximum(variances, 0.0, out=variances)
-    return picks, gains
+    return picks, gains, variances
 
 
 def _dual_bound(
     prior: NDArray[np.float64],
     column: Callable[[int], NDArray[np.float64]],
     picks: list[int],
+    gain: float,
+    variances: NDArray[np.float64],
     sigma2: float,
     other: float,
 ) -> float:
-    """The least F(n) + (T·max s² − Σ n s²)/(2σ²) over several n, from greedy's on; of use if below `other`."""
+    """The least F(n) + (T·max s² − Σ n s²)/(2σ²) over several n, from greedy's on; of use if below `other`.
+
+    Greedy has found its own F and s², so a bound that is good or hopeless there costs nothing more.
+    """
     T, support = len(picks), sorted(set(picks))
     counts = np.array([picks.count(i) for i in support], dtype=float)
-    K_S = np.array([column(i) for i in support])
-    best = math.inf
-    for _ in range(_ROUNDS):
-        gain, G = _gain(K_S[:, support], counts, sigma2)
-        variances = _posterior_variances(prior, K_S, G)
+    K_S, best = np.empty((0, len(prior))), math.inf
+    for rounds_left in reversed(range(_ROUNDS)):
         gap = max(0.0, (T * float(variances.max()) - float(counts @ variances[support])) / (2.0 * sigma2))
         best = min(best, gain + gap)
-        if gap <= _CLOSE * best or best > _HOPELESS * other or gain >= other:  # no n is below the largest F
+        if (
+            rounds_left == 0 or gap <= _CLOSE * best or best > _HOPELESS * other or gain >= other
+        ):  # no n is below the largest F
             break
+        if len(K_S) == 0:
+            K_S = np.array([column(i) for i in support])
+            _, G = _gain(K_S[:, support], counts, sigma2)
         # Frank–Wolfe: move mass to where the variance is largest, to T/4 places at once, then level it.
         batch = max(1, T // 4)
         mass = T / (len(support) + batch)
-        added, _ = _greedy(variances, _posterior_columns(column, K_S, G), batch, sigma2 / mass)
+        added, _, _ = _greedy(variances, _posterior_columns(column, K_S, G), batch, sigma2 / mass)
         fresh = sorted(set(added) - set(support))
         if fresh:
             support = support + fresh
             counts = np.append(counts, np.full(len(fresh), mass))
             K_S = np.concatenate([K_S, [column(i) for i in fresh]])
         counts = _rebalanced(K_S[:, support], counts * (T / float(counts.sum())), sigma2)
+        gain, G = _gain(K_S[:, support], counts, sigma2)
+        variances = _posterior_variances(prior, K_S, G)
     return best
 
 

@@ -1,6 +1,5 @@
 """The picture of a release: what was tried and seen through the noise, and what was chosen."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpbo_core.privacy.release import Release
@@ -10,14 +9,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INK, NOISE, CHOICE = "#1f2933", "#7b8794", "#c2410c"
-
-
-def save_plots(release: Release, folder: Path) -> list[Path]:
-    """PNG files in `folder`: the trajectory where there is one, else the released score with its noise."""
-    figure = draw(release)
-    path = folder / ("trajectory.png" if "trajectory" in release.value else "release.png")
-    figure.savefig(path, dpi=150)
-    return [path]
 
 
 def draw(release: Release) -> "Figure":
@@ -45,7 +36,7 @@ def _by_step(axes: "Axes", release: Release) -> None:
     _chosen(axes, release, [min(steps), max(steps)])
     axes.set(xlabel="step", ylabel="private score (± one noise scale)")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    _plain(axes)
+    plain(axes)
 
 
 def _by_hyperparameter(axes: "Axes", release: Release) -> None:
@@ -68,7 +59,7 @@ def _by_hyperparameter(axes: "Axes", release: Release) -> None:
     )
     axes.set(xlabel=name)
     axes.legend(frameon=False, fontsize=8)
-    _plain(axes)
+    plain(axes)
 
 
 def _chosen(axes: "Axes", release: Release, ends: list[Any]) -> None:
@@ -89,13 +80,14 @@ def _one_score(axes: "Axes", release: Release) -> None:
     axes.set(
         yticks=[], xlabel=f"released score {score:.4g}, with 90% of its noise{'; ' + chosen if chosen else ''}"
     )
-    _plain(axes)
+    plain(axes)
 
 
 def _choice(release: Release) -> list[tuple[str, Any]]:
     return list(release.value.get("hyperparameters", {}).items())
 
 
-def _plain(axes: "Axes") -> None:
+def plain(axes: "Axes") -> None:
+    """Two spines and small ticks, as all our pictures have."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(colors=INK, labelsize=8)

@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 
 from conftest import STUDY
 
-from audit import hostile, kills, leaks, timing
+from audit import exchange_kills, hostile, kills, leaks, timing
 from dpbo_core.methods import METHODS
 from dpbo_core.study import StudySpec
 
@@ -55,6 +55,16 @@ def kill_rows(n_kills: int) -> list[str]:
             f"{figures.double_or_lost} | {figures.unfinished} |"
         )
     return rows
+
+
+def exchange_rows(searches: int) -> list[str]:
+    head = [
+        "| exchange | searches | exchanges | kills | other states | drawn twice or never | overspends |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    with TemporaryDirectory() as folder:
+        figures = exchange_kills.campaign(Path(folder), searches=searches)
+    return [*head, f"| outsourced | {' | '.join(str(count) for count in vars(figures).values())} |"]
 
 
 def leak_rows() -> list[str]:
@@ -110,6 +120,11 @@ Studies killed by SIGKILL at random moments and run again until they finished, a
 the first two must be zero.
 
 {chr(10).join(kill_rows(n_kills))}
+
+Either party of an outsourced search, killed at random moments of every command and run again, beside a search over
+the same table that nobody kills; every count but the first three must be zero.
+
+{chr(10).join(exchange_rows(1 if short else 5))}
 
 ## Hostile files
 

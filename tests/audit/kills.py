@@ -14,6 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+from worlds import OPTIONS
+
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.study import StudySpec, plan_study, run_study
 
@@ -101,7 +103,9 @@ def campaign(
     while total.kills < kills:
         kind = kinds[number % len(kinds)]
         privacy = replace(spec.privacy, dataset=f"{spec.privacy.dataset}-{together}-{number}")
-        study = replace(spec, name=f"killed-{together}-{number}", method=kind, privacy=privacy, options={})
+        study = replace(
+            spec, name=f"killed-{together}-{number}", method=kind, privacy=privacy, options=OPTIONS.get(kind, {})
+        )
         total += one_study(study, url_of(number), life, together)
         number += 1
     return total

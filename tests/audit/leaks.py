@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import tomli_w
 from canary import forms_of_number, forms_of_text, rows_of, search
+from worlds import with_method
 
 from dpbo_core import halves
 from dpbo_core.methods import METHODS
@@ -34,7 +35,7 @@ from flows import cli
 SECRET = "{feature} {label}"
 calls = 0
 {prelude}
-for kind in [*{kinds!r}, "too_dear"]:
+for kind in {kinds!r}:
     sys.argv = ["dpbo", "tune", kind + ".toml", *{words!r}]
     try:
         cli.main()
@@ -92,13 +93,14 @@ def set_terminated(self, run_id, *arguments, **named):
 MlflowClient.set_terminated = set_terminated
 """,
     "mlruns/artifacts": """
-from tasks import tracking
-honest_plots = tracking.save_plots
-def save_plots(release, folder):
+from tasks.tracking import door
+honest_pictures = door.save_pictures
+def save_pictures(release, account, folder):
     import pyarrow, pyarrow.parquet
+    shown = honest_pictures(release, account, folder)
     pyarrow.parquet.write_table(pyarrow.table({"score": [float(score) for score in kept]}), folder / "p.parquet")
-    return [*honest_plots(release, folder), folder / "p.parquet"]
-tracking.save_plots = save_plots
+    return [*shown, folder / "p.parquet"]
+door.save_pictures = save_pictures
 """,
     "ledger": """
 from dataclasses import replace
@@ -162,8 +164,8 @@ class World:
     secrets: Mapping[str, Iterable[bytes]]
     ledger: str | None = None
 
-    def go(self, scenario: Scenario) -> dict[str, bytes]:
-        """Run all methods under a scenario; the two streams, and every cell of the ledger."""
+    def go(self, scenario: Scenario, kinds: Iterable[str] = (*METHODS, "too_dear")) -> dict[str, bytes]:
+        """Run methods under a scenario; the two streams, and every cell of the ledger."""
         environment = os.environ | {"PREFECT_HOME": str(self.run / "prefect"), "TMPDIR": str(self.run / "tmp")}
         for name in STORES:
             environment.pop(name, None)
@@ -171,7 +173,7 @@ class World:
             environment["DPBO_LEDGER_URL"] = self.ledger
         (self.run / "tmp").mkdir(exist_ok=True)
         script = SCRIPT.format(
-            feature=FEATURE, label=LABEL, prelude=scenario.prelude, kinds=list(METHODS), words=list(scenario.words)
+            feature=FEATURE, label=LABEL, prelude=scenario.prelude, kinds=list(kinds), words=list(scenario.words)
         )
         with TemporaryFile() as out, TemporaryFile() as err:
             process = subprocess.Popen(
@@ -219,8 +221,7 @@ def make_world(tables: dict[str, Any], folder: Path, ledger: str | None = None) 
     tables["data"] = files | {"n_validation": 50, "target": "ill"}
     tables["budget"]["epsilon"] = 30.0
     for kind in METHODS:
-        tables["study"]["method"] = kind
-        (run / f"{kind}.toml").write_text(tomli_w.dumps(tables))
+        (run / f"{kind}.toml").write_text(tomli_w.dumps(with_method(tables, kind)))
     spec = StudySpec.from_dict(tables)
     tables["privacy"]["epsilon"] = 29.0
     (run / "too_dear.toml").write_text(tomli_w.dumps(tables))

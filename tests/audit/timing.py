@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from scipy import stats
-from worlds import Memory
+from worlds import Memory, plain
 
 from dpbo_core import halves
 from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
@@ -41,8 +41,10 @@ def measure(spec: StudySpec, runs: int) -> list[Correlation]:
     records = halves._validation_table(spec, ".")
     encoded, rng = public.preprocessing.transform(records), np.random.default_rng(0)
     found = []
-    for kind, cls in METHODS.items():
-        method, seen = cls(), _Seen()
+    for kind in METHODS:
+        if kind == "dp_hypo":
+            continue  # its one step lasts as long as its trials: that tells of K, and the threat model says so
+        method, seen = plain(kind), _Seen()
         durations, noises = [], []
         for _ in range(runs):
             flip = rng.random(encoded.n_records) < rng.uniform(0.0, 0.5)

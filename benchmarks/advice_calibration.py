@@ -1,0 +1,110 @@
+"""What each method loses on synthetic landscapes: the table behind `dpbo plan` and method = "auto".
+
+    python benchmarks/advice_calibration.py [landscapes]
+
+Landscapes of 256 candidates in d dimensions: the logistic function of a Matérn-5/2 draw, with random height,
+amplitude and lengthscale, so that some are flat, some steep, and some have a plateau near the top. The public score
+is that of another sample of 500 records: a smooth difference of half a standard error (candidates are scored on the
+same records, so that half of the error is shared), and on one landscape in eight a shift as large as the landscape.
+Methods run as they are, on the table of scores, at ε = 1; the validation set's size sets the noise. The outcome
+replaces dpbo_core/advice_calibration.csv.
+"""
+
+import csv
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpbo_core.comparison.contenders import run_on
+from dpbo_core.comparison.tasks import ScoreTable, on_table
+from dpbo_core.gp.kernels import Matern52
+from dpbo_core.methods.private_grid import PrivateGrid
+from dpbo_core.methods.private_trajectory import PrivateTrajectory
+from dpbo_core.models.scores import GRID, Accuracy
+from dpbo_core.problem import Problem
+from dpbo_core.space.candidates import sobol
+from dpbo_core.space.search_space import Real, SearchSpace
+from dpbo_core.spec import ModelSection, SearchSection
+
+N, SIZES, PUBLIC = 256, (16, 64, 256, 1_024), 500  # SIZES: of Λ, where all of it is scored
+UNSHARED, MISLED = 0.5, 1 / 8
+DIMENSIONS, STEPS, RECORDS = (1, 2, 4), (10, 20, 40), (50, 200, 800, 3_000, 12_000, 50_000)
+VARIANTS: dict[str, Any] = {
+    "private_grid/sobol": PrivateGrid(evaluate="sobol"),
+    "private_grid/public_shortlist": PrivateGrid(evaluate="public_shortlist"),
+    "private_trajectory/flat": PrivateTrajectory(),
+    "private_trajectory/public": PrivateTrajectory(prior="public"),
+}
+OUT = Path(__file__).parent.parent / "dpbo_core" / "advice_calibration.csv"
+
+
+class Known:
+    n_records = PUBLIC
+
+
+def problem(d: int, steps: int, m: int, n: int = N) -> Problem:
+    candidates = sobol(SearchSpace({f"x{i}": Real(0.0, 1.0) for i in range(d)}), n, seed=0)
+    return Problem(
+        candidates=candidates,
+        n_validation=m,
+        score=Accuracy(),
+        model=ModelSection(estimator="sklearn.svm.SVC"),
+        search=SearchSection(steps=steps),
+        epsilon=1.0,
+        trainer=Known(),  # type: ignore[arg-type]
+    )
+
+
+def landscape(d: int, encoded: Any, rng: Any) -> tuple[Any, Any]:
+    """(score, public score), both (N,)."""
+    length = 0.3 * np.sqrt(d) * np.exp(0.5 * rng.normal())
+    L = np.linalg.cholesky(Matern52(length).matrix(encoded, encoded) + 1e-9 * np.eye(len(encoded)))
+    height, amplitude = rng.uniform(0.0, 2.0), 0.6 * np.exp(0.8 * rng.normal())
+    logit = height + amplitude * (L @ rng.normal(size=len(encoded)))
+    score = 1.0 / (1.0 + np.exp(-logit))
+    shift = amplitude * (L @ rng.normal(size=len(encoded))) if rng.random() < MISLED else 0.0
+    elsewhere = 1.0 / (1.0 + np.exp(-(logit + shift)))
+    error = UNSHARED * np.sqrt(elsewhere * (1.0 - elsewhere) / PUBLIC)
+    return score, np.clip(elsewhere + error * (L @ rng.normal(size=len(encoded))), 0.0, 1.0)
+
+
+def cell(name: str, method: Any, base: Problem, landscapes: list[tuple[Any, Any]]) -> list[Any]:
+    """One row of the table."""
+    m, regrets, errors = base.n_validation, [], []
+    for i, (score, public) in enumerate(landscapes):
+        table = ScoreTable(np.rint(score * m * GRID).astype(np.int64), public)
+        found = run_on(method, *on_table(base, table), seed=i)
+        regrets.append(float(score.max() - score[found.index]))
+        errors.append(abs(found.score - float(score[found.index])))
+    d, n = base.candidates.encoded.shape[1], method.n_steps(base)
+    row = [name, d, n, m, f"{np.mean(regrets):.5f}", f"{np.mean(errors):.5f}"]
+    print(*row, flush=True)
+    return row
+
+
+def landscapes_on(base: Problem, count: int) -> list[tuple[Any, Any]]:
+    encoded = base.candidates.encoded
+    return [
+        landscape(encoded.shape[1], encoded, np.random.default_rng((encoded.shape[1], i))) for i in range(count)
+    ]
+
+
+def main(count: int) -> None:
+    rows = []
+    for d in DIMENSIONS:
+        for n in SIZES:
+            drawn = landscapes_on(problem(d, 10, 50, n), count)
+            rows += [cell("private_grid/all", PrivateGrid(), problem(d, 10, m, n), drawn) for m in RECORDS]
+        drawn = landscapes_on(problem(d, 10, 50), count)
+        for name, method in VARIANTS.items():
+            rows += [cell(name, method, problem(d, steps, m), drawn) for steps in STEPS for m in RECORDS]
+    with OUT.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["method", "dimensions", "trainings", "records", "regret", "score_error"])
+        writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 60)

@@ -1,0 +1,169 @@
+"""Adaptive densities over Λ that stay within bounds of a prior: Wang et al. (2023), Sections 3.2, 4.1, C, D.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| π | `density` | what the search would like, a probability on Λ | (N,) |
+| π₀ | `prior` | the prior probability, positive | (N,) |
+| c, C | `lower`, `upper` | c ≤ f/π₀ ≤ C | scalars, 0 < c ≤ 1 ≤ C |
+| f | result | the projection | (N,) |
+| ν | — | multiplier of Σf = 1 | scalar |
+| κ | `penalty` | weight of KL(π, f) (ν in the paper) | scalar ≥ 0 |
+| μ_λ, σ_λ | — | posterior mean and deviation on the trials so far | (N,) |
+| τ, β | `exploration`, `inverse_temperature` | s = μ + τσ, π ∝ exp(βs) | scalars ≥ 0 |
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.gp.kernels import Kernel
+from dpbo_core.gp.posterior import Posterior
+
+Vector = NDArray[np.float64]
+
+
+def project(density: Vector, *, prior: Vector, lower: float, upper: float) -> Vector:
+    """argmin ‖f − π‖₂ over {cπ₀ ≤ f ≤ Cπ₀, Σf = 1}, exactly: f = clip(π − ν, cπ₀, Cπ₀).
+
+    Σ clip(π − ν, …) falls in ν, linearly between the 2N sorted breakpoints π − Cπ₀ and π − cπ₀: one sort, two
+    cumulative sums, one division. Source: equation (3.1), and Appendix D for any π₀.
+    """
+    low, high = _box(density, prior, lower, upper)
+    N = len(density)
+    # at −∞ every f is at its upper end; past π − Cπ₀ a coordinate moves, past π − cπ₀ it rests at its lower end
+    points = np.concatenate([density - high, density - low])
+    order = np.argsort(points, kind="stable")
+    points = points[order]
+    moving = np.cumsum(np.where(order < N, 1.0, -1.0))
+    fall = np.concatenate([[0.0], np.cumsum(moving[:-1] * np.diff(points))])
+    sums = float(high.sum()) - fall
+    place = max(
+        0, int(np.searchsorted(-sums, -1.0, side="right")) - 1
+    )  # the last breakpoint with a sum of 1 or more
+    free_width = moving[place]
+    nu = points[place] + ((sums[place] - 1.0) / free_width if free_width > 0.0 else 0.0)
+    # once more with the coordinates that move at ν: the cumulative sums carry rounding
+    free = (density - nu > low) & (density - nu < high)
+    if free.any():
+        rest = float(high[density - nu >= high].sum() + low[density - nu <= low].sum())
+        nu = (float(density[free].sum()) + rest - 1.0) / int(free.sum())
+    return np.asarray(np.clip(density - nu, low, high), dtype=np.float64)
+
+
+def project_with_kl(density: Vector, *, prior: Vector, lower: float, upper: float, penalty: float) -> Vector:
+    """argmin ‖f − π‖₂² + κ·KL(π, f) over the same set, by bisection on the multiplier of Σf = 1.
+
+    Where no bound binds 2(f − π) − κπ/f + ν = 0: f is the positive root of 2f² + (ν − 2π)f − κπ = 0, which falls in
+    ν; clipping it is the minimiser of each coordinate. κ = 0 is `project`, κ → ∞ the moment projection.
+    Source: equation (C.1).
+    """
+    low, high = _box(density, prior, lower, upper)
+    if penalty == 0.0:
+        return project(density, prior=prior, lower=lower, upper=upper)
+
+    def at(nu: float) -> Vector:
+        b = 2.0 * density - nu
+        s = np.sqrt(b * b + 8.0 * penalty * density)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # the form without cancellation on either side of b = 0
+            root = np.where(b >= 0.0, (b + s) / 4.0, 2.0 * penalty * density / (s - b))
+        return np.clip(root, low, high)
+
+    reach = 2.0 + 2.0 * float(high.max()) + penalty * float((density / low).max())
+    left, right = -reach, reach  # all at the upper end, all at the lower end
+    while True:
+        middle = 0.5 * (left + right)
+        if middle in (left, right):
+            break
+        if math.fsum(at(middle)) >= 1.0:
+            left = middle
+        else:
+            right = middle
+    # between two neighbouring doubles of ν the sum may step over 1: the mixture of both ends meets it
+    f, g = at(left), at(right)
+    above, below = math.fsum(f), math.fsum(g)
+    share = (above - 1.0) / (above - below) if above > below else 0.0
+    return np.asarray(f + share * (g - f), dtype=np.float64)
+
+
+def softmax(scores: Vector, *, inverse_temperature: float) -> Vector:
+    """π ∝ exp(βs). Algorithm 3."""
+    weights = np.exp(inverse_temperature * (scores - scores.max()))
+    return np.asarray(weights / weights.sum(), dtype=np.float64)
+
+
+class UniformSampler:
+    """Algorithm 2: never adapts, c = C = 1."""
+
+    def __init__(self, prior: Vector) -> None:
+        self._prior = prior
+
+    def density(self) -> Vector:
+        """π₀."""
+        return self._prior
+
+    def tell(self, index: int, quality: float) -> None:
+        """Nothing is learned."""
+
+
+class GaussianProcessSampler:
+    """Algorithm 3: a Gaussian process on the trials so far, its upper bound through a softmax, projected."""
+
+    def __init__(
+        self,
+        encoded: Vector,
+        kernel: Kernel,
+        *,
+        noise_variance: float,
+        prior_mean: float,
+        prior: Vector,
+        lower: float,
+        upper: float,
+        exploration: float,
+        inverse_temperature: float,
+        penalty: float = 0.0,
+    ) -> None:
+        """Nothing tried yet.
+
+        Args:
+            encoded: Λ in the unit cube, (N, d).
+            kernel: prior covariance of the quality, in units of the quality.
+            noise_variance: of one quality.
+            prior_mean: of the quality.
+            prior: π₀, (N,).
+            lower: c.
+            upper: C.
+            exploration: τ.
+            inverse_temperature: β.
+            penalty: κ; 0 for the ℓ₂ projection.
+        """
+        self._posterior = Posterior(encoded, kernel, noise_variance, prior_mean)
+        self._prior, self._lower, self._upper, self._penalty = prior, lower, upper, penalty
+        self._tau, self._beta = exploration, inverse_temperature
+
+    def density(self) -> Vector:
+        """π̃_j."""
+        if len(self._posterior) == 0:
+            return self._prior  # Alg. 3: π⁽⁰⁾
+        s = self._posterior.mean + self._tau * self._posterior.std
+        wanted = softmax(s, inverse_temperature=self._beta) * self._prior
+        wanted /= wanted.sum()
+        return project_with_kl(
+            wanted, prior=self._prior, lower=self._lower, upper=self._upper, penalty=self._penalty
+        )
+
+    def tell(self, index: int, quality: float) -> None:
+        """One trial's candidate and quality."""
+        self._posterior.observe(index, quality)
+
+
+Sampler = UniformSampler | GaussianProcessSampler
+
+
+def _box(density: Vector, prior: Vector, lower: float, upper: float) -> tuple[Vector, Vector]:
+    if not (0.0 < lower <= 1.0 <= upper < math.inf):
+        raise ValueError("0 < c ≤ 1 ≤ C")
+    if density.shape != prior.shape or density.ndim != 1 or not (prior > 0.0).all():
+        raise ValueError("a density and a positive prior on the same candidates")
+    return lower * prior, upper * prior

@@ -1,0 +1,118 @@
+"""Bayesian optimisation on noisy values, the kernel found as it goes and averaged over at the end.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| Λ | `encoded` | candidates in the unit cube | (N, d) |
+| h | `guess` | a public guess of the score at every candidate, centred, on the prior's scale | (N,) |
+| σ² | `noise_variance` | of one told value, known | scalar |
+| y_t | `tell(index, value)` | what was seen | scalar |
+
+The path follows the most probable kernel, which costs O(t·N) a step; what is said at the end, of few candidates, is
+the mixture over all of them.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.bo.acquisition import Acquisition
+from dpbo_core.bo.loop import BayesianSearch
+from dpbo_core.gp.kernels import kernel_named
+from dpbo_core.gp.mixture import Mixture, Prior, average
+
+ALWAYS, GROWTH = 20, 1.1  # the kernel is found anew at each of the first 20 values, then at every tenth more
+
+
+class AveragedSearch:
+    """Ask and tell, as `BayesianSearch`; determined by its arguments and the values it is told."""
+
+    def __init__(
+        self,
+        encoded: NDArray[np.float64],
+        prior: Prior,
+        noise_variance: float,
+        acquisition: Acquisition,
+        seed: int,
+        guess: NDArray[np.float64] | None = None,
+    ) -> None:
+        """A search that has seen nothing; `guess` is None where there is none."""
+        self._encoded, self._prior, self._acquisition, self._seed = encoded, prior, acquisition, seed
+        self._noise_variance = noise_variance
+        self._guess = np.zeros(len(encoded)) if guess is None else guess
+        self._told: list[tuple[int, float]] = []
+        self._fitted_at = 0
+        trust, start = (1.0 if prior.guessed else 0.0), prior.deviation**2 + prior.offset_deviation**2
+        self._path = self._search(prior.lengthscale, start, trust * self._guess)
+
+    def ask(self) -> int:
+        """The candidate to try next. With a guess and nothing told, the guess's own maximum."""
+        if not self._told and self._prior.guessed:
+            return int(np.argmax(self._guess))
+        return self._path.ask()
+
+    def tell(self, index: int, value: float) -> None:
+        """Take in what was seen at `index`."""
+        self._told.append((index, value))
+        t = len(self._told)
+        if t > ALWAYS and t < GROWTH * self._fitted_at:
+            self._path.tell(index, value)
+            return
+        self._fitted_at, found = t, self.mixture()
+        mean = found.trusts[0] * self._guess + found.offset
+        self._path = self._search(float(found.lengthscales[0]), float(found.variances[0]), mean)
+        for i, y in self._told:
+            self._path.tell(i, y)
+
+    def mixture(self) -> Mixture:
+        """The posterior over kernels given everything told."""
+        visited, values, times = self._averages()
+        return average(
+            self._encoded[visited], values, self._noise_variance / times, self._guess[visited], self._prior
+        )
+
+    def moments(
+        self, found: Mixture, indices: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Each component's mean and standard deviation of the score at some candidates, (C, n) twice."""
+        return found.moments(self._encoded[indices], self._guess[indices])
+
+    def _averages(self) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+        """The candidates visited, in order of their index, with the mean of their values and how often."""
+        indices = np.array([index for index, _ in self._told], dtype=np.int64)
+        visited, place = np.unique(indices, return_inverse=True)
+        times = np.bincount(place).astype(np.float64)
+        return visited, np.bincount(place, weights=[value for _, value in self._told]) / times, times
+
+    def _search(self, lengthscale: float, variance: float, mean: float | NDArray[np.float64]) -> BayesianSearch:
+        return BayesianSearch(
+            self._encoded,
+            kernel_named(self._prior.kernel, lengthscale, variance),
+            noise_variance=self._noise_variance,
+            acquisition=self._acquisition,
+            seed=self._seed,
+            prior_mean=mean,
+        )
+
+
+def prior_of(*, kernel: str, lengthscale: float | str, dimensions: int, guessed: bool) -> Prior:
+    """The public prior of a score mapped to [−2, 2].
+
+    Args:
+        kernel: "matern52" or "se".
+        lengthscale: a number is where ℓ is centred, within a factor of about 2; "fit" centres it at 0.3√d, within
+            a factor of about 7.
+        dimensions: d.
+        guessed: whether there is a public guess; what it leaves over is thought small.
+    """
+    typical = 0.3 * math.sqrt(max(1, dimensions))
+    free = isinstance(lengthscale, str)
+    return Prior(
+        kernel=kernel,
+        lengthscale=typical if isinstance(lengthscale, str) else lengthscale,
+        lengthscale_spread=1.0 if free else 0.4,
+        deviation=0.1 if guessed else 0.4,
+        deviation_spread=1.0,
+        offset_deviation=0.5 if guessed else 1.2,
+        guessed=guessed,
+    )

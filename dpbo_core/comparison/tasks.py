@@ -1,0 +1,203 @@
+"""The tasks of the comparison: public data sets, split into a half that plays public and one that plays sensitive.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| Λ | `problem.candidates` | the candidates | N points |
+| f_V(λ)·m·2²⁴/G | `ScoreTable.sums` | every candidate's exact sum on the half that plays sensitive | (N,) |
+| p(λ) | `ScoreTable.public` | cross-validated score of every candidate on the public half | (N,) |
+
+Every candidate is trained once; methods are then run by the hundred on the table of their exact sums.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core import halves
+from dpbo_core.data import Encoded, bundled
+from dpbo_core.models.trainer import EstimatorTrainer, Score
+from dpbo_core.objective import Scorable, exact_sum
+from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.problem import Problem, problem_of
+from dpbo_core.space.search_space import Value
+from dpbo_core.spec import StudySpec
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreTable:
+    """What all the trainings of a task came to. Public data: these raw scores could never be kept otherwise."""
+
+    sums: NDArray[np.int64]
+    public: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A model known by its candidate's place in Λ."""
+
+    index: int
+
+
+@dataclass(frozen=True, eq=False)
+class TableTrainer:
+    """Trains nothing: the model of a point is its place in Λ, its public score is in the table."""
+
+    places: Mapping[tuple[Any, ...], int]
+    table: ScoreTable
+    n_records: int
+
+    def train(self, point: Mapping[str, Value]) -> Any:
+        """The point's place."""
+        return Place(self.places[tuple(point.items())])
+
+    def public_score(self, point: Mapping[str, Value], score: Score, *, seed: int) -> float:  # noqa: ARG002
+        """P(λ), under the seed that the table was made with."""
+        return float(self.table.public[self.places[tuple(point.items())]])
+
+
+@dataclass(frozen=True, eq=False)
+class TableScorer:
+    """Looks the exact sum up."""
+
+    table: ScoreTable
+
+    @property
+    def training(self) -> None:
+        """The training records are public."""
+        return
+
+    def evaluate(self, model: Scorable | Place) -> Sensitive[int]:
+        """The sum of the scores at that place."""
+        assert isinstance(model, Place)  # noqa: S101  the table's own trainer made it
+        return Sensitive(int(self.table.sums[model.index]))
+
+
+def place_of(problem: Problem, point: Mapping[str, Value]) -> int:
+    """The place in Λ of a point of it."""
+    assert isinstance(problem.trainer, TableTrainer)  # noqa: S101  `on_table` put it there
+    return problem.trainer.places[tuple(point.items())]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One public task: how to make its two halves, and where its candidates lie."""
+
+    name: str
+    make: Callable[[], tuple[Problem, Encoded]]
+
+    def table(self) -> tuple[Problem, ScoreTable]:
+        """Train every candidate, on the whole public half and without each fold; score it on the other half."""
+        problem, records = self.make()
+        N = len(problem.candidates)
+        sums = [exact_sum(problem.train(i), records, problem.score) for i in range(N)]
+        return problem, ScoreTable(
+            np.array(sums, dtype=np.int64), np.array([problem.public_score(i) for i in range(N)])
+        )
+
+
+def on_table(problem: Problem, table: ScoreTable, **search: Any) -> tuple[Problem, TableScorer]:
+    """The same problem and its scorer, with every training looked up; `search` replaces search settings."""
+    places = {tuple(point.items()): i for i, point in enumerate(problem.candidates.points)}
+    found = replace(
+        problem, trainer=TableTrainer(places, table, problem.n_training), search=replace(problem.search, **search)
+    )
+    return found, TableScorer(table)
+
+
+def breast_cancer() -> tuple[Problem, Encoded]:
+    """Logistic regression, 256 strengths of its penalty, sigmoid score, m = 285."""
+    return _bundled(
+        "breast_cancer",
+        {"estimator": "logistic", "score": "sigmoid", "steepness": 10.0},
+        {"lambda": {"low": 1e-4, "high": 10.0, "log": True, "points": 256}},
+    )
+
+
+def digits() -> tuple[Problem, Encoded]:
+    """Support vectors on ten classes, 16 × 16 values of C and γ, m = 899."""
+    return _bundled(
+        "digits",
+        {"estimator": "sklearn.svm.SVC"},
+        {
+            "C": {"low": 1e-2, "high": 1e3, "log": True, "points": 16},
+            "gamma": {"low": 1e-5, "high": 1.0, "log": True, "points": 16},
+        },
+    )
+
+
+def trees() -> tuple[Problem, Encoded]:
+    """A decision tree on 3,000 of 13,000 synthetic records, 288 settings of three hyperparameters, m = 10,000."""
+    from sklearn.datasets import make_classification
+
+    X, y = make_classification(
+        13_000, n_features=20, n_informative=8, n_redundant=4, flip_y=0.15, class_sep=0.8, random_state=1
+    )
+    space = {
+        "max_depth": {"low": 1, "high": 24, "integer": True, "points": 8},
+        "min_samples_leaf": {"low": 1, "high": 300, "integer": True, "log": True, "points": 9},
+        "max_features": {"low": 0.1, "high": 1.0, "points": 4},
+    }
+    return _made(X, y, 3_000, {"estimator": "sklearn.tree.DecisionTreeClassifier"}, space)
+
+
+def boosting() -> tuple[Problem, Encoded]:
+    """Gradient boosting on 600 synthetic records with noisier labels than the m = 20,000 others; 144 settings.
+
+    The public half is small and misleads: what it says is best is not.
+    """
+    from sklearn.datasets import make_classification
+
+    X, y = make_classification(
+        20_600, n_features=12, n_informative=6, n_redundant=2, n_clusters_per_class=4, flip_y=0.05, random_state=2
+    )
+    flipped = np.random.default_rng(2).random(600) < 0.2
+    y[:600] = np.where(flipped, 1 - y[:600], y[:600])
+    space = {
+        "learning_rate": {"low": 0.01, "high": 1.0, "log": True, "points": 6},
+        "max_leaf_nodes": {"low": 2, "high": 64, "integer": True, "log": True, "points": 6},
+        "l2_regularization": {"low": 1e-3, "high": 100.0, "log": True, "points": 4},
+    }
+    model = {"estimator": "sklearn.ensemble.HistGradientBoostingClassifier", "params": {"max_iter": 40}}
+    return _made(X, y, 600, model, space)
+
+
+TASKS = (
+    Task("breast_cancer", breast_cancer),
+    Task("digits", digits),
+    Task("trees", trees),
+    Task("boosting", boosting),
+)
+
+
+def _spec(data: dict[str, Any], model: dict[str, Any], space: dict[str, Any]) -> StudySpec:
+    return StudySpec.from_dict(
+        {
+            "study": {"name": "comparison", "method": "private_grid"},
+            "privacy": {"dataset": "public", "epsilon": 1.0, "delta": 1e-6},
+            "data": data,
+            "model": model,
+            "space": space,
+        }
+    )
+
+
+def _bundled(source: str, model: dict[str, Any], space: dict[str, Any]) -> tuple[Problem, Encoded]:
+    spec = _spec({"source": source, "validation_share": 0.5}, model, space)
+    public = halves.public_half(spec, ".")
+    return public.problem, public.preprocessing.transform(bundled.load(source, 0.5)[1])
+
+
+def _made(
+    X: NDArray[np.float64], y: NDArray[np.int64], n: int, model: dict[str, Any], space: dict[str, Any]
+) -> tuple[Problem, Encoded]:
+    """The first n records play public, the others sensitive."""
+    m = len(y) - n
+    data = {"training": "made", "validation": "made", "n_validation": m, "target": "y"}
+    spec = _spec(data, model, space)
+    trainer = EstimatorTrainer.of(X[:n], y[:n], spec.model.estimator, params=spec.model.params, seed=0)
+    problem = problem_of(spec, n_validation=m, trainer=trainer)
+    records = Encoded(X[n:].copy(), y[n:].astype(np.int64), np.zeros(m, dtype=bool), int(y.max()) + 1)
+    return problem, records

@@ -1,0 +1,90 @@
+"""The model to use: trained from a cold start on the PUBLIC set at the released hyperparameters. Post-processing.
+
+No validation record takes part, so it may be kept, copied and published like the training set itself. `save` and
+`load` use pickle: load only what your own project wrote. `_load_pyfunc` is the door MLflow opens a saved one by.
+"""
+
+import pickle
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.data import Preprocessing, table_of
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.halves import public_half
+from dpbo_core.models.linear import LinearModel
+from dpbo_core.models.trainer import Model
+from dpbo_core.privacy.release import Release
+from dpbo_core.spec import StudySpec
+
+FILE = "model.pkl"
+
+
+@dataclass(frozen=True, eq=False)
+class FinalModel:
+    """Raw columns in, classes out."""
+
+    preprocessing: Preprocessing
+    model: Model
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns it needs, in the order of the training table."""
+        return tuple(feature.name for feature in self.preprocessing.features)
+
+    def predict(self, table: Mapping[str, Sequence[object]]) -> NDArray[Any]:
+        """The class of each record, (m,).
+
+        Args:
+            table: a data frame, or columns by name; more columns than needed do no harm.
+
+        Raises:
+            StudyInvalid: a column is missing.
+        """
+        missing = [name for name in self.columns if name not in table]
+        if missing:
+            raise StudyInvalid(
+                f"the table lacks the column {missing[0]!r}", remedy=f"give the columns {', '.join(self.columns)}"
+            )
+        n_records = len(table[self.columns[0]])
+        columns: dict[str, Sequence[object]] = {name: list(table[name]) for name in self.columns}
+        columns[self.preprocessing.target] = [self.preprocessing.classes[0]] * n_records  # a stand-in, not used
+        X = self.preprocessing.transform(table_of(columns)).X
+        classes = np.array(self.preprocessing.classes)
+        if isinstance(self.model, LinearModel):
+            return np.asarray(classes[(self.model.margins(X, np.ones(n_records)) > 0.0).astype(int)])
+        return np.asarray(classes[np.asarray(self.model.estimator.predict(X), dtype=int)])
+
+    def save(self, folder: Path) -> Path:
+        """Write it into `folder`, which is made; the folder."""
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / FILE).write_bytes(pickle.dumps(self))
+        return folder
+
+
+def train_final(spec: StudySpec, folder: str | Path, release: Release) -> FinalModel | None:
+    """The model at what `release` chose; None where it released no hyperparameters, or a model of its own.
+
+    Raises:
+        StudyInvalid: the training data is no longer what the study says.
+    """
+    chosen = release.value.get("hyperparameters")
+    if not chosen or "model" in release.value:
+        return None
+    public = public_half(spec, folder)
+    if public.problem.trainer is None:  # the training set is sensitive: nothing but the release may come of it
+        return None
+    return FinalModel(public.preprocessing, public.problem.trainer.train(chosen))
+
+
+def load(folder: str | Path) -> FinalModel:
+    """What `save` wrote. It is a pickle: never load one that others could have written."""
+    saved: FinalModel = pickle.loads((Path(folder) / FILE).read_bytes())  # noqa: S301  said above
+    return saved
+
+
+_load_pyfunc = load

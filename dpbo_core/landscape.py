@@ -1,0 +1,141 @@
+"""What the public training set says of every candidate: ordinary Bayesian optimisation, which costs no privacy.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| Λ, N | `problem.candidates` | the candidates | N points |
+| p(λ) | `problem.public_score` | cross-validated score on the public training set | scalar |
+| R | `n_tried` | candidates that are cross-validated | scalar ≤ N |
+| — | `tried`, `scores` | which they are, in order, and their p | (R,) |
+| p̂ | `mean` | p where it is known, the Gaussian process's mean of it elsewhere | (N,) |
+| e | `standard_error` | √(p⁺(G − p⁺)/n), p⁺ the largest p and n the public records | scalar |
+
+Everything here is a function of the public training set, the study and the search seed: it may be shown to anyone,
+and may be done again in another process with the same outcome.
+"""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.gp.cholesky import JITTER
+from dpbo_core.gp.kernels import Matern52, kernel_named
+from dpbo_core.gp.likelihood import fit
+from dpbo_core.gp.posterior import Posterior
+from dpbo_core.problem import Problem
+from dpbo_core.space.candidates import sobol_subset
+
+GROWTH = 1.3  # the kernel is fitted anew when so many times more is known
+NOISE_VARIANCE = 1e-4  # of the standardised score: folds agree about a candidate to about a hundredth
+EXPLORATION = 4.0  # β of the public search: two standard deviations
+DOUBT = 0.5  # standard errors by which the public and the sensitive score are thought to differ
+DIGITS = 9  # what is compared is rounded, so that equals stay equal whatever the machine's rounding
+DOUBT_LENGTHSCALE = 0.3  # times √d: over what distance that difference changes
+
+
+@dataclass(frozen=True, eq=False)
+class Landscape:
+    """The public search's outcome."""
+
+    tried: tuple[int, ...]
+    scores: NDArray[np.float64] = field(repr=False)
+    mean: NDArray[np.float64] = field(repr=False)
+
+
+def public_landscape(problem: Problem, trials: int) -> Landscape:
+    """Cross-validate R candidates: half of them spread evenly, the others proposed by the search. Done once.
+
+    Args:
+        problem: with its trainer.
+        trials: R, or all of Λ where it is smaller; each costs `cross_validation.FOLDS` trainings.
+
+    Raises:
+        StudyInvalid: a public training failed.
+    """
+    kept, key = problem.worked_out, f"landscape of {trials}"
+    if key not in kept:
+        kept[key] = _explored(problem, trials)
+    found: Landscape = kept[key]
+    return found
+
+
+def check_trials(trials: int) -> None:
+    """Refuse a number of public trials that no search can make.
+
+    Raises:
+        StudyInvalid: fewer than 1.
+    """
+    if trials < 1:
+        raise StudyInvalid(f"method.public_trials = {trials}", remedy="ask for at least 1; 256 is usual")
+
+
+def _explored(problem: Problem, trials: int) -> Landscape:
+    N, seed = len(problem.candidates), problem.search.seed
+    n_tried = min(N, trials)
+    if n_tried == N:
+        scores = [problem.public_score(index) for index in range(N)]
+        return Landscape(tuple(range(N)), np.array(scores), np.array(scores))
+    tried = list(sobol_subset(problem.candidates, (n_tried + 1) // 2, seed=seed))
+    scores = [problem.public_score(index) for index in tried]
+    centre, scale = float(np.mean(scores)), float(np.std(scores)) or 1.0
+    posterior, fitted_at = _posterior(problem, tried, (np.array(scores) - centre) / scale), len(tried)
+    while len(tried) < n_tried:
+        index = _proposal(posterior, tried)
+        tried.append(index)
+        scores.append(problem.public_score(index))
+        if len(tried) >= GROWTH * fitted_at:
+            fitted_at = len(tried)
+            posterior = _posterior(problem, tried, (np.array(scores) - centre) / scale)
+        else:
+            posterior.observe(index, (scores[-1] - centre) / scale)
+    mean = np.clip(posterior.mean * scale + centre, 0.0, problem.score_range)
+    mean[tried] = scores
+    return Landscape(tuple(tried), np.array(scores), mean)
+
+
+def public_shortlist(problem: Problem, n_chosen: int, trials: int) -> tuple[int, ...]:
+    """Indices of `n_chosen` candidates, one of which is likely to be the best on records not seen.
+
+    The public score is believed up to a doubt: the best of p plus a smooth random difference of `DOUBT` standard
+    errors, once for each place on the list. Where p is flat or known from few records the list spreads out; where
+    p is sharp it gathers about the maximum. The first place is p's own maximum.
+
+    Raises:
+        StudyInvalid: a public training failed.
+    """
+    N = len(problem.candidates)
+    if n_chosen >= N:
+        return tuple(range(N))
+    landscape = public_landscape(problem, max(trials, n_chosen))
+    tried, p = np.array(landscape.tried), landscape.scores
+    best, n, d = float(p.max()), problem.n_training, problem.candidates.encoded.shape[1]
+    doubt = DOUBT * math.sqrt(max(best * (problem.score_range - best), problem.score_range**2 / n) / n)
+    K = Matern52(DOUBT_LENGTHSCALE * math.sqrt(max(1, d))).matrix(*(problem.candidates.encoded[tried],) * 2)
+    L = np.linalg.cholesky(K + JITTER * np.eye(len(K)))
+    rng = np.random.default_rng(problem.search.seed)
+    left, chosen = np.ones(len(tried), dtype=bool), [int(np.argmax(p))]
+    while len(chosen) < n_chosen:
+        left[chosen[-1]] = False
+        imagined = p + doubt * (L @ rng.standard_normal(len(p)))
+        chosen.append(int(np.argmax(np.where(left, imagined.round(DIGITS), -np.inf))))
+    return tuple(int(index) for index in tried[chosen])
+
+
+def _posterior(problem: Problem, tried: list[int], values: NDArray[np.float64]) -> Posterior:
+    """What `values` say of every candidate, under the kernel that explains them best."""
+    candidates, name = problem.candidates.encoded, problem.search.kernel
+    fitted = fit(candidates[tried], values, NOISE_VARIANCE, name)
+    kernel = kernel_named(name, fitted.lengthscale, fitted.variance)
+    posterior = Posterior(candidates, kernel, NOISE_VARIANCE, fitted.mean)
+    for index, value in zip(tried, values, strict=True):
+        posterior.observe(index, float(value))
+    return posterior
+
+
+def _proposal(posterior: Posterior, tried: list[int]) -> int:
+    """The largest upper confidence bound among the candidates not tried: a public score is the same each time."""
+    bound = posterior.mean + math.sqrt(EXPLORATION) * posterior.std
+    bound[tried] = -np.inf
+    return int(np.argmax(bound.round(DIGITS)))

@@ -1,0 +1,115 @@
+"""The discrete Gaussian mechanism on every entry of a table of integers, one row a person.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| n, r | — | rows and columns | scalars |
+| Q | `value` | the exact table, in grid steps | (n, r) int64 |
+| Δ | `sensitivity` | most that ONE row moves between neighbours, in ℓ₂ norm and grid steps | scalar > 0 |
+| ρ | `rho_units` | zero-concentrated differential privacy, in 10⁻¹² | integer ≥ 1 |
+| σ | `scale` | Pr[noise = z] ∝ exp(−z²/2σ²) in each entry, σ = Δ/√(2ρ) | scalar |
+| h | `unit` | length of one grid step | scalar |
+
+Neighbours differ in one row, so the whole table costs what one row does. Source: Canonne, Kamath, Steinke (2020),
+Theorem 14, the multivariate discrete Gaussian; sampled by OpenDP at about 11 µs an entry.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.errors import MechanismRefused
+from dpbo_core.mechanisms.checks import LARGEST_SUM, check_price, check_scale
+from dpbo_core.mechanisms.noise import NoiseSource
+from dpbo_core.privacy.amounts import from_units
+from dpbo_core.privacy.plan import Spend
+from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.theorems.canonne_kamath_steinke_2020 import theorem_14_sigma
+
+Rows = NDArray[np.int64]
+_LARGEST_NOISE = 2**62  # 128σ at the largest scale: reached with probability below e^−8000
+
+
+@dataclass(frozen=True)
+class GaussianRows:
+    """ρ-zCDP release of a table (n, r). Noise of scale σ = Δ/√(2ρ) in each entry, rounded up."""
+
+    sensitivity: float
+    rho_units: int
+    unit: float
+    shape: tuple[int, int]
+
+    def __post_init__(self) -> None:
+        check_scale(self.scale, 1)
+
+    @property
+    def scale(self) -> float:
+        """σ in grid steps, rounded up (more noise)."""
+        return theorem_14_sigma(rho=from_units(self.rho_units), sensitivity=self.sensitivity)
+
+    def spend(self, what: str) -> Spend:
+        """ρ alone: a Gaussian has no pure ε."""
+        return Spend(
+            what=what,
+            mechanism="discrete Gaussian rows",
+            epsilon_units=None,
+            delta_units=0,
+            rho_units=self.rho_units,
+            sensitivity=self.sensitivity * self.unit,
+            noise_scale=self.scale * self.unit,
+        )
+
+    def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Rows]], Rows]:
+        """The one door: n·r draws, and how to add them to a table.
+
+        Raises:
+            MechanismRefused: a privacy map above `spend`, and nothing was drawn; or, when it is applied, a table
+                of another shape or with an entry out of range.
+        """
+        import opendp.prelude as dp
+
+        dp.enable_features("contrib")
+        domain, metric = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
+        measurement = dp.m.make_gaussian(domain, metric, scale=self.scale)
+        check_price(measurement.map(self.sensitivity), spend.rho_units)
+
+        def imitation(rng: np.random.Generator, factor: float, size: int) -> NDArray[np.int64]:
+            drawn: NDArray[np.int64] = np.rint(factor * rng.normal(scale=self.scale, size=size)).astype(np.int64)
+            return drawn
+
+        noise = source.draw_many(measurement, self.shape[0] * self.shape[1], imitation)
+        np.clip(noise, -_LARGEST_NOISE, _LARGEST_NOISE, out=noise)
+        return lambda value: self._checked(value.expose()) + noise.reshape(self.shape)
+
+    def _checked(self, table: Rows) -> Rows:
+        """The letter does not say which entry it was."""
+        sound = table.dtype == np.int64 and table.shape == self.shape
+        if not sound or (table.size and max(int(table.max()), -int(table.min())) > LARGEST_SUM):
+            raise MechanismRefused(
+                "the noise door refused to draw", cause="the table is not one of exact integers in range"
+            )
+        return table
+
+
+@dataclass(frozen=True)
+class KeptRows:
+    """The same mechanism for a table too large for the ledger: the rows are kept in a file, their digest recorded.
+
+    Attributes:
+        rows: the mechanism.
+        keep: writes the noised rows durably where nobody but the curator looks, and returns their digest. It is
+            called inside the recording transaction.
+    """
+
+    rows: GaussianRows
+    keep: Callable[[Rows], str]
+
+    def spend(self, what: str) -> Spend:
+        """As the mechanism's."""
+        return self.rows.spend(what)
+
+    def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Rows]], str]:
+        """As the mechanism's; what it gives is the digest."""
+        apply = self.rows.prepare(spend, source)
+        return lambda value: self.keep(apply(value))

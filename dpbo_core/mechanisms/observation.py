@@ -1,0 +1,36 @@
+"""Gaussian noise that a method draws onto what it sees and does not release.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| σ | `sigma` | standard deviation, on the prior's scale | scalar > 0 |
+| h | `GRID` | draws are whole multiples of 2⁻²⁴ of the prior's scale | scalar |
+
+Kusner et al. (2015), Theorem 3, assumes that N(0, σ²) is really drawn onto each observation. The draws cost
+nothing, promise nothing by themselves, and stay in the curator's process; all of a run's are made at once, before
+the first observation, so that no step's duration holds one of them.
+"""
+
+from dpbo_core.mechanisms.noise import NoiseSource
+from dpbo_core.models.scores import GRID
+from dpbo_core.privacy.sensitive import Sensitive
+
+
+def observation_noise(sigma: float, n: int, source: NoiseSource) -> Sensitive[tuple[float, ...]]:
+    """n independent draws of N(0, σ²), discrete on a grid of 2⁻²⁴, from the operating system's entropy.
+
+    Raises:
+        ValueError: σ is not positive and finite.
+    """
+    import numpy as np
+    import opendp.prelude as dp
+
+    if not 0.0 < sigma < float("inf"):
+        raise ValueError("sigma must be positive and finite")
+    dp.enable_features("contrib")
+    scale = sigma * GRID
+    measurement = dp.m.make_gaussian(dp.atom_domain(T="i64"), dp.absolute_distance(T="i64"), scale=scale)
+
+    def imitation(rng: np.random.Generator, factor: float) -> int:
+        return round(factor * float(rng.normal(scale=scale)))
+
+    return Sensitive(tuple(source.draw(measurement, 0, imitation) / GRID for _ in range(n)))

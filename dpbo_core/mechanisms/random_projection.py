@@ -1,0 +1,48 @@
+"""The secret matrix of Kharkovskii et al. (2020), Algorithm 1, line 3. It protects nobody; see the theorem file.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| d, r | `shape` | columns of the table and of its image | two scalars ≥ 1 |
+| M | — | i.i.d. standard normal, drawn anew for each publication | (d, r) |
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.mechanisms.noise import NoiseSource
+from dpbo_core.privacy.plan import Spend
+from dpbo_core.privacy.sensitive import Sensitive
+
+Table = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class RandomProjection:
+    """Z = XM/√r. `epsilon_units` and `delta_units` are what the paper claims for it, which is false."""
+
+    shape: tuple[int, int]
+    epsilon_units: int
+    delta_units: int
+    rho_units: int
+    keep: Callable[[Table], str]
+
+    def spend(self, what: str) -> Spend:
+        """The claim; only a dataset declared public is ever charged with it."""
+        return Spend(
+            what=what,
+            mechanism="random projection",
+            epsilon_units=self.epsilon_units,
+            delta_units=self.delta_units,
+            rho_units=self.rho_units,
+            sensitivity=1.0,
+            noise_scale=self.shape[1] ** -0.5,
+        )
+
+    def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Table]], str]:
+        """Draw M; what is returned multiplies by it, keeps the image and gives its digest."""
+        del spend, source
+        M = np.random.default_rng().standard_normal(self.shape)  # the operating system's entropy
+        return lambda value: self.keep(value.expose() @ M / np.sqrt(self.shape[1]))

@@ -1,0 +1,182 @@
+"""The random number K of trials, drawn exactly from the operating system's entropy.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| η | `shape` | of the truncated negative binomial; 1 geometric, 0 logarithmic | scalar > −1 |
+| γ | `gamma` | its other parameter, the double nearest to what gives E[K] | scalar in (0, 1) |
+| E[K] | `mean` | the expected number of trials; μ for the Poisson law | scalar |
+| U | — | uniform on the midpoints of 2²⁵⁶ equal cells of (0, 1) | — |
+
+K is the least k with Pr[K ≤ k] > U. The law is computed with 150 decimal digits; each of the (at most some 10⁷)
+boundaries is off by less than 10⁻⁹⁰ and falls into one cell, so the K drawn is within 10⁷·2⁻²⁵⁶ of the law of the
+double γ in total variation, whatever the data: K does not depend on them, and its law is what the theorems take.
+"""
+
+import math
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal, localcontext
+from functools import lru_cache
+
+import numpy as np
+
+from dpbo_core.mechanisms.noise import NoiseSource
+from dpbo_core.theorems import papernot_steinke_2022
+
+BITS = 256
+_DIGITS = 150
+_LARGEST_K = 10_000_000
+_NO_SHAPE = 1e-40  # |η| below which γ^−η − 1 would lose its digits; the law differs from η = 0 by as little
+
+
+class _Law:
+    """What both laws share: a mass function, term by term, in 150 digits."""
+
+    def masses(self) -> Iterator[tuple[int, Decimal]]:
+        """(k, Pr[K = k]) from the least k on, under the caller's decimal context."""
+        raise NotImplementedError
+
+    @property
+    def expected(self) -> float:
+        """E[K]."""
+        raise NotImplementedError
+
+    def quantile(self, bits: int) -> int:
+        """K at U = (bits + ½)/2²⁵⁶."""
+        with localcontext(Context(prec=_DIGITS)):
+            U = (Decimal(bits) + Decimal("0.5")) / Decimal(2**BITS)
+            reached = Decimal(0)
+            for k, mass in self.masses():
+                reached += mass
+                if reached > U or k >= _LARGEST_K:
+                    return k
+        raise AssertionError("the masses never end")
+
+    def tail(self, cap: int) -> float:
+        """Pr[K > cap], rounded up."""
+        with localcontext(Context(prec=_DIGITS)):
+            reached = sum((mass for _, mass in self._up_to(cap)), Decimal(0))
+            above = max(Decimal(0), 1 - reached) + Decimal("1e-90")
+            return math.nextafter(float(above), math.inf)
+
+    def cap(self, tail: float) -> int:
+        """The least cap with Pr[K > cap] at most `tail` > 0.
+
+        Raises:
+            ValueError: it would be beyond ten million trials.
+        """
+        with localcontext(Context(prec=_DIGITS)):
+            left = Decimal(1) - Decimal(tail) + Decimal("1e-90")
+            reached = Decimal(0)
+            for k, mass in self.masses():
+                reached += mass
+                if reached >= left:
+                    return max(1, k)
+                if k >= _LARGEST_K:
+                    break
+        raise ValueError("no usable cap")
+
+    def draw(self, source: NoiseSource) -> int:
+        """One K."""
+
+        def imitation(rng: np.random.Generator, factor: float) -> int:
+            if factor == 0.0:
+                return round(self.expected)
+            return self.quantile(int.from_bytes(rng.bytes(BITS // 8), "big"))
+
+        return int(source.draw(lambda _: self.quantile(secrets.randbits(BITS)), None, imitation))
+
+    def _up_to(self, cap: int) -> Iterator[tuple[int, Decimal]]:
+        for k, mass in self.masses():
+            if k > cap:
+                return
+            yield k, mass
+
+
+@dataclass(frozen=True)
+class NegativeBinomialStopping(_Law):
+    """K ~ NegBin(η, γ), truncated at 1. Source: Papernot, Steinke (2022), Definition 1."""
+
+    shape: float
+    mean: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(
+            self, "_gamma", papernot_steinke_2022.negative_binomial_gamma(shape=self.shape, mean=self.mean)
+        )
+
+    @property
+    def gamma(self) -> float:
+        """γ."""
+        return float(self.__dict__["_gamma"])
+
+    @property
+    def expected(self) -> float:
+        """E[K]."""
+        return self.mean
+
+    def masses(self) -> Iterator[tuple[int, Decimal]]:
+        """Pr[K = k+1] = Pr[K = k]·(1−γ)(k+η)/(k+1)."""
+        gamma, eta = Decimal(self.gamma), Decimal(self.shape if abs(self.shape) >= _NO_SHAPE else 0.0)
+        mass, k = _first_mass(gamma, eta), 1
+        while True:
+            yield k, mass
+            mass = mass * (1 - gamma) * (k + eta) / (k + 1)
+            k += 1
+
+
+@lru_cache(maxsize=64)  # a power and a logarithm of 150 digits take longer than all the rest
+def _first_mass(gamma: Decimal, eta: Decimal) -> Decimal:
+    return (1 - gamma) / -gamma.ln() if eta == 0 else (1 - gamma) * eta / (gamma ** (-eta) - 1)
+
+
+@dataclass(frozen=True)
+class PoissonStopping(_Law):
+    """K ~ Poisson(μ). K = 0 runs nothing and releases a fixed default."""
+
+    mean: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.mean) and 0.0 < self.mean <= _LARGEST_K / 10):
+            raise ValueError("a Poisson mean is positive")
+
+    @property
+    def expected(self) -> float:
+        """E[K]."""
+        return self.mean
+
+    def masses(self) -> Iterator[tuple[int, Decimal]]:
+        """Pr[K = k+1] = Pr[K = k]·μ/(k+1)."""
+        mean = Decimal(self.mean)
+        mass, k = (-mean).exp(), 0
+        while True:
+            yield k, mass
+            k += 1
+            mass = mass * mean / k
+
+
+Stopping = NegativeBinomialStopping | PoissonStopping
+
+
+def draw_index(weights: list[int], source: NoiseSource) -> int:
+    """An index with probability exactly weights[i]/Σ weights, the weights integers ≥ 0."""
+    total = sum(weights)
+
+    def at(place: int) -> int:
+        for index, weight in enumerate(weights):
+            place -= weight
+            if place < 0:
+                return index
+        raise AssertionError("the place is below the total")
+
+    def imitation(rng: np.random.Generator, factor: float) -> int:  # noqa: ARG001
+        return at(int.from_bytes(rng.bytes(32), "big") % total)
+
+    return int(source.draw(lambda _: at(secrets.randbelow(total)), None, imitation))
+
+
+def integer_weights(density: list[float]) -> list[int]:
+    """Weights of 2⁻⁶⁰: probabilities as integers. Each is off by less than one part in 2⁶⁰ of the whole."""
+    with localcontext(Context(prec=40, rounding=ROUND_CEILING)):
+        return [int(Decimal(value) * 2**60) for value in density]

@@ -1,0 +1,147 @@
+"""The best of a hidden random number of private trials, priced as one draw.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| K | `stopping` | the number of trials, hidden | law |
+| c, C | `lower`, `upper` | bounds on the density of a trial's candidate, over the prior | scalars, c ≤ 1 ≤ C |
+| ε(α) | `trial` | Rényi cost of one trial, model and quality together, the supremum over Λ | curve |
+| (ε, δ) | `epsilon_units`, `delta_units` | the promise for the whole, in 10⁻¹² | integers |
+| — | `cap` | trials always run where the duration is hidden; δ pays the tail beyond | integer or None |
+
+Sources: Wang et al. (2023), Theorems 1 and 2, tightened; Papernot, Steinke (2022), Theorems 2 and 6.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from dpbo_core.errors import MechanismRefused
+from dpbo_core.mechanisms.noise import NoiseSource
+from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, Stopping
+from dpbo_core.privacy.amounts import from_units, spent_units
+from dpbo_core.privacy.plan import Spend
+from dpbo_core.privacy.renyi import RenyiCurve
+from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.theorems import papernot_steinke_2022, wang_2023
+
+Procedure = Callable[[NoiseSource], Any]
+_EVERY = 6  # of the orders, where each asks for a minimum over all of them
+
+
+def selection_epsilon(
+    stopping: Stopping,
+    trial: RenyiCurve,
+    *,
+    lower: float,
+    upper: float,
+    delta: float,
+    calibration: wang_2023.Calibration = "corrected",
+) -> float:
+    """ε of the whole at δ, rounded up; pure where the trials are and K is negative binomial."""
+    if isinstance(stopping, NegativeBinomialStopping):
+        shape = stopping.shape
+        pure = math.inf
+        if trial.pure:
+            pure = wang_2023.theorem_2_epsilon(base_epsilon=trial.epsilon, shape=shape, lower=lower, upper=upper)
+            pure *= 1.0 + 1e-15
+        if delta == 0.0:
+            return pure
+        first = partial(wang_2023.first_part, lower=lower, upper=upper, calibration=calibration)
+        second = partial(wang_2023.second_part, lower=lower, upper=upper, calibration=calibration)
+        log_mean = math.log(papernot_steinke_2022.negative_binomial_mean(shape=shape, gamma=stopping.gamma))
+        others = min(
+            second(alpha_hat=alpha, base_epsilon_hat=trial.at(alpha), shape=shape, gamma=stopping.gamma)
+            for alpha in trial.orders
+        )
+        best = wang_2023.best_epsilon(
+            lambda alpha: others + first(alpha=alpha, base_epsilon=trial.at(alpha), log_mean=log_mean),
+            trial.orders,
+            delta=delta,
+        )
+        return min(pure, best)
+    if delta == 0.0:
+        return math.inf
+
+    def renyi(alpha: float) -> float:
+        if alpha * (upper - lower) > upper:
+            return math.inf
+        hat = wang_2023.poisson_epsilon_hat(alpha=alpha, lower=lower, upper=upper)
+        return wang_2023.poisson_renyi(
+            alpha=alpha,
+            base_epsilon=trial.at(alpha),
+            base_delta_hat=trial.delta(hat),
+            mean=stopping.mean,
+            lower=lower,
+            upper=upper,
+        )
+
+    return wang_2023.best_epsilon(renyi, trial.orders[::_EVERY], delta=delta)
+
+
+@dataclass(frozen=True)
+class RepeatAndSelect:
+    """(ε, δ)-DP release of the best trial alone. What it draws, it draws through the procedure it is applied to.
+
+    Attributes:
+        stopping: law of K.
+        lower: c.
+        upper: C.
+        trial: what one trial costs.
+        epsilon_units: ε of the whole.
+        delta_units: δ of the whole; 0 for pure.
+        cap: trials always run, or None.
+        sensitivity: of a trial's quality, in units of the score.
+        noise_scale: of a trial's quality, in units of the score.
+    """
+
+    stopping: Stopping
+    lower: float
+    upper: float
+    trial: RenyiCurve
+    epsilon_units: int
+    delta_units: int
+    cap: int | None
+    sensitivity: float
+    noise_scale: float
+
+    def spend(self, what: str) -> Spend:
+        """(ε, δ) in one piece; its zCDP price ε²/2 is only ever used together with its δ."""
+        epsilon = from_units(self.epsilon_units)
+        return Spend(
+            what=what,
+            mechanism="best of a random number of private trials",
+            epsilon_units=self.epsilon_units,
+            delta_units=self.delta_units,
+            rho_units=spent_units(0.5 * epsilon**2 * (1.0 + 1e-12)),
+            sensitivity=self.sensitivity,
+            noise_scale=self.noise_scale,
+        )
+
+    def price(self) -> float:
+        """ε of the whole by the theorems, from the trial's cost, after paying for the cap."""
+        delta = from_units(self.delta_units)
+        if self.cap is not None:
+            tail = self.stopping.tail(self.cap)
+            delta -= papernot_steinke_2022.capped_delta(epsilon=from_units(self.epsilon_units), tail=tail)
+            if delta < 0.0:
+                return math.inf
+        return selection_epsilon(self.stopping, self.trial, lower=self.lower, upper=self.upper, delta=delta)
+
+    def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Procedure]], Any]:
+        """The one door: how to run the procedure, whose every random choice comes from `source`.
+
+        Raises:
+            MechanismRefused: the theorems' price is above `spend`, and nothing was drawn.
+        """
+        price = self.price()
+        planned = spend.epsilon_units
+        affordable = planned is not None and math.isfinite(price) and spent_units(price) <= planned
+        if not affordable or spend.delta_units < self.delta_units:
+            raise MechanismRefused(
+                "the noise door refused to draw",
+                cause="the price of the selection is above the planned spend: the calibration is wrong",
+                remedy="report this; nothing was drawn",
+            )
+        return lambda value: value.expose()(source)

@@ -1,0 +1,288 @@
+"""Adaptive private selection (Wang et al. 2023): for when the TRAINING set is sensitive too.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| M_λ | `Trial` | one trial: a model and its quality, private together | (x, q) |
+| K | `law` | number of trials: random, hidden | integer |
+| π_j, c, C | `Sampler`, `lower`, `upper` | density that trial j draws λ from, c ≤ π_j/π₀ ≤ C | (N,) |
+| η | `shape` | shape of K's truncated negative binomial | scalar > −1 |
+| E[K] | `search.steps` | expected trials | scalar > 1 |
+| τ, β | `exploration`, `inverse_temperature` | π ∝ exp(β(μ + τσ)), projected | scalars |
+
+All trials run inside ONE step: nothing that can be counted from outside depends on K. What leaves is the best
+(model, hyperparameters, quality) alone.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from dpbo_core.bo.adaptive_sampling import GaussianProcessSampler, Sampler, UniformSampler
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.gp.kernels import kernel_named
+from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, PoissonStopping, Stopping
+from dpbo_core.mechanisms.repeat_and_select import RepeatAndSelect, selection_epsilon
+from dpbo_core.methods.contract import Draws, Outlook, guarantee, too_small
+from dpbo_core.methods.hypo_search import HypoSearch
+from dpbo_core.privacy.amounts import allowed_units, from_units
+from dpbo_core.privacy.assumption import PRIVATE_TRAINING_FUNCTION
+from dpbo_core.privacy.guarantee import Evidence, Standing
+from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.private_training.calibration import Terms, calibrate, longest
+from dpbo_core.private_training.trial import PUBLIC, PURE, Trial, check_base, check_every_point
+from dpbo_core.problem import Problem
+
+UNIFORM_EVIDENCE = Evidence(
+    Standing.STANDARD, "Papernot and Steinke 2022, Theorem 2 (Liu and Talwar 2019): K hidden, every trial alike"
+)
+ADAPTIVE_EVIDENCE = Evidence(
+    Standing.CORRECTED, "Wang et al. 2023, Theorems 1 and 2, with the two sides of the densities' bounds kept apart"
+)
+POISSON_EVIDENCE = Evidence(
+    Standing.CORRECTED,
+    "Papernot and Steinke 2022, Theorem 6, with the outcome of K = 0 counted and bounded densities",
+)
+TAIL_SHARE = 0.5  # of δ, where the duration is hidden
+PRIOR_MEAN, PRIOR_SCALE = 0.5, 0.25  # of the quality, in units of its range
+INSIDE = 1e-9  # the densities stay this much inside their bounds, for the rounding of their weights
+
+
+@dataclass(frozen=True)
+class DpHypo:
+    """Framework 1 with Algorithm 2 (uniform) or 3 (Gaussian process).
+
+    Attributes:
+        base: "public_training" where the training set is public, else "noisy_gradient_descent", "dp_sgd",
+            "output_perturbation", "objective_perturbation", or the import path of a training function.
+        sampler: "uniform", or "gaussian_process", which pays for adaptivity.
+        lower: c, for the Gaussian process.
+        upper: C, for the Gaussian process.
+        stopping: law of K, with the study's `steps` as its mean.
+        shape: η.
+        exploration: τ.
+        inverse_temperature: β.
+        kl_penalty: weight of the KL term in the projection; 0 is the ℓ₂ projection.
+        score_share: share of a trial's cost that pays for its quality.
+        batch_size: expected batch of dp_sgd.
+        hide_duration: always run the most trials, and pay the tail beyond in δ.
+    """
+
+    base: str = PUBLIC
+    sampler: Literal["uniform", "gaussian_process"] = "uniform"
+    lower: float = 0.75
+    upper: float = 2.0
+    stopping: Literal["negative_binomial", "poisson"] = "negative_binomial"
+    shape: float = 1.0
+    exploration: float = 0.1
+    inverse_temperature: float = 1.0
+    kl_penalty: float = 0.0
+    score_share: float = 0.25
+    batch_size: int = 64
+    hide_duration: bool = False
+    kind: Literal["dp_hypo"] = "dp_hypo"
+
+    def __post_init__(self) -> None:
+        for name, fine, remedy in (
+            ("lower", 0.0 < self.lower <= 1.0, "choose c in (0, 1]; 0.75 is the paper's"),
+            ("upper", 1.0 <= self.upper < math.inf, "choose C of at least 1; 2 is the paper's"),
+            ("shape", -1.0 < self.shape < 100.0, "choose η above −1: 1 is geometric, 0 logarithmic"),
+            ("exploration", 0.0 <= self.exploration < math.inf, "choose τ of at least 0; 0.1 is the paper's"),
+            ("inverse_temperature", 0.0 <= self.inverse_temperature < 1e6, "choose β of at least 0"),
+            ("kl_penalty", 0.0 <= self.kl_penalty < 1e6, "choose a weight of at least 0"),
+            ("score_share", 0.0 < self.score_share < 1.0, "choose a share between 0 and 1; 0.25 is usual"),
+            ("batch_size", self.batch_size >= 1, "choose at least 1 record"),
+        ):
+            if not fine:
+                raise StudyInvalid(f"method.{name} = {getattr(self, name)}", remedy=remedy)
+
+    @property
+    def pure(self) -> bool:
+        """Pure trials, a negative binomial K, no capped tail."""
+        return self.base in PURE and self.stopping == "negative_binomial" and not self.hide_duration
+
+    @property
+    def public_path(self) -> bool:
+        """Which candidates are tried, and how many, is private."""
+        return False
+
+    def n_steps(self, problem: Problem) -> int:  # noqa: ARG002  K is inside
+        """One: all trials are one step, so that nothing shows how many there were."""
+        return 1
+
+    def plan(self, problem: Problem) -> PrivacyPlan:
+        """One spend for the whole.
+
+        Raises:
+            StudyInvalid: the base algorithm does not fit the study, or the budget does not even pay for adaptivity.
+        """
+        spends = tuple(spend for spend, _ in self.draws(problem))
+        adaptive = self.sampler == "gaussian_process"
+        evidence = ADAPTIVE_EVIDENCE if adaptive else UNIFORM_EVIDENCE
+        return PrivacyPlan(
+            guarantee(
+                problem,
+                pure=self.pure,
+                evidence=POISSON_EVIDENCE if self.stopping == "poisson" else evidence,
+                trains_privately=self.base != PUBLIC,
+                assumptions=(PRIVATE_TRAINING_FUNCTION.name,) if "." in self.base else (),
+            ),
+            spends,
+        )
+
+    def draws(self, problem: Problem) -> Draws:
+        """The one draw of the plan, which is the whole search."""
+        _, mechanism = self._calibrated(problem)
+        return ((mechanism.spend("best trial"), mechanism),)
+
+    def outlook(self, problem: Problem) -> Outlook:
+        """The quality's noise at the best of K, and the share of Λ that E[K] trials leave unseen."""
+        trial, _ = self._calibrated(problem)
+        scale, mean = trial.score_scale * problem.score_per_step, float(problem.search.steps)
+        # the best of K noisy qualities is too good by about b(1 + log K); a random K sees the top 1/(K+1)
+        error = scale * (1.0 + math.log(mean)) + problem.score_range / (mean + 1.0)
+        return Outlook(scale, min(problem.score_range, error), problem.search.steps, self._why(problem, trial))
+
+    def start(self, problem: Problem, plan: PrivacyPlan) -> "HypoSearch":
+        """A search with nothing tried."""
+        trial, mechanism = self._calibrated(problem)
+        return HypoSearch(self, problem, plan, trial, mechanism, lambda: self._sampler(problem, trial))
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """C and c as they are paid for: 1 and 1 where nothing adapts."""
+        return (self.lower, self.upper) if self.sampler == "gaussian_process" else (1.0, 1.0)
+
+    def law(self, problem: Problem) -> Stopping:
+        """The law of K.
+
+        Raises:
+            StudyInvalid: no such law has the study's `steps` as its mean.
+        """
+        mean = float(problem.search.steps)
+        try:
+            return (
+                PoissonStopping(mean) if self.stopping == "poisson" else NegativeBinomialStopping(self.shape, mean)
+            )
+        except ValueError:
+            pass
+        raise StudyInvalid(
+            f"search.steps = {problem.search.steps} with method.shape = {self.shape:g}",
+            cause="the number of trials is random; steps is its mean, above 1 and not beyond what the shape allows",
+            remedy="ask for at least 2 steps, and a shape of 0 or 1",
+        )
+
+    def _calibrated(
+        self, problem: Problem, bounds: tuple[float, float] | None = None
+    ) -> tuple[Trial, RepeatAndSelect]:
+        """The dearest trial whose selection stays within the study's (ε, δ)."""
+        check_base(self.base, problem)
+        law, (lower, upper) = self.law(problem), bounds or self.bounds
+        epsilon_units = allowed_units(problem.epsilon)
+        delta_units = 0 if self.pure else allowed_units(problem.delta)
+        self._check_delta(problem, delta_units)
+        delta, cap = from_units(delta_units), None
+        if self.hide_duration:
+            cap = longest(law, epsilon=problem.epsilon, delta=TAIL_SHARE * delta)
+            delta *= 1.0 - TAIL_SHARE
+        epsilon = from_units(epsilon_units)
+        terms = Terms(self.base, law, lower, upper, epsilon, delta, self.score_share, self.batch_size)
+        trial = calibrate(problem, terms)
+        if trial is None:
+            raise self._too_dear(problem, lower, upper)
+        check_every_point(trial, problem)
+        mechanism = RepeatAndSelect(
+            law,
+            lower,
+            upper,
+            trial.curve,
+            epsilon_units,
+            delta_units,
+            cap,
+            sensitivity=problem.record_steps * problem.score_per_step,
+            noise_scale=trial.score_scale * problem.score_per_step,
+        )
+        return trial, mechanism
+
+    def _check_delta(self, problem: Problem, delta_units: int) -> None:
+        if self.pure:
+            return
+        if problem.training is None:
+            raise StudyInvalid(
+                "a Poisson number of trials, or a hidden duration, needs δ; a cap on validation records keeps none",
+                cause="such a release is only (ε, δ), and only promises about training records may be",
+                remedy="leave stopping and hide_duration out; the threat model says who can see the duration",
+            )
+        if delta_units == 0:
+            raise StudyInvalid(
+                f"dp_hypo with {self.base} needs delta above 0",
+                cause="Gaussian noise, a Poisson number of trials and a hidden duration have no pure ε",
+                remedy="set delta = 1e-6 in [privacy], or use output_perturbation with a negative binomial",
+            )
+
+    def _sampler(self, problem: Problem, trial: Trial) -> Sampler:
+        """Algorithm 2 or 3, with nothing tried."""
+        N, G = len(problem.candidates), problem.score_range
+        prior = np.full(N, 1.0 / N)
+        lower, upper = self.bounds
+        if lower == upper:
+            return UniformSampler(prior)
+        search = problem.search
+        lengthscale = 0.3 if isinstance(search.lengthscale, str) else search.lengthscale
+        deviation = min(1.0, trial.score_scale * problem.score_per_step / G) * G
+        return GaussianProcessSampler(
+            problem.candidates.encoded,
+            kernel_named(search.kernel, lengthscale, (PRIOR_SCALE * G) ** 2),
+            noise_variance=max(deviation**2, 1e-8 * G * G),
+            prior_mean=PRIOR_MEAN * G,
+            prior=prior,
+            lower=min(1.0, lower * (1.0 + INSIDE)),
+            upper=max(1.0, upper * (1.0 - INSIDE)),
+            exploration=self.exploration,
+            inverse_temperature=self.inverse_temperature,
+            penalty=self.kl_penalty,
+        )
+
+    def _too_dear(self, problem: Problem, lower: float, upper: float) -> StudyInvalid:
+        if "." in self.base:
+            return StudyInvalid(
+                f"{self.base} costs more than ε = {problem.epsilon:g} allows for the best of many trials",
+                cause="its own privacy cost is fixed, and a selection multiplies it",
+                remedy="lower its cost, or raise epsilon",
+            )
+        if upper == lower:
+            return too_small(problem)
+        least = (2.0 + self.shape) * math.log(upper / lower)
+        return StudyInvalid(
+            f"ε = {problem.epsilon:g} does not pay for densities between {lower:g} and {upper:g} of the prior",
+            cause=f"adaptivity alone costs about (2 + η) log(C/c) = {least:.3g}",
+            remedy='use sampler = "uniform", bring upper and lower closer to 1, or raise epsilon',
+        )
+
+    def _why(self, problem: Problem, trial: Trial) -> str:
+        law, mean = self.law(problem), problem.search.steps
+        said = f"the best of a hidden random number of trials, {mean} on average; {trial.described} a trial"
+        try:
+            other, _ = self._calibrated(
+                problem, (1.0, 1.0) if self.bounds != (1.0, 1.0) else (self.lower, self.upper)
+            )
+            compared = other.described
+        except StudyInvalid:
+            compared = "nothing left"
+        wide = f"c = {self.lower:g}, C = {self.upper:g}"
+        if self.bounds == (1.0, 1.0):
+            said += f" (with adaptive densities, {wide}, {compared})"
+        else:
+            said += f" with {wide} (uniform: {compared})"
+            if isinstance(law, NegativeBinomialStopping):
+                published = selection_epsilon(
+                    law,
+                    trial.curve,
+                    lower=self.lower,
+                    upper=self.upper,
+                    delta=0.0 if self.pure else problem.delta,
+                    calibration="published",
+                )
+                said += f"; as published the same trials would cost ε = {published:.3g}"
+        return said

@@ -1,0 +1,181 @@
+"""Kusner et al. 2015, Algorithm 2: branch and bound on exact scores; releases f̃ = f_V(λ_T) + Lap(Δ/ε).
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| λ_t, f_V(λ_t) | `index`, `_last` | the candidate and the exact integer sum of step t; PRIVATE | index, integer |
+| A, τ | `rate_constant`, `decay_constant` | of de Freitas et al. (2012); asserted by the user | scalars |
+| k₁ | `dataset_similarity` | prior correlation of f_V and f_V′ for neighbours | scalar in [0, 1] |
+| Δ | `_sensitivity` | Theorem 5, on the prior's scale | scalar |
+
+As in Algorithm 1 the score's range caps Δ: where it binds the release is pure ε-differentially private with no
+assumption. Otherwise it rests on the prior and on A and τ, which depend on the private f: nothing can estimate
+them. Branch and bound may finish early; it goes on asking for its last candidate, so that no one can count.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from dpbo_core.bo.branch_and_bound import BranchAndBound
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.gp.kernels import Kernel, kernel_named
+from dpbo_core.mechanisms.laplace import DiscreteLaplace
+from dpbo_core.mechanisms.noise import Noise
+from dpbo_core.methods.contract import Draws, Outlook, guarantee, make_release, split_epsilon
+from dpbo_core.methods.prior_scale import PriorScale, check_prior, only_delta
+from dpbo_core.objective import Scorer
+from dpbo_core.privacy.amounts import allowed_units, from_units
+from dpbo_core.privacy.assumption import DE_FREITAS_CONSTANTS, GP_PRIOR
+from dpbo_core.privacy.guarantee import Evidence, Standing
+from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.sensitive import Opaque, Sensitive
+from dpbo_core.problem import Problem
+from dpbo_core.theorems import kusner_2015
+
+CAPPED = Evidence(Standing.STANDARD, "the score's range bounds what is released; discrete Laplace")
+PRINTED = Evidence(Standing.PRINTED, "Kusner et al. 2015, Theorem 5 and Corollary 3")
+
+
+@dataclass(frozen=True)
+class ExactGP:
+    """Algorithm 2.
+
+    Attributes:
+        rate_constant: A > 0 on the prior's scale; yours to assert, no default is possible.
+        decay_constant: τ > 0; likewise.
+        cap_at_range: the range of scores bounds Δ; false is the paper to the letter.
+        dataset_similarity: k₁ in [0, 1], the modeller's statement about neighbours.
+        score_center: public guess of the score, as a share of its range: the prior's mean.
+        score_spread: public guess of its standard deviation over Λ, likewise.
+    """
+
+    rate_constant: float = 0.0
+    decay_constant: float = 0.0
+    cap_at_range: bool = True
+    dataset_similarity: float = 0.99
+    score_center: float = 0.5
+    score_spread: float = 0.25
+    kind: Literal["exact_gp"] = "exact_gp"
+
+    def __post_init__(self) -> None:
+        check_prior(self.dataset_similarity, 1.0)
+        _ = self.scale
+
+    @property
+    def scale(self) -> PriorScale:
+        """The public map between scores and the prior."""
+        return PriorScale(self.score_center, self.score_spread, capped=self.cap_at_range)
+
+    @property
+    def public_path(self) -> bool:
+        """The path follows exact scores."""
+        return False
+
+    def n_steps(self, problem: Problem) -> int:
+        """T, as requested; how many evaluations were needed is secret."""
+        return problem.search.steps
+
+    def pure(self, problem: Problem) -> bool:
+        """Whether the range caps Δ, so that δ = 0 and nothing is assumed."""
+        return self.scale.binds(self._sensitivity(problem))
+
+    def plan(self, problem: Problem) -> PrivacyPlan:
+        """One Laplace draw.
+
+        Raises:
+            StudyInvalid: the constants A and τ were not given, or T < 2.
+        """
+        pure = self.pure(problem)
+        assumptions = () if pure else (GP_PRIOR.name, DE_FREITAS_CONSTANTS.name)
+        promise = guarantee(problem, pure=pure, evidence=CAPPED if pure else PRINTED, assumptions=assumptions)
+        return PrivacyPlan(promise, tuple(spend for spend, _ in self.draws(problem)))
+
+    def draws(self, problem: Problem) -> Draws:
+        """The one draw, with its δ where the range does not cap it."""
+        (epsilon,) = split_epsilon(problem, (1.0,))
+        mechanism = DiscreteLaplace(self._sensitivity_steps(problem), epsilon, problem.score_per_step)
+        spend = mechanism.spend("last score")
+        if not self.pure(problem):
+            spend = only_delta(spend, allowed_units(problem.delta))
+        return ((spend, mechanism),)
+
+    def outlook(self, problem: Problem) -> Outlook:
+        """The mean absolute value of the noise, and the rate where the theorem rules: Theorem 6 in expectation."""
+        ((spend, _),) = self.draws(problem)
+        rate = 0.0 if self.pure(problem) else self._rate(problem) * self.score_spread * problem.score_range
+        why = (
+            f"its noise has scale {spend.noise_scale:.3g} on a score between 0 and {problem.score_range:g}; "
+            "it releases a score and no hyperparameter"
+        )
+        return Outlook(spend.noise_scale, rate + spend.noise_scale, len(problem.candidates), why)
+
+    def start(self, problem: Problem, plan: PrivacyPlan) -> "ExactGPSearch":
+        """A search with nothing observed."""
+        return ExactGPSearch(self, problem, plan)
+
+    def kernel(self, problem: Problem) -> Kernel:
+        """k₂; a study that asks for a fitted lengthscale gets 0.3."""
+        lengthscale = problem.search.lengthscale
+        return kernel_named(problem.search.kernel, 0.3 if isinstance(lengthscale, str) else lengthscale)
+
+    def _rate(self, problem: Problem) -> float:
+        A, tau, T = self.rate_constant, self.decay_constant, problem.search.steps
+        if not (0.0 < A < math.inf and 0.0 < tau < math.inf):
+            raise StudyInvalid(
+                "exact_gp needs method.rate_constant and method.decay_constant",
+                cause="they are A and τ of de Freitas et al. (2012), which depend on the private score; nothing "
+                "can estimate them",
+                remedy="assert both, positive, if you can answer for them, or choose another method",
+            )
+        if T < 2:
+            raise StudyInvalid(
+                f"exact_gp with search.steps = {T}", cause="Theorem 5 needs T ≥ 2", remedy="ask for 2"
+            )
+        return kusner_2015.theorem_5_rate(
+            n_steps=T, dimension=problem.candidates.encoded.shape[1], rate_constant=A, decay_constant=tau
+        )
+
+    def _sensitivity(self, problem: Problem) -> float:
+        """Δ on the prior's scale."""
+        self._rate(problem)
+        return kusner_2015.theorem_5_sensitivity(
+            n_candidates=len(problem.candidates),
+            n_steps=problem.search.steps,
+            delta=from_units(allowed_units(problem.delta)),
+            dataset_similarity=self.dataset_similarity,
+            dimension=problem.candidates.encoded.shape[1],
+            rate_constant=self.rate_constant,
+            decay_constant=self.decay_constant,
+            score_change=self.scale.one_record(problem),
+        )
+
+    def _sensitivity_steps(self, problem: Problem) -> int:
+        """Δ in steps of the exact sum, rounded up: the sum is an integer already."""
+        if self.pure(problem):
+            return problem.range_steps
+        return math.ceil(self._sensitivity(problem) * self.score_spread * problem.range_steps) + 1
+
+
+class ExactGPSearch(Opaque):
+    """Algorithm 2 under way. The path and the scores are private: nothing is returned before `finish`."""
+
+    __slots__ = ("_bo", "_last", "_method", "_plan", "_problem")
+
+    def __init__(self, method: ExactGP, problem: Problem, plan: PrivacyPlan) -> None:
+        self._method, self._problem, self._plan = method, problem, plan
+        self._last = Sensitive(0)
+        self._bo = BranchAndBound(problem.candidates.encoded, method.kernel(problem))
+
+    def step(self, objective: Scorer, noise: Noise) -> None:  # noqa: ARG002  no noise before the end
+        """One exact evaluation."""
+        index = self._bo.ask()
+        self._last = objective.evaluate(self._problem.train(index))  # Alg. 2, line 2
+        self._bo.tell(index, self._method.scale.to_prior(self._last.expose(), self._problem.range_steps))
+
+    def finish(self, noise: Noise) -> Release:
+        """f̃ = f_V(λ_T) + Lap(Δ/ε)."""
+        ((spend, mechanism),) = self._method.draws(self._problem)
+        drawn = noise.release(spend, mechanism, self._last)  # Alg. 2, lines 4 and 5
+        value = {"score": drawn["draw"] * self._problem.score_per_step}
+        return make_release(self._method, self._problem, self._plan, noise, value)

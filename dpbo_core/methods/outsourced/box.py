@@ -1,0 +1,171 @@
+"""The box `outsourced`: what the curator chooses, and its price. No data is needed for either.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| ε, δ | `epsilon`, `delta` | the guarantee of the published table Z | scalars > 0 |
+| ρ_Z | — | the largest zCDP that (ε, δ) holds | scalar |
+| B | `norm_bound` | rows are clipped to this distance from the centre | scalar > 0 |
+| r | `dim` | columns published; None for d | scalar ≥ 1 |
+
+It is no method of a study: it has two parties, its candidates are the sensitive records themselves, and it takes as
+many steps as the modeller likes. So it has a Protocol of its own, `Exchange`, and is named in `methods.EXCHANGES`.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Protocol
+
+from dpbo_core.accounting.composition import largest_rho
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.mechanisms.gaussian_rows import GaussianRows
+from dpbo_core.methods.outsourced.published import REFUTED
+from dpbo_core.methods.outsourced.rows import Geometry
+from dpbo_core.privacy.amounts import from_units, spent_units
+from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
+from dpbo_core.privacy.plan import PrivacyPlan, Spend
+from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
+from dpbo_core.theorems.kharkovskii_2020 import singular_value_floor
+
+TABLE = "published table"
+EVIDENCE = Evidence(
+    Standing.STANDARD,
+    "discrete Gaussian on every entry of a public linear image of each row (Canonne, Kamath, Steinke 2020, Theorem "
+    "14); what the modeller does with it is post-processing",
+)
+BY_ONE, REPLACE = NeighboringRelation.ROW_MOVES_BY_ONE, NeighboringRelation.REPLACE_ONE
+
+
+class Exchange(Protocol):
+    """An algorithm of two parties: priced without data like a method, but run by two commands that share files."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def kind(self) -> str:
+        """Its name."""
+        ...
+
+    def plan(self, n_rows: int, n_columns: int) -> PrivacyPlan:
+        """The price of what the curator publishes, from public sizes alone."""
+        ...
+
+
+@dataclass(frozen=True)
+class Outsourced:
+    """PO-GP-UCB, the curator's part.
+
+    Attributes:
+        epsilon: ε of the table.
+        delta: δ of the table.
+        transform: "gaussian", which is private, or "published", the paper's, which is not.
+        relation: which tables are neighbours; "row_moves_by_one" is the paper's, and a weaker promise.
+        norm_bound: B; needed for replace_one, optional otherwise.
+        dim: r; None for all columns.
+        centre: c, public; the origin if empty.
+    """
+
+    epsilon: float
+    delta: float
+    transform: Literal["gaussian", "published"] = "gaussian"
+    relation: NeighboringRelation | None = None
+    norm_bound: float | None = None
+    dim: int | None = None
+    centre: tuple[float, ...] = ()
+    kind: Literal["outsourced"] = "outsourced"
+
+    def __post_init__(self) -> None:
+        published = self.transform == "published"
+        if self.transform not in ("gaussian", "published"):
+            raise StudyInvalid(f"transform {self.transform!r} is not known", remedy="use gaussian or published")
+        if self.relation is None:
+            object.__setattr__(self, "relation", BY_ONE if published else REPLACE)
+        _check_promise(self.epsilon, self.delta)
+        if self.relation not in (BY_ONE, REPLACE) or (published and self.relation is not BY_ONE):
+            raise StudyInvalid(
+                f"the {self.transform} transform has no promise under the relation {self.relation}",
+                cause="rows are replaced or moved, never added; the paper's own relation is row_moves_by_one",
+                remedy="choose --relation row_moves_by_one, or replace_one with the gaussian transform",
+            )
+        if self.norm_bound is None and self.relation is REPLACE:
+            raise StudyInvalid(
+                "under replace_one a row may become any other, so its length needs a bound",
+                cause="--norm-bound was not given",
+                remedy="give --norm-bound B from public knowledge; longer rows are clipped to it",
+            )
+        if self.norm_bound is not None and not 1e-9 <= self.norm_bound <= 1e9:
+            raise StudyInvalid(f"norm bound {self.norm_bound:g}", remedy="choose a length between 1e-9 and 1e9")
+        if self.dim is not None and not 1 <= self.dim <= 10_000:
+            raise StudyInvalid(f"{self.dim} columns cannot be published", remedy="choose --dim between 1 and 10000")
+        if not all(math.isfinite(c) and abs(c) <= 1e6 for c in self.centre):
+            raise StudyInvalid("the centre is not finite", remedy="give public numbers between -1e6 and 1e6")
+
+    def width(self, n_columns: int) -> int:
+        """r: the gaussian transform never publishes more columns than there are."""
+        wanted = n_columns if self.dim is None else self.dim
+        return wanted if self.transform == "published" else min(wanted, n_columns)
+
+    def floor(self, n_columns: int) -> float:
+        """ω of the published transform."""
+        return singular_value_floor(epsilon=self.epsilon, delta=self.delta, projection_dim=self.width(n_columns))
+
+    def geometry(self, n_columns: int) -> Geometry:
+        """The public facts of the gaussian transform.
+
+        Raises:
+            StudyInvalid: a centre of another length than the rows'.
+        """
+        if self.centre and len(self.centre) != n_columns:
+            raise StudyInvalid(f"the centre has {len(self.centre)} numbers and the rows {n_columns}")
+        return Geometry(n_columns, self.width(n_columns), self.norm_bound, self.relation is BY_ONE, self.centre)
+
+    def mechanism(self, n_rows: int, n_columns: int) -> GaussianRows:
+        """The gaussian transform's noise."""
+        geometry = self.geometry(n_columns)
+        rho = largest_rho(self.epsilon, self.delta)
+        if rho < 1:
+            raise StudyInvalid(f"ε = {self.epsilon:g} is too small", cause="the ledger counts in units of 1e-12")
+        return GaussianRows(geometry.sensitivity, rho, geometry.step, (n_rows, geometry.width))
+
+    def spend(self, n_rows: int, n_columns: int) -> Spend:
+        """The one draw of the plan."""
+        if self.transform == "gaussian":
+            return self.mechanism(n_rows, n_columns).spend(TABLE)
+        claimed = spent_units(self.epsilon)
+        return Spend(
+            what=TABLE,
+            mechanism="random projection",
+            epsilon_units=claimed,
+            delta_units=spent_units(self.delta),
+            rho_units=spent_units(0.5 * from_units(claimed) ** 2),
+            sensitivity=1.0,
+            noise_scale=self.width(n_columns) ** -0.5,
+        )
+
+    def plan(self, n_rows: int, n_columns: int) -> PrivacyPlan:
+        """The price: ρ_Z once for all rows, since neighbours differ in one.
+
+        Raises:
+            StudyInvalid: sizes or amounts that no noise fits.
+        """
+        if n_rows < 1 or n_columns < 1:
+            raise StudyInvalid("the table has no rows", remedy="give a file with one row a candidate")
+        published = self.transform == "published"
+        assert self.relation is not None  # noqa: S101  filled in above
+        promise = PrivacyGuarantee(
+            epsilon=math.inf if published else self.epsilon,
+            delta=self.delta,
+            unit=PrivacyUnit.CANDIDATE_ROW,
+            relation=self.relation,
+            assumptions=(),
+            evidence=REFUTED if published else EVIDENCE,
+        )
+        return PrivacyPlan(promise, (self.spend(n_rows, n_columns),))
+
+
+def _check_promise(epsilon: float, delta: float) -> None:
+    if not (math.isfinite(epsilon) and epsilon > 0.0 and 0.0 < delta < 1.0):
+        raise StudyInvalid(
+            f"ε = {epsilon:g} and δ = {delta:g} are no promise of this exchange",
+            cause="Gaussian noise needs ε > 0 and δ between 0 and 1",
+            remedy="give --epsilon 1 --delta 1e-6, say",
+        )

@@ -1,0 +1,184 @@
+"""Algorithm 2 of Kharkovskii et al. (2020): GP-UCB on the published rows. It sees nothing but them and the answers.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| n, r | — | rows and columns published | scalars |
+| Z | `rows` | as published | (n, r) |
+| τ | `noise_scale` | noise in each entry of Z, published with it | scalar ≥ 0 |
+| δ′ | `delta_ucb` | failure probability of the confidence bounds | scalar in (0, 1) |
+| β_t | — | 2 log(n t² π²/(6δ′)) (`srinivas_2010.beta`) | scalar |
+| ℓ, s², σ_n² | `prior` | lengthscale, variance and answer noise; None to fit them to the answers | scalars > 0 |
+| y_t | `tell` | answer t | scalar |
+
+Rows are measured in units of the table's extent, so a lengthscale means the same for every table. The kernel is the
+expectation of the squared exponential under the published noise, so the search knows that the image of a row is not
+the row. Nothing here imports the curator's half, not even through others.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.bo.acquisition import UCB
+from dpbo_core.bo.loop import BayesianSearch
+from dpbo_core.gp.kernels import BlurredSquaredExponential
+from dpbo_core.methods.outsourced.fitting import Fit, fit
+
+FIRST_FIT = 4  # answers before which there is nothing to fit
+DEFAULT_LENGTHSCALE = 0.3  # times √r, in units of the extent
+DELTA_UCB = 0.025  # δ′ = δ_ucb/2 with the paper's δ_ucb = 0.05
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Known hyperparameters, in the table's own units of length and the answers' own units."""
+
+    lengthscale: float
+    variance: float = 1.0
+    noise_variance: float = 0.0
+    mean: float = 0.0
+
+
+@dataclass(frozen=True)
+class Told:
+    """One answer: which row, what it said, and the standard deviation of its noise."""
+
+    row: int
+    value: float
+    noise_scale: float = 0.0
+
+
+class Modeler:
+    """A search over published rows, determined by its arguments and the answers it is told, in their order."""
+
+    def __init__(
+        self,
+        rows: NDArray[np.float64],
+        *,
+        noise_scale: float = 0.0,
+        prior: Prior | None = None,
+        delta_ucb: float = DELTA_UCB,
+    ) -> None:
+        """A search that has been told nothing.
+
+        Args:
+            rows: Z, (n, r), finite; memory is 8·n·(2r + t + 11) bytes at answer t.
+            noise_scale: τ in the units of Z.
+            prior: hyperparameters, or None to fit them.
+            delta_ucb: δ′.
+        """
+        low, high = rows.min(axis=0), rows.max(axis=0)
+        self._extent = float((high - low).max()) or 1.0
+        self._points = (rows - 0.5 * (low + high)) / self._extent + 0.5
+        self._blur = noise_scale / self._extent
+        self._prior, self._ucb = prior, UCB(delta=delta_ucb)
+        self._told: list[Told] = []
+        self._center, self._scale = 0.0, 1.0
+        self._fit = self._known()
+        self._bo = self._search()
+
+    def suggest(self) -> int:
+        """The row to ask about: argmax μ̃_t + √β_t σ̃_t over the rows without an answer.  # Alg. 2, lines 3 and 4.
+
+        The paper's argmax runs over all rows. Here the curator repeats a row's one answer, so asking again would
+        learn nothing; once every row is answered it runs over all of them. First comes the row nearest the middle.
+        """
+        if not self._told:
+            return self._bo.ask()
+        posterior = self._bo.posterior
+        bound = posterior.std * math.sqrt(self._ucb.beta_at(len(self._points), len(self._told) + 1))
+        bound += posterior.mean
+        answered = list({answer.row for answer in self._told})
+        if len(answered) < len(bound):
+            bound[answered] = -np.inf
+        return int(np.argmax(bound))
+
+    def tell(self, row: int, value: float, noise_scale: float = 0.0) -> None:
+        """Take in an answer.  # Alg. 2, lines 5 and 6.
+
+        An answer to a row that was answered before is the same again: it counts as a step and changes nothing.
+
+        Raises:
+            ValueError: no such row, or a number that is not finite.
+        """
+        if not 0 <= row < len(self._points) or not (math.isfinite(value) and 0.0 <= noise_scale < math.inf):
+            raise ValueError("an answer names a row of the table and a finite value")
+        known = any(answer.row == row for answer in self._told)
+        self._told.append(Told(row, value, noise_scale))
+        if self._prior is None and _due(len(self._told)):
+            self._refit()
+        elif not known:
+            self._bo.tell(row, self._mapped(value))
+
+    def replay(self, told: list[Told]) -> None:
+        """Take in answers of an earlier run, in their order; it ends as that run did, with one fit.
+
+        Raises:
+            ValueError: as `tell`.
+        """
+        fitted = max((t for t in range(1, len(told) + 1) if _due(t)), default=0) if self._prior is None else 0
+        self._told = list(told[:fitted])
+        if fitted:
+            self._refit()
+        for answer in told[fitted:]:
+            self.tell(answer.row, answer.value, answer.noise_scale)
+
+    def best(self) -> tuple[int, float]:
+        """The answered row with the largest posterior mean, and that mean.
+
+        Raises:
+            ValueError: nothing was answered.
+        """
+        if not self._told:
+            raise ValueError("nothing was answered yet")
+        rows = sorted({answer.row for answer in self._told})
+        means = self._bo.posterior.mean[rows]
+        place = int(np.argmax(means))
+        return rows[place], self._center + self._scale * (float(means[place]) + self._fit.mean)
+
+    def _mapped(self, value: float) -> float:
+        """An answer on the prior's scale, less its mean."""
+        return (value - self._center) / self._scale - self._fit.mean
+
+    def _known(self) -> Fit:
+        """The prior before anything is fitted; answers are then measured in their own spread."""
+        if self._prior is not None:
+            p = self._prior
+            return Fit(p.lengthscale / self._extent, p.variance, p.mean, p.noise_variance)
+        lengthscale = DEFAULT_LENGTHSCALE * math.sqrt(self._points.shape[1])
+        return Fit(lengthscale, 1.0, 0.0, self._noise_variance() or 1e-4)
+
+    def _noise_variance(self) -> float | None:
+        """σ_n² where the curator says it; None where answers are exact and the function may still be rough."""
+        known = max((answer.noise_scale for answer in self._told), default=0.0)
+        return min((known / self._scale) ** 2, 1e6) if known > 0.0 else None
+
+    def _refit(self) -> None:
+        """A search under the prior fitted to all distinct answers."""
+        first: dict[int, float] = {}
+        for answer in self._told:
+            first.setdefault(answer.row, answer.value)
+        values = np.array(list(first.values()))
+        self._center, self._scale = float(values.mean()), float(values.std()) or 1.0
+        self._fit = self._known()
+        if len(first) >= FIRST_FIT:
+            points = self._points[list(first)]
+            standard = (values - self._center) / self._scale
+            self._fit = fit(points, standard, self._blur, self._noise_variance())
+        self._bo = self._search()
+        for row, value in first.items():
+            self._bo.tell(row, self._mapped(value))
+
+    def _search(self) -> BayesianSearch:
+        r = self._points.shape[1]
+        kernel = BlurredSquaredExponential(self._fit.lengthscale, self._fit.variance, self._blur, r)
+        return BayesianSearch(
+            self._points, kernel, noise_variance=self._fit.noise_variance, acquisition=self._ucb, seed=0
+        )
+
+
+def _due(t: int) -> bool:
+    """Whether the prior is fitted anew at answer t: always at first, then at every fourth."""
+    return t <= 12 or t % 4 == 0

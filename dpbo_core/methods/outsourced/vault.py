@@ -1,0 +1,109 @@
+"""What the curator keeps for one publication, in a folder of its owner's: the secret key, the table, the answers.
+
+key             32 random bytes in hex: the secret order of the published rows
+table.parquet   the table as it was drawn; it is published from here
+answers.json    how answers are given, and every query that was answered
+lock            held while a query is answered
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.atomically import create_atomically, replace_atomically
+from dpbo_core.errors import DpboError
+
+KEY_BYTES = 32
+
+
+class Vault:
+    """One publication's folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @property
+    def table(self) -> Path:
+        """Where the drawn table is kept."""
+        return self.folder / "table.parquet"
+
+    def make_key(self) -> None:
+        """Draw the secret key, unless there is one."""
+
+        def write(path: Path) -> None:
+            path.write_text(secrets.token_hex(KEY_BYTES), encoding="ascii")
+
+        create_atomically(self.folder / "key", write)
+        self.folder.chmod(0o700)
+
+    def order(self, n_rows: int) -> NDArray[np.int64]:
+        """The secret order, (n,): entry i is the place, in the curator's file, of published row i.
+
+        A function of the key and n alone, uniform over orders up to the strength of SHAKE-256: ties of 128 bits.
+
+        Raises:
+            DpboError: the key is gone.
+        """
+        try:
+            key = bytes.fromhex((self.folder / "key").read_text(encoding="ascii"))
+            whole = len(key) == KEY_BYTES
+        except (OSError, ValueError):
+            whole = False
+        if not whole:
+            raise DpboError(
+                "the curator's secret key for this publication is not here",
+                cause="the command runs in another folder than dpbo curate publish did, or the key was removed",
+                remedy="run it where the table was published, or publish a new edition (a new spend)",
+            )
+        stream = np.frombuffer(hashlib.shake_256(key).digest(16 * n_rows), dtype=np.uint64).reshape(n_rows, 2)
+        return np.lexsort((stream[:, 1], stream[:, 0])).astype(np.int64)
+
+    def keep_table(self, content: bytes) -> None:
+        """Keep the drawn table; one that was drawn before and never recorded is overwritten, unseen."""
+        replace_atomically(self.table, content)
+
+    def answers(self) -> dict[str, Any]:
+        """What has been answered; empty at first.
+
+        Raises:
+            DpboError: the record is damaged.
+        """
+        try:
+            kept = json.loads((self.folder / "answers.json").read_bytes())
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError):
+            kept = None
+        if not isinstance(kept, dict):
+            raise DpboError(
+                "the curator's record of answers cannot be read",
+                cause="it was edited, or the disk failed",
+                remedy="restore it from a copy; without it a repeated question might get another answer",
+            )
+        return kept
+
+    def keep_answers(self, answers: dict[str, Any]) -> None:
+        """Replace the record of answers, durably, before any of them is shown."""
+        replace_atomically(
+            self.folder / "answers.json", json.dumps(answers, sort_keys=True, allow_nan=False).encode()
+        )
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """One query at a time."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(self.folder / "lock", os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)

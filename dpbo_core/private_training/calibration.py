@@ -1,0 +1,82 @@
+"""How much one trial may cost, so that the whole selection meets the study's (ε, δ).
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| (ε, δ) | `epsilon`, `delta` | of the whole; δ without what a hidden duration pays | scalars |
+| c, C | `lower`, `upper` | bounds on the densities | scalars |
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.mechanisms.random_stopping import Stopping
+from dpbo_core.mechanisms.repeat_and_select import selection_epsilon
+from dpbo_core.privacy.amounts import allowed_units, spent_units
+from dpbo_core.private_training.trial import Family, Trial, family, largest
+from dpbo_core.problem import Problem
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a selection is to cost, and of which kind it is."""
+
+    base: str
+    law: Stopping
+    lower: float
+    upper: float
+    epsilon: float
+    delta: float
+    score_share: float
+    batch_size: int
+
+
+def calibrate(problem: Problem, terms: Terms) -> Trial | None:
+    """The dearest trial whose selection stays within the terms; None where not even a worthless trial does."""
+    make = family(terms.base, problem, score_share=terms.score_share, batch_size=terms.batch_size)
+    cost = _largest_cost(terms, _Made(problem, make))
+    return None if cost is None else make(cost)
+
+
+def longest(law: Stopping, *, epsilon: float, delta: float) -> int:
+    """K_max: the fewest trials whose tail costs at most δ, (1 + e^ε)·Pr[K > K_max] ≤ δ.
+
+    Raises:
+        StudyInvalid: it would be millions.
+    """
+    try:
+        return law.cap(delta / (1.0 + math.exp(min(epsilon, 700.0))) * (1.0 - 1e-12))
+    except ValueError:
+        pass
+    raise StudyInvalid(
+        "hide_duration would run millions of trials",
+        cause="δ is tiny against e^ε, or the mean is large",
+        remedy="lower epsilon or steps, or leave hide_duration out",
+    )
+
+
+class _Made:
+    """A family of trials, equal to another where the problems are: a key for the cache below."""
+
+    def __init__(self, problem: Problem, make: Family) -> None:
+        self.make = make
+        epochs = max(float(point.get("epochs", 0.0)) for point in problem.candidates.points)
+        training = None if problem.training is None else problem.training.n_records
+        self._key = (training, problem.n_validation, problem.record_steps, problem.model.estimator, epochs)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Made) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
+@lru_cache(maxsize=64)  # a study is planned several times, and a calibration may take a good part of a second
+def _largest_cost(terms: Terms, made: _Made) -> float | None:
+    def affordable(cost: float) -> bool:
+        trial = made.make(cost).curve
+        price = selection_epsilon(terms.law, trial, lower=terms.lower, upper=terms.upper, delta=terms.delta)
+        return math.isfinite(price) and spent_units(price) <= allowed_units(terms.epsilon)
+
+    return largest(affordable)

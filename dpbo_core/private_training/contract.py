@@ -1,0 +1,80 @@
+"""What a private training algorithm is, and what it is trained on.
+
+train(records, point, source)   a model; every random choice from `source`
+curve                           its Rényi cost, the supremum over Λ and over every pair of neighbouring data sets
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from dpbo_core.data import Encoded
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.mechanisms.noise import NoiseSource
+from dpbo_core.models.linear import LinearModel
+from dpbo_core.models.softmax import SoftmaxModel
+from dpbo_core.nearest import suggestion
+from dpbo_core.privacy.renyi import RenyiCurve
+from dpbo_core.privacy.unit import NeighboringRelation
+
+PrivateModel = LinearModel | SoftmaxModel
+
+
+class PrivateTraining(Protocol):
+    """One calibrated algorithm."""
+
+    @property
+    def relation(self) -> NeighboringRelation:
+        """The neighbours its curve speaks of."""
+        ...
+
+    @property
+    def curve(self) -> RenyiCurve:
+        """What one training costs."""
+        ...
+
+    def train(self, records: Encoded, point: Mapping[str, Any], source: NoiseSource) -> PrivateModel:
+        """The model at `point`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A hyperparameter an algorithm understands: its default, and what values make sense."""
+
+    default: float | None
+    integer: bool = False
+
+
+def check_axes(algorithm: str, axes: Mapping[str, Axis], points: tuple[Mapping[str, Any], ...]) -> None:
+    """Every hyperparameter is known to the algorithm and positive, and none it needs is missing.
+
+    Raises:
+        StudyInvalid: it is not so.
+    """
+    names = set(points[0])
+    for name in names - set(axes):
+        raise StudyInvalid(
+            f"{algorithm} has no hyperparameter {name!r}{suggestion(name, axes)}",
+            cause="a misspelt axis, or one of another algorithm",
+            remedy=f"its axes in [space] are {', '.join(axes)}",
+        )
+    for name, axis in axes.items():
+        if axis.default is None and name not in names:
+            raise StudyInvalid(f"[space] lacks {name}, which {algorithm} needs", remedy=f"add the axis {name}")
+        for point in points:
+            value = point.get(name, axis.default)
+            whole = not axis.integer or float(value).is_integer() if isinstance(value, int | float) else False
+            if not whole or not (math.isfinite(value) and value > 0):
+                raise StudyInvalid(
+                    f"{name} takes the value {value!r}",
+                    cause="it must be a positive number" + (", and a whole one" if axis.integer else ""),
+                    remedy="correct the axis in [space]",
+                )
+
+
+def value_of(name: str, axes: Mapping[str, Axis], point: Mapping[str, Any]) -> float:
+    """The point's value of a hyperparameter, or its default."""
+    default = axes[name].default
+    return float(point[name]) if name in point or default is None else default

@@ -1,0 +1,92 @@
+"""DP-SGD: noised sums of clipped gradients over Poisson-sampled batches.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| q | `rate` | probability that a record joins a step | scalar in (0, 1] |
+| σ | `noise_multiplier` | noise over the most one record adds | scalar > 0 |
+| T | `steps(epochs)` | ⌈epochs/q⌉ | scalar |
+| ε(α) | `curve` | for the largest T of Λ, at integer and half-integer orders | table |
+
+Guarantee: the sampled Gaussian's own curve under add-or-remove-one; under replace-one, twice through the data set
+without the record (`replace_one_renyi`). The orders make every order asked of the sampled Gaussian an integer, and
+there its curve holds for the discrete Gaussian that is really drawn.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from dpbo_core.data import Encoded
+from dpbo_core.mechanisms.noise import NoiseSource
+from dpbo_core.mechanisms.subsampling import poisson_sample
+from dpbo_core.mechanisms.vectors import DiscreteGaussianVector
+from dpbo_core.privacy.renyi import RenyiCurve
+from dpbo_core.privacy.unit import NeighboringRelation
+from dpbo_core.private_training.contract import Axis, PrivateModel, value_of
+from dpbo_core.private_training.gradients import STEPS, bounded, clipped_sum, n_columns, sum_sensitivity
+from dpbo_core.private_training.noisy_gradient_descent import model_of
+from dpbo_core.theorems import mironov_talwar_zhang_2019 as sampled
+
+AXES = {"learning_rate": Axis(1.0), "clipping_norm": Axis(1.0), "epochs": Axis(5.0, integer=True)}
+ORDERS = (1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, *(float(k) for k in (5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 48, 64, 128)))
+
+
+@dataclass(frozen=True)
+class DpSgd:
+    """DP-SGD training of a logistic or softmax model, at most `most_epochs` epochs."""
+
+    estimator: str
+    noise_multiplier: float
+    rate: float
+    most_epochs: float
+    relation: NeighboringRelation = NeighboringRelation.REPLACE_ONE
+
+    @property
+    def curve(self) -> RenyiCurve:
+        """The table for the longest training of Λ: a shorter one costs less."""
+        replace = self.relation is NeighboringRelation.REPLACE_ONE
+        return _curve(self.noise_multiplier, self.rate, self.steps(self.most_epochs), replace)
+
+    def steps(self, epochs: float) -> int:
+        """T."""
+        return math.ceil(epochs / self.rate)
+
+    def train(self, records: Encoded, point: Mapping[str, Any], source: NoiseSource) -> PrivateModel:
+        """T noised steps from W = 0, each on its own sample."""
+        n, d = records.X.shape
+        K = n_columns(self.estimator, records.n_classes)
+        eta, C, epochs = (value_of(name, AXES, point) for name in ("learning_rate", "clipping_norm", "epochs"))
+        sensitivity = sum_sensitivity(moves=1, n_records=n, size=d * K)
+        rho = 1.0 / (2.0 * self.noise_multiplier**2) * (1.0 - 1e-14)  # σ·Δ of noise, rounded up
+        noise = DiscreteGaussianVector(sensitivity, rho, d * K)
+        W = np.zeros((d, K))
+        for _ in range(self.steps(min(epochs, self.most_epochs))):
+            joined = poisson_sample(n, self.rate, source)
+            noised = clipped_sum(records, W, C, joined) + noise.draw(source)
+            W = bounded(W - eta * (C / STEPS / (n * self.rate)) * noised.reshape(d, K).astype(np.float64))
+        return model_of(W)
+
+
+@lru_cache(maxsize=512)
+def _curve(sigma: float, rate: float, steps: int, replace: bool) -> RenyiCurve:  # noqa: FBT001
+    def one(alpha: float) -> float:
+        return sampled.section_3_3_renyi(alpha=round(alpha), rate=rate, noise_multiplier=sigma)
+
+    if not replace:
+        return RenyiCurve(table=tuple((a, steps * one(a)) for a in ORDERS if a.is_integer()))
+    # the triangle is taken once, over the whole training, so each side counts all steps
+    return RenyiCurve(
+        table=tuple(
+            (
+                a,
+                sampled.replace_one_renyi(
+                    at_double=steps * one(2.0 * a), at_double_less_one=steps * one(2.0 * a - 1.0), alpha=a
+                ),
+            )
+            for a in ORDERS
+        )
+    )

@@ -1,0 +1,86 @@
+"""A training function of the user's own, as private as it says it is.
+
+The study names an object by import path. It has
+
+    epsilon                 a number, if the training is ε-DP; or
+    renyi(alpha)            its Rényi cost at an integer order, the supremum over Λ; and
+    train(X, labels, n_classes, point) -> weights
+
+where X is (n, d) with rows of norm at most 1 (the zero row where a record is broken), labels (n,) are class indices
+or −1, and the weights are (d,) for a logistic model or (d, K) for a softmax. It draws its own noise. Nothing here
+can check what it promises: that is the CALLER assumption `private_training_function`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from dpbo_core.data import Encoded
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.mechanisms.noise import NoiseSource
+from dpbo_core.models.import_path import named_object
+from dpbo_core.privacy.renyi import RenyiCurve
+from dpbo_core.privacy.unit import NeighboringRelation
+from dpbo_core.private_training.contract import PrivateModel
+from dpbo_core.private_training.gradients import bounded, n_columns
+from dpbo_core.private_training.noisy_gradient_descent import model_of
+
+ORDERS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 48, 64, 128, 256)
+
+
+@dataclass(frozen=True)
+class UserFunction:
+    """Training by somebody else's code."""
+
+    estimator: str
+    path: str
+
+    @property
+    def relation(self) -> NeighboringRelation:
+        """Replace one, as the assumption states it."""
+        return NeighboringRelation.REPLACE_ONE
+
+    @property
+    def curve(self) -> RenyiCurve:
+        """As it says.
+
+        Raises:
+            StudyInvalid: it says nothing usable.
+        """
+        return _stated(self.path)
+
+    def train(self, records: Encoded, point: Mapping[str, Any], source: NoiseSource) -> PrivateModel:
+        """Its weights, kept finite; of another shape they are a failure, which becomes the worst trial."""
+        del source
+        d, K = records.X.shape[1], n_columns(self.estimator, records.n_classes)
+        weights = algorithm_named(self.path).train(records.X, records.labels, records.n_classes, dict(point))
+        return model_of(bounded(np.array(weights, dtype=np.float64).reshape(d, K)))
+
+
+@lru_cache(maxsize=16)  # looking through the installed packages takes a good part of a second
+def algorithm_named(path: str) -> Any:
+    """The object a study names.
+
+    Raises:
+        StudyInvalid: there is none.
+    """
+    return named_object(path)
+
+
+@lru_cache(maxsize=16)
+def _stated(path: str) -> RenyiCurve:
+    algorithm = algorithm_named(path)
+    try:
+        if hasattr(algorithm, "epsilon"):
+            return RenyiCurve(epsilon=float(algorithm.epsilon))
+        return RenyiCurve(table=tuple((float(order), float(algorithm.renyi(order))) for order in ORDERS))
+    except (AttributeError, TypeError, ValueError):
+        pass
+    raise StudyInvalid(
+        f"{path} states no usable privacy cost",
+        cause="it has neither a number epsilon ≥ 0 nor a function renyi(order) ≥ 0",
+        remedy="add one of them; see the documentation of private_training_function",
+    )

@@ -1,0 +1,126 @@
+"""Kharkovskii, Dai, Low: Private Outsourced Bayesian Optimization. ICML 2020.
+
+Numbers as in the proceedings (PMLR 119).
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| ε, δ | `epsilon`, `delta` | the privacy that Theorem 1 claims | scalar > 0, in (0, 1) |
+| r | `projection_dim` | columns of the published table | scalar ≥ 1 |
+| n | `n_rows` | rows of the table | scalar ≥ 2 |
+| ω | `singular_value_floor` | what the singular values are raised to | scalar > 0 |
+| σ_min | `singular_value` | smallest singular value of the centred table | scalar ≥ 0 |
+| ν, μ | `distortion`, `failure_probability` | of squared distances; of the event | in (0, ½), (0, 1) |
+| C′ | — | growth of squared distances by the floor | scalar ≥ 1 |
+| d | `scaled_diameter` | diam(X)/l in Theorem 3 alone | scalar > 0 |
+| L | `answer_bound` | bound on every answer, in absolute value | scalar > 0 |
+| ε_ucb | `approximation` | the regret that no number of steps removes | scalar > 0 |
+| C₁, C₂ | `c1`, `c2` | constants that the paper gives only up to a factor | scalar > 0 |
+| K | `gram` | prior covariance of the rows asked about | (t, t) |
+
+Erratum: Theorem 1 is false (n ≥ d + 2, X of full column rank). Z is a linear image of X's rows under ONE secret
+matrix, so whoever knows the other rows solves for that matrix and then for the row. The proof takes over Blocki et
+al. (2012), where the Gaussian matrix mixes users; here it mixes features, and the two images live in different
+column spaces: the densities that are compared do not exist. Nothing in this file is a privacy guarantee.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def singular_value_floor(*, epsilon: float, delta: float, projection_dim: int) -> float:
+    """ω = 16 √(r log(2/δ)) ε⁻¹ log(16r/δ).
+
+    Holds when: never as a privacy statement; see the erratum above. Neighbours: one row moves by at most 1.
+    Source: Algorithm 1, line 5.
+    """
+    r = projection_dim
+    return 16.0 * math.sqrt(r * math.log(2.0 / delta)) / epsilon * math.log(16.0 * r / delta)
+
+
+def largest_projection_dim(*, epsilon: float, delta: float, singular_value: float) -> int:
+    """The largest r with ω ≤ σ_min, 0 if there is none: the paper's rule for choosing r.
+
+    Source: section 3.4, last paragraph. Erratum: on the paper's own grid (σ_min = 1030.88, δ = 1e-5) it gives 11 at
+    ε = e^1.1 where the paper has 10, 15 at e^1.3, as in the paper, and 22 at e^1.5 where the paper has 20.
+    """
+
+    def passes(r: int) -> bool:
+        return singular_value_floor(epsilon=epsilon, delta=delta, projection_dim=r) <= singular_value
+
+    low, high = 0, 1  # low passes, high does not: ω grows with r
+    while passes(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if passes(middle) else (low, middle)
+    return low
+
+
+def lemma_1_projection_dim(*, n_rows: int, failure_probability: float, distortion: float) -> int:
+    """The least whole r ≥ 8 log(n²/μ)/ν²: all squared distances keep within 1 ± ν with probability 1 − μ.
+
+    Holds when: ν in (0, ½), μ in (0, 1) (refused otherwise). Source: Lemma 1 (Johnson, Lindenstrauss 1984).
+
+    Raises:
+        ValueError: ν or μ out of range.
+    """
+    if not (0.0 < distortion < 0.5 and 0.0 < failure_probability < 1.0):
+        raise ValueError("Lemma 1 needs ν in (0, 1/2) and μ in (0, 1)")
+    return math.ceil(8.0 * (2.0 * math.log(n_rows) - math.log(failure_probability)) / distortion**2)
+
+
+def theorem_2_distance_bounds(*, distortion: float, singular_value: float, floor: float) -> tuple[float, float]:
+    """(1 − ν, (1 + ν)C′): bounds on ‖z − z′‖²/‖x − x′‖² for every pair, C′ = 1 + 1[σ_min < ω] ω²/σ_min².
+
+    Holds when: r is at least `lemma_1_projection_dim`, with its probability. Source: Theorem 2.
+    """
+    inflation = 1.0
+    if singular_value < floor:
+        inflation = math.inf if singular_value == 0.0 else 1.0 + (floor / singular_value) ** 2
+    return 1.0 - distortion, (1.0 + distortion) * inflation
+
+
+def theorem_3_distortion(*, approximation: float, scaled_diameter: float, answer_bound: float) -> float:
+    """ν = min(ε_ucb/(2√3 d² L), 2/d², ½): the distortion that Theorem 3 asks of the projection.
+
+    Source: Theorem 3. A distortion of exactly ½ is outside Lemma 1; the smaller of this and just below ½ serves.
+    """
+    d2 = scaled_diameter**2
+    return min(approximation / (2.0 * math.sqrt(3.0) * d2 * answer_bound), 2.0 / d2, 0.5)
+
+
+def definition_3_diagonally_dominant(gram: NDArray[np.float64]) -> bool:
+    """Whether k_xx ≥ (√(t − 1) + 1) Σ_{x′ ≠ x} k_xx′ for every row: the hypothesis of Theorem 3.
+
+    Args:
+        gram: K, (t, t), of the rows asked about. A row asked about twice breaks it.
+    """
+    diagonal = np.diag(gram)
+    others = gram.sum(axis=1) - diagonal
+    return bool(np.all(diagonal >= (math.sqrt(max(0, len(gram) - 1)) + 1.0) * others))
+
+
+def theorem_3_regret_bound(
+    *,
+    approximation: float,
+    beta: float,
+    information_gain: float,
+    noise_variance: float,
+    n_steps: int,
+    c1: float,
+    c2: float,
+) -> float:
+    """S_T ≤ (ε_ucb² + 24 (C₂ + C₁√β_T)² log T/T + 24 β_T γ_T/(T log(1 + σ_n⁻²)))^½, with probability 1 − δ_ucb.
+
+    Holds when: the function is a draw of the Gaussian process whose kernel is used, r is at least Lemma 1's for
+        `theorem_3_distortion` and μ = δ_ucb/2, σ_min ≥ ω, |y_t| ≤ L, and every K is diagonally dominant
+        (`definition_3_diagonally_dominant`; it fails as soon as the search comes close to a maximum).
+    Neighbours: none; not a privacy statement. Source: Theorem 3, for the published transform alone. The paper
+        gives C₁ = O(σ_y√(σ_y² + σ_n²)(σ_y²/σ_n² + 1)) and C₂ = O(L σ_y²/σ_n²) without factors: the caller's.
+    """
+    T = n_steps
+    searched = 24.0 * beta * information_gain / (T * math.log1p(1.0 / noise_variance))
+    distorted = 24.0 * (c2 + c1 * math.sqrt(beta)) ** 2 * math.log(T) / T
+    return math.sqrt(approximation**2 + distorted + searched)

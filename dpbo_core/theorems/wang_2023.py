@@ -1,0 +1,157 @@
+"""Wang, Gao, Zhang, Su, Shen: DP-HyPO, An Adaptive Private Hyperparameter Optimization Framework. NeurIPS 2023.
+
+Numbers as in arXiv 2306.05734v2. K trials, K hidden; trial j draws λ from an adaptive density π_j with
+c ≤ π_j/π₀ ≤ C and runs the private M_λ, which gives (x, q); the best (x, q) alone leaves.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| θ (η) | `shape` | shape of K's truncated negative binomial | scalar > −1 |
+| γ | `gamma` | its other parameter | scalar in (0, 1) |
+| c, C | `lower`, `upper` | bounds on π_j/π₀ | scalars, 0 < c ≤ 1 ≤ C |
+| α, α̂ | `alpha`, `alpha_hat` | Rényi orders, the second one free | scalars > 1, ≥ 1 |
+| ε, ε̂ | `base_epsilon`, `base_epsilon_hat` | sup over λ of a trial's cost, (x, q) together, at α, α̂ | scalars ≥ 0 |
+| ε′ | result | Rényi cost of the whole at α | scalar |
+
+The tightened form (`calibration="corrected"`). Write M = π₀·M_λ(D) and M′ = π₀·M_λ(D′). Whatever the adaptive
+densities, Pr[trial = y | past] ≤ C·M(y) on D and ≥ c·M′(y) on D′. With P₊, P′₋ the pointwise bounds, a = P₊(<y),
+b = P₊(≤y) and b − a ≤ P₊(y): A(y) ≤ P₊(y)·E[f′(X)], X uniform on [a, b]; likewise A′(y) ≥ P′₋(y)·E[f′(X′)]
+(step A.12 is an inequality, and it goes the right way). Then Σ P₊^α P′₋^{1−α} ≤ C^α c^{1−α} e^{(α−1)ε}, which
+costs α/(α−1) log C + log(1/c); and in f′(X)^α f′(X′)^{1−α} one has 1−X ≥ c·r, 1−X′ ≤ C·r′ for one event of
+probability r under M, r′ under M′, which costs (1+θ)(log C + (1−1/α̂) log(1/c)).
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Literal
+
+from dpbo_core.theorems.papernot_steinke_2022 import negative_binomial_mean, with_default
+
+Calibration = Literal["published", "corrected"]
+
+
+def theorem_1_renyi(
+    *,
+    alpha: float,
+    base_epsilon: float,
+    alpha_hat: float,
+    base_epsilon_hat: float,
+    shape: float,
+    gamma: float,
+    lower: float,
+    upper: float,
+    calibration: Calibration,
+) -> float:
+    """Rényi cost at α of adaptive selection among K ~ NegBin(θ, γ) private trials.
+
+    Published: ε′ = ε + (1+θ)(1−1/α̂)ε̂ + (α/(α−1) + 1+θ) log(C/c) + (1+θ) log(1/γ)/α̂ + log E[K]/(α−1).
+    Corrected (tightened): α/(α−1) log(C/c) becomes α/(α−1) log C + log(1/c), and (1+θ) log(C/c) becomes
+    (1+θ)(log C + (1−1/α̂) log(1/c)).
+
+    Holds when: every M_λ is (α, ε)- and (α̂, ε̂)-RDP, K is independent of the data and stays hidden.
+    Neighbours: those of M_λ. Source: Theorem 1.
+    """
+    _check_bounds(lower, upper)
+    first = first_part(
+        alpha=alpha,
+        base_epsilon=base_epsilon,
+        log_mean=math.log(negative_binomial_mean(shape=shape, gamma=gamma)),
+        lower=lower,
+        upper=upper,
+        calibration=calibration,
+    )
+    return first + second_part(
+        alpha_hat=alpha_hat,
+        base_epsilon_hat=base_epsilon_hat,
+        shape=shape,
+        gamma=gamma,
+        lower=lower,
+        upper=upper,
+        calibration=calibration,
+    )
+
+
+def first_part(
+    *, alpha: float, base_epsilon: float, log_mean: float, lower: float, upper: float, calibration: Calibration
+) -> float:
+    """What Theorem 1 has of α: ε + the trial's own density ratio + log E[K]/(α−1)."""
+    log_C, log_c = math.log(upper), math.log(1.0 / lower)
+    each = alpha / (alpha - 1.0)
+    ratio = each * (log_C + log_c) if calibration == "published" else each * log_C + log_c
+    return base_epsilon + ratio + log_mean / (alpha - 1.0)
+
+
+def second_part(
+    *,
+    alpha_hat: float,
+    base_epsilon_hat: float,
+    shape: float,
+    gamma: float,
+    lower: float,
+    upper: float,
+    calibration: Calibration,
+) -> float:
+    """What Theorem 1 has of α̂: the other trials, (1+θ)(…). α and α̂ can be optimised one by one."""
+    log_C, log_c = math.log(upper), math.log(1.0 / lower)
+    rest = 1.0 - 1.0 / alpha_hat
+    ratio = log_C + log_c if calibration == "published" else log_C + rest * log_c
+    return (1.0 + shape) * (rest * base_epsilon_hat + ratio - math.log(gamma) / alpha_hat)
+
+
+def theorem_2_epsilon(*, base_epsilon: float, shape: float, lower: float, upper: float) -> float:
+    """ε′ = (2+θ)(ε + log(C/c)), pure, when every trial is ε-DP. Source: Theorem 2."""
+    _check_bounds(lower, upper)
+    return (2.0 + shape) * (base_epsilon + math.log(upper / lower))
+
+
+def theorem_2_base_epsilon(*, epsilon: float, shape: float, lower: float, upper: float) -> float:
+    """The inverse of Theorem 2: the ε of one trial; 0 or less where adaptivity alone costs too much."""
+    _check_bounds(lower, upper)
+    return epsilon / (2.0 + shape) - math.log(upper / lower)
+
+
+def poisson_renyi(
+    *, alpha: float, base_epsilon: float, base_delta_hat: float, mean: float, lower: float, upper: float
+) -> float:
+    """Rényi cost at α of adaptive selection among K ~ Poisson(μ) trials, K = 0 giving a fixed default.
+
+    B = ε + α/(α−1) log C + log(1/c) + μCδ̂ + log μ/(α−1), and ε′ = log(e^{−μ} + e^{(α−1)B})/(α−1).
+
+    Holds when: every M_λ is (α, ε)-RDP and (ε̂, δ̂)-DP at `poisson_epsilon_hat`, and α ≤ C/(C−c).
+    Derivation: f′(x) = μe^{−μ(1−x)}, so f′(X)^α f′(X′)^{1−α} ≤ μ exp(μ(α−1)C(r′ − e^{ε̂} r)) in the file's terms.
+    Infinite where α is too large.
+    """
+    _check_bounds(lower, upper)
+    if alpha * (upper - lower) > upper:
+        return math.inf
+    B = first_part(
+        alpha=alpha,
+        base_epsilon=base_epsilon + mean * upper * base_delta_hat,
+        log_mean=math.log(mean),
+        lower=lower,
+        upper=upper,
+        calibration="corrected",
+    )
+    return with_default(B, alpha=alpha, mean=mean)
+
+
+def poisson_epsilon_hat(*, alpha: float, lower: float, upper: float) -> float:
+    """ε̂ = log(αc/((α−1)C)): where δ̂ of `poisson_renyi` is taken; negative where α > C/(C−c)."""
+    return math.log(alpha * lower / ((alpha - 1.0) * upper))
+
+
+def best_epsilon(renyi: Callable[[float], float], orders: Iterable[float], *, delta: float) -> float:
+    """The smallest ε at δ over a grid of orders: ε′(α) + log(1−1/α) − log(δα)/(α−1), at least 0.
+
+    Source: Canonne, Kamath, Steinke (2020), Proposition 12. Any order is valid, so a coarse grid costs accuracy and
+    never privacy. Rounded up past the error of the arithmetic.
+    """
+    best = min(
+        (renyi(alpha) + math.log1p(-1.0 / alpha) - math.log(delta * alpha) / (alpha - 1.0) for alpha in orders),
+        default=math.inf,
+    )
+    return max(0.0, best + 1e-12 * (1.0 + abs(best))) if math.isfinite(best) else math.inf
+
+
+def _check_bounds(lower: float, upper: float) -> None:
+    if not (0.0 < lower <= 1.0 <= upper < math.inf):
+        raise ValueError("0 < c ≤ 1 ≤ C")

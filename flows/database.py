@@ -1,0 +1,128 @@
+"""One PostgreSQL server for a team: DPBO_DATABASE_URL names the ledger's database, and two lie beside it.
+
+    postgresql://user@host/dpbo     the ledger          dpbo
+                                    MLflow              dpbo_mlflow
+                                    Prefect's server    dpbo_prefect
+
+Three databases and not one, since all three keep a table named `alembic_version`, and since a viewer's role may
+then be let into MLflow's alone. DPBO_LEDGER_URL, MLFLOW_TRACKING_URI and Prefect's own settings come before it.
+"""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dpbo_core.errors import DpboError, StudyInvalid
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+SETTING = "DPBO_DATABASE_URL"
+PREFECT_SETTING = "PREFECT_API_DATABASE_CONNECTION_URL"
+CREATION_LOCK = 0x6470626E  # an advisory lock: two processes must not make the same tables at once
+
+
+@dataclass(frozen=True)
+class Databases:
+    """The three addresses, each with the driver its user needs."""
+
+    ledger: str
+    mlflow: str
+    prefect: str
+
+
+def databases(url: str) -> Databases:
+    """The three databases that `url` stands for.
+
+    Raises:
+        StudyInvalid: it is no PostgreSQL URL with a database.
+    """
+    address = _address(url)
+
+    def beside(driver: str, suffix: str = "") -> str:
+        named = address.set(drivername=f"postgresql+{driver}", database=f"{address.database}{suffix}")
+        return named.render_as_string(hide_password=False)
+
+    return Databases(beside("psycopg"), beside("psycopg", "_mlflow"), beside("asyncpg", "_prefect"))
+
+
+def prepare(url: str) -> None:
+    """Create what is missing beside the ledger's database, and Prefect's tables; nothing where all is there.
+
+    Raises:
+        DpboError: the server cannot be reached, or the role may not create databases.
+    """
+    import sqlalchemy as sa
+
+    address, failed = _address(url), ""
+    ours = databases(url).prefect
+    lead = os.environ.get(PREFECT_SETTING, ours) == ours  # otherwise Prefect was given another database
+    names = [f"{address.database}_mlflow", *([f"{address.database}_prefect"] if lead else [])]
+    engine = sa.create_engine(databases(url).ledger, poolclass=sa.pool.NullPool, isolation_level="AUTOCOMMIT")
+    try:
+        with engine.connect() as connection:
+            connection.execute(sa.select(sa.func.pg_advisory_lock(CREATION_LOCK)))  # until the connection closes
+            for name in names:
+                _create(connection, name)
+            if lead:
+                _migrate_prefect(ours)
+    except sa.exc.SQLAlchemyError as error:
+        failed = type(error).__name__
+    if failed:
+        raise DpboError(
+            f"the team's databases cannot be made ready ({failed})",
+            cause="the server cannot be reached, or this role may not create databases",
+            remedy=f"check {SETTING}, or let an administrator run: "
+            + " ".join(f'CREATE DATABASE "{name}";' for name in names),
+        )
+
+
+def lead_prefect(url: str) -> None:
+    """Point Prefect's own server at its database; what the user set stays. Before Prefect is imported."""
+    os.environ.setdefault(PREFECT_SETTING, databases(url).prefect)
+
+
+def _address(url: str) -> "sa.URL":
+    import sqlalchemy as sa
+
+    try:
+        address = sa.engine.make_url(url)
+        fit = address.get_backend_name() == "postgresql" and bool(address.database)
+    except (sa.exc.ArgumentError, ValueError):
+        fit = False
+    if not fit:
+        raise StudyInvalid(
+            f"{SETTING} is no PostgreSQL URL with a database",
+            cause="a typing error; SQLite needs no setting at all",
+            remedy="write postgresql://user@host/dpbo",
+        )
+    return address
+
+
+def _create(connection: "sa.Connection", name: str) -> None:
+    import sqlalchemy as sa
+
+    found = connection.scalar(sa.text("SELECT 1 FROM pg_database WHERE datname = :name"), {"name": name})
+    if not found:
+        quoted = connection.dialect.identifier_preparer.quote(name)
+        connection.exec_driver_sql(f"CREATE DATABASE {quoted}")
+
+
+def _migrate_prefect(url: str) -> None:
+    """Prefect makes its tables when its server starts; two servers at once would both try."""
+    import sqlalchemy as sa
+
+    here = sa.engine.make_url(url).set(drivername="postgresql+psycopg")
+    with sa.create_engine(here, poolclass=sa.pool.NullPool).connect() as connection:
+        if sa.inspect(connection).has_table("alembic_version"):
+            return
+    command = [sys.executable, "-m", "prefect", "server", "database", "upgrade", "-y"]
+    done = subprocess.run(command, env=os.environ | {PREFECT_SETTING: url}, capture_output=True, check=False)  # noqa: S603  our own interpreter
+    if done.returncode != 0:
+        raise DpboError(
+            "Prefect's database could not be made ready",
+            cause="PostgreSQL lacks the extension pg_trgm (package postgresql-contrib), or the role may not add it",
+            remedy=f"let an administrator run CREATE EXTENSION pg_trgm in it, or set {PREFECT_SETTING}",
+        )

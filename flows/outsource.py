@@ -1,0 +1,161 @@
+"""The story of an outsourced search on one machine: two flows in two processes, which meet in a folder of files.
+
+The curator's process publishes the table and answers; the modeller's asks and learns. Neither sees more of the
+other than two organisations would. Run it again after a stop: both go on from their files, nothing is paid twice.
+"""
+
+import multiprocessing
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from prefect import flow
+
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.errors import DpboError
+from dpbo_core.methods.outsourced.answers import Curator
+from dpbo_core.methods.outsourced.curator import Publication
+from dpbo_core.methods.outsourced.private_answers import PrivateAnswers
+from dpbo_core.methods.outsourced.session import Progress, where
+from flows.exchange import vaults
+from flows.liveness import alive
+from flows.recording import wait_until_recorded
+from flows.settings import Stores, check_prefect_settings, without_heartbeat
+from tasks import policies
+from tasks.answer_query import answer_query
+from tasks.publish_table import publish_table
+from tasks.suggest_row import suggest_row
+from tasks.take_answer import take_answer
+
+PATIENCE = 3600.0  # seconds one party waits for a file of the other's
+STATE = "search.json"
+
+
+@dataclass(frozen=True)
+class Outsourcing:
+    """What both parties agree on.
+
+    Attributes:
+        publication: what is published, at which price.
+        data: the candidates' rows; the curator's.
+        answers: one column, a row for each row of the data; the curator's.
+        meeting: the folder that both can read and write.
+        steps: rows that the modeller will ask about.
+        private: noise on the answers, or None where they are public.
+        accepts: assumptions taken on by name.
+    """
+
+    publication: Publication
+    data: str
+    answers: str
+    meeting: str
+    steps: int
+    private: PrivateAnswers | None = None
+    accepts: tuple[str, ...] = ()
+
+    def file(self, name: str) -> Path:
+        """A file where the parties meet."""
+        return Path(self.meeting) / name
+
+
+@flow(name="curate", **policies.FLOW)
+def curate(terms: Outsourcing) -> None:
+    """The curator: publish, then answer until all steps are answered."""
+    check_prefect_settings()
+    stores = Stores()
+    stores.make_folder()
+    with alive(stores.running):
+        publish_table(terms.publication, Path(terms.data), terms.file("Z.parquet"), stores.ledger, vaults())
+        curator = replace(Curator.of(PrivacyLedger(stores.ledger), vaults()), names_rows=False)
+        for t in range(1, terms.steps + 1):
+            query, answer = terms.file(f"query-{t}.json"), terms.file(f"answer-{t}.json")
+            wait_for(query)
+            answer_query(curator, query, Path(terms.answers), answer, terms.private, terms.accepts)
+        wait_until_recorded(1 + terms.steps)
+
+
+@flow(name="model", **policies.FLOW)
+def model(terms: Outsourcing) -> None:
+    """The modeller: wait for the table, then ask and learn, step by step."""
+    check_prefect_settings()
+    stores = Stores()
+    stores.make_folder()
+    table, state = terms.file("Z.parquet"), terms.file(STATE)
+    with alive(stores.running):
+        wait_for(table)
+        done = where(state).steps
+        for t in range(done + 1, terms.steps + 1):
+            answer = terms.file(f"answer-{t}.json")
+            suggest_row(table, state, terms.file(f"query-{t}.json"))
+            wait_for(answer)
+            take_answer(answer, state)
+        wait_until_recorded(2 * max(0, terms.steps - done))
+
+
+def outsource(terms: Outsourcing) -> Progress:
+    """Run both parties on this machine until the search ends.
+
+    Raises:
+        DpboError: one of the two stopped; its own letter is on standard error.
+    """
+    from prefect.settings import get_current_settings
+
+    server = get_current_settings().api.url
+    Path(terms.meeting).mkdir(mode=0o700, parents=True, exist_ok=True)
+    spawn = multiprocessing.get_context(
+        "spawn"
+    )  # a fresh interpreter: nothing of one party's memory in the other's
+    parties = [spawn.Process(target=_run, args=(name, terms, server), name=name) for name in ("curate", "model")]
+    for party in parties:
+        party.start()
+    while all(party.exitcode in (None, 0) for party in parties) and any(party.is_alive() for party in parties):
+        time.sleep(0.05)
+    stopped = [party for party in parties if party.exitcode not in (None, 0)]
+    for party in parties:
+        if stopped and party.is_alive():
+            party.terminate()
+        party.join()
+    if stopped:
+        raise DpboError(
+            f"the flow {stopped[0].name!r} stopped before the search ended",
+            cause="its own letter is above this one",
+            remedy="mend what it names and run it again; both parties go on from their files",
+        )
+    return where(terms.file(STATE))
+
+
+def wait_for(path: Path) -> None:
+    """Return when the other party has put its file there; files appear whole.
+
+    Raises:
+        DpboError: it did not come in time.
+    """
+    end = time.monotonic() + PATIENCE
+    while not path.exists():
+        if time.monotonic() > end:
+            raise DpboError(
+                f"the other party's file {path.name} did not come",
+                cause="the other flow stopped",
+                remedy="start both again; they go on from their files",
+            )
+        time.sleep(0.02)
+
+
+def _run(name: str, terms: Outsourcing, server: str | None) -> None:
+    """One party's process: its flow, and its letter on standard error."""
+    import sys
+
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    party: Callable[[Outsourcing], Any] = {"curate": curate, "model": model}[name]
+    letter = ""
+    with temporary_settings({PREFECT_API_URL: server} if server else {}), without_heartbeat():
+        try:
+            party(terms)
+        except DpboError as error:
+            letter = error.letter()
+    if letter:
+        sys.stderr.write(f"dpbo: {letter}\n")
+        sys.exit(1)

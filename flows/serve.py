@@ -1,0 +1,150 @@
+"""The story of a schedule: each firing is one edition of the study, tuned privately, or refused by name."""
+
+import os
+import sys
+import warnings
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from prefect import flow, get_run_logger
+from prefect.client.schemas.objects import State
+from prefect.states import Cancelled, Completed
+
+from dpbo_core.errors import BudgetRefused
+from dpbo_core.study import StudyResult, plan_study, read_study
+from flows.announcing import slug
+from flows.firing import check_fields, edition_at
+from flows.progress import in_short
+from flows.server import LoopbackServer
+from flows.settings import Stores
+from flows.tune import tune
+from tasks import policies
+
+REFUSED, MISSED = "Refused: budget", "Skipped: missed"
+GRACE = timedelta(minutes=1)  # how late a firing may be although the next one is due
+POLL = 2  # seconds between two looks for a firing that is due
+
+
+@flow(name="tune on schedule", **policies.FLOW)
+def tune_on_schedule(study: str, pad_steps: float = 0.0, register: bool = False) -> State[Any]:
+    """Tune the edition of this firing. A retry of the firing is the same edition, so it returns the same release.
+
+    Args:
+        study: path of the study file, relative to where the schedule is served.
+        pad_steps: each step takes a whole number of so many seconds; 0 for none.
+        register: make each final model a version of the registered model of the study's name.
+
+    Returns:
+        Completed; or, cancelled and named so, "Refused: budget" where the ledger said no and nothing was charged,
+        and "Skipped: missed" where a later firing was due already, so that missed ones never run in a burst.
+    """
+    fired = fired_at()
+    if overtaken(fired):
+        return missed_state()
+    path = Path(study)
+    edition = edition_at(read_study(path), fired)
+    try:
+        result = tune(edition, str(path.parent), pad_steps=pad_steps, register=register).result
+    except BudgetRefused as refused:
+        letter = refused.letter()
+    else:
+        return Completed(message=in_a_line(result))
+    get_run_logger().warning("%s", letter)
+    return Cancelled(name=REFUSED, message=letter)
+
+
+def fired_at() -> datetime:
+    """When this run was due by its schedule (for one started by hand: when it was asked for), UTC."""
+    from prefect.context import FlowRunContext
+
+    context = FlowRunContext.get()
+    run = context.flow_run if context is not None else None
+    if run is None or run.expected_start_time is None:
+        return datetime.now(UTC).replace(microsecond=0)
+    return run.expected_start_time.astimezone(UTC)
+
+
+def overtaken(fired: datetime) -> bool:
+    """Whether a later firing of this schedule has been due for longer than the grace.
+
+    If so every due firing but the last is ended here as missed: starting a process for each of them, only to end
+    it, could take as long as the schedule's interval.
+    """
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas import filters
+    from prefect.context import FlowRunContext
+    from prefect.types import DateTime
+
+    context = FlowRunContext.get()
+    run = context.flow_run if context is not None else None
+    if run is None or run.deployment_id is None or not run.auto_scheduled:
+        return False
+    now = datetime.now(UTC)
+    later = filters.FlowRunFilter(
+        deployment_id=filters.FlowRunFilterDeploymentId(any_=[run.deployment_id]),
+        expected_start_time=filters.FlowRunFilterExpectedStartTime(
+            after_=DateTime.instance(fired + timedelta(milliseconds=1)), before_=DateTime.instance(now)
+        ),
+    )
+    with get_client(sync_client=True) as client:
+        found = [item for item in client.read_flow_runs(flow_run_filter=later) if item.auto_scheduled]
+        due = sorted(found, key=lambda item: item.expected_start_time or fired)
+        if not due or (due[0].expected_start_time or now) > now - GRACE:
+            return False
+        for missed in due[:-1]:
+            if missed.state is not None and missed.state.is_scheduled():
+                client.set_flow_run_state(missed.id, missed_state(), force=True)
+    return True
+
+
+def missed_state() -> State[Any]:
+    """How a firing ends that a later one has overtaken."""
+    return Cancelled(name=MISSED, message="A later firing is due; this one spent nothing.")
+
+
+def in_a_line(result: StudyResult) -> str:
+    """The release in a few words, for the state's message."""
+    value = result.release.value
+    shown = in_short(value) if "hyperparameters" in value else f"score {value['score']:.3f}"
+    again = " (released before; nothing was spent now)" if result.replayed else ""
+    return f"edition {result.release.edition}: {shown}{again}"
+
+
+def serve(
+    path: Path, *, cron: str | None, every: float | None, port: int, pad_steps: float, register: bool
+) -> None:
+    """Serve the study's schedule on this machine until it is stopped.
+
+    Raises:
+        StudyInvalid: the study cannot be planned, or its names hold fields that no firing fills.
+        DpboError: no Prefect server answers, and none can be started.
+    """
+    import prefect
+    from prefect.deployments.runner import EntrypointType  # type: ignore[attr-defined]
+    from prefect.schedules import Cron, Interval
+    from prefect.settings import PREFECT_API_URL, PREFECT_RUNNER_POLL_FREQUENCY, temporary_settings
+
+    spec = read_study(path)
+    check_fields(spec)
+    plan_study(spec)
+    stores = Stores()
+    stores.make_folder()
+    with (
+        LoopbackServer(stores.running.parent, port=port) as server,
+        temporary_settings({PREFECT_API_URL: server.api, PREFECT_RUNNER_POLL_FREQUENCY: POLL}),
+    ):
+        deployment = tune_on_schedule.to_deployment(
+            slug(spec.name),
+            schedule=Cron(cron, timezone="UTC") if cron else Interval(timedelta(seconds=every or 0.0)),
+            parameters={"study": os.path.relpath(path), "pad_steps": pad_steps, "register": register},
+            entrypoint_type=EntrypointType.MODULE_PATH,
+        )
+        how = "started" if server.started else "found"
+        sys.stdout.write(
+            f"{spec.name}: {f'cron {cron} (UTC)' if cron else f'every {every:g} s'}; each firing is an edition.\n"
+            f"Prefect ({how}): {server.api.removesuffix('/api')}  (Ctrl-C stops and pauses the schedule)\n"
+        )
+        sys.stdout.flush()
+        warnings.filterwarnings("ignore", message="coroutine 'Runner.astop'")  # Prefect's own, when it is stopped
+        prefect.serve(deployment, limit=1, print_starting_message=False)  # type: ignore[arg-type]

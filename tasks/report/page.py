@@ -1,0 +1,137 @@
+"""release.html: the certificate, one file that needs nothing else, not even a network.
+
+It holds the value, the promise in plain words, what it rests on and what it does not promise, the noise, the
+pictures, and the release itself as JSON, so that whoever has the page can check it with `dpbo verify`.
+"""
+
+import base64
+import json
+import math
+from collections.abc import Iterable
+from html import escape
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
+from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.unit import whom
+
+PAGE = Template("""\
+<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
+<title>$title</title><style>
+body{font:16px/1.5 system-ui,sans-serif;color:#1f2933;max-width:52rem;margin:2rem auto;padding:0 1rem}
+h1{font-size:1.5rem;margin-bottom:0}h2{font-size:1.1rem;margin-top:2rem}.sub{color:#7b8794;margin-top:.2rem}
+.value{display:flex;gap:2rem;flex-wrap:wrap;margin:1rem 0}.value b{display:block;font-size:1.6rem;color:#c2410c}
+.promise{border-left:4px solid #c2410c;padding:.5rem 1rem;background:#fdf6f2}
+table{border-collapse:collapse;font-size:.9rem}td,th{text-align:left;padding:.25rem .9rem .25rem 0;
+border-bottom:1px solid #e4e7eb}img{max-width:100%}pre{white-space:pre-wrap;font-size:.75rem}
+</style></head><body>
+<h1>$study</h1><p class="sub">$sub</p>
+<div class="value">$value</div>
+<p class="promise"><strong>$promise</strong><br>$meaning</p>
+<h2>What it rests on</h2><ul>$rests</ul>
+<h2>What it does not promise</h2><ul>$limits</ul>
+<h2>The noise</h2><table><tr><th>draws</th><th>mechanism</th><th>scale, in score</th><th>ε each</th>
+<th>ρ each</th></tr>$noise</table>
+<h2>Pictures</h2>$pictures
+<h2>The release</h2><p>Check it: save the JSON below as <code>release.json</code> (it also lies beside this page)
+and run <code>dpbo verify release.json</code>.</p>
+<details><summary>release.json</summary><pre id="release">$document</pre></details>
+</body></html>
+""")
+MEANING = (
+    "Replace the data of {whom} by any other, however strange: the probability of anything that this release shows "
+    "changes by a factor of at most e^{epsilon:g} = {factor:.3g}{but}."
+)
+LIMITS = (
+    "That the score is exact: it carries noise, and may lie outside its range.",
+    "Anything about the training set, the search space or the study itself: they are taken to be public.",
+    "That nobody learns what holds for the whole population: a study exists to find that out.",
+    "Anything about other releases: each adds its own ε, and the dataset's budget keeps the sum.",
+    "That the noise was drawn as stated: for that the curator's ledger is the record.",
+)
+
+
+def page(release: Release, pictures: Iterable[Path]) -> str:
+    """The certificate's HTML. Everything in it is escaped; it loads nothing."""
+    document = json.dumps(release.to_json(), indent=2, ensure_ascii=False, allow_nan=False)
+    shown = "".join(
+        f'<p><img alt="{escape(path.stem)}" src="data:image/png;base64,'
+        f'{base64.b64encode(path.read_bytes()).decode()}"></p>'
+        for path in pictures
+    )
+    return PAGE.substitute(
+        title=escape(f"{release.study}, edition {release.edition}"),
+        study=escape(release.study),
+        sub=escape(
+            f"edition {release.edition} · dataset {release.dataset} · {release.method} · "
+            f"released {release.released_at} · release {release.release_id}"
+        ),
+        value="".join(_figure(name, text) for name, text in _values(release)),
+        promise=escape(release.guarantee.in_words()),
+        meaning=escape(_meaning(release)),
+        rests=_items(_rests(release)),
+        limits=_items(LIMITS),
+        noise=_noise(release),
+        pictures=shown,
+        document=escape(document),
+    )
+
+
+def _values(release: Release) -> Iterable[tuple[str, str]]:
+    for name, item in release.value.get("hyperparameters", {}).items():
+        yield name, _number(item)
+    if "score" in release.value:
+        yield "score", _number(release.value["score"])
+    if "interval" in release.value:
+        low, high = release.value["interval"]
+        yield "90% interval", f"{low:.3f} … {high:.3f}"
+
+
+def _meaning(release: Release) -> str:
+    promise = release.guarantee
+    if promise.epsilon == math.inf:
+        return "Treat every number here as the raw one."
+    but = f", but for a probability of {promise.delta:g}" if promise.delta > 0.0 else ""
+    factor = math.exp(min(promise.epsilon, 700.0))
+    return MEANING.format(whom=whom(promise.unit), epsilon=promise.epsilon, factor=factor, but=but)
+
+
+def _rests(release: Release) -> Iterable[str]:
+    promise = release.guarantee
+    yield f"Evidence, {promise.evidence.standing.value}: {promise.evidence.note}."
+    for name in promise.assumptions:
+        known = CALLER_ASSUMPTIONS.get(name)
+        yield f"Assumption {name}, taken on by the study's author: {known.statement if known else ''}"
+    if not promise.assumptions:
+        yield "No assumption about the data: the promise is unconditional."
+    k = release.facts.get("max_records_per_person")
+    if k is not None:
+        yield f"One person owns at most {k} validation record{'s' if k != 1 else ''}."
+
+
+def _noise(release: Release) -> str:
+    groups: dict[tuple[str, ...], int] = {}
+    for spend in release.spends:
+        epsilon = "–" if spend.epsilon_units is None else f"{spend.epsilon:.4g}"
+        key = (spend.mechanism, f"{spend.noise_scale:.4g}", epsilon, f"{spend.rho:.4g}")
+        groups[key] = groups.get(key, 0) + 1
+    return "".join(
+        f"<tr><td>{count}</td>{''.join(f'<td>{escape(cell)}</td>' for cell in key)}</tr>"
+        for key, count in groups.items()
+    )
+
+
+def _figure(name: str, text: str) -> str:
+    return f'<div>{escape(name)}<b data-value="{escape(name)}">{escape(text)}</b></div>'
+
+
+def _items(lines: Iterable[str]) -> str:
+    return "".join(f"<li>{escape(line)}</li>" for line in lines)
+
+
+def _number(item: Any) -> str:
+    return f"{item:.6g}" if isinstance(item, float) else str(item)

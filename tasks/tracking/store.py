@@ -1,0 +1,135 @@
+"""MLflow's store: made once, whole; an experiment a dataset; artifacts that may be moved with their folder.
+
+MLflow writes absolute artifact paths, which break when the folder moves. In a store that this project keeps, an
+experiment's location is relative instead (`mlruns/artifacts`), to be read from the folder that holds `mlruns`, as
+`dpbo ui` does.
+"""
+
+import logging
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpbo_core.atomically import create_atomically
+
+if TYPE_CHECKING:
+    from mlflow.tracking import MlflowClient
+
+SQLITE, POSTGRESQL = "sqlite:///", "postgresql"
+LOCATION = "mlruns/artifacts"
+CREATION_LOCK = (
+    0x6D6C666C  # "mlfl": an advisory lock of PostgreSQL's; two processes must not make the tables at once
+)
+NOTE = """\
+Every number here is a **differentially private release**; no raw validation score is stored.
+
+* `release/score` is what a study edition released, with its noise: it may lie outside the score's range.
+* `trajectory/…` is its private trajectory: at each step the noised score, and what the scores so far say of that
+  step's candidate (`posterior`, with its 90% band `low` … `high`).
+* `privacy/epsilon` is what the edition cost; `privacy/epsilon_spent` and `privacy/epsilon_remaining` are the
+  dataset's account after it, with the edition's place in that account as their step.
+* `release.html` is the certificate, `release.json` the same for programs: `dpbo verify release.json` recomputes ε
+  and δ from it alone. `model/` is trained on the public set at the released hyperparameters.
+"""
+
+
+@dataclass(frozen=True)
+class Store:
+    """A client, and the folder that relative artifact locations start from (None where a server keeps them)."""
+
+    client: "MlflowClient"
+    uri: str
+    root: Path | None
+
+    def experiment(self, dataset: str) -> str:
+        """The id of the dataset's experiment, made with its note if need be."""
+        from mlflow.exceptions import MlflowException
+
+        found = self.client.get_experiment_by_name(dataset)
+        if found is None:
+            try:
+                made = self.client.create_experiment(dataset, tags={"mlflow.note.content": NOTE})
+            except MlflowException:  # another process was first
+                found = self.client.get_experiment_by_name(dataset)
+                if found is None:
+                    raise
+            else:
+                if self.root is not None:
+                    _make_relative(self.uri, int(made))
+                return str(made)
+        return str(found.experiment_id)
+
+    def put(self, run_id: str, path: Path, folder: str = "") -> None:
+        """A file or a folder into the run's artifacts, under `folder`."""
+        if self.root is None:
+            log = self.client.log_artifacts if path.is_dir() else self.client.log_artifact
+            log(run_id, str(path), folder or None)
+            return
+        place = self.root / self.client.get_run(run_id).info.artifact_uri / folder
+        if path.is_dir():
+            shutil.copytree(path, place, dirs_exist_ok=True)
+        else:
+            place.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, place)
+
+
+def open_store(uri: str) -> Store:
+    """The store at `uri`; its tables are made if it is a database without them."""
+    from mlflow.tracking import MlflowClient
+
+    for name in ("alembic", "mlflow"):  # creating the store is no news
+        logging.getLogger(name).setLevel(logging.WARNING)
+    root = _root(uri)
+    if uri.startswith(SQLITE):
+        create_atomically(Path(uri.removeprefix(SQLITE)), _make)
+    elif uri.startswith(POSTGRESQL):
+        _make_postgresql(uri)
+    return Store(MlflowClient(tracking_uri=uri, registry_uri=uri), uri, root)
+
+
+def charts(store: Store) -> str:
+    """The part of MLflow's address that opens the newest experiment's charts."""
+    found = store.client.search_experiments(max_results=1, order_by=["last_update_time DESC"])
+    place = f"#/experiments/{found[0].experiment_id}/runs" if found else "#/experiments"
+    return f"{place}?compareRunsMode=CHART&workflowType=machine_learning"
+
+
+def _root(uri: str) -> Path | None:
+    """Where relative artifact locations start: the folder above `mlruns`; None where a server keeps artifacts."""
+    if uri.startswith(SQLITE):
+        folder = Path(uri.removeprefix(SQLITE)).resolve().parent
+        return folder.parent if folder.name == "mlruns" else folder
+    return Path.cwd() if uri.startswith(POSTGRESQL) else None
+
+
+def _sql_store(uri: str, root: Path) -> Any:
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+    return SqlAlchemyStore(uri, str(root / LOCATION))
+
+
+def _make_relative(uri: str, experiment: int) -> None:
+    """Runs take their location from their experiment's, so it is set before the first run."""
+    import sqlalchemy as sa
+
+    relative = sa.text("UPDATE experiments SET artifact_location = :place WHERE experiment_id = :id")
+    with sa.create_engine(uri, poolclass=sa.pool.NullPool).begin() as connection:
+        connection.execute(relative, {"place": LOCATION, "id": experiment})  # its own interface makes it absolute
+
+
+def _make(path: Path) -> None:
+    _sql_store(f"{SQLITE}{path}", path.parent).engine.dispose()
+    _make_relative(f"{SQLITE}{path}", experiment=0)
+
+
+def _make_postgresql(uri: str) -> None:
+    import sqlalchemy as sa
+
+    engine = sa.create_engine(uri, poolclass=sa.pool.NullPool)
+    with engine.connect() as connection:
+        if sa.inspect(connection).has_table("alembic_version"):
+            return
+        connection.execute(sa.select(sa.func.pg_advisory_lock(CREATION_LOCK)))
+        _sql_store(uri, Path.cwd()).engine.dispose()
+        _make_relative(uri, experiment=0)

@@ -1,0 +1,16 @@
+"""The model to use, trained on the public set at what was released."""
+
+from pathlib import Path
+
+from prefect import task
+
+from dpbo_core.final_model import FinalModel, train_final
+from dpbo_core.privacy.release import Release
+from dpbo_core.study import StudySpec
+from tasks import policies
+
+
+@task(name="train final model", **policies.SENSITIVE_TASK)
+def train(study: StudySpec, folder: str | Path, release: Release) -> FinalModel | None:
+    """A cold start on the public training set alone; None where no hyperparameters were released."""
+    return train_final(study, folder, release)

@@ -1,0 +1,154 @@
+"""`make look`: one tune, then every page that shows it, photographed by a headless Chromium into docs/pictures.
+
+python -m audit.look [FOLDER]      (from tests/; Debian: apt-get install chromium)
+
+Prefect's page works on its default port alone, so 4200 must be free.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from audit.leaks import STORES
+from audit.schedule import free_port
+
+ROOT = Path(__file__).parents[2]
+PICTURES = ROOT / "docs" / "pictures"
+FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
+         "--disable-background-networking", "--disable-component-update", "--disable-sync")  # fmt: skip
+PATIENCE = 120.0
+CHARTS = "compareRunsMode=CHART&workflowType=machine_learning"
+STUDY = ROOT / "examples" / "breast_cancer.toml"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Where a tuned study can be looked at."""
+
+    folder: Path
+    mlflow: str
+    experiment: str
+    run_id: str
+    release: dict
+
+
+def chromium() -> str | None:
+    """The browser of this machine, if it has one."""
+    return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+def browse(url: str, *words: str, budget: int = 60_000) -> str:
+    """What a headless browser prints for `url`."""
+    with TemporaryDirectory() as profile:
+        command = [chromium(), *FLAGS, f"--user-data-dir={profile}", f"--virtual-time-budget={budget}", *words, url]
+        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False).stdout
+
+
+def photograph(url: str, path: Path, *, size: tuple[int, int] = (1400, 1000)) -> None:
+    browse(url, f"--window-size={size[0]},{size[1]}", f"--screenshot={path}")
+
+
+def environment(folder: Path) -> dict[str, str]:
+    clean = {name: value for name, value in os.environ.items() if name not in (*STORES, "DPBO_DATABASE_URL")}
+    return clean | {"PREFECT_HOME": str(folder / "prefect")}
+
+
+def dpbo(folder: Path, *words: str) -> str:
+    command = [sys.executable, "-c", "from flows.cli import main; main()", *words]
+    return subprocess.run(
+        command, cwd=folder, env=environment(folder), capture_output=True, text=True, check=True
+    ).stdout
+
+
+@contextmanager
+def serving(folder: Path, *command: str, until: str) -> Iterator[None]:
+    """A server of its own session, from when `until` answers."""
+    import httpx
+
+    process = subprocess.Popen(
+        command, cwd=folder, env=environment(folder), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        end = time.monotonic() + PATIENCE
+        while True:
+            with suppress(httpx.HTTPError):
+                if httpx.get(until, timeout=5.0).status_code == 200:
+                    break
+            if time.monotonic() > end or process.poll() is not None:
+                raise TimeoutError(f"{until} does not answer")
+            time.sleep(0.5)
+        yield
+    finally:
+        for how in (signal.SIGTERM, signal.SIGKILL):
+            with suppress(ProcessLookupError, subprocess.TimeoutExpired):
+                os.killpg(process.pid, how)
+                process.wait(10)
+
+
+@contextmanager
+def shown(folder: Path, *editions: str) -> Iterator[Shown]:
+    """Tune some editions of the example, and serve MLflow's page as `dpbo ui` does."""
+    import json
+
+    for edition in editions:
+        text = STUDY.read_text().replace("[privacy]", f'edition = "{edition}"\n\n[privacy]', 1)
+        (folder / "study.toml").write_text(text)
+        document = json.loads(dpbo(folder, "tune", "study.toml", "--json", "--register"))
+    port = free_port()
+    page = f"http://127.0.0.1:{port}"
+    ui = (sys.executable, "-c", "from flows.cli import main; main()", "ui", "--port", str(port))
+    with serving(folder, *ui, until=f"{page}/health"):
+        import httpx
+
+        found = httpx.get(
+            f"{page}/api/2.0/mlflow/experiments/get-by-name?experiment_name=breast-cancer", timeout=30
+        )
+        identity = found.json()["experiment"]["experiment_id"]
+        yield Shown(folder, page, identity, document["tracking"]["run_id"], document)
+
+
+def main() -> None:
+    if chromium() is None:
+        sys.exit("make look needs Chromium. On Debian or Ubuntu: apt-get install chromium")
+    target = Path(sys.argv[1]) if len(sys.argv) > 1 else PICTURES
+    target.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        with shown(folder, "1", "2", "3") as world:
+            experiment = f"{world.mlflow}/#/experiments/{world.experiment}"
+            charts, run = f"{experiment}/runs?{CHARTS}", f"{experiment}/runs/{world.run_id}"
+            photograph(charts, target / "mlflow_charts.png", size=(1500, 1300))
+            photograph(
+                f"{run}/model-metrics?workflowType=machine_learning", target / "mlflow.png", size=(1500, 1600)
+            )
+            photograph(
+                f"{run}/artifacts/plots/posterior.png?workflowType=machine_learning",
+                target / "mlflow_posterior.png",
+            )
+            photograph(f"{world.mlflow}/#/models/breast-cancer", target / "mlflow_model.png")
+            place = folder / "mlruns" / "artifacts" / world.run_id / "artifacts"
+            photograph((place / "release.html").as_uri(), target / "certificate.png", size=(1000, 2300))
+            shutil.copy(place / "plots" / "trajectory.png", target / "release.png")
+        server = (sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", "4200")
+        with serving(folder, *server, until="http://127.0.0.1:4200/api/health"):
+            import httpx
+
+            runs = httpx.post("http://127.0.0.1:4200/api/flow_runs/filter", json={"limit": 1}, timeout=30).json()
+            page = f"http://127.0.0.1:4200/runs/flow-run/{runs[0]['id']}"
+            photograph(page, target / "prefect.png")
+            photograph(f"{page}?tab=Artifacts", target / "prefect_artifacts.png")
+    for picture in sorted(target.glob("*.png")):
+        print(picture)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""Record and replay in full: every method in every world, on hundreds of neighbours and against the adversary."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from neighbours import World, climb, make_world, nasty_pairs
+from replay import Compared, replayed
+
+from dpbo_core.methods.contract import Method
+from dpbo_core.methods.exact_gp import ExactGP
+from dpbo_core.methods.lipschitz import Lipschitz
+from dpbo_core.methods.noisy_gp import NoisyGP
+from dpbo_core.methods.private_grid import PrivateGrid
+from dpbo_core.methods.private_trajectory import PrivateTrajectory
+
+WORLDS = {
+    "sigmoid": {"score": "sigmoid"},
+    "ramp of a hinge": {"estimator": "hinge", "score": "ramp"},
+    "accuracy": {"score": "accuracy"},
+    "a tree": {"estimator": "sklearn.tree.DecisionTreeClassifier", "score": "accuracy"},
+    "two records a person": {"score": "accuracy", "k": 2},
+}
+LIPSCHITZ_SCORES = ("sigmoid", "ramp of a hinge")
+VARIANTS = {  # by kind, so that a method nobody thought of here fails: what is run, and in which worlds
+    "private_grid": ((PrivateGrid(), PrivateGrid(evaluate="sobol")), tuple(WORLDS)),
+    "private_trajectory": ((PrivateTrajectory(), PrivateTrajectory(final_share=0.3)), tuple(WORLDS)),
+    "lipschitz": ((Lipschitz(), Lipschitz(sensitivity="trained")), LIPSCHITZ_SCORES),
+    "noisy_gp": ((NoisyGP(),), tuple(WORLDS)),
+    "exact_gp": ((ExactGP(rate_constant=1e3, decay_constant=0.01),), tuple(WORLDS)),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method in all its worlds: pairs tried, findings, and the most of a declared sensitivity that was used."""
+
+    method: str
+    pairs: int
+    findings: int
+    reach: float
+
+
+def sizes(world: World) -> tuple[int, int]:
+    """(m, k)."""
+    return world.problem.n_validation, world.problem.max_records_per_person
+
+
+def cases() -> Iterator[tuple[Method, str]]:
+    """Every variant in every one of its worlds."""
+    for methods, worlds in VARIANTS.values():
+        yield from ((method, world) for method in methods for world in worlds)
+
+
+def attacked(world: World, method: Method, rng: random.Random, *, pairs: int, rounds: int) -> Row:
+    """`pairs` nasty neighbours, then the adversary for `rounds`."""
+    found: list[Compared] = []
+
+    def reach(one: list[bytes], other: list[bytes]) -> float:
+        result = replayed(
+            method, world.problem, world.objective(one), world.objective(other), seed=len(found), thorough=False
+        )
+        found.append(result)
+        return result.reach
+
+    for one, other in islice(nasty_pairs(*sizes(world), rng), pairs):
+        reach(one, other)
+    climb(reach, *sizes(world), rng, rounds=rounds)
+    return Row(
+        method.kind,
+        len(found),
+        sum(len(result.findings) for result in found),
+        max(result.reach for result in found),
+    )
+
+
+def campaign(*, pairs: int, rounds: int, seed: int = 0) -> list[Row]:
+    """A row for each kind of method."""
+    rows: dict[str, Row] = {}
+    with TemporaryDirectory() as folder:
+        worlds = {name: make_world(Path(folder), **wanted) for name, wanted in WORLDS.items()}
+        for method, name in cases():
+            row = attacked(
+                worlds[name], method, random.Random(f"{seed} {method} {name}"), pairs=pairs, rounds=rounds
+            )
+            old = rows.get(row.method, Row(row.method, 0, 0, 0.0))
+            rows[row.method] = Row(
+                row.method, old.pairs + row.pairs, old.findings + row.findings, max(old.reach, row.reach)
+            )
+    return list(rows.values())

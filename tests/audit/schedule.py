@@ -1,0 +1,112 @@
+"""A scheduled day in a minute: five-second firings, the Prefect server killed on the way, on to the cap."""
+
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryFile
+
+from audit.leaks import STORES
+
+PATIENCE = 600.0  # seconds for anything on a busy machine
+SERVER = "prefect server start"
+
+
+@dataclass(frozen=True)
+class Firing:
+    """One flow run as Prefect's database has it."""
+
+    due: str
+    kind: str
+    state: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Day:
+    """What a day left: its firings, oldest first, and the streams of the command."""
+
+    firings: tuple[Firing, ...]
+    before_kill: int
+    streams: tuple[bytes, bytes]
+    exit_code: int
+    left_running: tuple[str, ...]
+
+    def named(self, state: str) -> list[Firing]:
+        return [firing for firing in self.firings if firing.state == state]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def firings(home: Path) -> tuple[Firing, ...]:
+    """Runs that have begun."""
+    query = """SELECT run.expected_start_time, run.state_type, run.state_name, state.message
+        FROM flow_run run JOIN flow_run_state state ON state.id = run.state_id
+        WHERE run.state_type NOT IN ('SCHEDULED', 'PENDING', 'RUNNING') ORDER BY 1"""
+    with suppress(sqlite3.OperationalError), sqlite3.connect(home / "prefect.db", timeout=30) as store:
+        return tuple(Firing(*row) for row in store.execute(query))
+    return ()
+
+
+def processes(marker: str) -> list[int]:
+    """Processes of this machine whose command line holds `marker`."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError, ValueError):
+            words = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            if marker in words:
+                found.append(int(entry.name))
+    return found
+
+
+def day(folder: Path, study: str, *, kill_after: int, until: Callable[[tuple[Firing, ...]], bool]) -> Day:
+    """Serve `study` in `folder`; kill the server once `kill_after` firings ended; stop when `until` holds."""
+    home, port = folder / "prefect", free_port()
+    environment = os.environ | {"PREFECT_HOME": str(home), "TMPDIR": str(folder / "tmp")}
+    for name in STORES:
+        environment.pop(name, None)
+    (folder / "tmp").mkdir(exist_ok=True)
+    ours = f"{SERVER} --host 127.0.0.1 --port {port}"
+    command = [sys.executable, "-c", "from flows.cli import main; main()",
+               "serve", study, "--every", "5s", "--port", str(port)]  # fmt: skip
+    with TemporaryFile() as out, TemporaryFile() as err:
+        serving = subprocess.Popen(
+            command, cwd=folder, env=environment, stdout=out, stderr=err, start_new_session=True
+        )
+        try:
+            _wait(lambda: len(firings(home)) >= kill_after, serving)
+            for process in processes(ours):
+                os.kill(process, signal.SIGKILL)
+            before = len(firings(home))
+            _wait(lambda: until(firings(home)), serving)
+            serving.send_signal(signal.SIGTERM)  # an interrupt is ignored by what a shell started in the background
+            with suppress(subprocess.TimeoutExpired):
+                serving.wait(60)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(serving.pid, signal.SIGKILL)
+            left = tuple(str(process) for process in processes(ours))
+            for process in processes(ours):
+                os.kill(process, signal.SIGKILL)
+        out.seek(0)
+        err.seek(0)
+        return Day(firings(home), before, (out.read(), err.read()), serving.returncode or 0, left)
+
+
+def _wait(done: Callable[[], bool], serving: "subprocess.Popen[bytes]") -> None:
+    end = time.monotonic() + PATIENCE
+    while not done():
+        if time.monotonic() > end or serving.poll() is not None:
+            raise TimeoutError("the schedule stopped, or took too long")
+        time.sleep(0.5)

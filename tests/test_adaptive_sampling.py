@@ -1,0 +1,153 @@
+"""Projections onto bounded densities: optimality conditions, a general solver, and the sampler's bounds."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import optimize
+
+from dpbo_core.bo.adaptive_sampling import GaussianProcessSampler, UniformSampler, project, project_with_kl, softmax
+from dpbo_core.gp.kernels import kernel_named
+
+
+def example(n, seed, spread=4.0, uniform=False):
+    rng = np.random.default_rng(seed)
+    prior = np.full(n, 1 / n) if uniform else rng.dirichlet(np.full(n, 3.0)) * 0.9 + 0.1 / n
+    return softmax(rng.normal(size=n) * spread, inverse_temperature=1.0), prior
+
+
+def violation(f, density, prior, lower, upper):
+    """The largest violation of feasibility and of stationarity: f = clip(π − ν, …) for ONE ν."""
+    low, high = lower * prior, upper * prior
+    feasible = max(abs(math.fsum(f) - 1), float((low - f).max()), float((f - high).max()), 0.0)
+    nu = density - f
+    inside = (f > low) & (f < high)
+    at_low, at_high = f <= low, f >= high
+    # ν ≥ π − low where f rests below, ν ≤ π − high where it rests above, and ν is one number inside
+    floor = max([*nu[inside], *(nu[at_low & ~at_high])], default=-math.inf)
+    ceiling = min([*nu[inside], *(nu[at_high & ~at_low])], default=math.inf)
+    return max(feasible, floor - ceiling)
+
+
+@pytest.mark.parametrize("n", [1, 2, 320, 2500])
+@pytest.mark.parametrize("bounds", [(0.75, 2.0), (0.8, 1.25), (0.001, 100.0), (1.0, 1.0), (1.0, 3.0), (0.4, 1.0)])
+def test_optimality_conditions_hold_to_twelve_digits(n, bounds):
+    for seed in range(5):
+        density, prior = example(n, seed, spread=(0.01, 1.0, 4.0, 20.0, 200.0)[seed])
+        f = project(density, prior=prior, lower=bounds[0], upper=bounds[1])
+        if 1.0 in bounds:
+            np.testing.assert_allclose(f, prior, atol=1e-15)  # one bound at 1 leaves nothing but π₀
+        assert violation(f, density, prior, *bounds) <= 1e-12
+
+
+def test_a_wrong_projection_is_caught():
+    density, prior = example(320, 0)
+    clipped = np.clip(density, 0.75 * prior, 2 * prior)
+    assert violation(clipped / clipped.sum(), density, prior, 0.75, 2.0) > 1e-4
+
+
+def test_it_agrees_with_a_general_solver():
+    density, prior = example(12, 4)
+    f = project(density, prior=prior, lower=0.5, upper=1.7)
+    solved = optimize.minimize(
+        lambda x: ((x - density) ** 2).sum(),
+        prior,
+        jac=lambda x: 2 * (x - density),
+        bounds=list(zip(0.5 * prior, 1.7 * prior, strict=True)),
+        constraints={"type": "eq", "fun": lambda x: x.sum() - 1, "jac": lambda x: np.ones_like(x)},
+        method="SLSQP",
+        options={"ftol": 1e-16, "maxiter": 500},
+    )
+    np.testing.assert_allclose(f, solved.x, atol=1e-7)
+
+
+@given(st.integers(2, 40), st.floats(0.05, 1.0), st.floats(1.0, 6.0), st.integers(0, 10**6))
+@settings(max_examples=200, deadline=None)
+def test_every_projection_is_optimal(n, lower, upper, seed):
+    density, prior = example(n, seed, spread=seed % 17)
+    assert violation(project(density, prior=prior, lower=lower, upper=upper), density, prior, lower, upper) <= 1e-12
+
+
+@pytest.mark.parametrize("penalty", [1e-9, 1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("n", [7, 320])
+def test_the_kl_penalised_projection_meets_its_conditions(n, penalty):
+    density, prior = example(n, 1)
+    lower, upper = 0.6, 1.8
+    f = project_with_kl(density, prior=prior, lower=lower, upper=upper, penalty=penalty)
+    low, high = lower * prior, upper * prior
+    assert abs(math.fsum(f) - 1) <= 1e-12
+    assert (f >= low * (1 - 1e-15)).all()
+    assert (f <= high * (1 + 1e-15)).all()
+    slope = 2 * (f - density) - penalty * density / f  # of the objective; minus ν where free
+    inside = (f > low * (1 + 1e-12)) & (f < high * (1 - 1e-12))
+    scale = 1 + np.abs(slope).max()
+    if inside.any():
+        assert np.ptp(slope[inside]) <= 1e-11 * scale
+        nu = slope[inside].mean()
+        assert (slope[f <= low * (1 + 1e-12)] >= nu - 1e-11 * scale).all()
+        assert (slope[f >= high * (1 - 1e-12)] <= nu + 1e-11 * scale).all()
+
+    def objective(x):
+        return ((x - density) ** 2).sum() + penalty * (density * np.log(density / x)).sum()
+
+    rng = np.random.default_rng(0)
+    for _ in range(50):  # no feasible neighbour is better
+        step = rng.normal(size=n) * 1e-4 / n
+        other = project(f + step - step.mean(), prior=prior, lower=lower, upper=upper)
+        assert objective(f) <= objective(other) + 1e-14 * (1 + abs(objective(f)))
+
+
+def test_a_small_penalty_is_the_plain_projection_and_a_large_one_the_moment_projection():
+    density, prior = example(50, 2, spread=1.0)
+    plain = project(density, prior=prior, lower=0.5, upper=2.0)
+    near = project_with_kl(density, prior=prior, lower=0.5, upper=2.0, penalty=1e-13)
+    np.testing.assert_allclose(near, plain, atol=1e-9)
+    # where the density itself is feasible, both leave it alone
+    inner = prior * np.random.default_rng(0).uniform(0.9, 1.1, 50)
+    inner /= inner.sum()
+    for penalty in (0.0, 1.0, 1e6):
+        kept = project_with_kl(inner, prior=prior, lower=0.5, upper=2.0, penalty=penalty)
+        np.testing.assert_allclose(kept, inner, atol=1e-12)
+
+
+def test_bounds_that_hold_no_density_are_refused():
+    density, prior = example(5, 0)
+    for lower, upper in ((0.0, 2.0), (1.2, 2.0), (0.5, 0.9), (math.nan, 2.0)):
+        with pytest.raises(ValueError, match="C"):
+            project(density, prior=prior, lower=lower, upper=upper)
+    with pytest.raises(ValueError, match="prior"):
+        project(density, prior=np.zeros(5), lower=0.5, upper=2.0)
+
+
+def sampler(n=40, **changes):
+    encoded = np.linspace(0, 1, n)[:, None]
+    settings = {"exploration": 0.1, "inverse_temperature": 20.0, "penalty": 0.0} | changes
+    return GaussianProcessSampler(
+        encoded,
+        kernel_named("matern52", 0.2),
+        noise_variance=0.01,
+        prior_mean=0.5,
+        prior=np.full(n, 1 / n),
+        lower=0.75,
+        upper=2.0,
+        **settings,
+    )
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.1])
+def test_the_sampler_leans_towards_what_was_good_and_keeps_its_bounds(penalty):
+    search = sampler(penalty=penalty)
+    np.testing.assert_allclose(search.density(), 1 / 40)
+    for index in range(0, 40, 4):
+        search.tell(index, 1.0 if 18 <= index <= 24 else 0.2)
+        f = search.density() * 40
+        assert f.min() >= 0.75 - 1e-12
+        assert f.max() <= 2.0 + 1e-12
+        assert f.sum() == pytest.approx(40)
+    assert f[20] > 1.5
+    assert f[2] < 0.9
+    steady = UniformSampler(np.full(4, 0.25))
+    steady.tell(1, 1.0)
+    np.testing.assert_array_equal(steady.density(), np.full(4, 0.25))

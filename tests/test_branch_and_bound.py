@@ -1,0 +1,64 @@
+"""Branch and bound: nested lattices, no maximiser dropped, the maximum found."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpbo_core.bo.branch_and_bound import BranchAndBound, dyadic_levels
+from dpbo_core.gp.kernels import SquaredExponential
+
+
+def grid(n, d):
+    axis = np.linspace(0.0, 1.0, n)
+    return np.stack(np.meshgrid(*[axis] * d, indexing="ij"), axis=-1).reshape(-1, d)
+
+
+def draw(X, kernel, seed):
+    K = kernel.matrix(X, X) + 1e-10 * np.eye(len(X))
+    return np.linalg.cholesky(K) @ np.random.default_rng(seed).normal(size=len(X))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 3), st.integers(1, 200), st.integers(0, 2**32 - 1))
+def test_lattices_are_nested_and_fill_every_occupied_cell(d, n, seed):
+    X = np.unique(np.random.default_rng(seed).uniform(size=(n, d)), axis=0)
+    levels = dyadic_levels(X)
+    assert (levels == 0).sum() == 1
+    for level in range(int(levels.max()) + 1):
+        cells = np.minimum((X * 2**level).astype(int), 2**level - 1)
+        occupied = {tuple(cell) for cell in cells}
+        assert {tuple(cell) for cell in cells[levels <= level]} == occupied
+        alone = [tuple(cell) for cell in cells[levels == level]]
+        assert len(alone) == len(set(alone))  # at most one newcomer a cell
+
+
+@pytest.mark.parametrize(("n", "d", "lengthscale"), [(2001, 1, 0.1), (45, 2, 0.3)])
+def test_it_finds_the_maximum_of_gaussian_process_samples(n, d, lengthscale):
+    X, kernel = grid(n, d), SquaredExponential(lengthscale)
+    for seed in range(5):
+        f, search, best = draw(X, kernel, seed), BranchAndBound(X, kernel), -np.inf
+        for _ in range(60):
+            index = search.ask()
+            search.tell(index, f[index])
+            best = max(best, f[index])
+            assert int(np.argmax(f)) in search.region  # holds when every bound does: 1 sample in 100 may fail it
+        assert f.max() - best < 1e-6
+
+
+def test_once_one_candidate_is_left_it_asks_for_that_one_for_ever():
+    X, kernel = grid(33, 1), SquaredExponential(0.3)
+    f, search = draw(X, kernel, 3), BranchAndBound(X, kernel)
+    asked = []
+    for _ in range(60):
+        asked.append(search.ask())
+        search.tell(asked[-1], f[asked[-1]])
+    assert set(asked[-20:]) == {int(np.argmax(f))}
+    assert len(set(asked)) < 33
+
+
+def test_a_value_that_is_not_finite_is_refused_without_being_shown():
+    search = BranchAndBound(grid(5, 1), SquaredExponential(0.3))
+    with pytest.raises(ValueError, match="finite") as caught:
+        search.tell(search.ask(), float("inf"))
+    assert "inf" not in str(caught.value).replace("finite", "")

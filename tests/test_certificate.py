@@ -1,0 +1,116 @@
+"""A release's certificate: composed again from its draws alone; every planted edit is caught."""
+
+import copy
+import json
+import math
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_contract import VARIANTS, plan_of, real, run_in
+from worlds import problem, smooth_table
+
+from dpbo_core.accounting.balance import balance_after, balances
+from dpbo_core.accounting.budget import PrivacyBudget
+from dpbo_core.accounting.certificate import read_certificate, recompute
+from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
+from dpbo_core.errors import CertificateFalse, StudyInvalid
+
+
+def document(name, **facts):
+    world = problem(**facts)
+    return json.loads(json.dumps(run_in(VARIANTS[name], world, smooth_table(world, best=4), real()).to_json()))
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+def test_an_honest_release_is_worth_its_promise(name, epsilon):
+    found = recompute(read_certificate(document(name, epsilon=epsilon, steps=7)))
+    assert found.epsilon <= epsilon * (1 + 1e-12)
+    assert found.epsilon == pytest.approx(epsilon, rel=1e-6)
+    assert found.by_price == ()
+
+
+def test_the_composition_lies_between_two_independent_accountants():
+    """For the continuous Gaussian dp-accounting's loss distribution is the truth, its RDP an upper bound."""
+    from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
+    from dp_accounting.pld import PLDAccountant
+    from dp_accounting.rdp import RdpAccountant
+
+    release = read_certificate(document("trajectory", steps=10))
+    ratio = release.spends[0].noise_scale / release.spends[0].sensitivity
+    event = SelfComposedDpEvent(GaussianDpEvent(ratio), 10)
+    exact, renyi = (a().compose(event).get_epsilon(1e-6) for a in (PLDAccountant, RdpAccountant))
+    assert exact <= recompute(release).epsilon <= renyi * 1.01
+
+
+EDITS = {
+    "a smaller ε": lambda d: d["guarantee"].update(epsilon=d["guarantee"]["epsilon"] * 0.99),
+    "a smaller δ": lambda d: d["guarantee"].update(delta=d["guarantee"]["delta"] / 10),
+    "cheaper draws": lambda d: [s.update(rho=s["rho"] * 0.9) for s in d["spends"]],
+    "less noise": lambda d: d["spends"][0].update(noise_scale=d["spends"][0]["noise_scale"] * 0.99),
+    "more sensitivity": lambda d: d["spends"][0].update(sensitivity=d["spends"][0]["sensitivity"] * 1.01),
+    "a pure ε for a Gaussian": lambda d: d["spends"][0].update(epsilon=1e-6),
+    "no noise": lambda d: d["spends"][0].update(noise_scale=0.0),
+    "one more draw": lambda d: d["spends"].append(d["spends"][0] | {"what": "one more"}),
+    "refuted evidence": lambda d: d["guarantee"].update(evidence="refuted"),
+    "injected noise": lambda d: d.update(noise="injected"),
+    "no ε": lambda d: d["guarantee"].update(epsilon=None),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.parametrize("name", ["trajectory with a final choice", "grid"])
+def test_an_edit_is_caught(name, edit):
+    honest = document(name, steps=5)
+    edited = copy.deepcopy(honest)
+    EDITS[edit](edited)
+    harmless = name == "grid" and edit in ("a smaller δ", "cheaper draws", "a pure ε for a Gaussian")
+    if harmless and edit == "a smaller δ":  # it is 0 already
+        recompute(read_certificate(edited))
+        return
+    with pytest.raises(CertificateFalse):
+        recompute(read_certificate(edited))
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(JSON, st.sampled_from(["guarantee", "spends", "value", "facts", "study", "noise"]))
+def test_whatever_the_file_holds_it_is_a_letter(junk, where):
+    for candidate in (junk, HONEST | {where: junk}):
+        with suppress(StudyInvalid, CertificateFalse):
+            recompute(read_certificate(candidate))
+
+
+HONEST = document("grid", steps=3)
+
+
+def test_the_balance_after_each_study_is_the_ledgers_own(here):
+    ledger = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
+    ledger.set_budget(PrivacyBudget.of("d", epsilon=9.0, delta=1e-5))
+    spent = []
+    for n, name in enumerate(["grid", "trajectory", "lipschitz", "trajectory"]):
+        ledger.reserve(StudyKey(f"{n:064d}", "d", "s", str(n), name), plan_of(VARIANTS[name], problem(steps=3)),
+                       noise="operating_system")  # fmt: skip
+        (account,) = ledger.accounts("d")
+        spent.append(account.spent.epsilon(account.budget.delta_conversion)[0])
+    found = list(balances(account))
+    assert [item.spent for item in found] == spent
+    assert [item.position for item in found] == [1, 2, 3, 4]
+    assert np.allclose([item.spent + item.remaining for item in found], 9.0)
+    assert all(item.share == item.spent / 9.0 for item in found)
+    assert balance_after(account, "unknown") is None
+    ledger.set_budget(PrivacyBudget.without_limit("open"))
+    ledger.reserve(StudyKey("f" * 64, "open", "s", "1", "grid"), plan_of(VARIANTS["grid"], problem()),
+                   noise="injected")  # fmt: skip
+    (item,) = balances(ledger.accounts("open")[0])
+    assert item.remaining == math.inf
+    assert item.share == 0.0

@@ -1,0 +1,171 @@
+"""What a viewer finds in MLflow: numbers, pictures, certificate, model; and that it survives a move."""
+
+import json
+import re
+import shutil
+import sqlite3
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from worlds import with_method
+
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.final_model import train_final
+from dpbo_core.methods import METHODS
+from dpbo_core.study import StudySpec, run_study
+from tasks.report.page import page
+from tasks.report.posterior import band_by_step, slice_through_choice
+from tasks.tracking import find_release, log_release
+
+
+@pytest.fixture
+def shown(here, tables):
+    """Run a study and show it: (client, run, release)."""
+    from mlflow.tracking import MlflowClient
+
+    ledger = PrivacyLedger(f"sqlite:///{here / 'mlruns' / 'ledger.db'}")
+    uri = f"sqlite:///{here / 'mlruns' / 'mlflow.db'}"
+
+    def show(edition="1", method="private_trajectory", registered=False, **more):
+        with_method(tables, method)["study"]["edition"] = edition
+        for where, value in more.items():
+            tables.setdefault(where, {}).update(value)
+        spec = StudySpec.from_dict(tables)
+        release = run_study(spec, ledger=ledger).release
+        (account,) = ledger.accounts("people")
+        model = train_final(spec, ".", release)
+        tracked = log_release(release, account, uri, model=model, registered=registered)
+        assert find_release(release, uri) == tracked
+        client = MlflowClient(tracking_uri=uri, registry_uri=uri)
+        return client, client.get_run(tracked.run_id), release
+
+    return show
+
+
+def test_every_number_is_the_releases_own(shown):
+    client, run, release = shown(privacy={"epsilon": 1.0})
+    _, second, _ = shown(edition="2")
+    metrics = run.data.metrics
+    assert metrics["release/score"] == release.value["score"]
+    assert metrics["release/lambda"] == release.value["hyperparameters"]["lambda"]
+    assert metrics["privacy/epsilon"] == 1.0
+    assert metrics["privacy/epsilon_spent"] + metrics["privacy/epsilon_remaining"] == pytest.approx(3.0)
+    assert second.data.metrics["privacy/epsilon_spent"] > metrics["privacy/epsilon_spent"]
+    places = [client.get_metric_history(r.info.run_id, "privacy/epsilon_spent")[0].step for r in (run, second)]
+    assert places == [1, 2]
+    history = {name: [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, f"trajectory/{name}")]
+               for name in ("score", "posterior", "low", "high")}  # fmt: skip
+    assert [value for _, value in history["score"]] == [p["score"] for p in release.value["trajectory"]]
+    for (_, low), (_, middle), (_, high) in zip(*(history[n] for n in ("low", "posterior", "high")), strict=True):
+        assert low < middle < high
+    note = client.get_experiment(run.info.experiment_id).tags["mlflow.note.content"]
+    assert "differentially private" in note
+
+
+@pytest.mark.parametrize("lengthscale", [0.3, "fit"])
+def test_the_band_and_the_posterior_are_the_methods_own(shown, lengthscale):
+    """The released score and interval are the posterior at the choice: the picture must say the same there."""
+    _, _, release = shown(search={"steps": 8, "lengthscale": lengthscale})
+    cut = slice_through_choice(release)
+    chosen, (low, high) = release.value["hyperparameters"]["lambda"], release.value["interval"]
+    at = np.interp(np.log(chosen), np.log(cut.grid), cut.mean)
+    half = np.interp(np.log(chosen), np.log(cut.grid), cut.half_width)
+    assert at == pytest.approx(release.value["score"], abs=2e-3)
+    assert 2 * half == pytest.approx(high - low, rel=0.05)
+    band = band_by_step(release)
+    assert len(band) == 8
+    last = release.value["trajectory"][-1]["hyperparameters"]["lambda"]
+    assert band[-1][0] == pytest.approx(np.interp(np.log(last), np.log(cut.grid), cut.mean), abs=2e-3)
+
+
+@pytest.mark.parametrize("kind", METHODS)
+def test_artifacts_survive_moving_the_folder(shown, here, tmp_path_factory, monkeypatch, kind):
+    _, run, release = shown(method=kind, registered="hyperparameters")
+    new = tmp_path_factory.mktemp("elsewhere") / "project"
+    new.mkdir()
+    shutil.move(here / "mlruns", new / "mlruns")
+    monkeypatch.chdir(new)
+    from mlflow.tracking import MlflowClient
+
+    client = MlflowClient(tracking_uri=f"sqlite:///{new / 'mlruns' / 'mlflow.db'}")
+    names = {item.path for item in client.list_artifacts(run.info.run_id)}
+    assert {"release.json", "release.html", "plots"} <= names
+    assert ("model" in names) == ("hyperparameters" in release.value)
+    fetched = json.loads(Path(client.download_artifacts(run.info.run_id, "release.json")).read_text())
+    assert fetched == release.to_json()
+    pictures = {Path(item.path).stem for item in client.list_artifacts(run.info.run_id, "plots")}
+    assert pictures >= {"noise", "budget"}
+    assert ("posterior" in pictures) == (kind == "private_trajectory")
+    with sqlite3.connect(new / "mlruns" / "mlflow.db") as store:
+        places = store.execute("SELECT artifact_location FROM experiments UNION SELECT artifact_uri FROM runs")
+        assert all(place.startswith("mlruns/artifacts") for (place,) in places)
+    if "model" in names:
+        (version,) = client.search_model_versions("name = 'trial'")
+        assert version.tags["dpbo.release_id"] == release.release_id
+        assert (new / version.source / "MLmodel").exists()
+
+
+def test_the_model_is_the_public_one_and_predicts(shown, here):
+    import mlflow
+
+    from dpbo_core.data import bundled
+
+    _, run, _ = shown(method="private_grid", registered=True)
+    again, _, _ = shown(method="private_grid", registered=True)
+    assert len(again.search_model_versions("name = 'trial'")) == 1
+    model = mlflow.pyfunc.load_model(str(here / run.info.artifact_uri / "model"))
+    table = bundled.load("breast_cancer", 0.5)[0]
+    columns = {name: np.asarray(column) for name, column in table.columns.items()}
+    import pandas as pd
+
+    predicted = model.predict(pd.DataFrame(columns))
+    assert np.mean(predicted == columns["target"]) > 0.6
+    assert set(np.unique(predicted)) <= set(np.unique(columns["target"]))
+
+
+class Loads(HTMLParser):
+    """Everything a page would fetch."""
+
+    def __init__(self):
+        super().__init__()
+        self.fetched, self.text = [], ""
+
+    def handle_starttag(self, tag, attrs):
+        self.fetched += [
+            value for name, value in attrs if name in ("src", "href") and not value.startswith("data:")
+        ]
+        assert tag not in ("script", "link", "iframe", "object")
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_the_certificate_needs_nothing_else_and_says_everything(shown, here):
+    _, run, release = shown()
+    html = (here / run.info.artifact_uri / "release.html").read_text()
+    reader = Loads()
+    reader.feed(html)
+    assert reader.fetched == []
+    assert html.count("data:image/png;base64,") == 4
+    for said in (release.guarantee.in_words(), release.release_id, "discrete Gaussian", "What it does not promise"):
+        assert said in reader.text
+    inside = re.search(r'<pre id="release">(.*?)</pre>', html, re.DOTALL)[1]
+    import html as escapes
+
+    assert json.loads(escapes.unescape(inside)) == release.to_json()
+
+
+def test_a_hostile_name_stays_text(shown):
+    _, _, release = shown()
+    html = page(replace(release, study="<script>alert(1)</script>", dataset="a&b"), [])
+    assert "<script" not in html
+    assert "a&amp;b" in html
+
+
+def test_only_a_recorded_release_is_shown(shown, here):
+    _, _, release = shown()
+    with pytest.raises(ValueError, match="recorded"):
+        log_release(replace(release, release_id=""), None, "sqlite:///unused.db")

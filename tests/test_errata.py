@@ -1,0 +1,49 @@
+"""docs/errata.md and docs/reading_with_the_papers.md say what the code does."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import reading
+
+from dpbo_core.gp.kernels import Matern52
+from dpbo_core.theorems import kusner_2015, srinivas_2010
+
+ROOT = Path(__file__).parent.parent
+ERRATA = (ROOT / "docs" / "errata.md").read_text()
+
+
+@pytest.mark.parametrize("T", [20, 100])
+def test_the_table_of_vacuous_scales_is_what_the_code_computes(T):
+    X = np.linspace(0, 1, 64)[:, None]
+    gain = srinivas_2010.information_gain_bound(gram=Matern52(0.3).matrix(X, X), n_steps=T, noise_variance=0.01)
+    common = {"n_candidates": 64, "n_steps": T, "delta": 1e-6, "dataset_similarity": 0.99}
+    first, third = (
+        [f(**common, **more, calibration=c) for c in ("published", "corrected")]
+        for f, more in (
+            (kusner_2015.theorem_1_sensitivity, {}),
+            (kusner_2015.theorem_3_sensitivity, {"noise_variance": 0.01, "information_gain": gain}),
+        )
+    )
+    row = " | ".join(f"{number:.2f}" for number in (*first, *third))
+    assert f"| {T} | {row} | 4 |" in ERRATA
+
+
+def test_every_test_an_erratum_names_exists():
+    named = set(re.findall(r"`(test_\w+)`", ERRATA)) | set(re.findall(r"`tests/[\w/]+::(test_\w+)`", ERRATA))
+    tests = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    assert len(named) >= 3
+    for name in named:
+        assert f"def {name}(" in tests, name
+
+
+def test_the_reading_page_is_current():
+    page = (ROOT / "docs" / "reading_with_the_papers.md").read_text()
+    assert page == reading.page(ROOT), "write it again: python tests/reading.py"
+
+
+def test_every_theorem_is_tested_by_name():
+    for paper in reading.papers(ROOT):
+        for statement in paper.statements:
+            assert statement.tests, f"{paper.module}.{statement.name} has no test that calls it"

@@ -1,0 +1,176 @@
+"""Public cross-validation and the shortlist: against scikit-learn, and against everything that could go wrong."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from worlds import problem
+
+from dpbo_core import halves
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.landscape import public_landscape, public_shortlist
+from dpbo_core.models.cross_validation import FOLDS, fold_of
+from dpbo_core.models.scores import Accuracy, Sigmoid
+from dpbo_core.models.trainer import EstimatorTrainer, LinearTrainer
+from dpbo_core.space.candidates import grid, sobol
+from dpbo_core.space.search_space import Categorical, Integer, Real, SearchSpace
+from dpbo_core.spec import StudySpec
+from dpbo_core.study import open_study, run_study
+
+
+@given(st.lists(st.integers(0, 3), min_size=2, max_size=60), st.integers(0, 2**32 - 1))
+def test_folds_are_stratified_and_the_seed_s_alone(labels, seed):
+    labels = np.array(labels)
+    folds = fold_of(labels, seed=seed)
+    n_folds = min(FOLDS, len(labels))
+    assert set(folds) == set(range(n_folds))
+    for members in (np.ones(len(labels), bool), *(labels == c for c in np.unique(labels))):
+        counts = np.bincount(folds[members], minlength=n_folds)
+        assert counts.max() - counts.min() <= 1
+    assert (folds == fold_of(labels, seed=seed)).all()
+
+
+def test_one_record_cannot_be_cross_validated():
+    with pytest.raises(StudyInvalid, match="1 record"):
+        fold_of(np.array([0]), seed=0)
+
+
+def data(n=90, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    return X, (X[:, 0] + 0.7 * rng.normal(size=n) > 0).astype(np.int64)
+
+
+def test_an_estimator_s_public_score_is_scikit_learn_s():
+    from sklearn.model_selection import PredefinedSplit, cross_val_score
+    from sklearn.tree import DecisionTreeClassifier
+
+    X, y = data()
+    trainer = EstimatorTrainer.of(X, y, "sklearn.tree.DecisionTreeClassifier", params={}, seed=5)
+    split = PredefinedSplit(fold_of(y, seed=3))
+    for depth in (1, 4):
+        theirs = cross_val_score(DecisionTreeClassifier(max_depth=depth, random_state=5), X, y, cv=split)
+        assert trainer.public_score({"max_depth": depth}, Accuracy(), seed=3) == pytest.approx(theirs.mean())
+
+
+def test_a_linear_public_score_is_that_of_scikit_learn_s_logistic_regression():
+    from sklearn.linear_model import LogisticRegression
+
+    X, y = data()
+    X /= np.linalg.norm(X, axis=1).max()
+    signs, score, lam, total = 2.0 * y - 1.0, Sigmoid(10.0), 0.05, 0.0
+    folds = fold_of(np.where(y == 1, 1, -1), seed=3)
+    for fold in range(FOLDS):
+        out = folds == fold
+        # scikit-learn's C multiplies a SUM of losses beside ½‖w‖²: C = 1/(λ n)
+        theirs = LogisticRegression(C=1 / (lam * (~out).sum()), fit_intercept=False, tol=1e-12, max_iter=10_000)
+        w = theirs.fit(X[~out], y[~out]).coef_[0]
+        total += score.phi(signs[out] * (X[out] @ w)).sum()
+    ours = LinearTrainer.of(X, y, "logistic", tolerance=None).public_score({"lambda": lam}, score, seed=3)
+    assert ours == pytest.approx(total / len(y), abs=1e-6)
+
+
+class Hill:
+    """A public score with its top at `top`, one per axis in the cube; counts what it cross-validates."""
+
+    n_records = 400
+
+    def __init__(self, space, top, height=0.9, width=0.3):
+        self.space, self.top, self.height, self.width, self.asked = space, np.array(top), height, width, []
+
+    def public_score(self, point, score, *, seed):
+        self.asked.append(tuple(point.items()))
+        squared = ((self.space.encode(point) - self.top) ** 2).sum()
+        return self.height * float(np.exp(-squared / self.width**2))
+
+
+MIXED = SearchSpace(
+    {"C": Real(1e-3, 1e3, log=True), "depth": Integer(1, 40), "kernel": Categorical(["a", "b", "c"])}
+)
+
+
+def on(candidates, trainer, **search):
+    return replace(problem(**search), candidates=candidates, trainer=trainer)
+
+
+@pytest.mark.parametrize("kernel", ["matern52", "se"])
+def test_in_a_mixed_space_of_thousands_the_shortlist_gathers_about_the_public_maximum(kernel):
+    candidates = grid(MIXED, {"C": 60, "depth": 40})  # 7,200 candidates
+    trainer = Hill(MIXED, [0.31, 0.77, 0.0, np.sqrt(0.5), 0.0])
+    world = on(candidates, trainer, steps=20, kernel=kernel)
+    chosen = public_shortlist(world, 20, 60)
+    assert len(set(chosen)) == 20
+    assert len(trainer.asked) == len(set(trainer.asked)) == 60
+    true = np.array([Hill(MIXED, trainer.top).public_score(candidates.points[i], None, seed=0) for i in chosen])
+    assert true[0] == true.max() > 0.97 * trainer.height  # 60 looks at 7,200 candidates
+    assert np.median(true) > 0.5 * trainer.height
+    assert chosen == public_shortlist(on(candidates, Hill(MIXED, trainer.top), steps=20, kernel=kernel), 20, 60)
+
+
+def test_where_the_public_set_says_nothing_the_shortlist_spreads_out():
+    line = SearchSpace({"x": Real(0.0, 1.0)})
+    flat, sharp = Hill(line, [0.5], height=0.0), Hill(line, [0.5], width=0.1)
+    spread = {}
+    for name, trainer in (("flat", flat), ("sharp", sharp)):
+        world = on(grid(line, {"x": 60}), trainer, steps=20)
+        spread[name] = world.candidates.encoded[list(public_shortlist(world, 8, 24))].std()
+    assert spread["flat"] > 3 * spread["sharp"]
+    assert spread["sharp"] < 0.1
+
+
+def test_a_small_space_is_listed_whole_and_nothing_is_trained():
+    line = SearchSpace({"x": Real(0.0, 1.0)})
+    trainer = Hill(line, [0.5])
+    assert public_shortlist(on(grid(line, {"x": 9}), trainer, steps=20), 9, 256) == tuple(range(9))
+    assert trainer.asked == []
+
+
+def test_the_landscape_keeps_what_was_measured_and_guesses_the_rest_well():
+    plane = SearchSpace({"x": Real(0.0, 1.0), "y": Real(0.0, 1.0)})
+    trainer = Hill(plane, [0.4, 0.6], width=0.5)
+    candidates = sobol(plane, 500, seed=1)
+    found = public_landscape(on(candidates, trainer, steps=15), 45)
+    assert len(found.tried) == 45 == len(set(found.tried))
+    assert (found.mean[list(found.tried)] == found.scores).all()
+    true = np.array([Hill(plane, [0.4, 0.6], width=0.5).public_score(p, None, seed=0) for p in candidates.points])
+    assert np.abs(found.mean - true).mean() < 0.03
+    assert true[np.argmax(found.mean)] > true.max() - 0.01
+
+
+def test_the_public_score_is_kept_by_the_trainer(tables, monkeypatch):
+    from dpbo_core.models import trainer
+
+    public = halves.public_half(StudySpec.from_dict(tables), ".")
+    first, trained = public.problem.public_score(3), []
+    monkeypatch.setattr(trainer, "train", lambda *a, **k: trained.append(1))
+    assert public.problem.public_score(3) == first
+    assert trained == []
+
+
+def test_a_shortlist_study_pays_once_and_releases_one_of_its_list(tables, tmp_path):
+    tables["study"]["method"] = "private_grid"
+    tables["method"] = {"evaluate": "public_shortlist"}
+    spec, book = StudySpec.from_dict(tables), PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}")
+    public = halves.public_half(spec, ".")
+    listed = [public.problem.candidates.points[i] for i in public_shortlist(public.problem, 5, 256)]
+    first, again = run_study(spec, ledger=book), run_study(spec, ledger=book)
+    assert first.release.value["hyperparameters"] in listed
+    assert first.release == again.release
+    assert len(book.accounts("people")[0].entries) == 1
+
+
+def test_a_public_training_that_fails_costs_nothing(tables, tmp_path, monkeypatch):
+    tables["study"]["method"] = "private_grid"
+    tables["method"] = {"evaluate": "public_shortlist"}
+
+    def fails(*_, **__):
+        raise StudyInvalid("the training did not converge")
+
+    monkeypatch.setattr("dpbo_core.models.trainer.train", fails)
+    book = PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}")
+    with pytest.raises(StudyInvalid, match="converge"):
+        open_study(StudySpec.from_dict(tables), ledger=book)
+    assert book.accounts() == ()

@@ -1,0 +1,316 @@
+"""The two parties over files: messages that lie, replays, kills at random moments, the command, the leaks."""
+
+import json
+import math
+import time
+from contextlib import suppress
+
+import pytest
+from audit.exchange_kills import campaign, killed, quietly
+from canary import forms_of_number, search
+from exchanges import PRIVATE, World, world
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.methods import EXCHANGES
+from dpbo_core.methods.outsourced.messages import Answer, Query, digest, read_message, write_message
+from dpbo_core.methods.outsourced.published_table import read_published
+
+QUERY = Query("0123456789abcdef", "fedcba9876543210", 3, 17)
+ANSWER = Answer.to(QUERY, value=-1.25, noise_scale=0.5)
+
+
+# Messages.
+
+
+@pytest.mark.parametrize("message", [QUERY, ANSWER])
+def test_a_message_comes_back_as_it_went(tmp_path, message):
+    write_message(message, tmp_path / "m.json")
+    assert read_message(type(message), tmp_path / "m.json") == message
+    with pytest.raises(StudyInvalid):
+        read_message(Answer if isinstance(message, Query) else Query, tmp_path / "m.json")
+
+
+def document(message):
+    return {"kind": message.kind, "format": 1, **vars(message), "digest": digest(message)}
+
+
+def signed(**changes):
+    """A changed answer whose digest was made to fit: what somebody who means harm would send."""
+    text = document(ANSWER) | changes
+    rest = {name: value for name, value in text.items() if name != "digest"}
+    import hashlib
+
+    made = hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+    return json.dumps(text | {"digest": made})
+
+
+HOSTILE = [
+    b"",
+    b"null",
+    b"[]",
+    b"{}",
+    b"\xff\xfe",
+    b"[" * 60_000,
+    b"{" * 70_000,
+    json.dumps(document(ANSWER) | {"value": 0.0}).encode(),
+    json.dumps(document(ANSWER) | {"more": 1}).encode(),
+    signed(step=0).encode(),
+    signed(step=True).encode(),
+    signed(step=2**31).encode(),
+    signed(row=-1).encode(),
+    signed(row=1.0).encode(),
+    signed(value="1").encode(),
+    signed(value=None).encode(),
+    signed(value=math.nan).encode(),
+    signed(value=math.inf).encode(),
+    signed(value=1e101).encode(),
+    signed(value=10**400).encode(),
+    signed(noise_scale=-1.0).encode(),
+    signed(publication="../../../etc/pass").encode(),
+    signed(publication="0123456789ABCDEF").encode(),
+    signed(session="").encode(),
+    signed(query="0" * 63).encode(),
+    signed(kind="dpbo query").encode(),
+    signed(format=2).encode(),
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_a_hostile_message_is_one_letter_that_repeats_none_of_it(tmp_path, text):
+    path = tmp_path / "answer.json"
+    path.write_bytes(text)
+    with pytest.raises(StudyInvalid) as refused:
+        read_message(Answer, path)
+    assert "passwd" not in str(refused.value)
+    assert "etc" not in str(refused.value)
+    with pytest.raises(StudyInvalid):
+        read_message(Answer, tmp_path / "missing.json")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.binary(max_size=300), st.integers(0, 400))
+def test_a_damaged_message_is_never_taken(tmp_path_factory, junk, at):
+    path = tmp_path_factory.getbasetemp() / "damaged.json"
+    write_message(ANSWER, path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:at] + junk + whole[at + len(junk) :])
+    with suppress(StudyInvalid):
+        assert read_message(Answer, path) == ANSWER
+
+
+@pytest.mark.parametrize("damage", [b"", b"PAR1", None])
+def test_a_damaged_table_is_a_letter(tmp_path, damage):
+    w = world(tmp_path)
+    w.publish()
+    whole = (tmp_path / "Z.parquet").read_bytes()
+    (tmp_path / "Z.parquet").write_bytes(whole[:-40] if damage is None else damage)
+    with pytest.raises(StudyInvalid, match="dpbo curate publish wrote"):
+        w.suggest()
+    (tmp_path / "Z.parquet").unlink()
+    with pytest.raises(StudyInvalid, match="cannot be read"):
+        w.suggest()
+
+
+def test_a_table_of_another_program_is_a_letter(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for columns in ({"z0": [1.0]}, {"a": [1.0]}, {"z0": [math.nan]}):
+        pq.write_table(pa.table(columns), tmp_path / "Z.parquet")
+        with pytest.raises(StudyInvalid):
+            read_published(tmp_path / "Z.parquet")
+
+
+# Order and replay.
+
+
+def test_suggest_repeats_itself_until_it_is_answered(tmp_path):
+    w = world(tmp_path)
+    w.publish()
+    first = w.suggest()
+    assert w.suggest() == first
+    w.answer()
+    assert w.update().steps == 1
+    assert w.suggest().step == 2
+
+
+def test_replays_are_refused_and_change_nothing(tmp_path):
+    w = world(tmp_path)
+    w.publish()
+    w.exchange()
+    state = (tmp_path / "S").read_bytes()
+    with pytest.raises(StudyInvalid, match="taken in already"):
+        w.update()
+    old = (tmp_path / "A-S.json").read_bytes()
+    w.exchange()
+    (tmp_path / "A-S.json").write_bytes(old)
+    with pytest.raises(StudyInvalid, match="taken in already"):
+        w.update()
+    w.suggest()
+    with pytest.raises(StudyInvalid, match="taken in already"):
+        w.update()
+    assert (tmp_path / "S").read_bytes() != state
+    w.suggest("T")
+    w.answer("T")
+    (tmp_path / "A-S.json").write_bytes((tmp_path / "A-T.json").read_bytes())
+    with pytest.raises(StudyInvalid, match="another search"):
+        w.update()
+
+
+def test_an_answer_to_another_row_is_refused(tmp_path):
+    w = world(tmp_path)
+    w.publish()
+    query = w.suggest()
+    other = Query(query.publication, query.session, query.step, (query.row + 1) % 60)
+    write_message(Answer.to(other, value=0.0, noise_scale=0.0), tmp_path / "A-S.json")
+    with pytest.raises(StudyInvalid, match="not to the query that waits"):
+        w.update()
+    assert w.suggest() == query
+
+
+def test_the_curator_refuses_what_fits_no_step(tmp_path):
+    w = world(tmp_path)
+    w.publish()
+    w.exchange()
+    query = w.suggest()
+    for changed, said in (
+        (Query(query.publication, query.session, 1, (query.row + 1) % 60), "answered already"),
+        (Query(query.publication, query.session, 4, query.row), "were answered"),
+        (Query(query.publication, query.session, 2, 60), "table of 60"),
+        (Query("0" * 16, query.session, 2, 1), "not published from here"),
+    ):
+        write_message(changed, tmp_path / "Q-S.json")
+        with pytest.raises(StudyInvalid, match=said) as refused:
+            w.answer()
+        assert refused.value.exit_code == 2
+    assert w.suggest() == query
+    w.answer()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": 2},
+        {"told": [{"row": 10**6, "value": 0.0, "noise_scale": 0.0}]},
+        {"told": [{"row": 0.5, "value": 0.0, "noise_scale": 0.0}]},
+        {"told": [{"row": 1, "value": None, "noise_scale": 0.0}]},
+        {"told": [{"row": 1, "value": 1e200, "noise_scale": 0.0}]},
+        {"told": 3},
+        {"waiting": -1},
+        {"session": "x"},
+        {"publication": "../.."},
+        {"table": "0" * 64},
+        {"extra": 1},
+    ],
+)
+def test_an_edited_state_is_a_letter(tmp_path, change):
+    w = world(tmp_path)
+    w.publish()
+    w.exchange()
+    path = tmp_path / "S"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(StudyInvalid):
+        w.suggest()
+
+
+def test_update_without_a_search_is_a_letter(tmp_path):
+    w = world(tmp_path)
+    w.publish()
+    w.suggest()
+    w.answer()
+    (tmp_path / "S").unlink()
+    with pytest.raises(StudyInvalid, match="no search"):
+        w.update()
+
+
+# Kills.
+
+
+CAMPAIGNS = {"outsourced": campaign}
+
+
+@pytest.mark.parametrize("kind", EXCHANGES)
+def test_either_party_killed_anywhere_ends_in_the_same_state(tmp_path, kind):
+    """The short form of the campaign; every exchange has one, or this fails."""
+    figures = CAMPAIGNS[kind](tmp_path, searches=1, exchanges=4, life=0.02)
+    assert figures.kills > 0
+    assert figures.clean, figures
+
+
+@pytest.mark.slow
+def test_twenty_exchanges_of_kills(tmp_path):
+    figures = campaign(tmp_path, searches=5)
+    assert figures.kills > 100
+    assert figures.clean, figures
+
+
+def test_a_state_written_in_pieces_would_be_caught(tmp_path, monkeypatch):
+    """The planted fault: files written in place. A kill between two bytes leaves a search that cannot be read."""
+
+    def in_place(path, content, *, mode=0o600):
+        del mode
+        with path.open("wb", buffering=0) as file:
+            for byte in range(0, len(content), 8):
+                file.write(content[byte : byte + 8])
+                time.sleep(0.001)
+
+    w = world(tmp_path)
+    w.publish()
+    monkeypatch.setattr("dpbo_core.methods.outsourced.session.replace_atomically", in_place)
+    damaged = 0
+    for _ in range(12):
+        killed(lambda: quietly(w.suggest), 0.08)
+        try:
+            w.suggest()
+        except StudyInvalid:
+            damaged += 1
+        (tmp_path / "S").unlink(missing_ok=True)
+    assert damaged
+
+
+# Leaks.
+
+
+@pytest.mark.parametrize("kind", EXCHANGES)
+def test_no_store_and_no_message_holds_a_planted_value(tmp_path, kind):
+    """A planted feature and a planted answer, far out, in a run with private answers and a refusal."""
+    w = {"outsourced": world}[kind](tmp_path)
+    feature, value = 73914.285714285714, -48211.987654321
+    rows, answers = ((tmp_path / name).read_text().splitlines() for name in ("X.csv", "Y.csv"))
+    rows[5], answers[5] = f"{feature!r},0.1,0.2", repr(value)
+    (tmp_path / "X.csv").write_text("\n".join(rows) + "\n")
+    (tmp_path / "Y.csv").write_text("\n".join(answers) + "\n")
+    w.publish()
+    for _ in range(20):
+        w.exchange(private=PRIVATE, accepts=())
+    with pytest.raises(StudyInvalid):
+        w.update()
+    for name in ("X.csv", "Y.csv"):
+        (tmp_path / name).unlink()
+    secrets = {"feature": forms_of_number(feature), "answer": forms_of_number(value)}
+    assert search(tmp_path, secrets) == set()
+    (tmp_path / "planted").write_text(repr(feature))
+    assert search(tmp_path, secrets) == {("planted", "feature")}
+
+
+def test_the_modellers_files_are_all_a_modeller_needs(tmp_path):
+    """Copied to a folder of their own, without the curator's."""
+    w = world(tmp_path)
+    w.publish()
+    elsewhere = World(tmp_path / "modeller")
+    elsewhere.folder.mkdir()
+    (elsewhere.folder / "Z.parquet").write_bytes((tmp_path / "Z.parquet").read_bytes())
+    query = elsewhere.suggest()
+    (tmp_path / "Q-S.json").write_bytes((elsewhere.folder / "Q-S.json").read_bytes())
+    w.answer()
+    (elsewhere.folder / "A-S.json").write_bytes((tmp_path / "A-S.json").read_bytes())
+    assert elsewhere.update().row == query.row
+    assert {path.name for path in elsewhere.folder.iterdir()} == {
+        "Z.parquet",
+        "S",
+        ".S.lock",
+        "Q-S.json",
+        "A-S.json",
+    }

@@ -1,0 +1,118 @@
+"""Starts along the regularisation path: they save time and change no promise.
+
+The oracle is the cold start: two certified models of one λ lie within the sum of their certificates of each other.
+"""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_training import DEGENERATE, LAMBDAS, audit, exact_logistic, world
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models import newton, path
+from dpbo_core.models.linear import minimise, train
+from dpbo_core.models.newton import Start
+from dpbo_core.models.path import LogisticPath
+from dpbo_core.models.rows import SignedRows
+from dpbo_core.models.trainer import LinearTrainer
+
+
+def trainer(X, signs, tolerance=None):
+    return LinearTrainer(X, signs, "logistic", tolerance)
+
+
+def bits(trained):
+    return {lam: (model.weights.tobytes(), model.certificate) for lam, model in trained.items()}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_model_is_the_same_whichever_were_trained_before_it(seed):
+    X, signs = world(400, 7)
+    lambdas = [float(lam) for lam in np.geomspace(1e-5, 30.0, 12)]
+    alone = {lam: trainer(X, signs).train({"lambda": lam}) for lam in lambdas}
+    order = np.random.default_rng(seed).permutation(lambdas)
+    together = trainer(X.copy(order="F"), signs)
+    assert bits({float(lam): together.train({"lambda": float(lam)}) for lam in order}) == bits(alone)
+
+
+@pytest.mark.parametrize("name", DEGENERATE)
+def test_every_model_of_the_path_is_certified_like_a_cold_one(name):
+    X, signs = DEGENERATE[name]
+    models = trainer(X, signs)
+    for lam in LAMBDAS:
+        ours, cold = models.train({"lambda": lam}), train(X, signs, loss="logistic", regularization=lam)
+        assert ours.certificate <= 1e-6
+        apart = np.linalg.norm(ours.weights - cold.weights)
+        assert apart <= (ours.certificate + cold.certificate) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("lam", [1e-5, 1e-2, 3.0])
+def test_the_certificate_of_the_path_bounds_the_distance_to_the_exact_optimum(lam):
+    X, signs = world(12, 3)
+    audit(trainer(X, signs).train({"lambda": lam}), exact_logistic(X, signs, lam))
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10**6), log_lam=st.floats(-4, 2), scale=st.floats(-3, 4), rank=st.integers(0, 5))
+def test_no_start_however_bad_changes_what_a_certificate_says(seed, log_lam, scale, rank):
+    rng, (X, signs) = np.random.default_rng(seed), world(40, 5)
+    A = rng.normal(size=(5, rank)) * 10.0 ** rng.uniform(-4, 2)
+    lam = 10.0**log_lam
+    start = Start(10.0**scale * rng.normal(size=5), newton.factored(A @ A.T, lam))
+    ours = minimise(SignedRows.of(X, signs), loss="logistic", regularization=lam, start=start)
+    cold = train(X, signs, loss="logistic", regularization=lam)
+    assert ours.certificate <= 1e-6
+    assert np.linalg.norm(ours.weights - cold.weights) <= ours.certificate + cold.certificate
+
+
+def test_a_path_needs_few_visits_and_no_curvature_but_its_anchors(monkeypatch):
+    counts = {"visit": 0, "curvature": 0}
+    for name in counts:
+        real = getattr(newton, name)
+
+        def counted(*arguments, name=name, real=real):
+            counts[name] += 1
+            return real(*arguments)
+
+        for module in (newton, path):
+            monkeypatch.setattr(module, name, counted)
+    X, signs = world(3000, 20)
+    starts = LogisticPath(rows := SignedRows.of(X, signs))
+    starts.start(1.001e-4)
+    counts.update(visit=0, curvature=0)
+    lambdas = np.random.default_rng(0).permutation(np.geomspace(1.001e-4, 10.0, 50))
+    for lam in lambdas:
+        minimise(rows, loss="logistic", regularization=lam, tolerance=1e-8 / lam, start=starts.start(lam))
+    assert counts["curvature"] == 0
+    assert counts["visit"] <= 150
+    counts.update(visit=0)
+    for lam in lambdas[:10]:
+        train(X, signs, loss="logistic", regularization=lam, tolerance=1e-8 / lam)
+    assert counts["visit"] >= 40  # what the count is without a path: the first assertion would notice
+
+
+@pytest.mark.parametrize("factor", [1e-9, 1e-3, 1.0])
+def test_a_start_scales_with_the_rows(factor):
+    X, signs = world(200, 4)
+    lam = 1e-3
+    near = LogisticPath(SignedRows.of(factor * X, signs)).start(factor**2 * lam)
+    rows = SignedRows.of(factor * X, signs)
+    model = minimise(rows, loss="logistic", regularization=factor**2 * lam, tolerance=1e-3 / factor)
+    assert np.linalg.norm(near.w - model.weights) <= 0.01 * np.linalg.norm(model.weights)
+
+
+def test_rows_without_curvature_and_penalties_without_end_begin_somewhere_finite():
+    X, signs = np.zeros((5, 2)), np.ones(5)
+    assert (LogisticPath(SignedRows.of(X, signs)).start(1e-3).w == 0.0).all()
+    X, signs = world(50, 3)
+    starts = LogisticPath(SignedRows.of(X, signs))
+    for lam in (1e-30, 1e-12, 1e12, 1e300):
+        start = starts.start(lam)
+        assert start is None or np.isfinite(start.w).all()
+
+
+def test_a_tolerance_out_of_reach_is_refused_from_a_start_too():
+    X, signs = world(100, 4)
+    with pytest.raises(StudyInvalid, match="certificate"):
+        trainer(X, signs, 1e-13).train({"lambda": 1e-6})

@@ -1,0 +1,71 @@
+"""`tune_privately` inside other people's flows: the example pipeline, the form, prefect.yaml, and the docs' SQL."""
+
+import dataclasses
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+from prefect.testing.utilities import prefect_test_harness
+from prefect.utilities.callables import parameter_schema
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.study import StudySpec
+from flows.form import study_of
+from flows.settings import Stores, without_heartbeat
+from flows.tune import tune_privately
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_the_team_pipeline_runs(here):
+    from mlflow.tracking import MlflowClient
+
+    spec = importlib.util.spec_from_file_location("team_pipeline", ROOT / "examples" / "team_pipeline.py")
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    with prefect_test_harness(server_startup_timeout=90), without_heartbeat():
+        release = example.team_pipeline("team")
+        assert example.team_pipeline("team") == release  # again: the same release, no second version
+    uri = Stores().tracking
+    client = MlflowClient(tracking_uri=uri, registry_uri=uri)
+    (version,) = client.search_model_versions("name = 'tumours'")
+    assert version.tags["dpbo.release_id"] == release
+    lines = (here / "team" / "validation.csv").read_text().splitlines()
+    assert len(lines) == 286
+
+
+def test_prefects_form_has_a_field_for_everything_a_study_says():
+    schema = parameter_schema(tune_privately).model_dump()
+    assert schema["required"] == ["study"]
+    assert set(schema["properties"]) == {"study", "folder", "pad_steps", "register"}
+    for section in (StudySpec, StudySpec.__dataclass_fields__["search"].default_factory):
+        names = {field.name for field in dataclasses.fields(section)}
+        assert set(schema["definitions"][section.__name__]["properties"]) == names
+    assert "PrivacySection" in schema["definitions"]
+
+
+def test_what_the_form_sends_is_the_study(tables):
+    spec = StudySpec.from_dict(tables)
+    sent = json.loads(json.dumps(dataclasses.asdict(spec)))
+    assert sent["model"]["tolerance"] is None
+    assert study_of(sent) == spec
+    assert study_of(tables) == spec
+    assert study_of(spec) is spec
+    sent["privacy"]["epsilon"] = -1.0
+    with pytest.raises(StudyInvalid, match=r"privacy\.epsilon"):
+        study_of(sent)
+
+
+def test_the_deployments_name_flows_and_studies_that_exist():
+    import yaml
+    from prefect.flows import load_flow_from_entrypoint
+
+    from dpbo_core.study import plan_study, read_study
+
+    for deployment in yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]:
+        flow = load_flow_from_entrypoint(str(ROOT / deployment["entrypoint"]))
+        assert deployment["concurrency_limit"] == 1
+        assert set(deployment.get("parameters", {})) <= set(flow.parameters.properties)
+        for path in deployment.get("parameters", {}).values():
+            plan_study(read_study(ROOT / path))

@@ -1,0 +1,332 @@
+"""Each private training against independent oracles: its curve, its sensitivity, its model at no noise."""
+
+import math
+
+import numpy as np
+import pytest
+from dp_accounting import dp_event
+from dp_accounting.rdp import rdp_privacy_accountant as rdp
+from private_worlds import a_row, records, with_record
+from scipy import optimize, special, stats
+
+from dpbo_core.data import Encoded
+from dpbo_core.errors import MechanismRefused, StudyInvalid
+from dpbo_core.mechanisms.noise import InjectedNoise, OperatingSystemNoise
+from dpbo_core.mechanisms.subsampling import poisson_sample
+from dpbo_core.mechanisms.vectors import DiscreteGaussianVector, DiscreteLaplaceVector
+from dpbo_core.models.tilted import _descend, minimise_tilted
+from dpbo_core.privacy.renyi import RenyiCurve
+from dpbo_core.privacy.unit import NeighboringRelation
+from dpbo_core.private_training import dp_sgd, noisy_gradient_descent, output_perturbation
+from dpbo_core.private_training.contract import check_axes
+from dpbo_core.private_training.dp_sgd import DpSgd
+from dpbo_core.private_training.gradients import STEPS, clipped_sum, sum_sensitivity
+from dpbo_core.private_training.noisy_gradient_descent import NoisyGradientDescent
+from dpbo_core.private_training.objective_perturbation import ObjectivePerturbation
+from dpbo_core.private_training.output_perturbation import OutputPerturbation
+from dpbo_core.theorems.chaudhuri_2011 import corollary_8_sensitivity, theorem_9_jacobian
+from dpbo_core.theorems.mironov_talwar_zhang_2019 import section_3_3_renyi
+
+SYSTEM = OperatingSystemNoise()
+
+
+def quiet(factor=0.0, seed=0):
+    return InjectedNoise(np.random.default_rng(seed), factor)
+
+
+def test_a_pure_curve_is_randomised_response():
+    for epsilon in (1e-7, 0.01, 1.0, 8.0):
+        p = math.exp(epsilon) / (1 + math.exp(epsilon))
+        P, Q = np.array([p, 1 - p]), np.array([1 - p, p])
+        curve = RenyiCurve(epsilon=epsilon)
+        for alpha in (1.01, 2.0, 30.0):
+            exact = math.log(float((P**alpha * Q ** (1 - alpha)).sum())) / (alpha - 1)
+            assert curve.at(alpha) >= exact - 1e-14
+            assert curve.at(alpha) <= exact + 1e-12 * (1 + 1 / (alpha - 1)) + 1e-9 * exact
+        assert curve.at(1e9) <= epsilon * (1 + 1e-12)
+
+
+def test_curves_add_and_tables_look_upwards():
+    table = RenyiCurve(table=((2.0, 0.5), (4.0, 1.0)))
+    assert table.at(1.5) == pytest.approx(0.5)
+    assert table.at(3.0) == pytest.approx(1.0)
+    assert table.at(5.0) == math.inf
+    total = table + RenyiCurve(rho=0.1, epsilon=0.2) + RenyiCurve(table=((3.0, 0.25),))
+    assert total.at(3.0) == pytest.approx(1.0 + 0.3 + RenyiCurve(epsilon=0.2).at(3.0) + 0.25)
+    assert total.orders == (2.0, 3.0, 4.0)
+    for bad in (
+        {"rho": -1.0},
+        {"epsilon": math.nan},
+        {"table": ((1.0, 0.1),)},
+        {"table": ((3.0, 0.1), (2.0, 0.1))},
+    ):
+        with pytest.raises(ValueError, match="Rényi"):
+            RenyiCurve(**bad)
+
+
+def test_delta_of_a_curve_bounds_the_gaussian():
+    curve = RenyiCurve(rho=0.5)
+    for epsilon in (0.5, 2.0, 5.0):
+        exact = stats.norm.cdf(0.5 - epsilon) - math.exp(epsilon) * stats.norm.cdf(-0.5 - epsilon)
+        assert exact <= curve.delta(epsilon) <= 10 * exact + 0.05
+
+
+def test_the_sampled_gaussian_is_the_library():
+    for rate, sigma in ((0.01, 1.0), (0.2, 0.7), (1.0, 2.0), (0.05, 8.0)):
+        orders = [2, 3, 8, 64, 256]
+        accountant = rdp.RdpAccountant(orders)
+        accountant.compose(dp_event.PoissonSampledDpEvent(rate, dp_event.GaussianDpEvent(sigma)))
+        ours = [section_3_3_renyi(alpha=a, rate=rate, noise_multiplier=sigma) for a in orders]
+        np.testing.assert_allclose(ours, accountant._rdp, rtol=1e-8, atol=1e-11)
+
+
+def test_the_sampled_discrete_gaussian_stays_below_by_summation():
+    """One coordinate, shift 3 steps, every sum over ℤ done outright, both directions."""
+    sigma, shift, rate = 2.4, 3, 0.3
+    x = np.arange(-80, 84)
+    zero, moved = (-((x - s) ** 2) / (2 * sigma**2) for s in (0, shift))
+    mass = special.logsumexp(zero)
+    mixed = np.logaddexp(math.log(1 - rate) + zero, math.log(rate) + moved)
+    for alpha in (2, 3, 7):
+        bound = section_3_3_renyi(alpha=alpha, rate=rate, noise_multiplier=sigma / shift)
+        for P, Q in ((mixed, zero), (zero, mixed)):
+            exact = (special.logsumexp(alpha * P + (1 - alpha) * Q) - mass) / (alpha - 1)
+            assert exact <= bound + 1e-12
+
+
+def test_replace_one_costs_more_than_add_or_remove_and_bounds_two_sided_mixtures():
+    common = {"estimator": "logistic", "noise_multiplier": 1.1, "rate": 0.25, "most_epochs": 1.0}
+    both = {relation: DpSgd(**common, relation=relation) for relation in list(NeighboringRelation)[:2]}
+    replace = both[NeighboringRelation.REPLACE_ONE].curve
+    remove = both[NeighboringRelation.ADD_OR_REMOVE_ONE].curve
+    for alpha in (2.0, 4.0, 16.0):
+        assert replace.at(alpha) > remove.at(alpha)
+    # one step, the record's gradient +1 on one side and −1 on the other: integrated outright
+    z = np.linspace(-40, 40, 200_001)
+    log = {s: stats.norm.logpdf(z, s, 1.1) for s in (-1, 0, 1)}
+    P, Q = (np.logaddexp(math.log(0.75) + log[0], math.log(0.25) + log[s]) for s in (1, -1))
+    for alpha in (2.0, 4.0):
+        exact = math.log(np.trapezoid(np.exp(alpha * P + (1 - alpha) * Q), z)) / (alpha - 1)
+        assert exact <= replace.at(alpha) / DpSgd(**common).steps(1.0)
+
+
+def gradients(data, W, C):
+    """Each record's gradient by itself, clipped: the slow way."""
+    total = np.zeros_like(W)
+    for x, label in zip(data.X, data.labels, strict=True):
+        if W.shape[1] == 1:
+            y = 1.0 if label != 0 else -1.0
+            g = np.outer(x, [-y / (1 + math.exp(y * float(x @ W[:, 0])))])
+        else:
+            s = x @ W
+            p = np.exp(s - s.max()) / np.exp(s - s.max()).sum()
+            p[label] -= label >= 0
+            g = np.outer(x, p)
+        norm = np.linalg.norm(g)
+        total += g * min(1.0, C / norm) if norm > 0 else 0.0
+    return total
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_clipping_in_closed_form_is_clipping_one_by_one(classes):
+    data = records(n=40, n_classes=classes)
+    K = 1 if classes == 2 else classes
+    W = np.random.default_rng(1).normal(size=(4, K))
+    for C in (0.05, 0.4, 5.0):
+        total = clipped_sum(data, W, C).reshape(4, K) * C / STEPS
+        np.testing.assert_allclose(total, gradients(data, W, C), rtol=1e-6, atol=40 * C / STEPS)
+
+
+@pytest.mark.parametrize("classes", [2, 5])
+def test_no_replaced_record_moves_the_sum_further_than_said(classes):
+    rng = np.random.default_rng(2)
+    data, K = records(n=30, n_classes=classes), 1 if classes == 2 else classes
+    worst = 0.0
+    for _ in range(300):
+        W, C = rng.normal(size=(4, K)) * rng.choice([0.1, 3.0]), float(rng.choice([0.01, 0.3, 2.0]))
+        row, label = (np.zeros(4), -1) if rng.random() < 0.1 else (a_row(rng, 4), int(rng.integers(classes)))
+        other = with_record(data, 3, row, label)
+        moved = np.linalg.norm(clipped_sum(data, W, C) - clipped_sum(other, W, C))
+        assert moved <= sum_sensitivity(moves=2, n_records=30, size=4 * K)
+        joined = np.ones(30, dtype=bool)
+        joined[3] = False
+        removed = np.linalg.norm(clipped_sum(data, W, C) - clipped_sum(data, W, C, joined))
+        assert removed <= sum_sensitivity(moves=1, n_records=30, size=4 * K)
+        worst = max(worst, moved / sum_sensitivity(moves=2, n_records=30, size=4 * K))
+    assert worst > 0.9  # the bound is met: half of it would be caught
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_without_noise_gradient_descent_finds_the_model(classes):
+    data = records(n=200, n_classes=classes)
+    estimator = "logistic" if classes == 2 else "softmax"
+    point = {"learning_rate": 4.0, "clipping_norm": 10.0, "epochs": 300}
+    model = NoisyGradientDescent(estimator, rho=1.0).train(data, point, quiet())
+    if classes == 2:
+        right = (data.X @ model.weights > 0) == (data.labels == 1)
+    else:
+        right = model.correct(data.X, data.labels)
+    assert right.mean() > 0.85
+    batches = DpSgd(estimator, noise_multiplier=1.0, rate=0.1, most_epochs=20.0)
+    sampled = batches.train(data, {"learning_rate": 2.0, "clipping_norm": 10.0, "epochs": 20}, quiet())
+    assert np.abs(sampled.weights).max() > 0.1
+
+
+def test_the_noise_of_every_step_has_the_scale_that_its_price_asks_for():
+    data, rho, T = records(n=50), 0.02, 4
+    seen = []
+
+    class Watch(OperatingSystemNoise):
+        def draw(self, measurement, value, imitation):
+            drawn = super().draw(measurement, value, imitation)
+            seen.append(drawn)
+            return drawn
+
+    for _ in range(60):
+        NoisyGradientDescent("logistic", rho).train(data, {"epochs": T}, Watch())
+    noise = np.concatenate(seen)
+    sigma = sum_sensitivity(moves=2, n_records=50, size=4) / math.sqrt(2 * rho / T)
+    assert len(seen) == 60 * T
+    # the sample deviation of 960 normals: 6 standard errors
+    assert abs(noise.std() / sigma - 1) < 6 / math.sqrt(2 * noise.size)
+
+
+def test_hostile_records_and_rates_never_raise():
+    data = Encoded(np.zeros((5, 3)), np.full(5, -1, dtype=np.int64), np.ones(5, dtype=bool), 3)
+    for eta in (1e-300, 1.0, 1e300):
+        point = {"learning_rate": eta, "clipping_norm": 1.0, "epochs": 3}
+        model = NoisyGradientDescent("softmax", rho=0.1).train(data, point, SYSTEM)
+        assert np.isfinite(model.weights).all()
+        assert not model.correct(data.X, data.labels).any()
+    blank = Encoded(np.zeros((5, 3)), np.full(5, -1, dtype=np.int64), np.ones(5, dtype=bool), 2)
+    for algorithm in (OutputPerturbation(0.5), ObjectivePerturbation(5.0)):
+        assert np.isfinite(algorithm.train(blank, {"lambda": 0.1}, SYSTEM).weights).all()
+
+
+def logistic_minimum(Z, lam, tilt):
+    def value(w):
+        m = Z @ w
+        f = np.logaddexp(0, -m).mean() + lam / 2 * w @ w + tilt @ w / len(Z)
+        return f, lam * w - Z.T @ (special.expit(-m)) / len(Z) + tilt / len(Z)
+
+    start = np.zeros(Z.shape[1])
+    return optimize.minimize(value, start, jac=True, method="BFGS", options={"gtol": 1e-11}).x
+
+
+@pytest.mark.parametrize("lam", [1e-3, 0.1, 5.0])
+def test_the_tilted_minimum_is_within_its_tolerance(lam):
+    data = records(n=50)
+    Z = data.X * data.signs[:, None]
+    for tilt in (np.zeros(4), np.array([3.0, -40.0, 0.1, 7.0])):
+        exact = logistic_minimum(Z, lam, tilt)
+        tau = 1e-6 / (50 * lam)
+        assert np.linalg.norm(minimise_tilted(Z, lam, tilt, tau) - exact) <= tau + 1e-6 * np.linalg.norm(exact)
+        if lam >= 0.1:  # the way that needs no certificate gets there too
+            assert np.linalg.norm(_descend(Z, lam, tilt, tau) - exact) <= tau + 1e-6 * np.linalg.norm(exact)
+
+
+def test_no_replaced_record_moves_the_weights_further_than_corollary_8():
+    rng, worst = np.random.default_rng(4), 0.0
+    for lam in (0.01, 0.1, 1.0):
+        bound = corollary_8_sensitivity(n_records=8, regularization=lam, solver_tolerance=1e-9)
+        for _ in range(40):
+            data = records(n=8, seed=int(rng.integers(1000)))
+            row = a_row(rng, 4)
+            same = with_record(data, 0, row, 1), with_record(data, 0, -row, 1)
+            w, v = (minimise_tilted(s.X * s.signs[:, None], lam, np.zeros(4), 1e-9) for s in same)
+            worst = max(worst, float(np.linalg.norm(w - v)) / bound)
+            assert np.linalg.norm(w - v) <= bound
+    assert worst > 0.3
+
+
+def test_output_perturbation_honours_its_promise_in_one_dimension():
+    """The released integer is round(w/h) plus discrete Laplace noise: the loss is |shift|/b, both measured."""
+    n, lam, epsilon = 5, 0.3, 0.7
+    shifts = []
+    for row, label in ((1.0, 1), (-1.0, 1)):
+        data = Encoded(np.full((n, 1), 0.2), np.ones(n, dtype=np.int64), np.zeros(n, dtype=bool), 2)
+        data = with_record(data, 0, np.array([row]), label)
+        shifts.append(OutputPerturbation(epsilon).train(data, {"lambda": lam}, quiet()).weights[0])
+    tau = output_perturbation.TOLERANCE / (n * lam)
+    sensitivity = corollary_8_sensitivity(n_records=n, regularization=lam, solver_tolerance=tau)
+    assert 0.2 * sensitivity < abs(shifts[0] - shifts[1]) <= sensitivity
+    seen = []
+
+    class Watch(OperatingSystemNoise):
+        def draw(self, measurement, value, imitation):
+            seen.append(super().draw(measurement, value, imitation))
+            return seen[-1]
+
+    for _ in range(300):
+        OutputPerturbation(epsilon).train(data, {"lambda": lam}, Watch())
+    h = 2.0 ** (math.floor(math.log2(sensitivity)) - 20)
+    b = np.abs(np.array(seen)).mean() * h  # the mean of |Laplace| is its scale; 6 standard errors
+    assert abs(b / (sensitivity / epsilon) - 1) < 6 / math.sqrt(300)
+
+
+@pytest.mark.parametrize("lam", [0.02, 0.2])
+def test_objective_perturbation_needs_exactly_its_two_parts_in_one_dimension(lam):
+    """The density of the exact minimiser, change of variables and all, on the two worst neighbours."""
+    n, epsilon = 4, 6.0
+    jacobian = theorem_9_jacobian(n_records=n, regularization=lam, curvature=0.25)
+    beta = epsilon - jacobian  # density of the tilt ∝ exp(−β|b|); on one feature neighbours move b by at most 1
+    assert beta > 0
+    w = np.linspace(-12, 12, 48_001)
+
+    def log_density(z):
+        m = np.outer(z, w)
+        sigma = 1 / (1 + np.exp(m))
+        b = -n * lam * w + (z[:, None] * sigma).sum(axis=0)
+        slope = n * lam + (z[:, None] ** 2 * sigma * (1 - sigma)).sum(axis=0)
+        return -beta * np.abs(b) + np.log(slope)
+
+    common = np.full(n - 1, 1e-9)
+    worst = 0.0
+    for first in (1.0, -1.0, 0.5, 0.0):
+        for second in (1.0, -1.0, 0.5, 0.0):
+            loss = np.abs(log_density(np.append(common, first)) - log_density(np.append(common, second))).max()
+            worst = max(worst, float(loss))
+    assert worst <= epsilon + 1e-9
+    assert worst > beta + 0.1 * jacobian  # with the Jacobian left out this fails
+    inside = ObjectivePerturbation(epsilon).tilt_epsilon(n_records=n, regularization=lam)
+    assert inside < epsilon - jacobian
+
+
+def test_a_private_model_is_as_good_as_its_budget():
+    data = records(n=2000, d=3)
+    Z = data.X * data.signs[:, None]
+    best = (logistic_minimum(Z, 0.01, np.zeros(3)) @ Z.T > 0).mean()
+    for algorithm in (OutputPerturbation(20.0), ObjectivePerturbation(20.0)):
+        model = algorithm.train(data, {"lambda": 0.05}, SYSTEM)
+        assert (Z @ model.weights > 0).mean() > best - 0.05
+    strong = NoisyGradientDescent("logistic", rho=2.0).train(data, {"learning_rate": 4.0}, SYSTEM)
+    assert (Z @ strong.weights > 0).mean() > best - 0.05
+
+
+def test_a_sample_joins_each_record_at_its_rate():
+    joined = np.array([poisson_sample(1000, 0.2, SYSTEM).sum() for _ in range(50)])
+    assert abs(joined.mean() - 200) < 6 * math.sqrt(1000 * 0.2 * 0.8 / 50)
+    assert joined.std() > 5  # not a fixed size
+    assert poisson_sample(3, 1.0, SYSTEM).all()
+
+
+def test_a_miscalibrated_vector_is_refused(monkeypatch):
+    for mechanism in (DiscreteGaussianVector(10.0, 0.5, 3), DiscreteLaplaceVector(10, 0.5, 3)):
+        assert mechanism.draw(SYSTEM).shape == (3,)
+        monkeypatch.setattr(type(mechanism), "scale", property(lambda self: 3.0))
+        with pytest.raises(MechanismRefused, match="above the planned"):
+            mechanism.draw(SYSTEM)
+    monkeypatch.undo()
+    with pytest.raises(MechanismRefused, match="64-bit"):
+        DiscreteGaussianVector(1e30, 0.5, 3).draw(SYSTEM)
+
+
+def test_axes_an_algorithm_does_not_know_are_refused():
+    check_axes("dp_sgd", dp_sgd.AXES, ({"learning_rate": 0.5},))
+    with pytest.raises(StudyInvalid, match="learning_rate"):
+        check_axes("noisy_gradient_descent", noisy_gradient_descent.AXES, ({"learning_rat": 0.5},))
+    with pytest.raises(StudyInvalid, match="lacks lambda"):
+        check_axes("output_perturbation", output_perturbation.AXES, ({},))
+    for value in (0.0, -1.0, math.nan, "x", 2.5):
+        with pytest.raises(StudyInvalid, match="epochs takes"):
+            check_axes("dp_sgd", dp_sgd.AXES, ({"epochs": value},))

@@ -1,0 +1,104 @@
+"""The law of K: exact at every boundary of the inverse, and as it should be over many draws."""
+
+import mpmath
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpbo_core.mechanisms.noise import InjectedNoise, OperatingSystemNoise
+from dpbo_core.mechanisms.random_stopping import (
+    BITS,
+    NegativeBinomialStopping,
+    PoissonStopping,
+    draw_index,
+    integer_weights,
+)
+from dpbo_core.theorems import papernot_steinke_2022 as ps
+
+LAWS = [
+    NegativeBinomialStopping(1.0, 10.0),
+    NegativeBinomialStopping(0.0, 10.0),
+    NegativeBinomialStopping(-0.5, 4.0),
+    NegativeBinomialStopping(1e-30, 3.0),
+    NegativeBinomialStopping(2.5, 7.0),
+    PoissonStopping(3.0),
+]
+SYSTEM = OperatingSystemNoise()
+
+
+def mass(law, k):
+    if isinstance(law, PoissonStopping):
+        return ps.poisson_mass(k, mean=law.mean)
+    return ps.negative_binomial_mass(k, shape=law.shape, gamma=law.gamma)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=repr)
+def test_the_inverse_turns_at_the_exact_boundary(law):
+    """Below Pr[K ≤ k]·2²⁵⁶ K is at most k, above it is more: the boundary from mpmath, to the last cell but two."""
+    with mpmath.workdps(200):
+        reached = mpmath.mpf(0)
+        for k in range(0 if isinstance(law, PoissonStopping) else 1, 6):
+            if isinstance(law, PoissonStopping):
+                reached += mpmath.exp(-law.mean) * mpmath.mpf(law.mean) ** k / mpmath.factorial(k)
+            else:
+                g, eta = mpmath.mpf(law.gamma), mpmath.mpf(law.shape)
+                if eta == 0:
+                    reached += (1 - g) ** k / (k * -mpmath.log(g))
+                else:
+                    product = mpmath.fprod((i + eta) / (i + 1) for i in range(k))
+                    reached += (1 - g) ** k * product / (g**-eta - 1)
+            edge = int(reached * 2**BITS)
+            assert law.quantile(edge - 2) == k
+            assert law.quantile(edge + 2) == k + 1
+
+
+@pytest.mark.parametrize("law", LAWS, ids=repr)
+def test_draws_follow_the_law(law):
+    """χ² over 3,000 draws; a right sampler fails once in 10⁶ runs."""
+    drawn = np.array([law.draw(SYSTEM) for _ in range(3000)])
+    first = 0 if isinstance(law, PoissonStopping) else 1
+    edges = [k for k in range(first, 40) if mass(law, k) * 3000 >= 20]
+    counts = [int((drawn == k).sum()) for k in edges]
+    expected = [3000 * mass(law, k) for k in edges]
+    counts.append(3000 - sum(counts))
+    expected.append(3000 - sum(expected))
+    assert stats.chisquare(counts, expected).pvalue > 1e-6
+    shifted = [*counts[1:], counts[0]]  # a planted fault: the law moved by one
+    assert stats.chisquare(shifted, expected).pvalue < 1e-6
+
+
+@pytest.mark.parametrize("law", LAWS, ids=repr)
+def test_a_cap_leaves_the_tail_it_says(law):
+    for wanted in (1e-3, 1e-9):
+        cap = law.cap(wanted)
+        assert law.tail(cap) <= wanted * (1 + 1e-12)
+        assert law.tail(cap - 1) > wanted
+    exact = 1 - sum(mass(law, k) for k in range(5))
+    assert law.tail(4) == pytest.approx(exact, rel=1e-9)
+    assert law.tail(4) >= 0.0
+
+
+def test_a_quiet_source_stops_at_the_mean():
+    quiet = InjectedNoise(np.random.default_rng(0), factor=0.0)
+    assert NegativeBinomialStopping(1.0, 10.0).draw(quiet) == 10
+    loud = InjectedNoise(np.random.default_rng(0))
+    drawn = [NegativeBinomialStopping(1.0, 10.0).draw(loud) for _ in range(400)]
+    assert 7 < np.mean(drawn) < 13
+
+
+def test_indices_are_drawn_by_exact_integer_weights():
+    weights = integer_weights([0.5, 0.25, 0.25])
+    assert weights == [2**59, 2**58, 2**58]
+    drawn = np.array([draw_index([1, 0, 3], SYSTEM) for _ in range(2000)])
+    assert set(drawn) == {0, 2}
+    assert abs((drawn == 2).mean() - 0.75) < 6 * np.sqrt(0.75 * 0.25 / 2000)
+    third = integer_weights([1 / 3] * 3)
+    assert len(set(third)) == 1
+
+
+def test_impossible_laws_are_refused():
+    for mean in (0.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="mean"):
+            PoissonStopping(mean)
+    with pytest.raises(ValueError, match="mean"):
+        NegativeBinomialStopping(1.0, 1.0)

@@ -1,0 +1,154 @@
+"""Every method on thousands of neighbouring files with its mechanisms' outputs frozen: nothing else may differ."""
+
+import random
+from collections import Counter
+from itertools import islice
+
+import faults
+import pytest
+from audit.replays import VARIANTS, WORLDS, cases, sizes
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from neighbours import CELLS, HONEST, LINES, climb, line, make_world, nasty_pairs
+from replay import DOORS, compare, record, replayed
+
+from dpbo_core.methods import METHODS
+from dpbo_core.methods.private_grid import PrivateGrid
+
+CASES = [
+    pytest.param(*case, id=" ".join((case[0].kind, str(place), case[1]))) for place, case in enumerate(cases())
+]
+PAIRS, THOROUGH = 40, 5  # of each case, by the generator; the adversary and Hypothesis add theirs
+TRIED = Counter()
+
+
+@pytest.fixture(scope="module")
+def worlds(tmp_path_factory):
+    return {name: make_world(tmp_path_factory.mktemp("world"), **wanted) for name, wanted in WORLDS.items()}
+
+
+def pair_in(world, method, one, other, seed=0, *, thorough=False):
+    TRIED[method.kind] += 1
+    objectives = world.objective(one), world.objective(other)
+    return replayed(method, world.problem, *objectives, seed=seed, thorough=thorough)
+
+
+def test_every_method_is_attacked():
+    assert set(VARIANTS) == set(METHODS)
+    for kind, (methods, _) in VARIANTS.items():
+        assert {type(method) for method in methods} == {METHODS[kind]}
+
+
+@pytest.mark.parametrize(("method", "name"), CASES)
+def test_on_nasty_neighbours_nothing_differs_but_the_queries(worlds, method, name):
+    world, rng = worlds[name], random.Random(f"{method} {name}")
+    for seed, (one, other) in enumerate(islice(nasty_pairs(*sizes(world), rng), PAIRS)):
+        result = pair_in(world, method, one, other, seed, thorough=seed < THOROUGH)
+        assert result.findings == (), (one, other)
+        assert result.reach <= 1.0
+
+
+@settings(max_examples=150, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@given(
+    case=st.sampled_from([case.values for case in CASES]),
+    one=st.lists(st.sampled_from(CELLS) | st.text(max_size=6) | st.floats().map(repr), min_size=4, max_size=4),
+    other=st.lists(st.sampled_from(CELLS) | st.text(max_size=6) | st.floats().map(repr), min_size=0, max_size=6),
+    raw=st.none() | st.binary(max_size=30).map(lambda raw: raw.replace(b"\n", b"")),
+)
+@example(case=(PrivateGrid(), "accuracy"), one=["1", "2", "red", "yes"], other=["1", "2", "red", "no"], raw=None)
+def test_on_whatever_hypothesis_writes_nothing_differs(worlds, case, one, other, raw):
+    method, name = case
+    world = worlds[name]
+    m, k = sizes(world)
+    others = list((HONEST * m)[: m - k])
+    here = [line(one)] * k
+    there = [line(other) if raw is None else raw] * k
+    assert pair_in(world, method, [*here, *others], [*there, *others]).findings == ()
+
+
+@pytest.mark.parametrize(("method", "name"), CASES)
+def test_a_climbing_adversary_stays_within_the_declared_sensitivity(worlds, method, name):
+    """And it gets there: at a fixed path accuracy uses the whole of it, so the bound is no slack."""
+    world, rng = worlds[name], random.Random(1)
+
+    def reach(one, other):
+        result = pair_in(world, method, one, other)
+        assert result.findings == ()
+        return result.reach
+
+    best, _ = climb(reach, *sizes(world), rng, rounds=25)
+    assert best <= 1.0
+    if method.public_path and name in ("accuracy", "a tree", "two records a person"):
+        assert best == 1.0
+
+
+def test_thousands_of_neighbours_were_tried(request):
+    """Counts the pairs of this file's own tests, when all of them ran in this process."""
+    if sum(item.fspath == request.node.fspath for item in request.session.items) < 2 * len(CASES):
+        pytest.skip("only part of the file was asked for")
+    assert sum(TRIED.values()) >= 2_000
+    assert min(TRIED[kind] for kind in METHODS) >= 250
+
+
+METHOD_FAULTS = {
+    faults.Branches: "how often each step trained",
+    faults.IfElse: "which lines ran",
+    faults.SkipsQuietly: "what was drawn",
+    faults.Talks: "what was said",
+    faults.FollowsRawScores: "what a public path trained",
+    faults.HalfSensitivity: "a query moved by more than its declared sensitivity",
+    faults.ForgetsTheLastDraw: "not every planned draw was made, once and in order",
+}
+
+
+@pytest.mark.parametrize("fault", METHOD_FAULTS, ids=lambda fault: fault.__name__)
+def test_a_faulty_method_is_caught(worlds, fault):
+    world, rng = worlds["accuracy"], random.Random(3)
+    found = set()
+    for one, other in islice(nasty_pairs(*sizes(world), rng), 30):
+        found |= {finding.what for finding in pair_in(world, fault(), one, other, thorough=True).findings}
+    assert METHOD_FAULTS[fault] in found
+
+
+OBJECTIVE_FAULTS = {
+    faults.DropsBroken: "a query moved by more than its declared sensitivity",
+    faults.Raises: "it failed on one, or differently",
+}
+
+
+@pytest.mark.parametrize("fault", OBJECTIVE_FAULTS, ids=lambda fault: fault.__name__)
+def test_a_faulty_objective_is_caught(worlds, fault):
+    world, found = worlds["accuracy"], set()
+    good, bad = b"1.5,-2,red,yes", LINES[1]
+    for one, other in (([good] * 5, [bad, *[good] * 4]), ([bad] * 4 + [good], [bad] * 4 + [b"1.5,-2,red,no"])):
+        result = replayed(PrivateGrid(score_share=0.5), world.problem, fault(world, one), fault(world, other))
+        found |= {finding.what for finding in result.findings}
+    assert OBJECTIVE_FAULTS[fault] in found
+
+
+def test_the_same_data_twice_differ_in_nothing(worlds):
+    """Else the comparison would be of clocks and dictionaries, and every finding worthless."""
+    for name, world in worlds.items():
+        for kind, (methods, where) in VARIANTS.items():
+            if name in where:
+                lines = list((HONEST * 2)[: world.problem.n_validation])
+                one, other = (record(methods[0], world.problem, world.objective(lines)) for _ in range(2))
+                assert compare(one, other, public_path=True).findings == (), kind
+
+
+def test_every_door_with_a_sensitivity_is_recorded():
+    """A mechanism of the project that draws through a door nobody records is not attacked at all."""
+    import importlib
+    import pkgutil
+
+    from dpbo_core import mechanisms
+
+    found = set()
+    for module in pkgutil.iter_modules(mechanisms.__path__):
+        loaded = importlib.import_module(f"dpbo_core.mechanisms.{module.name}")
+        found |= {
+            cls
+            for cls in vars(loaded).values()
+            if isinstance(cls, type) and cls.__module__ == loaded.__name__ and hasattr(cls, "prepare")
+        }
+    assert {cls.__name__ for cls in found} == {cls.__name__ for cls in DOORS} | {"Mechanism"}

@@ -1,0 +1,43 @@
+"""A scheduled day, for real: five-second firings, a killed server, the cap; and no secret in any store of it."""
+
+import pytest
+import tomli_w
+from audit import schedule
+from audit.leaks import make_world
+from canary import search
+
+from dpbo_core.accounting.ledger import PrivacyLedger
+from flows.serve import MISSED, REFUSED
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_scheduled_day(tables, tmp_path):
+    world = make_world(tables, tmp_path)
+    tables["study"] |= {"name": "nightly", "method": "private_trajectory"}
+    tables["privacy"] |= {"dataset": "nights", "epsilon": 1.0}
+    tables["budget"] |= {"epsilon": 2.4, "delta": 1e-5}
+    (world.run / "nightly.toml").write_text(tomli_w.dumps(tables))
+
+    def over(found):
+        states = [firing.state for firing in found]
+        return states.count("Completed") >= 5 and states.count(REFUSED) >= 1
+
+    day = schedule.day(world.run, "nightly.toml", kill_after=2, until=over)
+    released, refused = day.named("Completed"), day.named(REFUSED)
+    assert len(released) >= 5
+    assert len(day.firings) > day.before_kill + 2  # it went on after its server was killed
+    assert {firing.kind for firing in refused} == {"CANCELLED"}
+    assert all("the limit is" in firing.message for firing in refused)
+    (account,) = PrivacyLedger(f"sqlite:///{world.run / 'mlruns' / 'ledger.db'}").accounts("nights")
+    finished = [entry.edition for entry in account.entries if entry.released_at]
+    assert len(set(finished)) == len(finished) == len(released)
+    unfinished = [firing for firing in day.firings if firing.state not in ("Completed", REFUSED, MISSED)]
+    assert len(account.entries) - len(finished) <= len(unfinished)  # only what the kill cut short
+    assert account.budget.admits(account.spent)
+    assert day.left_running == ()
+    for store in ("prefect/prefect.db", "mlruns/mlflow.db", "mlruns/ledger.db", "mlruns/prefect-server.log"):
+        assert (world.run / store).stat().st_size > 0
+    kinds = {path.name for path in (world.run / "mlruns" / "artifacts").rglob("*") if path.is_file()}
+    assert {"release.html", "release.json", "posterior.png", "budget.png", "model.pkl"} <= kinds
+    assert search(world.run, world.secrets, dict(zip(("stdout", "stderr"), day.streams, strict=True))) == set()

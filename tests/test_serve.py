@@ -1,0 +1,205 @@
+"""Firings and editions, refusals by name, the alert, the doctor; the schedule itself is tests/test_schedule.py."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import tomli_w
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prefect import flow
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.context import FlowRunContext
+from prefect.states import AwaitingRetry, Scheduled
+from prefect.testing.utilities import prefect_test_harness
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.study import StudySpec, read_study
+from flows import serve
+from flows.doctor import examine
+from flows.firing import FIELDS, edition_at, refuse_fields, seconds
+from flows.serve import MISSED, REFUSED, tune_on_schedule
+from flows.settings import Stores, without_heartbeat
+
+NOON = datetime(2026, 11, 21, 12, 0, 5, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def server():
+    with prefect_test_harness(server_startup_timeout=90), without_heartbeat():
+        yield
+
+
+@pytest.fixture
+def study(here, tables):
+    tables["study"] |= {"name": "nightly", "method": "private_grid"}
+    tables["space"]["lambda"]["points"] = 2
+    (here / "nightly.toml").write_text(tomli_w.dumps(tables))
+    return "nightly.toml"
+
+
+def spec(tables, **changes):
+    for where, value in changes.items():
+        table, _, key = where.partition("__")
+        tables[table][key] = value
+    return StudySpec.from_dict(tables)
+
+
+FILES = {"training": "t.csv", "validation": "v-{month}.csv", "n_validation": 9, "target": "y"}
+
+
+def test_an_edition_is_the_firings_time(tables):
+    assert edition_at(spec(tables), NOON).edition == "2026-11-21T12:00:05Z"
+    assert edition_at(spec(tables, study__edition="{week}"), NOON).edition == "2026-W47"
+    assert edition_at(spec(tables, study__edition="v2 {date}"), NOON).edition == "v2 2026-11-21"
+
+
+def test_a_monthly_dataset_comes_with_monthly_data(tables):
+    tables["data"] = FILES
+    monthly = edition_at(spec(tables, privacy__dataset="visits {month}"), NOON)
+    assert monthly.privacy.dataset == "visits 2026-11"
+    assert monthly.data.validation == "v-2026-11.csv"
+    tables["data"] = FILES | {"validation": "v.csv"}
+    with pytest.raises(StudyInvalid, match="new budget"):
+        edition_at(spec(tables, privacy__dataset="visits {month}"), NOON)
+    tables["data"] = {"source": "breast_cancer"}
+    with pytest.raises(StudyInvalid, match="new budget"):
+        edition_at(spec(tables, privacy__dataset="visits {month}"), NOON)
+
+
+def test_an_unknown_field_is_a_letter(tables):
+    with pytest.raises(StudyInvalid, match="did you mean 'month'"):
+        edition_at(spec(tables, study__edition="{mont}"), NOON)
+    with pytest.raises(StudyInvalid, match="dpbo serve"):
+        refuse_fields(spec(tables, study__edition="{date}"))
+    refuse_fields(spec(tables, study__edition="{anything else}"))
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.datetimes(min_value=datetime(1990, 1, 1)), st.timedeltas(timedelta(seconds=1), timedelta(days=900)))  # noqa: DTZ001
+def test_two_firings_are_two_editions(moment, later):
+    first, second = (m.replace(tzinfo=UTC).strftime(FIELDS["time"]) for m in (moment, moment + later))
+    assert first != second
+
+
+@pytest.mark.parametrize(("text", "length"), [("5s", 5), ("30m", 1800), ("6h", 21600), ("1d", 86400)])
+def test_durations(text, length):
+    assert seconds(text) == length
+
+
+@pytest.mark.parametrize("text", ["", "5", "0s", "-1h", "1w", "1.5h", "5 s", "9999999s"])
+def test_no_durations(text):
+    with pytest.raises(StudyInvalid):
+        seconds(text)
+
+
+def fire(study, moment, monkeypatch):
+    """One firing in this process: its final state."""
+    monkeypatch.setattr(serve, "fired_at", lambda: moment)
+    return tune_on_schedule(study, return_state=True)
+
+
+def test_a_retry_returns_the_release_and_the_next_firing_is_a_new_spend(server, study, monkeypatch, caplog):
+    from dpbo_core.accounting.ledger import PrivacyLedger
+
+    first = fire(study, NOON, monkeypatch)
+    again = fire(study, NOON, monkeypatch)
+    assert first.is_completed()
+    assert "released before" in again.message
+    assert again.message.startswith(first.message)
+    second = fire(study, NOON + timedelta(days=1), monkeypatch)
+    assert second.is_completed()
+    fire(study, NOON + timedelta(days=2), monkeypatch)
+    refused = fire(study, NOON + timedelta(days=3), monkeypatch)
+    assert (refused.name, refused.type.value) == (REFUSED, "CANCELLED")
+    assert "the limit is ε = 3" in refused.message
+    (account,) = PrivacyLedger(Stores().ledger).accounts("people")
+    assert len(account.entries) == 3
+    said = [record.getMessage() for record in caplog.records if "is spent" in record.getMessage()]
+    assert len(said) == 1
+    assert "is spent (100%)" in said[0]
+
+
+def test_what_prefect_keeps_of_a_firing_is_a_table_and_a_link(server, study, monkeypatch):
+    from prefect.artifacts import Artifact
+
+    state = fire(study, NOON, monkeypatch)
+    table = Artifact.get("release-nightly")
+    shown = {row["name"]: row["value"] for row in json.loads(table.data)}
+    assert f"{shown['score']:.3f}" in state.message
+    assert shown["budget left"] == pytest.approx(2.0)
+    assert "differentially private" in table.description
+    assert "http://127.0.0.1:5000/#/experiments/" in Artifact.get("release-nightly-mlflow").data
+
+
+def test_of_missed_firings_only_the_last_runs(server, monkeypatch):
+    """Four are due, as after a night without a server: the first one's process ends the two in the middle."""
+    with get_client(sync_client=True) as client:
+        deployment = client.create_deployment(client.create_flow(tune_on_schedule), "missed")
+        now = datetime.now(UTC)
+        due = [Scheduled(scheduled_time=now - timedelta(minutes=minutes)) for minutes in (40, 30, 20, 10)]
+        made = [client.create_flow_run_from_deployment(deployment, state=state) for state in due]
+        known = {run.id: run for run in (client.read_flow_run(run.id) for run in made)}
+    runs = [run.model_copy(update={"auto_scheduled": True}) for run in known.values()]
+    asked = SyncPrefectClient.read_flow_runs
+
+    def as_scheduled(self, **filters):
+        """The server's own answer, with the mark that its scheduler would have given."""
+        return [run.model_copy(update={"auto_scheduled": True}) for run in asked(self, **filters)]
+
+    monkeypatch.setattr(SyncPrefectClient, "read_flow_runs", as_scheduled)
+    found = []
+
+    @flow
+    def as_the_first_and_the_last():
+        for run in (runs[0], runs[-1]):
+            FlowRunContext.get().flow_run = run
+            found.append(serve.overtaken(serve.fired_at()))
+
+    as_the_first_and_the_last()
+    assert found == [True, False]
+    with get_client(sync_client=True) as client:
+        names = [client.read_flow_run(run.id).state.name for run in runs]
+    assert names == ["Scheduled", MISSED, MISSED, "Scheduled"]
+
+
+def test_a_skipped_firing_spends_nothing(server, study, here, monkeypatch):
+    monkeypatch.setattr(serve, "overtaken", lambda fired: True)
+    state = fire(study, NOON, monkeypatch)
+    assert (state.name, state.type.value) == (MISSED, "CANCELLED")
+    assert not (here / "mlruns").exists()
+
+
+def test_a_retried_firing_keeps_its_time(server):
+    with get_client(sync_client=True) as client:
+        deployment = client.create_deployment(client.create_flow(tune_on_schedule), "retried")
+        due = datetime.now(UTC) - timedelta(hours=1)
+        run = client.create_flow_run_from_deployment(deployment, state=Scheduled(scheduled_time=due))
+        client.set_flow_run_state(run.id, AwaitingRetry(scheduled_time=datetime.now(UTC)), force=True)
+        assert abs(client.read_flow_run(run.id).expected_start_time - due) < timedelta(milliseconds=1)
+
+
+def test_the_doctor_looks_and_changes_nothing(here):
+    findings = {finding.what: finding for finding in examine()}
+    assert list(here.iterdir()) == []
+    assert findings["versions"].verdict == "fine"
+    assert findings["ledger"].verdict == "note"
+    assert not [finding for finding in findings.values() if finding.verdict == "wrong"]
+
+
+def test_the_doctor_finds_what_is_wrong(here, study):
+    from dpbo_core.accounting.ledger import PrivacyLedger
+    from dpbo_core.study import run_study
+
+    (here / "mlruns").mkdir()
+    ledger = PrivacyLedger(Stores().ledger)
+    for edition in ("a", "b", "c"):
+        run_study(edition_at(read_study(study), NOON + timedelta(days=ord(edition))), ledger=ledger)
+    findings = {finding.what: finding for finding in examine()}
+    assert findings["budget of people"].verdict == "note"
+    assert "100%" in findings["budget of people"].seen
+    path = here / "mlruns" / "ledger.db.generation"
+    path.write_text(json.dumps({"sequence": 99, "hash": "0" * 64}))
+    findings = {finding.what: finding for finding in examine()}
+    assert findings["ledger"].verdict == "wrong"
+    assert "older" in findings["ledger"].seen

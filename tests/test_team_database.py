@@ -1,0 +1,162 @@
+"""One PostgreSQL setting for the ledger, MLflow and Prefect; a backup restored does not grant budget again."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+import tomli_w
+from conftest import new_database
+
+from dpbo_core.errors import StudyInvalid
+from flows.database import databases
+
+
+def test_the_three_addresses():
+    found = databases("postgresql://ann:s3cret@db.example:5433/dpbo?sslmode=require")
+    assert found.ledger == "postgresql+psycopg://ann:s3cret@db.example:5433/dpbo?sslmode=require"
+    assert found.mlflow.endswith("/dpbo_mlflow?sslmode=require")
+    assert found.prefect.startswith("postgresql+asyncpg://ann:s3cret@db.example:5433/dpbo_prefect")
+
+
+@pytest.mark.parametrize("url", ["sqlite:///x.db", "postgresql://host", "nonsense", "mysql://h/d"])
+def test_other_addresses_are_letters(url):
+    with pytest.raises(StudyInvalid, match="DPBO_DATABASE_URL"):
+        databases(url)
+
+
+def rows(url, query):
+    engine = sa.create_engine(
+        sa.engine.make_url(url).set(drivername="postgresql+psycopg"), poolclass=sa.pool.NullPool
+    )
+    with engine.connect() as connection:
+        return [tuple(row) for row in connection.execute(sa.text(query))]
+
+
+def has_trigrams(url):
+    return bool(rows(url, "SELECT 1 FROM pg_available_extensions WHERE name = 'pg_trgm'"))
+
+
+@pytest.fixture
+def team(postgresql, here, tables):
+    """A study and a command that runs under the one setting: (url, call)."""
+    url = new_database(postgresql)
+    environment = os.environ | {"DPBO_DATABASE_URL": url, "PREFECT_HOME": str(here / "prefect")}
+    if not has_trigrams(url):  # the server that tests get lacks an extension that Prefect's tables need
+        environment["PREFECT_API_DATABASE_CONNECTION_URL"] = (
+            f"sqlite+aiosqlite:///{here / 'prefect' / 'prefect.db'}"
+        )
+
+    def call(*words, edition=None, code=0):
+        if edition is not None:
+            tables["study"] |= {"edition": edition, "method": "private_grid"}
+            (here / "study.toml").write_text(tomli_w.dumps(tables))
+        command = [sys.executable, "-c", "from flows.cli import main; main()", *words]
+        run = subprocess.run(command, cwd=here, env=environment, capture_output=True, text=True)
+        assert run.returncode == code, run.stderr
+        return run
+
+    return url, call
+
+
+def test_all_three_stores_are_one_servers(team, here):
+    url, call = team
+    document = json.loads(call("tune", "study.toml", "--json", edition="1").stdout)
+    found = databases(url)
+    assert rows(found.ledger, "SELECT study, edition FROM reservations") == [("trial", "1")]
+    assert rows(found.mlflow, "SELECT run_uuid FROM runs") == [(document["tracking"]["run_id"],)]
+    assert rows(found.mlflow, "SELECT artifact_uri FROM runs")[0][0].startswith("mlruns/artifacts/")
+    if has_trigrams(url):
+        assert rows(found.prefect, "SELECT state_name FROM flow_run") == [("Completed",)]
+    assert [path.name for path in here.rglob("*.db")] == ([] if has_trigrams(url) else ["prefect.db"])
+    assert (here / "mlruns" / "artifacts").exists()
+
+
+def test_a_restored_backup_grants_nothing(team, here):
+    """Dump, spend, restore: the ledger refuses, and goes on only with the spends that the export still has."""
+    url, call = team
+    call("budget", "set", "people", "--epsilon", "3", "--delta", "1e-5")
+    before = dump(url, here / "ledger.dump")
+    for edition in ("1", "2"):
+        run_once(url, edition, here)
+    call("budget", "export", "--out", "history.jsonl")
+    restore(url, before)
+    refused = call("budget", "people", code=1)
+    assert "older than it was" in refused.stderr
+    call("budget", "verify", "history.jsonl", "--accept-restored")
+    (account,) = json.loads(call("budget", "people", "--json").stdout)["datasets"]
+    assert account["spent"]["epsilon"] == pytest.approx(2.0)
+    assert len(account["entries"]) == 2
+
+
+def test_a_viewer_reads_mlflow_and_writes_nothing(team, here):
+    """The SQL of docs/teams.md, run as it stands there."""
+    url, call = team
+    call("tune", "study.toml", edition="1")
+    page = (Path(__file__).parent.parent / "docs" / "teams.md").read_text()
+    (script,) = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
+    found, name, viewer = databases(url), sa.engine.make_url(url).database, f"viewer_{uuid.uuid4().hex[:8]}"
+    script = script.replace("viewer", viewer).replace("dpbo", name)
+    everywhere, inside = script.split(f"-- in {name}_mlflow:")
+    run_sql(found.ledger, everywhere)
+    run_sql(found.mlflow, inside)
+    seen = sa.engine.make_url(found.mlflow).set(username=viewer)
+    assert rows(seen, "SELECT key FROM metrics WHERE key = 'release/score'") == [("release/score",)]
+    for statement in ("UPDATE metrics SET value = 1", "DELETE FROM runs", "CREATE TABLE mine (x int)"):
+        with pytest.raises(sa.exc.ProgrammingError, match="permission denied"):
+            rows(seen, statement)
+    with pytest.raises(sa.exc.OperationalError, match="permission denied"):
+        rows(sa.engine.make_url(found.ledger).set(username=viewer), "SELECT 1")
+
+
+def run_sql(url, script):
+    engine = sa.create_engine(url, poolclass=sa.pool.NullPool)
+    with engine.begin() as connection:
+        for statement in filter(str.strip, script.split(";")):
+            connection.exec_driver_sql(statement)
+
+
+def run_once(url, edition, here):
+    """A release without Prefect: the ledger alone is at stake."""
+    import copy
+
+    from conftest import STUDY
+
+    from dpbo_core.accounting.ledger import PrivacyLedger
+    from dpbo_core.study import StudySpec, run_study
+
+    tables = copy.deepcopy(STUDY)
+    tables["study"] |= {"edition": edition, "method": "private_grid"}
+    run_study(StudySpec.from_dict(tables), ledger=PrivacyLedger(databases(url).ledger))
+
+
+def tool(name, url, *words, **more):
+    import pgserver
+
+    program = Path(pgserver.__file__).parent / "pginstall" / "bin" / name
+    address = sa.engine.make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+    return subprocess.run([program, *words, "-d", address], check=True, capture_output=True, **more)
+
+
+def dump(url, path):
+    path.write_bytes(tool("pg_dump", url, "--format=plain").stdout)
+    return path
+
+
+def restore(url, path):
+    """Into an empty database of the same name, as an administrator would."""
+    name, spare = sa.engine.make_url(url).database, f"old_{uuid.uuid4().hex}"
+    server = sa.engine.make_url(url).set(database="postgres")
+    engine = sa.create_engine(server, isolation_level="AUTOCOMMIT", poolclass=sa.pool.NullPool)
+    with engine.connect() as connection:
+        connection.exec_driver_sql(
+            f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
+        )
+        connection.exec_driver_sql(f"ALTER DATABASE {name} RENAME TO {spare}")
+        connection.exec_driver_sql(f"CREATE DATABASE {name}")
+    tool("psql", url, "-q", "-v", "ON_ERROR_STOP=1", "-f", str(path))

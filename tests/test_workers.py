@@ -1,0 +1,160 @@
+"""Scale-out: partitions are one table to the last bit, workers train what we would, nothing sensitive travels."""
+
+import pickle
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+import tomli_w
+from worlds import plain, with_method
+
+from dpbo_core import halves
+from dpbo_core.ahead import known_candidates, remembering, train_candidate
+from dpbo_core.errors import Sealed, StudyInvalid
+from dpbo_core.methods import METHODS
+from dpbo_core.partitions import PartitionedObjective
+from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.study import StudySpec, open_study
+from flows.workers import SETTING, asked, workers
+
+
+@pytest.fixture
+def world(here, tables):
+    """One table as a file and as a folder of seven uneven parts, some records broken: (spec of each)."""
+    rng = np.random.default_rng(8)
+
+    def frame(n):
+        x = rng.normal(size=(n, 3))
+        return pd.DataFrame(x, columns=list("abc")).assign(ill=(x[:, 0] + rng.normal(size=n) > 0).astype(int))
+
+    frame(80).to_parquet(here / "train.parquet", index=False)
+    V = frame(500)
+    V.loc[[3, 77, 400], "b"] = [np.nan, np.inf, 1e300]
+    V.loc[9, "ill"] = 7
+    V.to_parquet(here / "validation.parquet", index=False)
+    (here / "parts").mkdir()
+    for j, (start, stop) in enumerate(pairwise([0, 1, 2, 130, 131, 300, 499, 500])):
+        V.iloc[start:stop].to_parquet(here / "parts" / f"{j:02d}.parquet", index=False)
+    files = {"training": "train.parquet", "n_validation": 500, "target": "ill"}
+
+    def spec(validation, **study):
+        with_method(tables, study.pop("method", "private_trajectory"))["study"] |= study
+        return StudySpec.from_dict(tables | {"data": files | {"validation": validation}})
+
+    return spec
+
+
+def total(objective, model):
+    return objective.evaluate(model).expose()
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two worker processes for this file."""
+    pytest.importorskip("distributed", reason="the extra dask is not installed")
+    with workers(2) as pool:
+        yield pool
+
+
+@pytest.mark.parametrize("estimator", ["logistic", "sklearn.tree.DecisionTreeClassifier"])
+def test_parts_add_up_to_the_last_bit(world, tables, here, cluster, estimator):
+    if estimator != "logistic":
+        tables["model"] = {"estimator": estimator, "score": "accuracy"}
+        tables["space"] = {"max_depth": {"low": 1, "high": 6, "integer": True}}
+    whole, split = world("validation.parquet"), world("parts")
+    public = halves.public_half(whole, here)
+    halves.check_presence(split, here, public)
+    one = halves.sensitive_half(whole, here, public)
+    here_alone = halves.sensitive_half(split, here, public)
+    on_workers = halves.sensitive_half(split, here, public, cluster)
+    assert isinstance(on_workers, PartitionedObjective)
+    for index in range(0, len(public.problem.candidates), 3):
+        model = public.problem.train(index)
+        assert total(one, model) == total(here_alone, model) == total(on_workers, model)
+
+
+def test_a_damaged_part_costs_its_own_records_and_a_lost_one_seals(world, here, cluster):
+    spec = world("parts")
+    public = halves.public_half(spec, here)
+    model = public.problem.train(4)
+    objective = halves.sensitive_half(spec, here, public, cluster)
+    sound = total(objective, model)
+    path = here / "parts" / "05.parquet"
+    raw = bytearray(path.read_bytes())
+    raw[40:400] = bytes(360)
+    path.write_bytes(bytes(raw))
+    assert isinstance(total(objective, model), int)
+    assert total(objective, model) != sound
+    path.unlink()
+    with pytest.raises(Sealed) as sealed:
+        objective.evaluate(model)
+    assert sealed.value.__context__ is None
+    with pytest.raises(StudyInvalid, match="500"):
+        halves.check_presence(spec, here, public)
+
+
+def test_nothing_sensitive_can_be_sent(world, here, cluster):
+    spec = world("parts")
+    objective = halves.sensitive_half(spec, here, halves.public_half(spec, here), cluster)
+    for handle in (Sensitive(987654321), objective):
+        with pytest.raises(TypeError, match=r"stays|leaves"):
+            pickle.dumps(handle)
+        with pytest.raises(Exception) as refused:  # noqa: PT011  Dask has an error of its own for it
+            cluster._client.submit(type, handle).result()
+        assert "987654321" not in str(refused.value)
+
+
+def test_it_listens_on_the_loopback_alone(cluster):
+    info = cluster._client.scheduler_info()
+    addresses = [info["address"], *info["workers"], cluster._client.dashboard_link]
+    assert len(info["workers"]) == 2
+    assert all("127.0.0.1" in address for address in addresses)
+
+
+@pytest.mark.parametrize("kind", METHODS)
+def test_what_is_trained_elsewhere_is_what_we_would_train(world, here, kind):
+    spec = world("parts", method=kind)
+    indices = known_candidates(spec)
+    assert bool(indices) == (kind == "private_grid" or not plain(kind).public_path)
+    public = halves.public_half(spec, here)
+    models = {index: pickle.loads(pickle.dumps(train_candidate(spec, here, index))) for index in indices}
+    given = remembering(public, models)
+    for index in indices:
+        assert given.problem.train(index) is models[index]
+        assert (models[index].weights == public.problem.train(index).weights).all()
+
+
+@pytest.mark.slow
+def test_a_study_on_workers_shows_prefect_candidates_and_steps_only(world, tables, here, monkeypatch):
+    pytest.importorskip("prefect_dask", reason="the extra dask is not installed")
+    from prefect.client.orchestration import get_client
+    from prefect.testing.utilities import prefect_test_harness
+
+    from flows.settings import without_heartbeat
+    from flows.tune import tune_privately
+
+    monkeypatch.setenv(SETTING, "2")
+    tables["space"]["lambda"]["points"] = 4
+    spec = world("parts", method="private_grid", name="scaled out")
+    (here / "study.toml").write_text(tomli_w.dumps(spec.to_dict()))
+    with prefect_test_harness(server_startup_timeout=90), without_heartbeat():
+        release = tune_privately(spec).result.release
+        with get_client(sync_client=True) as client:
+            names = {run.name.rsplit("-", 1)[0] for run in client.read_task_runs(limit=200)}
+    assert 0.0 < release.value["score"] < 1.2
+    assert {"train candidate", "reserve", "step"} <= names
+
+
+def test_without_the_setting_no_worker_starts(world, here, monkeypatch):
+    from dpbo_core.accounting.ledger import PrivacyLedger
+
+    monkeypatch.delenv(SETTING, raising=False)
+    assert asked() == 0
+    with workers() as pool:
+        assert pool is None
+    run = open_study(world("parts"), ledger=PrivacyLedger(f"sqlite:///{here / 'l.db'}"), folder=here)
+    assert run.step()["step"] == 1
+    monkeypatch.setenv(SETTING, "many")
+    with pytest.raises(StudyInvalid, match="many"):
+        asked()

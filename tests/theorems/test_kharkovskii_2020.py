@@ -1,0 +1,96 @@
+"""The paper's own numbers, and its statements about distances against drawn projections."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpbo_core.theorems import kharkovskii_2020 as paper
+
+
+def paper_grid():
+    """100 × 100, centred, THEN scaled to a largest norm of 25."""
+    axis = np.arange(100.0)
+    X = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+    X -= X.mean(axis=0)
+    return X * (25.0 / np.linalg.norm(X, axis=1).max())
+
+
+def test_the_papers_own_check():
+    omega = paper.singular_value_floor(epsilon=math.exp(1.1), delta=1e-5, projection_dim=10)
+    sigma_min = np.linalg.svd(paper_grid(), compute_uv=False).min()
+    assert omega == pytest.approx(976.07, abs=5e-3)
+    assert sigma_min == pytest.approx(1030.88, abs=5e-3)
+    assert omega < sigma_min
+
+
+@pytest.mark.parametrize(("log_epsilon", "printed", "largest"), [(1.1, 10, 11), (1.3, 15, 15), (1.5, 20, 22)])
+def test_the_largest_dimension_beside_the_printed_one(log_epsilon, printed, largest):
+    sigma_min = float(np.linalg.svd(paper_grid(), compute_uv=False).min())
+    found = paper.largest_projection_dim(epsilon=math.exp(log_epsilon), delta=1e-5, singular_value=sigma_min)
+    assert found == largest
+    assert printed <= found
+
+
+@settings(deadline=None)
+@given(st.floats(0.01, 100), st.floats(1e-12, 0.5), st.floats(0.0, 1e4))
+def test_the_largest_dimension_passes_and_the_next_fails(epsilon, delta, sigma):
+    r = paper.largest_projection_dim(epsilon=epsilon, delta=delta, singular_value=sigma)
+    at, beyond = (
+        paper.singular_value_floor(epsilon=epsilon, delta=delta, projection_dim=q) for q in (r or 1, r + 1)
+    )
+    assert r == 0 or at <= sigma
+    assert sigma < beyond
+
+
+def test_lemma_1_and_theorem_2_hold_for_drawn_projections():
+    """200 draws at μ = 0.05; more than 30 failures have probability below 1e-6 if the lemma is true."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(12, 5))
+    X -= X.mean(axis=0)
+    nu, mu = 0.45, 0.05
+    r = paper.lemma_1_projection_dim(n_rows=12, failure_probability=mu, distortion=nu)
+    assert r == math.ceil(8 * math.log(144 / mu) / nu**2)
+    U, S, Vt = np.linalg.svd(X, full_matrices=False)
+    pairs = np.triu_indices(12, 1)
+    before = ((X[pairs[0]] - X[pairs[1]]) ** 2).sum(axis=1)
+    for floor in (0.0, 2.0 * S.min()):
+        raised = U * np.sqrt(S**2 + (floor if S.min() < floor else 0.0) ** 2) @ Vt
+        low, high = paper.theorem_2_distance_bounds(distortion=nu, singular_value=S.min(), floor=floor)
+        failures = 0
+        for _ in range(200):
+            Z = raised @ rng.normal(size=(5, r)) / math.sqrt(r)
+            after = ((Z[pairs[0]] - Z[pairs[1]]) ** 2).sum(axis=1)
+            failures += bool(np.any(after < low * before) or np.any(after > high * before))
+        assert failures <= 30
+
+
+def test_lemma_1_refuses_what_it_does_not_cover():
+    for nu, mu in ((0.5, 0.1), (0.0, 0.1), (0.1, 0.0), (0.1, 1.0)):
+        with pytest.raises(ValueError, match="Lemma 1"):
+            paper.lemma_1_projection_dim(n_rows=10, failure_probability=mu, distortion=nu)
+
+
+def test_theorem_2_at_the_edges():
+    assert paper.theorem_2_distance_bounds(distortion=0.25, singular_value=2.0, floor=2.0) == (0.75, 1.25)
+    assert paper.theorem_2_distance_bounds(distortion=0.25, singular_value=2.0, floor=4.0) == (0.75, 1.25 * 5)
+    assert paper.theorem_2_distance_bounds(distortion=0.25, singular_value=0.0, floor=4.0)[1] == math.inf
+
+
+def test_theorem_3_by_hand_and_its_conditions():
+    assert paper.theorem_3_distortion(approximation=0.1, scaled_diameter=2.0, answer_bound=3.0) == pytest.approx(
+        0.1 / (2 * math.sqrt(3) * 4 * 3)
+    )
+    assert paper.theorem_3_distortion(approximation=1e9, scaled_diameter=10.0, answer_bound=1.0) == 0.02
+    assert paper.theorem_3_distortion(approximation=1e9, scaled_diameter=0.1, answer_bound=1.0) == 0.5
+    bound = paper.theorem_3_regret_bound(
+        approximation=0.5, beta=4.0, information_gain=3.0, noise_variance=1.0, n_steps=100, c1=0.5, c2=1.0
+    )
+    by_hand = 0.25 + 24 * 4 * math.log(100) / 100 + 24 / math.log(2) * 4 * 3 / 100
+    assert bound == pytest.approx(math.sqrt(by_hand))
+    assert paper.definition_3_diagonally_dominant(np.eye(3))
+    near = np.array([[1.0, 0.5], [0.5, 1.0]])  # √(2 − 1) + 1 = 2 times a half
+    assert paper.definition_3_diagonally_dominant(near)
+    assert not paper.definition_3_diagonally_dominant(np.array([[1.0, 0.51], [0.51, 1.0]]))

@@ -1,0 +1,191 @@
+"""Theorems 1 to 6 of Kusner et al. 2015: values by hand in 50 digits, limits, monotonicity."""
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpbo_core.theorems import kusner_2015 as theorems
+
+mp.mp.dps = 50
+SETTINGS = [
+    {"N": 64, "T": 20, "delta": 1e-6, "k1": 0.9, "s2": 0.01, "gain": 12.5},
+    {"N": 1000, "T": 100, "delta": 0.05, "k1": 0.25, "s2": 1.0, "gain": 31.0},
+]
+
+
+def first(setting, calibration):
+    return theorems.theorem_1_sensitivity(
+        n_candidates=setting["N"],
+        n_steps=setting["T"],
+        delta=setting["delta"],
+        dataset_similarity=setting["k1"],
+        calibration=calibration,
+    )
+
+
+def third(setting, calibration, **changed):
+    s = setting | changed
+    return theorems.theorem_3_sensitivity(
+        n_candidates=s["N"],
+        n_steps=s["T"],
+        delta=s["delta"],
+        dataset_similarity=s["k1"],
+        noise_variance=s["s2"],
+        information_gain=s["gain"],
+        calibration=calibration,
+    )
+
+
+@pytest.mark.parametrize("s", SETTINGS)
+def test_theorem_1_by_hand(s):
+    N, delta, k1 = mp.mpf(s["N"]), mp.mpf(s["delta"]), mp.mpf(s["k1"])
+    c = 2 * mp.sqrt((1 - k1) * mp.log(3 * N / delta))
+    beta = 2 * mp.log(N * (s["T"] + 1) ** 2 * mp.pi**2 / (3 * delta))
+    assert first(s, "published") == pytest.approx(float(2 * mp.sqrt(beta) + c), rel=1e-12)
+    tightened = 2 * mp.sqrt(2 * mp.log(3 * N / delta)) + c
+    assert first(s, "corrected") == pytest.approx(float(tightened), rel=1e-12)
+    assert mp.mpf(first(s, "corrected")) >= tightened  # rounded up
+    assert first(s, "corrected") < first(s, "published")
+
+
+@pytest.mark.parametrize("s", SETTINGS)
+def test_theorem_3_by_hand(s):
+    N, T, delta, k1, s2 = (mp.mpf(s[name]) for name in ("N", "T", "delta", "k1", "s2"))
+    C1 = 8 / mp.log(1 + 1 / s2)
+
+    def bound(beta, c, q):
+        return mp.sqrt(C1 * beta * mp.mpf(s["gain"]) / T) + c + q
+
+    published = bound(
+        2 * mp.log(N * T**2 * mp.pi**2 / (3 * delta)),
+        2 * mp.sqrt((1 - k1) * mp.log(3 * N / delta)),
+        mp.sqrt(s2) * mp.sqrt(8 * mp.log(3 / delta)),
+    )
+    corrected = bound(
+        2 * mp.log(5 * N * T**2 * mp.pi**2 / (6 * delta)),
+        2 * mp.sqrt((1 - k1) * mp.log(5 * N / delta)),
+        2 * mp.sqrt(s2) * mp.sqrt(2 * mp.log(5 * T / delta)),
+    )
+    assert third(s, "published") == pytest.approx(float(published), rel=1e-12)
+    assert third(s, "corrected") == pytest.approx(float(corrected), rel=1e-12)
+    assert mp.mpf(third(s, "corrected")) >= corrected
+    assert third(s, "corrected") > third(s, "published")
+
+
+def test_theorems_2_and_4_by_hand():
+    bound = theorems.theorem_2_utility_bound(
+        n_candidates=64, sensitivity=4.0, epsilon=2.0, failure_probability=0.01
+    )
+    assert bound == pytest.approx(4.0 * (math.log(64) + math.log(100)), rel=1e-14)
+    given_ = {"n_candidates": 64, "n_steps": 20, "delta": 0.1, "noise_variance": 0.25, "information_gain": 9.0}
+    C1, sigma = 8 / math.log(5.0), 0.5
+    for calibration, q1, beta in (
+        ("published", sigma * math.sqrt(8 * math.log(10)), 2 * math.log(64 * 400 * math.pi**2 / 0.3)),
+        ("corrected", sigma * math.sqrt(2 * math.log(1000)), 2 * math.log(5 * 64 * 400 * math.pi**2 / 0.6)),
+    ):
+        error = theorems.theorem_4_error_bound(
+            **given_, sensitivity=3.0, epsilon=0.5, failure_probability=0.05, calibration=calibration
+        )
+        by_hand = q1 + math.sqrt(C1 * beta * 9.0 / 20) + math.log(20) * 6.0
+        assert error == pytest.approx(by_hand, rel=1e-12)
+
+
+@pytest.mark.parametrize(("T", "d"), [(20, 1), (60, 4)])
+def test_theorems_5_and_6_by_hand(T, d):
+    rate = 2.0 * math.exp(-T * 0.3 / math.log(T) ** (d / 4))
+    c = 2 * math.sqrt(0.1 * math.log(2 * 64 / 1e-3))
+    found = theorems.theorem_5_sensitivity(
+        n_candidates=64,
+        n_steps=T,
+        delta=1e-3,
+        dataset_similarity=0.9,
+        dimension=d,
+        rate_constant=2.0,
+        decay_constant=0.3,
+    )
+    assert found == pytest.approx(rate + c, rel=1e-12)
+    error = theorems.theorem_6_error_bound(rate=rate, sensitivity=found, epsilon=2.0, failure_probability=0.1)
+    assert error == pytest.approx(rate + math.log(10) * found / 2.0, rel=1e-14)
+
+
+def test_limits():
+    one = SETTINGS[0] | {"k1": 1.0}
+    assert first(one, "corrected") == pytest.approx(2 * math.sqrt(2 * math.log(3 * 64 / 1e-6)), rel=1e-12)  # c = 0
+    still = third(SETTINGS[0] | {"k1": 1.0, "gain": 0.0}, "corrected")
+    assert still == pytest.approx(2 * 0.1 * math.sqrt(2 * math.log(5 * 20 / 1e-6)), rel=1e-12)  # q alone
+    far = theorems.theorem_5_sensitivity(
+        n_candidates=64,
+        n_steps=10**6,
+        delta=1e-3,
+        dataset_similarity=1.0,
+        dimension=2,
+        rate_constant=2.0,
+        decay_constant=0.3,
+    )
+    assert far == 0.0
+    assert theorems.corollary_2_scale(sensitivity=3.0, epsilon=1e12) == pytest.approx(0.0, abs=1e-11)
+    utilities = np.array([0.3, -0.2, 0.9])
+    uniform = theorems.corollary_1_weights(utilities=utilities, sensitivity=1.0, epsilon=1e-12)
+    assert uniform == pytest.approx(np.full(3, 1 / 3), abs=1e-12)
+    sharp = theorems.corollary_1_weights(utilities=utilities, sensitivity=1.0, epsilon=1e4)
+    assert sharp == pytest.approx([0.0, 0.0, 1.0], abs=1e-12)
+
+
+def test_what_one_record_can_do_caps_c():
+    with_cap = theorems.theorem_1_sensitivity(
+        n_candidates=64, n_steps=20, delta=1e-6, dataset_similarity=0.0, calibration="corrected", score_change=0.01
+    )
+    assert with_cap == pytest.approx(2 * math.sqrt(2 * math.log(3 * 64 / 1e-6)) + 0.01, rel=1e-12)
+
+
+@settings(max_examples=200)
+@given(
+    st.integers(1, 10**6),
+    st.integers(1, 1000),
+    st.floats(1e-9, 0.5),
+    st.floats(0.0, 1.0),
+    st.floats(1e-6, 10.0),
+    st.floats(0.0, 500.0),
+    st.sampled_from(["published", "corrected"]),
+)
+def test_monotone_in_each_argument(N, T, delta, k1, s2, gain, calibration):
+    s = {"N": N, "T": T, "delta": delta, "k1": k1, "s2": s2, "gain": gain}
+    for function in (first, third):
+        here = function(s, calibration)
+        assert function(s | {"N": 2 * N}, calibration) >= here
+        assert function(s | {"delta": delta / 2}, calibration) >= here
+        assert function(s | {"k1": k1 / 2}, calibration) >= here
+    assert third(s | {"gain": gain + 1.0}, calibration) >= third(s, calibration)
+    q = [
+        theorems.noise_bound(n_steps=T, delta=delta, noise_variance=x, calibration=calibration)
+        for x in (s2, 2 * s2)
+    ]
+    assert q[0] <= q[1]
+
+
+def test_the_published_failure_budget_is_overspent():
+    """δ/2 + δ/2 + δ/3 + δ/3 > δ; and its q does not cover the largest of T noises at its own δ/3."""
+    delta, T, draws = 0.3, 50, 4000
+    q = theorems.noise_bound(n_steps=T, delta=delta, noise_variance=1.0, calibration="published")
+    noise = np.abs(np.random.default_rng(0).normal(size=(2, draws, T))).max(axis=2).sum(axis=0)
+    assert (noise > q).mean() > delta / 3  # 4,000 draws; seen 0.62
+    mended = theorems.noise_bound(n_steps=T, delta=delta, noise_variance=1.0, calibration="corrected")
+    assert (noise > mended).mean() <= 2 * delta / 5
+
+
+def test_the_parts_by_hand():
+    c = theorems.similarity_bound(n_events=192.0, delta=0.01, dataset_similarity=0.5)
+    assert c == pytest.approx(2 * math.sqrt(0.5 * math.log(19200)), rel=1e-12)
+    for calibration, by_hand in (
+        ("published", 2 * math.log(64 * 9 * math.pi**2 / 0.3)),
+        ("corrected", 2 * math.log(5 * 64 * 9 * math.pi**2 / 0.6)),
+    ):
+        beta = theorems.theorem_3_beta(n_candidates=64, step=3, delta=0.1, calibration=calibration)
+        assert beta == pytest.approx(by_hand, rel=1e-14)
+    rate = theorems.theorem_5_rate(n_steps=10, dimension=2, rate_constant=3.0, decay_constant=0.5)
+    assert rate == pytest.approx(3.0 * math.exp(-5.0 / math.log(10) ** 0.5), rel=1e-14)
+    assert theorems.corollary_3_scale(sensitivity=3.0, epsilon=0.5) == 6.0

@@ -1,0 +1,302 @@
+"""DP-HyPO's theorems against the accounting library, mpmath and the exact cost of small mechanisms."""
+
+import itertools
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from dp_accounting import dp_event
+from dp_accounting.rdp import rdp_privacy_accountant as rdp
+
+from dpbo_core.theorems import papernot_steinke_2022 as ps
+from dpbo_core.theorems import wang_2023 as wang
+
+SHAPES = (-0.9, -0.5, -1e-12, 0.0, 1e-11, 0.3, 1.0, 2.5)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("gamma", [0.9, 0.3, 0.01])
+def test_the_law_of_k_sums_to_one_and_has_its_mean(shape, gamma):
+    k = np.arange(1, 6000)
+    mass = np.array([ps.negative_binomial_mass(int(i), shape=shape, gamma=gamma) for i in k])
+    assert mass.sum() == pytest.approx(1.0, abs=1e-9)
+    assert mass @ k == pytest.approx(ps.negative_binomial_mean(shape=shape, gamma=gamma), rel=1e-9)
+    for x in (0.0, 0.3, 0.99, 1.0):
+        value = ps.negative_binomial_generating_function(x, shape=shape, gamma=gamma)
+        assert value == pytest.approx(float(mass @ x**k), abs=1e-9)
+
+
+@pytest.mark.parametrize("shape", [-0.9, -0.5, 0.0, 0.3, 1.0, 2.5])
+@pytest.mark.parametrize("mean", [1.0001, 2.0, 10.0, 300.0])
+def test_mean_and_gamma_are_inverse(shape, mean):
+    if shape == -0.9 and mean > 100:  # no double is small enough a γ
+        mean = 20.0
+    gamma = ps.negative_binomial_gamma(shape=shape, mean=mean)
+    assert ps.negative_binomial_mean(shape=shape, gamma=gamma) == pytest.approx(mean, rel=1e-11)
+
+
+def test_the_geometric_law_is_the_geometric_law():
+    assert ps.negative_binomial_gamma(shape=1.0, mean=10.0) == pytest.approx(0.1, rel=1e-12)
+    for k in (1, 2, 30):
+        assert ps.negative_binomial_mass(k, shape=1.0, gamma=0.1) == pytest.approx(0.1 * 0.9 ** (k - 1), rel=1e-11)
+
+
+@pytest.mark.parametrize("shape", [-0.7, 1e-7, 0.5])
+def test_the_mean_agrees_with_forty_digits(shape):
+    with mpmath.workdps(40):
+        for gamma in (1e-8, 0.02, 0.999):
+            g, eta = mpmath.mpf(gamma), mpmath.mpf(shape)
+            exact = eta * (1 - g) / (g * (1 - g**eta))
+            assert ps.negative_binomial_mean(shape=shape, gamma=gamma) == pytest.approx(float(exact), rel=1e-11)
+
+
+@pytest.mark.parametrize("bad", [(-1.0, 5.0), (math.nan, 5.0), (1.0, 1.0), (1.0, math.inf), (-0.999, 1000.0)])
+def test_impossible_laws_are_refused(bad):
+    with pytest.raises(ValueError, match=r"η|γ"):
+        ps.negative_binomial_gamma(shape=bad[0], mean=bad[1])
+
+
+def library(sigma, mean, shape, orders):
+    accountant = rdp.RdpAccountant(orders)
+    accountant.compose(dp_event.RepeatAndSelectDpEvent(dp_event.GaussianDpEvent(sigma), mean, shape))
+    return accountant
+
+
+def ours(sigma, mean, shape, orders, lower=1.0, upper=1.0, calibration="corrected"):
+    rho = 1.0 / (2.0 * sigma**2)
+    gamma = ps.negative_binomial_gamma(shape=shape, mean=mean)
+    return [
+        min(
+            wang.theorem_1_renyi(
+                alpha=alpha,
+                base_epsilon=alpha * rho,
+                alpha_hat=hat,
+                base_epsilon_hat=hat * rho,
+                shape=shape,
+                gamma=gamma,
+                lower=lower,
+                upper=upper,
+                calibration=calibration,
+            )
+            for hat in orders
+        )
+        for alpha in orders
+    ]
+
+
+@pytest.mark.parametrize(("shape", "published"), [(1.0, 5.7356), (0.0, 4.8891), (0.5, None)])
+def test_without_adaptivity_it_is_the_library(shape, published):
+    orders = [o for o in rdp.DEFAULT_RDP_ORDERS if o > 1]
+    accountant = library(1.5, 10, shape, orders)
+    theirs = np.array(accountant._rdp)
+    mine = np.array(ours(1.5, 10, shape, orders))
+    rising = np.minimum.accumulate(mine[::-1])[::-1]  # as the library does: the divergence grows with the order
+    np.testing.assert_allclose(rising, theirs, rtol=1e-9)
+    np.testing.assert_allclose(mine, ours(1.5, 10, shape, orders, calibration="published"), rtol=1e-12)
+    epsilon = wang.best_epsilon(dict(zip(orders, mine, strict=True)).__getitem__, orders, delta=1e-5)
+    assert epsilon == pytest.approx(accountant.get_epsilon(1e-5), rel=1e-9)
+    if published is not None:
+        assert round(epsilon, 4) == published
+    assert mine[5] == pytest.approx(
+        min(
+            ps.theorem_2_renyi(
+                alpha=orders[5],
+                base_epsilon=orders[5] / 4.5,
+                alpha_hat=hat,
+                base_epsilon_hat=hat / 4.5,
+                shape=shape,
+                gamma=ps.negative_binomial_gamma(shape=shape, mean=10.0),
+            )
+            for hat in orders
+        )
+    )
+
+
+def gaussian_delta(sigma, epsilon):
+    from scipy.stats import norm
+
+    return norm.cdf(0.5 / sigma - epsilon * sigma) - math.exp(epsilon) * norm.cdf(-0.5 / sigma - epsilon * sigma)
+
+
+def test_poisson_as_printed_is_the_library_and_the_default_outcome_costs_little_more():
+    orders = [1.5, 2.0, 3.0, 8.0, 20.0]
+    theirs = np.array(library(1.5, 10, math.inf, orders)._rdp)
+    for alpha, value in zip(orders, theirs, strict=True):
+        # the library takes the least δ̂ that its own Rényi curve gives at ε̂
+        hat = math.log(1 + 1 / (alpha - 1))
+        delta = rdp.compute_delta(orders, np.array(orders) / 4.5, hat)[0]
+        common = {"alpha": alpha, "base_epsilon": alpha / 4.5, "base_delta_hat": delta, "mean": 10.0}
+        printed = ps.theorem_6_renyi(**common, calibration="published")
+        corrected = ps.theorem_6_renyi(**common, calibration="corrected")
+        assert printed == pytest.approx(value, rel=1e-9)
+        assert printed <= corrected <= printed + math.exp(-10) / (alpha - 1)
+        assert corrected == pytest.approx(wang.poisson_renyi(**common, lower=1.0, upper=1.0), rel=1e-12)
+
+
+def test_poisson_as_printed_is_negative_where_nothing_is_revealed():
+    nothing = {"alpha": 2.0, "base_epsilon": 0.0, "base_delta_hat": 0.0, "mean": 0.5}
+    assert ps.theorem_6_renyi(**nothing, calibration="published") < 0.0
+    assert ps.theorem_6_renyi(**nothing, calibration="corrected") >= 0.0
+
+
+def test_adaptivity_is_dear():
+    orders = list(1.0 + np.geomspace(1e-3, 1e4, 400))
+    figures = []
+    for lower, upper, calibration in ((1.0, 1.0, "corrected"), (0.8, 1.25, "published"), (0.8, 1.25, "corrected")):
+        values = dict(zip(orders, ours(10.0, 10, 1.0, orders, lower, upper, calibration), strict=True))
+        figures.append(wang.best_epsilon(values.__getitem__, orders, delta=1e-5))
+    assert figures[0] == pytest.approx(0.849, abs=1e-3)
+    assert figures[1] == pytest.approx(2.198, abs=1e-3)
+    assert figures[0] < figures[2] < figures[1]
+
+
+def test_theorem_2_is_the_limit_of_theorem_1_and_has_an_inverse():
+    numbers = {"shape": 0.5, "lower": 0.8, "upper": 1.5}
+    for calibration in ("published", "corrected"):
+        limit = wang.theorem_1_renyi(
+            alpha=1e9,
+            base_epsilon=0.7,
+            alpha_hat=1e9,
+            base_epsilon_hat=0.7,
+            gamma=0.1,
+            calibration=calibration,
+            **numbers,
+        )
+        assert limit == pytest.approx(wang.theorem_2_epsilon(base_epsilon=0.7, **numbers), abs=1e-7)
+    assert wang.theorem_2_base_epsilon(
+        epsilon=wang.theorem_2_epsilon(base_epsilon=0.7, **numbers), **numbers
+    ) == pytest.approx(0.7)
+    for lower, upper in ((0.0, 1.0), (1.1, 1.2), (0.5, 0.9), (0.5, math.inf)):
+        with pytest.raises(ValueError, match="C"):
+            wang.theorem_2_epsilon(base_epsilon=1.0, shape=1.0, lower=lower, upper=upper)
+
+
+# The exact cost of small adaptive selections, by enumeration over every history.
+
+
+def outputs(M, mass, density):
+    """Law of the best outcome: M[λ, y], y ordered; density(history) is π_j; ties are one outcome."""
+    n = M.shape[1]
+    law = np.zeros(n)
+    histories = {(): 1.0}
+    for k, weight in enumerate(mass, start=1):
+        grown = {}
+        for history, p in histories.items():
+            trial = density(history) @ M
+            for y in range(n):
+                key = (*history, y)
+                grown[key] = grown.get(key, 0.0) + p * trial[y]
+        histories = grown
+        for history, p in histories.items():
+            law[max(history)] += weight * p
+        assert k == len(next(iter(histories)))
+    return law
+
+
+def renyi(P, Q, alpha):
+    return math.log(float(np.sum(P**alpha * Q ** (1 - alpha)))) / (alpha - 1)
+
+
+def extreme(table, lower, upper):
+    """An adaptive density on two candidates that leans as far as it may, towards what `table` says."""
+    lean = min(upper / 2, 1 - lower / 2)
+
+    def density(history):
+        p = lean if table[hash(history) % len(table)] else 1.0 - lean
+        return np.array([p, 1.0 - p])
+
+    return density
+
+
+@pytest.mark.parametrize("shape", [-0.5, 0.0, 1.0])
+def test_bounds_hold_for_adaptive_selections_enumerated(shape):
+    """Every history of up to 7 trials; the rest of K's mass, below 1e-4, is given to a common outcome."""
+    rng = np.random.default_rng(3)
+    gamma = 0.75
+    mass = [ps.negative_binomial_mass(k, shape=shape, gamma=gamma) for k in range(1, 8)]
+    worst = 0.0
+    for lower, upper, _ in itertools.product((1.0, 0.7), (1.0, 1.3), range(6)):
+        if (lower == 1.0) != (upper == 1.0):
+            continue
+        M = rng.dirichlet(np.ones(3), size=2)
+        N = M * np.exp(rng.uniform(-0.8, 0.8, size=M.shape))
+        N /= N.sum(axis=1, keepdims=True)
+        density, other = (extreme(rng.integers(0, 2, 97), lower, upper) for _ in range(2))
+        A, B = outputs(M, mass, density), outputs(N, mass, other)
+        rest = 1.0 - sum(mass)
+        A, B = np.append(A, rest), np.append(B, rest)
+        for alpha in (1.3, 2.0, 5.0):
+            exact = renyi(A, B, alpha)
+            for hat in (1.5, 3.0, 20.0):
+                eps = max(renyi(M[i], N[i], alpha) for i in range(2))
+                eps_hat = max(max(renyi(M[i], N[i], hat), renyi(N[i], M[i], hat)) for i in range(2))
+                bounds = [
+                    wang.theorem_1_renyi(
+                        alpha=alpha,
+                        base_epsilon=eps,
+                        alpha_hat=hat,
+                        base_epsilon_hat=eps_hat,
+                        shape=shape,
+                        gamma=gamma,
+                        lower=lower,
+                        upper=upper,
+                        calibration=calibration,
+                    )
+                    for calibration in ("corrected", "published")
+                ]
+                assert exact <= bounds[0] + 1e-6
+                assert bounds[0] <= bounds[1] + 1e-12
+                worst = max(worst, exact / bounds[0])
+        pure = max(float(np.abs(np.log(M / N)).max()), 0.0)
+        loss = float(np.abs(np.log(A[:3] / B[:3])).max())
+        assert loss <= wang.theorem_2_epsilon(base_epsilon=pure, shape=shape, lower=lower, upper=upper) + 1e-6
+    assert worst > 0.05  # the search does come within sight of the bound
+
+
+def test_a_bound_that_forgets_the_densities_is_caught():
+    """The planted fault: C/c ignored. Two candidates with opposite fixed answers betray the density at once."""
+    M = np.array([[0.99, 0.01], [0.01, 0.99]])
+    mass = [ps.negative_binomial_mass(k, shape=1.0, gamma=0.8) for k in range(1, 8)]
+    A = outputs(M, mass, lambda history: np.array([0.65, 0.35]))
+    B = outputs(M, mass, lambda history: np.array([0.35, 0.65]))
+    exact = float(np.abs(np.log(A / B)).max())
+    assert exact > wang.theorem_2_epsilon(base_epsilon=0.0, shape=1.0, lower=1.0, upper=1.0) + 0.1
+    assert exact <= wang.theorem_2_epsilon(base_epsilon=0.0, shape=1.0, lower=0.7, upper=1.3)
+
+
+def test_poisson_holds_for_adaptive_selections_enumerated():
+    rng = np.random.default_rng(5)
+    mean, lower, upper = 0.6, 0.85, 1.15
+    mass = [ps.poisson_mass(k, mean=mean) for k in range(1, 8)]
+    default = ps.poisson_mass(0, mean=mean)
+    for _ in range(8):
+        M = rng.dirichlet(np.ones(3), size=2)
+        N = M * np.exp(rng.uniform(-0.4, 0.4, size=M.shape))
+        N /= N.sum(axis=1, keepdims=True)
+        density, other = (extreme(rng.integers(0, 2, 97), lower, upper) for _ in range(2))
+        A = np.append(outputs(M, mass, density), [default, 1 - default - sum(mass)])
+        B = np.append(outputs(N, mass, other), [default, 1 - default - sum(mass)])
+        for alpha in (1.3, 2.0, 3.0):
+            hat = wang.poisson_epsilon_hat(alpha=alpha, lower=lower, upper=upper)
+            pairs = [(P[i], Q[i]) for P, Q in ((M, N), (N, M)) for i in range(2)]
+            delta = max(float(np.maximum(P - math.exp(hat) * Q, 0).sum()) for P, Q in pairs)
+            bound = wang.poisson_renyi(
+                alpha=alpha,
+                base_epsilon=max(renyi(M[i], N[i], alpha) for i in range(2)),
+                base_delta_hat=delta,
+                mean=mean,
+                lower=lower,
+                upper=upper,
+            )
+            assert renyi(A, B, alpha) <= bound + 1e-9
+    assert (
+        wang.poisson_renyi(alpha=9.0, base_epsilon=0.1, base_delta_hat=0.0, mean=3.0, lower=lower, upper=upper)
+        == math.inf
+    )
+
+
+def test_a_cap_on_k_costs_its_tail():
+    assert ps.capped_delta(epsilon=0.0, tail=1e-6) == pytest.approx(2e-6)
+    assert ps.capped_delta(epsilon=2.0, tail=1e-6) == pytest.approx((1 + math.e**2) * 1e-6)
+    assert ps.capped_delta(epsilon=1000.0, tail=1e-6) == 1.0
