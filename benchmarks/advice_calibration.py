@@ -5,12 +5,11 @@
 Landscapes of 256 candidates in d dimensions: the logistic function of a Matérn-5/2 draw, with random height,
 amplitude and lengthscale, so that some are flat, some steep, and some have a plateau near the top. The public score
 is that of another sample of 500 records: a smooth difference of half a standard error (candidates are scored on the
-same records, so that half of the error is shared), and on one landscape in eight a shift as large as the landscape.
+same records, so that half of the error is shared), and on one landscape in eight a shift as large as its own.
 Methods run as they are, on the table of scores, at ε = 1; the validation set's size sets the noise. The outcome
-replaces dpbo_core/advice_calibration.csv.
+replaces dpbo_core/calibration_table.py.
 """
 
-import csv
 import sys
 from pathlib import Path
 from typing import Any
@@ -37,7 +36,37 @@ VARIANTS: dict[str, Any] = {
     "private_trajectory/flat": PrivateTrajectory(),
     "private_trajectory/public": PrivateTrajectory(prior="public"),
 }
-OUT = Path(__file__).parent.parent / "dpbo_core" / "advice_calibration.csv"
+OUT = Path(__file__).parent.parent / "dpbo_core" / "calibration_table.py"
+
+
+HEADER = '''"""Mean losses on {count} synthetic landscapes a row; written by benchmarks/advice_calibration.py.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| d | `dimensions` | coordinates of the unit cube | scalar |
+| n | `trainings` | candidates trained and scored | scalar |
+| m̃ | `RECORDS` | validation records, at ε = 1, k = 1, δ = 1e-6 and the usual shares | (6,) |
+| r | `regret` | what the choice loses, at each m̃; G = 1 | (6,) |
+| e | `score_error` | error of the released score, at each m̃; G = 1 | (6,) |
+"""
+
+from typing import NamedTuple
+
+
+class Row(NamedTuple):
+    """One form of a method at one size."""
+
+    form: str
+    dimensions: int
+    trainings: int
+    regret: tuple[float, ...]
+    score_error: tuple[float, ...]
+
+
+RECORDS = {records}
+# fmt: off
+ROWS = (
+'''
 
 
 class Known:
@@ -70,18 +99,22 @@ def landscape(d: int, encoded: Any, rng: Any) -> tuple[Any, Any]:
     return score, np.clip(elsewhere + error * (L @ rng.normal(size=len(encoded))), 0.0, 1.0)
 
 
-def cell(name: str, method: Any, base: Problem, landscapes: list[tuple[Any, Any]]) -> list[Any]:
-    """One row of the table."""
-    m, regrets, errors = base.n_validation, [], []
-    for i, (score, public) in enumerate(landscapes):
-        table = ScoreTable(np.rint(score * m * GRID).astype(np.int64), public)
-        found = run_on(method, *on_table(base, table), seed=i)
-        regrets.append(float(score.max() - score[found.index]))
-        errors.append(abs(found.score - float(score[found.index])))
-    d, n = base.candidates.encoded.shape[1], method.n_steps(base)
-    row = [name, d, n, m, f"{np.mean(regrets):.5f}", f"{np.mean(errors):.5f}"]
-    print(*row, flush=True)
-    return row
+def row(name: str, method: Any, bases: list[Problem], landscapes: list[tuple[Any, Any]]) -> str:
+    """One row of the table: a form, its size, and its losses by number of records."""
+    regret, error = [], []
+    for base in bases:
+        m, regrets, errors = base.n_validation, [], []
+        for i, (score, public) in enumerate(landscapes):
+            table = ScoreTable(np.rint(score * m * GRID).astype(np.int64), public)
+            found = run_on(method, *on_table(base, table), seed=i)
+            regrets.append(float(score.max() - score[found.index]))
+            errors.append(abs(found.score - float(score[found.index])))
+        regret.append(round(float(np.mean(regrets)), 5))
+        error.append(round(float(np.mean(errors)), 5))
+    size = bases[0].candidates.encoded.shape[1], method.n_steps(bases[0])
+    text = f'    Row("{name}", {size[0]}, {size[1]}, {tuple(regret)},\n        {tuple(error)}),'
+    print(text, flush=True)
+    return text
 
 
 def landscapes_on(base: Problem, count: int) -> list[tuple[Any, Any]]:
@@ -96,14 +129,11 @@ def main(count: int) -> None:
     for d in DIMENSIONS:
         for n in SIZES:
             drawn = landscapes_on(problem(d, 10, 50, n), count)
-            rows += [cell("private_grid/all", PrivateGrid(), problem(d, 10, m, n), drawn) for m in RECORDS]
+            rows.append(row("private_grid/all", PrivateGrid(), [problem(d, 10, m, n) for m in RECORDS], drawn))
         drawn = landscapes_on(problem(d, 10, 50), count)
         for name, method in VARIANTS.items():
-            rows += [cell(name, method, problem(d, steps, m), drawn) for steps in STEPS for m in RECORDS]
-    with OUT.open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["method", "dimensions", "trainings", "records", "regret", "score_error"])
-        writer.writerows(rows)
+            rows += [row(name, method, [problem(d, T, m) for m in RECORDS], drawn) for T in STEPS]
+    OUT.write_text(HEADER.format(count=count, records=RECORDS) + "\n".join(rows) + "\n)\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -190,19 +190,19 @@ def table(grid: Grid, runs: int) -> tuple[list[str], dict[str, list[float]]]:
 def projection_times() -> list[str]:
     """Seconds for one exact projection, and for CVXOPT's with sparse and with dense matrices."""
     rows = [
-        "| points | by sorting | CVXOPT, sparse | CVXOPT, dense | largest difference |",
+        "| points | ours | CVXOPT, sparse | CVXOPT, dense | largest difference |",
         "|---|---|---|---|---|",
     ]
     for n in (320, 2500):
         rng = np.random.default_rng(0)
         density, prior = rng.dirichlet(np.full(n, 0.3)), np.full(n, 1 / n)
         arguments = {"prior": prior, "lower": 0.75, "upper": 2.0}
-        sorting = min(_timed(partial(project, density, **arguments)) for _ in range(20))
+        own = min(_timed(partial(project, density, **arguments)) for _ in range(20))
         exact = project(density, **arguments)
         try:
             from cvxopt import matrix, solvers, spmatrix
         except ImportError:
-            rows.append(f"| {n:,} | {sorting * 1e6:.0f} µs | not installed | | |")
+            rows.append(f"| {n:,} | {own * 1e6:.0f} µs | not installed | | |")
             continue
         solvers.options["show_progress"] = False
         eye = spmatrix(1.0, range(n), range(n))
@@ -213,9 +213,9 @@ def projection_times() -> list[str]:
             begun = time.perf_counter()
             solved = solvers.qp(P, matrix(-density), G, h, matrix(1.0, (1, n)), matrix(1.0))
             took = time.perf_counter() - begun
-            cells.append(f"{took:.2f} s, {took / sorting:,.0f} ×")
+            cells.append(f"{took:.2f} s, {took / own:,.0f} ×")
             off = max(off, float(np.abs(np.array(solved["x"]).ravel() - exact).max()))
-        rows.append(f"| {n:,} | {sorting * 1e6:.0f} µs | {' | '.join(cells)} | {off:.1e} |")
+        rows.append(f"| {n:,} | {own * 1e6:.0f} µs | {' | '.join(cells)} | {off:.1e} |")
     return rows
 
 

@@ -23,6 +23,7 @@ from dpbo_core.spec import StudySpec
 Verdict = Literal["good", "poor", "useless", "refused"]
 AUTO = "auto"
 POOR, USELESS = 0.1, 0.25  # expected error as a share of the score's range
+PRIVATE_TRAININGS = ("noisy_gradient_descent", "dp_sgd", "output_perturbation", "objective_perturbation")
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,9 @@ def advise(spec: StudySpec, problem: Problem) -> Advice:
     forms = _forms(problem)
     lines = []
     for kind, cls in METHODS.items():
-        best = next((form for form, _ in forms if form.kind == kind), cls())
+        best: AnyMethod = next((form for form, _ in forms if form.kind == kind), cls())
+        if kind == "dp_hypo" and problem.training is not None:
+            best = _privately_trained(problem) or best
         lines.append(_line(own if own is not None and kind == own.kind else best, problem))
     elsewhere = tuple(
         MethodAdvice(kind, None, 0.0, None, problem.score_range, None, None, {}, None, (), "", "refused", NO_STUDY)
@@ -122,7 +125,7 @@ def choose(spec: StudySpec, problem: Problem) -> tuple[AnyMethod, str]:
     if spec.method != AUTO:
         return method_named(spec.method, spec.options), ""
     _check_auto(spec)
-    choice = _choice(_forms(problem), problem)
+    choice = recommendation(problem)
     if choice is None:
         raise StudyInvalid(
             'method = "auto" finds no method that can run on this study',
@@ -130,6 +133,11 @@ def choose(spec: StudySpec, problem: Problem) -> tuple[AnyMethod, str]:
             remedy="raise epsilon",
         )
     return method_named(choice.kind, choice.options), choice.why
+
+
+def recommendation(problem: Problem) -> Choice | None:
+    """What "auto" becomes on this problem; None if nothing calibrated would run."""
+    return _choice(_forms(problem), problem)
 
 
 def _check_auto(spec: StudySpec) -> None:
@@ -167,9 +175,11 @@ def _forms(problem: Problem) -> list[tuple[AnyMethod, Expected]]:
 
 def _choice(forms: list[tuple[AnyMethod, Expected]], problem: Problem) -> Choice | None:
     if problem.training is not None:
-        with suppress(DpboError):
-            DpHypo().plan(problem)
-            return Choice("dp_hypo", {}, "the training set is sensitive, and this method alone trains privately")
+        trained = _privately_trained(problem)
+        if trained is None:
+            return None
+        why = "the training set is sensitive, and this method alone trains privately"
+        return Choice(trained.kind, _changed(trained), why)
     if not forms:
         return None
     best, found = forms[0]
@@ -182,6 +192,15 @@ def _choice(forms: list[tuple[AnyMethod, Expected]], problem: Problem) -> Choice
         second, other = forms[1]
         why += f", before {_in_short(second)} with {other.regret:.2g}"
     return Choice(best.kind, _changed(best), why)
+
+
+def _privately_trained(problem: Problem) -> DpHypo | None:
+    """dp_hypo with the first training that knows the study's hyperparameters and can be paid for."""
+    for base in PRIVATE_TRAININGS:
+        with suppress(DpboError):
+            DpHypo(base=base).plan(problem)
+            return DpHypo(base=base)
+    return None
 
 
 def _changed(method: AnyMethod) -> dict[str, Any]:

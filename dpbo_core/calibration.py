@@ -11,13 +11,12 @@ The table is benchmarks/advice_calibration.py's. Between its nodes log r and log
 log m̃; beyond them the nearest node speaks, except that e keeps falling as 1/m̃.
 """
 
-import csv
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 
 from dpbo_core.accounting.composition import largest_rho
+from dpbo_core.calibration_table import RECORDS, ROWS
 from dpbo_core.methods import AnyMethod
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
@@ -61,24 +60,15 @@ def expected(method: AnyMethod, problem: Problem) -> Expected | None:
     table = _table(f"{method.kind}/{variant}")
     regret = _interpolated({node: values[0] for node, values in table.items()}, d, n, chosen_by)
     error = _interpolated({node: values[1] for node, values in table.items()}, d, n, said_by)
-    largest = max(node[2] for node in table)
-    return Expected(G * regret, G * error * min(1.0, largest / said_by))
+    return Expected(G * regret, G * error * min(1.0, RECORDS[-1] / said_by))
 
 
-def rows() -> list[dict[str, str]]:
-    """The table as it was written."""
-    text = (files("dpbo_core") / "advice_calibration.csv").read_text(encoding="utf-8")
-    return list(csv.DictReader(text.splitlines()))
-
-
-def _table(name: str) -> dict[Node, tuple[float, float]]:
+def _table(form: str) -> dict[Node, tuple[float, float]]:
     return {
-        (int(row["dimensions"]), int(row["trainings"]), int(row["records"])): (
-            float(row["regret"]),
-            float(row["score_error"]),
-        )
-        for row in rows()
-        if row["method"] == name
+        (row.dimensions, row.trainings, records): (row.regret[i], row.score_error[i])
+        for row in ROWS
+        if row.form == form
+        for i, records in enumerate(RECORDS)
     }
 
 

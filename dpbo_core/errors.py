@@ -33,10 +33,15 @@ class DpboError(Exception):
             parts.append("Usual cause: " + _sentence(self.cause))
         if self.remedy:
             parts.append("What to do: " + _sentence(self.remedy))
-        return " ".join(" ".join(parts).split())
+        return printable(" ".join(" ".join(parts).split()))
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.what, self.cause, self.remedy)
+
+
+def printable(text: str) -> str:
+    """`text` without control characters: names in files and studies may hold a terminal's escape codes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _rebuild(kind: type[DpboError], what: str, cause: str, remedy: str) -> DpboError:

@@ -39,6 +39,7 @@ __all__ = ["StudyResult", "StudyRun", "StudySpec", "open_study", "plan_study", "
 
 T = TypeVar("T")
 LARGEST_PRIVATE_PATH = 4096
+LARGEST_STUDY, LONGEST_LINE = 2**16, 2**12  # bytes
 
 
 @dataclass(frozen=True)
@@ -57,16 +58,31 @@ def read_study(path: str | Path) -> StudySpec:
     """
     shown = str(path)
     try:
-        tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        tables = tomllib.loads(_study_text(Path(path)))
     except OSError as error:
         problem = f"the study file {shown!r} cannot be read ({(error.strerror or 'no reason given').lower()})"
     except UnicodeDecodeError:
         problem = f"the study file {shown!r} is not UTF-8 text"
     except tomllib.TOMLDecodeError as error:
         problem = f"the study file {shown!r} is not valid TOML: {error}"
+    except (ValueError, RecursionError):  # a null byte in the path, a number of thousands of digits, deep nesting
+        problem = f"the study file {shown!r} is no study: over 64 KiB or 4,096 bytes a line, or nested too deep"
     else:
         return StudySpec.from_dict(tables)
     raise StudyInvalid(problem, cause="a mistyped path or a syntax error", remedy="check the file named")
+
+
+def _study_text(path: Path) -> str:
+    """The text of a study file of reasonable size: long dotted keys take the parser quadratic time.
+
+    Raises:
+        ValueError: larger, or with a longer line, than anyone writes.
+    """
+    with path.open("rb") as file:
+        raw = file.read(LARGEST_STUDY + 1)
+    if len(raw) > LARGEST_STUDY or max(map(len, raw.splitlines()), default=0) > LONGEST_LINE:
+        raise ValueError
+    return raw.decode()
 
 
 def plan_study(spec: StudySpec) -> PrivacyPlan:

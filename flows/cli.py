@@ -73,6 +73,23 @@ def plan(study: Study, json: AsJson = False, debug: Debug = False) -> None:
     screens.print_json(advice.to_json()) if json else screens.print_advice(spec, advice)
 
 
+@app.command()
+def compare(
+    json: AsJson = False,
+    repetitions: Annotated[int, typer.Option(min=2, help="Runs of each method in each cell.")] = 100,
+    only: Annotated[
+        list[str] | None, typer.Option(help="A data set by name; repeat for more. All if none.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The folder for the page and its picture.")] = Path("docs"),
+    debug: Debug = False,
+) -> None:
+    """Measure every method beside its rivals, on public data alone: a table, a picture, and MLflow."""
+    from flows import command, screens
+
+    made = command.compare(repetitions=repetitions, only=tuple(only or ()), out=out)
+    screens.print_json(screens.comparison_json(made)) if json else screens.print_comparison(made)
+
+
 @budget_app.command("show", hidden=True)
 def budget_show(
     dataset: Annotated[str | None, typer.Argument()] = None,

@@ -11,6 +11,7 @@ from dpbo_core.accounting import audit
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.accounting.ledger import Account, PrivacyLedger
+from dpbo_core.comparison.measuring import names_of
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.nearest import suggestion
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
@@ -21,6 +22,7 @@ from flows.firing import refuse_fields, seconds
 from flows.settings import Stores, quiet_environment, without_heartbeat
 
 if TYPE_CHECKING:
+    from flows.compare import Comparison
     from flows.doctor import Finding
     from flows.tune import Tuned
 
@@ -70,6 +72,22 @@ def serve(path: Path, *, cron: str | None, every: str | None, port: int, pad_ste
         return
     if wrong:
         raise StudyInvalid(f"--cron {cron!r} is no schedule", remedy='write five fields, "0 2 * * *" say')
+
+
+def compare(*, repetitions: int, only: tuple[str, ...], out: Path) -> "Comparison":
+    """Run the comparison as a Prefect flow.
+
+    Raises:
+        StudyInvalid: a data set that is not known.
+    """
+    names_of(only)
+    quiet_environment()
+    from flows.compare import compare_methods
+    from flows.prefect_store import create_prefect_store
+
+    create_prefect_store()
+    with without_heartbeat():
+        return compare_methods(repetitions, str(out), only)
 
 
 def _check_padding(pad_steps: float) -> None:

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
+from dpbo_core.errors import printable
 from dpbo_core.methods.contract import Released
 
 
@@ -14,10 +15,18 @@ class Progress:
     """A bar on standard error while a person is watching; silent otherwise."""
 
     def __init__(self, name: str, steps: int) -> None:
-        console = Console(stderr=True)
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        console = Console(stderr=True, emoji=False)
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        )
         self._bar = Bar(
-            *columns, TextColumn("{task.fields[last]}"), console=console, disable=not console.is_terminal
+            *columns,
+            TextColumn("{task.fields[last]}", markup=False),
+            console=console,
+            disable=not console.is_terminal,
         )
         self._task = self._bar.add_task(name, total=steps, last="")
 
@@ -36,7 +45,7 @@ class Progress:
 def in_short(released: Released) -> str:
     """What a step released, in a few words."""
     point = ", ".join(f"{name} = {_number(item)}" for name, item in released["hyperparameters"].items())
-    return f"{point}: {released['score']:.3f}"
+    return printable(f"{point}: {released['score']:.3f}")
 
 
 def _number(item: Any) -> str:

@@ -10,15 +10,22 @@ from rich.table import Table
 
 from dpbo_core.accounting.ledger import Account
 from dpbo_core.advice import Advice
+from dpbo_core.errors import printable
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.release import Release
 from dpbo_core.spec import StudySpec
 
 if TYPE_CHECKING:
+    from flows.compare import Comparison
     from flows.doctor import Finding
     from flows.tune import Tuned
 
 VERDICT_STYLE = {"good": "green", "poor": "yellow", "useless": "red", "refused": "dim"}
+
+
+def plain(text: object) -> str:
+    """A name or value that someone chose, for a screen: neither a control character nor markup of the screen's."""
+    return escape(printable(str(text)))
 
 
 def print_json(document: dict[str, Any]) -> None:
@@ -37,8 +44,8 @@ def tuned_json(tuned: "Tuned") -> dict[str, Any]:
 
 def print_tuned(tuned: "Tuned", account: Account) -> None:
     """`dpbo tune`: the release, its promise, what is left, where to look."""
-    release, console = tuned.result.release, Console(highlight=False)
-    console.print(f"[bold]{release.study}[/] · edition {release.edition} · {release.method}")
+    release, console = tuned.result.release, Console(highlight=False, emoji=False)
+    console.print(f"[bold]{plain(release.study)}[/] · edition {plain(release.edition)} · {release.method}")
     if tuned.result.replayed:
         console.print(
             f"released on {release.released_at[:10]}; nothing was drawn or spent now. "
@@ -51,14 +58,16 @@ def print_tuned(tuned: "Tuned", account: Account) -> None:
     for name, text in _lines(release, account):
         table.add_row(f"  {name}", text)
     table.add_row(
-        "  look", f"dpbo ui   (MLflow experiment {tuned.tracked.experiment!r}, run {tuned.tracked.run_id[:8]})"
+        "  look",
+        f"dpbo ui   (MLflow experiment {plain(repr(tuned.tracked.experiment))}, run {tuned.tracked.run_id[:8]})",
     )
     console.print(table)
 
 
 def _lines(release: Release, account: Account) -> list[tuple[str, str]]:
     value, promise = release.value, release.guarantee
-    lines = [(name, f"[bold]{_number(item)}[/]") for name, item in value.get("hyperparameters", {}).items()]
+    chosen = value.get("hyperparameters", {})
+    lines = [(plain(name), f"[bold]{plain(_number(item))}[/]") for name, item in chosen.items()]
     if "score" in value:
         interval = value.get("interval")
         more = f"   90% interval {interval[0]:.3f} … {interval[1]:.3f}" if interval else ""
@@ -77,8 +86,8 @@ def _lines(release: Release, account: Account) -> list[tuple[str, str]]:
     top = release.facts["score_range"]
     noise = f"{draws}; {first.mechanism}, scale {first.noise_scale:.3g} on a score between 0 and {top:g}"
     lines += [
-        ("promise", promise.in_words()),
-        ("evidence", f"{promise.evidence.standing.value}: {promise.evidence.note}"),
+        ("promise", plain(promise.in_words())),
+        ("evidence", f"{promise.evidence.standing.value}: {plain(promise.evidence.note)}"),
         ("noise", noise if release.noise == "operating_system" else f"{noise}; INJECTED: NOT PRIVATE"),
         ("budget", _account_line(account)),
     ]
@@ -88,9 +97,9 @@ def _lines(release: Release, account: Account) -> list[tuple[str, str]]:
 def _account_line(account: Account) -> str:
     numbers = account_json(account)
     if numbers["public"]:
-        return f"{numbers['name']}: declared public, no limit"
+        return f"{plain(numbers['name'])}: declared public, no limit"
     spent, limit, left = numbers["spent"]["epsilon"], numbers["limit"]["epsilon"], numbers["remaining"]["epsilon"]
-    return f"{numbers['name']}: ε {spent:.3g} of {limit:g} spent, {left:.3g} left"
+    return f"{plain(numbers['name'])}: ε {spent:.3g} of {limit:g} spent, {left:.3g} left"
 
 
 def accounts_json(accounts: tuple[Account, ...]) -> dict[str, Any]:
@@ -132,7 +141,7 @@ def account_json(account: Account) -> dict[str, Any]:
 
 def print_accounts(accounts: tuple[Account, ...]) -> None:
     """`dpbo budget`."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     if not accounts:
         console.print("The ledger is empty. Open a cap: dpbo budget set DATASET --epsilon 5 --delta 1e-5")
     for account in accounts:
@@ -144,9 +153,9 @@ def print_accounts(accounts: tuple[Account, ...]) -> None:
             epsilon = "∞" if entry.epsilon is None else f"{entry.epsilon:g}"
             released = entry.released_at[:10] if entry.released_at else "not finished"
             table.add_row(
-                entry.study,
-                entry.edition,
-                entry.method,
+                plain(entry.study),
+                plain(entry.edition),
+                plain(entry.method),
                 epsilon,
                 f"{entry.delta:g}",
                 entry.reserved_at[:10],
@@ -165,10 +174,36 @@ def print_findings(findings: "tuple[Finding, ...]") -> None:
     console.print(table)
 
 
+def comparison_json(made: "Comparison") -> dict[str, Any]:
+    """`dpbo compare --json`."""
+    return {"cells": [cell.to_json() for cell in made.cells], "files": [str(file) for file in made.files]}
+
+
+def print_comparison(made: "Comparison") -> None:
+    """`dpbo compare`: a table a data set, and where to look."""
+    console = Console(highlight=False)
+    for task in dict.fromkeys(cell.task for cell in made.cells):
+        here = [cell for cell in made.cells if cell.task == task]
+        table = Table(title=f"{task}, m = {here[0].n_validation:,}: regret", box=None, title_justify="left")
+        table.add_column("")
+        epsilons = sorted({cell.epsilon for cell in here})
+        for epsilon in epsilons:
+            table.add_column(f"ε = {epsilon:g}", justify="right", no_wrap=True)
+        for name in dict.fromkeys(cell.contender for cell in here):
+            found = {cell.epsilon: cell.regret for cell in here if cell.contender == name}
+            cells = ["–" if found.get(e) is None else f"{found[e]:.4f}" for e in epsilons]
+            table.add_row(name, *cells)
+        console.print(table)
+        console.print()
+    console.print("look: " + ", ".join(str(file) for file in made.files))
+
+
 def print_advice(spec: StudySpec, advice: Advice) -> None:
     """`dpbo plan`: a line a method, then why."""
-    console = Console(highlight=False)
-    console.print(f"[bold]{spec.name}[/] · edition {spec.edition} · dataset {spec.privacy.dataset}")
+    console = Console(highlight=False, emoji=False)
+    console.print(
+        f"[bold]{plain(spec.name)}[/] · edition {plain(spec.edition)} · dataset {plain(spec.privacy.dataset)}"
+    )
     console.print("Nothing was opened and nothing was charged.\n")
     table = Table(box=None, padding=(0, 1), header_style="dim")
     for name in ("method", "verdict", "ε", "δ", "noise", "regret", "error", "trainings"):
@@ -191,19 +226,19 @@ def print_advice(spec: StudySpec, advice: Advice) -> None:
         "score; noise: its scale on the score.\n"
     )
     for line in advice.methods:
-        console.print(f"[bold]{line.kind}[/]: {line.why}.")
+        console.print(f"[bold]{line.kind}[/]: {plain(line.why)}.")
     choice = advice.choice
     if choice is None:
         console.print("\nNo method can run on this study.")
         return
-    console.print(f"\n[bold]{choice.kind}[/] is the one to choose: {choice.why}.")
+    console.print(f"\n[bold]{choice.kind}[/] is the one to choose: {plain(choice.why)}.")
     if spec.method == "auto":
         console.print('The study says "auto", so it will be.')
         return
     wanted = "".join(f", with {name} = {_toml(value)} in \\[method]" for name, value in choice.options.items())
     if choice.kind != spec.method or any(spec.options.get(name) != value for name, value in choice.options.items()):
         console.print(
-            f'Write method = "{choice.kind}"{wanted}, or method = "auto"; the study says "{spec.method}".'
+            f'Choose method = "{choice.kind}"{wanted}, or method = "auto"; the study says "{spec.method}".'
         )
 
 

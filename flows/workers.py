@@ -32,9 +32,7 @@ class DaskWorkers:
 
     def map(self, work: PartWork, parts: Sequence[Path]) -> list[tuple[int, int] | None]:
         """`work` on every part; keys say nothing and nothing is cached between models."""
-        futures = self._client.map(
-            work, [Path(part).resolve() for part in parts], pure=False, key="part", retries=0
-        )
+        futures = self._client.map(work, [Path(part).resolve() for part in parts], pure=False, key="part")
         try:
             return list(self._client.gather(futures, errors="skip"))
         finally:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.methods.private_grid import GridSearch, PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory, TrajectorySearch
 from dpbo_core.privacy.sensitive import Sensitive
@@ -62,12 +63,12 @@ class _FollowsRawScores(TrajectorySearch):
     __slots__ = ()
 
     def step(self, objective, noise):
-        t = len(self._path)
+        t, self._objective = len(self._path), objective
         index = self._bo.ask()
         total = objective.evaluate(self._problem.train(index))
         drawn = noise.release(self._plan.spends[t], self._observations[t], total, candidate=index)
         self._path.append((index, drawn["draw"]))
-        self._tell(index, total.expose())  # should be drawn["draw"]
+        self._bo.tell(index, self._map.mapped(total.expose() * self._problem.score_per_step))  # should be the draw
         return self._shown(t)
 
 
@@ -128,6 +129,40 @@ class HalfSensitivity(PrivateGrid):
 
     def _mechanisms(self, problem):
         return tuple(replace(m, sensitivity=m.sensitivity // 2) for m in super()._mechanisms(problem))
+
+
+@dataclass(frozen=True)
+class MeanForSum(PrivateGrid):
+    """Calibrates to a mean and asks for a sum: Δ/m for Δ."""
+
+    def _mechanisms(self, problem):
+        return tuple(
+            replace(m, sensitivity=m.sensitivity // problem.n_validation) for m in super()._mechanisms(problem)
+        )
+
+
+@dataclass(frozen=True)
+class WholeBudgetEachStep(PrivateTrajectory):
+    """Spends on every step what was meant for all of them."""
+
+    def observations(self, problem):
+        whole = DiscreteGaussian(problem.record_steps, self._rho(problem)[0], problem.score_per_step)
+        return (whole,) * self.n_steps(problem)
+
+
+class _ChoosesTheClear(GridSearch):
+    __slots__ = ()
+
+    def finish(self, noise):
+        first, second = (total.expose() for total in self._sums[:2])
+        return 0 if first > second else super().finish(noise)
+
+
+@dataclass(frozen=True)
+class ChoosesTheClear(_Faulty, PrivateGrid):
+    """Says the first candidate without noise where it is the better one."""
+
+    search = _ChoosesTheClear
 
 
 class DropsBroken:

@@ -38,6 +38,7 @@ class Draw:
     what: str
     mechanism: str
     sensitivity: int
+    scale: float
     query: tuple[int, ...]
     output: int
 
@@ -149,8 +150,8 @@ def replayed(method, problem, one, other, *, seed=0, thorough=True):
     return compare(first, second, public_path=method.public_path)
 
 
-def _seen(draw: Draw) -> tuple[str, str, int]:
-    return draw.what, draw.mechanism, draw.sensitivity
+def _seen(draw: Draw) -> tuple[str, str, int, float]:
+    return draw.what, draw.mechanism, draw.sensitivity, draw.scale
 
 
 @contextmanager
@@ -177,7 +178,9 @@ def _recorded(honest, transcript, frozen, rng, thorough):
             place, drawn = len(transcript.draws), apply(value)
             if frozen is not None and place < len(frozen.draws):
                 drawn = frozen.draws[place].output
-            transcript.draws.append(Draw(spend.what, spend.mechanism, mechanism.sensitivity, _query(value), drawn))
+            transcript.draws.append(
+                Draw(spend.what, spend.mechanism, mechanism.sensitivity, mechanism.scale, _query(value), drawn)
+            )
             return drawn
 
         return applied

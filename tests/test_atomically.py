@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from dpbo_core.atomically import create_atomically
-from tasks.tracking import _client
+from tasks.tracking.store import open_store
 
 
 def write(text):
@@ -51,7 +51,7 @@ def test_a_kill_while_the_store_is_made_leaves_no_store(tmp_path):
 
 def test_mlflows_store_appears_whole(tmp_path):
     path = tmp_path / "mlflow.db"
-    client = _client(f"sqlite:///{path}")
+    client = open_store(f"sqlite:///{path}").client
     with sqlite3.connect(path) as raw:
         assert raw.execute("SELECT count(*) FROM alembic_version").fetchone() == (1,)
     assert client.get_experiment_by_name("nothing") is None

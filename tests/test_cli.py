@@ -60,6 +60,8 @@ def test_plan_prices_every_method(dpbo, study):
             "noise_scale",
             "score_range",
             "expected_error",
+            "expected_regret",
+            "options",
             "trainings",
             "assumptions",
             "evidence",

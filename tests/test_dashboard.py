@@ -10,11 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from worlds import with_method
+from worlds import Memory, problem, smooth_table, with_method
 
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.final_model import train_final
+from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
 from dpbo_core.methods import METHODS
+from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.study import StudySpec, run_study
 from tasks.report.page import page
 from tasks.report.posterior import band_by_step, slice_through_choice
@@ -29,8 +31,9 @@ def shown(here, tables):
     ledger = PrivacyLedger(f"sqlite:///{here / 'mlruns' / 'ledger.db'}")
     uri = f"sqlite:///{here / 'mlruns' / 'mlflow.db'}"
 
-    def show(edition="1", method="private_trajectory", registered=False, **more):
+    def show(edition="1", method="private_trajectory", registered=False, options=None, **more):
         with_method(tables, method)["study"]["edition"] = edition
+        tables["method"] |= options or {}
         for where, value in more.items():
             tables.setdefault(where, {}).update(value)
         spec = StudySpec.from_dict(tables)
@@ -66,19 +69,38 @@ def test_every_number_is_the_releases_own(shown):
 
 
 @pytest.mark.parametrize("lengthscale", [0.3, "fit"])
-def test_the_band_and_the_posterior_are_the_methods_own(shown, lengthscale):
-    """The released score and interval are the posterior at the choice: the picture must say the same there."""
-    _, _, release = shown(search={"steps": 8, "lengthscale": lengthscale})
-    cut = slice_through_choice(release)
-    chosen, (low, high) = release.value["hyperparameters"]["lambda"], release.value["interval"]
-    at = np.interp(np.log(chosen), np.log(cut.grid), cut.mean)
-    half = np.interp(np.log(chosen), np.log(cut.grid), cut.half_width)
-    assert at == pytest.approx(release.value["score"], abs=2e-3)
-    assert 2 * half == pytest.approx(high - low, rel=0.05)
-    band = band_by_step(release)
-    assert len(band) == 8
-    last = release.value["trajectory"][-1]["hyperparameters"]["lambda"]
-    assert band[-1][0] == pytest.approx(np.interp(np.log(last), np.log(cut.grid), cut.mean), abs=2e-3)
+def test_the_band_and_the_posterior_are_the_methods_own(lengthscale):
+    """Against the state of the search that made the release, at every candidate."""
+    world = problem(steps=8, n_validation=400, lengthscale=lengthscale)
+    method = PrivateTrajectory()
+    search, noise = method.start(world, method.plan(world)), Noise(OperatingSystemNoise(), Memory())
+    table, bands = smooth_table(world, best=5), []
+    everywhere = np.arange(len(world.candidates))
+
+    def moments():
+        found = search._bo.mixture()
+        means, deviations = search._bo.moments(found, everywhere)
+        mean = found.weights @ means
+        deviation = np.sqrt(found.weights @ deviations**2 + found.weights @ (means - mean) ** 2)
+        return search._map.unmapped(mean), 1.6448536269514722 * search._map.scale * deviation
+
+    for _ in range(8):
+        search.step(table, noise)
+        index = search._path[-1][0]
+        bands.append([part[index] for part in moments()])
+    release = search.finish(noise)
+    assert np.allclose(band_by_step(release), bands, atol=1e-9)
+    cut, (mean, half_width) = slice_through_choice(release), moments()
+    lambdas = [point["lambda"] for point in world.candidates.points]
+    assert np.allclose(np.interp(np.log(lambdas), np.log(cut.grid), cut.mean), mean, atol=2e-3)
+    assert np.allclose(np.interp(np.log(lambdas), np.log(cut.grid), cut.half_width), half_width, atol=2e-3)
+
+
+def test_what_no_release_holds_is_not_drawn(shown):
+    _, _, release = shown(options={"prior": "public"})
+    assert release.facts["options"]["prior"] == "public"
+    assert slice_through_choice(release) is None
+    assert band_by_step(release) == ()
 
 
 @pytest.mark.parametrize("kind", METHODS)
@@ -93,7 +115,7 @@ def test_artifacts_survive_moving_the_folder(shown, here, tmp_path_factory, monk
     client = MlflowClient(tracking_uri=f"sqlite:///{new / 'mlruns' / 'mlflow.db'}")
     names = {item.path for item in client.list_artifacts(run.info.run_id)}
     assert {"release.json", "release.html", "plots"} <= names
-    assert ("model" in names) == ("hyperparameters" in release.value)
+    assert ("model" in names) == ("hyperparameters" in release.value and "model" not in release.value)
     fetched = json.loads(Path(client.download_artifacts(run.info.run_id, "release.json")).read_text())
     assert fetched == release.to_json()
     pictures = {Path(item.path).stem for item in client.list_artifacts(run.info.run_id, "plots")}

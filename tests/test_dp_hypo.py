@@ -260,6 +260,17 @@ def test_plan_shows_what_adaptivity_costs(tmp_path):
     assert plan_study(StudySpec.from_dict(tables)).guarantee.evidence.standing == "corrected"
 
 
+@pytest.mark.parametrize("base", POINTS)
+def test_advice_names_a_training_that_knows_the_hyperparameters(tmp_path, base):
+    advice = advise_study(StudySpec.from_dict(study(tmp_path, base)))
+    expected = "output_perturbation" if "perturbation" in base else "noisy_gradient_descent"
+    assert advice.recommended == "dp_hypo"
+    assert advice.choice.options == {"base": expected}
+    tables = study(tmp_path, base)
+    tables["study"]["method"], tables["method"] = "auto", {}
+    assert run_it(tables, tmp_path).release.method == "dp_hypo"
+
+
 # The cap
 
 

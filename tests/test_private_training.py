@@ -25,7 +25,7 @@ from dpbo_core.private_training.noisy_gradient_descent import NoisyGradientDesce
 from dpbo_core.private_training.objective_perturbation import ObjectivePerturbation
 from dpbo_core.private_training.output_perturbation import OutputPerturbation
 from dpbo_core.theorems.chaudhuri_2011 import corollary_8_sensitivity, theorem_9_jacobian
-from dpbo_core.theorems.mironov_talwar_zhang_2019 import section_3_3_renyi
+from dpbo_core.theorems.mironov_talwar_zhang_2019 import replace_one_renyi, section_3_3_renyi
 
 SYSTEM = OperatingSystemNoise()
 
@@ -330,3 +330,12 @@ def test_axes_an_algorithm_does_not_know_are_refused():
     for value in (0.0, -1.0, math.nan, "x", 2.5):
         with pytest.raises(StudyInvalid, match="epochs takes"):
             check_axes("dp_sgd", dp_sgd.AXES, ({"epochs": value},))
+
+
+def test_the_triangle_is_the_curve_that_training_uses():
+    """Replace-one of a full batch: the Gaussian's αρ at 2α and 2α − 1, where the exact cost is 4αρ."""
+    rho, alpha = 0.1, 3.0
+    through = replace_one_renyi(at_double=2 * alpha * rho, at_double_less_one=(2 * alpha - 1) * rho, alpha=alpha)
+    assert through >= 4 * alpha * rho
+    full = DpSgd("logistic", math.sqrt(1 / (2 * rho)), rate=1.0, most_epochs=1.0)
+    assert full.curve.at(alpha) == pytest.approx(through, rel=1e-9)

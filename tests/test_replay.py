@@ -20,6 +20,10 @@ CASES = [
 ]
 PAIRS, THOROUGH = 40, 5  # of each case, by the generator; the adversary and Hypothesis add theirs
 TRIED = Counter()
+ELSEWHERE = {  # one hidden draw of a whole search, and two parties' tables: each is told apart where it is tested
+    "dp_hypo": {"RepeatAndSelect"},  # test_dp_hypo.py
+    "outsourced": {"GaussianRows", "KeptRows", "RandomProjection"},  # test_outsourced_curator.py, _attack.py
+}
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +38,7 @@ def pair_in(world, method, one, other, seed=0, *, thorough=False):
 
 
 def test_every_method_is_attacked():
-    assert set(VARIANTS) == set(METHODS)
+    assert set(VARIANTS) == set(METHODS) - set(ELSEWHERE)
     for kind, (methods, _) in VARIANTS.items():
         assert {type(method) for method in methods} == {METHODS[kind]}
 
@@ -87,7 +91,7 @@ def test_thousands_of_neighbours_were_tried(request):
     if sum(item.fspath == request.node.fspath for item in request.session.items) < 2 * len(CASES):
         pytest.skip("only part of the file was asked for")
     assert sum(TRIED.values()) >= 2_000
-    assert min(TRIED[kind] for kind in METHODS) >= 250
+    assert min(TRIED[kind] for kind in VARIANTS) >= 250
 
 
 METHOD_FAULTS = {
@@ -151,4 +155,5 @@ def test_every_door_with_a_sensitivity_is_recorded():
             for cls in vars(loaded).values()
             if isinstance(cls, type) and cls.__module__ == loaded.__name__ and hasattr(cls, "prepare")
         }
-    assert {cls.__name__ for cls in found} == {cls.__name__ for cls in DOORS} | {"Mechanism"}
+    elsewhere = set().union(*ELSEWHERE.values())
+    assert {cls.__name__ for cls in found} == {cls.__name__ for cls in DOORS} | {"Mechanism"} | elsewhere

@@ -22,33 +22,34 @@ from dpbo_core.gp.posterior import Posterior
 
 Vector = NDArray[np.float64]
 
+_STEPS, _HALVED = 400, 8  # every eighth step halves the bracket: enough for any two doubles
+
 
 def project(density: Vector, *, prior: Vector, lower: float, upper: float) -> Vector:
     """argmin ‖f − π‖₂ over {cπ₀ ≤ f ≤ Cπ₀, Σf = 1}, exactly: f = clip(π − ν, cπ₀, Cπ₀).
 
-    Σ clip(π − ν, …) falls in ν, linearly between the 2N sorted breakpoints π − Cπ₀ and π − cπ₀: one sort, two
-    cumulative sums, one division. Source: equation (3.1), and Appendix D for any π₀.
+    Σ clip(π − ν, …) falls in ν, linearly while the same coordinates rest at the same ends, so a Newton step from
+    there ends at the root; a bracket of ν, halved where a step would leave it, sees that it gets there. O(N) a
+    step, about ten steps, and no sort. Source: equation (3.1), and Appendix D for any π₀.
     """
     low, high = _box(density, prior, lower, upper)
-    N = len(density)
-    # at −∞ every f is at its upper end; past π − Cπ₀ a coordinate moves, past π − cπ₀ it rests at its lower end
-    points = np.concatenate([density - high, density - low])
-    order = np.argsort(points, kind="stable")
-    points = points[order]
-    moving = np.cumsum(np.where(order < N, 1.0, -1.0))
-    fall = np.concatenate([[0.0], np.cumsum(moving[:-1] * np.diff(points))])
-    sums = float(high.sum()) - fall
-    place = max(
-        0, int(np.searchsorted(-sums, -1.0, side="right")) - 1
-    )  # the last breakpoint with a sum of 1 or more
-    free_width = moving[place]
-    nu = points[place] + ((sums[place] - 1.0) / free_width if free_width > 0.0 else 0.0)
-    # once more with the coordinates that move at ν: the cumulative sums carry rounding
-    free = (density - nu > low) & (density - nu < high)
-    if free.any():
-        rest = float(high[density - nu >= high].sum() + low[density - nu <= low].sum())
-        nu = (float(density[free].sum()) + rest - 1.0) / int(free.sum())
-    return np.asarray(np.clip(density - nu, low, high), dtype=np.float64)
+    left, right = float((density - high).min()), float((density - low).max())  # all at their upper, lower ends
+    nu, resting = min(max(0.0, left), right), None
+    for step in range(1, _STEPS + 1):
+        moved = density - nu
+        f: Vector = np.minimum(np.maximum(moved, low), high)
+        rests = np.concatenate([moved <= low, moved >= high])
+        off = float(f.sum()) - 1.0
+        if off == 0.0 or (resting is not None and np.array_equal(rests, resting)):
+            break
+        left, right = (nu, right) if off > 0.0 else (left, nu)
+        free = int(np.count_nonzero((moved > low) & (moved < high)))
+        newton = nu + off / free if free else math.nan
+        inside = left < newton < right and step % _HALVED != 0
+        nu, resting = (newton, rests) if inside else (0.5 * (left + right), None)
+        if not left < nu < right:
+            break  # two neighbouring doubles: f is within rounding of the root
+    return f
 
 
 def project_with_kl(density: Vector, *, prior: Vector, lower: float, upper: float, penalty: float) -> Vector:

@@ -32,7 +32,8 @@ def split_units(total: int, shares: tuple[float, ...]) -> tuple[int, ...]:
         ValueError: if a part would be zero: the total is too small to be split so.
     """
     weights = [Fraction(share) for share in shares]
-    parts = [int(total * weight / sum(weights)) for weight in weights[:-1]]
+    whole = sum(weights)
+    parts = [int(total * weight / whole) for weight in weights[:-1]]
     parts.append(total - sum(parts))
     if min(parts) <= 0:
         raise ValueError("the amount is too small to be split")

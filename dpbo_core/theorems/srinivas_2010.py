@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 Gram = NDArray[np.float64] | Callable[[int], NDArray[np.float64]]
 
 _ROUNDS, _INNER = 8, 30  # passes over all candidates; multiplicative steps on the support in each
-_CLOSE, _HOPELESS = 0.03, 4.0  # the dual bound is left alone with a gap this small, or this far above the other
+_CLOSE, _HOPELESS = 0.03, 3.0  # the dual bound is left alone with a gap this small, or this far above the other
 _BLOCK = 8192  # candidates whose variances are computed at once
 
 

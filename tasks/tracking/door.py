@@ -70,9 +70,14 @@ def log_release(
         with TemporaryDirectory() as scratch:
             _put_all(store, run_id, release, account, model, Path(scratch))
         store.client.set_terminated(run_id, "FINISHED")
-    if registered and "hyperparameters" in release.value:
+    if registered and model_is_public(release):
         register(store, run_id, release)
     return _tracked(release, experiment, run_id)
+
+
+def model_is_public(release: Release) -> bool:
+    """Whether a model may be trained at what was released; a release that is a model itself needs none."""
+    return "hyperparameters" in release.value and "model" not in release.value
 
 
 def _put_all(

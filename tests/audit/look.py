@@ -45,7 +45,7 @@ def chromium() -> str | None:
     return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
-def browse(url: str, *words: str, budget: int = 60_000) -> str:
+def browse(url: str, *words: str, budget: int = 120_000) -> str:
     """What a headless browser prints for `url`."""
     with TemporaryDirectory() as profile:
         command = [chromium(), *FLAGS, f"--user-data-dir={profile}", f"--virtual-time-budget={budget}", *words, url]
@@ -145,7 +145,9 @@ def main() -> None:
             runs = httpx.post("http://127.0.0.1:4200/api/flow_runs/filter", json={"limit": 1}, timeout=30).json()
             page = f"http://127.0.0.1:4200/runs/flow-run/{runs[0]['id']}"
             photograph(page, target / "prefect.png")
-            photograph(f"{page}?tab=Artifacts", target / "prefect_artifacts.png")
+            photograph(
+                "http://127.0.0.1:4200/artifacts/key/release-breast-cancer", target / "prefect_artifacts.png"
+            )
     for picture in sorted(target.glob("*.png")):
         print(picture)
 

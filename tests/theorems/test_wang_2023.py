@@ -300,3 +300,24 @@ def test_a_cap_on_k_costs_its_tail():
     assert ps.capped_delta(epsilon=0.0, tail=1e-6) == pytest.approx(2e-6)
     assert ps.capped_delta(epsilon=2.0, tail=1e-6) == pytest.approx((1 + math.e**2) * 1e-6)
     assert ps.capped_delta(epsilon=1000.0, tail=1e-6) == 1.0
+
+
+def test_the_poisson_generating_function_is_its_sum():
+    for x in (0.0, 0.4, 1.0):
+        exact = sum(ps.poisson_mass(k, mean=3.0) * x**k for k in range(60))
+        assert ps.poisson_generating_function(x, mean=3.0) == pytest.approx(exact, rel=1e-12)
+
+
+def test_theorem_1_is_its_two_parts_and_the_default_outcome_is_a_mixture():
+    bounds = {"lower": 0.8, "upper": 1.5, "calibration": "corrected"}
+    gamma = ps.negative_binomial_gamma(shape=0.5, mean=6.0)
+    first = wang.first_part(alpha=3.0, base_epsilon=0.2, log_mean=math.log(6.0), **bounds)
+    second = wang.second_part(alpha_hat=5.0, base_epsilon_hat=0.4, shape=0.5, gamma=gamma, **bounds)
+    assert first == pytest.approx(0.2 + 1.5 * math.log(1.5) + math.log(1.25) + math.log(6.0) / 2)
+    assert second == pytest.approx(1.5 * (0.8 * 0.4 + math.log(1.5) + 0.8 * math.log(1.25) - math.log(gamma) / 5))
+    whole = wang.theorem_1_renyi(
+        alpha=3.0, base_epsilon=0.2, alpha_hat=5.0, base_epsilon_hat=0.4, shape=0.5, gamma=gamma, **bounds
+    )
+    assert whole == pytest.approx(first + second)
+    mixed = ps.with_default(0.7, alpha=3.0, mean=2.0)
+    assert mixed == pytest.approx(math.log(math.exp(-2.0) + math.exp(1.4)) / 2)

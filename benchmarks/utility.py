@@ -1,0 +1,104 @@
+"""The promises about utility, checked on the comparison's numbers; exits 1 if one is broken.
+
+    python benchmarks/utility.py [comparison.json]
+
+Without a file it measures afresh: seeds 0 to 99 in every cell, some ten minutes on two cores. T = 20 throughout.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from dpbo_core.comparison.cells import MORE_TRAININGS, NOT_PRIVATE
+from dpbo_core.comparison.measuring import measured, names_of
+
+REPETITIONS = 100
+KEPT = Path("mlruns/comparison")
+SOBOL = "private_grid, sobol"
+PUBLISHED_1, PUBLISHED_3 = "Algorithm 1 as published", "Algorithm 3 as published"
+LEAST = 1e-9
+
+
+def cells_from(words: list[str]) -> list[dict[str, Any]]:
+    if words:
+        return list(json.loads(Path(words[0]).read_text()))
+    return [cell.to_json() for name in names_of(()) for cell in measured(name, REPETITIONS, KEPT)]
+
+
+def by_cell(cells: list[dict[str, Any]]) -> dict[tuple[str, float], dict[str, dict[str, Any]]]:
+    found: dict[tuple[str, float], dict[str, dict[str, Any]]] = {}
+    for cell in cells:
+        found.setdefault((cell["task"], cell["epsilon"]), {})[cell["contender"]] = cell
+    return found
+
+
+def against_hindsight(table: dict[Any, dict[str, dict[str, Any]]]) -> bool:
+    """Mean regret of auto against the best private contender with 20 trainings, chosen for each cell afterwards."""
+    excluded = (NOT_PRIVATE, MORE_TRAININGS, "auto")
+    auto = [here["auto"]["regret"] for here in table.values()]
+    best = [
+        min(c["regret"] for name, c in here.items() if name not in excluded and c["regret"] is not None)
+        for here in table.values()
+    ]
+    ratio = sum(auto) / max(sum(best), LEAST)
+    print(
+        f"auto: mean regret {sum(auto) / len(auto):.5f}, the best in hindsight {sum(best) / len(best):.5f}: ",
+        end="",
+    )
+    print(f"{ratio:.2f} ×, promised 1.15 ×")
+    return ratio <= 1.15
+
+
+def against_sobol(table: dict[Any, dict[str, dict[str, Any]]]) -> bool:
+    """Auto is never worse than permute-and-flip on Sobol points by more than three standard errors."""
+    good = True
+    for key, here in table.items():
+        auto, sobol = here["auto"], here[SOBOL]
+        excess = auto["regret"] - sobol["regret"]
+        error = (auto["regret_error"] ** 2 + sobol["regret_error"] ** 2) ** 0.5
+        if excess > 3 * error:
+            print(f"auto is worse than Sobol points on {key}: by {excess:.5f} ± {error:.5f}")
+            good = False
+    print("auto is nowhere worse than Sobol points by more than three standard errors" if good else "")
+    return good
+
+
+def against_published(table: dict[Any, dict[str, dict[str, Any]]]) -> bool:
+    """10 × where mε ≥ 1,000, 3 × where mε ≥ 100; Algorithm 3 against the error of the score that auto releases."""
+    good = True
+    for (task, epsilon), here in table.items():
+        size = here["auto"]["n_validation"] * epsilon
+        wanted = 10.0 if size >= 1_000 else 3.0 if size >= 100 else 0.0
+        for name, kind in ((PUBLISHED_1, "regret"), (PUBLISHED_3, "score_error")):
+            if name not in here:
+                continue
+            ratio = here[name][kind] / max(here["auto"][kind], LEAST)
+            shown = f"{ratio:.1f} ×" if ratio < 1e6 else "over a million ×"
+            verdict = "" if ratio >= wanted else "   BROKEN"
+            print(
+                f"{task}, ε = {epsilon:g}, mε = {size:,.0f}: {name} loses {shown}, promised {wanted:g} ×{verdict}"
+            )
+            good &= ratio >= wanted
+    return good
+
+
+def coverage(table: dict[Any, dict[str, dict[str, Any]]]) -> bool:
+    """The trajectories' 90% intervals, over all cells."""
+    cells = [c for here in table.values() for n, c in here.items() if c["covered"] is not None and n != "auto"]
+    runs = sum(c["repetitions"] for c in cells)
+    share = sum(c["covered"] * c["repetitions"] for c in cells) / runs
+    low, high = min(c["covered"] for c in cells), max(c["covered"] for c in cells)
+    print(f"intervals at 90% held the true score in {share:.1%} of {runs:,} runs, by cell {low:.0%} to {high:.0%}")
+    return 0.87 <= share <= 0.93
+
+
+def main(words: list[str]) -> None:
+    table = by_cell(cells_from(words))
+    checks = (against_hindsight, against_sobol, against_published, coverage)
+    kept = [check(table) for check in checks]
+    sys.exit(0 if all(kept) else 1)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

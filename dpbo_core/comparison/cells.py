@@ -1,0 +1,150 @@
+"""The comparison itself: every contender on one task at one ε, many times.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| f* | `scores.max()` | the best score of Λ | scalar |
+| r | `regret` | f* − f(chosen) | scalar ≥ 0 |
+| — | `score_error` | distance of the released score from f(chosen), or f* where nothing is chosen | scalar ≥ 0 |
+| — | `covered` | share of the runs whose interval held f(chosen) | scalar |
+| — | `*_error` | standard error of the mean over the repetitions | scalar |
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.advice import recommendation
+from dpbo_core.comparison import rivals
+from dpbo_core.comparison.contenders import Outcome, run_on
+from dpbo_core.comparison.tasks import ScoreTable, TableScorer, on_table
+from dpbo_core.errors import DpboError
+from dpbo_core.methods import method_named
+from dpbo_core.methods.contract import Method
+from dpbo_core.methods.exact_gp import ExactGP
+from dpbo_core.methods.lipschitz import Lipschitz
+from dpbo_core.methods.noisy_gp import NoisyGP
+from dpbo_core.methods.private_grid import PrivateGrid
+from dpbo_core.methods.private_trajectory import PrivateTrajectory
+from dpbo_core.problem import Problem
+
+METHODS_COMPARED: tuple[tuple[str, Method], ...] = (
+    ("private_grid, sobol", PrivateGrid(evaluate="sobol")),
+    ("private_grid, public_shortlist", PrivateGrid(evaluate="public_shortlist")),
+    ("private_grid, all", PrivateGrid()),
+    ("private_trajectory", PrivateTrajectory()),
+    ("private_trajectory, public prior", PrivateTrajectory(prior="public")),
+    ("noisy_gp", NoisyGP()),
+    ("exact_gp", ExactGP(rate_constant=1.0, decay_constant=0.1)),
+    ("lipschitz", Lipschitz()),
+    ("Algorithm 1 as published", NoisyGP(calibration="published", cap_at_range=False, outputs="candidate")),
+    ("Algorithm 3 as published", Lipschitz(calibration="published")),
+)
+NOT_PRIVATE = "GP-UCB, not private"
+MORE_TRAININGS = "private_grid, all"  # it trains all of Λ, the others T
+Run = Callable[[int], Outcome]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One contender on one task at one ε; None where it releases no such thing."""
+
+    task: str
+    epsilon: float
+    n_validation: int
+    contender: str
+    repetitions: int
+    regret: float | None
+    regret_error: float | None
+    score_error: float | None
+    score_error_error: float | None
+    covered: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return asdict(self)
+
+
+def cells_of(task: str, problem: Problem, table: ScoreTable, epsilon: float, repetitions: int) -> list[Cell]:
+    """Every contender that can run here; run i of each has seed i.
+
+    Args:
+        task: its name.
+        problem: whose candidates the table scores.
+        table: of scores.
+        epsilon: of every private contender, which pays δ = 1e-6 where it pays a δ at all.
+        repetitions: at least 2.
+    """
+    scores = table.sums.astype(np.float64) * problem.score_per_step
+    world, scorer = on_table(replace(problem, epsilon=epsilon), table)
+    cells = []
+    for name, run in _runs(world, scorer, scores):
+        outcomes = [run(seed) for seed in range(repetitions)]
+        cells.append(_cell(task, world, name, scores, outcomes))
+    advised = auto_of(world)
+    return [*cells, *(replace(cell, contender="auto") for cell in cells if cell.contender == advised)]
+
+
+def auto_of(problem: Problem) -> str:
+    """The name here of what method = "auto" becomes."""
+    choice = recommendation(problem)
+    assert choice is not None  # noqa: S101  no task's ε is too small
+    method = method_named(choice.kind, choice.options)
+    return next(name for name, other in METHODS_COMPARED if other == method)
+
+
+def _runs(problem: Problem, scorer: TableScorer, scores: NDArray[np.float64]) -> list[tuple[str, Run]]:
+    found: list[tuple[str, Run]] = [(NOT_PRIVATE, lambda seed: rivals.gp_ucb(problem, scores, seed=seed))]
+    found.append(
+        (
+            "random search with Laplace",
+            lambda seed: rivals.random_search_with_laplace(problem, scores, seed=seed),
+        )
+    )
+    sigma = rivals.selection_noise(problem)
+    found.append(
+        (
+            "uniform selection, random stopping",
+            lambda seed: rivals.uniform_selection(problem, scores, sigma=sigma, seed=seed),
+        )
+    )
+    for name, method in METHODS_COMPARED:
+        try:
+            method.plan(problem)
+        except DpboError:  # Algorithm 3 needs a linear model, say
+            continue
+        found.append((name, _of(method, problem, scorer)))
+    return found
+
+
+def _of(method: Method, problem: Problem, scorer: TableScorer) -> Run:
+    return lambda seed: run_on(method, problem, scorer, seed=seed)
+
+
+def _cell(task: str, problem: Problem, name: str, scores: NDArray[np.float64], outcomes: list[Outcome]) -> Cell:
+    regrets = [float(scores.max() - scores[o.index]) for o in outcomes if o.index is not None]
+    truths = [float(scores.max() if o.index is None else scores[o.index]) for o in outcomes]
+    errors = [abs(o.score - f) for o, f in zip(outcomes, truths, strict=True) if o.score is not None]
+    held = [o.interval[0] <= f <= o.interval[1] for o, f in zip(outcomes, truths, strict=True) if o.interval]
+    regret, regret_error = _mean(regrets)
+    error, error_error = _mean(errors)
+    return Cell(
+        task=task,
+        epsilon=problem.epsilon,
+        n_validation=problem.n_validation,
+        contender=name,
+        repetitions=len(outcomes),
+        regret=regret,
+        regret_error=regret_error,
+        score_error=error,
+        score_error_error=error_error,
+        covered=float(np.mean(held)) if held else None,
+    )
+
+
+def _mean(values: list[float]) -> tuple[float | None, float | None]:
+    if not values:
+        return None, None
+    return float(np.mean(values)), float(np.std(values, ddof=1) / np.sqrt(len(values)))

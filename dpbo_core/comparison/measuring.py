@@ -1,0 +1,67 @@
+"""One task at several ε: trained once and kept, then every ε in a process of its own."""
+
+import hashlib
+import json
+import os
+from concurrent.futures import ProcessPoolExecutor
+from importlib.metadata import version
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+
+from dpbo_core.comparison.cells import Cell, cells_of
+from dpbo_core.comparison.tasks import TASKS, ScoreTable, on_table
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.nearest import suggestion
+from dpbo_core.problem import Problem
+
+EPSILONS = (0.1, 0.3, 1.0, 3.0)
+
+
+def names_of(only: tuple[str, ...]) -> tuple[str, ...]:
+    """The tasks asked for; all of them if none is named.
+
+    Raises:
+        StudyInvalid: an unknown name.
+    """
+    known = tuple(task.name for task in TASKS)
+    for name in only:
+        if name not in known:
+            raise StudyInvalid(
+                f"there is no task {name!r}{suggestion(name, known)}", remedy=f"use {', '.join(known)}"
+            )
+    return tuple(name for name in known if not only or name in only)
+
+
+def measured(name: str, repetitions: int, folder: Path) -> list[Cell]:
+    """Every contender at every ε on one task.
+
+    Args:
+        name: of the task.
+        repetitions: of each contender in each cell.
+        folder: where the scores of public trainings are kept.
+    """
+    problem, table = trained(name, folder)
+    workers = min(len(EPSILONS), os.cpu_count() or 1)
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        jobs = [pool.submit(cells_of, name, problem, table, epsilon, repetitions) for epsilon in EPSILONS]
+        return [cell for job in jobs for cell in job.result()]
+
+
+def trained(name: str, folder: Path) -> tuple[Problem, ScoreTable]:
+    """The task's problem, its trainer replaced by the table, and the table: from `folder`, or trained now."""
+    (task,) = (item for item in TASKS if item.name == name)
+    problem, records = task.make()
+    public = [problem.candidates.points, problem.n_training, problem.n_validation, repr(problem.model)]
+    text = json.dumps([name, version("scikit-learn"), *public], default=dict)
+    kept = folder / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.npz"
+    if not kept.exists():
+        table = task.table(problem, records)
+        folder.mkdir(parents=True, exist_ok=True)
+        with kept.with_suffix(f".{os.getpid()}").open("wb") as file:
+            np.savez(file, sums=table.sums, public=table.public)
+        kept.with_suffix(f".{os.getpid()}").replace(kept)
+    with np.load(kept) as arrays:
+        table = ScoreTable(arrays["sums"], arrays["public"])
+    return on_table(problem, table)[0], table

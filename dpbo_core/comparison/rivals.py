@@ -1,0 +1,89 @@
+"""What the methods are measured against: no privacy at all, and the textbook ways of being private.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| T | `problem.search.steps` | trainings | scalar |
+| Δ | `change` | what one record moves a score by, G/m | scalar |
+| K | `runs` | trials of the random stopping, Poisson with mean T, never shown | scalar |
+| σ | `selection_noise` | deviation of the noise on each trial's score | scalar |
+
+They run on tables of public scores with seeded noise; nothing here is offered to a study.
+Sources: Srinivas et al. (2010), Algorithm 1; Dwork, Roth (2014), Theorems 3.6 and 3.16; Liu, Talwar (2019) and
+Papernot, Steinke (2022), Theorem 6, whose price dp-accounting computes.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.bo.acquisition import UCB
+from dpbo_core.bo.loop import BayesianSearch
+from dpbo_core.comparison.contenders import Outcome
+from dpbo_core.gp.kernels import Matern52
+from dpbo_core.problem import Problem
+
+
+def gp_ucb(problem: Problem, scores: NDArray[np.float64], *, seed: int) -> Outcome:
+    """NOT private: GP-UCB on exact scores, β = 4; the best candidate visited. Deterministic but for its start."""
+    encoded, (low, high) = problem.candidates.encoded, (scores.min(), scores.max())
+    unit = (scores - low) / ((high - low) or 1.0)
+    lengthscale = 0.3 * math.sqrt(max(1, encoded.shape[1]))
+    search = BayesianSearch(encoded, Matern52(lengthscale, 0.1), 1e-4, UCB(4.0), 0, 0.5)
+    visited = [int(np.random.default_rng(seed).integers(len(scores)))]
+    search.tell(visited[0], float(unit[visited[0]]))
+    while len(visited) < problem.search.steps:
+        visited.append(search.ask())
+        search.tell(visited[-1], float(unit[visited[-1]]))
+    best = max(visited, key=lambda index: scores[index])
+    return Outcome(best, float(scores[best]))
+
+
+def random_search_with_laplace(problem: Problem, scores: NDArray[np.float64], *, seed: int) -> Outcome:
+    """T random candidates, each score with Laplace noise at ε/T; the largest."""
+    rng, T = np.random.default_rng(seed), problem.search.steps
+    tried = rng.choice(len(scores), size=min(T, len(scores)), replace=False)
+    noisy = scores[tried] + rng.laplace(scale=change(problem) * len(tried) / problem.epsilon, size=len(tried))
+    place = int(np.argmax(noisy))
+    return Outcome(int(tried[place]), float(noisy[place]))
+
+
+def uniform_selection(problem: Problem, scores: NDArray[np.float64], *, sigma: float, seed: int) -> Outcome:
+    """K random candidates, each scored with its own Gaussian noise; the largest and its noisy score. K is private.
+
+    Args:
+        problem: of the table.
+        scores: (N,).
+        sigma: `selection_noise` of this problem.
+        seed: of this run.
+    """
+    rng = np.random.default_rng(seed)
+    runs = int(rng.poisson(problem.search.steps))
+    if runs == 0:
+        return Outcome(int(rng.integers(len(scores))), None)  # the fixed answer that an empty run gives
+    tried = rng.integers(len(scores), size=runs)
+    noisy = scores[tried] + sigma * rng.normal(size=runs)
+    place = int(np.argmax(noisy))
+    return Outcome(int(tried[place]), float(noisy[place]))
+
+
+def change(problem: Problem) -> float:
+    """Δ."""
+    return min(problem.max_records_per_person, problem.n_validation) * problem.score_range / problem.n_validation
+
+
+def selection_noise(problem: Problem) -> float:
+    """The least σ, to one part in 10⁴ and rounded up, at which `uniform_selection` is (ε, δ)-private."""
+    from dp_accounting import GaussianDpEvent
+    from dp_accounting.dp_event import RepeatAndSelectDpEvent
+    from dp_accounting.rdp import RdpAccountant
+
+    def epsilon_at(ratio: float) -> float:
+        event = RepeatAndSelectDpEvent(GaussianDpEvent(ratio), float(problem.search.steps), math.inf)
+        return float(RdpAccountant().compose(event).get_epsilon(problem.delta))
+
+    low, high = 1e-2, 1e4
+    while high / low > 1.0001:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if epsilon_at(middle) <= problem.epsilon else (middle, high)
+    return high * change(problem)
