@@ -110,12 +110,8 @@ def _model(table: Table, target: str) -> tuple[dict[str, object], dict[str, obje
         known = numbers(values)[present(values)]
         low, high = np.quantile(known, [0.05, 0.95])
         bound = float(f"{max(high - low, 1e-9) / 2:.2g}")
-        model = {
-            "estimator": "sklearn.ensemble.RandomForestRegressor",
-            "score": "absolute_error",
-            "error_bound": bound,
-        }
-        return model, forest
+        estimator = "sklearn.ensemble.RandomForestRegressor"
+        return {"estimator": estimator, "score": "absolute_error", "error_bound": bound}, forest
     if len(classes) == 2:
         axis = {"low": 1e-4, "high": 10.0, "log": True, "points": 64}
         return {"estimator": "logistic", "score": "sigmoid", "steepness": 10.0}, {"lambda": axis}
