@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dpbo_core.accounting.budget import PrivacyBudget
     from dpbo_core.accounting.ledger import PrivacyLedger
+    from dpbo_core.estimator import PrivateSearch
     from dpbo_core.privacy.release import Release
     from dpbo_core.space.search_space import Categorical, Integer, Real
     from dpbo_core.study import StudyResult, StudySpec, plan_study, read_study, run_study
@@ -18,6 +19,7 @@ __all__ = [
     "Integer",
     "PrivacyBudget",
     "PrivacyLedger",
+    "PrivateSearch",
     "Real",
     "Release",
     "StudyResult",
@@ -32,6 +34,7 @@ _HOME = {
     "Integer": "space.search_space",
     "PrivacyBudget": "accounting.budget",
     "PrivacyLedger": "accounting.ledger",
+    "PrivateSearch": "estimator",
     "Real": "space.search_space",
     "Release": "privacy.release",
     "StudyResult": "study",

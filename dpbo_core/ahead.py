@@ -13,9 +13,8 @@ from pathlib import Path
 from dpbo_core.advice import choose
 from dpbo_core.halves import PublicHalf, planning_problem, public_half
 from dpbo_core.methods.private_grid import PrivateGrid
-from dpbo_core.models.scores import MarginScore
 from dpbo_core.models.trainer import Model
-from dpbo_core.problem import Problem, Trainer
+from dpbo_core.problem import Problem, Score, Trainer
 from dpbo_core.space.search_space import Value
 from dpbo_core.spec import StudySpec
 
@@ -56,7 +55,7 @@ class Remembering:
         given = self.models.get(repr(sorted(point.items())))
         return self.trainer.train(point) if given is None else given
 
-    def public_score(self, point: Mapping[str, Value], score: MarginScore, *, seed: int) -> float:
+    def public_score(self, point: Mapping[str, Value], score: Score, *, seed: int) -> float:
         """The trainer's own."""
         return self.trainer.public_score(point, score, seed=seed)
 

@@ -53,8 +53,11 @@ def _sentence(text: str) -> str:
     return text if text.endswith((".", "?", "!")) else text + "."
 
 
-class StudyInvalid(DpboError):
-    """The study, or the data it refers to, cannot be used as written. Nothing was charged."""
+class StudyInvalid(DpboError, ValueError):
+    """The study, or the data it refers to, cannot be used as written. Nothing was charged.
+
+    A ValueError too, which is what scikit-learn's own tools expect of a bad argument.
+    """
 
     exit_code = 2
 

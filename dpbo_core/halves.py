@@ -5,20 +5,62 @@ at; its content is read by `sensitive_half` alone. Where the training set is sen
 the study says of it: nothing is fitted to it, and its content does not enter the study's fingerprint.
 """
 
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Protocol
 
 from dpbo_core import data
 from dpbo_core.data import Preprocessing, Table, bundled
 from dpbo_core.data.bundled import TARGET as BUNDLED_TARGET
+from dpbo_core.data.people import Person, read_people, uncounted
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.trainer import EstimatorTrainer, LinearTrainer
+from dpbo_core.models.estimators import EstimatorFactory
+from dpbo_core.models.scores import MarginScore
+from dpbo_core.models.trainer import EstimatorTrainer, Factory, LinearTrainer
 from dpbo_core.objective import Objective, Scorer
 from dpbo_core.partitions import PartitionedObjective, Workers, parts_of
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.problem import Problem, Trainer, TrainingFacts, problem_of
+from dpbo_core.problem import Problem, Trainer, TrainingFacts, problem_of, score_on
 from dpbo_core.spec import StudySpec
+
+
+class Halves(Protocol):
+    """Where a study's two halves come from: files, or tables in memory."""
+
+    def public(self) -> "PublicHalf":
+        """The public half, fitted."""
+        ...
+
+    def check(self, public: "PublicHalf") -> None:
+        """Everything that can be refused without a record's content."""
+        ...
+
+    def sensitive(self, public: "PublicHalf") -> Scorer:
+        """The sensitive half, sealed; after reserving only."""
+        ...
+
+
+@dataclass(frozen=True)
+class FileHalves:
+    """The files a study names, or a bundled set."""
+
+    spec: StudySpec
+    folder: str | Path
+    workers: Workers | None = None
+
+    def public(self) -> "PublicHalf":
+        """Read and fit the training set."""
+        return public_half(self.spec, self.folder)
+
+    def check(self, public: "PublicHalf") -> None:
+        """Presence, header and number of records."""
+        check_presence(self.spec, self.folder, public)
+
+    def sensitive(self, public: "PublicHalf") -> Scorer:
+        """Read the validation records."""
+        return sensitive_half(self.spec, self.folder, public, self.workers)
 
 
 @dataclass(frozen=True)
@@ -54,8 +96,30 @@ def public_half(spec: StudySpec, folder: str | Path) -> PublicHalf:
     """
     if spec.data.trains_privately:
         return _declared_half(spec, folder)
-    table, target = _training_table(spec, folder)
-    model = spec.model
+    return fitted_half(spec, *_training_table(spec, folder))
+
+
+def fitted_half(
+    spec: StudySpec,
+    table: Table,
+    target: str,
+    *,
+    factory: Factory | None = None,
+    function: Callable[[Any, Any], float] | None = None,
+) -> PublicHalf:
+    """What a public training table becomes.
+
+    Args:
+        spec: the study.
+        table: the training records.
+        target: the column to predict.
+        factory: of estimators; by the study's import path where None.
+        function: the user's score function; by its import path where None.
+
+    Raises:
+        StudyInvalid: the training data cannot be used as the study says.
+    """
+    table, model = table.without(left_out(spec)), spec.model
     fitted = Preprocessing.fit(
         table,
         target,
@@ -63,22 +127,33 @@ def public_half(spec: StudySpec, folder: str | Path) -> PublicHalf:
         clip_quantile=model.clip_quantile,
         bias=model.bias,
         unit_ball=model.linear,
+        regression=model.regression,
+        missing="mean" if spec.data.missing == "mean" else "refuse",
     )
+    fitted = replace(fitted, ignored=left_out(spec))
     encoded = fitted.transform(table)
+    problem = problem_of(spec, n_validation=n_validation(spec))
     trainer: Trainer
     if model.linear:
         trainer = LinearTrainer.of(encoded.X, encoded.labels, model.estimator, tolerance=model.tolerance)
     else:
-        trainer = EstimatorTrainer.of(
-            encoded.X, encoded.labels, model.estimator, params=model.params, seed=spec.search.seed
-        )
+        problem = replace(problem, score=score_on(spec.model, fitted.classes, function))
+        if factory is None:
+            factory = EstimatorFactory(model.estimator, model.params, spec.search.seed, model.regression)
+        assert not isinstance(problem.score, MarginScore)  # noqa: S101  only linear models have one
+        trainer = EstimatorTrainer(encoded.X, encoded.truth, factory, problem.score)
     return PublicHalf(
-        problem=problem_of(spec, n_validation=n_validation(spec), trainer=trainer),
+        problem=replace(problem, trainer=trainer),
         preprocessing=fitted,
         columns=tuple(table.columns),
         target=target,
         fingerprint=data.fingerprint(table),
     )
+
+
+def left_out(spec: StudySpec) -> frozenset[str]:
+    """Columns that are no features: those ignored, and the one that says whose record it is."""
+    return frozenset(spec.data.ignore or ()) | ({spec.privacy.person} if spec.privacy.person else set())
 
 
 def check_presence(spec: StudySpec, folder: str | Path, public: PublicHalf) -> None:
@@ -103,12 +178,35 @@ def check_presence(spec: StudySpec, folder: str | Path, public: PublicHalf) -> N
                 cause="one file was named twice, and a record in both is protected in neither",
                 remedy="split the records into two files that share no person",
             )
+    parts = parts_of(Path(folder) / shown)
+    if parts and spec.privacy.person is not None:
+        raise StudyInvalid(
+            f"{shown} is a folder of files, and privacy.person counts a person's records over one file",
+            cause="a person's records may lie in several parts, and each part is scored by itself",
+            remedy="give one file, or leave person out",
+        )
     n_records = 0
-    for path in parts_of(Path(folder) / shown) or (Path(folder) / shown,):
+    for path in parts or (Path(folder) / shown,):
         header = data.read_header(path, sensitive=True, shown_as=shown)
-        data.check_columns(public.columns, header.columns, public.target, shown_as=shown)
+        check_names(spec, header.columns, public, shown_as=shown)
         n_records += header.n_records
     data.check_record_count(n_records, n_validation(spec), shown_as=shown)
+
+
+def check_names(spec: StudySpec, columns: Sequence[str], public: PublicHalf, *, shown_as: str) -> None:
+    """The validation columns are the training columns; the column of persons is among them where one is named.
+
+    Raises:
+        StudyInvalid: it is not so.
+    """
+    if spec.privacy.person is not None and spec.privacy.person not in columns:
+        raise StudyInvalid(
+            f"{shown_as} has no column {spec.privacy.person!r}, which says whose record it is",
+            cause="a misspelt name in [privacy], or the column was dropped",
+            remedy="name the column as in the file's header, or leave person out",
+        )
+    kept = [name for name in columns if name not in left_out(spec)]
+    data.check_columns(public.columns, kept, public.target, shown_as=shown_as)
 
 
 def sensitive_half(
@@ -120,12 +218,13 @@ def sensitive_half(
     """
     facts, score, encode = public.problem.training, public.problem.score, public.preprocessing.transform
     if facts is None:
-        parts = parts_of(Path(folder) / str(spec.data.validation)) if spec.data.source is None else ()
+        shown = str(spec.data.validation)
+        parts = parts_of(Path(folder) / shown) if spec.data.source is None else ()
         if parts:
             return PartitionedObjective(parts, public.preprocessing, score, n_validation(spec), workers)
-        table = _validation_table(spec, folder)
-        data.check_record_count(table.n_records, n_validation(spec))
-        return Objective(Sensitive(encode(table)), score)
+        person = spec.privacy.person
+        people = None if person is None else read_people(Path(folder) / shown, person, shown_as=shown)
+        return sealed_half(spec, _validation_table(spec, folder), people, public)
     trained_on, _ = _training_table(spec, folder)
     data.check_record_count(trained_on.n_records, facts.n_records, shown_as="the training set", key="n_training")
     training = Sensitive(encode(trained_on))
@@ -134,6 +233,15 @@ def sensitive_half(
     table = _validation_table(spec, folder)
     data.check_record_count(table.n_records, n_validation(spec))
     return Objective(Sensitive(encode(table)), score, training)
+
+
+def sealed_half(spec: StudySpec, table: Table, people: Sequence[Person] | None, public: PublicHalf) -> Objective:
+    """The objective on the validation `table`; with `people` a person's surplus records score a constant."""
+    data.check_record_count(table.n_records, n_validation(spec))
+    if people is not None:
+        data.check_record_count(len(people), table.n_records)
+        table = table.but(uncounted(people, spec.privacy.max_records_per_person))
+    return Objective(Sensitive(public.preprocessing.transform(table)), public.problem.score)
 
 
 def _declared_half(spec: StudySpec, folder: str | Path) -> PublicHalf:

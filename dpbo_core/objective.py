@@ -15,13 +15,15 @@ replacing one record moves the sum by at most 2²⁴ steps, and the order of sum
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpbo_core.data import Encoded
 from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.models.linear import LinearModel
-from dpbo_core.models.scores import GRID, MarginScore, to_grid
+from dpbo_core.models.record_scores import Correct
+from dpbo_core.models.scores import GRID, Accuracy, MarginScore, to_grid
 from dpbo_core.models.softmax import SoftmaxModel
-from dpbo_core.models.trainer import Model
+from dpbo_core.models.trainer import Model, Score
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
 Scorable = Model | SoftmaxModel
@@ -47,7 +49,7 @@ class Objective(Opaque):
     __slots__ = ("_records", "_score", "_training")
 
     def __init__(
-        self, records: Sensitive[Encoded], score: MarginScore, training: Sensitive[Encoded] | None = None
+        self, records: Sensitive[Encoded], score: Score, training: Sensitive[Encoded] | None = None
     ) -> None:
         self._records, self._score, self._training = records, score, training
 
@@ -61,12 +63,18 @@ class Objective(Opaque):
         return Sensitive(exact_sum(model, self._records.expose(), self._score))
 
 
-def exact_sum(model: Scorable, records: Encoded, score: MarginScore) -> int:
+def exact_sum(model: Scorable, records: Encoded, score: Score) -> int:
     """Σ_i round(2²⁴ g(w; x_i, y_i)/G) over plain records: of a sensitive set, it is the sensitive value itself."""
     if isinstance(model, LinearModel):
+        assert isinstance(score, MarginScore)  # noqa: S101  a study of a linear model has no other
         starts = range(0, records.n_records, BLOCK)
         return sum(_steps(model, records.part(slice(at, at + BLOCK)), score) for at in starts)
-    return _correct(model, records) * GRID
+    if isinstance(score, Correct | Accuracy):
+        return _correct(model, records) * GRID
+    assert isinstance(model, FittedEstimator)  # noqa: S101  nothing else has probabilities or predicts numbers
+    assert not isinstance(score, MarginScore)  # noqa: S101  nor is it scored by a margin
+    scores = np.where(_usable(records), model.scores(records.X, records.truth, score), 0.0)
+    return int(to_grid(scores, score.score_range, broken_score=0.0).sum(dtype=np.int64))
 
 
 def _steps(model: LinearModel, records: Encoded, score: MarginScore) -> int:
@@ -78,10 +86,13 @@ def _steps(model: LinearModel, records: Encoded, score: MarginScore) -> int:
 
 def _correct(model: FittedEstimator | SoftmaxModel, records: Encoded) -> int:
     """Records predicted right; broken ones and unknown labels count as wrong."""
-    right = model.correct(records.X, records.labels) & ~records.broken & (records.labels >= 0)
-    return int(np.count_nonzero(right))
+    return int(np.count_nonzero(model.correct(records.X, records.labels) & _usable(records)))
 
 
-def partial_sum(records: Encoded, score: MarginScore, model: Scorable) -> int:
+def _usable(records: Encoded) -> NDArray[np.bool_]:
+    return ~records.broken & (records.labels >= 0)
+
+
+def partial_sum(records: Encoded, score: Score, model: Scorable) -> int:
     """The exact sum over one partition, still sensitive: whoever calls this seals it again (`partitions`)."""
     return exact_sum(model, records, score)

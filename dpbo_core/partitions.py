@@ -18,7 +18,7 @@ from typing import Protocol
 from dpbo_core import data
 from dpbo_core.data import Preprocessing
 from dpbo_core.errors import Sealed
-from dpbo_core.models.scores import MarginScore
+from dpbo_core.models.trainer import Score
 from dpbo_core.objective import Scorable, partial_sum
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
@@ -49,7 +49,7 @@ def parts_of(path: Path) -> tuple[Path, ...]:
 class PartWorker:
     """What a worker is sent: the public map, the public model and the score. It holds nothing sensitive."""
 
-    def __init__(self, preprocessing: Preprocessing, score: MarginScore, model: Scorable) -> None:
+    def __init__(self, preprocessing: Preprocessing, score: Score, model: Scorable) -> None:
         self.preprocessing, self.score, self.model = preprocessing, score, model
 
     def __call__(self, part: Path) -> tuple[int, int] | None:
@@ -70,7 +70,7 @@ class PartitionedObjective(Opaque):
         self,
         parts: Sequence[Path],
         preprocessing: Preprocessing,
-        score: MarginScore,
+        score: Score,
         n_records: int,
         workers: Workers | None = None,
     ) -> None:

@@ -12,10 +12,15 @@
 | w_λ | `train(i)` | the model of candidate i, a function of it, the public training set and the seed | — |
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from dpbo_core.data.values import canonical, shown
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models import record_scores
+from dpbo_core.models.import_path import function_at
+from dpbo_core.models.record_scores import LOG_LOSS_BOUND, RecordScore
 from dpbo_core.models.scores import GRID, MarginScore, score_named
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 from dpbo_core.space import candidates as candidate_sets
@@ -30,6 +35,9 @@ DEFAULT_DELTA = 1e-6
 DEFAULT_POINTS = {1: 64, 2: 16, 3: 8}  # a numeric axis, by how many numeric axes there are
 
 
+Score = MarginScore | RecordScore
+
+
 class Trainer(Protocol):
     """The public training set with what is trained on it."""
 
@@ -42,7 +50,7 @@ class Trainer(Protocol):
         """The model at `point`: a function of the point, the training set and the seed alone."""
         ...
 
-    def public_score(self, point: Mapping[str, Value], score: MarginScore, *, seed: int) -> float:
+    def public_score(self, point: Mapping[str, Value], score: Score, *, seed: int) -> float:
         """The score at `point`, cross-validated on the training set; `seed` deals out the folds."""
         ...
 
@@ -68,13 +76,14 @@ class Problem:
 
     candidates: CandidateSet
     n_validation: int
-    score: MarginScore
+    score: Score
     model: ModelSection
     search: SearchSection
     epsilon: float
     delta: float = DEFAULT_DELTA
     max_records_per_person: int = 1
     unit: PrivacyUnit = PrivacyUnit.VALIDATION_RECORD
+    person: str | None = None
     relation: NeighboringRelation = NeighboringRelation.REPLACE_ONE
     study: str = ""
     edition: str = ""
@@ -91,8 +100,11 @@ class Problem:
 
     @property
     def rowwise(self) -> bool:
-        """Whether a record's score is known to depend on that record alone: our models and scikit-learn's own."""
-        return self.model.ours or self.model.estimator.startswith("sklearn.")
+        """Whether a record's score is known to depend on that record alone: our models and scikit-learn's own.
+
+        A user's score function is called with one record at a time, but what it remembers of others nobody knows.
+        """
+        return self.model.ours or (self.model.estimator.startswith("sklearn.") and not self.model.own_score)
 
     @property
     def score_per_step(self) -> float:
@@ -142,13 +154,14 @@ def problem_of(
     return Problem(
         candidates=_candidates(spec),
         n_validation=n_validation,
-        score=score_named(spec.model.score_name, spec.model.steepness),
+        score=score_of(spec.model),
         model=spec.model,
         search=spec.search,
         epsilon=spec.privacy.epsilon,
         delta=DEFAULT_DELTA if spec.privacy.delta is None else spec.privacy.delta,
         max_records_per_person=spec.privacy.max_records_per_person,
-        unit=PrivacyUnit.VALIDATION_RECORD if training is None else PrivacyUnit.TRAINING_RECORD,
+        unit=_unit(spec),
+        person=spec.privacy.person,
         training=training,
         study=spec.name,
         edition=spec.edition,
@@ -157,8 +170,80 @@ def problem_of(
     )
 
 
+def _unit(spec: StudySpec) -> PrivacyUnit:
+    """Whom the promise of a study is made to."""
+    if spec.data.trains_privately:
+        return PrivacyUnit.TRAINING_RECORD
+    return PrivacyUnit.VALIDATION_RECORD if spec.privacy.person is None else PrivacyUnit.PERSON
+
+
+def score_of(model: ModelSection) -> Score:
+    """The score of a study, from the study alone: its range is what every price depends on.
+
+    Raises:
+        StudyInvalid: a name or a number it cannot use, or a user's function that cannot be imported.
+    """
+    if model.linear:
+        return score_named(model.score_name, model.steepness)
+    match model.score_name:
+        case "accuracy":
+            return record_scores.Correct()
+        case "balanced_accuracy":
+            return record_scores.BalancedAccuracy(tuple(_shares(model).values()))
+        case "brier":
+            return record_scores.Brier()
+        case "log_loss":
+            return record_scores.LogLoss(LOG_LOSS_BOUND if model.error_bound is None else model.error_bound)
+        case "absolute_error" | "squared_error" as name:
+            assert model.error_bound is not None  # noqa: S101  the section was checked when it was made
+            return record_scores.RegressionError(model.error_bound, 1 if name == "absolute_error" else 2)
+    assert model.score_low is not None  # noqa: S101  as above
+    assert model.score_high is not None  # noqa: S101
+    return record_scores.BoundedFunction(model.score_name, model.score_low, model.score_high)
+
+
+def _shares(model: ModelSection) -> dict[Any, float]:
+    """The public class shares in the order of the classes: numbers before texts."""
+    shares = model.class_shares or {}
+    found = {canonical(name): share for name, share in shares.items()}
+    if len(found) < len(shares) or not all(type(share) in (int, float) for share in shares.values()):
+        raise StudyInvalid(
+            "model.class_shares names a class twice, or a share is no number",
+            cause='1 and "1.0" are one class',
+            remedy="write each class once, with its share",
+        )
+    return {name: float(found[name]) for name in sorted(found, key=lambda value: (isinstance(value, str), value))}
+
+
+def score_on(
+    model: ModelSection, classes: tuple[Value, ...], function: Callable[[Any, Any], float] | None = None
+) -> Score:
+    """The score with what only the training set can tell: that the shares name its classes; the user's function.
+
+    Args:
+        model: of the study.
+        classes: of the public training set, in order.
+        function: the user's; by its import path where None.
+
+    Raises:
+        StudyInvalid: the shares are those of other classes, or the function cannot be imported.
+    """
+    score = score_of(model)
+    if isinstance(score, record_scores.BalancedAccuracy) and tuple(_shares(model)) != classes:
+        raise StudyInvalid(
+            f"model.class_shares names {', '.join(map(shown, _shares(model)))}; "
+            f"the training classes are {', '.join(map(str, classes))}",
+            cause="a class is missing or misspelt",
+            remedy="give the share of every class of the training set",
+        )
+    if isinstance(score, record_scores.BoundedFunction):
+        return replace(score, function=function or function_at(score.name), classes=classes)
+    return score
+
+
 def _candidates(spec: StudySpec) -> CandidateSet:
-    space = SearchSpace({name: _axis(axis) for name, axis in spec.space.items()})
+    conditions = {name: axis.condition for name, axis in spec.space.items() if axis.condition is not None}
+    space = SearchSpace({name: _axis(axis) for name, axis in spec.space.items()}, conditions)
     if spec.search.candidates == "sobol":
         return candidate_sets.sobol(space, spec.search.n_candidates, seed=spec.search.seed)
     numeric = sum(axis.values is None for axis in spec.space.values())

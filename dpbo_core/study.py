@@ -117,14 +117,13 @@ class StudyRun(Opaque):
         spec: StudySpec,
         *,
         ledger: PrivacyLedger,
-        folder: str | Path,
+        data: halves.Halves,
         source: NoiseSource,
         pad: float,
-        workers: Workers | None = None,
         trained: Mapping[int, Model] = MappingProxyType({}),
     ) -> None:
         self._pad = pad
-        self._public = remembering(halves.public_half(spec, folder), trained)
+        self._public = remembering(data.public(), trained)
         chosen, why = choose(spec, self._public.problem)
         key = _key(spec, self._public.fingerprint, chosen.kind)
         self._method: Method = chosen
@@ -136,15 +135,13 @@ class StudyRun(Opaque):
         self._plan = self._method.plan(problem)
         _check_accepted(spec, self._plan)
         _train_ahead(self._method, problem)
-        halves.check_presence(spec, folder, self._public)
+        data.check(self._public)
         standing = OPERATING_SYSTEM if type(source) is OperatingSystemNoise else INJECTED  # by what it is, not says
         self._reservation = ledger.reserve(key, self._plan, noise=standing, opening=_cap(spec))
         self._noise = Noise(source, self._reservation)
         self._noise.ahead(self._method.draws(problem))
         self._search = self._method.start(problem, self._plan)
-        self._objective = self._sealed(
-            lambda: halves.sensitive_half(spec, folder, self._public, workers), letters=True
-        )
+        self._objective = self._sealed(lambda: data.sensitive(self._public), letters=True)
 
     def step(self) -> Released | None:
         """One step; returns what it released, already recorded, or None.
@@ -198,6 +195,7 @@ def open_study(
     pad: float = 0.0,
     workers: Workers | None = None,
     trained: Mapping[int, Model] = MappingProxyType({}),
+    data: halves.Halves | None = None,
 ) -> StudyRun:
     """Read the public half, price, reserve, then open the sensitive half.
 
@@ -209,13 +207,15 @@ def open_study(
         pad: seconds; opening, each step and the finish take a whole number of them, so that durations tell less.
         workers: who scores the parts of a partitioned validation set; this process unless said otherwise.
         trained: models of candidates that were trained elsewhere, by index.
+        data: the study's two halves where they do not come from the files it names.
 
     Raises:
         StudyInvalid, BudgetRefused, AssumptionNotAccepted: nothing was charged.
     """
     noise = source or OperatingSystemNoise()
     with padded(pad):
-        return StudyRun(spec, ledger=ledger, folder=folder, source=noise, pad=pad, workers=workers, trained=trained)
+        data = data or halves.FileHalves(spec, folder, workers)
+        return StudyRun(spec, ledger=ledger, data=data, source=noise, pad=pad, trained=trained)
 
 
 def run_study(
@@ -224,10 +224,11 @@ def run_study(
     ledger: PrivacyLedger,
     folder: str | Path = ".",
     source: NoiseSource | None = None,
+    data: halves.Halves | None = None,
     on_step: Callable[[int, Released | None], None] | None = None,
 ) -> StudyResult:
     """The whole study in one call. `on_step` is told each step's number and what it released."""
-    run = open_study(spec, ledger=ledger, folder=folder, source=source)
+    run = open_study(spec, ledger=ledger, folder=folder, source=source, data=data)
     if run.replay is None:
         for step in range(1, run.n_steps + 1):
             released = run.step()

@@ -13,6 +13,7 @@ from dpbo_core.data import Encoded, Preprocessing, table_of
 from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.models.linear import LinearModel, train
+from dpbo_core.models.record_scores import Correct
 from dpbo_core.models.scores import GRID, Accuracy, Ramp, Sigmoid, to_grid
 from dpbo_core.objective import Objective
 from dpbo_core.privacy.sensitive import Sensitive
@@ -72,7 +73,7 @@ def test_one_record_never_moves_the_sum_at_a_fixed_model_beyond_the_plan(records
             moved = abs(total(records, LINEAR, model, score) - total(neighbour, LINEAR, model, score))
             assert moved <= GRID
             assert moved <= score.span(norm) * GRID + 2  # and no further than the margin's own range
-    assert abs(total(records, FREE, TREE, Accuracy()) - total(neighbour, FREE, TREE, Accuracy())) <= GRID
+    assert abs(total(records, FREE, TREE, Correct()) - total(neighbour, FREE, TREE, Correct())) <= GRID
 
 
 def test_some_record_does_move_it_that_far():
@@ -103,7 +104,7 @@ def test_a_broken_record_scores_phi_of_zero_under_margins_and_nothing_elsewhere(
         for model in MODELS:
             both, alone = total([whole, broken], LINEAR, model, score), total([whole], LINEAR, model, score)
             assert both - alone == round(score.broken_score * GRID)
-    assert total([whole, broken], FREE, TREE, Accuracy()) == total([whole], FREE, TREE, Accuracy())
+    assert total([whole, broken], FREE, TREE, Correct()) == total([whole], FREE, TREE, Correct())
 
 
 def test_scoring_a_broken_record_zero_would_break_theorem_7():

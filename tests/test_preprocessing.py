@@ -488,3 +488,36 @@ def test_it_is_frozen_equal_by_value_and_deterministic() -> None:
     with pytest.raises(AttributeError):
         FITTED[0].bias = 0.0  # type: ignore[misc]
     assert Preprocessing.fit(TRAINING, "y", unit_ball=True, bias=0.7) == FITTED[0] != FITTED[1]
+
+
+def test_gaps_take_the_training_mean_where_the_study_says_so():
+    table = table_of(
+        {"x": [1.0, None, 3.0, 5.0], "c": ["a", None, "b", "a"], "y": [0, 1, 1, 0]}, source="train.csv"
+    )
+    with pytest.raises(StudyInvalid, match='missing = "mean"'):
+        Preprocessing.fit(table, "y", unit_ball=False)
+    fitted = Preprocessing.fit(table, "y", unit_ball=False, missing="mean")
+    number, category = fitted.features
+    assert (number.mean, number.stand_in, category.values) == (3.0, 3.0, ("a", "b"))
+    raw = Preprocessing.fit(table, "y", unit_ball=False, missing="mean", standardize=False)
+    found = raw.transform(
+        table_of({"x": [NAN, "?", math.inf, 2.0], "c": ["b", None, "zz", "a"], "y": [0, 1, 0, None]})
+    )
+    assert not found.broken.any()
+    assert found.labels.tolist() == [0, 1, 0, -1]
+    assert found.X.tolist() == [[3.0, 0.0, 1.0], [3.0, 0.0, 0.0], [3.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+    for gaps in ({"x": [None] * 4}, {"x": [math.inf, 1, 2, 3]}, {"y": [None, 0, 1, 1]}):
+        columns = {"x": [1.0, 2.0, 3.0, 5.0], "y": [0, 1, 1, 0]} | gaps
+        with pytest.raises(StudyInvalid):
+            Preprocessing.fit(table_of(columns), "y", unit_ball=False, missing="mean")
+
+
+def test_a_regression_keeps_its_targets_and_replaces_what_has_none():
+    table = table_of({"x": [1.0, 2.0, 3.0], "y": [0.5, -2.0, 7.0]})
+    fitted = Preprocessing.fit(table, "y", unit_ball=False, regression=True)
+    found = fitted.transform(table_of({"x": [1.0, "a", 2.0, 2.0], "y": [9.0, 1.0, "z", math.inf]}))
+    assert found.labels.tolist() == [0, -1, -1, -1]
+    assert found.truth.tolist() == [9.0, 0.0, 0.0, 0.0]
+    assert not found.X[1:].any()
+    with pytest.raises(StudyInvalid, match="texts"):
+        Preprocessing.fit(table_of({"x": [1.0, 2.0], "y": ["a", 1.0]}), "y", unit_ball=False, regression=True)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import qmc
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.space.candidates import grid, sobol, sobol_subset
+from dpbo_core.space.candidates import _count, grid, sobol, sobol_subset
 from dpbo_core.space.search_space import Categorical, Integer, Real, SearchSpace
 
 
@@ -53,6 +53,49 @@ def test_a_full_grid_is_the_product():
     assert np.all((candidates.encoded >= 0) & (candidates.encoded <= 1))
 
 
+SVC = SearchSpace(
+    {
+        "C": Real(0.1, 10, log=True),
+        "kernel": Categorical(["linear", "rbf", "poly"]),
+        "gamma": Real(1e-3, 1, log=True),
+        "degree": Integer(2, 4),
+        "shrink": Categorical(["a", "b"]),
+    },
+    {"gamma": ("kernel", ("rbf", "poly")), "degree": ("kernel", ("poly",))},
+)
+
+
+def test_a_conditional_axis_is_absent_where_it_does_not_exist():
+    points = {"C": 4, "gamma": 5, "degree": 3}
+    candidates = grid(SVC, points)
+    assert len(candidates) == 4 * 2 * (1 + 5 + 5 * 3)  # shrink · (linear + rbf + poly)
+    for point, place in zip(candidates.points, candidates.encoded, strict=True):
+        assert ("gamma" in point) == (point["kernel"] != "linear")
+        assert ("degree" in point) == (point["kernel"] == "poly")
+        assert ("gamma" in point) or place[4] == 0.5
+    assert len({tuple(p.items()) for p in candidates.points}) == len(candidates)
+    assert len({tuple(u) for u in candidates.encoded}) == len(candidates)
+    drawn = sobol(SVC, 256, seed=1)
+    assert {("gamma" in p, "degree" in p, p["kernel"]) for p in drawn.points} == {
+        (False, False, "linear"),
+        (True, False, "rbf"),
+        (True, True, "poly"),
+    }
+    assert len({tuple(p.items()) for p in drawn.points}) == len(drawn)
+
+
+@given(st.lists(st.integers(1, 4), min_size=4, max_size=4), st.data())
+def test_the_size_of_a_conditional_grid_is_known_before_it_is_made(points, data):
+    """Against enumeration, with a condition on a condition."""
+    kinds = ["a", "b", "c"]
+    some = st.lists(st.sampled_from(kinds), min_size=1, max_size=3, unique=True).map(tuple)
+    when = [data.draw(some) for _ in range(3)]
+    axes = {"k": Categorical(kinds), "j": Categorical(kinds), "x": Real(0, 1), "n": Integer(1, 3)}
+    space = SearchSpace(axes, {"j": ("k", when[0]), "x": ("j", when[1]), "n": ("k", when[2])})
+    counts = dict(zip(axes, points, strict=True))
+    assert _count(space, counts) == len(grid(space, counts))
+
+
 def test_sobol_points_fill_the_cube_better_than_chance():
     space = SearchSpace({"a": Real(0, 1), "b": Real(0, 1)})
     ours = qmc.discrepancy(sobol(space, 128, seed=3).encoded)
@@ -84,6 +127,10 @@ def test_a_sobol_subset_is_distinct_and_spread():
         lambda: SearchSpace({}),
         lambda: grid(SearchSpace({"a": Real(0, 1)}), {"a": 0}),
         lambda: sobol(SearchSpace({"a": Real(0, 1)}), 0, seed=0),
+        lambda: SearchSpace({"a": Real(0, 1), "b": Real(0, 1)}, {"b": ("a", (0.5,))}),
+        lambda: SearchSpace({"a": Real(0, 1), "k": Categorical([1])}, {"a": ("k", (1,))}),
+        lambda: SearchSpace({"k": Categorical([1, 2]), "a": Real(0, 1)}, {"a": ("k", (True,))}),
+        lambda: SearchSpace({"k": Categorical([1, 2]), "a": Real(0, 1)}, {"a": ("k", ())}),
     ],
 )
 def test_impossible_spaces_are_letters(make):

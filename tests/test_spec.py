@@ -12,6 +12,7 @@ from worlds import with_method
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods import METHODS, method_named
+from dpbo_core.problem import problem_of
 from dpbo_core.spec import StudySpec
 from dpbo_core.study import plan_study, read_study
 
@@ -39,6 +40,30 @@ def test_any_valid_study_survives(epsilon, delta, name, values):
     }
     spec = StudySpec.from_dict(tables)
     assert StudySpec.from_dict(tomllib.loads(tomli_w.dumps(spec.to_dict()))) == spec
+
+
+def test_a_conditional_axis_survives(tables):
+    tables["model"] = {"estimator": "sklearn.svm.SVC"}
+    tables["space"] = {
+        "kernel": {"values": ["linear", "rbf", "poly"]},
+        "gamma": {"low": 0.1, "high": 1.0, "points": 3, "when": {"kernel": ["rbf", "poly"]}},
+        "degree": {"low": 2, "high": 3, "integer": True, "when": {"kernel": "poly"}},
+    }
+    spec = StudySpec.from_dict(tables)
+    assert StudySpec.from_dict(tomllib.loads(tomli_w.dumps(spec.to_dict()))) == spec
+    assert StudySpec.from_dict(json.loads(json.dumps(spec.to_dict()))) == spec
+    assert len(problem_of(spec, n_validation=9).candidates) == 1 + 3 + 3 * 2
+    for when in (
+        {"kernel": "sigmoid"},
+        {"kern": "rbf"},
+        {},
+        {"kernel": "rbf", "C": 1.0},
+        {"kernel": [["rbf"]]},
+        "a",
+    ):
+        tables["space"]["gamma"]["when"] = when
+        with pytest.raises(StudyInvalid):
+            plan_study(StudySpec.from_dict(tables))
 
 
 BAD = {

@@ -1,5 +1,8 @@
 """Whether a plan may be charged to a dataset, and the letter that says why not."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import Total
 from dpbo_core.errors import (
@@ -99,6 +102,27 @@ def admit(
         )
     if not budget.admits(spent + asked, guarantee.unit):
         raise _exceeded(budget, spent, asked, guarantee)
+
+
+def same_persons(budget: PrivacyBudget, first: Mapping[str, Any] | None, guarantee: PrivacyGuarantee) -> None:
+    """Promises to the persons of one column say nothing about the persons of another.
+
+    Args:
+        budget: the dataset's cap.
+        first: the first promise made on it, as it was written; every later one was held to it.
+        guarantee: the promise asked for.
+
+    Raises:
+        BudgetRefused: the budget keeps promises to other persons.
+    """
+    if budget.public or first is None or first.get("person") == guarantee.person:
+        return
+    raise BudgetRefused(
+        f"dataset {budget.dataset!r} keeps promises to the persons of column {first.get('person')!r}; "
+        f"this study's persons are those of column {guarantee.person!r}",
+        cause="[privacy] person names another column than the dataset's earlier studies",
+        remedy="name the same column, or give the other persons a dataset name and a cap of their own",
+    )
 
 
 def _kind(units: frozenset[PrivacyUnit], budget: PrivacyBudget) -> str:

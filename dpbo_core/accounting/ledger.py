@@ -46,6 +46,12 @@ SPENT = (
     .where(RESERVATIONS.c.dataset == sa.bindparam("dataset"))
     .group_by(RESERVATIONS.c.unit)
 )
+FIRST = (
+    sa.select(RESERVATIONS.c.guarantee)
+    .where(RESERVATIONS.c.dataset == sa.bindparam("dataset"))
+    .order_by(RESERVATIONS.c.id)
+    .limit(1)
+)
 OUTCOME = sa.select(DRAWS.c.outcome).where(
     DRAWS.c.reservation == sa.bindparam("reservation"), DRAWS.c.what == sa.bindparam("what")
 )
@@ -161,6 +167,8 @@ class PrivacyLedger:
                 return Reservation(self._store, earlier.id, key)
             spent, units = _spent(pen.connection, key.dataset)
             admission.admit(budget, spent=spent, units=units, asked=asked, guarantee=plan.guarantee, noise=noise)
+            first = pen.connection.scalar(FIRST, {"dataset": key.dataset})
+            admission.same_persons(budget, first, plan.guarantee)
             row = asdict(key) | asdict(asked)
             row |= {"unit": plan.guarantee.unit.value, "guarantee": plan.guarantee.to_json(), "spends": spends}
             number = pen.write(RESERVATIONS, row | {"noise": noise, "reserved_at": _now()})

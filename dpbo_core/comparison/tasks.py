@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from dpbo_core import halves
 from dpbo_core.data import Encoded, bundled
-from dpbo_core.models.scores import MarginScore
-from dpbo_core.models.trainer import EstimatorTrainer
+from dpbo_core.models.trainer import EstimatorTrainer, Score
 from dpbo_core.objective import Scorable, exact_sum
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem import Problem, problem_of
@@ -54,7 +53,7 @@ class TableTrainer:
         """The point's place."""
         return Place(self.places[tuple(point.items())])
 
-    def public_score(self, point: Mapping[str, Value], score: MarginScore, *, seed: int) -> float:  # noqa: ARG002
+    def public_score(self, point: Mapping[str, Value], score: Score, *, seed: int) -> float:  # noqa: ARG002
         """P(λ), under the seed that the table was made with."""
         return float(self.table.public[self.places[tuple(point.items())]])
 

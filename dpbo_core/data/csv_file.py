@@ -19,7 +19,7 @@ from dpbo_core.errors import StudyInvalid
 
 FIELD_LIMIT = 131_072  # characters; the csv module's own
 _BOM = b"\xef\xbb\xbf"
-_LINES_AT_ONCE = 8192  # bounds the memory that the fields of a large file take as Python strings
+LINES_AT_ONCE = 8192  # bounds the memory that the fields of a large file take as Python strings
 _BYTES_AT_ONCE = 1 << 20
 
 
@@ -88,7 +88,7 @@ def read_csv(file: BinaryIO, *, sensitive: bool, shown_as: str) -> Table:
     parts: list[list[Column]] = [[] for _ in names]
     broken: list[bool] = []
     unread = ["nan"] * len(names)
-    while lines := list(islice(file, _LINES_AT_ONCE)):
+    while lines := list(islice(file, LINES_AT_ONCE)):
         rows = [csv_fields(line) for line in lines]
         if not sensitive:
             _refuse_broken(rows, len(names), first_line=len(broken) + 2, shown_as=shown_as)

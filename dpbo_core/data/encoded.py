@@ -23,16 +23,18 @@ class Encoded:
         X: (m, d) float64.
         labels: (m,) int64; −1 wherever the record is replaced, so that no prediction equals it.
         broken: (m,) the features could not be used.
-        n_classes: of the training table.
+        n_classes: of the training table; 0 for a regression, whose `labels` are 0 where the target is usable.
+        targets: (m,) float64 of a regression, 0 where the record is replaced.
     """
 
     X: NDArray[np.float64]
     labels: NDArray[np.int64]
     broken: NDArray[np.bool_]
     n_classes: int
+    targets: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
-        for array in (self.X, self.labels, self.broken):
+        for array in (self.X, self.labels, self.broken, *(() if self.targets is None else (self.targets,))):
             array.setflags(write=False)
 
     def __repr__(self) -> str:
@@ -46,6 +48,11 @@ class Encoded:
     def part(self, records: slice) -> "Encoded":
         """Some of the records, not copied."""
         return Encoded(self.X[records], self.labels[records], self.broken[records], self.n_classes)
+
+    @property
+    def truth(self) -> NDArray[np.int64] | NDArray[np.float64]:
+        """What predictions are compared with, (m,): class indices, or the targets of a regression."""
+        return self.labels if self.targets is None else self.targets
 
     @property
     def signs(self) -> NDArray[np.float64]:

@@ -9,6 +9,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,11 +23,19 @@ CATEGORIES_AT_MOST = 50
 
 @dataclass(frozen=True)
 class Number:
-    """A numeric column; the feature is (x − mean)/deviation, or 0 where the training column is constant."""
+    """A numeric column; the feature is (x − mean)/deviation, or 0 where the training column is constant.
+
+    Attributes:
+        name: the column's.
+        mean: μ.
+        deviation: σ.
+        stand_in: what takes the place of a value that is no finite number; NaN where such a record is broken.
+    """
 
     name: str
     mean: float
     deviation: float
+    stand_in: float = math.nan
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -39,8 +48,10 @@ class Number:
         return (self.mean, self.deviation) if self.deviation > 0 else (0.0, 1.0)
 
     def fill(self, column: Column, out: NDArray[np.float64], broken: NDArray[np.bool_]) -> None:
-        """Writes the finite values to the zeros of `out` (1, r); a record without one is broken (r,)."""
+        """Writes the finite values to the zeros of `out` (1, r); a record left without one is broken (r,)."""
         values = numbers(column)
+        if math.isfinite(self.stand_in):
+            values = np.where(np.isfinite(values), values, self.stand_in)
         finite = np.isfinite(values)
         broken |= ~finite
         if self.deviation > 0:
@@ -72,18 +83,29 @@ class Category:
 
 
 Feature = Number | Category
+Missing = Literal["refuse", "mean"]
 
 
-def fit_feature(name: str, table: Table, *, standardize: bool) -> Feature:
+def fit_feature(name: str, table: Table, *, standardize: bool, missing: Missing = "refuse") -> Feature:
     """The feature of column `name` of the PUBLIC `table`.
 
+    Args:
+        name: the column.
+        table: the training records.
+        standardize: whether a number is centred and scaled.
+        missing: "refuse" gaps, or put the training "mean" in their place; a text that is missing is no category.
+
     Raises:
-        StudyInvalid: a value is missing or infinite, or a text column has more than 50 categories.
+        StudyInvalid: a value is missing (and refused) or infinite, or a text column has more than 50 categories.
     """
     column = table.columns[name]
-    _refuse_missing(name, table)
+    if missing == "refuse" or np.isinf(numbers(column)).any() or not present(column).any():
+        _refuse_missing(name, table)
     if not is_text(column):
-        return Number(name, *(_moments(numbers(column)) if standardize else (0.0, 1.0)))
+        known = numbers(column)[present(column)]
+        mean, deviation = _moments(known)
+        stand_in = mean if missing == "mean" else math.nan
+        return Number(name, *((mean, deviation) if standardize else (0.0, 1.0)), stand_in)
     values = sorted_values(column)
     if len(values) > CATEGORIES_AT_MOST:
         record = next(i for i, value in enumerate(column) if isinstance(value, str))
@@ -91,7 +113,8 @@ def fit_feature(name: str, table: Table, *, standardize: bool) -> Feature:
             f"column {name!r} of {table.source} has {len(values)} different values and is not numeric "
             f"(the first text is {column[record][:30]!r}, {table.place(record)})",
             cause="a name, a date or an identifier, or a word in a column of numbers",
-            remedy=f"drop the column from both files, or make it numeric; at most {CATEGORIES_AT_MOST} categories",
+            remedy=f'leave it out with ignore = ["{name}"] in [data], or make it numeric; '
+            f"at most {CATEGORIES_AT_MOST} categories",
         )
     return Category(name, values)
 
@@ -113,12 +136,33 @@ def class_values(target: str, table: Table) -> tuple[Value, ...]:
     return classes
 
 
+def check_targets(target: str, table: Table) -> None:
+    """The target of a regression: a finite number in every training record.
+
+    Raises:
+        StudyInvalid: a text, a gap or an infinite value.
+    """
+    _refuse_missing(target, table)
+    if is_text(table.columns[target]):
+        raise StudyInvalid(
+            f"the target {target!r} of {table.source} holds texts, and the score compares numbers",
+            cause="the target is a class",
+            remedy='choose score = "accuracy"',
+        )
+
+
+def present(column: Column) -> NDArray[np.bool_]:
+    """Where the column (m,) holds a finite number or a text."""
+    usable = np.isfinite(numbers(column))
+    if column.dtype == object:
+        usable |= np.array([isinstance(value, str) for value in column], dtype=np.bool_)
+    return usable
+
+
 def _refuse_missing(name: str, table: Table) -> None:
     column = table.columns[name]
     values = numbers(column)
-    usable = np.isfinite(values)
-    if column.dtype == object:
-        usable |= np.array([isinstance(value, str) for value in column], dtype=np.bool_)
+    usable = present(column)
     if usable.all():
         return
     record = int(np.argmin(usable))
@@ -126,8 +170,9 @@ def _refuse_missing(name: str, table: Table) -> None:
     raise StudyInvalid(
         f"column {name!r} of {table.source} has {what} at {table.place(record)} "
         f"({int((~usable).sum())} such records)",
-        cause="the training table has gaps, and missing values are not imputed",
-        remedy="fill the gaps, or drop the column from both files or the records from the training file",
+        cause="the training table has gaps",
+        remedy='write missing = "mean" in [data] (not for the target), fill the gaps, or leave the column out with '
+        f'ignore = ["{name}"]',
     )
 
 

@@ -80,6 +80,28 @@ def read_parquet(path: Path, *, sensitive: bool, shown_as: str) -> Table:
     return Table({name: joined(part) for name, part in zip(names, parts, strict=True)}, broken, shown_as)
 
 
+def parquet_values(path: Path, column: str, *, shown_as: str) -> list[object]:
+    """One column's values as Python has them, as many as the footer says; None where they cannot be decoded.
+
+    Raises:
+        StudyInvalid: the file has no readable footer, or another number of columns of that name than one.
+    """
+    import pyarrow as pa
+
+    file, footer = _opened(path, shown_as=shown_as)
+    values: list[object] = []
+    for group, size in enumerate(footer.group_sizes):
+        try:
+            found = file.read_row_group(group).column(column)
+            if pa.types.is_string(found.type) or pa.types.is_large_string(found.type):
+                found = found.cast(pa.large_binary())  # as bytes: a text that is not UTF-8 costs its own record
+            read = found.to_pylist()
+        except Exception:  # noqa: BLE001  whatever the pages hold, nothing is raised
+            read = []
+        values += read if len(read) == size else [None] * size
+    return values
+
+
 def _opened(path: Path, *, shown_as: str) -> tuple[Any, _Footer]:
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.data.encoded import Encoded
-from dpbo_core.data.features import Feature, Number, class_values, fit_feature
+from dpbo_core.data.features import Feature, Missing, Number, check_targets, class_values, fit_feature
 from dpbo_core.data.header import check_columns
 from dpbo_core.data.table import Table
 from dpbo_core.data.unit_ball import clipped, norms, scaled_rows
-from dpbo_core.data.values import Value, positions, sorted_values, value_column
+from dpbo_core.data.values import Value, numbers, positions, sorted_values, value_column
 from dpbo_core.errors import StudyInvalid
 
 _RECORDS_AT_ONCE = 8192  # keeps the scratch arrays of wide tables in the cache
@@ -33,11 +33,13 @@ class Preprocessing:
 
     Attributes:
         target: the column to predict.
-        classes: the training classes, sorted; a label is an index into it, +1 the larger of two.
+        classes: the training classes, sorted; a label is an index into it, +1 the larger of two. None at all for a
+            regression.
         features: one a column, in the training table's order.
         unit_ball: whether rows are scaled by 1/radius and clipped; if not they are standardised only.
         bias: b in [0, 1); 0 for no bias feature.
         radius: R > 0; 1 without `unit_ball`.
+        ignored: columns that a table may have and that are no features.
     """
 
     target: str
@@ -46,6 +48,7 @@ class Preprocessing:
     unit_ball: bool
     bias: float
     radius: float
+    ignored: frozenset[str] = frozenset()
 
     @classmethod
     def fit(
@@ -57,6 +60,8 @@ class Preprocessing:
         clip_quantile: float = 0.9,
         bias: float = 0.0,
         unit_ball: bool,
+        regression: bool = False,
+        missing: Missing = "refuse",
     ) -> "Preprocessing":
         """Fits to the PUBLIC table.
 
@@ -67,6 +72,8 @@ class Preprocessing:
             clip_quantile: q in (0, 1], the share of the training rows left unclipped. `unit_ball` only.
             bias: b in [0, 1), the constant feature. `unit_ball` only.
             unit_ball: for the linear models, whose theorems need ‖x‖₂ ≤ 1.
+            regression: whether the target is a number to be predicted, not a class.
+            missing: "refuse" gaps in the features, or put the training "mean" in the place of a number.
 
         Raises:
             StudyInvalid: no such target, no other column, one class, a value missing or infinite, a text
@@ -87,9 +94,14 @@ class Preprocessing:
                 remedy="give a training table with features and whole records",
             )
         features = tuple(
-            fit_feature(name, table, standardize=standardize) for name in table.columns if name != target
+            fit_feature(name, table, standardize=standardize, missing=missing)
+            for name in table.columns
+            if name != target
         )
-        fitted = cls(target, class_values(target, table), features, unit_ball, bias, radius=1.0)
+        if regression:
+            check_targets(target, table)
+        classes = () if regression else class_values(target, table)
+        fitted = cls(target, classes, features, unit_ball, bias, radius=1.0)
         if unit_ball:
             return cls(target, fitted.classes, features, unit_ball, bias, fitted._quantile(table, clip_quantile))
         _refuse_broken(fitted.transform(table).broken, table)
@@ -160,6 +172,7 @@ class Preprocessing:
         Raises:
             StudyInvalid: columns are missing or extra.
         """
+        table = table.without(self.ignored)
         check_columns([*(feature.name for feature in self.features), self.target], table.columns, self.target)
         X = np.zeros((table.n_records, self.n_features))
         broken = table.broken.copy()
@@ -176,7 +189,13 @@ class Preprocessing:
                 X[rows, :width] = block.T
         if self.bias > 0.0:
             X[:, -1] = self.bias
-        labels = positions(table.columns[self.target], self.classes)
+        column = table.columns[self.target]
+        if not self.classes:
+            values = numbers(column)
+            labels = np.where(np.isfinite(values) & ~broken, np.int64(0), np.int64(-1))
+            X[labels < 0] = 0.0
+            return Encoded(X, labels, broken, 0, np.where(labels < 0, 0.0, values))
+        labels = positions(column, self.classes)
         labels[broken] = -1
         X[labels < 0] = 0.0
         return Encoded(X, labels, broken, len(self.classes))

@@ -7,7 +7,7 @@
 | | `broken` | the record is no record of this table: wrong number of fields, bad bytes | (m,) |
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -46,6 +46,15 @@ class Table:
     def n_records(self) -> int:
         """m."""
         return len(self.broken)
+
+    def without(self, names: Collection[str]) -> "Table":
+        """The table without the columns `names`; those it does not have are ignored."""
+        kept = {name: column for name, column in self.columns.items() if name not in names}
+        return Table(kept, self.broken, self.source)
+
+    def but(self, broken: NDArray[np.bool_]) -> "Table":
+        """The table with the records `broken` (m,) broken too."""
+        return Table(self.columns, self.broken | broken, self.source)
 
     def place(self, record: int) -> str:
         """Where `record` (from 0) stands in its file, for letters about PUBLIC tables."""

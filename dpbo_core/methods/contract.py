@@ -131,6 +131,7 @@ def guarantee(
         relation=problem.relation,
         assumptions=assumptions if problem.rowwise else (*assumptions, ROWWISE_PREDICTIONS.name),
         evidence=evidence,
+        person=problem.person,
     )
 
 

@@ -2,11 +2,28 @@
 
 import importlib
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 from dpbo_core.errors import StudyInvalid
 
 _VERBS = ("fit", "predict", "get_params", "set_params")
+
+
+def function_at(path: str) -> Callable[..., Any]:
+    """The function at `path`, such as "ourpackage.scores.utility", under the same rules.
+
+    Raises:
+        StudyInvalid: a malformed path, a package that is not installed, an import that fails, or no function.
+    """
+    found = named_object(path, "function", "ourpackage.scores.utility", "[model] score")
+    if not callable(found) or inspect.isclass(found):
+        raise StudyInvalid(
+            f"{path!r} is not a function",
+            cause="it cannot be called, or it is a class",
+            remedy="name a function of one record: its truth and its prediction",
+        )
+    return found  # type: ignore[no-any-return]
 
 
 def estimator_class(path: str) -> type[Any]:
@@ -30,7 +47,12 @@ def estimator_class(path: str) -> type[Any]:
     return found
 
 
-def named_object(path: str) -> Any:
+def named_object(
+    path: str,
+    what: str = "estimator",
+    example: str = "sklearn.ensemble.RandomForestClassifier",
+    key: str = "[model] estimator",
+) -> Any:
     """Whatever is at `path`, under the same rules.
 
     Raises:
@@ -38,12 +60,13 @@ def named_object(path: str) -> Any:
     """
     from importlib.metadata import packages_distributions
 
+    article = "an" if what[0] in "aeiou" else "a"
     names = path.split(".") if isinstance(path, str) else []
     if len(names) < 2 or not all(name.isidentifier() and not name.startswith("_") for name in names):
         raise StudyInvalid(
-            f"{path!r} is not the import path of an estimator",
-            cause="a package, a dot and a class are needed, and no name may start with an underscore",
-            remedy='write it like "sklearn.ensemble.RandomForestClassifier"',
+            f"{path!r} is not the import path of {article} {what}",
+            cause="a package, a dot and a name are needed, and no name may start with an underscore",
+            remedy=f'write it like "{example}"',
         )
     if names[0] not in packages_distributions():
         raise StudyInvalid(
@@ -59,8 +82,8 @@ def named_object(path: str) -> Any:
         why = f"importing {module_path!r} failed with {type(error).__name__}"
     if found is None:
         raise StudyInvalid(
-            f"no estimator could be imported from {path!r}",
+            f"no {what} could be imported from {path!r}",
             cause=why,
-            remedy="correct the path in [model] estimator",
+            remedy=f"correct the path in {key}",
         )
     return found

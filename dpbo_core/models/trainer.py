@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +13,12 @@ from dpbo_core.models.cross_validation import fold_of
 from dpbo_core.models.estimators import EstimatorFactory, FittedEstimator
 from dpbo_core.models.linear import LinearModel, minimise, train
 from dpbo_core.models.path import LARGEST, LogisticPath
+from dpbo_core.models.record_scores import BoundedFunction, Correct, RecordScore
 from dpbo_core.models.rows import SignedRows
-from dpbo_core.models.scores import MarginScore
+from dpbo_core.models.scores import GRID, MarginScore, to_grid
 
 Model = LinearModel | FittedEstimator
+Score = MarginScore | RecordScore
 PublicScores = dict[tuple[Any, ...], float]  # what was cross-validated once is kept: it never changes
 
 
@@ -79,8 +81,9 @@ class LinearTrainer:
     def _path(self) -> LogisticPath | None:
         return LogisticPath(self._rows) if self.loss == "logistic" and self.X.shape[1] <= LARGEST else None
 
-    def public_score(self, point: Mapping[str, Any], score: MarginScore, *, seed: int) -> float:
+    def public_score(self, point: Mapping[str, Any], score: Score, *, seed: int) -> float:
         """Mean cross-validated margin score at point["lambda"], in [0, G]; each fold is a cold start."""
+        assert isinstance(score, MarginScore)  # noqa: S101  a study of a linear model has no other
         regularization = float(point["lambda"])
         key = (regularization, score, seed)
         if key not in self._public_scores:
@@ -100,13 +103,22 @@ class LinearTrainer:
         return self._public_scores[key]
 
 
+class Factory(Protocol):
+    """Fresh estimators at chosen hyperparameters, fitted to public rows."""
+
+    def train(self, X: NDArray[np.float64], y: NDArray[Any], /, **hyperparameters: Any) -> FittedEstimator:
+        """A cold start."""
+        ...
+
+
 @dataclass(frozen=True)
 class EstimatorTrainer:
     """The public training set of any scikit-learn estimator."""
 
     X: NDArray[np.float64] = field(repr=False)
-    labels: NDArray[np.int64] = field(repr=False)
-    factory: EstimatorFactory
+    truth: NDArray[Any] = field(repr=False)
+    factory: Factory
+    score: RecordScore = field(default_factory=Correct)
     _public_scores: PublicScores = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -128,19 +140,27 @@ class EstimatorTrainer:
         return len(self.X)
 
     def train(self, point: Mapping[str, Any]) -> FittedEstimator:
-        """The estimator at `point`, fitted from scratch, after checking that it predicts row by row."""
-        fitted = self.factory.train(self.X, self.labels, **point)
-        fitted.check_rowwise(self.X)
+        """The estimator at `point`, fitted from scratch, after checking that it predicts row by row.
+
+        Raises:
+            StudyInvalid: it cannot be built, trained or predict row by row, or the score fails on public rows.
+        """
+        fitted = self.factory.train(self.X, self.truth, **point)
+        outcome = fitted.check_rowwise(self.X, needs=self.score.needs)
+        if isinstance(self.score, BoundedFunction):
+            self.score.check(outcome, self.truth[: len(outcome)])
         return fitted
 
-    def public_score(self, point: Mapping[str, Any], score: MarginScore, *, seed: int) -> float:  # noqa: ARG002
-        """Share of the public records whose class is predicted by the estimator trained without their fold."""
+    def public_score(self, point: Mapping[str, Any], score: Score, *, seed: int) -> float:  # noqa: ARG002
+        """Mean score of the public records, each under the estimator trained without its fold."""
         key = (*((name, type(value).__name__, value) for name, value in sorted(point.items())), seed)
         if key not in self._public_scores:
-            folds, right = fold_of(self.labels, seed=seed), 0
+            classes = self.truth if self.truth.dtype.kind == "i" else np.zeros(len(self.truth), dtype=np.int64)
+            folds, total = fold_of(classes, seed=seed), 0
             for fold in range(folds.max() + 1):
                 out = folds == fold
-                fitted = self.factory.train(self.X[~out], self.labels[~out], **point)
-                right += int(fitted.correct(self.X[out], self.labels[out]).sum())
-            self._public_scores[key] = right / len(folds)
+                fitted = self.factory.train(self.X[~out], self.truth[~out], **point)
+                scores = fitted.scores(self.X[out], self.truth[out], self.score)
+                total += int(to_grid(scores, self.score.score_range, broken_score=0.0).sum())
+            self._public_scores[key] = total * self.score.score_range / (GRID * len(folds))
         return self._public_scores[key]

@@ -38,7 +38,7 @@ ANSWERS_PUBLIC = Assumption(
 )
 ROWWISE_PREDICTIONS = Assumption(
     "rowwise_predictions",
-    "The estimator, which is not scikit-learn's own, predicts each record from that record alone.",
+    "The estimator or the score, which is not scikit-learn's or ours, judges each record by that record alone.",
     VerifiedBy.CALLER,
 )
 

@@ -41,6 +41,8 @@ class PrivacyGuarantee:
         relation: which data sets are neighbours.
         assumptions: names of CALLER assumptions; empty for an unconditional guarantee.
         evidence: the standing of the proof.
+        person: for the unit `person`, the column that says whose record it is; its promises are about those persons
+            alone, so a budget holds promises of one column.
     """
 
     epsilon: float
@@ -49,6 +51,7 @@ class PrivacyGuarantee:
     relation: NeighboringRelation
     assumptions: tuple[str, ...]
     evidence: Evidence
+    person: str | None = None
 
     def in_words(self) -> str:
         """One sentence a reader of the release can quote."""
@@ -57,7 +60,8 @@ class PrivacyGuarantee:
         kind = f"ε = {self.epsilon:g}" if self.delta == 0 else f"(ε, δ) = ({self.epsilon:g}, {self.delta:g})"
         under = f" under the assumptions {', '.join(self.assumptions)}" if self.assumptions else ""
         private = "holds" if self.assumptions else "differentially private"
-        return f"{kind}, {private}{under}, for {whom(self.unit)} ({self.relation.replace('_', ' ')})."
+        told_by = "" if self.person is None else f", as column {self.person!r} tells them apart"
+        return f"{kind}, {private}{under}, for {whom(self.unit)}{told_by} ({self.relation.replace('_', ' ')})."
 
     def to_json(self) -> dict[str, Any]:
         """JSON with null for an infinite ε."""
@@ -69,7 +73,7 @@ class PrivacyGuarantee:
             "assumptions": list(self.assumptions),
             "evidence": self.evidence.standing.value,
             "evidence_note": self.evidence.note,
-        }
+        } | ({} if self.person is None else {"person": self.person})
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "PrivacyGuarantee":
@@ -81,4 +85,5 @@ class PrivacyGuarantee:
             relation=NeighboringRelation(data["relation"]),
             assumptions=tuple(data["assumptions"]),
             evidence=Evidence(Standing(data["evidence"]), data["evidence_note"]),
+            person=data.get("person"),
         )

@@ -10,7 +10,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import islice, product
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,10 +44,16 @@ def grid(space: SearchSpace, points: Mapping[str, int]) -> CandidateSet:
             raise StudyInvalid(
                 f"axis {name!r} has {points[name]} points", remedy="give at least 1 point on each axis"
             )
-    counts = [_count(axis, points.get(name, 1)) for name, axis in space.axes.items()]
-    _refuse_too_many(math.prod(counts))
-    columns = [axis.grid(points.get(name, 1)) for name, axis in space.axes.items()]
-    return _candidates(space, [dict(zip(space.axes, values, strict=True)) for values in product(*columns)])
+    _refuse_too_many(_count(space, points))
+    found: list[dict[str, Value]] = [{}]
+    for name, axis in space.axes.items():
+        values = axis.grid(points.get(name, 1))
+        found = [
+            longer
+            for point in found
+            for longer in ([point | {name: value} for value in values] if space.exists(name, point) else [point])
+        ]
+    return _candidates(space, found)
 
 
 def sobol(space: SearchSpace, n_candidates: int, *, seed: int) -> CandidateSet:
@@ -95,7 +101,32 @@ def _candidates(space: SearchSpace, points: list[dict[str, Value]]) -> Candidate
     return CandidateSet(space, tuple(points), encoded)
 
 
-def _count(axis: Axis, points: int) -> int:
+def _count(space: SearchSpace, points: Mapping[str, int]) -> int:
+    """How many points the grid will have, without listing them.
+
+    Axes that others depend on are listed value by value (their values are few); every other one is a factor.
+    """
+    parents = {parent for parent, _ in space.conditions.values()}
+    total = 0
+    shapes: list[dict[str, Value]] = [{}]
+    for name in (name for name in space.axes if name in parents):
+        values = space.axes[name].grid(1)
+        shapes = [
+            longer
+            for shape in shapes
+            for longer in ([shape | {name: value} for value in values] if space.exists(name, shape) else [shape])
+        ]
+        _refuse_too_many(len(shapes))
+    for shape in shapes:
+        total += math.prod(
+            _values(axis, points.get(name, 1))
+            for name, axis in space.axes.items()
+            if name not in parents and space.exists(name, shape)
+        )
+    return total
+
+
+def _values(axis: Axis, points: int) -> int:
     """How many values an axis will list, without listing them."""
     if isinstance(axis, Categorical):
         return len(axis.values)

@@ -4,11 +4,15 @@
 |---|---|---|---|
 | d | `len(space)` | encoded dimensions: one an axis, one a value for an unordered categorical axis | scalar |
 | u | `encode(...)` | a point of the unit cube | (d,) |
+| — | `conditions` | axis → (parent axis, values at which it exists) | — |
+
+A conditional axis (the width of an RBF kernel, say) is absent from the points where it does not exist, and stands
+at the middle of the cube there: two points that differ in nothing else are one point.
 """
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -161,24 +165,37 @@ class Categorical:
 Axis = Real | Integer | Categorical
 
 
+Condition = tuple[str, tuple[Value, ...]]
+
+
 @dataclass(frozen=True)
 class SearchSpace:
-    """Named axes, in the order of the study."""
+    """Named axes, in the order of the study; some exist only at certain values of an earlier one."""
 
     axes: Mapping[str, Axis]
+    conditions: Mapping[str, Condition] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.axes:
             raise StudyInvalid("the search space has no axis", remedy="give at least one hyperparameter in [space]")
+        for name, (parent, values) in self.conditions.items():
+            self._check_condition(name, parent, values)
 
     @property
     def dimensions(self) -> int:
         """d, the dimension of the unit cube."""
         return sum(axis.dimensions for axis in self.axes.values())
 
+    def exists(self, name: str, point: Mapping[str, Value]) -> bool:
+        """Whether axis `name` exists at `point`, which holds at least the axes before it."""
+        if name not in self.conditions:
+            return True
+        parent, values = self.conditions[name]
+        return parent in point and _listed(point[parent], values)
+
     def encode(self, point: Mapping[str, Value]) -> NDArray[np.float64]:
-        """`point` (one value an axis) as u (d,) in the unit cube."""
-        return np.array([u for name, axis in self.axes.items() for u in axis.encode(point[name])], dtype=float)
+        """`point` (one value an axis that exists there) as u (d,) in the unit cube; ½ on axes that do not."""
+        return np.array([u for name, axis in self.axes.items() for u in _place(axis, name, point)], dtype=float)
 
     def to_json(self) -> dict[str, Any]:
         """The axes as plain tables: low, high, log and integer, or values."""
@@ -191,4 +208,33 @@ class SearchSpace:
 
     def at(self, position: NDArray[Any]) -> dict[str, Value]:
         """The point whose axes stand at `position` (one coordinate an axis, each in [0, 1])."""
-        return {name: axis.at(float(x)) for (name, axis), x in zip(self.axes.items(), position, strict=True)}
+        point: dict[str, Value] = {}
+        for (name, axis), x in zip(self.axes.items(), position, strict=True):
+            if self.exists(name, point):
+                point[name] = axis.at(float(x))
+        return point
+
+    def _check_condition(self, name: str, parent: str, values: tuple[Value, ...]) -> None:
+        before = list(self.axes)[: list(self.axes).index(name)]
+        axis = self.axes.get(parent)
+        if parent not in before or not isinstance(axis, Categorical):
+            raise StudyInvalid(
+                f"axis {name!r} exists only at certain values of {parent!r}, which is no axis of values above it",
+                cause="a misspelt name, a numeric axis, or the wrong order",
+                remedy=f"write {parent} = {{ values = [...] }} before {name}",
+            )
+        unknown = [value for value in values if not _listed(value, axis.values)]
+        if unknown or not values:
+            raise StudyInvalid(
+                f"axis {name!r} exists at {parent} = {unknown[0] if unknown else 'nothing'!r}, which it never is",
+                cause="a misspelt value",
+                remedy=f"choose among {', '.join(map(str, axis.values))}",
+            )
+
+
+def _place(axis: Axis, name: str, point: Mapping[str, Value]) -> tuple[float, ...]:
+    return axis.encode(point[name]) if name in point else (0.5,) * axis.dimensions
+
+
+def _listed(value: Value, values: tuple[Value, ...]) -> bool:
+    return any(value == other and type(value) is type(other) for other in values)  # 1 is not True

@@ -4,11 +4,11 @@ Every key a study may hold is a field here; every default is the one shown in th
 a wrong type or an impossible number is a letter that names the key and the nearest valid one.
 """
 
+from dpbo_core.spec.model import ModelSection
 from dpbo_core.spec.sections import (
     AxisSection,
     BudgetSection,
     DataSection,
-    ModelSection,
     PrivacySection,
     SearchSection,
 )

@@ -40,6 +40,7 @@ def to_table(section: Any) -> dict[str, Any]:
 
 
 def _listed(value: Any) -> Any:
+    """Tuples as the lists that TOML and JSON have."""
     if isinstance(value, Mapping):
         return {key: _listed(item) for key, item in value.items()}
     return list(value) if isinstance(value, tuple) else value
@@ -71,6 +72,10 @@ def read_section(cls: type, table: Any, where: str) -> Any:
     return cls(**values)
 
 
+def _plain_list(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(type(item) in _PLAIN for item in value)
+
+
 _PLAIN = (str, int, float, bool)
 _WORDS = {float: "a number", int: "a whole number", str: "text", bool: "true or false"}
 
@@ -92,13 +97,15 @@ def _typed(value: Any, hint: Any, where: str) -> Any:
         require(pairs, f"{where} is not a table of lists of numbers")
         return {str(key): tuple(float(end) for end in item) for key, item in value.items()}
     if tuple in origins:
-        plain = isinstance(value, list | tuple) and all(type(item) in _PLAIN for item in value)
-        require(plain, f"{where} is not a list of plain values")
+        require(_plain_list(value), f"{where} is not a list of plain values")
         return tuple(value)
     if Mapping in origins:
-        plain = isinstance(value, Mapping) and all(type(item) in _PLAIN for item in value.values())
+        lists = any("tuple" in str(kind) for kind in kinds)
+        plain = isinstance(value, Mapping) and all(
+            type(item) in _PLAIN or (lists and _plain_list(item)) for item in value.values()
+        )
         require(plain, f"{where} is not a table of plain values")
-        return dict(value)
+        return {key: tuple(item) if isinstance(item, list | tuple) else item for key, item in value.items()}
     if type(value) in kinds:
         return value
     if float in kinds and type(value) is int:

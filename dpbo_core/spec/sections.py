@@ -2,15 +2,13 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from dpbo_core.space.search_space import Value
 from dpbo_core.spec.reading import check_name, one_of, require
 
-LINEAR_ESTIMATORS = ("logistic", "hinge")
-OUR_ESTIMATORS = (*LINEAR_ESTIMATORS, "softmax")
+MISSING = ("refuse", "mean")
 SENSITIVE = ("validation", "training")
-SCORES = ("sigmoid", "ramp", "accuracy")
 ACQUISITIONS = ("ucb", "ei", "thompson")
 KERNELS = ("matern52", "se")
 CANDIDATE_KINDS = ("grid", "sobol")
@@ -20,12 +18,17 @@ RESERVED_DATASETS = ("set", "export", "verify")
 
 @dataclass(frozen=True)
 class PrivacySection:
-    """[privacy]: the study's TOTAL (ε, δ), on whose budget, and how many records one person may own (k)."""
+    """[privacy]: the study's TOTAL (ε, δ), on whose budget, and how many records one person may own (k).
+
+    Without `person` k is the owner's word, and the unit is one record. With it k is enforced from that column of
+    the validation file: whatever a person has beyond k records scores a constant, and the unit is the person.
+    """
 
     dataset: str
     epsilon: float
     delta: float | None = None
     max_records_per_person: int = 1
+    person: str | None = None
 
     def __post_init__(self) -> None:
         check_name("privacy.dataset", self.dataset)
@@ -42,6 +45,8 @@ class PrivacySection:
             f"privacy.max_records_per_person = {self.max_records_per_person}",
             remedy="give the largest number of validation records one person may own, at least 1",
         )
+        if self.person is not None:
+            check_name("privacy.person", self.person)
 
 
 @dataclass(frozen=True)
@@ -62,7 +67,8 @@ class DataSection:
 
     Where the training set is sensitive too, its number of records is public, and so are the labels and the bounds
     of each column ("*" for all others): nothing is fitted to it. A validation file is then optional; without one,
-    models are scored on the training records.
+    models are scored on the training records. `ignore` names columns that are no features; `missing` says what
+    becomes of gaps in the others.
     """
 
     training: str | None = None
@@ -75,10 +81,25 @@ class DataSection:
     n_training: int | None = None
     labels: tuple[Value, ...] | None = None
     bounds: Mapping[str, tuple[float, ...]] | None = None
+    ignore: tuple[str, ...] | None = None
+    missing: str | None = None
 
     def __post_init__(self) -> None:
         if self.sensitive is not None:
             one_of("data.sensitive", self.sensitive, SENSITIVE)
+        if self.missing is not None:
+            one_of("data.missing", self.missing, MISSING)
+        require(
+            self.target not in (self.ignore or ()),
+            f"[data] ignores its own target {self.target!r}",
+            remedy="take it off the list",
+        )
+        require(
+            not self.trains_privately or (self.ignore is None and self.missing is None),
+            "[data] gives ignore or missing for a sensitive training set",
+            cause="nothing may be fitted to it, not even the mean that would fill a gap",
+            remedy="drop the columns from the files, or fill the gaps there",
+        )
         if self.trains_privately:
             self._check_public_facts()
         else:
@@ -156,71 +177,8 @@ class DataSection:
 
 
 @dataclass(frozen=True)
-class ModelSection:
-    """[model]: what is trained on the public half and how one record of the sensitive half is scored."""
-
-    estimator: str
-    score: str | None = None
-    steepness: float = 10.0
-    params: Mapping[str, Value] = field(default_factory=dict)
-    bias: float = 0.0
-    standardize: bool = True
-    clip_quantile: float = 0.9
-    tolerance: float | None = None
-
-    def __post_init__(self) -> None:
-        if "." not in self.estimator:
-            one_of("model.estimator", self.estimator, OUR_ESTIMATORS)
-        if self.score is not None:
-            one_of("model.score", self.score, SCORES)
-        require(
-            self.linear or self.score in (None, "accuracy"),
-            f"model.score = {self.score!r} needs the margin of a logistic or hinge model",
-            cause=f"{self.estimator} has no certified margin",
-            remedy='use score = "accuracy", or estimator = "logistic"',
-        )
-        require(
-            math.isfinite(self.steepness) and self.steepness > 0,
-            f"model.steepness = {self.steepness}",
-            remedy="give a positive number; 10 is a good start",
-        )
-        require(0.0 <= self.bias < 1.0, f"model.bias = {self.bias}", remedy="choose 0 (no bias) or 0.7071, say")
-        require(
-            0.0 < self.clip_quantile <= 1.0,
-            f"model.clip_quantile = {self.clip_quantile}",
-            remedy="choose a quantile in (0, 1], 0.9 say",
-        )
-        require(
-            not (self.ours and self.params),
-            f"model.params are given, but {self.estimator} takes none",
-            remedy="remove [model.params]; λ is an axis of [space]",
-        )
-        if self.tolerance is not None:
-            require(
-                math.isfinite(self.tolerance) and self.tolerance > 0,
-                f"model.tolerance = {self.tolerance}",
-                remedy="give a positive distance, or leave it out",
-            )
-
-    @property
-    def linear(self) -> bool:
-        """Whether the model is one of ours, trained with a certificate."""
-        return self.estimator in LINEAR_ESTIMATORS
-
-    @property
-    def ours(self) -> bool:
-        """Whether it is one of our own models, which predict each record from that record alone."""
-        return self.estimator in OUR_ESTIMATORS
-
-    @property
-    def score_name(self) -> str:
-        """The score asked for, or the default of the estimator: sigmoid for margins, else accuracy."""
-        return self.score or ("sigmoid" if self.linear else "accuracy")
-
-
-@dataclass(frozen=True)
 class AxisSection:
-    """One axis of [space]: low and high (with log, integer, points), or values."""
+    """One axis of [space]: low and high (with log, integer, points), or values; `when` it exists, if not always."""
 
     low: float | None = None
     high: float | None = None
@@ -228,8 +186,14 @@ class AxisSection:
     integer: bool = False
     points: int | None = None
     values: tuple[Value, ...] | None = None
+    when: Mapping[str, Value | tuple[Value, ...]] | None = None
 
     def __post_init__(self) -> None:
+        require(
+            self.when is None or len(self.when) == 1,
+            f"an axis of [space] depends on {len(self.when or ())} axes",
+            remedy='write when = { kernel = "rbf" }, one axis with one value or a list of values',
+        )
         numeric = self.low is not None and self.high is not None
         require(
             numeric != (self.values is not None),
@@ -241,6 +205,14 @@ class AxisSection:
             f"an axis of [space] has {self.points} points",
             remedy="give at least 1 point",
         )
+
+    @property
+    def condition(self) -> tuple[str, tuple[Value, ...]] | None:
+        """The axis this one depends on and the values at which it exists; None where it always does."""
+        if self.when is None:
+            return None
+        ((parent, values),) = self.when.items()
+        return parent, values if isinstance(values, tuple) else (values,)
 
 
 @dataclass(frozen=True)

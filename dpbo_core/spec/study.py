@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dpbo_core.spec.model import ModelSection
 from dpbo_core.spec.reading import check_name, read_section, refuse_unknown, require, to_table
 from dpbo_core.spec.sections import (
     AxisSection,
     BudgetSection,
     DataSection,
-    ModelSection,
     PrivacySection,
     SearchSection,
 )
@@ -46,6 +46,13 @@ class StudySpec:
         )
         if self.model.linear:
             self._check_lambda()
+        person = self.privacy.person
+        require(
+            person is None or (self.data.source is None and person != self.data.target),
+            f"privacy.person = {person!r} is the target, or there is no such column",
+            cause="a bundled data set has no column of persons",
+            remedy="name the column of the validation file that says whose record it is",
+        )
 
     def _check_private_training(self) -> None:
         require(
@@ -59,6 +66,12 @@ class StudySpec:
             self.model.estimator == "softmax" or two,
             f"a logistic model separates two classes, and data.labels names {len(self.data.labels or ())}",
             remedy='use estimator = "softmax"',
+        )
+        require(
+            self.privacy.person is None,
+            f"privacy.person = {self.privacy.person!r} with a sensitive training set",
+            cause="private training protects one record of the training set and one of the validation set",
+            remedy="leave person out, and leave one record a person in each file",
         )
         require(
             self.privacy.max_records_per_person == 1,

@@ -1,0 +1,160 @@
+"""Tables in memory, read as totally as files: pandas, polars, Arrow and whatever else narwhals knows, and arrays.
+
+The number of records and the names of the columns are public, and all that can be refused. What a value means
+depends on that value alone, whatever library holds it and whatever stands beside it; a value that cannot be taken
+out means nothing (NaN) and costs its own record only.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpbo_core.data.table import Table, table_of
+from dpbo_core.data.values import Column
+from dpbo_core.errors import StudyInvalid
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Frame:
+    """Features and target as they were given, of which only the outside has been looked at.
+
+    Attributes:
+        names: of the feature columns, in order.
+        n_records: of the table.
+        given: the table itself.
+        target: its target, one value a record; None for a table to be predicted.
+    """
+
+    names: tuple[str, ...]
+    n_records: int
+    given: Any
+    target: Any
+
+    def __repr__(self) -> str:
+        return f"<Frame: {len(self.names)} columns, {self.n_records} records>"
+
+    def values(self, name: str) -> Sequence[object] | Column:
+        """One feature column's values as Python or NumPy has them."""
+        place = self.names.index(name)
+        if isinstance(self.given, np.ndarray):
+            return _of_array(self.given[:, place])
+        return _of_series(self.given.get_column(self.given.columns[place]))  # pandas has names that are no text
+
+    def table(self, *, target_name: str, source: str) -> Table:
+        """The whole as a table; nothing a record holds raises."""
+        columns = {name: self.values(name) for name in self.names}
+        if self.target is not None:
+            columns[target_name] = _target_values(self.target)
+        return table_of(columns, source=source)
+
+
+def frame_of(X: Any, y: Any, *, shown_as: str) -> Frame:
+    """Look at the outside of a table: its columns' names and its number of records.
+
+    Args:
+        X: a data frame, an Arrow table, or an array (n, d) or list of rows; arrays get the names x0, x1, …
+        y: (n,) of anything, or None.
+        shown_as: what letters call it, "X_validation" say.
+
+    Raises:
+        StudyInvalid: it is no such table, or y has another number of records.
+    """
+    import narwhals.stable.v2 as nw
+
+    try:
+        given = nw.from_native(X, eager_only=True, pass_through=True)
+    except Exception:  # noqa: BLE001  a name twice, or a table of a kind that must be collected first
+        given = None
+    if given is None:
+        raise _bad_names(shown_as)
+    if isinstance(given, nw.DataFrame):
+        names, n_records = tuple(str(name) for name in given.columns), len(given)
+    else:
+        given = _array(X, shown_as)
+        names, n_records = tuple(f"x{j}" for j in range(given.shape[1])), len(given)
+    if len(set(names)) < len(names) or not all(names):
+        raise _bad_names(shown_as)
+    if not names or not n_records:
+        raise StudyInvalid(
+            f"{shown_as}: Found array with 0 {'sample(s)' if names else 'feature(s)'} "
+            f"(shape=({n_records}, {len(names)})) while a minimum of 1 is required",
+            remedy="give at least one record and one column",
+        )
+    if y is not None and _length(y, shown_as) != n_records:
+        raise StudyInvalid(
+            f"{shown_as} has {n_records} records and its target {_length(y, shown_as)}",
+            remedy="give one target for each record",
+        )
+    return Frame(names, n_records, given, y)
+
+
+def _bad_names(shown_as: str) -> StudyInvalid:
+    return StudyInvalid(
+        f"two columns of {shown_as} share one name, or one has none",
+        cause="a join kept both",
+        remedy="rename or drop one of them",
+    )
+
+
+def _array(X: Any, shown_as: str) -> Any:
+    """X as a two-dimensional array; rows of different kinds or lengths are kept as objects, one a record."""
+    if hasattr(X, "toarray") and hasattr(X, "nnz"):
+        raise StudyInvalid(
+            f"{shown_as} is a sparse matrix",
+            cause="every record is read value by value",
+            remedy="pass X.toarray(), or select fewer columns",
+        )
+    try:
+        array = np.asarray(X)
+    except ValueError:  # rows of different lengths
+        array = np.empty(0)
+    if array.ndim != 2 or array.dtype.kind == "c":
+        raise StudyInvalid(
+            f"{shown_as} is not a table of records and columns",
+            cause="Expected 2D array, got something else; one column or one record must still have two dimensions",
+            remedy="Reshape your data with X.reshape(-1, 1) for one column or X.reshape(1, -1) for one record",
+        )
+    return array
+
+
+def _length(y: Any, shown_as: str) -> int:
+    shape = (len(y),) if hasattr(y, "__len__") else np.asarray(y).shape
+    if not shape:
+        raise StudyInvalid(f"the target of {shown_as} is not a column", remedy="give one value a record")
+    return int(shape[0])
+
+
+def _target_values(y: Any) -> Sequence[object] | Column:
+    import narwhals.stable.v2 as nw
+
+    given = nw.from_native(y, allow_series=True, eager_only=True, pass_through=True)
+    if isinstance(given, nw.DataFrame):
+        given = given.get_column(given.columns[0])
+    if isinstance(given, nw.Series):
+        return _of_series(given)
+    array = np.asarray(y) if not isinstance(y, list) else np.array([*y, None], dtype=object)[:-1]
+    return _of_array(array.reshape(len(array), -1)[:, 0] if array.ndim > 1 and array.size else array)
+
+
+def _of_array(column: Any) -> Sequence[object] | Column:
+    values: Sequence[object] | Column = column if column.dtype.kind in "fiub" else column.tolist()
+    return values
+
+
+def _of_series(series: Any) -> Sequence[object] | Column:
+    """The values of a narwhals series; one by one where they cannot be had together."""
+    try:
+        values: Sequence[object] = series.to_list()
+    except Exception:  # noqa: BLE001  a text that is not UTF-8, say: it must cost its own record only
+        return [_item(series, i) for i in range(len(series))]
+    return values
+
+
+def _item(series: Any, i: int) -> object:
+    try:
+        item: object = series[i]
+    except Exception:  # noqa: BLE001  as above
+        return None
+    return item

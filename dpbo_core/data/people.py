@@ -1,0 +1,85 @@
+"""Whose record it is, read exactly, and which records are one person's surplus.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| k | `at_most` | records of one person that count | scalar ≥ 1 |
+| p_i | `people[i]` | the person of record i: the text of the column as written; None where there is none | (m,) |
+| — | `uncounted(people, k)` | score a constant: beyond a person's first k, or nobody's | (m,) bool |
+
+A person is one text, exactly as written but for spaces at its ends: "007" and "7" are two, as are two whole numbers
+that one double could not tell apart. Neighbours replace all records of one person by records of one person not
+otherwise present, in the same places. Whatever the new records hold, at most k places of the old person counted and
+at most k of the new one do, and nobody else's places change, so a score with range G moves the sum by at most kG.
+
+A record whose person cannot be read scores the constant too. Were such records taken for one person's, or for a
+person each, then replacing somebody's readable records by a mixture could change up to 2k counted places, or all.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from decimal import Decimal
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.data.csv_file import LINES_AT_ONCE, csv_fields, csv_names
+from dpbo_core.data.parquet_file import parquet_values
+
+Person = str | None
+_WHOLE = 2.0**53  # beyond it a double stands for several whole numbers
+
+
+def person_of(value: object) -> Person:
+    """The person a raw value names, or None; never raises."""
+    if isinstance(value, bytes):
+        try:
+            value = value.decode()
+        except UnicodeDecodeError:
+            return None
+    if isinstance(value, str):
+        return value.strip() or None
+    if isinstance(value, bool | np.bool_):
+        return None
+    if isinstance(value, int | np.integer):
+        return str(int(value))
+    if isinstance(value, Decimal):
+        return str(value) if value.is_finite() else None
+    if isinstance(value, float | np.floating):
+        number = float(value)
+        exact = math.isfinite(number) and number.is_integer() and abs(number) < _WHOLE
+        return str(int(number)) if exact else None
+    return None
+
+
+def read_people(path: str | Path, column: str, *, shown_as: str) -> tuple[Person, ...]:
+    """The person of every record of a file whose header was checked to hold `column`.
+
+    Raises:
+        StudyInvalid: as `read_table` of a sensitive file: nothing in a record does it.
+    """
+    path = Path(path)
+    if path.suffix.lower() == ".parquet":
+        return tuple(person_of(value) for value in parquet_values(path, column, shown_as=shown_as))
+    people: list[Person] = []
+    with path.open("rb") as file:
+        names = csv_names(file, sensitive=True, shown_as=shown_as)
+        place = names.index(column)
+        while lines := list(islice(file, LINES_AT_ONCE)):
+            rows = [csv_fields(line) for line in lines]
+            people += [person_of(row[place]) if row and len(row) == len(names) else None for row in rows]
+    return tuple(people)
+
+
+def uncounted(people: Sequence[Any], at_most: int) -> NDArray[np.bool_]:
+    """True (m,) for a record beyond its person's first `at_most`, in the file's order, or without a person."""
+    seen: Counter[str] = Counter()
+    surplus = np.ones(len(people), dtype=np.bool_)
+    for i, person in enumerate(people):
+        if person is not None and seen[person] < at_most:
+            seen[person] += 1
+            surplus[i] = False
+    return surplus

@@ -1,0 +1,274 @@
+"""A study on tables in memory: its two halves, its estimator by example, and the axes of a dict.
+
+The estimator is cloned, never changed. What identifies it is a hash of its class and parameters as joblib makes it,
+the same in every process; it goes into the study's fingerprint beside the public training data.
+"""
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpbo_core import data, halves
+from dpbo_core.data.frames import Frame
+from dpbo_core.data.people import Person, person_of
+from dpbo_core.data.values import canonical, shown
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.estimators import FittedEstimator, check_names, check_task, fitted, seeded
+from dpbo_core.objective import Objective
+from dpbo_core.space.search_space import Axis, Categorical, Integer, Real
+from dpbo_core.spec import AxisSection, ModelSection, StudySpec
+
+LEDGER = Path("mlruns") / "ledger.db"
+PLAIN = (str, int, float, bool)
+BATCHWISE = ("FunctionTransformer",)  # scikit-learn's, but what it calls may look at a whole batch
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Prototype:
+    """An estimator by example. `decode` gives the values that a study can only name, such as None, back.
+
+    Attributes:
+        estimator: unfitted or not; it is cloned.
+        seed: for every `random_state` left free.
+        regression: what it must be.
+        decode: axis → (name → value).
+    """
+
+    estimator: Any
+    seed: int
+    regression: bool
+    decode: Mapping[str, Mapping[Any, Any]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Its class, for letters."""
+        return type(self.estimator).__name__
+
+    def decoded(self, hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
+        """The values themselves."""
+        return {name: self.decode.get(name, {}).get(value, value) for name, value in hyperparameters.items()}
+
+    def build(self, hyperparameters: Mapping[str, Any]) -> Any:
+        """A clone with the decoded `hyperparameters`.
+
+        Raises:
+            StudyInvalid: a name it does not have, or a value it refuses.
+        """
+        from sklearn.base import clone
+
+        estimator = clone(self.estimator)
+        check_names(list(hyperparameters), list(estimator.get_params(deep=True)), shown_as=self.name)
+        estimator.set_params(**self.decoded(hyperparameters))
+        check_task(estimator, self.name, regression=self.regression)
+        return seeded(estimator, self.seed)
+
+    def train(self, X: ArrayLike, y: ArrayLike, /, **hyperparameters: Any) -> FittedEstimator:
+        """A cold start on public rows."""
+        return fitted(self.build(hyperparameters), X, y, shown_as=self.name)
+
+    def identity(self) -> str:
+        """A hash of class and parameters, the same in every process.
+
+        Raises:
+            StudyInvalid: a parameter cannot be pickled.
+        """
+        import joblib
+        from sklearn.base import clone
+
+        try:
+            found: str = joblib.hash([type(self.estimator).__module__, self.name, clone(self.estimator)])
+        except Exception:  # noqa: BLE001  a parameter's own pickling may raise anything
+            found = ""
+        if not found:
+            raise StudyInvalid(
+                f"the parameters of {self.name} cannot be pickled",
+                cause="a lambda or a local function among them",
+                remedy="define the function at the top of a module",
+            )
+        return found
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FrameHalves:
+    """The two halves in memory. Only the outside of `validation` is looked at before the study is paid for.
+
+    Attributes:
+        spec: the study.
+        training: public.
+        validation: sensitive.
+        prototype: the estimator.
+        target: the target's name in the study.
+        score: the user's score function, if there is one.
+    """
+
+    spec: StudySpec
+    training: Frame
+    validation: Frame
+    prototype: Prototype
+    target: str
+    score: Any = None
+
+    def public(self) -> halves.PublicHalf:
+        """Fit to the training table."""
+        table = self.training.table(target_name=self.target, source="X")
+        public = halves.fitted_half(self.spec, table, self.target, factory=self.prototype, function=self.score)
+        identity = "\n".join([public.fingerprint, self.prototype.identity()])
+        return replace(public, fingerprint=hashlib.sha256(identity.encode()).hexdigest())
+
+    def check(self, public: halves.PublicHalf) -> None:
+        """Names and numbers of records."""
+        halves.check_names(self.spec, (*self.validation.names, self.target), public, shown_as="X_validation")
+        data.check_record_count(self.validation.n_records, halves.n_validation(self.spec), shown_as="X_validation")
+
+    def sensitive(self, public: halves.PublicHalf) -> Objective:
+        """Read the validation records."""
+        people: list[Person] | None = None
+        if self.spec.privacy.person is not None:
+            people = [person_of(value) for value in self.validation.values(self.spec.privacy.person)]
+        table = self.validation.table(target_name=self.target, source="X_validation")
+        return halves.sealed_half(self.spec, table, people, public)
+
+
+def sections_of(space: Mapping[str, Any]) -> tuple[dict[str, AxisSection], dict[str, dict[Any, Any]]]:
+    """A dict of axes as a study has them, and the values that it can only name.
+
+    Args:
+        space: name → `Real`, `Integer` or `Categorical`, or (axis, {parent: values}) for a conditional one.
+
+    Raises:
+        StudyInvalid: it is no such dict.
+    """
+    sections: dict[str, AxisSection] = {}
+    decode: dict[str, dict[Any, Any]] = {}
+    if not isinstance(space, Mapping):
+        raise StudyInvalid("the search space is not a dict", remedy='write {"C": Real(1e-3, 1e3, log=True)}')
+    for name, item in space.items():
+        axis, when = item if isinstance(item, tuple) and len(item) == 2 else (item, None)
+        sections[name], names = _section(name, axis)
+        if names:
+            decode[name] = names
+        if when is not None:
+            sections[name] = replace(sections[name], when=_encoded(when, decode))
+    return sections, decode
+
+
+def _section(name: str, axis: Axis | Any) -> tuple[AxisSection, dict[Any, Any]]:
+    match axis:
+        case Real() | Integer():
+            integer = isinstance(axis, Integer)
+            return AxisSection(low=float(axis.low), high=float(axis.high), log=axis.log, integer=integer), {}
+        case Categorical():
+            if all(type(value) in PLAIN for value in axis.values):
+                return AxisSection(values=axis.values), {}
+            names = {repr(value): value for value in axis.values}
+            return AxisSection(values=tuple(names)), names
+    raise StudyInvalid(
+        f"axis {name!r} of the search space is a {type(axis).__name__}",
+        cause="a list or a distribution of another library",
+        remedy="use Real(low, high), Integer(low, high) or Categorical(values) from dpbo_core",
+    )
+
+
+def _encoded(when: Mapping[str, Any], decode: Mapping[str, Mapping[Any, Any]]) -> dict[str, Any]:
+    """A condition on the values as the study names them."""
+
+    def named(parent: str, value: Any) -> Any:
+        return repr(value) if parent in decode else value
+
+    return {
+        parent: tuple(named(parent, value) for value in values)
+        if isinstance(values, list | tuple)
+        else named(parent, values)
+        for parent, values in when.items()
+    }
+
+
+def model_section(search: Any, training: Frame) -> ModelSection:
+    """[model] of a `PrivateSearch`: its estimator by name, its score with its public range.
+
+    Raises:
+        StudyInvalid: a score function without bounds, or one that cannot be found again by its name.
+    """
+    from sklearn.base import is_regressor
+
+    shares, function = search.class_shares, search.scoring if callable(search.scoring) else None
+    if search.scoring == "balanced_accuracy" and shares is None:
+        shares = class_shares(training)
+    low, high = (None, None) if search.score_bounds is None else map(float, search.score_bounds)
+    return ModelSection(
+        estimator=import_name(search.estimator),
+        score=search.scoring if function is None else _function_name(function),
+        standardize=False,
+        class_shares=None if shares is None else {str(name): float(share) for name, share in shares.items()},
+        error_bound=None if search.error_bound is None else float(search.error_bound),
+        score_low=low,
+        score_high=high,
+        task="regression" if function is not None and is_regressor(search.estimator) else None,
+    )
+
+
+def class_shares(training: Frame) -> dict[str, float]:
+    """The share of each class among the PUBLIC training records."""
+    found = Counter(canonical(value) for value in np.asarray(training.target).tolist())
+    return {shown(value): count / training.n_records for value, count in found.items()}
+
+
+def ledger_url(given: str | None) -> str:
+    """Where the ledger is: as given, as DPBO_LEDGER_URL says, or ./mlruns/ledger.db.
+
+    Raises:
+        StudyInvalid: an open ledger, which no clone and no other process could share.
+    """
+    if given is not None and not isinstance(given, str):
+        raise StudyInvalid(
+            "the ledger of a PrivateSearch is not a URL",
+            cause="an open ledger was passed, which a clone or another process could not share",
+            remedy='pass ledger = "sqlite:///path/to/ledger.db"',
+        )
+    return given or os.environ.get("DPBO_LEDGER_URL") or f"sqlite:///{LEDGER.resolve()}"
+
+
+def _function_name(function: Any) -> str:
+    """The name a score function can be found by, with a hash of its code: another body is another study."""
+    name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}"
+    code = getattr(function, "__code__", None)
+    if code is None or not all(part.isidentifier() for part in name.split(".")):
+        raise StudyInvalid(
+            "the score function cannot be found again by its name",
+            cause="it is a lambda, a local function or an object",
+            remedy="define it with def at the top of a module",
+        )
+    return f"{name}.{hashlib.sha256(code.co_code + repr(code.co_names).encode()).hexdigest()[:8]}"
+
+
+def import_name(estimator: Any) -> str:
+    """The estimator's import path; that of a part that is not scikit-learn's own where there is one.
+
+    A path outside scikit-learn makes the study ask for the assumption `rowwise_predictions`.
+    """
+    parts = [estimator, *_parts(list(estimator.get_params(deep=True).values()))]
+    classes = [part if isinstance(part, type) or not hasattr(part, "get_params") else type(part) for part in parts]
+    paths = [f"{getattr(c, '__module__', None) or 'unknown'}.{getattr(c, '__name__', 'part')}" for c in classes]
+    foreign = [path for path in paths if not path.startswith("sklearn.") or path.endswith(BATCHWISE)]
+    own = f"{type(estimator).__module__.split('.')[0]}.{type(estimator).__name__}"
+    if not foreign:
+        return own if own.startswith("sklearn.") else paths[0]
+    return foreign[0] if not foreign[0].startswith("sklearn.") else f"batchwise.{foreign[0]}"
+
+
+def _parts(values: list[Any]) -> list[Any]:
+    """Estimators and functions among parameter values, inside lists and tuples too."""
+    found = []
+    for value in values:
+        if isinstance(value, list | tuple):
+            found += _parts(list(value))
+        elif hasattr(value, "get_params") or callable(value):
+            found.append(value)
+    return found

@@ -1,0 +1,28 @@
+"""Running other people's code while sensitive rows are in hand: what it says or warns may quote a record."""
+
+import io
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+
+import numpy as np
+
+
+@contextmanager
+def contained() -> Iterator[None]:
+    """Drop everything printed, logged or warned, and stay in this process.
+
+    joblib's workers would be handed the rows through shared memory.
+    """
+    from joblib import parallel_config
+
+    silent, logged = io.StringIO(), logging.root.manager.disable
+    try:
+        logging.disable(logging.CRITICAL)
+        with warnings.catch_warnings(), redirect_stdout(silent), redirect_stderr(silent):
+            warnings.simplefilter("ignore")
+            with np.errstate(all="ignore"), parallel_config(backend="sequential"):
+                yield
+    finally:
+        logging.disable(logged)

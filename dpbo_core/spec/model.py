@@ -1,0 +1,178 @@
+"""[model]: the estimator and the score, with the keys that each score needs."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dpbo_core.space.search_space import Value
+from dpbo_core.spec.reading import one_of, require
+
+LINEAR_ESTIMATORS = ("logistic", "hinge")
+OUR_ESTIMATORS = (*LINEAR_ESTIMATORS, "softmax")
+MARGIN_SCORES = ("sigmoid", "ramp", "accuracy")
+REGRESSION_SCORES = ("absolute_error", "squared_error")
+RECORD_SCORES = ("accuracy", "balanced_accuracy", "brier", "log_loss", *REGRESSION_SCORES)
+SCORES = (*MARGIN_SCORES[:2], *RECORD_SCORES)
+TASKS = ("classification", "regression")
+
+
+@dataclass(frozen=True)
+class ModelSection:
+    """[model]: what is trained on the public half and how one record of the sensitive half is scored.
+
+    Attributes:
+        estimator: "logistic", "hinge", or any scikit-learn estimator by import path.
+        score: a name, or the import path of a function of one record's truth and prediction.
+        steepness: of a margin score.
+        params: the estimator's fixed parameters.
+        bias: the constant feature of a linear model.
+        standardize: whether numbers are centred and scaled by the training set.
+        clip_quantile: of the training rows' norms, for a linear model.
+        tolerance: of a linear model's certificate.
+        class_shares: for balanced accuracy, the public share of each class.
+        error_bound: E for an error (in the target's unit) or the log-loss (in nats): what is worse counts as E.
+        score_low: public lower end of a user's function.
+        score_high: public upper end of a user's function.
+        task: "regression" for a user's function of numbers.
+    """
+
+    estimator: str
+    score: str | None = None
+    steepness: float = 10.0
+    params: Mapping[str, Value] = field(default_factory=dict)
+    bias: float = 0.0
+    standardize: bool = True
+    clip_quantile: float = 0.9
+    tolerance: float | None = None
+    class_shares: Mapping[str, Value] | None = None
+    error_bound: float | None = None
+    score_low: float | None = None
+    score_high: float | None = None
+    task: str | None = None
+
+    def __post_init__(self) -> None:
+        if "." not in self.estimator:
+            one_of("model.estimator", self.estimator, OUR_ESTIMATORS)
+        if self.score is not None and "." not in self.score:
+            one_of("model.score", self.score, SCORES)
+        require(
+            self.linear or self.score not in ("sigmoid", "ramp"),
+            f"model.score = {self.score!r} needs the margin of a logistic or hinge model",
+            cause=f"{self.estimator} has no certified margin",
+            remedy='use score = "accuracy", or estimator = "logistic"',
+        )
+        require(
+            not self.linear or self.score in (None, *MARGIN_SCORES),
+            f"model.score = {self.score!r} does not fit a {self.estimator} model, which is scored by its margin",
+            remedy=f"choose one of {', '.join(MARGIN_SCORES)}, or an estimator by its import path",
+        )
+        require(
+            self.linear or not self.ours or self.score in (None, "accuracy"),
+            f"model.score = {self.score!r} does not fit a {self.estimator} model, whose classes are compared",
+            remedy='use score = "accuracy"',
+        )
+        self._check_score_keys()
+        require(
+            math.isfinite(self.steepness) and self.steepness > 0,
+            f"model.steepness = {self.steepness}",
+            remedy="give a positive number; 10 is a good start",
+        )
+        require(0.0 <= self.bias < 1.0, f"model.bias = {self.bias}", remedy="choose 0 (no bias) or 0.7071, say")
+        require(
+            0.0 < self.clip_quantile <= 1.0,
+            f"model.clip_quantile = {self.clip_quantile}",
+            remedy="choose a quantile in (0, 1], 0.9 say",
+        )
+        require(
+            not (self.ours and self.params),
+            f"model.params are given, but {self.estimator} takes none",
+            remedy="remove [model.params]; λ is an axis of [space]",
+        )
+        if self.tolerance is not None:
+            require(
+                math.isfinite(self.tolerance) and self.tolerance > 0,
+                f"model.tolerance = {self.tolerance}",
+                remedy="give a positive distance, or leave it out",
+            )
+
+    @property
+    def linear(self) -> bool:
+        """Whether the model is one of ours, trained with a certificate."""
+        return self.estimator in LINEAR_ESTIMATORS
+
+    @property
+    def ours(self) -> bool:
+        """Whether it is one of our own models, which predict each record from that record alone."""
+        return self.estimator in OUR_ESTIMATORS
+
+    @property
+    def score_name(self) -> str:
+        """The score asked for, or the default of the estimator: sigmoid for margins, else accuracy."""
+        return self.score or ("sigmoid" if self.linear else "accuracy")
+
+    @property
+    def regression(self) -> bool:
+        """Whether the target is a number to be predicted."""
+        return self.score in REGRESSION_SCORES or self.task == "regression"
+
+    @property
+    def own_score(self) -> bool:
+        """Whether the score is a user's function."""
+        return "." in self.score_name
+
+    def _check_score_keys(self) -> None:
+        """The keys that belong to a score are there where it needs them, and nowhere else."""
+        if self.task is not None:
+            one_of("model.task", self.task, TASKS)
+            numbers_scored_as_classes = self.task == "regression" and self.score_name in RECORD_SCORES[:4]
+            require(
+                not numbers_scored_as_classes and (self.task == "regression") == self.regression,
+                f"model.task = {self.task!r} does not fit the score {self.score_name!r}",
+                remedy="leave task out; a user's function of numbers needs it",
+            )
+        given = {
+            "class_shares": self.class_shares,
+            "error_bound": self.error_bound,
+            "score_low": self.score_low,
+            "score_high": self.score_high,
+        }
+        nothing: tuple[str, ...] = ()
+        needed, allowed = _SCORE_KEYS.get(self.score_name, (nothing, nothing))
+        if self.own_score:
+            needed = allowed = ("score_low", "score_high")
+        for key, value in given.items():
+            require(
+                value is None or key in allowed,
+                f"model.{key} is given, but the score {self.score_name!r} does not use it",
+                remedy=f"remove {key}",
+            )
+            require(
+                value is not None or key not in needed,
+                f"the score {self.score_name!r} needs model.{key}",
+                cause="a record's score must have a public range, or no noise could hide it",
+                remedy=_REMEDIES[key],
+            )
+        if self.error_bound is not None:
+            ok = math.isfinite(self.error_bound) and 1e-100 < self.error_bound < 1e100
+            require(ok, f"model.error_bound = {self.error_bound}", remedy="give a positive number")
+        if self.score_low is not None and self.score_high is not None:
+            ok = math.isfinite(self.score_high - self.score_low) and self.score_high > self.score_low
+            require(
+                ok,
+                f"the score runs from {self.score_low} to {self.score_high}",
+                remedy="give two finite numbers, score_low below score_high",
+            )
+
+
+_SCORE_KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # score: (keys it needs, keys it may have)
+    "balanced_accuracy": (("class_shares",), ("class_shares",)),
+    "log_loss": ((), ("error_bound",)),
+    "absolute_error": (("error_bound",), ("error_bound",)),
+    "squared_error": (("error_bound",), ("error_bound",)),
+}
+_REMEDIES = {
+    "class_shares": "write the PUBLIC share of every class, such as class_shares = { no = 0.9, yes = 0.1 }",
+    "error_bound": "write the largest error worth telling apart, in the target's unit; a worse one counts as it",
+    "score_low": "write the least value your function can take",
+    "score_high": "write the largest value your function can take",
+}

@@ -1,0 +1,125 @@
+"""`dpbo init`: a commented study file, from the PUBLIC training file and the header of the other one alone."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import tomli_w
+
+from dpbo_core.data import Preprocessing, Table, check_columns, read_header, read_table
+from dpbo_core.data.features import CATEGORIES_AT_MOST, present
+from dpbo_core.data.values import is_text, numbers, shown, sorted_values
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.spec import StudySpec
+
+MANY = 20  # different numbers, beyond which a numeric target is taken for an amount and not for classes
+UNBALANCED = 2.0  # classes whose shares differ by more than this factor are weighted
+NOTES = {
+    "study": "# What to search, on whose budget. The same edition asked twice gives the same release; new data is\n"
+    "# a new edition, and a new spend.",
+    "privacy": "# The study's TOTAL price, and the budget it is paid from. Data that share people share a name.\n"
+    '# person = "column" protects whole people, up to max_records_per_person records of each counting.\n'
+    "# Not checked, because looking would cost privacy: nobody in the validation file may be in the training file.",
+    "budget": "# The cap of the data set, set at its first use and never changed.",
+    "data": "# The training file is PUBLIC: its values may be printed and logged. The validation file is\n"
+    "# SENSITIVE; its number of records is public.",
+    "model": "# Trained on the public file alone.",
+    "space": "# What to search.",
+    "search": "# Every step is one private observation: more steps see more, each with more noise.",
+}
+
+
+def study_text(training: Path, validation: Path, *, target: str | None, name: str | None, folder: Path) -> str:
+    """The study file.
+
+    Args:
+        training: the public file; it is read.
+        validation: the sensitive file; of it the header and the number of records are read, no record.
+        target: the column to predict; the last one where None.
+        name: of the study and of its budget; the validation file's where None.
+        folder: where the study file will stand; its paths are relative to it.
+
+    Raises:
+        StudyInvalid: a file that cannot serve.
+    """
+    table = read_table(training, sensitive=False, shown_as=str(training))
+    header = read_header(validation, sensitive=True, shown_as=str(validation))
+    target = target or list(table.columns)[-1]
+    check_columns(table.columns, header.columns, target, shown_as=str(validation))
+    ignored = [column for column in table.columns if column != target and _identifies(table, column)]
+    gaps = any(
+        not present(column).all() for name, column in table.columns.items() if name not in (*ignored, target)
+    )
+    model, space = _model(table, target)
+    name = name or validation.stem
+    data: dict[str, object] = {
+        "training": os.path.relpath(training, folder),
+        "validation": os.path.relpath(validation, folder),
+        "n_validation": header.n_records,
+        "target": target,
+    }
+    data |= ({"ignore": ignored} if ignored else {}) | ({"missing": "mean"} if gaps else {})
+    tables = {
+        "study": {"name": name, "edition": "1", "method": "auto"},
+        "privacy": {"dataset": name, "epsilon": 1.0, "delta": 1e-6, "max_records_per_person": 1},
+        "budget": {"epsilon": 5.0, "delta": 1e-5},
+        "data": data,
+        "model": model,
+        "space": space,
+        "search": {"steps": 20},
+    }
+    spec = StudySpec.from_dict(tables)  # what it writes, it can read
+    Preprocessing.fit(
+        table.without(ignored),
+        target,
+        unit_ball=spec.model.linear,
+        regression=spec.model.regression,
+        missing="mean" if gaps else "refuse",
+    )
+    return "\n".join(f"{NOTES[key]}\n{tomli_w.dumps({key: part})}" for key, part in tables.items())
+
+
+def write_study(text: str, out: Path) -> None:
+    """Write a new file; one that is there is never replaced.
+
+    Raises:
+        StudyInvalid: there is one, or it cannot be written.
+    """
+    try:
+        with out.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        reason = (error.strerror or "no reason given").lower()
+    else:
+        return
+    raise StudyInvalid(f"the study file {str(out)!r} cannot be written ({reason})", remedy="give another --out")
+
+
+def _identifies(table: Table, column: str) -> bool:
+    """A text column of so many values is a name, a date or an identifier."""
+    values = table.columns[column]
+    return not present(values).any() or (is_text(values) and len(sorted_values(values)) > CATEGORIES_AT_MOST)
+
+
+def _model(table: Table, target: str) -> tuple[dict[str, object], dict[str, object]]:
+    """[model] and [space] for what the target holds."""
+    values = table.columns[target]
+    classes = sorted_values(values)
+    forest: dict[str, object] = {"max_depth": {"low": 1, "high": 12, "integer": True, "points": 12}}
+    if not is_text(values) and len(classes) > MANY:
+        known = numbers(values)[present(values)]
+        low, high = np.quantile(known, [0.05, 0.95])
+        bound = float(f"{max(high - low, 1e-9) / 2:.2g}")
+        estimator = "sklearn.ensemble.RandomForestRegressor"
+        return {"estimator": estimator, "score": "absolute_error", "error_bound": bound}, forest
+    if len(classes) == 2:
+        axis = {"low": 1e-4, "high": 10.0, "log": True, "points": 64}
+        return {"estimator": "logistic", "score": "sigmoid", "steepness": 10.0}, {"lambda": axis}
+    counts = np.array([sum(value == known for value in values.tolist()) for known in classes], dtype=float)
+    model: dict[str, object] = {"estimator": "sklearn.ensemble.RandomForestClassifier", "score": "accuracy"}
+    if counts.min() > 0 and counts.max() > UNBALANCED * counts.min():
+        shares = np.maximum(1, np.rint(counts / counts.sum() * 1000)) / 1000
+        shares[np.argmax(shares)] += 1.0 - shares.sum()
+        named = {shown(known): round(float(share), 3) for known, share in zip(classes, shares, strict=True)}
+        model |= {"score": "balanced_accuracy", "class_shares": named}
+    return model, forest

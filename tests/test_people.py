@@ -1,0 +1,222 @@
+"""A person's records: k of them count, whatever they are; promises to other persons need another cap."""
+
+import math
+from dataclasses import replace
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpbo_core import halves
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.data.people import person_of, read_people, uncounted
+from dpbo_core.errors import BudgetRefused, StudyInvalid
+from dpbo_core.models.scores import GRID
+from dpbo_core.privacy.guarantee import PrivacyGuarantee
+from dpbo_core.privacy.unit import PrivacyUnit
+from dpbo_core.spec import StudySpec
+from dpbo_core.study import plan_study, run_study
+
+PEOPLE = st.one_of(st.sampled_from(["a", "b", "c"]), st.none())
+
+
+@pytest.mark.parametrize(
+    ("raw", "person"),
+    [
+        ("007", "007"),
+        ("7", "7"),
+        (7, "7"),
+        (np.int64(7), "7"),
+        (7.0, "7"),
+        (2**60 + 1, str(2**60 + 1)),
+        (" ann ", "ann"),
+        (b"ann", "ann"),
+        (Decimal(12), "12"),
+        (2.0**53, None),
+        (7.5, None),
+        (math.nan, None),
+        (math.inf, None),
+        ("", None),
+        ("  ", None),
+        (b"\xff", None),
+        (None, None),
+        (True, None),
+        ([1], None),
+        (Decimal("NaN"), None),
+    ],
+)
+def test_a_person_is_the_text_as_written(raw, person):
+    assert person_of(raw) == person
+
+
+def test_the_first_records_count():
+    assert uncounted(["a", "b", "a", None, "a", "b"], 2).tolist() == [False, False, False, True, True, False]
+    assert uncounted(["a", "a"], 1).tolist() == [False, True]
+    assert uncounted([], 3).tolist() == []
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    st.lists(PEOPLE, min_size=1, max_size=9), st.sampled_from("abc"), st.integers(1, 3), st.booleans(), st.data()
+)
+def test_replacing_a_person_moves_the_sum_by_k_at_most(people, old, k, centred, data):
+    """All places of `old` go to a newcomer, with any content, each record readable or not; scores are 0 or 1, the
+    constant 0 or ½. Nobody else's places may start or stop counting."""
+    constant = 0.5 if centred else 0.0
+    places = [i for i, person in enumerate(people) if person == old]
+    after = list(people)
+    for i in places:
+        after[i] = data.draw(st.sampled_from(["new", None]))
+    score = [data.draw(st.integers(0, 1)) for _ in people]
+    changed = [data.draw(st.integers(0, 1)) if i in places else s for i, s in enumerate(score)]
+    before_out, after_out = uncounted(people, k), uncounted(after, k)
+    others = [i for i in range(len(people)) if i not in places]
+    assert (before_out[others] == after_out[others]).all()
+    f = sum(constant if out else s for s, out in zip(score, before_out, strict=True))
+    g = sum(constant if out else s for s, out in zip(changed, after_out, strict=True))
+    assert abs(f - g) <= k
+
+
+def test_one_shared_nobody_would_move_it_further():
+    """Why a record without a person never counts: the other reading of it breaks the bound (planted)."""
+
+    def shared(people, k):
+        return uncounted(["nobody" if person is None else person for person in people], k)
+
+    before, after = ["a", "a", None], [None, "new", None]  # k = 1: a's second record and nobody's one count
+    moved = (~shared(after, 1)).astype(int) - (~shared(before, 1)).astype(int)
+    assert np.abs(moved[2:]).max() == 1  # a record of nobody involved stopped counting
+    assert (uncounted(before, 1) == uncounted(["x", "x", None], 1)).all()
+
+
+def files(folder, *, parquet, ids):
+    rng = np.random.default_rng(3)
+    m = len(ids)
+    x = rng.normal(size=60)
+    train = {"x": x, "ill": (x + 0.3 * rng.normal(size=60) > 0).astype(int)}
+    v = rng.normal(size=m)
+    validation = {"who": ids, "x": v, "ill": (v > 0).astype(int)}
+    for name, columns in (("train", train), ("validation", validation)):
+        if parquet:
+            pq.write_table(pa.table(columns), folder / f"{name}.parquet")
+        else:
+            lines = [",".join(columns)] + [",".join(map(str, row)) for row in zip(*columns.values(), strict=True)]
+            (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
+
+
+def study(folder, *, parquet=False, m=12, k=2, **privacy):
+    end = "parquet" if parquet else "csv"
+    return StudySpec.from_dict(
+        {
+            "study": {"name": "people", "method": "private_grid"},
+            "privacy": {"dataset": "d", "epsilon": 1.0, "max_records_per_person": k, "person": "who"} | privacy,
+            "budget": {"epsilon": 9.0},
+            "data": {
+                "training": f"train.{end}",
+                "validation": f"validation.{end}",
+                "n_validation": m,
+                "target": "ill",
+            },
+            "model": {"estimator": "logistic"},
+            "space": {"lambda": {"low": 0.01, "high": 1.0, "log": True, "points": 4}},
+        }
+    )
+
+
+def labels(spec, folder):
+    public = halves.public_half(spec, folder)
+    halves.check_presence(spec, folder, public)
+    return halves.sensitive_half(spec, folder, public)._records.expose().labels
+
+
+@pytest.mark.parametrize("parquet", [False, True])
+def test_it_is_enforced_from_the_file(tmp_path, parquet):
+    ids = [2**60, 2**60 + 1, 2**60, 5, 2**60 + 1, 2**60, 5, 5, 5, 8, 8, 9]  # as doubles the first two are one
+    files(tmp_path, parquet=parquet, ids=ids)
+    found = labels(study(tmp_path, parquet=parquet), tmp_path)
+    assert (found < 0).tolist() == [False] * 5 + [True, False, True, True, False, False, False]
+
+
+def test_hostile_persons_are_no_error_and_never_count(tmp_path):
+    files(tmp_path, parquet=False, ids=list(range(12)))
+    lines = (tmp_path / "validation.csv").read_bytes().split(b"\n")
+    lines[1:5] = [b",1,1", b"\xff,1,1", b"nan,1,1", b'"a"b,1,1']
+    (tmp_path / "validation.csv").write_bytes(b"\n".join(lines))
+    found = labels(study(tmp_path), tmp_path)
+    assert (found < 0).tolist() == [True, True, False, True] + [False] * 8  # "nan" is a name like any other
+    result = run_study(study(tmp_path), ledger=PrivacyLedger(f"sqlite:///{tmp_path / 'l.db'}"), folder=tmp_path)
+    assert result.release.guarantee.unit is PrivacyUnit.PERSON
+
+
+def test_a_parquet_text_that_is_not_utf8_costs_its_own_record(tmp_path):
+    files(tmp_path, parquet=True, ids=list(range(12)))
+    table = pq.read_table(tmp_path / "validation.parquet")
+    raw = pa.array([b"\xff", b"a", *[b"b%d" % i for i in range(10)]]).view(pa.string())
+    pq.write_table(table.set_column(0, "who", raw), tmp_path / "validation.parquet")
+    people = read_people(tmp_path / "validation.parquet", "who", shown_as="v")
+    assert people[:3] == (None, "a", "b0")
+    assert (labels(study(tmp_path, parquet=True), tmp_path) < 0).tolist() == [True] + [False] * 11
+
+
+def test_the_promise_is_to_persons_and_no_other_is_made(tmp_path):
+    files(tmp_path, parquet=False, ids=[i // 3 for i in range(12)])
+    book = PrivacyLedger(f"sqlite:///{tmp_path / 'l.db'}")
+    spec = study(tmp_path)
+    promise = plan_study(spec).guarantee
+    assert (promise.unit, promise.person) == (PrivacyUnit.PERSON, "who")
+    assert "person in the validation set, as column 'who'" in promise.in_words()
+    assert PrivacyGuarantee.from_json(promise.to_json()) == promise
+    assert max(s.sensitivity for s in plan_study(spec).spends) == pytest.approx(2 / 12)
+    run_study(spec, ledger=book, folder=tmp_path)
+    another_k = replace(spec, edition="2", privacy=replace(spec.privacy, max_records_per_person=1))
+    run_study(
+        another_k, ledger=book, folder=tmp_path
+    )  # k is what is enforced, the promise is to a person either way
+    (tmp_path / "validation.csv").write_text((tmp_path / "validation.csv").read_text().replace("who,", "ward,", 1))
+    elsewhere = replace(spec, edition="3", privacy=replace(spec.privacy, person="ward"))
+    with pytest.raises(BudgetRefused, match="'ward'"):
+        run_study(elsewhere, ledger=book, folder=tmp_path)
+    records = replace(spec.privacy, person=None)
+    ignoring = replace(spec, edition="4", privacy=records, data=replace(spec.data, ignore=("ward",)))
+    with pytest.raises(BudgetRefused, match="promises about person"):
+        run_study(ignoring, ledger=book, folder=tmp_path)
+    assert book.accounts("d")[0].spent.epsilon_units == 2 * 10**12
+
+
+def test_the_column_is_no_feature_and_must_be_there(tmp_path):
+    files(tmp_path, parquet=False, ids=list(range(12)))
+    spec = study(tmp_path)
+    assert halves.public_half(spec, tmp_path).preprocessing.feature_names == ("x",)
+    text = (tmp_path / "validation.csv").read_text()
+    (tmp_path / "validation.csv").write_text(text.replace("who", "whom", 1))
+    with pytest.raises(StudyInvalid, match="no column 'who'"):
+        halves.check_presence(spec, tmp_path, halves.public_half(spec, tmp_path))
+    with pytest.raises(StudyInvalid, match="is the target"):
+        study(tmp_path, person="ill")
+
+
+def test_the_sum_moves_by_k_records_through_the_whole_objective(tmp_path):
+    """End to end at a fixed model, over 40 random replacements of one person by a newcomer."""
+    rng = np.random.default_rng(5)
+    ids = [str(rng.integers(4)) for _ in range(12)]
+    files(tmp_path, parquet=False, ids=ids)
+    spec = study(tmp_path, k=2)
+    public = halves.public_half(spec, tmp_path)
+    model = public.problem.train(0)
+    header, *lines = (tmp_path / "validation.csv").read_text().splitlines()
+
+    def total(rows):
+        (tmp_path / "validation.csv").write_text("\n".join([header, *rows]) + "\n")
+        return halves.sensitive_half(spec, tmp_path, public).evaluate(model).expose()
+
+    before, moved = total(lines), []
+    for _ in range(40):
+        old = rng.choice(ids)
+        newcomer = [f"{rng.choice(['new', ''])},{rng.choice(['9e9', '-9e9', 'x'])},{rng.integers(2)}" for _ in ids]
+        after = [new if who == old else row for new, who, row in zip(newcomer, ids, lines, strict=True)]
+        moved.append(abs(total(after) - before))
+    assert 1.2 * GRID < max(moved) <= 2 * GRID

@@ -1,0 +1,241 @@
+"""Scores of predictions against scikit-learn's own metrics, and against any record at all."""
+
+import logging
+import math
+import sys
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn import metrics
+
+from dpbo_core.data import Preprocessing, table_of
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.estimators import EstimatorFactory, FittedEstimator
+from dpbo_core.models.record_scores import (
+    BalancedAccuracy,
+    BoundedFunction,
+    Brier,
+    Correct,
+    LogLoss,
+    RegressionError,
+)
+from dpbo_core.models.scores import GRID, to_grid
+from dpbo_core.objective import Objective
+from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.problem import problem_of
+from dpbo_core.spec import StudySpec
+from dpbo_core.study import plan_study
+
+RNG = np.random.default_rng(11)
+M, C = 500, 3
+Y = RNG.integers(C, size=M)
+P = RNG.dirichlet(np.ones(C), size=M)
+GUESS = np.where(RNG.uniform(size=M) < 0.7, Y, RNG.integers(C, size=M))
+T, T_HAT = RNG.normal(size=M), RNG.normal(size=M)
+
+
+def near(truth, prediction):
+    return 1.0 - abs(truth - prediction)
+
+
+def mean(score, outcome, truth):
+    return float(score.of(outcome, truth).mean())
+
+
+def test_means_are_scikit_learns_metrics():
+    shares = tuple(np.bincount(Y) / M)
+    assert mean(Correct(), GUESS, Y) == pytest.approx(metrics.accuracy_score(Y, GUESS))
+    assert mean(BalancedAccuracy(shares), GUESS, Y) == pytest.approx(metrics.balanced_accuracy_score(Y, GUESS))
+    clear = np.clip(P, 1e-3, None) / np.clip(P, 1e-3, None).sum(axis=1, keepdims=True)
+    assert 10.0 - mean(LogLoss(10.0), clear, Y) == pytest.approx(metrics.log_loss(Y, clear))
+    binary = (Y > 0).astype(int)
+    p = np.column_stack([1 - P[:, 0], P[:, 0]])
+    assert 1.0 - mean(Brier(), p, binary) == pytest.approx(metrics.brier_score_loss(binary, P[:, 0]))
+    onehot = np.eye(C)[Y]
+    assert 1.0 - mean(Brier(), P, Y) == pytest.approx(0.5 * ((P - onehot) ** 2).sum(axis=1).mean())
+    absolute, squared = RegressionError(9.0, 1), RegressionError(9.0, 2)
+    assert 9.0 - mean(absolute, T_HAT, T) == pytest.approx(metrics.mean_absolute_error(T, T_HAT))
+    assert 81.0 - mean(squared, T_HAT, T) == pytest.approx(metrics.mean_squared_error(T, T_HAT))
+    own = BoundedFunction("tests.near", -20.0, 1.0, near)
+    assert mean(own, T_HAT, T) - 20.0 == pytest.approx(1.0 - metrics.mean_absolute_error(T, T_HAT))
+
+
+def test_clipping_is_at_the_public_bound():
+    assert LogLoss(2.0).of(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([1, 1])).tolist() == [0.0, 2.0]
+    assert RegressionError(2.0, 1).of(np.array([100.0, 1.0]), np.zeros(2)).tolist() == [0.0, 1.0]
+    assert RegressionError(2.0, 2).of(np.array([100.0, 1.0]), np.zeros(2)).tolist() == [0.0, 3.0]
+    own = BoundedFunction("f", 0.0, 1.0, lambda y, p: 50.0)
+    assert to_grid(own.of(np.zeros(1), np.zeros(1)), 1.0, broken_score=0.0).tolist() == [GRID]
+    assert BalancedAccuracy((0.9, 0.1)).score_range == pytest.approx(5.0)
+
+
+ANY = st.floats(allow_nan=True, allow_infinity=True)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(ANY, ANY, ANY, st.integers(0, 1), ANY), min_size=1, max_size=5))
+def test_no_outcome_raises_or_leaves_the_grid_and_rows_are_apart(rows):
+    p = np.array([row[:2] for row in rows])
+    number, label, target = (np.array([row[i] for row in rows]) for i in (2, 3, 4))
+    own = BoundedFunction("f", -1.0, 1.0, lambda y, p: {0: 1 / 0}[0] if p > 0 else p)
+    for score, outcome, truth in (
+        (Brier(), p, label),
+        (LogLoss(3.0), p, label),
+        (BalancedAccuracy((0.3, 0.7)), number, label),
+        (RegressionError(2.0, 1), number, target),
+        (RegressionError(2.0, 2), number, target),
+        (own, number, target),
+    ):
+        with np.errstate(all="ignore"):
+            steps = to_grid(score.of(outcome, truth), score.score_range, broken_score=0.0)
+            assert ((steps >= 0) & (steps <= GRID)).all()
+            for i in range(len(rows)):
+                alone = to_grid(score.of(outcome[i : i + 1], truth[i : i + 1]), score.score_range, broken_score=0.0)
+                assert alone[0] == steps[i]
+
+
+def test_a_function_that_talks_raises_or_exits_costs_its_own_record_and_says_nothing(capsys, caplog):
+    def hostile(truth, prediction):
+        print("record", truth)
+        sys.stderr.write(f"record {truth}\n")
+        logging.getLogger("loud").error("record %s", truth)
+        if truth == 1:
+            sys.exit(3)
+        if truth == 2:
+            raise KeyError(truth)
+        return "no number" if truth == 3 else 0.5
+
+    own = BoundedFunction("f", 0.0, 1.0, hostile)
+    values = own.of(np.zeros(5), np.array([0, 1, 2, 3, 4]))
+    assert np.isnan(values).tolist() == [False, True, True, True, False]
+    assert capsys.readouterr() == ("", "")
+    assert not caplog.records
+
+
+def test_a_function_is_checked_on_public_rows_where_it_may_still_be_refused():
+    wide = BoundedFunction("f", 0.0, 1.0, lambda y, p: 1.5)
+    with pytest.raises(StudyInvalid, match="leaves"):
+        wide.check(np.zeros(3), np.zeros(3))
+    with pytest.raises(StudyInvalid, match="leaves"):
+        BoundedFunction("f", 0.0, 1.0, lambda y: 0.5).check(np.zeros(3), np.zeros(3))
+    BoundedFunction("f", 0.0, 1.0, lambda y, p: float(y == "ill"), ("ill", "well")).check(np.zeros(3), np.zeros(3))
+
+
+class Batch:
+    """Probabilities that lean on the batch's mean: what must be refused."""
+
+    def predict_proba(self, X):
+        p = 1 / (1 + np.exp(-(X[:, 0] - X[:, 0].mean())))
+        return np.column_stack([1 - p, p])
+
+
+def test_probabilities_that_depend_on_the_batch_are_refused():
+    with pytest.raises(StudyInvalid, match="other rows of the batch"):
+        FittedEstimator(Batch(), np.zeros(2)).check_rowwise(RNG.normal(size=(50, 2)), needs="predict_proba")
+    with pytest.raises(StudyInvalid, match="cannot predict_proba"):
+        EstimatorFactory("sklearn.svm.LinearSVC").train(RNG.normal(size=(50, 2)), Y[:50] > 0).check_rowwise(
+            np.zeros((2, 2)), needs="predict_proba"
+        )
+
+
+TABLE = table_of({"a": RNG.normal(size=90), "b": RNG.normal(size=90), "y": Y[:90]})
+NUMBERS = table_of({"a": RNG.normal(size=90), "b": RNG.normal(size=90), "y": T[:90]})
+CASES = {
+    "accuracy": ("sklearn.ensemble.RandomForestClassifier", {}),
+    "balanced_accuracy": ("sklearn.tree.DecisionTreeClassifier", {"class_shares": {"0": 0.2, "1": 0.3, "2": 0.5}}),
+    "brier": ("sklearn.linear_model.LogisticRegression", {}),
+    "log_loss": ("sklearn.neighbors.KNeighborsClassifier", {"error_bound": 2.0}),
+    "absolute_error": ("sklearn.ensemble.HistGradientBoostingRegressor", {"error_bound": 1.5}),
+    "squared_error": ("sklearn.linear_model.Ridge", {"error_bound": 1.5}),
+    "sklearn.metrics.mean_tweedie_deviance": ("sklearn.linear_model.Ridge", {"score_low": 0.0, "score_high": 1.0}),
+}
+
+
+def study(name, **model):
+    estimator, keys = CASES[name]
+    keys = keys | ({"task": "regression"} if "." in name else {}) | model
+    return StudySpec.from_dict(
+        {
+            "study": {"name": "s", "method": "private_grid"},
+            "privacy": {"dataset": "d", "epsilon": 1.0},
+            "data": {"training": "t.csv", "validation": "v.csv", "n_validation": 3, "target": "y"},
+            "model": {"estimator": estimator, "score": name} | keys,
+            "space": {"random_state": {"values": [0]}},
+        }
+    )
+
+
+@cache
+def trained(name):
+    spec = study(name)
+    table = NUMBERS if spec.model.regression else TABLE
+    fitted = Preprocessing.fit(table, "y", unit_ball=False, regression=spec.model.regression)
+    public = fitted.transform(table)
+    small = {"n_estimators": 5} if "Forest" in spec.model.estimator else {}
+    factory = EstimatorFactory(spec.model.estimator, small, 0, spec.model.regression)
+    problem = problem_of(spec, n_validation=3)
+    if isinstance(problem.score, BoundedFunction):
+        problem = replace(problem, score=replace(problem.score, function=lambda y, p: math.tanh(abs(y - p))))
+    return problem, fitted, factory.train(public.X, public.truth)
+
+
+@pytest.mark.parametrize("name", CASES)
+@settings(deadline=None, max_examples=25)
+@given(data=st.data())
+def test_one_record_moves_the_sum_by_one_range_at_most(name, data):
+    problem, fitted, model = trained(name)
+    cell = st.one_of(ANY, st.sampled_from(["", "x", "1e400", "0", 0, 1, 2, "1"]))
+    record = st.tuples(cell, cell, cell)
+    records = data.draw(st.lists(record, min_size=3, max_size=3))
+    neighbour = [data.draw(record), *records[1:]]
+
+    def total(rows):
+        columns = dict(zip("aby", map(list, zip(*rows, strict=True)), strict=True))
+        return Objective(Sensitive(fitted.transform(table_of(columns))), problem.score).evaluate(model).expose()
+
+    assert abs(total(records) - total(neighbour)) <= problem.record_steps == GRID
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "says"),
+    [
+        ("balanced_accuracy", {"class_shares": None}, "needs model.class_shares"),
+        ("balanced_accuracy", {"class_shares": {"0": 0.5, "1": 0.4}}, "shares"),
+        ("balanced_accuracy", {"class_shares": {"0": 0.5, "0.0": 0.5}}, "twice"),
+        ("balanced_accuracy", {"class_shares": {"0": "many"}}, "no number"),
+        ("absolute_error", {"error_bound": None}, "needs model.error_bound"),
+        ("absolute_error", {"error_bound": 0.0}, "error_bound"),
+        ("absolute_error", {"error_bound": math.inf}, "error_bound"),
+        ("absolute_error", {"task": "classification"}, "task"),
+        ("accuracy", {"error_bound": 1.0}, "does not use it"),
+        ("accuracy", {"task": "regression"}, "task"),
+        ("sklearn.metrics.mean_tweedie_deviance", {"score_high": None}, "needs model.score_high"),
+        ("sklearn.metrics.mean_tweedie_deviance", {"score_high": 0.0}, "score_low below"),
+        ("brier", {"estimator": "logistic"}, "margin"),
+    ],
+)
+def test_a_score_without_its_public_range_is_a_letter(name, keys, says):
+    tables = study(name).to_dict()
+    tables["model"] = {key: value for key, value in (tables["model"] | keys).items() if value is not None}
+    with pytest.raises(StudyInvalid, match=says):
+        plan_study(StudySpec.from_dict(tables))
+
+
+def test_a_function_of_others_needs_the_callers_word_and_a_regressor_a_regressor():
+    assert plan_study(study("sklearn.metrics.mean_tweedie_deviance")).guarantee.assumptions == (
+        "rowwise_predictions",
+    )
+    assert plan_study(study("brier")).guarantee.assumptions == ()
+    with pytest.raises(StudyInvalid, match="not a regressor"):
+        EstimatorFactory("sklearn.svm.SVC", {}, 0, regression=True).build()
+    with pytest.raises(StudyInvalid, match="not a classifier"):
+        EstimatorFactory("sklearn.svm.SVR", {}, 0).build()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_sections_survive(name):
+    assert StudySpec.from_dict(study(name).to_dict()) == study(name)
