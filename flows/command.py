@@ -66,12 +66,13 @@ def serve(path: Path, *, cron: str | None, every: str | None, port: int, pad_ste
     create_prefect_store()
     try:
         story.serve(path, cron=cron, every=interval, port=port, pad_steps=pad_steps, register=register)
+    except DpboError:  # some of them are ValueErrors too
+        raise
     except ValueError:
-        wrong = True
+        pass
     else:
         return
-    if wrong:
-        raise StudyInvalid(f"--cron {cron!r} is no schedule", remedy='write five fields, "0 2 * * *" say')
+    raise StudyInvalid(f"--cron {cron!r} is no schedule", remedy='write five fields, "0 2 * * *" say')
 
 
 def compare(*, repetitions: int, only: tuple[str, ...], out: Path) -> "Comparison":
@@ -217,8 +218,9 @@ def check_certificate(file: Path) -> str:
         StudyInvalid: the file is no release.
         CertificateFalse: its numbers do not support its promise.
     """
+    text = "\n".join(_lines(file))
     try:
-        document = json.loads("\n".join(_lines(file)))
+        document = json.loads(text)
     except ValueError:
         document = None
     release = read_certificate(document)

@@ -143,9 +143,9 @@ class PrivateTrajectory:
 
     def observations(self, problem: Problem) -> tuple[DiscreteGaussian, ...]:
         """The mechanism of each step."""
-        T = self.n_steps(problem)
+        T, (whole, _, _) = self.n_steps(problem), self._rho(problem)
         try:
-            parts = split_units(self._rho(problem)[0], (1.0,) * T)
+            parts = split_units(whole, (1.0,) * T)
         except ValueError:
             parts = ()
         if not parts:
