@@ -153,6 +153,27 @@ def test_the_plan_says_when_the_choice_is_hardly_better_than_a_uniform_draw(tabl
     assert lines["exact_gp"].verdict == "refused"
 
 
+def test_the_outlook_is_theorems_2_4_and_6_at_the_scales_that_are_paid():
+    """At a = 1, that is at failure probability 1/e; in units of the score, a prior standard deviation being G/4."""
+    world, free, capped = problem(steps=7), NoisyGP(cap_at_range=False), NoisyGP()
+    X, kernel = world.candidates.encoded, free.kernel(world)
+    gain = srinivas_2010.information_gain_bound(gram=kernel.matrix(X, X), n_steps=7, noise_variance=0.01)
+    choice, score = free.plan(world).spends
+    second = min(1.0, 2 * choice.sensitivity / choice.epsilon * (math.log(12) + 1))
+    q1 = 0.1 * math.sqrt(2 * math.log(5 * 7 / 5e-7))
+    beta = 2 * math.log(5 * 12 * 49 * math.pi**2 / (6 * 5e-7))
+    regret = math.sqrt(8 / math.log(1 + 1 / 0.01) * beta * gain / 7)
+    fourth = min((q1 + regret) / 4 + score.noise_scale, 1.0 + score.noise_scale)
+    assert free.outlook(world).expected_error == pytest.approx(max(second, fourth), rel=1e-6)
+    paid = capped.plan(world).spends[-1].noise_scale
+    assert capped.outlook(world).expected_error == pytest.approx(min((q1 + regret) / 4, 1.0) + paid, rel=1e-6)
+    for cap in (True, False):
+        exact = ExactGP(rate_constant=0.5, decay_constant=0.1, cap_at_range=cap)
+        ((spend, _),) = exact.draws(world)
+        rate = 0.5 * math.exp(-7 * 0.1 / math.log(7) ** 0.25) / 4
+        assert exact.outlook(world).expected_error == pytest.approx(rate + spend.noise_scale, rel=1e-6)
+
+
 def test_observation_noise_has_its_variance():
     """10,000 draws: variance within 7 standard errors, mean within 5; false alarm below 1e-6."""
     draws = np.array(observation_noise(0.1, 10_000, OperatingSystemNoise()).expose())

@@ -101,14 +101,21 @@ class ExactGP:
         return ((spend, mechanism),)
 
     def outlook(self, problem: Problem) -> Outlook:
-        """The mean absolute value of the noise, and the rate where the theorem rules: Theorem 6 in expectation."""
+        """Theorem 6 with a = 1, at the Δ that is really paid for; no last sample is further off than the range."""
         ((spend, _),) = self.draws(problem)
-        rate = 0.0 if self.pure(problem) else self._rate(problem) * self.score_spread * problem.score_range
+        unit = self.score_spread * problem.score_range  # of the prior's scale
+        bound = kusner_2015.theorem_6_error_bound(
+            rate=self._rate(problem),
+            sensitivity=spend.sensitivity / unit,
+            epsilon=spend.epsilon,
+            failure_probability=math.exp(-1.0),
+        )
+        error = min(bound * unit, problem.score_range + spend.noise_scale)
         why = (
             f"its noise has scale {spend.noise_scale:.3g} on a score between 0 and {problem.score_range:g}; "
             "it releases a score and no hyperparameter"
         )
-        return Outlook(spend.noise_scale, rate + spend.noise_scale, len(problem.candidates), why)
+        return Outlook(spend.noise_scale, error, len(problem.candidates), why)
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "ExactGPSearch":
         """A search with nothing observed."""

@@ -44,6 +44,7 @@ from dpbo_core.theorems import kusner_2015, srinivas_2010
 from dpbo_core.theorems.kusner_2015 import Calibration
 
 Output = Literal["candidate", "score"]
+FAILURE = math.exp(-1.0)  # e^{−a} of the error bounds at a = 1, where Laplace noise is at its mean
 CAPPED = Evidence(
     Standing.STANDARD,
     "the score's range bounds what is released; exponential mechanism and discrete Laplace, composed by adding ε",
@@ -145,20 +146,19 @@ class NoisyGP:
         return tuple(made)
 
     def outlook(self, problem: Problem) -> Outlook:
-        """Theorem 2's expected loss of the selection, or Theorem 4's error of the score, whichever is larger."""
-        spends, N, G = self.plan(problem).spends, len(problem.candidates), problem.score_range
-        loss = min(
-            G,
-            kusner_2015.theorem_2_utility_bound(
-                n_candidates=N,
-                sensitivity=spends[0].sensitivity,
-                epsilon=spends[0].epsilon,
-                failure_probability=math.exp(-1.0),
-            ),
-        )
-        noise = spends[-1].noise_scale
+        """Theorem 2's loss of the selection, or Theorem 4's error of the score if larger, both with a = 1."""
+        spends, G = self.plan(problem).spends, problem.score_range
+        noise, N = spends[-1].noise_scale, len(problem.candidates)
+        score_error = self._score_error(problem, spends[-1]) if "score" in self.released else 0.0
         if self.outputs == "score":
-            return Outlook(noise, noise, N, f"its noise has scale {noise:.3g} on a score between 0 and {G:g}")
+            return Outlook(noise, score_error, N, f"its noise has scale {noise:.3g} on a score between 0 and {G:g}")
+        loss = kusner_2015.theorem_2_utility_bound(
+            n_candidates=N,
+            sensitivity=spends[0].sensitivity,
+            epsilon=spends[0].epsilon,
+            failure_probability=FAILURE,
+        )
+        loss = min(G, loss)
         why = f"its choice loses up to {loss:.2g}, if the scores are draws of the stated prior"
         if self.scale.binds(self._sensitivities(problem)["candidate"]):
             ratio = math.exp(spends[0].epsilon / 2.0)
@@ -166,7 +166,7 @@ class NoisyGP:
                 f"no candidate is more than e^(ε/2) = {ratio:.3g} times as likely as another: "
                 "the choice is hardly better than a uniform draw"
             )
-        return Outlook(noise, loss if self.outputs == "candidate" else max(loss, noise), N, why)
+        return Outlook(noise, max(loss, score_error), N, why)
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "NoisyGPSearch":
         """A search with nothing observed."""
@@ -222,6 +222,22 @@ class NoisyGP:
                     score_change=self.scale.one_record(problem),
                 )
         return found
+
+    def _score_error(self, problem: Problem, spend: Spend) -> float:
+        """Theorem 4 at the Δ that is really paid for; before the noise, no score is further off than the range."""
+        unit = self.score_spread * problem.score_range  # of the prior's scale
+        bound = kusner_2015.theorem_4_error_bound(
+            n_candidates=len(problem.candidates),
+            n_steps=problem.search.steps,
+            delta=from_units(self._deltas(problem)[-1]),
+            noise_variance=self.noise_variance,
+            information_gain=self._information_gain(problem),
+            sensitivity=spend.sensitivity / unit,
+            epsilon=spend.epsilon,
+            failure_probability=FAILURE,
+            calibration=self.calibration,
+        )
+        return min(bound * unit, problem.score_range + spend.noise_scale)
 
     def _information_gain(self, problem: Problem) -> float:
         """An upper bound on γ_T from public quantities alone; the run's own gain is never used."""
