@@ -2,8 +2,10 @@
 
     python benchmarks/advice_calibration.py [landscapes]
 
-Landscapes of 256 candidates in d dimensions: the logistic function of a Matérn-5/2 draw, with random height,
-amplitude and lengthscale, so that some are flat, some steep, and some have a plateau near the top. The public score
+Landscapes of 256 candidates in d dimensions: the logistic function of a Matérn draw, with random height, amplitude
+and lengthscale, so that some are flat, some steep, and some have a plateau near the top. Half of them are smooth
+(Matérn-5/2, what the search believes in), half rough (Matérn-1/2), and each coordinate is warped by a random power,
+so that a lengthscale that fits one end does not fit the other. The public score
 is that of another sample of 500 records: a smooth difference of half a standard error (candidates are scored on the
 same records, so that half of the error is shared), and on one landscape in eight a shift as large as its own.
 Methods run as they are, on the table of scores, at ε = 1; the validation set's size sets the noise. The outcome
@@ -11,6 +13,8 @@ replaces dpbo_core/calibration_table.py.
 """
 
 import sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +33,7 @@ from dpbo_core.spec import ModelSection, SearchSection
 
 N, SIZES, PUBLIC = 256, (16, 64, 256, 1_024), 500  # SIZES: of Λ, where all of it is scored
 UNSHARED, MISLED = 0.5, 1 / 8
+ROUGH, WARPED = 1 / 2, 0.5
 DIMENSIONS, STEPS, RECORDS = (1, 2, 4), (10, 20, 40), (50, 200, 800, 3_000, 12_000, 50_000)
 VARIANTS: dict[str, Any] = {
     "private_grid/sobol": PrivateGrid(evaluate="sobol"),
@@ -89,7 +94,9 @@ def problem(d: int, steps: int, m: int, n: int = N) -> Problem:
 def landscape(d: int, encoded: Any, rng: Any) -> tuple[Any, Any]:
     """(score, public score), both (N,)."""
     length = 0.3 * np.sqrt(d) * np.exp(0.5 * rng.normal())
-    L = np.linalg.cholesky(Matern52(length).matrix(encoded, encoded) + 1e-9 * np.eye(len(encoded)))
+    warped = encoded ** np.exp(WARPED * rng.normal(size=d))
+    covariance = matern_half(warped, length) if rng.random() < ROUGH else Matern52(length).matrix(warped, warped)
+    L = np.linalg.cholesky(covariance + 1e-9 * np.eye(len(encoded)))
     height, amplitude = rng.uniform(0.0, 2.0), 0.6 * np.exp(0.8 * rng.normal())
     logit = height + amplitude * (L @ rng.normal(size=len(encoded)))
     score = 1.0 / (1.0 + np.exp(-logit))
@@ -97,6 +104,11 @@ def landscape(d: int, encoded: Any, rng: Any) -> tuple[Any, Any]:
     elsewhere = 1.0 / (1.0 + np.exp(-(logit + shift)))
     error = UNSHARED * np.sqrt(elsewhere * (1.0 - elsewhere) / PUBLIC)
     return score, np.clip(elsewhere + error * (L @ rng.normal(size=len(encoded))), 0.0, 1.0)
+
+
+def matern_half(X: Any, length: float) -> Any:
+    """exp(−|x − x'|/ℓ), (N, N)."""
+    return np.exp(-np.linalg.norm(X[:, None] - X[None], axis=2) / length)
 
 
 def row(name: str, method: Any, bases: list[Problem], landscapes: list[tuple[Any, Any]]) -> str:
@@ -117,6 +129,18 @@ def row(name: str, method: Any, bases: list[Problem], landscapes: list[tuple[Any
     return text
 
 
+def rows_in(d: int, count: int) -> list[str]:
+    """Every row in d dimensions."""
+    rows = []
+    for n in SIZES:
+        drawn = landscapes_on(problem(d, 10, 50, n), count)
+        rows.append(row("private_grid/all", PrivateGrid(), [problem(d, 10, m, n) for m in RECORDS], drawn))
+    drawn = landscapes_on(problem(d, 10, 50), count)
+    for name, method in VARIANTS.items():
+        rows += [row(name, method, [problem(d, T, m) for m in RECORDS], drawn) for T in STEPS]
+    return rows
+
+
 def landscapes_on(base: Problem, count: int) -> list[tuple[Any, Any]]:
     encoded = base.candidates.encoded
     return [
@@ -125,14 +149,9 @@ def landscapes_on(base: Problem, count: int) -> list[tuple[Any, Any]]:
 
 
 def main(count: int) -> None:
-    rows = []
-    for d in DIMENSIONS:
-        for n in SIZES:
-            drawn = landscapes_on(problem(d, 10, 50, n), count)
-            rows.append(row("private_grid/all", PrivateGrid(), [problem(d, 10, m, n) for m in RECORDS], drawn))
-        drawn = landscapes_on(problem(d, 10, 50), count)
-        for name, method in VARIANTS.items():
-            rows += [row(name, method, [problem(d, T, m) for m in RECORDS], drawn) for T in STEPS]
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        jobs = [pool.submit(rows_in, d, count) for d in DIMENSIONS]
+        rows = [text for job in jobs for text in job.result()]
     OUT.write_text(HEADER.format(count=count, records=RECORDS) + "\n".join(rows) + "\n)\n", encoding="utf-8")
 
 

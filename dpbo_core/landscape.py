@@ -7,7 +7,9 @@
 | R | `n_tried` | candidates that are cross-validated | scalar ≤ N |
 | — | `tried`, `scores` | which they are, in order, and their p | (R,) |
 | p̂ | `mean` | p where it is known, the Gaussian process's mean of it elsewhere | (N,) |
-| e | `standard_error` | √(p⁺(G − p⁺)/n), p⁺ the largest p and n the public records | scalar |
+| e | `doubt` | half a standard error √(p⁺(G − p⁺)/n), p⁺ the largest p and n the public records | scalar |
+| ν | `noise_scale` | of a private choice, in units of the score | scalar |
+| b | `head_start` | what is added to each sum before that choice: −(ν/e)²(p⁺ − p), never above 0 | (n_chosen,) |
 
 Everything here is a function of the public training set, the study and the search seed: it may be shown to anyone,
 and may be done again in another process with the same outcome.
@@ -31,6 +33,7 @@ GROWTH = 1.3  # the kernel is fitted anew when so many times more is known
 NOISE_VARIANCE = 1e-4  # of the standardised score: folds agree about a candidate to about a hundredth
 EXPLORATION = 4.0  # β of the public search: two standard deviations
 DOUBT = 0.5  # standard errors by which the public and the sensitive score are thought to differ
+HOPELESS = 64.0  # noise scales: a handicap beyond which nothing is ever chosen
 DIGITS = 9  # what is compared is rounded, so that equals stay equal whatever the machine's rounding
 DOUBT_LENGTHSCALE = 0.3  # times √d: over what distance that difference changes
 
@@ -110,17 +113,39 @@ def public_shortlist(problem: Problem, n_chosen: int, trials: int) -> tuple[int,
         return tuple(range(N))
     landscape = public_landscape(problem, max(trials, n_chosen))
     tried, p = np.array(landscape.tried), landscape.scores
-    best, n, d = float(p.max()), problem.n_training, problem.candidates.encoded.shape[1]
-    doubt = DOUBT * math.sqrt(max(best * (problem.score_range - best), problem.score_range**2 / n) / n)
+    d, e = problem.candidates.encoded.shape[1], doubt(problem, float(p.max()))
     K = Matern52(DOUBT_LENGTHSCALE * math.sqrt(max(1, d))).matrix(*(problem.candidates.encoded[tried],) * 2)
     L = np.linalg.cholesky(K + JITTER * np.eye(len(K)))
     rng = np.random.default_rng(problem.search.seed)
     left, chosen = np.ones(len(tried), dtype=bool), [int(np.argmax(p))]
     while len(chosen) < n_chosen:
         left[chosen[-1]] = False
-        imagined = p + doubt * (L @ rng.standard_normal(len(p)))
+        imagined = p + e * (L @ rng.standard_normal(len(p)))
         chosen.append(int(np.argmax(np.where(left, imagined.round(DIGITS), -np.inf))))
     return tuple(int(index) for index in tried[chosen])
+
+
+def head_start(problem: Problem, listed: tuple[int, ...], trials: int, noise_scale: float) -> NDArray[np.int64]:
+    """b, in steps of the exact sum: a public handicap for what the public score thinks worse.
+
+    A noisy score and a public one, off by ν and e, are best added with weights 1/ν² and 1/e². So a choice whose
+    noise drowns the scores follows the public score, and one with little noise hardly looks at it. Being a public
+    constant, b moves with no record: the choice is exactly as private with it as without.
+
+    Raises:
+        StudyInvalid: a public training failed.
+    """
+    p = public_landscape(problem, max(trials, len(listed))).mean[list(listed)].round(DIGITS)
+    e = doubt(problem, float(p.max()))
+    behind = np.minimum((noise_scale / e) ** 2 * (p.max() - p), HOPELESS * noise_scale)
+    steps: NDArray[np.int64] = -np.rint(behind / problem.score_per_step).astype(np.int64)
+    return steps
+
+
+def doubt(problem: Problem, best: float) -> float:
+    """e: how far the public and the sensitive score are thought to be apart."""
+    G, n = problem.score_range, problem.n_training
+    return DOUBT * math.sqrt(max(best * (G - best), G**2 / n) / n)
 
 
 def _posterior(problem: Problem, tried: list[int], values: NDArray[np.float64]) -> Posterior:

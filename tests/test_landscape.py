@@ -11,7 +11,8 @@ from worlds import problem
 from dpbo_core import halves
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.landscape import public_landscape, public_shortlist
+from dpbo_core.landscape import doubt, head_start, public_landscape, public_shortlist
+from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.models.cross_validation import FOLDS, fold_of
 from dpbo_core.models.scores import Accuracy, Sigmoid
 from dpbo_core.models.trainer import EstimatorTrainer, LinearTrainer
@@ -126,6 +127,35 @@ def test_a_small_space_is_listed_whole_and_nothing_is_trained():
     trainer = Hill(line, [0.5])
     assert public_shortlist(on(grid(line, {"x": 9}), trainer, steps=20), 9, 256) == tuple(range(9))
     assert trainer.asked == []
+
+
+def test_the_head_start_is_the_precision_weighted_public_score():
+    """argmax of f̃/ν² + p/e² is that of f̃ + (ν/e)²·p; in steps of the sum, relative to the best p."""
+    line = SearchSpace({"x": Real(0.0, 1.0)})
+    world = on(grid(line, {"x": 9}), Hill(line, [0.5], width=0.4), steps=20)
+    p, e = public_landscape(world, 256).mean, doubt(world, float(public_landscape(world, 256).mean.max()))
+    for noise in (e / 100, e, 3 * e):
+        b = head_start(world, tuple(range(9)), 256, noise)
+        exact = np.maximum(-((noise / e) ** 2) * (p.max() - p), -64 * noise)
+        assert b * world.score_per_step == pytest.approx(exact, abs=world.score_per_step)
+        assert b.max() == 0
+    loud = head_start(world, tuple(range(9)), 256, 1e6 * e)
+    assert loud.min() * world.score_per_step == pytest.approx(-64e6 * e)  # it fits the sum's integers
+
+
+def test_with_much_noise_the_choice_follows_the_public_score_and_with_little_the_sensitive_one():
+    line = SearchSpace({"x": Real(0.0, 1.0)})
+    method, chosen = PrivateGrid(evaluate="public_shortlist"), {}
+    for epsilon in (1e-3, 1e3):
+        world = replace(on(grid(line, {"x": 9}), Hill(line, [0.5], width=0.4), steps=20), epsilon=epsilon)
+        sums = np.full(9, world.range_steps // 2)
+        sums[0] += world.range_steps // 8  # the sensitive half prefers x = 0, by an eighth of the range
+        ((_, selection), _) = method.draws(world)
+        b = method.head_start(world, tuple(range(9)))
+        weights = np.exp((sums + b - (sums + b).max()) / selection.scale)
+        chosen[epsilon] = int(np.argmax(weights))
+        assert (weights > 0.9).sum() == 1
+    assert chosen == {1e-3: 4, 1e3: 0}
 
 
 def test_the_landscape_keeps_what_was_measured_and_guesses_the_rest_well():

@@ -4,6 +4,7 @@
 |---|---|---|---|
 | Λ′ | `_subset` | the candidates scored: all of Λ, or a public subset | indices into Λ |
 | u | `_sums` | exact integer sums of the scores | (n,) |
+| b | `head_start` | a public handicap on a public shortlist, 0 elsewhere: the choice is on u + b | (n,) |
 | Δ | `record_steps` | k·2²⁴: most one person moves any of them, in either direction | integer |
 | ε | ε_select + ε_score | permute-and-flip, then discrete Laplace at the chosen candidate | scalar |
 """
@@ -12,9 +13,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.landscape import check_trials, public_shortlist
+from dpbo_core.landscape import check_trials, head_start, public_shortlist
 from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
@@ -91,15 +93,17 @@ class PrivateGrid:
             epsilon=selection.spend("").epsilon,
         )
         error = min(problem.score_range, regret) + scale
+        losing = f"an expected regret of at most {regret:.2g}"
+        if self.evaluate == "public_shortlist":
+            losing = "what its noise leaves open, the public score decides"
         why = (
-            f"scores {n} candidates and chooses once: an expected regret of at most {regret:.2g}, and noise of "
-            f"scale {scale:.2g} on the score; δ = 0"
+            f"scores {n} candidates and chooses once: {losing}, and noise of scale {scale:.2g} on the score; δ = 0"
         )
         return Outlook(scale, error, n, why)
 
     def prepare(self, problem: Problem) -> None:
         """Cross-validate for the shortlist."""
-        self.subset(problem)
+        self.head_start(problem, self.subset(problem))
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "GridSearch":
         """A search with nothing scored."""
@@ -110,6 +114,13 @@ class PrivateGrid:
         if self.evaluate == "public_shortlist":
             return public_shortlist(problem, self.n_steps(problem), self.public_trials)
         return sobol_subset(problem.candidates, self.n_steps(problem), seed=problem.search.seed)
+
+    def head_start(self, problem: Problem, listed: tuple[int, ...]) -> NDArray[np.int64]:
+        """What the public training set has to say in the choice, in steps of the sum; no record moves it."""
+        if self.evaluate != "public_shortlist":
+            return np.zeros(len(listed), dtype=np.int64)
+        noise = self._mechanisms(problem)[0].scale * problem.score_per_step
+        return head_start(problem, listed, self.public_trials, noise)
 
     def _mechanisms(self, problem: Problem) -> tuple[PrivateSelection, DiscreteLaplace]:
         select, score = split_epsilon(problem, (1.0 - self.score_share, self.score_share))
@@ -148,7 +159,8 @@ class GridSearch(Opaque):
         A public list is recorded with the choice, which means nothing without it.
         """
         select, score = self._plan.spends
-        utilities = Sensitive(np.array([total.expose() for total in self._sums], dtype=np.int64))
+        sums = np.array([total.expose() for total in self._sums], dtype=np.int64)
+        utilities = Sensitive(sums + self._method.head_start(self._problem, self._subset))
         listed = (
             {} if self._method.evaluate == "all" else {f"candidate {i}": at for i, at in enumerate(self._subset)}
         )
