@@ -25,7 +25,9 @@ from numpy.typing import NDArray
 Gram = NDArray[np.float64] | Callable[[int], NDArray[np.float64]]
 
 _ROUNDS, _INNER = 8, 30  # passes over all candidates; multiplicative steps on the support in each
-_CLOSE, _HOPELESS = 0.03, 3.0  # the dual bound is left alone with a gap this small, or this far above the other
+_CLOSE = 1.28  # times greedy's gain, which is below γ_T: near enough where a pass costs as much as the search
+_CLOSER, _SMALL = 1.04, 4096  # and on so few candidates, where it costs nothing
+_HOPELESS = 3.0  # times the other bound: a dual bound this far above it is left alone
 _BLOCK = 8192  # candidates whose variances are computed at once
 
 
@@ -119,21 +121,18 @@ def _dual_bound(
     """
     T, support = len(picks), sorted(set(picks))
     counts = np.array([picks.count(i) for i in support], dtype=float)
-    K_S, best = np.empty((0, len(prior))), math.inf
+    K_S, best, enough = np.empty((0, len(prior))), math.inf, gain * (_CLOSE if len(prior) > _SMALL else _CLOSER)
     for rounds_left in reversed(range(_ROUNDS)):
         gap = max(0.0, (T * float(variances.max()) - float(counts @ variances[support])) / (2.0 * sigma2))
         best = min(best, gain + gap)
-        if (
-            rounds_left == 0 or gap <= _CLOSE * best or best > _HOPELESS * other or gain >= other
-        ):  # no n is below the largest F
+        if rounds_left == 0 or min(best, other) <= enough or best > _HOPELESS * other:
             break
         if len(K_S) == 0:
             K_S = np.array([column(i) for i in support])
             _, G = _gain(K_S[:, support], counts, sigma2)
-        # Frank–Wolfe: move mass to where the variance is largest, to T/4 places at once, then level it.
-        batch = max(1, T // 4)
-        mass = T / (len(support) + batch)
-        added, _, _ = _greedy(variances, _posterior_columns(column, K_S, G), batch, sigma2 / mass)
+        # Frank–Wolfe: move mass to where the variance is largest, to T places at once, then level it.
+        mass = T / (len(support) + T)
+        added, _, _ = _greedy(variances, _posterior_columns(column, K_S, G), T, sigma2 / mass)
         fresh = sorted(set(added) - set(support))
         if fresh:
             support = support + fresh
