@@ -27,8 +27,8 @@ def print_written(spec: StudySpec, out: Path) -> None:
     if data.missing == "mean":
         facts.append(("gaps", "filled with the training file's means"))
     screen.facts(facts)
-    screen.say("\nRead it through: the price, the cap and who is protected are yours to choose. Make")
-    screen.say("sure that nobody in the validation file is in the training file. Then:\n")
+    screen.say("\nRead it through: price, cap and who is protected are yours to choose. Make sure")
+    screen.say("that nobody in the validation file is in the training file. Then:\n")
     screen.say(f"  dpbo plan {named(out)}")
 
 
