@@ -9,7 +9,7 @@ from rich.progress import Progress as Bar
 
 from dpbo_core.errors import printable
 from dpbo_core.methods.contract import Released
-from flows.screens.terminal import is_plain
+from flows.screens.terminal import Screen, is_plain
 
 
 class Progress:
@@ -18,7 +18,7 @@ class Progress:
     def __init__(self, name: str, steps: int) -> None:
         console = Console(stderr=True, emoji=False)
         if console.is_terminal and is_plain():
-            console.print(f"{steps} steps to go.")
+            Screen(stderr=True).say(f"{steps} steps to go.")
         columns = (
             TextColumn("{task.description}", markup=False),
             BarColumn(),

@@ -7,6 +7,7 @@ itself: a row is a sentence that names its columns, a Greek letter is its name, 
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -118,4 +119,4 @@ def spoken(markup: str) -> str:
     text = Text.from_markup(markup, emoji=False).plain
     for sign, word in SPOKEN.items():
         text = text.replace(sign, word)
-    return text.strip("\n")
+    return re.sub(" {2,}", ", ", text.strip())  # a gap says what a comma says
