@@ -228,11 +228,10 @@ def frames():
     yield "pandas", lambda s: pd.DataFrame({n: c[s] for n, c in named.items()})
     yield "arrow", lambda s: pa.table({n: c[s] for n, c in named.items()})
     yield "list", lambda s: np.column_stack([c[s] for c in named.values()]).tolist()
-    try:
-        import polars as pl
-    except ImportError:
-        return
-    yield "polars", lambda s: pl.DataFrame({n: c[s] for n, c in named.items()})
+    yield (
+        "polars",
+        lambda s: pytest.importorskip("polars").DataFrame({n: c[s] for n, c in named.items()}),
+    )
 
 
 @pytest.mark.parametrize("make", [pytest.param(make, id=name) for name, make in frames()])
