@@ -64,7 +64,8 @@ def test_the_version_is_in_one_place():
     (stated,) = (line for line in (ROOT / "pyproject.toml").read_text().splitlines() if line.startswith("version"))
     number = tomllib.loads(stated)["version"]
     assert version("dpbo") == number
-    assert f"## {number}" in (ROOT / "CHANGELOG.md").read_text()
+    assert f"## {number}" in (ROOT / "CHANGELOG.md").read_text()  # documents say what they are about, code asks
+    assert f"version: {number}\n" in (ROOT / "CITATION.cff").read_text()
     for room in ("dpbo_core", "tasks", "flows"):
         for path in (ROOT / room).rglob("*.py"):
             texts = (n.value for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Constant))
