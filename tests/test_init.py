@@ -85,6 +85,7 @@ def test_of_the_validation_file_only_the_header_and_the_number_of_records_are_re
     training, validation = two
     before = text(*two)
     assert SECRET not in before
+    assert "nobody in the validation file may be in the training file" in before  # fixed, since it looks at neither
     for hostile in (b"", b"\xff\x00\xfe", b'"', b",,,,,,,,,,,", b"nan,inf,,1e999,,,nobody", b"x" * 200_000):
         validation.write_bytes(HEADER.encode() + b"\n" + (hostile + b"\n") * 400)
         assert text(training, validation) == before
