@@ -31,7 +31,7 @@ test: $(STAMP)
 
 audit: $(STAMP)
 	@cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m audit
-	@$(BIN)/python -m pytest -m slow tests/test_schedule.py tests/test_look.py tests/test_workers.py tests/test_hidden_trials.py
+	@$(BIN)/python -m pytest -m slow
 
 look: $(STAMP)
 	@cd tests && ../$(BIN)/python -m audit.look

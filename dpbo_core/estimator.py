@@ -162,7 +162,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             )
         training = frame_of(X, y, shown_as="X")
         validate_data(self, X, reset=True, skip_check_array=True)
-        validation = frame_of(X_validation, y_validation, shown_as="X_validation")
+        width = len({*training.names} | ({self.person} if self.person else set()))
+        validation = frame_of(X_validation, y_validation, shown_as="X_validation", width=width)
         spec, prototype = self._study(training, validation.n_records)
         function = self.scoring if callable(self.scoring) else None
         halves = FrameHalves(spec, training, validation, prototype, str(spec.data.target), function)

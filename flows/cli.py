@@ -1,8 +1,8 @@
 """The `dpbo` command: each subcommand reads its words, makes one call, and prints a screen or one JSON object.
 
 Exit codes: 0 done · 2 the study or the data reference is invalid · 3 the budget refuses · 4 an assumption is not
-accepted · 1 anything else. One line on standard error says what happened, the usual cause and what to do; a stack
-trace only with --debug, and never a sensitive value.
+accepted · 1 anything else. A letter on standard error says what happened, the usual cause and what to do: one line,
+or three aligned parts where that is a terminal; a stack trace only with --debug, and never a sensitive value.
 """
 
 import os
@@ -32,7 +32,7 @@ class BudgetGroup(TyperGroup):
 app = typer.Typer(
     name="dpbo",
     help="Tune models on sensitive validation data; every output is differentially private.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -47,30 +47,74 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and 
 Debug = Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")]
 
 
+@app.callback()
+def start(
+    ctx: typer.Context,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="For screen readers: words alone. Before or after a command.")
+    ] = False,
+) -> None:
+    """Tune models on sensitive validation data; every output is differentially private."""
+    from flows.screens.terminal import PLAIN, lenient
+
+    lenient(sys.stdout)
+    if plain:
+        os.environ[PLAIN] = "1"
+    if ctx.invoked_subcommand is None:
+        from flows.screens.first import print_first
+
+        print_first()
+
+
+@app.command()
+def init(
+    training: Annotated[Path, typer.Argument(metavar="TRAINING.csv", help="The PUBLIC file; it is read.")],
+    validation: Annotated[
+        Path, typer.Argument(metavar="VALIDATION.csv", help="The SENSITIVE file; its header and length are read.")
+    ],
+    target: Annotated[str | None, typer.Option(help="The column to predict; the last one if not given.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Of the study and its budget; the validation file's if not given.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The file to write; one that is there is kept.")] = Path("study.toml"),
+    debug: Debug = False,
+) -> None:
+    """Write a commented study file for two data files. Charges nothing."""
+    from flows import command
+    from flows.screens.written import print_written
+
+    print_written(command.init(training, validation, target=target, name=name, out=out), out)
+
+
 @app.command()
 def tune(
-    study: Study,
+    study: Annotated[Path | None, typer.Argument(metavar="STUDY.toml", help="The study file.")] = None,
+    example: Annotated[bool, typer.Option("--example", help="Run the bundled study instead, anywhere.")] = False,
     json: AsJson = False,
     pad_steps: Annotated[float, typer.Option(help="Each task takes a whole number of so many seconds.")] = 0.0,
     register: Annotated[bool, typer.Option("--register", help="Register the final model in MLflow.")] = False,
     debug: Debug = False,
 ) -> None:
     """Plan, reserve, search step by step, release, and show it in MLflow."""
-    from flows import command, screens
+    from flows import command
+    from flows.screens.terminal import print_json
+    from flows.screens.tuned import print_tuned, tuned_json
 
-    tuned, account = command.tune(study, pad_steps=pad_steps, register=register)
-    screens.print_json(screens.tuned_json(tuned)) if json else screens.print_tuned(tuned, account)
+    chosen = command.chosen_study(study, example=example)
+    tuned, account = command.tune(chosen, pad_steps=pad_steps, register=register)
+    print_json(tuned_json(tuned)) if json else print_tuned(tuned, account)
 
 
 @app.command()
 def plan(study: Study, json: AsJson = False, debug: Debug = False) -> None:
     """Price every method on a study and say what to expect of it. Opens no data, charges nothing."""
     from dpbo_core.study import advise_study, read_study
-    from flows import screens
+    from flows.screens.advice import print_advice
+    from flows.screens.terminal import print_json
 
     spec = read_study(study)
     advice = advise_study(spec)
-    screens.print_json(advice.to_json()) if json else screens.print_advice(spec, advice)
+    print_json(advice.to_json()) if json else print_advice(spec, advice)
 
 
 @app.command()
@@ -84,10 +128,12 @@ def compare(
     debug: Debug = False,
 ) -> None:
     """Measure every method beside its rivals, on public data alone: a table, a picture, and MLflow."""
-    from flows import command, screens
+    from flows import command
+    from flows.screens.comparison import comparison_json, print_comparison
+    from flows.screens.terminal import print_json
 
     made = command.compare(repetitions=repetitions, only=tuple(only or ()), out=out)
-    screens.print_json(screens.comparison_json(made)) if json else screens.print_comparison(made)
+    print_json(comparison_json(made)) if json else print_comparison(made)
 
 
 @budget_app.command("show", hidden=True)
@@ -97,10 +143,12 @@ def budget_show(
     debug: Debug = False,
 ) -> None:
     """Show every dataset's account, or one."""
-    from flows import command, screens
+    from flows import command
+    from flows.screens.accounts import accounts_json, print_accounts
+    from flows.screens.terminal import print_json
 
     accounts = command.accounts(dataset)
-    screens.print_json(screens.accounts_json(accounts)) if json else screens.print_accounts(accounts)
+    print_json(accounts_json(accounts)) if json else print_accounts(accounts)
 
 
 @budget_app.command("set")
@@ -180,10 +228,11 @@ def verify(
 @app.command()
 def doctor(debug: Debug = False) -> None:
     """Look whether this machine is fit: versions, stores, settings, server, budgets. Changes nothing."""
-    from flows import command, screens
+    from flows import command
+    from flows.screens.findings import print_findings
 
     findings = command.examine()
-    screens.print_findings(findings)
+    print_findings(findings)
     if any(finding.verdict == "wrong" for finding in findings):
         raise typer.Exit(1)
 
@@ -200,26 +249,38 @@ def ui(
 
 
 def main() -> None:
-    """The entry point: run, and turn every error into one line and an exit code."""
+    """The entry point: run, and turn every error into one letter and an exit code."""
+    sys.argv = plain_first(sys.argv)
     debug = "--debug" in sys.argv
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
-    code, letter = 1, ""
     try:
         app()
     except DpboError as error:
-        code, letter = error.exit_code, error.letter()
+        letter = error
         if debug:
             traceback.print_exc()
     except KeyboardInterrupt:
-        code, letter = 130, "Stopped. Run the same command again; it continues, and nothing is paid twice."
-    except Exception as error:  # noqa: BLE001  the last door: a person gets a line, not a stack trace
+        letter = DpboError("stopped", remedy="run the same command again; it continues, and nothing is paid twice")
+        letter.exit_code = 130
+    except Exception as error:  # noqa: BLE001  the last door: a person gets a letter, not a stack trace
         if debug:
             traceback.print_exc()
-        letter = (
-            f"Something unexpected went wrong ({type(error).__name__}). Usual cause: a broken installation, a full "
-            "disk or a store that another version wrote. What to do: run it again with --debug to see where."
+        letter = DpboError(
+            f"something unexpected went wrong ({type(error).__name__})",
+            cause="a broken installation, a full disk or a store that another version wrote",
+            remedy="run it again with --debug to see where",
         )
     else:
         return
-    sys.stderr.write(f"dpbo: {letter}\n")
-    sys.exit(code)
+    from flows.screens.letters import print_letter
+
+    print_letter(letter)
+    sys.exit(letter.exit_code)
+
+
+def plain_first(words: list[str]) -> list[str]:
+    """The command's words with --plain, wherever it stands, moved before the subcommand."""
+    end = words.index("--") if "--" in words else len(words)
+    rest = [word for word in words[1:end] if word != "--plain"]
+    asked = ["--plain"] if len(rest) < end - 1 else []
+    return [words[0], *asked, *rest, *words[end:]]

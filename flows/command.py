@@ -22,9 +22,40 @@ from flows.firing import refuse_fields, seconds
 from flows.settings import Stores, quiet_environment, without_heartbeat
 
 if TYPE_CHECKING:
+    from dpbo_core.spec import StudySpec
     from flows.compare import Comparison
     from flows.doctor import Finding
     from flows.tune import Tuned
+
+
+EXAMPLE = Path(__file__).with_name("breast_cancer.toml")
+
+
+def init(training: Path, validation: Path, *, target: str | None, name: str | None, out: Path) -> "StudySpec":
+    """Write a study file for two data files; the study in it.
+
+    Raises:
+        StudyInvalid: a file that cannot serve, or `out` is there already.
+    """
+    from flows.init import study_text, write_study
+
+    write_study(study_text(training, validation, target=target, name=name, folder=out.parent), out)
+    return read_study(out)
+
+
+def chosen_study(study: Path | None, *, example: bool) -> Path:
+    """The study file that was named, or the bundled one.
+
+    Raises:
+        StudyInvalid: both or neither.
+    """
+    if (study is None) != example:
+        raise StudyInvalid(
+            "tune runs one study: a file, or the bundled example",
+            cause="no study was named, or one was named beside --example",
+            remedy="run dpbo tune study.toml, or dpbo tune --example; dpbo init writes a study for your own data",
+        )
+    return EXAMPLE if study is None else study
 
 
 def tune(path: Path, *, pad_steps: float = 0.0, register: bool = False) -> "tuple[Tuned, Account]":
@@ -36,7 +67,7 @@ def tune(path: Path, *, pad_steps: float = 0.0, register: bool = False) -> "tupl
     _check_padding(pad_steps)
     study = read_study(path)
     refuse_fields(study)
-    folder = os.path.relpath(str(path.parent))
+    folder = "." if path == EXAMPLE else os.path.relpath(str(path.parent))  # a bundled set is in no folder
     quiet_environment()
     from flows.prefect_store import create_prefect_store
     from flows.tune import tune_privately

@@ -31,7 +31,8 @@ def publish(
     debug: Debug = False,
 ) -> None:
     """Publish a noised image of the candidates' rows, in a secret order."""
-    from flows import exchange, screens
+    from flows import exchange
+    from flows.screens.terminal import print_json
 
     published = exchange.publish(
         data,
@@ -46,7 +47,7 @@ def publish(
         dim=dim,
     )
     if json:
-        screens.print_json(published.release.to_json() | {"replayed": published.replayed, "file": str(out)})
+        print_json(published.release.to_json() | {"replayed": published.replayed, "file": str(out)})
     else:
         typer.echo(exchange.published_text(published, out))
 
@@ -66,7 +67,8 @@ def answer(
     debug: Debug = False,
 ) -> None:
     """Answer one query; the same query gets the same answer."""
-    from flows import exchange, screens
+    from flows import exchange
+    from flows.screens.terminal import print_json
 
     given = exchange.answer(
         query,
@@ -78,7 +80,7 @@ def answer(
         accepts=tuple(accept or ()),
     )
     if json:
-        screens.print_json(given)
+        print_json(given)
     else:
         typer.echo(f"step {given['step']}: row {given['row']} answered in {out}")
 
@@ -92,10 +94,11 @@ def suggest(
     debug: Debug = False,
 ) -> None:
     """Choose the next row to ask about."""
-    from flows import exchange, screens
+    from flows import exchange
+    from flows.screens.terminal import print_json
 
     asked = exchange.suggest(table, state, out)
-    screens.print_json(asked) if json else typer.echo(f"step {asked['step']}: row {asked['row']} asked in {out}")
+    print_json(asked) if json else typer.echo(f"step {asked['step']}: row {asked['row']} asked in {out}")
 
 
 @model_app.command()
@@ -106,10 +109,11 @@ def update(
     debug: Debug = False,
 ) -> None:
     """Take in an answer."""
-    from flows import exchange, screens
+    from flows import exchange
+    from flows.screens.terminal import print_json
 
     now = exchange.update(answer, state)
     if json:
-        screens.print_json(now)
+        print_json(now)
     else:
         typer.echo(f"{now['steps']} answers; the largest, {now['value']:g}, is row {now['row']}")

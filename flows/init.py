@@ -102,9 +102,19 @@ def _identifies(table: Table, column: str) -> bool:
 
 
 def _model(table: Table, target: str) -> tuple[dict[str, object], dict[str, object]]:
-    """[model] and [space] for what the target holds."""
+    """[model] and [space] for what the target holds.
+
+    Raises:
+        StudyInvalid: it is a text that identifies records.
+    """
     values = table.columns[target]
     classes = sorted_values(values)
+    if is_text(values) and len(classes) > CATEGORIES_AT_MOST:
+        raise StudyInvalid(
+            f"the target {target!r} is a text of {len(classes)} different values",
+            cause="it is a name, a date or an identifier, or another column was meant",
+            remedy="give --target the column to predict",
+        )
     forest: dict[str, object] = {"max_depth": {"low": 1, "high": 12, "integer": True, "points": 12}}
     if not is_text(values) and len(classes) > MANY:
         known = numbers(values)[present(values)]

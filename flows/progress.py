@@ -9,13 +9,16 @@ from rich.progress import Progress as Bar
 
 from dpbo_core.errors import printable
 from dpbo_core.methods.contract import Released
+from flows.screens.terminal import Screen, is_plain
 
 
 class Progress:
-    """A bar on standard error while a person is watching; silent otherwise."""
+    """A bar on standard error while a person is watching, one line where one listens; silent otherwise."""
 
     def __init__(self, name: str, steps: int) -> None:
         console = Console(stderr=True, emoji=False)
+        if console.is_terminal and is_plain():
+            Screen(stderr=True).say(f"{steps} steps to go.")
         columns = (
             TextColumn("{task.description}", markup=False),
             BarColumn(),
@@ -26,7 +29,7 @@ class Progress:
             *columns,
             TextColumn("{task.fields[last]}", markup=False),
             console=console,
-            disable=not console.is_terminal,
+            disable=not console.is_terminal or is_plain(),
         )
         self._task = self._bar.add_task(name, total=steps, last="")
 

@@ -13,7 +13,8 @@ from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.study import StudySpec, run_study
-from flows import cli, screens
+from flows import cli
+from flows.screens.tuned import print_tuned, tuned_json
 
 
 @pytest.fixture
@@ -21,6 +22,7 @@ def dpbo(here, monkeypatch, capsys):
     """Run the command in this process: (exit code, standard output, standard error)."""
 
     def call(*words):
+        monkeypatch.setenv("DPBO_PLAIN", "")
         monkeypatch.setattr(sys, "argv", ["dpbo", *map(str, words)])
         code = 0
         try:
@@ -169,7 +171,7 @@ def test_the_release_prints_and_serialises(here, tables, capsys):
         spec = StudySpec.from_dict(tables)
         result = run_study(spec, ledger=book)
         tuned = Tuned(result, Tracked("people", "0123456789"))
-        document = screens.tuned_json(tuned)
+        document = tuned_json(tuned)
         assert set(document["value"]) == keys
         assert document["method"] == kind
         assert document["replayed"] is False
@@ -180,7 +182,7 @@ def test_the_release_prints_and_serialises(here, tables, capsys):
             assert {"what", "mechanism", "epsilon", "delta", "sensitivity", "noise_scale"} <= set(spend)
             assert spend["noise_scale"] > 0
         json.dumps(document, allow_nan=False)
-        screens.print_tuned(tuned, book.accounts("people")[0])
+        print_tuned(tuned, book.accounts("people")[0])
         printed = " ".join(capsys.readouterr().out.split())
         assert f"{result.release.value['score']:.4f}" in printed
         assert "differentially private" in printed

@@ -64,6 +64,11 @@ def test_the_study_of_the_readme_can_be_planned():
 
 
 def test_every_link_leads_somewhere():
-    for page in (ROOT / "README.md", ROOT / "docs" / "README.md", ROOT / "docs" / "teams.md"):
+    for page in (
+        ROOT / "README.md",
+        ROOT / "docs" / "README.md",
+        ROOT / "docs" / "teams.md",
+        ROOT / "CONTRIBUTING.md",
+    ):
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
             assert (page.parent / target).exists(), target

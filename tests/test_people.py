@@ -1,5 +1,6 @@
 """A person's records: k of them count, whatever they are; promises to other persons need another cap."""
 
+import itertools
 import math
 from dataclasses import replace
 from decimal import Decimal
@@ -220,3 +221,173 @@ def test_the_sum_moves_by_k_records_through_the_whole_objective(tmp_path):
         after = [new if who == old else row for new, who, row in zip(newcomer, ids, lines, strict=True)]
         moved.append(abs(total(after) - before))
     assert 1.2 * GRID < max(moved) <= 2 * GRID
+
+
+# --- hostile values
+
+
+def test_no_value_is_an_error():
+    assert person_of(10**5000) is None  # Python writes no number of so many digits
+    assert person_of(Decimal("sNaN")) is None
+    assert person_of(Decimal("1e999999")) is not None
+    assert person_of(np.longdouble(2) ** 52 + np.longdouble(0.25)) is None
+
+
+@pytest.mark.parametrize(
+    ("raw", "person"),
+    [
+        (np.float32(2**24 - 1), str(2**24 - 1)),
+        (np.float32(2**24), None),  # 2²⁴ + 1 was rounded to it
+        (np.float16(2047), "2047"),
+        (np.float16(2048), None),
+        (np.longdouble(2) ** 60, None),
+    ],
+)
+def test_a_rounded_number_names_nobody(raw, person):
+    assert person_of(raw) == person
+
+
+@pytest.mark.parametrize("kind", ["numpy", "pandas", "nullable", "arrow", "half", "parquet"])
+def test_two_people_that_a_short_float_made_one_do_not_count(tmp_path, kind):
+    """Read as one person, either of them could free k places of the other: 2k places for one person's records."""
+    import pandas as pd
+
+    from dpbo_core.data.frames import frame_of
+
+    ids = np.array([2**24, 2**24 + 1, 5], dtype=np.float32)
+    if kind == "half":
+        ids = np.array([2048, 2049, 5], dtype=np.float16)
+    assert ids[0] == ids[1]
+    if kind == "parquet":
+        pq.write_table(pa.table({" who ": ids}), tmp_path / "v.parquet")
+        found = read_people(tmp_path / "v.parquet", "who", shown_as="v")
+    else:
+        table = {
+            "numpy": lambda: np.column_stack([ids, ids]),
+            "pandas": lambda: pd.DataFrame({"x0": ids}),
+            "nullable": lambda: pd.DataFrame({"x0": pd.array(ids.tolist(), dtype="Float32")}),
+            "arrow": lambda: pa.table({"x0": ids}),
+            "half": lambda: pa.table({"x0": ids}),
+        }[kind]()
+        found = tuple(person_of(value) for value in frame_of(table, None, shown_as="V").values("x0"))
+    assert found == (None, None, "5")
+
+
+VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**70), 2**70),
+    st.floats(),
+    st.text(max_size=3),
+    st.binary(max_size=3),
+    st.complex_numbers(),
+    st.decimals(),
+    st.just(10**5000),
+    st.lists(st.integers(), max_size=2),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(VALUES, VALUES), min_size=2, max_size=6),
+    st.one_of(VALUES, st.lists(VALUES, max_size=4)),
+    st.sampled_from([list, tuple]),
+    st.data(),
+)
+def test_in_a_list_of_rows_no_row_says_what_another_means(rows, hostile, container, data):
+    """One text among numbers once turned 7.0 into "7.0" and True into "True" in every row: another person, another
+    feature, for people whose records had not changed."""
+    from dpbo_core.data.frames import frame_of
+
+    place = data.draw(st.integers(0, len(rows) - 1))
+    before = container(list(row) for row in rows)
+    after = container(hostile if i == place else list(row) for i, row in enumerate(rows))
+    y = [0] * len(rows)
+    meant = []
+    for table in (before, after):
+        frame = frame_of(table, y, shown_as="V", width=2)
+        table = frame.table(target_name="y", source="V")
+        people = [person_of(value) for value in frame.values("x0")]
+        meant.append(
+            [(people[i], *(repr(table.columns[n].tolist()[i]) for n in ("x0", "x1"))) for i in range(len(rows))]
+        )
+    assert all(meant[0][i] == meant[1][i] for i in range(len(rows)) if i != place)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(VALUES, min_size=2, max_size=6), VALUES, st.sampled_from([list, tuple]), st.data())
+def test_in_a_list_of_targets_none_says_what_another_means(targets, hostile, container, data):
+    from dpbo_core.data.frames import frame_of
+
+    place = data.draw(st.integers(0, len(targets) - 1))
+    other = [hostile if i == place else value for i, value in enumerate(targets)]
+    X = np.zeros((len(targets), 1))
+    found = [
+        [
+            repr(value)
+            for value in frame_of(X, container(y), shown_as="V")
+            .table(target_name="y", source="V")
+            .columns["y"]
+            .tolist()
+        ]
+        for y in (targets, other)
+    ]
+    assert all(found[0][i] == found[1][i] for i in range(len(targets)) if i != place)
+
+
+def influence(count, people, after, places, k):
+    """The most the sum can move over ALL scores in [0, 1] and constants 0, ½, 1, when `places` are rewritten.
+
+    A record of somebody else that starts or stops counting moves it by max(c, 1 − c) too.
+    """
+    before_in, after_in = ~count(people, k), ~count(after, k)
+    worst = 0.0
+    for c in (0.0, 0.5, 1.0):
+        up = sum(1 - c for i in places if after_in[i]) + sum(c for i in places if before_in[i])
+        down = sum(c for i in places if after_in[i]) + sum(1 - c for i in places if before_in[i])
+        others = sum(max(c, 1 - c) for i in range(len(people)) if i not in places and before_in[i] != after_in[i])
+        worst = max(worst, up + others, down + others)
+    return worst
+
+
+def most(count, k, m=5):
+    """`influence`, over EVERY assignment of m records to three people and nobody, and every rewriting of one."""
+    found = 0.0
+    for people in itertools.product(("a", "b", None), repeat=m):
+        places = [i for i, person in enumerate(people) if person == "a"]
+        for written in itertools.product(("new", None), repeat=len(places)):
+            after = list(people)
+            for i, person in zip(places, written, strict=True):
+                after[i] = person
+            found = max(found, influence(count, list(people), after, places, k))
+    return found
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_by_enumeration_one_person_moves_the_sum_by_k_and_no_more(k):
+    assert most(uncounted, k) == k
+
+
+def test_the_enumeration_sees_three_other_readings_fail():
+    def shared(people, k):
+        return uncounted(["nobody" if person is None else person for person in people], k)
+
+    def each_its_own(people, k):
+        return uncounted([f"#{i}" if person is None else person for i, person in enumerate(people)], k)
+
+    def in_total(people, k):  # a quota for the file: who comes first takes another's place
+        counted = np.cumsum([person is not None for person in people])
+        return np.array([person is None for person in people]) | (counted > k)
+
+    assert all(most(wrong, 1) > 1 for wrong in (shared, each_its_own, in_total))
+
+
+@pytest.mark.parametrize("kind", ["private_grid", "private_trajectory", "lipschitz", "noisy_gp", "dp_hypo"])
+def test_every_method_prices_a_person_as_k_records(tmp_path, kind):
+    spec = replace(study(tmp_path, m=400, k=3, delta=1e-6), method=kind)
+    told = replace(spec, privacy=replace(spec.privacy, person=None))
+    one = replace(told, privacy=replace(told.privacy, max_records_per_person=1))
+    plan = plan_study(spec)
+    assert plan.spends == plan_study(told).spends
+    assert plan.guarantee.unit is PrivacyUnit.PERSON
+    assert plan_study(one).spends[0].sensitivity <= plan.spends[0].sensitivity

@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpbo_core.data.table import Table, table_of
 from dpbo_core.data.values import Column
 from dpbo_core.errors import StudyInvalid
+
+SHORT_FLOATS = {"float16": np.float16, "halffloat": np.float16, "float32": np.float32, "float": np.float32}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -50,13 +53,14 @@ class Frame:
         return table_of(columns, source=source)
 
 
-def frame_of(X: Any, y: Any, *, shown_as: str) -> Frame:
+def frame_of(X: Any, y: Any, *, shown_as: str, width: int | None = None) -> Frame:
     """Look at the outside of a table: its columns' names and its number of records.
 
     Args:
         X: a data frame, an Arrow table, or an array (n, d) or list of rows; arrays get the names x0, x1, …
         y: (n,) of anything, or None.
         shown_as: what letters call it, "X_validation" say.
+        width: for a SENSITIVE list of rows, its public number of columns: a row of another length is no record.
 
     Raises:
         StudyInvalid: it is no such table, or y has another number of records.
@@ -72,7 +76,7 @@ def frame_of(X: Any, y: Any, *, shown_as: str) -> Frame:
     if isinstance(given, nw.DataFrame):
         names, n_records = tuple(str(name) for name in given.columns), len(given)
     else:
-        given = _array(X, shown_as)
+        given = _array(X, shown_as, width)
         names, n_records = tuple(f"x{j}" for j in range(given.shape[1])), len(given)
     if len(set(names)) < len(names) or not all(names):
         raise _bad_names(shown_as)
@@ -98,24 +102,37 @@ def _bad_names(shown_as: str) -> StudyInvalid:
     )
 
 
-def _array(X: Any, shown_as: str) -> Any:
-    """X as a two-dimensional array; rows of different kinds or lengths are kept as objects, one a record."""
+def _array(X: Any, shown_as: str, width: int | None) -> Any:
+    """X as a two-dimensional array; a list of rows becomes objects, so that no row says what another means."""
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise StudyInvalid(
             f"{shown_as} is a sparse matrix",
             cause="every record is read value by value",
             remedy="pass X.toarray(), or select fewer columns",
         )
-    try:
-        array = np.asarray(X)
-    except ValueError:  # rows of different lengths
-        array = np.empty(0)
+    array = _of_rows(X, width) if isinstance(X, list | tuple) else np.asarray(X)
     if array.ndim != 2 or array.dtype.kind == "c":
         raise StudyInvalid(
             f"{shown_as} is not a table of records and columns",
             cause="Expected 2D array, got something else; one column or one record must still have two dimensions",
             remedy="Reshape your data with X.reshape(-1, 1) for one column or X.reshape(1, -1) for one record",
         )
+    return array
+
+
+def _of_rows(rows: Sequence[Any], width: int | None) -> NDArray[Any]:
+    """(m, width) objects; without a width, that of the PUBLIC first row, and empty where a row has another."""
+    read = [list(row) if isinstance(row, list | tuple) or np.ndim(row) == 1 else None for row in rows]
+    if width is None:
+        lengths = {None if row is None else len(row) for row in read}
+        if len(lengths) != 1 or None in lengths:
+            return np.empty(0)
+        (width,) = (length for length in lengths if length is not None)
+    array = np.empty((len(read), width), dtype=object)
+    for i, row in enumerate(read):
+        if row is not None and len(row) == width:
+            for j, value in enumerate(row):
+                array[i, j] = value
     return array
 
 
@@ -134,7 +151,7 @@ def _target_values(y: Any) -> Sequence[object] | Column:
         given = given.get_column(given.columns[0])
     if isinstance(given, nw.Series):
         return _of_series(given)
-    array = np.asarray(y) if not isinstance(y, list) else np.array([*y, None], dtype=object)[:-1]
+    array = np.array([*y, None], dtype=object)[:-1] if isinstance(y, list | tuple) else np.asarray(y)
     return _of_array(array.reshape(len(array), -1)[:, 0] if array.ndim > 1 and array.size else array)
 
 
@@ -146,10 +163,19 @@ def _of_array(column: Any) -> Sequence[object] | Column:
 def _of_series(series: Any) -> Sequence[object] | Column:
     """The values of a narwhals series; one by one where they cannot be had together."""
     try:
+        short = SHORT_FLOATS.get(_kind(series))
+        if short is not None:  # as they are: a Python float would not say in which precision they were written
+            return np.asarray(series.to_numpy(), dtype=short)
         values: Sequence[object] = series.to_list()
     except Exception:  # noqa: BLE001  a text that is not UTF-8, say: it must cost its own record only
         return [_item(series, i) for i in range(len(series))]
     return values
+
+
+def _kind(series: Any) -> str:
+    """The name of the type that the library itself gives the column: public, as its name is."""
+    native = series.to_native()
+    return str(getattr(native, "dtype", getattr(native, "type", ""))).lower().partition("[")[0]
 
 
 def _item(series: Any, i: int) -> object:

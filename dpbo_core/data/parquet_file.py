@@ -81,21 +81,23 @@ def read_parquet(path: Path, *, sensitive: bool, shown_as: str) -> Table:
 
 
 def parquet_values(path: Path, column: str, *, shown_as: str) -> list[object]:
-    """One column's values as Python has them, as many as the footer says; None where they cannot be decoded.
+    """The values of a column that the header has, as many as the footer says; None where they cannot be decoded.
 
     Raises:
-        StudyInvalid: the file has no readable footer, or another number of columns of that name than one.
+        StudyInvalid: the file has no readable footer.
     """
     import pyarrow as pa
 
     file, footer = _opened(path, shown_as=shown_as)
+    place = [name.strip() for name in footer.names].index(column)  # as the header's check saw it
     values: list[object] = []
     for group, size in enumerate(footer.group_sizes):
         try:
-            found = file.read_row_group(group).column(column)
+            found = file.read_row_group(group).column(place)
             if pa.types.is_string(found.type) or pa.types.is_large_string(found.type):
                 found = found.cast(pa.large_binary())  # as bytes: a text that is not UTF-8 costs its own record
-            read = found.to_pylist()
+            short = pa.types.is_float16(found.type) or pa.types.is_float32(found.type)
+            read = list(found.to_numpy()) if short else found.to_pylist()  # a short float keeps its precision
         except Exception:  # noqa: BLE001  whatever the pages hold, nothing is raised
             read = []
         values += read if len(read) == size else [None] * size

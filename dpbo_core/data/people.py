@@ -16,6 +16,7 @@ person each, then replacing somebody's readable records by a mixture could chang
 """
 
 import math
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
@@ -30,7 +31,6 @@ from dpbo_core.data.csv_file import LINES_AT_ONCE, csv_fields, csv_names
 from dpbo_core.data.parquet_file import parquet_values
 
 Person = str | None
-_WHOLE = 2.0**53  # beyond it a double stands for several whole numbers
 
 
 def person_of(value: object) -> Person:
@@ -45,14 +45,28 @@ def person_of(value: object) -> Person:
     if isinstance(value, bool | np.bool_):
         return None
     if isinstance(value, int | np.integer):
-        return str(int(value))
+        return _digits(int(value))
     if isinstance(value, Decimal):
         return str(value) if value.is_finite() else None
     if isinstance(value, float | np.floating):
-        number = float(value)
-        exact = math.isfinite(number) and number.is_integer() and abs(number) < _WHOLE
-        return str(int(number)) if exact else None
+        return _whole(value)
     return None
+
+
+def _digits(number: int) -> Person:
+    """The decimal text of `number`; None for one of thousands of digits, which Python refuses to write."""
+    try:
+        return str(number)
+    except ValueError:
+        return None
+
+
+def _whole(value: float | np.floating[Any]) -> Person:
+    """A whole number that no other one was rounded to in `value`'s own precision: below 2²⁴ in single, say."""
+    number = float(value)
+    precision = np.finfo(type(value)).nmant + 1 if isinstance(value, np.floating) else sys.float_info.mant_dig
+    exact = number == value and math.isfinite(number) and number.is_integer()
+    return str(int(number)) if exact and abs(number) < min(2.0**precision, 2.0**53) else None
 
 
 def read_people(path: str | Path, column: str, *, shown_as: str) -> tuple[Person, ...]:

@@ -1,0 +1,55 @@
+"""The method of docs/adding_a_method.md is a method: the contract's laws hold for it, word for word as printed."""
+
+import inspect
+import re
+import sys
+import types
+from pathlib import Path
+
+import pytest
+import test_contract
+from worlds import Memory, problem, run, smooth_table
+
+from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
+from dpbo_core.methods.contract import Method
+
+PAGE = Path(__file__).parent.parent / "docs" / "adding_a_method.md"
+LAWS = [
+    law
+    for name, law in vars(test_contract).items()
+    if name.startswith("test_") and list(inspect.signature(law).parameters) == ["method"]
+]
+
+
+@pytest.fixture(scope="module")
+def method():
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    room = types.ModuleType("every_score")
+    sys.modules[room.__name__] = room  # where dataclasses look for the names in annotations
+    exec(compile(code, str(PAGE), "exec"), room.__dict__)
+    yield room.EveryScore()
+    del sys.modules[room.__name__]
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__.removeprefix("test_"))
+def test_it_obeys_the_law(law, method):
+    assert isinstance(method, Method)
+    law(method)
+
+
+def test_all_laws_are_tried():
+    assert len(LAWS) == 9
+
+
+@pytest.mark.parametrize("best", [0, 5, 11])
+def test_without_noise_it_finds_the_best(method, best):
+    test_contract.test_without_noise_it_finds_the_best_of_a_small_table(method, best)
+
+
+def test_what_it_draws_and_what_it_costs(method):
+    world = problem(n_candidates=6, epsilon=1.0)
+    memory = Memory()
+    release = run(method, world, smooth_table(world, best=2), Noise(OperatingSystemNoise(), memory))
+    assert list(memory.kept) == [*(f"score {t}" for t in range(1, 7)), "score of the best"]
+    assert sum(spend.epsilon_units for spend in release.spends) == 10**12
+    assert 0 <= release.spends[-1].epsilon_units - 5 * 10**11 < 6  # what rounding down left goes to the last

@@ -1,0 +1,164 @@
+"""`dpbo init`: from two files never seen before to a release and its plot, with nothing written by hand."""
+
+import random
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from prefect.testing.utilities import prefect_test_harness
+
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.study import read_study, run_study
+from flows import cli
+from flows.init import study_text
+from flows.settings import without_heartbeat
+
+HEADER = "visit,age,weight_kg,ward,smoker,note,outcome"
+SECRET = "V00007-canary"
+
+
+def lines(n, seed):
+    """Numbers and texts mixed, gaps, quotes, identifiers, and an unbalanced target of three classes."""
+    rng = random.Random(seed)
+    for i in range(n):
+        age, weight = rng.randint(18, 95), "" if rng.random() < 0.1 else round(rng.gauss(78, 14), 1)
+        ward, smoker = rng.choice(["north", '"Intensive, 2"', ""]), rng.choice(["True", "False", ""])
+        risk = rng.random() + (age - 55) / 150
+        outcome = "home" if risk < 0.75 else "ward" if risk < 0.95 else "died"
+        yield f"V{i:05d}-{rng.randint(0, 99)},{age},{weight},{ward},{smoker},seen at {rng.random():.6f},{outcome}"
+
+
+@pytest.fixture
+def two(here):
+    (here / "training.csv").write_text("\n".join([HEADER, *lines(240, 1)]) + "\n")
+    (here / "hospital.csv").write_text("\n".join([HEADER, *lines(400, 2)]) + "\n")
+    return Path("training.csv"), Path("hospital.csv")
+
+
+@pytest.fixture
+def dpbo(here, monkeypatch, capsys):
+    def call(*words):
+        monkeypatch.setenv("DPBO_PLAIN", "")
+        monkeypatch.setattr(sys, "argv", ["dpbo", *map(str, words)])
+        code = 0
+        try:
+            cli.main()
+        except SystemExit as stop:
+            code = stop.code or 0
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+def text(training, validation, **changes):
+    return study_text(training, validation, **{"target": None, "name": None, "folder": Path()} | changes)
+
+
+@pytest.fixture(scope="module")
+def server():
+    with prefect_test_harness(server_startup_timeout=90), without_heartbeat():
+        yield
+
+
+def test_from_a_csv_never_seen_to_a_release(two, dpbo):
+    """The core alone; the whole command with Prefect, MLflow and its pictures is the slow test below."""
+    assert dpbo("init", *two, "--name", "ward")[0] == 0
+    release = run_study(read_study("study.toml"), ledger=PrivacyLedger("sqlite:///ledger.db")).release
+    assert set(release.value["hyperparameters"]) == {"max_depth"}
+    assert (release.dataset, release.facts["n_validation"]) == ("ward", 400)
+    assert release.guarantee.assumptions == ()
+
+
+@pytest.mark.slow
+def test_from_a_csv_never_seen_to_a_release_and_its_plot(server, two, dpbo):
+    code, out, err = dpbo("init", *two)
+    assert (code, err) == (0, "")
+    assert "dpbo plan study.toml" in out
+    assert "visit, note" in out
+    assert max(map(len, out.splitlines())) <= 80
+    assert not Path("mlruns").exists()
+    code, out, _ = dpbo("plan", "study.toml")
+    assert code == 0
+    assert "is the one to choose" in out
+    code, out, err = dpbo("tune", "study.toml")
+    assert (code, err) == (0, "")
+    assert "max_depth" in out
+    assert "each record of the validation set" in " ".join(out.split())
+    assert "hospital: ε" in dpbo("budget")[1]
+    assert list(Path("mlruns").rglob("trajectory.png")) + list(Path("mlruns").rglob("choice.png"))
+    assert SECRET.encode() not in b"".join(f.read_bytes() for f in Path("mlruns").rglob("*") if f.is_file())
+
+
+def test_of_the_validation_file_only_the_header_and_the_number_of_records_are_read(two):
+    training, validation = two
+    before = text(*two)
+    assert SECRET not in before
+    assert "nobody in the validation file may be in the training file" in before  # fixed, since it looks at neither
+    for hostile in (b"", b"\xff\x00\xfe", b'"', b",,,,,,,,,,,", b"nan,inf,,1e999,,,nobody", b"x" * 200_000):
+        validation.write_bytes(HEADER.encode() + b"\n" + (hostile + b"\n") * 400)
+        assert text(training, validation) == before
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.binary(max_size=400).map(lambda raw: raw.replace(b"\n", b"")))
+def test_no_record_of_the_validation_file_changes_what_is_written(two, record):
+    training, validation = two
+    validation.write_text(HEADER + "\n" + "1,2,3,a,True,b,home\n" * 3)
+    before = text(training, validation)
+    validation.write_bytes(HEADER.encode() + b"\n" + record + b"\n" + b"1,2,3,a,True,b,home\n" * 2)
+    assert text(training, validation) == before
+
+
+@pytest.mark.parametrize(
+    ("values", "estimator", "score"),
+    [
+        (["yes", "no"], "logistic", "sigmoid"),
+        ([1, 2, 3], "sklearn.ensemble.RandomForestClassifier", "accuracy"),
+        (["a", "b", "b", "b", "c"], "sklearn.ensemble.RandomForestClassifier", "balanced_accuracy"),
+        ([i / 7 for i in range(60)], "sklearn.ensemble.RandomForestRegressor", "absolute_error"),
+        (['quoted "x".y', "plain\ttab"], "logistic", "sigmoid"),
+    ],
+)
+def test_the_model_follows_the_target(here, values, estimator, score):
+    import csv
+
+    for name in ("a.csv", "b.csv"):
+        with Path(name).open("w", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(["y", "x"])
+            writer.writerows((values[i % len(values)], i) for i in range(60))
+    Path("study.toml").write_text(text(Path("a.csv"), Path("b.csv"), target="y", name="other"))
+    spec = read_study("study.toml")
+    assert (spec.model.estimator, spec.model.score, spec.name) == (estimator, score, "other")
+    assert spec.data.ignore is None
+    if spec.model.class_shares:
+        assert sum(spec.model.class_shares.values()) == pytest.approx(1.0)
+
+
+def test_what_cannot_serve_is_a_letter_and_nothing_is_written(two, dpbo):
+    training, validation = two
+    (validation.parent / "kept.toml").write_text("mine")
+    for words, says in (
+        ((training, "nowhere.csv"), "nowhere.csv"),
+        ((training, validation, "--target", "outcom"), "nearest name is 'outcome'"),
+        ((training, validation, "--target", "visit"), "'visit' is a text of 240 different values"),
+        ((training, validation, "--out", "kept.toml"), "file exists"),
+        ((training, validation, "--out", "no/where.toml"), "no such file"),
+        ((training, validation, "--name", "export"), "'export'"),
+    ):
+        code, out, err = dpbo("init", *words)
+        assert (code, out) == (2, ""), words
+        assert says in err
+        assert err.count("\n") == 1
+    assert Path("kept.toml").read_text() == "mine"
+    assert not Path("study.toml").exists()
+
+
+def test_paths_are_relative_to_the_study(two, dpbo):
+    Path("studies").mkdir()
+    assert dpbo("init", *two, "--out", "studies/s.toml")[0] == 0
+    spec = read_study("studies/s.toml")
+    assert (spec.data.training, spec.data.validation) == ("../training.csv", "../hospital.csv")

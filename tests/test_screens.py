@@ -1,0 +1,177 @@
+"""The screens: 80 columns, colours where they are wanted, and words alone for whoever listens."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from rich.console import Console
+
+from dpbo_core.accounting.budget import PrivacyBudget
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.study import StudySpec, advise_study, run_study
+from flows.cli import plain_first
+from flows.screens import terminal
+from flows.screens.accounts import print_accounts
+from flows.screens.advice import HEADER, print_advice
+from flows.screens.findings import print_findings
+from flows.screens.first import COMMANDS, print_first
+from flows.screens.letters import print_letter
+from flows.screens.tuned import print_tuned
+
+SIGNS = re.compile("[\u2190-\u27bf\u0370-\u03ff\x1b]")  # arrows, boxes, blocks, marks, Greek, terminal codes
+COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-7]m")
+
+
+@pytest.fixture
+def screens(here, tables, capsys, monkeypatch):
+    """Every screen of a released study, printed: name → text."""
+    from flows.doctor import Finding
+    from flows.tune import Tuned
+    from tasks.tracking import Tracked
+
+    tables["study"]["name"] = "[red]trial[/]"
+    book = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
+    spec = StudySpec.from_dict(tables)
+    tuned = Tuned(run_study(spec, ledger=book), Tracked("people", "0123456789"))
+    book.set_budget(PrivacyBudget.without_limit("open"))
+    book.set_budget(PrivacyBudget.of("new", epsilon=1.0, delta=0.0))
+    found = (Finding("disk", "fine", "[/] 5 GB"), Finding("ledger", "wrong", "damaged", "run it"))
+    makers = {
+        "first": print_first,
+        "tuned": lambda: print_tuned(tuned, book.accounts("people")[0]),
+        "advice": lambda: print_advice(spec, advise_study(spec)),
+        "accounts": lambda: print_accounts(book.accounts()),
+        "no accounts": lambda: print_accounts(()),
+        "findings": lambda: print_findings(found),
+    }
+
+    def printed(**environment):
+        for name in ("NO_COLOR", "FORCE_COLOR", "DPBO_PLAIN", "COLUMNS"):
+            monkeypatch.setenv(name, environment.get(name, "")) if name in environment else monkeypatch.delenv(
+                name, raising=False
+            )
+        return {name: (make(), capsys.readouterr().out)[1] for name, make in makers.items()}
+
+    return printed
+
+
+@pytest.mark.parametrize("columns", ["60", "80", "200"])
+def test_no_line_is_longer_than_80_or_the_terminal(screens, columns):
+    for text in screens(COLUMNS=columns).values():
+        assert max(map(len, text.splitlines())) <= min(80, int(columns))
+
+
+def test_colours_are_for_terminals_alone_and_no_color_is_respected(screens):
+    assert all("\x1b" not in text for text in screens().values())
+    coloured = screens(FORCE_COLOR="1")
+    assert all(COLOUR.search(coloured[name]) for name in ("advice", "accounts", "findings"))
+    assert not any(COLOUR.search(text) for text in screens(FORCE_COLOR="1", NO_COLOR="1").values())
+
+
+def test_a_plain_screen_is_words_alone(screens):
+    plain = screens(DPBO_PLAIN="1", FORCE_COLOR="1")
+    for name, text in plain.items():
+        assert not SIGNS.search(text), (name, text)
+        assert "  " not in text, name  # nothing stands in columns
+    rows = [line for line in plain["advice"].splitlines() if ": verdict " in line]
+    assert len(rows) == 8 - 1
+    spoken = [terminal.spoken(name) for name in HEADER[1:]]
+    assert all(all(f"{name} " in row for name in spoken) for row in rows)
+    assert "epsilon" in plain["accounts"]
+    assert "ledger, wrong: damaged. Run it" in plain["findings"]
+    scores = re.search(r"seen: (.*), private scores", plain["tuned"])[1]
+    assert len(scores.split(",")) == 5  # the plot, as its numbers
+
+
+def test_names_that_people_chose_are_shown_as_they_are_and_do_nothing(screens):
+    for environment in ({}, {"DPBO_PLAIN": "1"}):
+        assert r"[red]trial[/]" in screens(**environment)["tuned"]
+
+
+def test_the_first_screen_names_five_commands_in_the_order_of_use(screens):
+    text = screens()["first"]
+    places = [text.index(command) for command, _ in COMMANDS]
+    assert places == sorted(places)
+    assert len(places) == 5
+    assert [command.split()[1] for command, _ in COMMANDS] == ["init", "plan", "tune", "budget", "ui"]
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (["dpbo", "plan", "s.toml", "--plain"], ["dpbo", "--plain", "plan", "s.toml"]),
+        (["dpbo", "--plain", "budget", "set", "--plain"], ["dpbo", "--plain", "budget", "set"]),
+        (["dpbo", "plan", "--", "--plain"], ["dpbo", "plan", "--", "--plain"]),
+        (["dpbo"], ["dpbo"]),
+    ],
+)
+def test_plain_may_stand_anywhere(words, wanted):
+    assert plain_first(words) == wanted
+
+
+def command(*words, **environment):
+    """The command in a process of its own."""
+    run = subprocess.run(
+        [sys.executable, "-c", "from flows.cli import main; main()", *words],
+        capture_output=True,
+        env=os.environ | environment,
+    )
+    return run.returncode, run.stdout, run.stderr
+
+
+def test_plain_before_and_after_the_command_are_one_thing_and_any_terminal_can_print(here):
+    before, after = command("--plain", "budget"), command("budget", "--plain")
+    assert before == after
+    assert before[0] == 0
+    assert b"\x1b" not in before[1]
+    code, out, _ = command("plan", "nowhere.toml", PYTHONIOENCODING="ascii")
+    assert (code, out) == (2, b"")
+    (here / "study.toml").write_text(
+        '[study]\nname = "é"\nmethod = "auto"\n[privacy]\ndataset = "d"\nepsilon = 1.0\n[data]\n'
+        'source = "breast_cancer"\n[model]\nestimator = "logistic"\n[space]\nlambda = {values = [0.1, 1.0]}\n'
+    )
+    code, out, err = command("plan", "study.toml", PYTHONIOENCODING="ascii")
+    assert (code, err) == (0, b"")
+    assert b"is the one to choose" in out
+
+
+def test_the_first_screen_imports_nothing_heavy():
+    probe = (
+        "import sys; sys.argv = ['dpbo']\nfrom flows.cli import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print([m for m in ('numpy', 'scipy', 'sklearn', 'prefect', 'mlflow', 'sqlalchemy') if m in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert run.stdout.strip().endswith("[]")
+
+
+def test_an_error_on_a_terminal_has_three_aligned_parts_and_elsewhere_one_line(capsys, monkeypatch):
+    letter = StudyInvalid("the [file] is gone", cause="a move " * 20, remedy="look for it")
+    monkeypatch.setenv("DPBO_PLAIN", "")
+    print_letter(letter)
+    assert capsys.readouterr().err == f"dpbo: {letter.letter()}\n"
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("NO_COLOR", "1")
+    print_letter(letter)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].endswith("the [file] is gone")
+    starts = [line.index(word) for line, word in ((lines[1], "a move"), (lines[-1], "look"))]
+    assert starts[0] == starts[1]
+    assert max(len(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in lines) <= 80
+    monkeypatch.setenv("DPBO_PLAIN", "1")
+    print_letter(letter)
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_progress_is_a_line_where_it_is_listened_to(monkeypatch, capsys):
+    from flows.progress import Progress
+
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("DPBO_PLAIN", "1")
+    assert Console(stderr=True).is_terminal
+    with Progress("trial", 3) as progress:
+        progress.show(None)
+    assert capsys.readouterr().err == "3 steps to go.\n"
