@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from dpbo_core.accounting import admission
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import NOTHING, Total, compose
-from dpbo_core.accounting.store import LedgerStore, Pen
+from dpbo_core.accounting.store import LedgerStore, Pen, legible
 from dpbo_core.accounting.tables import DATASETS, DRAWS, RELEASES, RESERVATIONS
 from dpbo_core.errors import NoBudget
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
@@ -178,21 +178,21 @@ class PrivacyLedger:
     def release_of(self, fingerprint: str) -> Release | None:
         """The recorded release of this very study, if it has finished."""
         query = sa.select(RELEASES.c.release).join(RESERVATIONS).where(RESERVATIONS.c.fingerprint == fingerprint)
-        with self._store.reading() as connection:
+        with self._store.reading() as connection, legible():
             found = connection.scalar(query)
-        return None if found is None else Release.from_json(found)
+            return None if found is None else Release.from_json(found)
 
     def release_named(self, release_id: str) -> Release | None:
         """The recorded release of that id (the first 16 digits of its study's fingerprint), if there is one."""
         query = sa.select(RELEASES.c.release).join(RESERVATIONS)
         query = query.where(sa.func.substr(RESERVATIONS.c.fingerprint, 1, len(release_id)) == release_id)
-        with self._store.reading() as connection:
+        with self._store.reading() as connection, legible():
             found = connection.scalar(query)
-        return None if found is None else Release.from_json(found)
+            return None if found is None else Release.from_json(found)
 
     def accounts(self, dataset: str | None = None) -> tuple[Account, ...]:
         """Every dataset's account, or one dataset's; empty if the name is unknown."""
-        with self._store.reading() as connection:
+        with self._store.reading() as connection, legible():
             names = connection.scalars(sa.select(DATASETS.c.name).order_by(DATASETS.c.name))
             return tuple(_account(connection, name) for name in names.all() if dataset in (None, name))
 
@@ -235,6 +235,7 @@ class Reservation:
                 pen.write(RELEASES, {"reservation": self._id, "release": stored, "released_at": now})
         return Release.from_json(json.loads(json.dumps(stored)))
 
+    @legible()
     def _outcome(self, connection: sa.Connection, what: str) -> Mapping[str, Any] | None:
         outcome: Mapping[str, Any] | None = connection.scalar(OUTCOME, {"reservation": self._id, "what": what})
         return outcome
@@ -251,6 +252,7 @@ def _open(pen: Pen, budget: PrivacyBudget) -> None:
     pen.write(DATASETS, row)
 
 
+@legible()
 def _budget(connection: sa.Connection, dataset: str) -> PrivacyBudget | None:
     row = connection.execute(CAP, {"dataset": dataset}).one_or_none()
     if row is None:
@@ -259,6 +261,7 @@ def _budget(connection: sa.Connection, dataset: str) -> PrivacyBudget | None:
     return PrivacyBudget(dataset, row.epsilon_units, row.delta_units, relation, tuple(row.accepts), row.public)
 
 
+@legible()
 def _spent(connection: sa.Connection, dataset: str) -> tuple[Total, frozenset[PrivacyUnit]]:
     """Everything reserved on the dataset, and whom it protects; added up by the database, exactly."""
     total, units = NOTHING, set()
