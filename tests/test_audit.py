@@ -1,10 +1,12 @@
 """The short forms of the campaigns that `make audit` runs in full."""
 
 import math
+from importlib.metadata import distributions, version
+from pathlib import Path
 
 import numpy as np
 from audit import __main__ as audit_page
-from audit import distinguish, hostile, timing
+from audit import distinguish, hostile, supply, timing
 
 from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.study import StudySpec
@@ -63,3 +65,25 @@ def test_the_bound_of_a_coin_is_its_own():
 
     assert 0.9 < distinguish.lower_bound(tosses(0.25), tosses(0.75), delta=0.0) <= math.log(3.0)
     assert distinguish.lower_bound(tosses(0.2), tosses(0.8), delta=0.0) > math.log(3.0)
+
+
+def test_the_bill_of_materials_lists_what_is_installed_and_is_the_same_twice():
+    made = supply.bill(distributions())
+    assert made == supply.bill(distributions())
+    assert (made["bomFormat"], made["specVersion"], made["metadata"]["component"]["name"]) == (
+        "CycloneDX",
+        "1.6",
+        "dpbo",
+    )
+    names = {part["name"]: part["version"] for part in made["components"]}
+    assert names["opendp"] == version("opendp")
+    assert {"numpy", "scikit-learn", "skops", "prefect", "mlflow"} <= set(names)
+    assert all(part["purl"] == f"pkg:pypi/{part['name']}@{part['version']}" for part in made["components"])
+    assert {*made["dependencies"][0]["dependsOn"]} == {part["bom-ref"] for part in made["components"]}
+
+
+def test_every_dependency_is_locked_to_one_version():
+    lock = (Path(__file__).parents[1] / "requirements.lock").read_text().splitlines()
+    pinned = [line for line in lock if line and not line.startswith(("#", " "))]
+    assert len(pinned) > 100
+    assert all("==" in line and "://" not in line for line in pinned)

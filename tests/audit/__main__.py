@@ -45,8 +45,8 @@ flow, draws and words must be the same, and no query may move by more than its d
 def neighbours(*, short: bool) -> str:
     share = 0.02 if short else 1.0
     return f"""Every method whole, with its real noise, on two neighbouring tables as far apart as one record
-can move them. The event is chosen on one half of the runs and tested on the other by Clopper and Pearson's bounds; an honest row is
-accused with probability at most 0.001. Every row must stay under its promise.
+can move them. The event is chosen on one half of the runs and tested on the other by Clopper and
+Pearson's bounds; an honest row is accused with probability at most 0.001. Every row must stay under its promise.
 
 {rows.distinguish_table(share, faulty=False)}
 
@@ -56,8 +56,8 @@ Planted faults; every row must be above its promise.
 
 
 def inputs(*, short: bool) -> str:
-    return f"""Mutated files, messages, names and words at every door (seed {fuzz.SEED}); the last five counts must be zero. A stack
-trace is anything raised but a letter, a hang takes over {fuzz.LONGEST} s, and a charge is one that a refusal left
+    return f"""Mutated files, messages, names and words at every door (seed {fuzz.SEED}); the last five counts must be
+zero. A stack trace is anything raised but a letter, a hang takes over {fuzz.LONGEST} s, and a charge is one that a refusal left
 behind.
 
 {rows.fuzz_table(0.005 if short else 1.0)}"""
@@ -69,8 +69,8 @@ def files(*, short: bool) -> str:
 
 def leaks(*, short: bool) -> str:
     return f"""A planted feature, its standardised value, a planted label and the exact score of every candidate,
-searched in every byte under Prefect's home, `mlruns/`, the temporary folder, both streams and every cell of the ledger: as text at
-several precisions, as bytes of double and single floats both ways round, in base64 and hex, inside gzip, zlib, bz2,
+searched in every byte under Prefect's home, `mlruns/`, the temporary folder, both streams and every cell
+of the ledger: as text at several precisions, as bytes of double and single floats both ways round, in base64 and hex, inside gzip, zlib, bz2,
 xz and zip data wherever it begins, in Parquet columns and in pickles.
 
 {rows.leak_table()}
