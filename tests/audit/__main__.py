@@ -24,29 +24,31 @@ Written by `make audit`, or section by section by `python -m audit SECTION` in `
 
 
 def kills(*, short: bool) -> str:
-    return f"""Studies killed by SIGKILL at random moments and run again until they finished, all methods in turn;
-every count but the first two must be zero.
+    return f"""Studies killed by SIGKILL at random moments and run again until they finished, all methods
+in turn; every count but the first two must be zero.
 
 {rows.kill_table(6 if short else 60)}
 
-Either party of an outsourced search, killed at random moments of every command and run again, beside a search over
-the same table that nobody kills; every count but the first three must be zero.
+Either party of an outsourced search, killed at random moments of every command and run again, beside a search
+over the same table that nobody kills; every count but the first three must be zero.
 
 {rows.exchange_table(1 if short else 5)}"""
 
 
 def replays(*, short: bool) -> str:
-    return f"""Each method on neighbouring files, its mechanisms' outputs frozen to the same values: control
-flow, draws and words must be the same, and no query may move by more than its declared sensitivity (a share of 1).
+    return f"""Each method on neighbouring files, its mechanisms' outputs frozen to the same values:
+control flow, draws and words must be the same, and no query may move by more than its
+declared sensitivity (a share of 1).
 
 {rows.replay_table(*((5, 3) if short else (400, 150)))}"""
 
 
 def neighbours(*, short: bool) -> str:
     share = 0.02 if short else 1.0
-    return f"""Every method whole, with its real noise, on two neighbouring tables as far apart as one record
-can move them. The event is chosen on one half of the runs and tested on the other by Clopper and
-Pearson's bounds; an honest row is accused with probability at most 0.001. Every row must stay under its promise.
+    return f"""Every method whole, with its real noise, on two neighbouring tables as far apart as one
+record can move them. The event is chosen on one half of the runs and tested on the other
+by Clopper and Pearson's bounds; an honest row is accused with probability at most 0.001.
+Every row must stay under its promise.
 
 {rows.distinguish_table(share, faulty=False)}
 
@@ -56,9 +58,9 @@ Planted faults; every row must be above its promise.
 
 
 def inputs(*, short: bool) -> str:
-    return f"""Mutated files, messages, names and words at every door (seed {fuzz.SEED}); the last five counts must be
-zero. A stack trace is anything raised but a letter, a hang takes over {fuzz.LONGEST} s, and a charge is one that a refusal left
-behind.
+    return f"""Mutated files, messages, names and words at every door (seed {fuzz.SEED}); the last five
+counts must be zero. A stack trace is anything raised but a letter, a hang takes over
+{fuzz.LONGEST} s, and a charge is one that a refusal left behind.
 
 {rows.fuzz_table(0.005 if short else 1.0)}"""
 
@@ -68,10 +70,11 @@ def files(*, short: bool) -> str:
 
 
 def leaks(*, short: bool) -> str:
-    return f"""A planted feature, its standardised value, a planted label and the exact score of every candidate,
-searched in every byte under Prefect's home, `mlruns/`, the temporary folder, both streams and every cell
-of the ledger: as text at several precisions, as bytes of double and single floats both ways round, in base64 and hex, inside gzip, zlib, bz2,
-xz and zip data wherever it begins, in Parquet columns and in pickles.
+    return f"""A planted feature, its standardised value, a planted label and the exact score of every
+candidate, searched in every byte under Prefect's home, `mlruns/`, the temporary folder,
+both streams and every cell of the ledger: as text at several precisions, as bytes of
+double and single floats both ways round, in base64 and hex, inside gzip, zlib, bz2, xz
+and zip data wherever it begins, in Parquet columns and in pickles.
 
 {rows.leak_table()}
 
@@ -81,8 +84,9 @@ Flows made to leak an exact score, one for each place; every row must find somet
 
 
 def timing(*, short: bool) -> str:
-    return f"""Rank correlation of a step's duration with a private quantity of that step, over runs on different
-validation sets and, but for λ, within one candidate; models were trained beforehand. No correlation is not a proof.
+    return f"""Rank correlation of a step's duration with a private quantity of that step, over runs on
+different validation sets and, but for λ, within one candidate; models were trained
+beforehand. No correlation is not a proof.
 
 {rows.timing_table(3 if short else 60)}"""
 
