@@ -67,6 +67,14 @@ def test_a_negative_price_cannot_pay_for_another_draw(tmp_path):
         command.check_certificate(tmp_path / "release.json")
 
 
+def test_a_draw_of_next_to_no_noise_is_underpriced_and_no_stack_trace(tmp_path):
+    document = certificate()
+    document["spends"][0]["noise_scale"] = 5e-324
+    (tmp_path / "release.json").write_text(json.dumps(document))
+    with pytest.raises(CertificateFalse):
+        command.check_certificate(tmp_path / "release.json")
+
+
 def test_a_certificate_nested_too_deep_is_no_release(tmp_path):
     (tmp_path / "release.json").write_text("[" * 100_000)
     with pytest.raises(StudyInvalid, match="no release"):

@@ -130,7 +130,7 @@ def _check_price(spend: Spend) -> None:
     """The printed noise costs no more than the printed price."""
     if spend.mechanism not in _WORTH:
         return
-    if not (spend.noise_scale > 0.0 and spend.sensitivity > 0.0):
+    if not (spend.sensitivity > 0.0 and spend.noise_scale * LARGEST > spend.sensitivity):  # the ratio is squared
         raise _underpriced(spend)
     epsilon, rho = _WORTH[spend.mechanism](spend.sensitivity / spend.noise_scale)
     cheap = rho > spend.rho * (1.0 + _SLACK)

@@ -9,7 +9,7 @@ The protocol, keyed by a study's fingerprint (its whole spec, its edition and th
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -252,12 +252,23 @@ def _open(pen: Pen, budget: PrivacyBudget) -> None:
     pen.write(DATASETS, row)
 
 
+def _check_cells(*, whole: Iterable[Any], texts: Iterable[Any]) -> None:
+    """SQLite keeps a text in a column of numbers, if it is told to.
+
+    Raises:
+        TypeError: a cell is of another type than was written.
+    """
+    if not (all(isinstance(cell, int) for cell in whole) and all(isinstance(cell, str) for cell in texts)):
+        raise TypeError
+
+
 @legible()
 def _budget(connection: sa.Connection, dataset: str) -> PrivacyBudget | None:
     row = connection.execute(CAP, {"dataset": dataset}).one_or_none()
     if row is None:
         return None
     relation = NeighboringRelation(row.relation)
+    _check_cells(whole=(row.epsilon_units, row.delta_units), texts=row.accepts)
     return PrivacyBudget(dataset, row.epsilon_units, row.delta_units, relation, tuple(row.accepts), row.public)
 
 
@@ -281,6 +292,14 @@ def _account(connection: sa.Connection, dataset: str) -> Account:
         .where(RESERVATIONS.c.dataset == dataset)
         .order_by(RESERVATIONS.c.id)
     )
+    rows = connection.execute(query).all()
+    for row in rows:
+        amounts = (row.epsilon_units or 0, row.delta_units, row.rho_units)
+        numbers = (row.guarantee["epsilon"] or 0.0, row.guarantee["delta"])
+        _check_cells(whole=amounts, texts=(row.study, row.edition, row.method, row.reserved_at, row.fingerprint))
+        _check_cells(whole=(), texts=(row.released_at or "", *row.guarantee["assumptions"]))
+        if not all(isinstance(number, int | float) for number in numbers):
+            raise TypeError
     entries = tuple(
         Entry(
             study=row.study,
@@ -295,7 +314,7 @@ def _account(connection: sa.Connection, dataset: str) -> Account:
             release_id=row.fingerprint[:16] if row.released_at else None,
             cost=Total(row.epsilon_units, row.delta_units, row.rho_units),
         )
-        for row in connection.execute(query)
+        for row in rows
     )
     spent, units = _spent(connection, dataset)
     return Account(budget, spent, entries, next(iter(units), None) if len(units) == 1 else None)

@@ -316,6 +316,7 @@ def ledger_cells(folder: Path) -> Iterator[Target]:
         ]
         triggers = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")]
     connection.close()
+    turn = iter(range(10**9))
     values = (*WORDS[:24], "{}", "[]", "null", '{"a": 1}', "[" * 2000, -1, 0, 2**62, 1e308, None, b"\xff\x00", ESC)
 
     def draw(rng: random.Random) -> tuple[str, str, Any]:
@@ -324,7 +325,7 @@ def ledger_cells(folder: Path) -> Iterator[Target]:
 
     def take(change: tuple[str, str, Any]) -> None:
         table, column, value = change
-        path = folder / "ledger.db"
+        path = folder / f"{next(turn)}.db"  # a new one: connections to the last input's are kept open
         path.write_bytes(honest)
         connection = sqlite3.connect(path)
         try:
