@@ -268,12 +268,13 @@ def measured(job: tuple[str, str], share: float = 1.0) -> Row:
     """One row of the audit, by its name in `jobs`."""
     kind, name = job
     if kind == "dp_hypo":
-        return measure_selection(round(20_000 * share), revealed=name == "planted")
+        return measure_selection(round(40_000 * share), revealed=name == "planted")
     if kind == "outsourced":
         return measure_table(round(50_000 * share), share=0.25 if name == "planted" else 1.0)
     cases = planted() if kind == "planted" else honest()[kind]
     case = next(case for case in cases if case.name == name)
-    return measure(case, round(REPETITIONS.get(case.method.kind, 2_000) * share))
+    runs = 4_000 if kind == "planted" else REPETITIONS.get(case.method.kind, 2_000)
+    return measure(case, round(runs * share))
 
 
 def jobs(*, faulty: bool) -> list[tuple[str, str]]:
