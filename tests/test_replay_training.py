@@ -1,7 +1,7 @@
 """Record and replay of `dp_hypo` whole: both files of a study in neighbouring forms, every draw's output frozen.
 
 The trials, their candidates, their draws and the release must be the same, and at each draw the query may have
-moved by no more than what its noise is for: in ℓ₂ for the Gaussian, in ℓ₁ for the Laplace, in every step for the score.
+moved by no more than what its noise is for: in ℓ₂ for the Gaussian, in ℓ₁ for the Laplace, in steps for the score.
 """
 
 import io
