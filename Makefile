@@ -1,6 +1,7 @@
 # make tune    set everything up into .venv and run the first private study
 # make test    set everything up and run the tests
 # make audit   kill, fuzz and search campaigns; their figures go to docs/audit.md (half an hour)
+# make supply  look the locked dependencies up for known faults; write the bill of materials, sbom.json
 # make look    photograph every page that shows a release into docs/pictures (needs Chromium, port 4200 free)
 # make bench   time every part beside its peers; the figures go to docs/performance.md (a quarter of an hour)
 # make check   format, lint, types, import rules
@@ -11,7 +12,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: setup tune test audit look check bench format lock clean
+.PHONY: setup tune test audit supply look check bench format lock clean
 
 setup: $(STAMP)
 
@@ -32,6 +33,14 @@ test: $(STAMP)
 audit: $(STAMP)
 	@cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m audit
 	@$(BIN)/python -m pytest -m slow
+
+supply: $(STAMP)
+	@cd tests && ../$(BIN)/python -m audit.supply ../sbom.json
+	@test -x $(VENV)/supply/bin/pip-audit || { $(PYTHON) -m venv $(VENV)/supply && \
+		$(VENV)/supply/bin/python -m pip install --quiet --disable-pip-version-check "pip-audit>=2.9"; }
+	@$(VENV)/supply/bin/pip-audit --strict --progress-spinner off --disable-pip --no-deps -r requirements.lock || { \
+		echo "A dependency has a known fault, or could not be looked up. The lock was last made on:"; \
+		git log -1 --format=%cs -- requirements.lock; exit 1; }
 
 look: $(STAMP)
 	@cd tests && ../$(BIN)/python -m audit.look

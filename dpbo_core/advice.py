@@ -22,6 +22,7 @@ from dpbo_core.spec import StudySpec
 
 Verdict = Literal["good", "poor", "useless", "refused"]
 AUTO = "auto"
+TIE = 1.1  # the table's means are known to about a tenth
 POOR, USELESS = 0.1, 0.25  # expected error as a share of the score's range
 PRIVATE_TRAININGS = ("noisy_gradient_descent", "dp_sgd", "output_perturbation", "objective_perturbation")
 
@@ -152,7 +153,8 @@ def _check_auto(spec: StudySpec) -> None:
 def _forms(problem: Problem) -> list[tuple[AnyMethod, Expected]]:
     """The calibrated methods in every form that needs no more trainings than the study has steps, best first.
 
-    Of two that expect the same regret the smaller score error comes first, then the order written here.
+    One that expects no more than `TIE` times the least regret, which is all that the simulation can tell, comes first
+    if it is pure; then the smaller score error, then the order written here.
     """
     if problem.training is not None:
         return []  # their models are trained without noise
@@ -170,7 +172,14 @@ def _forms(problem: Problem) -> list[tuple[AnyMethod, Expected]]:
             found = expected(form, problem)
             if found is not None:
                 known.append((form, found))
-    return sorted(known, key=lambda pair: (pair[1].regret, pair[1].score_error))
+    least = min((found.regret for _, found in known), default=0.0)
+
+    def rank(pair: tuple[AnyMethod, Expected]) -> tuple[bool, float, float]:
+        form, found = pair
+        tied = form.plan(problem).guarantee.delta == 0.0 and found.regret <= TIE * least
+        return not tied, found.regret, found.score_error
+
+    return sorted(known, key=rank)
 
 
 def _choice(forms: list[tuple[AnyMethod, Expected]], problem: Problem) -> Choice | None:
@@ -183,8 +192,10 @@ def _choice(forms: list[tuple[AnyMethod, Expected]], problem: Problem) -> Choice
     if not forms:
         return None
     best, found = forms[0]
+    alone = all(found.regret <= other.regret for _, other in forms)
+    merit = "loses least" if alone else "is pure and loses as little as any, so far as can be told,"
     why = (
-        f"of {len(forms)} ways it loses least on simulated landscapes with this noise "
+        f"of {len(forms)} ways it {merit} on simulated landscapes with this noise "
         f"({problem.n_validation} records, ε = {problem.epsilon:g}, {problem.search.steps} steps, "
         f"{len(problem.candidates)} candidates): an expected regret of {found.regret:.2g}"
     )

@@ -1,10 +1,10 @@
 """The model to use: trained from a cold start on the PUBLIC set at the released hyperparameters. Post-processing.
 
-No validation record takes part, so it may be kept, copied and published like the training set itself. `save` and
-`load` use pickle: load only what your own project wrote. `_load_pyfunc` is the door MLflow opens a saved one by.
+No validation record takes part, so it may be kept, copied and published like the training set itself. Its files
+hold no code (`model_file`). `_load_pyfunc` is the door MLflow opens a saved one by; which module's door that is,
+MLflow's own file beside the model says: where others can write there, use `load`.
 """
 
-import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbo_core import model_file
 from dpbo_core.data import Preprocessing, table_of
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.halves import public_half
@@ -21,12 +22,10 @@ from dpbo_core.models.trainer import Model
 from dpbo_core.privacy.release import Release
 from dpbo_core.spec import StudySpec
 
-FILE = "model.pkl"
-
 
 @dataclass(frozen=True, eq=False)
 class FinalModel:
-    """Raw columns in, classes out."""
+    """Raw columns in, classes (or, of a regression, numbers) out."""
 
     preprocessing: Preprocessing
     model: Model
@@ -37,7 +36,7 @@ class FinalModel:
         return tuple(feature.name for feature in self.preprocessing.features)
 
     def predict(self, table: Mapping[str, Sequence[object]]) -> NDArray[Any]:
-        """The class of each record, (m,).
+        """The class or number of each record, (m,).
 
         Args:
             table: a data frame, or columns by name; more columns than needed do no harm.
@@ -52,17 +51,23 @@ class FinalModel:
             )
         n_records = len(table[self.columns[0]])
         columns: dict[str, Sequence[object]] = {name: list(table[name]) for name in self.columns}
-        columns[self.preprocessing.target] = [self.preprocessing.classes[0]] * n_records  # a stand-in, not used
+        stand_in = self.preprocessing.classes[0] if self.preprocessing.classes else 0.0
+        columns[self.preprocessing.target] = [stand_in] * n_records  # not used
         X = self.preprocessing.transform(table_of(columns)).X
         classes = np.array(self.preprocessing.classes)
         if isinstance(self.model, LinearModel):
             return np.asarray(classes[(self.model.margins(X, np.ones(n_records)) > 0.0).astype(int)])
-        return np.asarray(classes[np.asarray(self.model.estimator.predict(X), dtype=int)])
+        predicted = np.asarray(self.model.estimator.predict(X))
+        return np.asarray(classes[predicted.astype(int)]) if len(classes) else predicted
 
     def save(self, folder: Path) -> Path:
-        """Write it into `folder`, which is made; the folder."""
+        """Write it into `folder`, which is made; the folder.
+
+        Raises:
+            StudyInvalid: the estimator cannot be loaded again without running code of its own.
+        """
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / FILE).write_bytes(pickle.dumps(self))
+        model_file.write(folder, self.preprocessing, self.model)
         return folder
 
 
@@ -82,9 +87,12 @@ def train_final(spec: StudySpec, folder: str | Path, release: Release) -> FinalM
 
 
 def load(folder: str | Path) -> FinalModel:
-    """What `save` wrote. It is a pickle: never load one that others could have written."""
-    saved: FinalModel = pickle.loads((Path(folder) / FILE).read_bytes())  # noqa: S301  said above
-    return saved
+    """What `save` wrote; a file that names a type beyond scikit-learn's is refused before anything of it is built.
+
+    Raises:
+        StudyInvalid: it is missing, damaged, or names such a type.
+    """
+    return FinalModel(*model_file.read(Path(folder)))
 
 
 _load_pyfunc = load

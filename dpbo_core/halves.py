@@ -171,7 +171,7 @@ def check_presence(spec: StudySpec, folder: str | Path, public: PublicHalf) -> N
     if spec.data.validation is None:
         return
     shown = str(spec.data.validation)
-    with suppress(FileNotFoundError):
+    with suppress(OSError):  # missing, or no name a file could have: the reader says so
         if (Path(folder) / shown).samefile(Path(folder) / str(spec.data.training)):
             raise StudyInvalid(
                 f"{shown} is both the training file and the validation file",

@@ -43,7 +43,10 @@ class OneByOne:
 
 def parts_of(path: Path) -> tuple[Path, ...]:
     """The Parquet files of a folder, by name; empty for anything else."""
-    return tuple(sorted(path.glob("*.parquet"))) if path.is_dir() else ()
+    try:
+        return tuple(sorted(path.glob("*.parquet"))) if path.is_dir() else ()
+    except OSError:  # no name a file could have: whoever opens it says so
+        return ()
 
 
 class PartWorker:

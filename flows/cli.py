@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from dpbo_core.errors import DpboError
+from dpbo_core.errors import DpboError, StudyInvalid
 from flows.curate import curate_app, model_app
 
 
@@ -248,12 +248,28 @@ def ui(
     command.ui(port)
 
 
+def _refuse_unprintable(words: list[str]) -> None:
+    """A name that a shell expanded may hold a terminal's escape codes, and usage errors repeat words as they are.
+
+    Raises:
+        StudyInvalid: a word does.
+    """
+    for word in words:
+        if not word.isprintable():
+            raise StudyInvalid(
+                f"the word {word[:60]!r} of the command holds an invisible character",
+                cause="a file with such a name, or text that was pasted",
+                remedy="rename the file, or type the word",
+            )
+
+
 def main() -> None:
     """The entry point: run, and turn every error into one letter and an exit code."""
     sys.argv = plain_first(sys.argv)
     debug = "--debug" in sys.argv
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
     try:
+        _refuse_unprintable(sys.argv[1:])
         app()
     except DpboError as error:
         letter = error

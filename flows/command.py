@@ -12,7 +12,7 @@ from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.accounting.ledger import Account, PrivacyLedger
 from dpbo_core.comparison.measuring import names_of
-from dpbo_core.errors import DpboError, StudyInvalid
+from dpbo_core.errors import DpboError, StudyInvalid, printable
 from dpbo_core.nearest import suggestion
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.unit import NeighboringRelation
@@ -178,7 +178,7 @@ def set_budget(
     stores.make_folder()
     new = PrivacyLedger(stores.ledger).set_budget(budget)
     limit = "no limit: declared public" if public else f"limit ε = {epsilon:g}, δ = {delta:g}"
-    return f"{dataset}: {limit} ({'opened' if new else 'as before'})"
+    return printable(f"{dataset}: {limit} ({'opened' if new else 'as before'})")
 
 
 def export(out: Path | None) -> None:
@@ -252,7 +252,7 @@ def check_certificate(file: Path) -> str:
     text = "\n".join(_lines(file))
     try:
         document = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         document = None
     release = read_certificate(document)
     found = recompute(release)
@@ -261,7 +261,8 @@ def check_certificate(file: Path) -> str:
     )
     by_price = f" Priced as printed: {', '.join(found.by_price)}." if found.by_price else ""
     draws = "1 draw costs" if found.draws == 1 else f"{found.draws} draws cost"
-    return f"{release.study}, edition {release.edition}: {draws} {kind}.{by_price} {release.guarantee.in_words()}"
+    said = f"{release.study}, edition {release.edition}: {draws} {kind}.{by_price} {release.guarantee.in_words()}"
+    return printable(said)
 
 
 def ui(port: int) -> None:

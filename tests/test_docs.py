@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.study import StudySpec, plan_study
 
 ROOT = Path(__file__).parent.parent
@@ -72,3 +73,19 @@ def test_every_link_leads_somewhere():
     ):
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
             assert (page.parent / target).exists(), target
+
+
+def test_the_threat_model_has_a_section_for_every_method_and_exchange():
+    text = (ROOT / "docs" / "threat_model.md").read_text()
+    sections = [line.removeprefix("### ").strip("`") for line in text.splitlines() if line.startswith("### ")]
+    assert sorted(sections) == sorted({*METHODS, *EXCHANGES})
+    for told in (
+        "dpbo serve",
+        "PrivateSearch",
+        "Dask",
+        "final model",
+        "dashboard viewer",
+        "orchestrator",
+        "curator",
+    ):
+        assert told in text

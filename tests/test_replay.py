@@ -21,7 +21,7 @@ CASES = [
 PAIRS, THOROUGH = 40, 5  # of each case, by the generator; the adversary and Hypothesis add theirs
 TRIED = Counter()
 ELSEWHERE = {  # one hidden draw of a whole search, and two parties' tables: each is told apart where it is tested
-    "dp_hypo": {"RepeatAndSelect"},  # test_dp_hypo.py
+    "dp_hypo": {"RepeatAndSelect"},  # test_replay_training.py, test_dp_hypo.py
     "outsourced": {"GaussianRows", "KeptRows", "RandomProjection"},  # test_outsourced_curator.py, _attack.py
 }
 

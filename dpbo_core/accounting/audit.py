@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from dpbo_core.accounting.generation import Generation, older
 from dpbo_core.accounting.history import RESTORATION, Link, broken_links, links, unlike_tables
-from dpbo_core.accounting.store import LedgerStore, Pen
+from dpbo_core.accounting.store import LedgerStore, Pen, legible
 from dpbo_core.accounting.tables import METADATA
 from dpbo_core.errors import LedgerDamaged
 
@@ -31,10 +31,10 @@ class Verified:
 
 def export(url: str) -> Iterator[str]:
     """The history, a JSON object a line."""
-    with LedgerStore(url, restored=True).reading() as connection:
+    with LedgerStore(url, restored=True).reading() as connection, legible():
         history = links(connection)
-    for link in history:
-        yield json.dumps(link.to_json(), ensure_ascii=False, allow_nan=False)
+        lines = [json.dumps(link.to_json(), ensure_ascii=False, allow_nan=False) for link in history]
+    yield from lines
 
 
 def read_export(lines: Iterable[str]) -> tuple[Link, ...]:
@@ -47,7 +47,7 @@ def read_export(lines: Iterable[str]) -> tuple[Link, ...]:
     for line in lines:
         try:
             found.append(Link.from_json(json.loads(line)))
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
             break
     else:
         return tuple(found)
@@ -68,7 +68,7 @@ def verify(url: str, copy: tuple[Link, ...] = (), *, accept: bool = False) -> Ve
     """
     store = LedgerStore(url, restored=True)
     kept = _kept(store, accept=accept)  # before the history is read: the ledger may grow meanwhile
-    with store.reading() as connection:
+    with store.reading() as connection, legible():
         history = links(connection)
         problems = [*broken_links(history), *unlike_tables(history, connection)]
     problems += [f"{problem} (in the exported copy)" for problem in broken_links(copy)]

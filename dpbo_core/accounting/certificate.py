@@ -27,6 +27,8 @@ from dpbo_core.privacy.release import Release
 
 _SLACK = 1e-9  # relative: the error of reading scales back from decimals, a thousand times the rounding of a plan
 
+LARGEST = 1e15  # of any amount: far beyond what anybody promises, far within what double precision adds up
+
 # (ε, ρ) that a draw's printed noise is worth; no pure ε for a Gaussian.
 _WORTH: Mapping[str, Callable[[float], tuple[float | None, float]]] = {
     "discrete Laplace": lambda ratio: (ratio, ratio**2 / 2.0),
@@ -60,9 +62,9 @@ def read_certificate(document: Any) -> Release:
         StudyInvalid: it is no release.
     """
     try:
+        _check_types(document)
         release = Release.from_json(document)
-        numbers = [release.guarantee.delta, *(spend.sensitivity for spend in release.spends)]
-        sound = all(map(math.isfinite, numbers)) and bool(release.spends)
+        sound = math.isfinite(release.guarantee.delta) and bool(release.spends)
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
         sound = False
     if not sound:
@@ -72,6 +74,28 @@ def read_certificate(document: Any) -> Release:
             remedy="take release.json from the run's artifacts in MLflow",
         )
     return release
+
+
+def _check_types(document: Any) -> None:
+    """Texts are texts and amounts are numbers from 0: a negative price would pay for another draw.
+
+    Raises:
+        TypeError, KeyError: it is otherwise.
+    """
+    promise, spends = document["guarantee"], document["spends"]
+    texts = [document[key] for key in ("study", "edition", "method", "dataset", "noise")]
+    texts += [promise["evidence_note"], *promise["assumptions"], promise.get("person") or ""]
+    texts += [spend[key] for spend in spends for key in ("what", "mechanism")]
+    amounts = [promise["delta"], 0 if promise["epsilon"] is None else promise["epsilon"]]
+    for spend in spends:
+        amounts += [spend[key] for key in ("delta", "rho", "sensitivity", "noise_scale")]
+        amounts += [] if spend["epsilon"] is None else [spend["epsilon"]]
+    if not (isinstance(spends, list) and isinstance(promise["assumptions"], list)):
+        raise TypeError
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError
+    if not all(type(amount) in (int, float) and 0 <= amount <= LARGEST for amount in amounts):
+        raise TypeError
 
 
 def recompute(release: Release) -> Recomputed:
@@ -106,7 +130,7 @@ def _check_price(spend: Spend) -> None:
     """The printed noise costs no more than the printed price."""
     if spend.mechanism not in _WORTH:
         return
-    if not (spend.noise_scale > 0.0 and spend.sensitivity > 0.0):
+    if not (spend.sensitivity > 0.0 and spend.noise_scale * LARGEST > spend.sensitivity):  # the ratio is squared
         raise _underpriced(spend)
     epsilon, rho = _WORTH[spend.mechanism](spend.sensitivity / spend.noise_scale)
     cheap = rho > spend.rho * (1.0 + _SLACK)

@@ -9,7 +9,7 @@ The protocol, keyed by a study's fingerprint (its whole spec, its edition and th
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from dpbo_core.accounting import admission
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import NOTHING, Total, compose
-from dpbo_core.accounting.store import LedgerStore, Pen
+from dpbo_core.accounting.store import LedgerStore, Pen, legible
 from dpbo_core.accounting.tables import DATASETS, DRAWS, RELEASES, RESERVATIONS
 from dpbo_core.errors import NoBudget
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
@@ -178,21 +178,21 @@ class PrivacyLedger:
     def release_of(self, fingerprint: str) -> Release | None:
         """The recorded release of this very study, if it has finished."""
         query = sa.select(RELEASES.c.release).join(RESERVATIONS).where(RESERVATIONS.c.fingerprint == fingerprint)
-        with self._store.reading() as connection:
+        with self._store.reading() as connection, legible():
             found = connection.scalar(query)
-        return None if found is None else Release.from_json(found)
+            return None if found is None else Release.from_json(found)
 
     def release_named(self, release_id: str) -> Release | None:
         """The recorded release of that id (the first 16 digits of its study's fingerprint), if there is one."""
         query = sa.select(RELEASES.c.release).join(RESERVATIONS)
         query = query.where(sa.func.substr(RESERVATIONS.c.fingerprint, 1, len(release_id)) == release_id)
-        with self._store.reading() as connection:
+        with self._store.reading() as connection, legible():
             found = connection.scalar(query)
-        return None if found is None else Release.from_json(found)
+            return None if found is None else Release.from_json(found)
 
     def accounts(self, dataset: str | None = None) -> tuple[Account, ...]:
         """Every dataset's account, or one dataset's; empty if the name is unknown."""
-        with self._store.reading() as connection:
+        with self._store.reading() as connection, legible():
             names = connection.scalars(sa.select(DATASETS.c.name).order_by(DATASETS.c.name))
             return tuple(_account(connection, name) for name in names.all() if dataset in (None, name))
 
@@ -235,6 +235,7 @@ class Reservation:
                 pen.write(RELEASES, {"reservation": self._id, "release": stored, "released_at": now})
         return Release.from_json(json.loads(json.dumps(stored)))
 
+    @legible()
     def _outcome(self, connection: sa.Connection, what: str) -> Mapping[str, Any] | None:
         outcome: Mapping[str, Any] | None = connection.scalar(OUTCOME, {"reservation": self._id, "what": what})
         return outcome
@@ -251,14 +252,27 @@ def _open(pen: Pen, budget: PrivacyBudget) -> None:
     pen.write(DATASETS, row)
 
 
+def _check_cells(*, whole: Iterable[Any], texts: Iterable[Any]) -> None:
+    """SQLite keeps a text in a column of numbers, if it is told to.
+
+    Raises:
+        TypeError: a cell is of another type than was written.
+    """
+    if not (all(isinstance(cell, int) for cell in whole) and all(isinstance(cell, str) for cell in texts)):
+        raise TypeError
+
+
+@legible()
 def _budget(connection: sa.Connection, dataset: str) -> PrivacyBudget | None:
     row = connection.execute(CAP, {"dataset": dataset}).one_or_none()
     if row is None:
         return None
     relation = NeighboringRelation(row.relation)
+    _check_cells(whole=(row.epsilon_units, row.delta_units), texts=row.accepts)
     return PrivacyBudget(dataset, row.epsilon_units, row.delta_units, relation, tuple(row.accepts), row.public)
 
 
+@legible()
 def _spent(connection: sa.Connection, dataset: str) -> tuple[Total, frozenset[PrivacyUnit]]:
     """Everything reserved on the dataset, and whom it protects; added up by the database, exactly."""
     total, units = NOTHING, set()
@@ -278,6 +292,14 @@ def _account(connection: sa.Connection, dataset: str) -> Account:
         .where(RESERVATIONS.c.dataset == dataset)
         .order_by(RESERVATIONS.c.id)
     )
+    rows = connection.execute(query).all()
+    for row in rows:
+        amounts = (row.epsilon_units or 0, row.delta_units, row.rho_units)
+        numbers = (row.guarantee["epsilon"] or 0.0, row.guarantee["delta"])
+        _check_cells(whole=amounts, texts=(row.study, row.edition, row.method, row.reserved_at, row.fingerprint))
+        _check_cells(whole=(), texts=(row.released_at or "", *row.guarantee["assumptions"]))
+        if not all(isinstance(number, int | float) for number in numbers):
+            raise TypeError
     entries = tuple(
         Entry(
             study=row.study,
@@ -292,7 +314,7 @@ def _account(connection: sa.Connection, dataset: str) -> Account:
             release_id=row.fingerprint[:16] if row.released_at else None,
             cost=Total(row.epsilon_units, row.delta_units, row.rho_units),
         )
-        for row in connection.execute(query)
+        for row in rows
     )
     spent, units = _spent(connection, dataset)
     return Account(budget, spent, entries, next(iter(units), None) if len(units) == 1 else None)

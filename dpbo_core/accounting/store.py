@@ -18,9 +18,31 @@ from dpbo_core.accounting.address import open_engine
 from dpbo_core.accounting.generation import Generation, GenerationFile, older
 from dpbo_core.accounting.history import canonical, seal
 from dpbo_core.accounting.tables import HISTORY
-from dpbo_core.errors import DpboError
+from dpbo_core.errors import DpboError, LedgerDamaged
 
 NEWEST = sa.select(HISTORY.c.sequence, HISTORY.c.hash).order_by(HISTORY.c.sequence.desc()).limit(1)
+
+
+@contextmanager
+def legible() -> Iterator[None]:
+    """Around reading rows back: a cell that holds something else than was written there is damage.
+
+    Raises:
+        LedgerDamaged: it says so; what the cell holds it does not repeat.
+    """
+    try:
+        yield
+    except DpboError:
+        raise
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError, sa.exc.DataError):
+        pass
+    else:
+        return
+    raise LedgerDamaged(
+        "a row of the ledger cannot be read: it does not hold what was written there",
+        cause="somebody wrote to its database past dpbo, or a disk failed",
+        remedy="run dpbo budget verify; restore the newest sound copy",
+    )
 
 
 class Pen:

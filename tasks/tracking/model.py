@@ -5,6 +5,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpbo_core.errors import StudyInvalid
 from dpbo_core.final_model import FinalModel
 from dpbo_core.privacy.release import Release
 from tasks.tracking.store import Store
@@ -14,13 +15,23 @@ if TYPE_CHECKING:
 
 FOLDER = "model"
 RELEASE_TAG = "dpbo.release_id"
+REFUSED_TAG = "dpbo.final_model"  # why a run has no model, where it should have one
 
 
 def put_model(store: Store, run_id: str, model: FinalModel, scratch: Path) -> None:
-    """Save `model` as MLflow's own kind of folder, which `mlflow.pyfunc.load_model` opens."""
+    """Save `model` as MLflow's own kind of folder, which `mlflow.pyfunc.load_model` opens.
+
+    With a loader module MLflow copies the files and pickles nothing. A model of foreign code is not kept, and the
+    run says so: the release is shown all the same.
+    """
     import mlflow.pyfunc
 
-    data, folder = model.save(scratch / "data"), scratch / FOLDER
+    folder = scratch / FOLDER
+    try:
+        data = model.save(scratch / "data")
+    except StudyInvalid as refused:
+        store.client.set_tag(run_id, REFUSED_TAG, refused.letter())
+        return
     mlflow.pyfunc.save_model(
         str(folder),
         loader_module="dpbo_core.final_model",
@@ -31,14 +42,12 @@ def put_model(store: Store, run_id: str, model: FinalModel, scratch: Path) -> No
 
 
 def register(store: Store, run_id: str, release: Release) -> None:
-    """A version of the study's registered model, once a release.
-
-    Raises:
-        ValueError: the release has no model.
-    """
+    """A version of the study's registered model, once a release; none where the run says why it has no model."""
     from mlflow.exceptions import MlflowException
 
     client, name = store.client, registered_name(release)
+    if REFUSED_TAG in client.get_run(run_id).data.tags:
+        return
     if any(item.tags.get(RELEASE_TAG) == release.release_id for item in _versions(client, name)):
         return
     with suppress(MlflowException):  # it is there already, or creating the version says what is wrong

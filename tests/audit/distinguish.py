@@ -224,3 +224,63 @@ def no_pause() -> Iterator[None]:
     """A selection's pause hides its time, which nobody measures here."""
     with patch("dpbo_core.mechanisms.exponential.time.sleep", lambda seconds: None):
         yield
+
+
+def selection_rows(p: float, n: int, *, revealed: bool) -> Rows:
+    """DP-HyPO's real loop over randomised response, Pr[a trial says 1] = p; with its trials' number if revealed."""
+    from test_dp_hypo import run_two_point
+
+    told = problem(n_candidates=1, steps=8, epsilon=3 * EPSILON)
+    outcomes = run_two_point(p, n, told)
+    return np.array([[best, (1 - best) * trials if revealed else 0] for best, trials in outcomes], dtype=float)
+
+
+def measure_selection(repetitions: int, *, revealed: bool = False) -> Row:
+    """Base ε = 1, so the whole promises 3 (η = 1)."""
+    q = 1.0 / (1.0 + math.exp(EPSILON))
+    proved = lower_bound(*(selection_rows(x, repetitions, revealed=revealed) for x in (q, 1.0 - q)), delta=0.0)
+    return Row("dp_hypo", "K revealed" if revealed else "the best trial", repetitions, 3 * EPSILON, 0.0, proved)
+
+
+def measure_table(repetitions: int, *, share: float = 1.0) -> Row:
+    """The outsourced table's noise on a row and on its opposite; `share` of it is planted."""
+    from dpbo_core.data.table import table_of
+    from dpbo_core.methods.outsourced.box import Outsourced
+    from dpbo_core.methods.outsourced.rows import image
+    from dpbo_core.privacy.sensitive import Sensitive
+
+    box = Outsourced(EPSILON, 1e-5, norm_bound=2.0)
+    mechanism, geometry = box.mechanism(repetitions, 2), box.geometry(2)
+    sides = []
+    for end in (1.0, -1.0):
+        row = image(table_of({"a": [1.2 * end], "b": [1.6 * end]}), geometry).expose()[0]
+        drawn = mechanism.prepare(mechanism.spend("table"), OperatingSystemNoise())
+        noise = drawn(Sensitive(np.zeros(mechanism.shape, np.int64)))
+        sides.append(row.astype(float) + share * noise)
+    name = "a row and its opposite" if share == 1.0 else f"{share:.0%} of the noise"
+    return Row("outsourced", name, repetitions, EPSILON, 1e-5, lower_bound(*sides, delta=1e-5))
+
+
+REPETITIONS = {"private_grid": 4_000, "private_trajectory": 1_500, "lipschitz": 3_000}  # others 2,000
+
+
+def measured(job: tuple[str, str], share: float = 1.0) -> Row:
+    """One row of the audit, by its name in `jobs`."""
+    kind, name = job
+    if kind == "dp_hypo":
+        return measure_selection(round(40_000 * share), revealed=name == "planted")
+    if kind == "outsourced":
+        return measure_table(round(50_000 * share), share=0.25 if name == "planted" else 1.0)
+    cases = planted() if kind == "planted" else honest()[kind]
+    case = next(case for case in cases if case.name == name)
+    runs = 4_000 if kind == "planted" else REPETITIONS.get(case.method.kind, 2_000)
+    return measure(case, round(runs * share))
+
+
+def jobs(*, faulty: bool) -> list[tuple[str, str]]:
+    """Every method and exchange, or every planted fault."""
+    parties = ("dp_hypo", "outsourced")
+    if faulty:
+        return [*(("planted", case.name) for case in planted()), *((kind, "planted") for kind in parties)]
+    told = [(kind, case.name) for kind, cases in honest().items() for case in cases]
+    return [*told, *((kind, "honest") for kind in parties)]

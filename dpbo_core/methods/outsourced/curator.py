@@ -7,6 +7,7 @@ recorded discards a table that nobody saw; a kill after it publishes the very sa
 import hashlib
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -96,8 +97,9 @@ def publish(
         StudyInvalid, BudgetRefused: nothing was charged.
         Sealed: something failed with rows in hand; run it again, and nothing is paid twice.
     """
-    if out.exists() and data.exists() and out.samefile(data):
-        raise StudyInvalid("--out is the data file itself", remedy="give the published table a name of its own")
+    with suppress(OSError):  # one is missing, or no name a file could have
+        if out.samefile(data):
+            raise StudyInvalid("--out is the data file itself", remedy="give the published table a name of its own")
     source = source or OperatingSystemNoise()
     header = read_header(data, sensitive=True, shown_as=str(data))
     n, d = header.n_records, len(header.columns)

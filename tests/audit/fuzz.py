@@ -1,0 +1,194 @@
+"""What others write and dpbo reads, by the ten thousand, mutated: what must come is a letter or a result.
+
+Each target takes one input and does what the product does with it. Counted are: a stack trace (anything raised that
+is no `DpboError`, or the command's last door), a hang (over 10 s), a letter or a screen with a control character,
+an exit code beyond the documented ones, and a charge where the answer was a refusal. All five must be 0.
+"""
+
+import hashlib
+import io
+import json
+import os
+import random
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest.mock import patch
+
+from audit.mutations import bent, grown
+from audit.targets import TARGETS, Target, seeds_of
+from dpbo_core.errors import DpboError
+
+SEED = 20
+LONGEST = 10  # seconds
+EXIT_CODES = {0, 1, 2, 3, 4, 130}  # as in dpbo_core/errors.py, and Ctrl-C
+FULL = {  # inputs of each target: 102,900 in all
+    "study, bytes": 20_000, "study, tables": 20_000, "study, run": 400, "CSV, public": 10_000,
+    "CSV, sensitive": 10_000, "Parquet": 6_000, "query": 9_000, "answer": 9_000, "published table": 3_000,
+    "modeller's state": 3_000, "query to the curator": 500, "ledger names": 2_000, "ledger cells": 500,
+    "ledger export": 2_500, "certificate": 5_000, "final model": 1_000, "command line": 1_000,
+}  # fmt: skip
+
+
+class Hang(BaseException):
+    """Longer than `LONGEST`."""
+
+
+@dataclass
+class Row:
+    """What became of one target's inputs; the last five counts must be 0."""
+
+    target: str
+    inputs: int = 0
+    refused: int = 0
+    slowest: float = 0.0
+    traces: int = 0
+    hangs: int = 0
+    control: int = 0
+    codes: int = 0
+    charged: int = 0
+    seen: Counter[str] = field(default_factory=Counter)  # which faults, for whoever mends them
+
+    @property
+    def clean(self) -> bool:
+        return self.traces == self.hangs == self.control == self.codes == self.charged == 0
+
+
+def campaign(share: float = 1.0, *, seed: int = SEED, only: tuple[str, ...] = ()) -> list[Row]:
+    """A row for each target, `share` of the full number of inputs each."""
+    assert set(FULL) == set(TARGETS)
+    return [attack(name, max(3, round(FULL[name] * share)), seed=seed) for name in only or TARGETS]
+
+
+def attack(name: str, inputs: int, *, seed: int = SEED) -> Row:
+    """One target."""
+    rng, row = random.Random(f"{seed} {name}"), Row(name)
+    with TemporaryDirectory() as folder, standing_in(Path(folder)), TARGETS[name](Path(folder)) as target:
+        corpus = seeds_of(target)
+        for _ in range(inputs):
+            _try(target, target.draw(rng) if target.draw else _mutant(corpus, rng), row)
+    return row
+
+
+def _mutant(corpus: tuple[Any, ...], rng: random.Random) -> Any:
+    chosen = rng.choice(corpus)
+    if not isinstance(chosen, bytes):
+        return grown(chosen, rng)
+    tree = _json(chosen)
+    if tree is not None and rng.random() < 0.6:
+        tree = grown(tree, rng)
+        if isinstance(tree, dict) and "digest" in tree and rng.random() < 0.8:
+            tree["digest"] = _digest(tree)  # no key protects it, so a hostile party writes it too
+        raw = json.dumps(tree).encode()
+        return raw if rng.random() < 0.8 else bent(raw, rng)
+    return bent(chosen, rng, tuple(other for other in corpus if isinstance(other, bytes)))
+
+
+def _json(raw: bytes) -> Any:
+    try:
+        tree = json.loads(raw)
+    except ValueError:
+        return None
+    return tree if isinstance(tree, dict | list) else None
+
+
+def _digest(message: dict[str, Any]) -> str:
+    rest = {key: value for key, value in message.items() if key != "digest"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
+def _try(target: Target, given: Any, row: Row) -> None:
+    before = target.balance() if target.balance else None
+    out, begun, letter, refused = io.StringIO(), time.monotonic(), "", False
+    try:
+        with redirect_stdout(out), redirect_stderr(out), alarm():
+            code = target.take(given)
+        refused = bool(code)
+        row.codes += code is not None and code not in EXIT_CODES
+    except DpboError as error:
+        letter, refused = error.letter(), True
+        row.codes += error.exit_code not in EXIT_CODES
+    except Hang:
+        row.hangs += 1
+        row.seen[f"hang {str(given)[:200]!r}"] += 1
+    except Exception as error:  # noqa: BLE001  the campaign counts them
+        row.traces += 1
+        row.seen[f"{type(error).__name__}: {str(error)[:80]!r} at {_where(error)} of {str(given)[:200]!r}"] += 1
+    said = out.getvalue() + letter
+    if "Traceback" in said or "Something unexpected" in said:
+        row.traces += 1
+        row.seen[f"{said[:200]!r} of {str(given)[:200]!r}"] += 1
+    if any(not (c.isprintable() or c == "\n") for c in said):
+        row.control += 1
+        row.seen[f"control {said[:100]!r} of {str(given)[:100]!r}"] += 1
+    if refused and target.balance and target.balance() != before:
+        row.charged += 1
+        row.seen[f"charged {str(given)[:200]!r}"] += 1
+    row.inputs += 1
+    row.refused += refused
+    row.slowest = max(row.slowest, time.monotonic() - begun)
+
+
+def _where(error: BaseException) -> str:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return "" if trace is None else f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
+
+
+@contextmanager
+def alarm() -> Iterator[None]:
+    """A `Hang` after LONGEST seconds."""
+
+    def ring(*_: Any) -> None:
+        raise Hang
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, LONGEST)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def standing_in(folder: Path) -> Iterator[None]:
+    """The current folder is `folder`, without the user's settings."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("DPBO_", "MLFLOW_"))}
+    old = Path.cwd()
+    with patch.dict(os.environ, kept, clear=True):
+        os.chdir(folder)
+        try:
+            yield
+        finally:
+            os.chdir(old)
+
+
+def faulty(name: str, broken: Callable[[Any], Any]) -> Any:
+    """A target whose `take` is replaced: the campaign must count what is planted."""
+    whole = TARGETS[name]
+
+    @contextmanager
+    def made(folder: Path) -> Iterator[Target]:
+        with whole(folder) as honest:
+            yield Target(broken, corpus=honest.corpus, draw=honest.draw, balance=honest.balance)
+
+    return made
+
+
+if __name__ == "__main__":
+    for found in campaign(float(sys.argv[1]) if len(sys.argv) > 1 else 1.0, only=tuple(sys.argv[2:])):
+        print(
+            f"{found.target:22} {found.inputs:7,} refused {found.refused:7,} slowest {found.slowest:.2f}", end=" "
+        )
+        print(found.traces, found.hangs, found.control, found.codes, found.charged)
+        for what, count in found.seen.most_common(8):
+            print(f"    {count} × {what}")

@@ -1,0 +1,157 @@
+"""The tables of docs/audit.md, row by row; rows that need nothing of one another run in two processes."""
+
+import copy
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from itertools import product
+from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from conftest import STUDY
+
+from audit import distinguish, exchange_kills, fuzz, hostile, kills, leaks, replays, timing
+from dpbo_core.methods import METHODS
+from dpbo_core.study import StudySpec
+
+STORES = ("SQLite", "PostgreSQL")
+PROCESSES = 2
+
+
+def spec() -> StudySpec:
+    return StudySpec.from_dict(copy.deepcopy(STUDY))
+
+
+def beside(work: Callable[..., str], jobs: Iterable[tuple[Any, ...]]) -> list[str]:
+    """The rows of all jobs, in their order."""
+    with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
+        return [task.result() for task in [pool.submit(work, *job) for job in jobs]]
+
+
+def table(head: str, rows: Iterable[str]) -> str:
+    names = head.split(" | ")
+    return "\n".join([f"| {head} |", "|" + "---|" * len(names), *rows])
+
+
+@contextmanager
+def ledger_in(store: str, folder: Path) -> Iterator[str]:
+    """The URL of a new ledger in SQLite, or in a PostgreSQL server of its own."""
+    if store == "SQLite":
+        yield f"sqlite:///{folder / 'ledger.db'}"
+        return
+    import pgserver
+
+    folder.chmod(0o755)  # as root the server runs under another user, who must get there
+    server = pgserver.get_server(folder / "postgresql", cleanup_mode="stop")
+    server.psql("CREATE DATABASE ledger")
+    try:
+        yield server.get_uri("ledger").replace("postgresql://", "postgresql+psycopg://")
+    finally:
+        server.cleanup()
+
+
+def kill_row(store: str, together: int, n_kills: int) -> str:
+    with TemporaryDirectory() as folder, ledger_in(store, Path(folder)) as url:
+        figures = kills.campaign(spec(), tuple(METHODS), lambda _: url, kills=n_kills, together=together)
+    return (
+        f"| {store} | {together} | {figures.kills} | {figures.studies} | {figures.overspends} | "
+        f"{figures.double_or_lost} | {figures.unfinished} |"
+    )
+
+
+def kill_table(n_kills: int) -> str:
+    head = "store | processes | kills | studies | overspends | double or lost | unfinished"
+    return table(head, beside(kill_row, [(*job, n_kills) for job in product(STORES, (1, 4))]))
+
+
+def exchange_table(searches: int) -> str:
+    with TemporaryDirectory() as folder:
+        figures = exchange_kills.campaign(Path(folder), searches=searches)
+    head = "exchange | searches | exchanges | kills | other states | drawn twice or never | overspends"
+    return table(head, [f"| outsourced | {' | '.join(str(count) for count in vars(figures).values())} |"])
+
+
+@contextmanager
+def leak_world(store: str) -> Iterator[leaks.World]:
+    with TemporaryDirectory() as folder, TemporaryDirectory() as server, ledger_in(store, Path(server)) as url:
+        yield leaks.make_world(copy.deepcopy(STUDY), Path(folder), url if store == "PostgreSQL" else None)
+
+
+def leak_row(store: str, name: str) -> str:
+    with leak_world(store) as world:
+        first = world.found(world.go(leaks.SCENARIOS[name]))
+        size = sum(path.stat().st_size for path in world.run.rglob("*") if path.is_file())
+        again = world.found(world.go(leaks.SCENARIOS["success and refusal"]))
+    return f"| {store} | {name} | {size:,} | {len(first)} | {len(again)} |"
+
+
+def leak_table() -> str:
+    head = "ledger on | the run | bytes searched | secrets found | found when run again"
+    return table(head, beside(leak_row, product(STORES, leaks.SCENARIOS)))
+
+
+def planted_row(store: str, place: str) -> str:
+    with leak_world(store) as world:
+        found = world.found(world.go(leaks.planted(place)))
+    return f"| {store} | {place.rstrip('/')} | {sum(where.startswith(place) for where, _ in found)} |"
+
+
+def planted_table() -> str:
+    return table("ledger on | planted in | found there", beside(planted_row, product(STORES, leaks.LEAKS)))
+
+
+def timing_table(runs: int) -> str:
+    """Alone on the machine: what runs beside it would be measured too."""
+    return table(
+        "method | a step's duration against | steps | Spearman's ρ | p",
+        [
+            f"| {item.method} | {item.quantity} | {item.steps} | {item.rho:+.3f} | {item.p_value:.2g} |"
+            for item in timing.measure(spec(), runs)
+        ],
+    )
+
+
+def hostile_text(n_files: int) -> str:
+    files = hostile.campaign(n_files)
+    return f"""{files.files:,} validation files of nasty lines, mutated lines and raw bytes, each against a
+neighbour: {files.raised} raised, {files.spoke} printed or warned, {files.miscounted} lost or gained a record,
+{files.moved_too_far} moved the sum by more than one record."""
+
+
+def replay_table(pairs: int, rounds: int) -> str:
+    rows = replays.campaign(pairs=pairs, rounds=rounds)
+    return table(
+        "method | neighbours | differences found | largest share of the declared sensitivity",
+        [f"| {row.method} | {row.pairs:,} | {row.findings} | {row.reach:.3f} |" for row in rows],
+    )
+
+
+def distinguish_row(kind: str, name: str, share: float) -> str:
+    row = distinguish.measured((kind, name), share)
+    verdict = "above" if row.broken else "under"
+    return (
+        f"| {row.method} | {row.name} | {row.repetitions:,} | {row.epsilon:g} | {row.delta:g} | "
+        f"{max(0.0, row.proved):.3f} | {verdict} |"
+    )
+
+
+def distinguish_table(share: float, *, faulty: bool) -> str:
+    head = "method | case | runs on each side | ε promised | δ | ε proved at 99.9% | the promise"
+    return table(head, beside(distinguish_row, [(*job, share) for job in distinguish.jobs(faulty=faulty)]))
+
+
+def fuzz_row(name: str, share: float) -> str:
+    (row,) = fuzz.campaign(share, only=(name,))
+    return (
+        f"| {row.target} | {row.inputs:,} | {row.refused:,} | {row.slowest:.1f} s | {row.traces} | {row.hangs} | "
+        f"{row.control} | {row.codes} | {row.charged} |"
+    )
+
+
+def fuzz_table(share: float) -> str:
+    head = (
+        "door | inputs | refused | slowest | stack traces | hangs | control characters | other exit codes | charged"
+    )
+    return table(head, beside(fuzz_row, [(name, share) for name in fuzz.FULL]))

@@ -1,0 +1,496 @@
+"""What the fuzz campaign feeds: one door of the product each, with honest inputs to start from.
+
+`take` does with an input what the product does with it; it returns an exit code or None, or raises. `balance` is
+what every dataset's account holds, to be the same after a refusal as before it.
+"""
+
+import copy
+import hashlib
+import json
+import random
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tomli_w
+from conftest import STUDY
+from exchanges import PRIVATE, world
+
+from audit.mutations import ESC, WORDS, toml_or_none
+from dpbo_core.accounting import audit
+from dpbo_core.accounting.budget import PrivacyBudget
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.data import Preprocessing, read_header, read_table, table_of
+from dpbo_core.errors import DpboError
+from dpbo_core.spec import StudySpec
+from dpbo_core.study import plan_study, read_study, run_study
+
+PLANNED = 8  # one accepted study in so many is planned too
+LINES = ["1,2,0", "0.5,-1,1", "2,2,1", "-1,0.3,0", "0.1,0.2,1", "3,1,0", "-2,1,1", "1,1,0"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A door: what it does with an input, honest inputs to mutate or a generator of inputs, and the accounts."""
+
+    take: Callable[[Any], int | None]
+    corpus: tuple[Any, ...] = ()
+    draw: Callable[[random.Random], Any] | None = None
+    balance: Callable[[], Any] | None = None
+
+
+def seeds_of(target: Target) -> tuple[Any, ...]:
+    return target.corpus
+
+
+def studies() -> tuple[dict[str, Any], ...]:
+    """Honest studies of several shapes."""
+    files = {"training": "t.csv", "validation": "v.csv", "target": "y", "n_validation": len(LINES)}
+    out = []
+    for method, wanted in {
+        "private_trajectory": {}, "private_grid": {}, "auto": {}, "lipschitz": {"accepts": ["x"]},
+        "noisy_gp": {"accepts": ["gp_prior"]},
+    }.items():  # fmt: skip
+        study = copy.deepcopy(STUDY)
+        study["study"] |= {"method": method, **wanted}
+        study["space"]["lambda"]["points"] = 4
+        study["search"]["steps"] = 2
+        out.append(study)
+    with_files = copy.deepcopy(out[1]) | {"data": files | {"ignore": ["z"], "missing": "mean"}}
+    tree = copy.deepcopy(with_files)
+    tree["model"] = {"estimator": "sklearn.tree.DecisionTreeClassifier", "score": "accuracy", "min_samples_leaf": 2}
+    tree["space"] = {
+        "max_depth": {"low": 1, "high": 3, "integer": True},
+        "criterion": {"values": ["gini", "entropy"]},
+    }
+    private = copy.deepcopy(with_files)
+    private["study"]["method"] = "dp_hypo"
+    private["data"] |= {
+        "sensitive": "training", "n_training": len(LINES), "labels": [0, 1], "bounds": {"*": [-3.0, 3.0]}
+    }  # fmt: skip
+    return (*out, with_files, tree, private)
+
+
+def write_data(folder: Path) -> None:
+    for name in ("t.csv", "v.csv"):
+        (folder / name).write_text("a,b,y\n" + "\n".join(LINES) + "\n")
+
+
+@contextmanager
+def study_bytes(folder: Path) -> Iterator[Target]:
+    path, turn = folder / "study.toml", iter(range(10**9))
+
+    def take(raw: bytes) -> None:
+        path.write_bytes(raw)
+        spec = read_study(path)
+        assert StudySpec.from_dict(spec.to_dict()) == spec
+        if next(turn) % PLANNED == 0:
+            plan_study(spec)
+
+    write_data(folder)
+    yield Target(take, corpus=tuple(tomli_w.dumps(study).encode() for study in studies()))
+
+
+@contextmanager
+def study_tables(folder: Path) -> Iterator[Target]:
+    with study_bytes(folder) as by_file:
+
+        def take(tables: Any) -> None:
+            raw = toml_or_none(tables, tomli_w.dumps)
+            if raw is None:
+                StudySpec.from_dict(tables if isinstance(tables, dict) else {})  # as Prefect's form hands it over
+            else:
+                by_file.take(raw)
+
+        yield Target(take, corpus=studies())
+
+
+@contextmanager
+def study_run(folder: Path) -> Iterator[Target]:
+    """Run to the end where nothing refuses. A budget of its own, which some of the mutants exceed."""
+    url = f"sqlite:///{folder / 'ledger.db'}"
+    ledger = PrivacyLedger(url)
+
+    def take(tables: Any) -> None:
+        run_study(StudySpec.from_dict(tables), ledger=ledger, folder=folder)
+
+    write_data(folder)
+    small = []
+    for study in studies()[5:7]:
+        study["privacy"] |= {"epsilon": 0.5}
+        study["budget"] = {"epsilon": 20.0, "delta": 1e-5}
+        small.append(study)
+    yield Target(take, corpus=tuple(small), balance=lambda: accounts(ledger))
+
+
+def accounts(ledger: PrivacyLedger) -> Any:
+    return [(account.budget, account.spent) for account in ledger.accounts() if account.entries]
+
+
+CSV = tuple(
+    text.encode()
+    for text in (
+        "a,b,y\n" + "\n".join(LINES) + "\n", 'a,"b, c",y\r\n1,"x ""y""",0\r\n2,z,1', "\ufeffa,b\n1,2\n",
+        f"a,{ESC},y\n1,2,0\n2,3,1\n", f"a,b,y\n1,{ESC},0\n2,x,1\n", "a,a,y\n1,2,3\n", "a\n\n\n", "",
+    )
+)  # fmt: skip
+
+
+@contextmanager
+def csv_public(folder: Path) -> Iterator[Target]:
+    path = folder / "t.csv"
+
+    def take(raw: bytes) -> None:
+        path.write_bytes(raw)
+        table = read_table(path, sensitive=False, shown_as="t.csv")
+        fitted = Preprocessing.fit(table, list(table.columns)[-1], unit_ball=True, missing="mean")
+        assert np.isfinite(fitted.transform(table).X).all()
+
+    yield Target(take, corpus=CSV)
+
+
+@contextmanager
+def csv_sensitive(folder: Path) -> Iterator[Target]:
+    with sensitive_file(folder / "v.csv", CSV) as target:
+        yield target
+
+
+@contextmanager
+def sensitive_file(path: Path, corpus: tuple[bytes, ...]) -> Iterator[Target]:
+    public = table_of({"a": [0.0, 1.0, 2.0], "b": [1.0, 0.0, 2.0], "y": [0, 1, 0]})
+    fitted = Preprocessing.fit(public, "y", unit_ball=True)
+
+    def take(raw: bytes) -> None:
+        path.write_bytes(raw)
+        header = read_header(path, sensitive=True, shown_as=path.name)
+        table = read_table(path, sensitive=True, shown_as=path.name)
+        assert table.n_records == header.n_records
+        if set(table.columns) == {"a", "b", "y"}:
+            assert np.isfinite(fitted.transform(table).X).all()
+
+    yield Target(take, corpus=corpus)
+
+
+@contextmanager
+def parquet(folder: Path) -> Iterator[Target]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    tables = [
+        pa.table({"a": [1.0, None, 3.0], "b": [1, 2, 3], "y": ["0", "1", ESC]}),
+        pa.table({"a": pa.array(["x", "1", None]).dictionary_encode(), "b": [True, False, None], "y": [0, 1, 0]}),
+        pa.table({"a": [[1], [2]], "b": [b"\xff", b"1"], "y": [{"k": 1}, {"k": 2}]}),
+    ]
+    corpus = []
+    for table in tables:
+        for wanted in ({"compression": "none"}, {"compression": "snappy"}, {"data_page_version": "2.0"}):
+            sink = pa.BufferOutputStream()
+            pq.write_table(table, sink, **wanted)
+            corpus.append(sink.getvalue().to_pybytes())
+    with sensitive_file(folder / "v.parquet", tuple(corpus)) as target:
+        yield target
+
+
+@contextmanager
+def exchange(folder: Path, door: str) -> Iterator[Target]:
+    """A curator and a modeller in the middle of a search; `door` is the file that is mutated."""
+    from dpbo_core.methods.outsourced import session
+    from dpbo_core.methods.outsourced.answers import Curator
+    from dpbo_core.methods.outsourced.messages import Answer, Query, read_message
+    from dpbo_core.methods.outsourced.published_table import read_published
+
+    made = world(folder)
+    made.publish()
+    made.exchange(private=PRIVATE)
+    query, answer = (folder / name for name in ("Q-S.json", "A-S.json"))
+    written = query.read_bytes(), answer.read_bytes()
+    made.suggest()
+    corpus = {
+        "query": (written[0], query.read_bytes()),
+        "answer": (written[1],),
+        "table": ((folder / "Z.parquet").read_bytes(),),
+        "state": ((folder / "S").read_bytes(), b'{"format": 1}'),
+    }[door.removesuffix(", answered")]
+    path, ledger = folder / "given", made.ledger
+    curator = Curator.of(ledger, made.vaults)
+
+    def take(raw: bytes) -> None:
+        path.write_bytes(raw)
+        if door == "query":
+            read_message(Query, path)
+        elif door == "answer":
+            read_message(Answer, path)
+            session.update(path, folder / "S")
+        elif door == "table":
+            read_published(path)
+        elif door == "state":
+            session.where(path)
+            session.suggest(folder / "Z.parquet", path, folder / "out.json")
+            session.update(folder / "A-S.json", path)
+        else:
+            curator.answer_file(path, folder / "Y.csv", folder / "out.json", private=PRIVATE, accepts=())
+
+    yield Target(take, corpus=corpus, balance=(lambda: accounts(ledger)) if "answered" in door else None)
+
+
+def _exchange(door: str) -> Any:
+    return lambda folder: exchange(folder, door)
+
+
+@contextmanager
+def ledger_names(folder: Path) -> Iterator[Target]:
+    """Every name that reaches a row of the ledger, past the study's own checks and through them."""
+    from test_ledger import key, plan
+
+    from flows import command, screens
+
+    ledger = PrivacyLedger(f"sqlite:///{folder / 'ledger.db'}")
+    ledger.set_budget(PrivacyBudget.of("d", epsilon=1e6, delta=1e-6))
+    tables = tables_of(folder / "ledger.db")
+
+    words = [word for word in WORDS if "\ud800" not in word]  # no file of a study can hold half a character
+
+    def draw(rng: random.Random) -> tuple[str, ...]:
+        return tuple(rng.choice(words) + rng.choice(("", "", str(rng.random()))) for _ in range(3))
+
+    def take(names: tuple[str, ...]) -> None:
+        dataset, study, edition = names
+        try:
+            named = replace(key(hashlib.sha256(repr(names).encode()).hexdigest()), study=study, edition=edition)
+            ledger.reserve(named, plan(1e-6), noise="operating_system")
+            ledger.accounts(dataset)
+        finally:
+            assert tables_of(folder / "ledger.db") == tables
+        screens.print_accounts(tuple(replace(one, entries=one.entries[-2:]) for one in ledger.accounts("d")))
+        told = copy.deepcopy(STUDY)
+        told["study"] |= {"name": study, "edition": edition}
+        told["privacy"]["dataset"] = dataset
+        StudySpec.from_dict(told)
+        print(command.set_budget(dataset, epsilon=1.0, delta=0.0, relation="replace_one", accepts=(), public=False))
+
+    yield Target(take, draw=draw)
+
+
+def tables_of(path: Path) -> list[str]:
+    with sqlite3.connect(path) as connection:
+        found = [row[0] for row in connection.execute("SELECT name FROM sqlite_master ORDER BY name")]
+    connection.close()
+    return found
+
+
+def used_ledger(folder: Path) -> str:
+    """A ledger with a cap and two finished studies."""
+    from test_ledger import PROMISE, key, plan
+
+    from dpbo_core.privacy.release import Release
+
+    url = f"sqlite:///{folder / 'ledger.db'}"
+    ledger = PrivacyLedger(url)
+    ledger.set_budget(PrivacyBudget.of("d", epsilon=5.0, delta=0.0))
+    for name in "ab":
+        reservation = ledger.reserve(key(name), plan(0.5), noise="operating_system")
+        reservation.record(plan(0.5).spends[0], lambda: {"draw": 7, "shown": 0.25})
+        value = {"score": 0.25}
+        reservation.conclude(Release(value, PROMISE, plan(0.5).spends, name, "1", "private_grid", "d"))
+    return url
+
+
+@contextmanager
+def ledger_cells(folder: Path) -> Iterator[Target]:
+    """A cell of the database overwritten past dpbo: the check must say so, and every reader survive it."""
+    from flows import screens
+
+    used_ledger(folder)
+    honest = (folder / "ledger.db").read_bytes()
+    with sqlite3.connect(folder / "ledger.db") as connection:
+        rows = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
+        cells = [
+            (table, column[1])
+            for (table,) in connection.execute(rows).fetchall()
+            for column in connection.execute(f"PRAGMA table_info({table})").fetchall()
+        ]
+        triggers = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")]
+    connection.close()
+    turn = iter(range(10**9))
+    values = (*WORDS[:24], "{}", "[]", "null", '{"a": 1}', "[" * 2000, -1, 0, 2**62, 1e308, None, b"\xff\x00", ESC)
+
+    def draw(rng: random.Random) -> tuple[str, str, Any]:
+        value = rng.choice(values)
+        return *rng.choice(cells), value
+
+    def take(change: tuple[str, str, Any]) -> None:
+        table, column, value = change
+        path = folder / f"{next(turn)}.db"  # a new one: connections to the last input's are kept open
+        path.write_bytes(honest)
+        connection = sqlite3.connect(path)
+        try:
+            for trigger in triggers:
+                connection.execute(f"DROP TRIGGER {trigger}")
+            connection.execute(f"UPDATE {table} SET {column} = ?", (value,))
+            connection.commit()
+        except (sqlite3.Error, UnicodeEncodeError):
+            return  # the database itself refuses
+        finally:
+            connection.close()
+        failed = None
+        for read in (
+            lambda: audit.verify(f"sqlite:///{path}"),
+            lambda: list(audit.export(f"sqlite:///{path}")),
+            lambda: screens.print_accounts(PrivacyLedger(f"sqlite:///{path}").accounts()),
+        ):
+            try:
+                read()
+            except DpboError as error:
+                failed = error
+        if failed is not None:
+            raise failed
+
+    yield Target(take, draw=draw)
+
+
+@contextmanager
+def ledger_export(folder: Path) -> Iterator[Target]:
+    from flows import command
+
+    url = used_ledger(folder)
+    lines = "".join(f"{line}\n" for line in audit.export(url)).encode()
+    (folder / "mlruns").mkdir()
+    for file in folder.glob("ledger*"):
+        file.rename(folder / "mlruns" / file.name)
+    ledger, path = PrivacyLedger(f"sqlite:///{folder / 'mlruns' / 'ledger.db'}"), folder / "copy.jsonl"
+
+    def take(raw: bytes) -> None:
+        path.write_bytes(raw)
+        print(command.verify(path, accept_restored=False))
+
+    yield Target(take, corpus=(lines, *lines.splitlines(keepends=True)), balance=lambda: accounts(ledger))
+
+
+@contextmanager
+def certificate(folder: Path) -> Iterator[Target]:
+    from flows import command
+
+    write_data(folder)
+    corpus = []
+    for study in (studies()[0], studies()[5]):
+        study["search"]["steps"] = 3
+        study["privacy"]["dataset"] = study["study"]["method"]
+        ledger = PrivacyLedger(f"sqlite:///{folder / 'ledger.db'}")
+        released = run_study(StudySpec.from_dict(study), ledger=ledger, folder=folder).release
+        corpus.append(json.dumps(released.to_json()).encode())
+    path = folder / "release.json"
+
+    def take(raw: bytes) -> None:
+        path.write_bytes(raw)
+        print(command.check_certificate(path))
+
+    yield Target(take, corpus=tuple(corpus))
+
+
+@contextmanager
+def final_model(folder: Path) -> Iterator[Target]:
+    """Both files of a saved model: a letter, or numbers of the right form."""
+    from sklearn.tree import DecisionTreeClassifier
+
+    from dpbo_core.final_model import FinalModel, load
+    from dpbo_core.model_file import ESTIMATOR, NUMBERS
+    from dpbo_core.models.estimators import fitted
+
+    columns = {"a": [1.0, 2.0, 3.0, 4.0], "b": ["x", "y", "x", "y"], "y": [0, 1, 0, 1]}
+    told = Preprocessing.fit(table_of(columns), "y", unit_ball=False)
+    encoded = told.transform(table_of(columns))
+    saved = folder / "model"
+    FinalModel(told, fitted(DecisionTreeClassifier(), encoded.X, encoded.labels, shown_as="a tree")).save(saved)
+    honest = {name: (saved / name).read_bytes() for name in (NUMBERS, ESTIMATOR)}
+
+    def take(raw: bytes) -> None:
+        which = NUMBERS if raw[:1] in (b"{", b"[") else ESTIMATOR
+        (saved / which).write_bytes(raw)
+        try:
+            load(saved)
+        finally:
+            (saved / which).write_bytes(honest[which])
+
+    yield Target(take, corpus=tuple(honest.values()))
+
+
+VERBS = (
+    ("plan",), ("budget",), ("budget", "show"), ("budget", "set"), ("budget", "export"), ("budget", "verify"),
+    ("verify",), ("init",), ("curate", "publish"), ("curate", "answer"), ("model", "suggest"), ("model", "update"),
+    ("tune",), ("nothing",), (),
+)  # fmt: skip
+FLAGS = (
+    "--json", "--debug", "--epsilon", "--delta", "--relation", "--accept", "--public", "--out", "--accept-restored",
+    "--state", "--private-answers", "--dataset", "--edition", "--transform", "--target", "--help", "--pad-steps",
+    "--norm-bound", "--dim", "--name", "--validation", "--training", "--version",
+)  # fmt: skip
+FILES = (
+    "study.toml", "t.csv", "v.csv", "bad.toml", "release.json", "Q.json", "Z.parquet", "X.csv", "Y.csv", ".",
+    "missing.toml", "../../etc/passwd", "/dev/null", "people", "replace_one", "1", "1e-6", "0.5",
+)  # fmt: skip
+
+
+@contextmanager
+def command_line(folder: Path) -> Iterator[Target]:
+    """Random words on the command line. What would start a server, or run a flow on a whole study, is left out."""
+    from unittest.mock import patch
+
+    from flows import cli
+
+    write_data(folder)
+    (folder / "study.toml").write_text(tomli_w.dumps(studies()[5]))
+    (folder / "bad.toml").write_bytes(b"[study]\nname = '\x1b[2J'\n")
+    (folder / "release.json").write_text("[" * 5000)
+    made = world(folder)
+    made.publish()
+    (folder / "Q.json").write_text('{"kind": "dpbo query"}')
+    safe = [word for word in WORDS if "\x00" not in word and "\ud800" not in word]  # no argument can hold these
+
+    def draw(rng: random.Random) -> list[str]:
+        words = [*rng.choice(VERBS)]
+        words += [rng.choice(rng.choice((FLAGS, FILES, FILES, safe))) for _ in range(rng.randrange(6))]
+        harmful = words[:1] == ["tune"] and "study.toml" in words
+        return ["plan", *words[1:]] if harmful else [word for word in words if word != "--debug"]
+
+    def take(words: list[str]) -> int | None:
+        mlruns = PrivacyLedger(f"sqlite:///{folder / 'ledger.db'}")
+        before = accounts(mlruns)
+        with patch.object(sys, "argv", ["dpbo", *words]):
+            try:
+                cli.main()
+                code: Any = 0
+            except SystemExit as stop:
+                code = stop.code or 0
+        assert accounts(mlruns) == before
+        return int(code)
+
+    own = folder / "mlruns" / "ledger.db"
+    yield Target(
+        take, draw=draw, balance=lambda: accounts(PrivacyLedger(f"sqlite:///{own}")) if own.exists() else []
+    )
+
+
+TARGETS: dict[str, Callable[[Path], Any]] = {
+    "study, bytes": study_bytes,
+    "study, tables": study_tables,
+    "study, run": study_run,
+    "CSV, public": csv_public,
+    "CSV, sensitive": csv_sensitive,
+    "Parquet": parquet,
+    "query": _exchange("query"),
+    "answer": _exchange("answer"),
+    "published table": _exchange("table"),
+    "modeller's state": _exchange("state"),
+    "query to the curator": _exchange("query, answered"),
+    "ledger names": ledger_names,
+    "ledger cells": ledger_cells,
+    "ledger export": ledger_export,
+    "certificate": certificate,
+    "final model": final_model,
+    "command line": command_line,
+}

@@ -1,0 +1,310 @@
+"""The final model goes to disk and comes back the same, and no file of it can bring code along."""
+
+import ast
+import json
+import zipfile
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.gaussian_process import GaussianProcessClassifier
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures, StandardScaler
+from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
+
+from dpbo_core.data import Preprocessing, table_of
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.final_model import FinalModel, _load_pyfunc, load
+from dpbo_core.model_file import ESTIMATOR, NUMBERS, TRUSTED
+from dpbo_core.models.estimators import fitted
+from dpbo_core.models.linear import train
+
+ROOT = Path(__file__).parents[1]
+RNG = np.random.default_rng(5)
+N = 60
+FIRST, SECOND = RNG.normal(size=N), RNG.normal(size=N) * 1e-7 + 1e9
+COLUMNS = {
+    "a": list(FIRST),
+    "b": [*SECOND[:-1], float("nan")],
+    "colour": list(RNG.choice(["red", "grün", "a,b"], size=N)),
+    "y": ["yes" if x > 0.0 else "no" for x in FIRST],
+}
+CLASSIFIERS = [
+    LogisticRegression(),
+    make_pipeline(StandardScaler(), PolynomialFeatures(), LogisticRegression()),
+    RandomForestClassifier(5, random_state=0),
+    ExtraTreesClassifier(5, random_state=0),
+    DecisionTreeClassifier(random_state=0),
+    SVC(),
+    SVC(kernel="linear"),
+    GradientBoostingClassifier(n_estimators=5, random_state=0),
+    HistGradientBoostingClassifier(max_iter=5, random_state=0),
+    AdaBoostClassifier(n_estimators=5, random_state=0),
+    KNeighborsClassifier(algorithm="kd_tree"),
+    KNeighborsClassifier(algorithm="ball_tree", metric="manhattan"),
+    GaussianNB(),
+    MLPClassifier((4,), max_iter=300, tol=0.01, random_state=0),
+    GaussianProcessClassifier(ConstantKernel(1.0, "fixed") * RBF()),
+]
+
+
+def preprocessing(*, unit_ball=False, **more):
+    return Preprocessing.fit(table_of(COLUMNS), "y", unit_ball=unit_ball, missing="mean", **more)
+
+
+def estimator_model(estimator):
+    told = preprocessing()
+    encoded = told.transform(table_of(COLUMNS))
+    return FinalModel(told, fitted(estimator, encoded.X, encoded.labels, shown_as="it"))
+
+
+def linear_model():
+    told = preprocessing(unit_ball=True, bias=0.6)
+    encoded = told.transform(table_of(COLUMNS))
+    return FinalModel(told, train(encoded.X, encoded.signs, loss="logistic", regularization=0.013))
+
+
+def inside(model):
+    """Everything a preprocessing holds, NaN as itself."""
+    return repr(model.preprocessing)
+
+
+@pytest.mark.parametrize("estimator", CLASSIFIERS, ids=lambda e: f"{type(e).__name__}-{CLASSIFIERS.index(e)}")
+def test_an_estimator_comes_back_and_predicts_the_same(estimator, tmp_path):
+    model = estimator_model(estimator)
+    back = load(model.save(tmp_path / "model"))
+    assert sorted(path.name for path in (tmp_path / "model").iterdir()) == [ESTIMATOR, NUMBERS]
+    assert inside(back) == inside(model)
+    assert np.array_equal(back.model.stand_in, model.model.stand_in)
+    assert list(back.predict(COLUMNS)) == list(model.predict(COLUMNS))
+    rows = RNG.normal(size=(200, len(model.model.stand_in)))
+    for verb in ("predict_proba", "decision_function"):
+        if hasattr(model.model.estimator, verb):
+            one, other = (getattr(m.model.estimator, verb)(rows) for m in (model, back))
+            assert np.array_equal(one, other)
+
+
+def test_a_linear_model_comes_back_to_the_last_bit(tmp_path):
+    model = linear_model()
+    back = _load_pyfunc(str(model.save(tmp_path)))
+    assert [path.name for path in tmp_path.iterdir()] == [NUMBERS]
+    assert inside(back) == inside(model)
+    assert model.model.weights.tobytes() == back.model.weights.tobytes()
+    assert (model.model.regularization, model.model.certificate) == (
+        back.model.regularization,
+        back.model.certificate,
+    )
+    assert list(back.predict(COLUMNS)) == list(model.predict(COLUMNS))
+    assert set(model.predict(COLUMNS)) == {"yes", "no"}
+
+
+@pytest.mark.parametrize("estimator", [Ridge(), RandomForestRegressor(5, random_state=0)])
+def test_a_regression_predicts_numbers_and_comes_back(estimator, tmp_path):
+    columns = COLUMNS | {"y": list(3.0 * FIRST + 1.0)}
+    told = Preprocessing.fit(table_of(columns), "y", unit_ball=False, missing="mean", regression=True)
+    encoded = told.transform(table_of(columns))
+    model = FinalModel(told, fitted(estimator, encoded.X, encoded.targets, shown_as="it"))
+    found = model.predict(columns)
+    assert np.corrcoef(found, columns["y"])[0, 1] > 0.9
+    assert np.array_equal(load(model.save(tmp_path)).predict(columns), found)
+
+
+class Foreign(LogisticRegression):
+    """An estimator of somebody else's."""
+
+
+def doubled(X):
+    return 2.0 * X
+
+
+FOREIGN = {
+    "an estimator": Foreign(),
+    "a function": make_pipeline(FunctionTransformer(doubled), LogisticRegression()),
+}
+
+
+@pytest.mark.parametrize("which", FOREIGN)
+def test_foreign_code_is_refused_by_a_letter_when_saving(which, tmp_path):
+    with pytest.raises(StudyInvalid, match=r"not written.*test_final_model"):
+        estimator_model(FOREIGN[which]).save(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("which", FOREIGN)
+def test_a_file_that_names_foreign_code_is_refused_before_anything_is_built(which, tmp_path, monkeypatch):
+    from skops import io
+
+    model = estimator_model(LogisticRegression())
+    model.save(tmp_path)
+    (tmp_path / ESTIMATOR).write_bytes(io.dumps(FOREIGN[which]))
+    monkeypatch.setattr(io, "loads", lambda *_, **__: pytest.fail("it was built"))
+    with pytest.raises(StudyInvalid, match=r"names .*test_final_model"):
+        load(tmp_path)
+
+
+def test_a_schema_that_names_a_command_runs_nothing(tmp_path):
+    """The classic attack, translated: the estimator's class renamed to a function of the standard library."""
+    model = estimator_model(LogisticRegression())
+    model.save(tmp_path)
+    with zipfile.ZipFile(tmp_path / ESTIMATOR) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    for module, name in (("os", "system"), ("subprocess", "Popen"), ("builtins", "eval"), ("sklearn.utils", "x")):
+        schema = json.loads(files["schema.json"])
+        schema["__module__"], schema["__class__"] = module, name
+        with zipfile.ZipFile(tmp_path / ESTIMATOR, "w") as archive:
+            for file, content in (files | {"schema.json": json.dumps(schema).encode()}).items():
+                archive.writestr(file, content)
+        with pytest.raises(StudyInvalid):
+            load(tmp_path)
+
+
+def test_a_damaged_file_is_a_letter(tmp_path):
+    estimator_model(DecisionTreeClassifier()).save(tmp_path)
+    rng = np.random.default_rng(1)
+    for name in (NUMBERS, ESTIMATOR):
+        whole = (tmp_path / name).read_bytes()
+        broken = [b"", b"{}", b"[" * 100_000, b"null", b'{"format": 1}', b"\xff\x00", whole[: len(whole) // 2]]
+        broken += [whole[:at] + whole[at + 5 :] for at in rng.integers(len(whole) - 5, size=30)]
+        for content in broken:
+            (tmp_path / name).write_bytes(content)
+            with suppress(StudyInvalid):
+                load(tmp_path)  # a digit less is another number: only its form can be checked
+        (tmp_path / name).write_bytes(whole)
+    (tmp_path / NUMBERS).unlink()
+    with pytest.raises(StudyInvalid, match="missing"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        (("format",), 2), (("linear", "weights"), ["1"]), (("linear", "weights"), [1.0]),
+        (("linear", "lambda"), "x"), (("preprocessing", "target"), 3), (("preprocessing", "bias"), True),
+        (("preprocessing", "classes"), [None]), (("preprocessing", "features"), [{"name": "a"}]),
+        (("preprocessing", "radius"), float("inf")),
+    ],
+)  # fmt: skip
+def test_numbers_of_another_form_are_refused(where, value, tmp_path):
+    linear_model().save(tmp_path)
+    document = json.loads((tmp_path / NUMBERS).read_text())
+    place = document
+    for key in where[:-1]:
+        place = place[key]
+    place[where[-1]] = value
+    (tmp_path / NUMBERS).write_text(json.dumps(document))
+    with pytest.raises(StudyInvalid, match="no final model can be read"):
+        load(tmp_path)
+
+
+def test_the_trusted_types_are_scikit_learns_classes_and_no_functions():
+    """A function among them could be called with a file's arguments."""
+    import importlib
+    import inspect
+
+    assert list(TRUSTED) == sorted(TRUSTED)
+    for path in TRUSTED:
+        module, _, name = path.rpartition(".")
+        assert module.split(".")[0] in ("sklearn", "scipy", "numpy")
+        assert inspect.isclass(getattr(importlib.import_module(module), name))
+
+
+READERS = {
+    "pickle", "cPickle", "_pickle", "cloudpickle", "dill", "marshal", "shelve", "joblib.load", "yaml.load",
+    "yaml.unsafe_load", "torch.load", "pandas.read_pickle", "pd.read_pickle", "numpy.lib.format.read_array",
+}  # fmt: skip
+
+
+def unsafe_reads(source):
+    """What in `source` could turn bytes into code: imports, names and calls, by the syntax tree."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names if alias.name.split(".")[0] in READERS]
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            found += [name for name in names if name in READERS or name.split(".")[0] in READERS]
+        if isinstance(node, ast.Attribute):
+            name = ast.unparse(node)
+            found += [name] if name in READERS or node.attr in ("read_pickle", "unsafe_load") else []
+        if isinstance(node, ast.Call):
+            name = ast.unparse(node.func)
+            found += [name] if name in ("eval", "exec", "compile", "__import__", "builtins.eval") else []
+            allowed = {"allow_pickle": "False", "weights_only": "True"}
+            found += [
+                f"{name}({word.arg}=)"
+                for word in node.keywords
+                if word.arg in allowed and ast.unparse(word.value) != allowed[word.arg]
+            ]
+    return found
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import pickle", "from pickle import loads", "import cloudpickle as c", "from joblib import load",
+        "import joblib\njoblib.load(f)", "import yaml\nyaml.load(f)", "from yaml import load", "import shelve",
+        "np.load(f, allow_pickle=True)", "np.load(f, allow_pickle=anything)", "import marshal", "eval(text)",
+        "exec(text)", "pd.read_pickle(f)", "torch.load(f)", "def f():\n    import _pickle",
+    ],
+)  # fmt: skip
+def test_a_planted_read_is_found(line):
+    assert unsafe_reads(line)
+
+
+def test_nothing_of_ours_turns_bytes_into_code():
+    files = [path for room in ("dpbo_core", "tasks", "flows") for path in (ROOT / room).rglob("*.py")]
+    assert len(files) > 100
+    assert {str(path): found for path in files if (found := unsafe_reads(path.read_text()))} == {}
+
+
+def test_a_model_that_mlflow_opens(tmp_path, monkeypatch):
+    """By its own loader, with every unpickler of the process broken."""
+    import pickle
+
+    import mlflow.pyfunc
+
+    model = estimator_model(RandomForestClassifier(5, random_state=0))
+    folder = tmp_path / "shown"
+    mlflow.pyfunc.save_model(
+        str(folder), loader_module="dpbo_core.final_model", data_path=str(model.save(tmp_path / "data")),
+        pip_requirements=["dpbo"],
+    )  # fmt: skip
+    assert not [path for path in folder.rglob("*") if path.suffix in (".pkl", ".pickle", ".joblib")]
+    for name in ("load", "loads", "Unpickler"):
+        monkeypatch.setattr(pickle, name, lambda *_, **__: pytest.fail("something was unpickled"))
+    import pandas as pd
+
+    told = {name: column for name, column in COLUMNS.items() if name != "y"}
+    found = mlflow.pyfunc.load_model(str(folder)).predict(pd.DataFrame(told))
+    assert list(found) == list(model.predict(COLUMNS))
+
+
+def test_a_release_with_a_model_of_foreign_code_is_shown_without_it(tmp_path):
+    from tasks.tracking import model as tracked
+
+    told = {}
+
+    class Store:
+        class client:  # noqa: N801
+            set_tag = staticmethod(lambda run, key, value: told.update({(run, key): value}))
+
+        def put(self, *_):
+            pytest.fail("it was kept")
+
+    tracked.put_model(Store(), "r1", estimator_model(Foreign()), tmp_path)
+    assert "not written" in told["r1", tracked.REFUSED_TAG]
