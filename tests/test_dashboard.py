@@ -17,8 +17,10 @@ from dpbo_core.final_model import train_final
 from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
 from dpbo_core.methods import METHODS
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
+from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 from dpbo_core.study import StudySpec, run_study
 from tasks.report.page import page
+from tasks.report.panels import draw_noise, noises
 from tasks.report.posterior import band_by_step, slice_through_choice
 from tasks.tracking import find_release, log_release
 
@@ -94,6 +96,20 @@ def test_the_band_and_the_posterior_are_the_methods_own(lengthscale):
     lambdas = [point["lambda"] for point in world.candidates.points]
     assert np.allclose(np.interp(np.log(lambdas), np.log(cut.grid), cut.mean), mean, atol=2e-3)
     assert np.allclose(np.interp(np.log(lambdas), np.log(cut.grid), cut.half_width), half_width, atol=2e-3)
+
+
+def test_the_ui_opens_on_the_charts(shown, here, monkeypatch, capsys):
+    from flows import command
+
+    _, run, _ = shown(method="private_grid")
+    called = []
+    monkeypatch.setattr("os.execv", lambda _, words: called.append(words))
+    command.ui(5001)
+    place = f"http://127.0.0.1:5001/#/experiments/{run.info.experiment_id}/runs?compareRunsMode=CHART"
+    assert place in capsys.readouterr().out
+    (words,) = called
+    assert words[words.index("--host") + 1] == "127.0.0.1"
+    assert words[words.index("--backend-store-uri") + 1].endswith("mlruns/mlflow.db")
 
 
 def test_what_no_release_holds_is_not_drawn(shown):
@@ -178,6 +194,38 @@ def test_the_certificate_needs_nothing_else_and_says_everything(shown, here):
     import html as escapes
 
     assert json.loads(escapes.unescape(inside)) == release.to_json()
+
+
+@pytest.mark.parametrize(
+    ("unit", "relation", "said"),
+    [
+        (
+            "validation_record",
+            "replace_one",
+            "Replace the data of any one record of the validation set by any other",
+        ),
+        ("person", "add_or_remove_one", "Take away the data of any one person in the validation set, or add"),
+        ("training_record", "replace_one", "any one record of the training set or of the validation set"),
+        ("candidate_row", "row_moves_by_one", "Move any one row of the candidate table by a distance of at most 1"),
+    ],
+)
+def test_the_certificate_says_whose_data_may_change_and_how(shown, unit, relation, said):
+    _, _, release = shown()
+    promise = replace(release.guarantee, unit=PrivacyUnit(unit), relation=NeighboringRelation(relation))
+    html = page(replace(release, guarantee=promise), [])
+    assert said in html
+    assert ("Anything about the training set" in html) == (unit != "training_record")
+
+
+def test_each_kind_of_noise_is_drawn_beside_the_range(shown):
+    """A trajectory's steps have one scale and the fresh look at its choice another: neither hides the other."""
+    _, _, release = shown()
+    steps, look = (2 * 1.6448536269514722 * release.spends[t].noise_scale for t in (0, -1))
+    (first, second), counts = noises(release), tuple(noises(release).values())
+    assert counts == (5, 1)
+    assert (first[1], second[1]) == pytest.approx((steps, look), rel=1e-3)
+    drawn = [bar.get_width() for bar in draw_noise(release).axes[0].patches[::-1]]
+    assert drawn[:3] == pytest.approx([1.0, first[1], second[1]])
 
 
 def test_a_hostile_name_stays_text(shown):

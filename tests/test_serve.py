@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 import tomli_w
@@ -118,6 +119,47 @@ def test_a_retry_returns_the_release_and_the_next_firing_is_a_new_spend(server, 
     said = [record.getMessage() for record in caplog.records if "is spent" in record.getMessage()]
     assert len(said) == 1
     assert "is spent (100%)" in said[0]
+
+
+def test_from_80_percent_on_an_event_says_so(server, study, monkeypatch):
+    """ε = 1 of 3 and 2 of 3 are said by nobody; all of it by one event that an automation can listen to."""
+    said = []
+    monkeypatch.setattr("flows.announcing.emit_event", lambda **event: said.append(event))
+    for day in range(2):
+        fire(study, NOON + timedelta(days=day), monkeypatch)
+    assert said == []
+    fire(study, NOON + timedelta(days=2), monkeypatch)
+    (event,) = said
+    assert event["event"] == "dpbo.budget.alert"
+    assert event["resource"]["prefect.resource.id"] == "dpbo.dataset.people"
+    assert event["payload"] == pytest.approx({"spent": 3.0, "limit": 3.0, "remaining": 0.0})
+
+
+@pytest.mark.parametrize("how", [{"cron": "0 2 * * *"}, {"every": "6h"}])
+def test_a_schedule_is_served_in_utc_one_firing_at_a_time(here, study, monkeypatch, how):
+    from contextlib import nullcontext
+    from types import SimpleNamespace
+
+    import prefect
+
+    from flows import command
+
+    server, served = SimpleNamespace(started=False, api="http://127.0.0.1:1/api"), []
+    monkeypatch.setattr(serve, "LoopbackServer", lambda *_, **__: nullcontext(server))
+    monkeypatch.setattr(prefect, "serve", lambda deployment, **options: served.append((deployment, options)))
+    monkeypatch.setattr("flows.prefect_store.create_prefect_store", lambda: None)
+    words = {"cron": None, "every": None, "port": 1, "pad_steps": 0.0, "register": False}
+    command.serve(Path(study), **words | how)
+    ((deployment, options),) = served
+    (schedule,) = [item.schedule for item in deployment.schedules]
+    assert options["limit"] == 1
+    assert deployment.parameters == {"study": "nightly.toml", "pad_steps": 0.0, "register": False}
+    assert (schedule.timezone or "UTC") == "UTC"
+    assert getattr(schedule, "cron", None) == how.get("cron")
+    assert getattr(schedule, "interval", None) == (timedelta(hours=6) if "every" in how else None)
+    for wrong in ({}, {"cron": "0 2 * * *", "every": "6h"}):
+        with pytest.raises(StudyInvalid, match="not both"):
+            command.serve(Path(study), **words | wrong)
 
 
 def test_what_prefect_keeps_of_a_firing_is_a_table_and_a_link(server, study, monkeypatch):

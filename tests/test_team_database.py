@@ -52,12 +52,12 @@ def team(postgresql, here, tables):
             f"sqlite+aiosqlite:///{here / 'prefect' / 'prefect.db'}"
         )
 
-    def call(*words, edition=None, code=0):
+    def call(*words, edition=None, code=0, settings=None):
         if edition is not None:
             tables["study"] |= {"edition": edition, "method": "private_grid"}
             (here / "study.toml").write_text(tomli_w.dumps(tables))
         command = [sys.executable, "-c", "from flows.cli import main; main()", *words]
-        run = subprocess.run(command, cwd=here, env=environment, capture_output=True, text=True)
+        run = subprocess.run(command, cwd=here, env=environment | (settings or {}), capture_output=True, text=True)
         assert run.returncode == code, run.stderr
         return run
 
@@ -112,6 +112,21 @@ def test_a_viewer_reads_mlflow_and_writes_nothing(team, here):
             rows(seen, statement)
     with pytest.raises(sa.exc.OperationalError, match="permission denied"):
         rows(sa.engine.make_url(found.ledger).set(username=viewer), "SELECT 1")
+
+
+def test_an_operator_reads_the_ledger_and_writes_nothing(team, here):
+    """`dpbo budget` needs SELECT alone, and no more than SELECT lets nobody spend or open a budget."""
+    url, call = team
+    call("budget", "set", "people", "--epsilon", "3", "--delta", "1e-5")
+    ledger, name = databases(url).ledger, f"operator_{uuid.uuid4().hex[:8]}"
+    run_sql(ledger, f"CREATE ROLE {name} LOGIN; GRANT SELECT ON ALL TABLES IN SCHEMA public TO {name}")
+    theirs = sa.engine.make_url(ledger).set(username=name)
+    reading = {"DPBO_LEDGER_URL": theirs.render_as_string(hide_password=False)}
+    (account,) = json.loads(call("budget", "people", "--json", settings=reading).stdout)["datasets"]
+    assert account["spent"]["epsilon"] == 0.0
+    call("budget", "set", "others", "--epsilon", "3", settings=reading, code=1)
+    with pytest.raises(sa.exc.ProgrammingError, match="permission denied"):
+        rows(theirs, "DELETE FROM reservations")
 
 
 def run_sql(url, script):

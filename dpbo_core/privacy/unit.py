@@ -28,3 +28,13 @@ def whom(unit: PrivacyUnit) -> str:
         PrivacyUnit.TRAINING_RECORD: "each record of the training set and of the validation set",
         PrivacyUnit.CANDIDATE_ROW: "each row of the candidate table",
     }[unit]
+
+
+def anyone(unit: PrivacyUnit) -> str:
+    """One of them, whichever it is."""
+    return {
+        PrivacyUnit.VALIDATION_RECORD: "any one record of the validation set",
+        PrivacyUnit.PERSON: "any one person in the validation set",
+        PrivacyUnit.TRAINING_RECORD: "any one record of the training set or of the validation set",
+        PrivacyUnit.CANDIDATE_ROW: "any one row of the candidate table",
+    }[unit]

@@ -15,7 +15,7 @@ from typing import Any
 
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.release import Release
-from dpbo_core.privacy.unit import whom
+from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit, anyone
 
 PAGE = Template("""\
 <!doctype html>
@@ -43,12 +43,21 @@ and run <code>dpbo verify release.json</code>.</p>
 </body></html>
 """)
 MEANING = (
-    "Replace the data of {whom} by any other, however strange: the probability of anything that this release shows "
-    "changes by a factor of at most e^{epsilon:g} = {factor:.3g}{but}."
+    "{change}: the probability of anything that this release shows changes by a factor of at most "
+    "e^{epsilon:g} = {factor:.3g}{but}."
 )
-LIMITS = (
-    "That the score is exact: it carries noise, and may lie outside its range.",
-    "Anything about the training set, the search space or the study itself: they are taken to be public.",
+CHANGE = {
+    NeighboringRelation.REPLACE_ONE: "Replace the data of {one} by any other, however strange",
+    NeighboringRelation.ADD_OR_REMOVE_ONE: "Take away the data of {one}, or add any other, however strange",
+    NeighboringRelation.ROW_MOVES_BY_ONE: "Move {one} by a distance of at most 1",
+}
+EXACT = "That the score is exact: it carries noise, and may lie outside its range."
+PUBLIC = "Anything about the training set, the search space or the study itself: they are taken to be public."
+PUBLIC_IN_PRIVATE_TRAINING = (
+    "Anything about the search space, the study itself, and what it states of its data (header, number of records, "
+    "labels, bounds): they are taken to be public."
+)
+ALWAYS = (
     "That nobody learns what holds for the whole population: a study exists to find that out.",
     "Anything about other releases: each adds its own ε, and the dataset's budget keeps the sum.",
     "That the noise was drawn as stated: for that the curator's ledger is the record.",
@@ -74,7 +83,7 @@ def page(release: Release, pictures: Iterable[Path]) -> str:
         promise=escape(release.guarantee.in_words()),
         meaning=escape(_meaning(release)),
         rests=_items(_rests(release)),
-        limits=_items(LIMITS),
+        limits=_items(_limits(release)),
         noise=_noise(release),
         pictures=shown,
         document=escape(document),
@@ -97,7 +106,15 @@ def _meaning(release: Release) -> str:
         return "Treat every number here as the raw one."
     but = f", but for a probability of {promise.delta:g}" if promise.delta > 0.0 else ""
     factor = math.exp(min(promise.epsilon, 700.0))
-    return MEANING.format(whom=whom(promise.unit), epsilon=promise.epsilon, factor=factor, but=but)
+    change = CHANGE[promise.relation].format(one=anyone(promise.unit))
+    return MEANING.format(change=change, epsilon=promise.epsilon, factor=factor, but=but)
+
+
+def _limits(release: Release) -> Iterable[str]:
+    yield EXACT
+    private = release.guarantee.unit is PrivacyUnit.TRAINING_RECORD
+    yield PUBLIC_IN_PRIVATE_TRAINING if private else PUBLIC
+    yield from ALWAYS
 
 
 def _rests(release: Release) -> Iterable[str]:

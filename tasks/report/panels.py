@@ -1,6 +1,7 @@
 """Pictures beside the release's own: the posterior over λ, the budget's burn-down, the noise against the range."""
 
 import math
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from dpbo_core.accounting.balance import balances
@@ -60,16 +61,24 @@ def draw_budget(account: Account) -> "Figure | None":
 def draw_noise(release: Release) -> "Figure":
     """The score's range beside what noise does to one draw, nine times in ten."""
     figure, axes = _sheet(height=2.8)
-    spends = {spend.mechanism: spend for spend in release.spends}
     bars = [("score's range", float(release.facts.get("score_range", 1.0)), NOISE)]
-    bars += [(f"noise, {spend.mechanism}", 2.0 * spread(spend), CHOICE) for spend in spends.values()]
+    bars += [(f"{mechanism}\n{n} draw{'s' if n > 1 else ''}", width, CHOICE)
+             for (mechanism, width), n in noises(release).items()]  # fmt: skip
     if "interval" in release.value:
         low, high = release.value["interval"]
         bars.append(("90% interval of the score", high - low, INK))
     axes.barh([name for name, _, _ in bars][::-1], [width for _, width, _ in bars][::-1],
               color=[color for _, _, color in bars][::-1], height=0.55)  # fmt: skip
-    axes.set(xlabel="width, in units of the score", title="Noise against range: 90% of one draw")
+    axes.set(
+        xlabel="width, in units of the score",
+        title="The noise of one draw, nine times in ten, against the score's range",
+    )
     return figure
+
+
+def noises(release: Release) -> dict[tuple[str, float], int]:
+    """How many draws have each kind of noise: (mechanism, width that holds nine draws in ten, to 4 digits)."""
+    return Counter((spend.mechanism, float(f"{2.0 * spread(spend):.4g}")) for spend in release.spends)
 
 
 def spread(spend: Spend) -> float:

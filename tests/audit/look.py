@@ -23,6 +23,7 @@ from audit.schedule import free_port
 ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "docs" / "pictures"
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
+         "--blink-settings=primaryHoverType=2,availableHoverTypes=2,primaryPointerType=4,availablePointerTypes=4",
          "--disable-background-networking", "--disable-component-update", "--disable-sync")  # fmt: skip
 PATIENCE = 120.0
 CHARTS = "compareRunsMode=CHART&workflowType=machine_learning"
@@ -126,7 +127,7 @@ def main() -> None:
         with shown(folder, "1", "2", "3") as world:
             experiment = f"{world.mlflow}/#/experiments/{world.experiment}"
             charts, run = f"{experiment}/runs?{CHARTS}", f"{experiment}/runs/{world.run_id}"
-            photograph(charts, target / "mlflow_charts.png", size=(1500, 1300))
+            photograph(charts, target / "mlflow_charts.png", size=(2200, 1300))
             photograph(
                 f"{run}/model-metrics?workflowType=machine_learning", target / "mlflow.png", size=(1500, 1600)
             )
@@ -136,7 +137,7 @@ def main() -> None:
             )
             photograph(f"{world.mlflow}/#/models/breast-cancer", target / "mlflow_model.png")
             place = folder / "mlruns" / "artifacts" / world.run_id / "artifacts"
-            photograph((place / "release.html").as_uri(), target / "certificate.png", size=(1000, 2300))
+            photograph((place / "release.html").as_uri(), target / "certificate.png", size=(1000, 2650))
             shutil.copy(place / "plots" / "trajectory.png", target / "release.png")
         server = (sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", "4200")
         with serving(folder, *server, until="http://127.0.0.1:4200/api/health"):
@@ -145,9 +146,9 @@ def main() -> None:
             runs = httpx.post("http://127.0.0.1:4200/api/flow_runs/filter", json={"limit": 1}, timeout=30).json()
             page = f"http://127.0.0.1:4200/runs/flow-run/{runs[0]['id']}"
             photograph(page, target / "prefect.png")
-            photograph(
-                "http://127.0.0.1:4200/artifacts/key/release-breast-cancer", target / "prefect_artifacts.png"
-            )
+            key = "http://127.0.0.1:4200/api/artifacts/release-breast-cancer/latest"
+            table = f"http://127.0.0.1:4200/artifacts/artifact/{httpx.get(key, timeout=30).json()['id']}"
+            photograph(table, target / "prefect_artifacts.png")
     for picture in sorted(target.glob("*.png")):
         print(picture)
 
