@@ -2,6 +2,8 @@
 # make test    set everything up and run the tests
 # make audit   kill, fuzz and search campaigns; their figures go to docs/audit.md (half an hour)
 # make look    photograph every page that shows a release into docs/pictures (needs Chromium, port 4200 free)
+# make docs    build the site into build/site and fail on a warning (needs the group `docs`)
+# make docs-run  run what the site shows and takes minutes, and its notebooks
 # make bench   time every part beside its peers; the figures go to docs/performance.md (a quarter of an hour)
 # make check   format, lint, types, import rules
 # make lock    pin the dependencies again (after editing pyproject.toml)
