@@ -13,7 +13,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: setup tune test audit look check bench format lock clean
+.PHONY: setup tune test audit look check bench docs docs-run format lock clean
 
 setup: $(STAMP)
 
@@ -51,6 +51,16 @@ format: $(STAMP)
 bench: $(STAMP)
 	@$(BIN)/python -m benchmarks
 	@$(BIN)/python benchmarks/dp_hypo.py --short
+
+$(VENV)/.docs: $(STAMP) pyproject.toml
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group docs -c requirements.lock
+	@touch $@
+
+docs: $(VENV)/.docs
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+
+docs-run: $(VENV)/.docs
+	@$(BIN)/python -m pytest -m slow tests/test_docs.py tests/test_notebooks.py
 
 lock:
 	uv pip compile --quiet --universal --no-emit-index-url --no-header --python-version 3.11 \
