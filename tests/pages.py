@@ -1,8 +1,8 @@
 """The code blocks of a page of the documentation, and what a comment above a block says of it.
 
-    <!-- file: study.toml -->       the block is the text of this file, written before anything below runs
-    <!-- not run: why -->           shown only
-    <!-- slow: why -->              run by `make docs-run` alone
+<!-- file: study.toml -->       the block is the text of this file, written before anything below runs
+<!-- not run: why -->           shown only
+<!-- slow: why -->              run by `make docs-run` alone
 """
 
 import re
@@ -11,7 +11,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
-FENCE = re.compile(r"(?:<!-- (file|not run|slow): ([^\n]+?) -->\n)?(?<!`)```([\w-]*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+FENCE = re.compile(
+    r"(?:<!-- (file|not run|slow): ([^\n]+?) -->\n)?(?<!`)```([\w-]*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE
+)
 RUN, SHOWN = ("python", "console"), ("", "toml", "text", "sql", "ini", "csv")
 
 
@@ -36,7 +38,9 @@ class Block:
 def blocks(text: str) -> list[Block]:
     """Every fenced block of a page, in order."""
     return [
-        Block(found[3], found[4], found[1] or "", found[2] or "", text[: found.start()].count("\n") + 1, *found.span())
+        Block(
+            found[3], found[4], found[1] or "", found[2] or "", text[: found.start()].count("\n") + 1, *found.span()
+        )
         for found in FENCE.finditer(text)
     ]
 

@@ -1,4 +1,4 @@
-"""The documentation cannot rot: every transcript, every line of Python and every study file of every page is run."""
+"""The documentation cannot rot: every transcript, line of Python and study file of every page is run."""
 
 import contextlib
 import io
