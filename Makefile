@@ -3,6 +3,8 @@
 # make audit   kill, fuzz and search campaigns; their figures go to docs/audit.md (half an hour)
 # make supply  look the locked dependencies up for known faults; write the bill of materials, sbom.json
 # make look    photograph every page that shows a release into docs/pictures (needs Chromium, port 4200 free)
+# make docs    build the site into build/site and fail on a warning (needs the group `docs`)
+# make docs-run  run what the site shows and takes minutes, and its notebooks
 # make bench   time every part beside its peers; the figures go to docs/performance.md (a quarter of an hour)
 # make check   format, lint, types, import rules
 # make lock    pin the dependencies again (after editing pyproject.toml)
@@ -12,7 +14,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: setup tune test audit supply look check bench format lock clean
+.PHONY: setup tune test audit supply look check bench docs docs-run format lock clean
 
 setup: $(STAMP)
 
@@ -58,6 +60,16 @@ format: $(STAMP)
 bench: $(STAMP)
 	@$(BIN)/python -m benchmarks
 	@$(BIN)/python benchmarks/dp_hypo.py --short
+
+$(VENV)/.docs: $(STAMP) pyproject.toml
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group docs -c requirements.lock
+	@touch $@
+
+docs: $(VENV)/.docs
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+
+docs-run: $(VENV)/.docs
+	@$(BIN)/python -m pytest -m slow tests/test_docs.py tests/test_notebooks.py
 
 lock:
 	uv pip compile --quiet --universal --no-emit-index-url --no-header --python-version 3.11 \

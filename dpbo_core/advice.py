@@ -153,8 +153,8 @@ def _check_auto(spec: StudySpec) -> None:
 def _forms(problem: Problem) -> list[tuple[AnyMethod, Expected]]:
     """The calibrated methods in every form that needs no more trainings than the study has steps, best first.
 
-    One that expects no more than `TIE` times the least regret, which is all that the simulation can tell, comes first
-    if it is pure; then the smaller score error, then the order written here.
+    A pure one that expects at most `TIE` times the least regret, which is all that the simulation can tell, comes
+    first; of equals the smaller score error, then the order written here.
     """
     if problem.training is not None:
         return []  # their models are trained without noise

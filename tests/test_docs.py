@@ -1,78 +1,146 @@
-"""The README cannot rot: its transcripts, its Python and its study file are run."""
+"""The documentation cannot rot: every transcript, line of Python and study file of every page is run."""
 
+import contextlib
+import io
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+from pages import PAGES, ROOT, RUN, SHOWN, blocks, commands
 
 from dpbo_core.methods import EXCHANGES, METHODS
-from dpbo_core.study import StudySpec, plan_study
+from dpbo_core.study import StudySpec
 
-ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text()
-FENCE = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
-TRANSCRIPTS = [body for kind, body in FENCE.findall(README) if kind == "console"]
+NEEDS = {"tutorial": "statsmodels", "side_by_side": "skopt"}  # packages of the group `docs`
+TEXTS = {page.relative_to(ROOT).as_posix(): page.read_text() for page in PAGES}
+EXECUTED = {name: text for name, text in TEXTS.items() if any(block.runs for block in blocks(text))}
 
 
 def masked(text: str) -> str:
     """A transcript without what differs from run to run: digits, the little plot, and how lines were broken."""
     text = re.sub(r"\(the noise took it out of its\s+range\)", "", text)
     text = re.sub(r"[▁▂▃▄▅▆▇█]+", "▁", text)
-    text = re.sub(r"run [0-9a-f]{8}", "run #", text)
-    text = re.sub(r"\d[\d.]*(e[+-]?\d+)?", "#", text)
+    text = re.sub(r"run\s+[0-9a-f]{8}", "run #", text)
+    text = re.sub(r"-?\d[\d.]*(e[+-]?\d+)?", "#", text)
     return " ".join(text.split())
 
 
-def command(words: list[str], folder: Path) -> str:
+def command(line: str, folder: Path) -> str:
+    """What a command prints; a refusal (a letter on standard error) must come with its exit code."""
     environment = os.environ | {"PREFECT_HOME": str(folder / "prefect"), "COLUMNS": "80"}
-    for name in ("DPBO_LEDGER_URL", "MLFLOW_TRACKING_URI"):
+    for name in ("DPBO_LEDGER_URL", "MLFLOW_TRACKING_URI", "DPBO_DATABASE_URL"):
         environment.pop(name, None)
-    dpbo = Path(sys.executable).parent / "dpbo"
-    run = subprocess.run([dpbo, *words[1:]], cwd=folder, env=environment, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
-    return run.stdout
+    words = shlex.split(line)
+    assert words[0] == "dpbo", line
+    run = subprocess.run(
+        [sys.executable, "-c", "from flows.cli import main; main()", *words[1:]],
+        cwd=folder, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (run.returncode != 0) == run.stderr.startswith("dpbo: "), run.stderr
+    return run.stdout + (run.stderr if run.returncode else "")
+
+
+def run_page(name: str, folder: Path, *, slow: bool) -> None:
+    """A page from top to bottom, as a reader would: one folder, one Python."""
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    printed = None
+    for block in blocks(TEXTS[name]):
+        where = f"{name}:{block.line}"
+        if block.mark == "file":
+            (folder / block.why).write_text(block.body)
+        elif block.kind == "text" and printed is not None:
+            assert masked(printed) == masked(block.body), where
+        if not block.runs or (block.mark == "slow" and not slow):
+            printed = None
+        elif block.kind == "python":
+            with contextlib.redirect_stdout(io.StringIO()) as out:
+                exec(compile(block.body, where, "exec"), namespace)
+            printed = out.getvalue()
+        else:
+            for line, shown in commands(block.body):
+                out = command(line, folder)
+                if line.startswith("dpbo plan"):  # nothing random: word for word
+                    assert out.split() == shown.split(), where
+                assert masked(out) == masked(shown), where
 
 
 @pytest.fixture
-def copy(tmp_path):
+def folder(tmp_path, monkeypatch):
     (tmp_path / "examples").symlink_to(ROOT / "examples")
+    for name in ("DPBO_LEDGER_URL", "MLFLOW_TRACKING_URI", "DPBO_DATABASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-@pytest.mark.parametrize("transcript", TRANSCRIPTS, ids=lambda text: text.split("\n")[0])
-def test_a_transcript_is_what_the_command_prints(transcript, copy):
-    first, _, printed = transcript.partition("\n")
-    out = command(first.removeprefix("$ ").split(), copy)
-    if " plan " in first:  # nothing random: word for word
-        assert " ".join(out.split()) == " ".join(printed.split())
-    assert masked(out) == masked(printed)
+@pytest.mark.parametrize("name", EXECUTED)
+def test_a_page_runs_from_top_to_bottom(name, folder):
+    if any(block.runs and block.mark != "slow" for block in blocks(TEXTS[name])):
+        run_page(name, folder, slow=False)
 
 
-def test_the_python_example_runs(copy, monkeypatch, capsys):
-    (example,) = (body for kind, body in FENCE.findall(README) if kind == "python")
-    monkeypatch.chdir(copy)
-    exec(compile(example, "README.md", "exec"), {})
-    assert "differentially private" in capsys.readouterr().out
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXECUTED)
+def test_a_page_runs_with_what_takes_minutes(name, folder):
+    if any(block.runs and block.mark == "slow" for block in blocks(TEXTS[name])):
+        package = NEEDS.get(Path(name).stem)
+        if package is not None:
+            pytest.importorskip(package, reason="of the dependency group `docs`")
+        run_page(name, folder, slow=True)
 
 
-def test_the_study_of_the_readme_can_be_planned():
-    (example,) = (body for kind, body in FENCE.findall(README) if kind == "toml")
-    assert plan_study(StudySpec.from_dict(tomllib.loads(example))).guarantee.epsilon == 1.0
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_block_is_run_or_says_why_not(name):
+    for block in blocks(TEXTS[name]):
+        where = f"{name}:{block.line}"
+        assert block.kind in (*RUN, *SHOWN), where
+        assert block.mark in ("", "file") or len(block.why) > 10, where
+        if block.kind not in RUN:
+            assert not re.search(r"^(\$|>>>) ", block.body, re.MULTILINE), f"{where} looks as if it were run"
 
 
-def test_every_link_leads_somewhere():
-    for page in (
-        ROOT / "README.md",
-        ROOT / "docs" / "README.md",
-        ROOT / "docs" / "teams.md",
-        ROOT / "CONTRIBUTING.md",
-    ):
-        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_study_of_a_page_is_one(name):
+    """A whole study can be read; a part of one is a part of something that can."""
+    for block in blocks(TEXTS[name]):
+        if block.kind == "toml":
+            tables = tomllib.loads(block.body)
+            assert tables, f"{name}:{block.line}"
+            if {"study", "privacy", "data", "model", "space"} <= tables.keys():
+                assert StudySpec.from_dict(tables).privacy.epsilon > 0, f"{name}:{block.line}"
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_link_leads_somewhere(name):
+    page = ROOT / name
+    for target in re.findall(r"\]\(([^)#\s]+)", page.read_text()):
+        if "://" not in target:
             assert (page.parent / target).exists(), target
+
+
+def test_a_wrong_transcript_is_caught(folder, monkeypatch):
+    good = "```python\nprint('ε is', 1.5)\n```\n\n```text\nε is 1.2\n```\n"
+    monkeypatch.setitem(TEXTS, "planted", good)
+    run_page("planted", folder, slow=False)
+    monkeypatch.setitem(TEXTS, "planted", good.replace("ε is 1.2", "δ is 1.2"))
+    with pytest.raises(AssertionError, match="planted"):
+        run_page("planted", folder, slow=False)
+
+
+def test_every_page_is_in_the_site_and_every_picture_is_made_by_a_script():
+    site = (ROOT / "mkdocs.yml").read_text()
+    scripts = "\n".join(
+        path.read_text() for part in ("benchmarks", "tests/audit", "tasks") for path in (ROOT / part).rglob("*.py")
+    )
+    for page in (ROOT / "docs").glob("*.md"):
+        assert f": {page.name}\n" in site, page.name
+    for picture in (ROOT / "docs").rglob("*.png"):
+        assert picture.stem in scripts, picture.name
 
 
 def test_the_threat_model_has_a_section_for_every_method_and_exchange():

@@ -95,10 +95,10 @@ def test_a_restored_backup_grants_nothing(team, here):
 
 
 def test_a_viewer_reads_mlflow_and_writes_nothing(team, here):
-    """The SQL of docs/teams.md, run as it stands there."""
+    """The SQL of docs/pipeline.md, run as it stands there."""
     url, call = team
     call("tune", "study.toml", edition="1")
-    page = (Path(__file__).parent.parent / "docs" / "teams.md").read_text()
+    page = (Path(__file__).parent.parent / "docs" / "pipeline.md").read_text()
     (script,) = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
     found, name, viewer = databases(url), sa.engine.make_url(url).database, f"viewer_{uuid.uuid4().hex[:8]}"
     script = script.replace("viewer", viewer).replace("dpbo", name)

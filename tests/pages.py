@@ -1,0 +1,51 @@
+"""The code blocks of a page of the documentation, and what a comment above a block says of it.
+
+<!-- file: study.toml -->       the block is the text of this file, written before anything below runs
+<!-- not run: why -->           shown only
+<!-- slow: why -->              run by `make docs-run` alone
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+FENCE = re.compile(
+    r"(?:<!-- (file|not run|slow): ([^\n]+?) -->\n)?(?<!`)```([\w-]*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE
+)
+RUN, SHOWN = ("python", "console"), ("", "toml", "text", "sql", "ini", "csv")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its language, its text, what its comment says, and where it stands."""
+
+    kind: str
+    body: str
+    mark: str
+    why: str
+    line: int
+    start: int
+    end: int
+
+    @property
+    def runs(self) -> bool:
+        """Whether a test executes it."""
+        return self.kind in RUN and self.mark != "not run" and self.mark != "file"
+
+
+def blocks(text: str) -> list[Block]:
+    """Every fenced block of a page, in order."""
+    return [
+        Block(
+            found[3], found[4], found[1] or "", found[2] or "", text[: found.start()].count("\n") + 1, *found.span()
+        )
+        for found in FENCE.finditer(text)
+    ]
+
+
+def commands(body: str) -> list[tuple[str, str]]:
+    """A console block's commands, each with what it prints."""
+    parts = re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]
+    return [(first, printed) for first, _, printed in (part.partition("\n") for part in parts)]

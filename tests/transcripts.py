@@ -1,0 +1,33 @@
+"""Writes every `dpbo plan` of the README and the documentation again, as it prints today.
+
+python tests/transcripts.py
+"""
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pages import PAGES, ROOT, blocks, commands
+
+
+def renewed(text: str, folder: Path) -> str:
+    """A page whose plans are today's."""
+    (folder / "examples").symlink_to(ROOT / "examples")
+    new = text
+    for block in blocks(text):
+        if block.mark == "file":
+            (folder / block.why).write_text(block.body)
+        if block.kind == "console" and block.body.startswith("$ dpbo plan "):
+            ((line, shown),) = commands(block.body)
+            command = [sys.executable, "-c", "from flows.cli import main; main()", *shlex.split(line)[1:]]
+            out = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+            new = new.replace(shown, "".join(f"{printed.rstrip()}\n" for printed in out.strip("\n").splitlines()))
+    return new
+
+
+if __name__ == "__main__":
+    for page in PAGES:
+        with TemporaryDirectory() as name:
+            page.write_text(renewed(page.read_text(), Path(name)))
