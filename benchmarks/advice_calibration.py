@@ -1,15 +1,16 @@
 """What each method loses on synthetic landscapes: the table behind `dpbo plan` and method = "auto".
 
-    python benchmarks/advice_calibration.py [landscapes]
+    python benchmarks/advice_calibration.py [landscapes]     the table, and its page
+    python benchmarks/advice_calibration.py --page           the page alone, from the table that is there
 
-Landscapes of 256 candidates in d dimensions: the logistic function of a Matérn draw, with random height, amplitude
-and lengthscale, so that some are flat, some steep, and some have a plateau near the top. Half of them are smooth
-(Matérn-5/2, what the search believes in), half rough (Matérn-1/2), and each coordinate is warped by a random power,
-so that a lengthscale that fits one end does not fit the other. The public score
-is that of another sample of 500 records: a smooth difference of half a standard error (candidates are scored on the
-same records, so that half of the error is shared), and on one landscape in eight a shift as large as its own.
+Landscapes of 256 candidates in d dimensions: the logistic function of a Matérn draw, with random height,
+amplitude and lengthscale, so that some are flat, some steep, and some have a plateau near the top. Half of them
+are smooth (Matérn-5/2, what the search believes in), half rough (Matérn-1/2), and each coordinate is warped by
+a random power, so that a lengthscale that fits one end does not fit the other. The public score is that of
+another sample of 500 records: a smooth difference of half a standard error (candidates are scored on the same
+records, so that half of the error is shared), and on one landscape in eight a shift as large as its own.
 Methods run as they are, on the table of scores, at ε = 1; the validation set's size sets the noise. The outcome
-replaces dpbo_core/calibration_table.py.
+replaces dpbo_core/calibration_table.py, and is printed in docs/calibration.md.
 """
 
 import sys
@@ -41,7 +42,8 @@ VARIANTS: dict[str, Any] = {
     "private_trajectory/flat": PrivateTrajectory(),
     "private_trajectory/public": PrivateTrajectory(prior="public"),
 }
-OUT = Path(__file__).parent.parent / "dpbo_core" / "calibration_table.py"
+ROOT = Path(__file__).parent.parent
+OUT, PAGE = ROOT / "dpbo_core" / "calibration_table.py", ROOT / "docs" / "calibration.md"
 
 
 HEADER = '''"""Mean losses on {count} synthetic landscapes a row; written by benchmarks/advice_calibration.py.
@@ -155,5 +157,30 @@ def main(count: int) -> None:
     OUT.write_text(HEADER.format(count=count, records=RECORDS) + "\n".join(rows) + "\n)\n", encoding="utf-8")
 
 
+def page() -> str:
+    """docs/calibration.md: what each form loses at each size, and what is simulated."""
+    from dpbo_core.calibration_table import RECORDS, ROWS
+
+    told = __doc__.partition("\n\n")[2].partition("\n\n")[2].strip().partition(" The outcome")[0]
+    head = "| form | trainings | " + " | ".join(f"m = {m:,}" for m in RECORDS) + " |\n" + "|---" * 8 + "|"
+    parts = []
+    for d in DIMENSIONS:
+        rows = [row for row in ROWS if row.dimensions == d]
+        lines = [
+            f"| {row.form} | {row.trainings} | "
+            + " | ".join(f"{r:.4f}, {e:.4f}" for r, e in zip(row.regret, row.score_error, strict=True))
+            + " |"
+            for row in rows
+        ]
+        parts.append(f"## {d} dimension{'s' if d > 1 else ''}\n\n{head}\n" + "\n".join(lines))
+    return (
+        "# What the advice is calibrated on\n\nWritten by `python benchmarks/advice_calibration.py`. Each cell: the mean "
+        "regret\nof the choice, then the mean error of the released score, both as shares of the score's range.\n\n"
+        f"{told}\n\n" + "\n\n".join(parts) + "\n"
+    )
+
+
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 60)
+    if "--page" not in sys.argv:
+        main(int(sys.argv[1]) if len(sys.argv) > 1 else 100)
+    PAGE.write_text(page(), encoding="utf-8")

@@ -247,7 +247,8 @@ def ledger_names(folder: Path) -> Iterator[Target]:
     """Every name that reaches a row of the ledger, past the study's own checks and through them."""
     from test_ledger import key, plan
 
-    from flows import command, screens
+    from flows import command
+    from flows.screens.accounts import print_accounts
 
     ledger = PrivacyLedger(f"sqlite:///{folder / 'ledger.db'}")
     ledger.set_budget(PrivacyBudget.of("d", epsilon=1e6, delta=1e-6))
@@ -266,7 +267,7 @@ def ledger_names(folder: Path) -> Iterator[Target]:
             ledger.accounts(dataset)
         finally:
             assert tables_of(folder / "ledger.db") == tables
-        screens.print_accounts(tuple(replace(one, entries=one.entries[-2:]) for one in ledger.accounts("d")))
+        print_accounts(tuple(replace(one, entries=one.entries[-2:]) for one in ledger.accounts("d")))
         told = copy.deepcopy(STUDY)
         told["study"] |= {"name": study, "edition": edition}
         told["privacy"]["dataset"] = dataset
@@ -303,7 +304,7 @@ def used_ledger(folder: Path) -> str:
 @contextmanager
 def ledger_cells(folder: Path) -> Iterator[Target]:
     """A cell of the database overwritten past dpbo: the check must say so, and every reader survive it."""
-    from flows import screens
+    from flows.screens.accounts import print_accounts
 
     used_ledger(folder)
     honest = (folder / "ledger.db").read_bytes()
@@ -341,7 +342,7 @@ def ledger_cells(folder: Path) -> Iterator[Target]:
         for read in (
             lambda: audit.verify(f"sqlite:///{path}"),
             lambda: list(audit.export(f"sqlite:///{path}")),
-            lambda: screens.print_accounts(PrivacyLedger(f"sqlite:///{path}").accounts()),
+            lambda: print_accounts(PrivacyLedger(f"sqlite:///{path}").accounts()),
         ):
             try:
                 read()
