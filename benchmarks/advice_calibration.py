@@ -174,8 +174,8 @@ def page() -> str:
         ]
         parts.append(f"## {d} dimension{'s' if d > 1 else ''}\n\n{head}\n" + "\n".join(lines))
     return (
-        "# What the advice is calibrated on\n\nWritten by `python benchmarks/advice_calibration.py`. Each cell: the mean "
-        "regret\nof the choice, then the mean error of the released score, both as shares of the score's range.\n\n"
+        "# What the advice is calibrated on\n\nWritten by `python benchmarks/advice_calibration.py`. Each cell: the "
+        "mean regret\nof the choice, then the mean error of the released score, both as shares of the score's range.\n\n"
         f"{told}\n\n" + "\n\n".join(parts) + "\n"
     )
 

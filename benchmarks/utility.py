@@ -7,13 +7,17 @@ Without a file it measures afresh: seeds 0 to 99 in every cell, some ten minutes
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from dpbo_core.comparison.cells import MORE_TRAININGS, NOT_PRIVATE
-from dpbo_core.comparison.measuring import measured, names_of
+from dpbo_core.comparison.contenders import run_on
+from dpbo_core.comparison.measuring import measured, names_of, trained
+from dpbo_core.comparison.tasks import on_table
+from dpbo_core.methods.private_trajectory import PrivateTrajectory
 
-REPETITIONS = 100
+REPETITIONS, COVERAGE_RUNS = 100, 1_000
 KEPT = Path("mlruns/comparison")
 SOBOL = "private_grid, sobol"
 PUBLISHED_1, PUBLISHED_3 = "Algorithm 1 as published", "Algorithm 3 as published"
@@ -83,20 +87,24 @@ def against_published(table: dict[Any, dict[str, dict[str, Any]]]) -> bool:
     return good
 
 
-def coverage(table: dict[Any, dict[str, dict[str, Any]]]) -> bool:
-    """The trajectories' 90% intervals, over all cells."""
-    cells = [c for here in table.values() for n, c in here.items() if c["covered"] is not None and n != "auto"]
-    runs = sum(c["repetitions"] for c in cells)
-    share = sum(c["covered"] * c["repetitions"] for c in cells) / runs
-    low, high = min(c["covered"] for c in cells), max(c["covered"] for c in cells)
-    print(f"intervals at 90% held the true score in {share:.1%} of {runs:,} runs, by cell {low:.0%} to {high:.0%}")
-    return 0.87 <= share <= 0.93
+def coverage() -> bool:
+    """The trajectory's 90% intervals on two tasks; in the comparison's cells all runs share a hundred seeds."""
+    good = True
+    for name in ("breast_cancer", "digits"):
+        problem, table = trained(name, KEPT)
+        world, scorer = on_table(replace(problem, epsilon=1.0), table)
+        scores = table.sums * world.score_per_step
+        outcomes = [run_on(PrivateTrajectory(), world, scorer, seed=seed) for seed in range(COVERAGE_RUNS)]
+        held = sum(o.interval[0] <= scores[o.index] <= o.interval[1] for o in outcomes) / COVERAGE_RUNS
+        print(f"{name}, ε = 1: intervals at 90% held the true score in {held:.1%} of {COVERAGE_RUNS:,} runs")
+        good &= 0.87 <= held <= 0.93
+    return good
 
 
 def main(words: list[str]) -> None:
     table = by_cell(cells_from(words))
-    checks = (against_hindsight, against_sobol, against_published, coverage)
-    kept = [check(table) for check in checks]
+    checks = (against_hindsight, against_sobol, against_published)
+    kept = [*(check(table) for check in checks), coverage()]
     sys.exit(0 if all(kept) else 1)
 
 
