@@ -173,10 +173,19 @@ def page() -> str:
             for row in rows
         ]
         parts.append(f"## {d} dimension{'s' if d > 1 else ''}\n\n{head}\n" + "\n".join(lines))
+    cells = "Each cell: the mean regret of the choice, then the mean error of the released score, both as shares of"
     return (
-        "# What the advice is calibrated on\n\nWritten by `python benchmarks/advice_calibration.py`. Each cell: the "
-        "mean regret\nof the choice, then the mean error of the released score, both as shares of the score's range.\n\n"
-        f"{told}\n\n" + "\n\n".join(parts) + "\n"
+        "\n\n".join(
+            [
+                "# What the advice is calibrated on",
+                "Written by `python benchmarks/advice_calibration.py`.",
+                f"{cells}\nthe score's range.",
+                told,
+                *parts,
+                "",
+            ]
+        ).rstrip("\n")
+        + "\n"
     )
 
 
