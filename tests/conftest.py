@@ -3,12 +3,16 @@
 import copy
 import os
 import shutil
+import sys
 import tempfile
 import uuid
 
+import absl.logging  # comes with dp-accounting
 import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Prefect, configuring logging, closes every handler, and this one would close pytest's own stream with itself.
+absl.logging.get_absl_handler().python_handler.stream = sys.__stderr__
 
 STUDY = {
     "study": {"name": "trial", "method": "private_trajectory"},
