@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.bo.averaged import prior_of
-from dpbo_core.bo.score_map import NORMAL_90
 from dpbo_core.gp.mixture import average
 from dpbo_core.methods.private_trajectory import PRIOR_MEAN, PRIOR_SCALE
 from dpbo_core.privacy.release import Release
 from dpbo_core.space.search_space import Axis, Categorical, Integer, Real, SearchSpace
 
 POINTS = 200
+NORMAL_90 = 1.6448536269514722  # a normal variable lies within so many deviations with probability 0.9
 Moments = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
