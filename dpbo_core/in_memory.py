@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,9 @@ from dpbo_core.spec import AxisSection, ModelSection, StudySpec
 
 LEDGER = Path("mlruns") / "ledger.db"
 PLAIN = (str, int, float, bool)
-BATCHWISE = ("FunctionTransformer",)  # scikit-learn's, but what it calls may look at a whole batch
+# scikit-learn's, but what they call is not, and may look at a whole batch or remember it
+BATCHWISE = ("FunctionTransformer", "PyFuncDistance", "PyFuncDistance32", "PyFuncDistance64")
+ITERATES_TOGETHER = ("NMF",)  # also MiniBatchNMF: one stopping rule for all rows, so one row moves the others
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -131,9 +134,18 @@ class FrameHalves:
         """Read the validation records."""
         people: list[Person] | None = None
         if self.spec.privacy.person is not None:
-            people = [person_of(value) for value in self.validation.values(self.spec.privacy.person)]
+            people = [_inferred(value) for value in self.validation.values(self.spec.privacy.person)]
         table = self.validation.table(target_name=self.target, source="X_validation")
         return halves.sealed_half(self.spec, table, people, public)
+
+
+def _inferred(value: object) -> Person:
+    """The person in a table whose types somebody's library inferred: a number that a double holds, or a text.
+
+    One missing cell turns integers into doubles, in which large ones are not told apart: they name nobody either
+    way, so that no record decides what the others mean.
+    """
+    return None if isinstance(value, int | np.integer) and abs(int(value)) >= 2**53 else person_of(value)
 
 
 def sections_of(space: Mapping[str, Any]) -> tuple[dict[str, AxisSection], dict[str, dict[Any, Any]]]:
@@ -238,24 +250,41 @@ def ledger_url(given: str | None) -> str:
 def _function_name(function: Any) -> str:
     """The name a score function can be found by, with a hash of its code: another body is another study."""
     name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}"
-    code = getattr(function, "__code__", None)
+    code: CodeType | None = getattr(function, "__code__", None)
     if code is None or not all(part.isidentifier() for part in name.split(".")):
         raise StudyInvalid(
             "the score function cannot be found again by its name",
             cause="it is a lambda, a local function or an object",
             remedy="define it with def at the top of a module",
         )
-    return f"{name}.{hashlib.sha256(code.co_code + repr(code.co_names).encode()).hexdigest()[:8]}"
+    defaults = repr((getattr(function, "__defaults__", None), getattr(function, "__kwdefaults__", None)))
+    return f"{name}.{hashlib.sha256(f'{_body(code)}{defaults}'.encode()).hexdigest()[:8]}"
+
+
+def _body(code: CodeType) -> str:
+    """What a function does: its instructions, names and constants, those of the functions in it too."""
+    constants = [_body(item) if isinstance(item, CodeType) else repr(item) for item in code.co_consts]
+    return repr((code.co_code, code.co_names, constants))
 
 
 def import_name(estimator: Any) -> str:
     """The estimator's import path; that of a part that is not scikit-learn's own where there is one.
 
     A path outside scikit-learn makes the study ask for the assumption `rowwise_predictions`.
+
+    Raises:
+        StudyInvalid: a part whose outcome for one row is known to depend on the others.
     """
     parts = [estimator, *_parts(list(estimator.get_params(deep=True).values()))]
     classes = [part if isinstance(part, type) or not hasattr(part, "get_params") else type(part) for part in parts]
     paths = [f"{getattr(c, '__module__', None) or 'unknown'}.{getattr(c, '__name__', 'part')}" for c in classes]
+    together = [path for path in paths if path.startswith("sklearn.") and path.endswith(ITERATES_TOGETHER)]
+    if together:
+        raise StudyInvalid(
+            f"{together[0].rpartition('.')[2]} cannot be tuned privately",
+            cause="it transforms all rows in one iteration, so that one record would move the scores of others",
+            remedy="use PCA or TruncatedSVD in its place, or transform both tables by a fixed matrix beforehand",
+        )
     foreign = [path for path in paths if not path.startswith("sklearn.") or path.endswith(BATCHWISE)]
     own = f"{type(estimator).__module__.split('.')[0]}.{type(estimator).__name__}"
     if not foreign:
@@ -264,11 +293,17 @@ def import_name(estimator: Any) -> str:
 
 
 def _parts(values: list[Any]) -> list[Any]:
-    """Estimators and functions among parameter values, inside lists and tuples too."""
+    """Estimators and functions among parameter values, inside lists, tuples and dicts too."""
     found = []
     for value in values:
         if isinstance(value, list | tuple):
             found += _parts(list(value))
+        elif isinstance(value, Mapping):
+            found += _parts(list(value.values()))
+        elif isinstance(value, type) and issubclass(value, np.generic):
+            continue  # a type of numbers, such as OneHotEncoder's, calls nothing
         elif hasattr(value, "get_params") or callable(value):
             found.append(value)
+        elif type(value).__name__.startswith("PyFuncDistance"):
+            found.append(type(value))
     return found

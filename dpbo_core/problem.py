@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from dpbo_core.models.trainer import Model
 
 DEFAULT_DELTA = 1e-6
+SMALLEST = 1e-100  # range of a record's score; its square is still a number
 DEFAULT_POINTS = {1: 64, 2: 16, 3: 8}  # a numeric axis, by how many numeric axes there are
 
 
@@ -183,6 +184,17 @@ def score_of(model: ModelSection) -> Score:
     Raises:
         StudyInvalid: a name or a number it cannot use, or a user's function that cannot be imported.
     """
+    score = _score_of(model)
+    if not SMALLEST <= score.score_range <= 1.0 / SMALLEST:
+        raise StudyInvalid(
+            f"the score of a record runs over {score.score_range:g}",
+            cause="score bounds, an error bound or a class share beyond what double precision can count in",
+            remedy="choose a range between 1e-100 and 1e100",
+        )
+    return score
+
+
+def _score_of(model: ModelSection) -> Score:
     if model.linear:
         return score_named(model.score_name, model.steepness)
     match model.score_name:

@@ -170,7 +170,9 @@ class StudyRun(Opaque):
         except StudyInvalid as error:
             if letters:  # a training's letter names λ, which only a public path may tell
                 failure = StudyInvalid(error.what, cause=error.cause, remedy=error.remedy)
-        except (Exception, SystemExit):  # noqa: BLE001, S110  sealed: logging it would be the leak
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt from None
+        except BaseException:  # noqa: BLE001, S110  sealed: logging it would be the leak; a panic is no Exception
             pass
         raise failure
 

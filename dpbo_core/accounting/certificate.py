@@ -36,6 +36,10 @@ _WORTH: Mapping[str, Callable[[float], tuple[float | None, float]]] = {
     "exponential mechanism": lambda ratio: (2.0 * ratio, (2.0 * ratio) ** 2 / 8.0),
     "permute-and-flip": lambda ratio: (2.0 * ratio, (2.0 * ratio) ** 2 / 2.0),
 }
+# Mechanisms whose noise has no formula here.
+BY_PRICE = ("best of a random number of private trials", "discrete Gaussian rows")
+# Methods whose every draw is of scores that each record moves by its own share.
+ONE_RECORD_MOVES = ("private_grid", "private_trajectory")
 
 
 @dataclass(frozen=True)
@@ -64,8 +68,9 @@ def read_certificate(document: Any) -> Release:
     try:
         _check_types(document)
         release = Release.from_json(document)
-        sound = math.isfinite(release.guarantee.delta) and bool(release.spends)
-    except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+        sound = release.guarantee.delta < 1.0 and len(release.spends) >= _draws_shown(release)
+        sound = sound and _least_sensitivity(release) >= 0.0
+    except (AttributeError, KeyError, TypeError, ValueError, ArithmeticError):
         sound = False
     if not sound:
         raise StudyInvalid(
@@ -113,6 +118,8 @@ def recompute(release: Release) -> Recomputed:
         )
     for spend in release.spends:
         _check_price(spend)
+        if spend.sensitivity < _least_sensitivity(release) * (1.0 - _SLACK):
+            raise _underpriced(spend)
     total = compose(release.spends)
     epsilon, delta = total.epsilon(max(0.0, promise.delta - from_units(total.delta_units)))
     if not (epsilon <= promise.epsilon * (1.0 + 1e-12) and delta <= promise.delta * (1.0 + 1e-12)):
@@ -122,14 +129,36 @@ def recompute(release: Release) -> Recomputed:
             cause="the certificate was edited, or another version composed it",
             remedy="ask whoever gave it to you for the release in the ledger",
         )
-    unknown = {spend.mechanism for spend in release.spends} - set(_WORTH)
-    return Recomputed(epsilon, delta, len(release.spends), tuple(sorted(unknown)))
+    by_price = {spend.mechanism for spend in release.spends} & set(BY_PRICE)
+    return Recomputed(epsilon, delta, len(release.spends), tuple(sorted(by_price)))
+
+
+def _draws_shown(release: Release) -> int:
+    """How many draws at least made what is shown: one a step of a trajectory, one for each other number."""
+    value = release.value
+    alone = sum(name in value for name in ("hyperparameters", "score"))
+    drawn_together = release.method not in ("private_grid", "noisy_gp")
+    return max(len(value.get("trajectory", ())), 1 if drawn_together else alone)
+
+
+def _least_sensitivity(release: Release) -> float:
+    """min(k, m)·G/m: what one unit's records can move a mean of m scores in [0, G] by; 0 where a theorem says less.
+
+    Raises:
+        KeyError, TypeError, ValueError, ArithmeticError: the facts do not say.
+    """
+    if release.method not in ONE_RECORD_MOVES:
+        return 0.0
+    G, k, m = (float(release.facts[key]) for key in ("score_range", "max_records_per_person", "n_validation"))
+    return min(max(k, 1.0), m) * G / m
 
 
 def _check_price(spend: Spend) -> None:
     """The printed noise costs no more than the printed price."""
-    if spend.mechanism not in _WORTH:
+    if spend.mechanism in BY_PRICE and spend.rho_units > 0:
         return
+    if spend.mechanism not in _WORTH:
+        raise _underpriced(spend)
     if not (spend.sensitivity > 0.0 and spend.noise_scale * LARGEST > spend.sensitivity):  # the ratio is squared
         raise _underpriced(spend)
     epsilon, rho = _WORTH[spend.mechanism](spend.sensitivity / spend.noise_scale)

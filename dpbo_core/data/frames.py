@@ -110,7 +110,7 @@ def _array(X: Any, shown_as: str, width: int | None) -> Any:
             cause="every record is read value by value",
             remedy="pass X.toarray(), or select fewer columns",
         )
-    array = _of_rows(X, width) if isinstance(X, list | tuple) else np.asarray(X)
+    array = _of_rows(X, width) if isinstance(X, Sequence) else np.asarray(X)
     if array.ndim != 2 or array.dtype.kind == "c":
         raise StudyInvalid(
             f"{shown_as} is not a table of records and columns",
@@ -122,7 +122,7 @@ def _array(X: Any, shown_as: str, width: int | None) -> Any:
 
 def _of_rows(rows: Sequence[Any], width: int | None) -> NDArray[Any]:
     """(m, width) objects; without a width, that of the PUBLIC first row, and empty where a row has another."""
-    read = [list(row) if isinstance(row, list | tuple) or np.ndim(row) == 1 else None for row in rows]
+    read = [_row(row) for row in rows]
     if width is None:
         lengths = {None if row is None else len(row) for row in read}
         if len(lengths) != 1 or None in lengths:
@@ -134,6 +134,13 @@ def _of_rows(rows: Sequence[Any], width: int | None) -> NDArray[Any]:
             for j, value in enumerate(row):
                 array[i, j] = value
     return array
+
+
+def _row(row: Any) -> list[Any] | None:
+    try:
+        return list(row) if isinstance(row, list | tuple) or np.ndim(row) == 1 else None
+    except Exception:  # noqa: BLE001  a sequence of its own kind, say, with cells of several lengths
+        return None
 
 
 def _length(y: Any, shown_as: str) -> int:
@@ -162,12 +169,16 @@ def _of_array(column: Any) -> Sequence[object] | Column:
 
 def _of_series(series: Any) -> Sequence[object] | Column:
     """The values of a narwhals series; one by one where they cannot be had together."""
+    if series.dtype.is_temporal():  # no number and no class; polars panics, past every seal, at a day out of range
+        return [None] * len(series)
     try:
         short = SHORT_FLOATS.get(_kind(series))
         if short is not None:  # as they are: a Python float would not say in which precision they were written
             return np.asarray(series.to_numpy(), dtype=short)
         values: Sequence[object] = series.to_list()
-    except Exception:  # noqa: BLE001  a text that is not UTF-8, say: it must cost its own record only
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001  a text that is not UTF-8, say: it costs its own record; a panic is no Exception
         return [_item(series, i) for i in range(len(series))]
     return values
 
@@ -175,12 +186,16 @@ def _of_series(series: Any) -> Sequence[object] | Column:
 def _kind(series: Any) -> str:
     """The name of the type that the library itself gives the column: public, as its name is."""
     native = series.to_native()
-    return str(getattr(native, "dtype", getattr(native, "type", ""))).lower().partition("[")[0]
+    kind = getattr(native, "dtype", getattr(native, "type", ""))
+    kind = getattr(getattr(kind, "categories", None), "dtype", getattr(kind, "value_type", kind))  # of categories
+    return str(kind).lower().partition("[")[0]
 
 
 def _item(series: Any, i: int) -> object:
     try:
         item: object = series[i]
-    except Exception:  # noqa: BLE001  as above
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001  as above
         return None
     return item

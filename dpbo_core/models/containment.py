@@ -2,27 +2,32 @@
 
 import io
 import logging
+import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 
 import numpy as np
 
+_ALONE = threading.RLock()  # what is replaced here belongs to the whole process
+
 
 @contextmanager
 def contained() -> Iterator[None]:
-    """Drop everything printed, logged or warned, and stay in this process.
+    """Drop everything printed, logged or warned, and stay in this process; one thread at a time.
 
     joblib's workers would be handed the rows through shared memory.
     """
     from joblib import parallel_config
 
-    silent, logged = io.StringIO(), logging.root.manager.disable
-    try:
-        logging.disable(logging.CRITICAL)
-        with warnings.catch_warnings(), redirect_stdout(silent), redirect_stderr(silent):
-            warnings.simplefilter("ignore")
-            with np.errstate(all="ignore"), parallel_config(backend="sequential"):
-                yield
-    finally:
-        logging.disable(logged)
+    with _ALONE:
+        silent, logged = io.StringIO(), logging.root.manager.disable
+        try:
+            logging.disable(sys.maxsize)  # some log above CRITICAL
+            with warnings.catch_warnings(), redirect_stdout(silent), redirect_stderr(silent):
+                warnings.simplefilter("ignore")
+                with np.errstate(all="ignore"), parallel_config(backend="sequential"):
+                    yield
+        finally:
+            logging.disable(logged)

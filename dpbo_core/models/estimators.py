@@ -117,6 +117,13 @@ def fitted(estimator: Any, X: ArrayLike, y: ArrayLike, *, shown_as: str) -> "Fit
     return FittedEstimator(estimator, stand_in)
 
 
+def equal_rows(a: NDArray[Any], b: NDArray[Any]) -> bool:
+    """Whether two outcomes are the same to the last bit, NaN being itself."""
+    if a.dtype.kind == "f" and b.dtype.kind == "f":
+        return bool(np.array_equal(a, b, equal_nan=True))
+    return bool(equal(a.ravel(), b.ravel()).all())
+
+
 def check_task(estimator: Any, shown_as: str, *, regression: bool) -> None:
     """A regression has a regressor and a classification has none.
 
@@ -178,7 +185,8 @@ class FittedEstimator:
         together = self._outcome(rows, needs)
         reverse = self._outcome(rows[::-1], needs)
         alone = [self._outcome(rows[i : i + 1], needs) for i in range(len(rows))]
-        beside = self._outcome(np.where(np.arange(len(rows))[:, None] % 2, rows, self.stand_in), needs)
+        kept = np.arange(len(rows))[:, None] % 2 == 1
+        beside = self._outcome(np.where(kept, rows, self.stand_in), needs)
         if together is None or reverse is None or beside is None or any(one is None for one in alone):
             raise StudyInvalid(
                 f"the estimator cannot {needs} the public rows one at a time",
@@ -194,7 +202,30 @@ class FittedEstimator:
                 cause="it uses statistics of the batch, or draws at random when it predicts",
                 remedy="name an estimator that predicts each row by itself",
             )
+        self._check_beside_extremes(rows, kept, needs)
         return together
+
+    def _check_beside_extremes(self, rows: NDArray[np.float64], kept: NDArray[np.bool_], needs: Verb) -> None:
+        """The same beside rows no public table has: what iterates over a batch may stop where the largest row says.
+
+        Raises:
+            StudyInvalid: a row's class, number or probabilities depend on them.
+        """
+        d = rows.shape[1]
+        axis = np.eye(d)[np.arange(len(rows)) % d]
+        verbs: set[Verb] = {needs, "predict_proba"} if hasattr(self.estimator, "predict_proba") else {needs}
+        for verb in sorted(verbs):
+            calm = self._outcome(np.where(kept, rows, self.stand_in), verb)
+            for far in (1e8 * axis, 1e20 * axis, 1e6 * np.abs(rows).max(axis=0, initial=1.0) * np.ones_like(rows)):
+                loud = self._outcome(np.where(kept, rows, far), verb)
+                if calm is None or loud is None:  # a row that cannot be predicted is put aside when it is scored
+                    continue
+                if not equal_rows(calm[1::2], loud[1::2]):
+                    raise StudyInvalid(
+                        "the estimator's prediction of a row depends on how large the other rows of the batch are",
+                        cause="it iterates over all rows together, as NMF does",
+                        remedy="name an estimator that predicts each row by itself",
+                    )
 
     def scores(self, X: ArrayLike, truth: ArrayLike, score: RecordScore) -> NDArray[np.float64]:
         """Each record's score. Never raises or warns whatever the rows hold.
@@ -255,7 +286,9 @@ class FittedEstimator:
             with contained():
                 found = np.asarray(getattr(self.estimator, verb)(np.ascontiguousarray(rows)))
                 found = found if verb == "predict" else found.astype(np.float64)
-        except (Exception, SystemExit):  # noqa: BLE001  whatever it raised may quote a record
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt from None
+        except BaseException:  # noqa: BLE001  whatever it raised may quote a record
             return None
         if verb == "predict_proba":
             return found if found.ndim == 2 and len(found) == len(rows) else None

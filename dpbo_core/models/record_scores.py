@@ -227,7 +227,9 @@ class BoundedFunction(_Jumps):
         assert self.function is not None  # noqa: S101  nothing is scored before the public half was read
         try:
             return float(self.function(self._value(truth), self._value(prediction))) - self.low
-        except (Exception, SystemExit):  # noqa: BLE001  whatever it raised may quote a record
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt from None
+        except BaseException:  # noqa: BLE001  whatever it raised may quote a record
             return math.nan
 
     def _value(self, item: Any) -> Any:
@@ -245,7 +247,14 @@ def _numbers(outcome: NDArray[Any]) -> Scores:
     """Predictions as float64, (k,), NaN for what is no number: one of them costs its own record only."""
     if outcome.dtype.kind in "biuf":
         return outcome.astype(np.float64)
-    return np.array([item if isinstance(item, int | float) else math.nan for item in outcome.tolist()], dtype=float)
+    return np.array([_number(item) for item in outcome.tolist()], dtype=float)
+
+
+def _number(item: object) -> float:
+    try:
+        return float(item) if isinstance(item, int | float) else math.nan
+    except OverflowError:  # an integer of hundreds of digits
+        return math.nan
 
 
 def _same(a: object, b: object) -> bool:

@@ -1,0 +1,194 @@
+"""Attacks that once worked, each kept as a test: one record, or one edit, must not do what it did."""
+
+import copy
+import json
+import logging
+import sys
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.decomposition import NMF, MiniBatchNMF
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import DistanceMetric
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+from test_contract import VARIANTS, real, run_in
+from worlds import problem, smooth_table
+
+from dpbo_core.accounting.certificate import read_certificate, recompute
+from dpbo_core.data.frames import frame_of
+from dpbo_core.errors import CertificateFalse, Sealed, StudyInvalid
+from dpbo_core.in_memory import _function_name, _inferred, import_name
+from dpbo_core.models.containment import contained
+from dpbo_core.models.estimators import FittedEstimator, fitted
+from dpbo_core.models.record_scores import BoundedFunction, RegressionError
+from dpbo_core.problem import score_of
+from dpbo_core.spec import ModelSection
+
+
+def euclid(a, b):
+    """A distance of one's own."""
+    return float(np.abs(a - b).sum())
+
+
+@pytest.mark.parametrize("part", [NMF(3), MiniBatchNMF(3)])
+def test_what_iterates_over_all_rows_together_is_refused_by_name(part):
+    """One record of 1e8 stopped NMF's iteration early for everybody: 339 of 1,000 records changed their class."""
+    with pytest.raises(StudyInvalid, match="cannot be tuned privately"):
+        import_name(make_pipeline(part, LogisticRegression()))
+
+
+def test_nmf_is_found_by_trying_too():
+    rng = np.random.default_rng(0)
+    X = rng.random((300, 12)) ** 3
+    y = (X[:, 0] > X[:, 1]).astype(int)
+    made = make_pipeline(NMF(5, init="nndsvda", random_state=0, max_iter=300), LogisticRegression(C=100.0))
+    with pytest.raises(StudyInvalid, match="how large the other rows"):
+        fitted(made, X, y, shown_as="NMF").check_rowwise(X)
+
+
+class Together:
+    """Predicts by the mean of the batch, once a row is large enough."""
+
+    def predict(self, rows):
+        return (rows[:, 0] > (rows.mean() if rows.max() > 1e7 else 0.5)).astype(int)
+
+
+def test_a_prediction_that_looks_at_large_rows_is_caught():
+    rows = np.random.default_rng(0).random((64, 3))
+    with pytest.raises(StudyInvalid, match="how large the other rows"):
+        FittedEstimator(Together(), rows[0]).check_rowwise(rows)
+
+
+def test_a_function_inside_a_parameter_is_foreign_and_a_type_of_numbers_is_not():
+    assert not import_name(KNeighborsClassifier(metric="pyfunc", metric_params={"func": euclid})).startswith(
+        "sklearn"
+    )
+    distance = KNeighborsClassifier(metric=DistanceMetric.get_metric("pyfunc", func=euclid))
+    assert import_name(distance).startswith("batchwise.")
+    assert import_name(make_pipeline(OneHotEncoder(), LogisticRegression())).startswith("sklearn.")
+
+
+def test_another_constant_or_default_is_another_score_function():
+    spaces: list[dict[str, object]] = [{"__name__": "scores"} for _ in range(3)]
+    bodies = ("def f(t, p): return 0.25", "def f(t, p): return 0.75", "def f(t, p, x=1): return 0.25")
+    for space, body in zip(spaces, bodies, strict=True):
+        exec(body, space)
+    assert len({_function_name(space["f"]) for space in spaces}) == 3
+
+
+def certificate(name, **facts):
+    world = problem(**facts)
+    return json.loads(json.dumps(run_in(VARIANTS[name], world, smooth_table(world, best=4), real()).to_json()))
+
+
+def misspell(d):
+    for spend in d["spends"]:
+        spend.update(mechanism=spend["mechanism"].title(), noise_scale=0)
+
+
+def cut(d):
+    d["spends"] = d["spends"][:1]
+
+
+def shrink(d):
+    for spend in d["spends"]:
+        spend.update(sensitivity=spend["sensitivity"] / 1e6, noise_scale=spend["noise_scale"] / 1e6)
+
+
+@pytest.mark.parametrize("edit", [misspell, cut, shrink, lambda d: d["guarantee"].update(delta=2)])
+@pytest.mark.parametrize("name", ["trajectory", "grid"])
+def test_a_false_certificate_is_caught(name, edit):
+    honest = certificate(name, steps=5)
+    recompute(read_certificate(honest))
+    edited = copy.deepcopy(honest)
+    edit(edited)
+    with pytest.raises((CertificateFalse, StudyInvalid)):
+        recompute(read_certificate(edited))
+
+
+def test_a_day_out_of_range_is_nothing_and_nobody():
+    """polars panics at it, with the frame in hand, past everything that catches an Exception."""
+    pl = pytest.importorskip("polars")
+    days = pl.Series("born", [0, 2**31 - 1], dtype=pl.Int32).cast(pl.Date)
+    frame = frame_of(pl.DataFrame({"a": [1.0, 2.0], "born": days}), [0, 1], shown_as="X_validation")
+    assert frame.values("born") == [None, None]
+    assert frame_of(pd.DataFrame({"a": [pd.Timestamp("2026-01-01")]}), [0], shown_as="X").values("a") == [None]
+
+
+def test_identifiers_that_a_missing_cell_would_merge_name_nobody():
+    large = 123_456_789_012_345_678
+    assert _inferred(large) is _inferred(float(large)) is None
+    assert _inferred(7) == _inferred(7.0) == "7"
+    short = pd.Series(np.array([2**24, 2**24 + 1, 5], dtype=np.float32)).astype("category")
+    frame = frame_of(pd.DataFrame({"who": short}), [0, 1, 1], shown_as="X_validation")
+    assert [_inferred(value) for value in frame.values("who")] == [None, None, "5"]
+
+
+class Panic(BaseException):
+    """What an extension module raises when it gives up."""
+
+
+def panics(truth, prediction):
+    """A score function that gives up."""
+    raise Panic(f"record {truth}")
+
+
+def test_a_panic_stays_inside():
+    score = BoundedFunction("scores.panics", 0.0, 1.0, panics, ("a", "b"))
+    assert np.isnan(score.of(np.array([0, 1]), np.array([1, 1]))).all()
+    from dpbo_core.study import StudyRun
+
+    with pytest.raises(Sealed) as caught:
+        StudyRun._sealed(object.__new__(StudyRun), lambda: panics(41, 0), letters=True)
+    assert caught.value.__context__ is None
+
+
+def test_a_prediction_of_hundreds_of_digits_costs_its_own_record_only():
+    outcome = np.array([10**400, 1.0, "x"], dtype=object)
+    found = RegressionError(2.0, 1).of(outcome, np.array([1.0, 1.0, 1.0]))
+    assert found[1] == 2.0
+    assert not (found[[0, 2]] > 0.0).any()
+
+
+@pytest.mark.parametrize("bounds", [(0.0, 5e-324), (0.0, 1e308), (-8e307, 8e307)])
+def test_a_range_that_cannot_be_counted_in_is_a_letter(bounds):
+    model = ModelSection(estimator="sklearn.svm.SVC", score="scores.own", score_low=bounds[0], score_high=bounds[1])
+    with pytest.raises(StudyInvalid, match="runs over"):
+        score_of(model)
+    shares = replace(
+        model, score="balanced_accuracy", score_low=None, score_high=None, class_shares={"a": 1e-300, "b": 1.0}
+    )
+    with pytest.raises(StudyInvalid, match="runs over"):
+        score_of(shares)
+
+
+def test_containment_holds_one_thread_at_a_time(capsys):
+    """Two overlapping blocks used to restore each other's streams: the first to leave let the second speak."""
+    out, entered, leave = sys.stdout, threading.Event(), threading.Event()
+
+    def first():
+        with contained():
+            entered.set()
+            leave.wait(5)
+
+    def second():
+        entered.wait(5)
+        with contained():
+            print("a record")
+            logging.getLogger("x").log(60, "a record")
+
+    threads = [threading.Thread(target=first), threading.Thread(target=second)]
+    for thread in threads:
+        thread.start()
+    entered.wait(5)
+    leave.set()
+    for thread in threads:
+        thread.join()
+    assert sys.stdout is out
+    assert logging.root.manager.disable == 0
+    assert "a record" not in "".join(capsys.readouterr())
