@@ -1,6 +1,7 @@
 """Dask for what one process is too small for: scoring partitions, and training candidates. Optional extra `dask`.
 
-Workers are processes of this machine, inside the curator's boundary, reachable on the loopback alone. Nothing of a
+Workers are processes of this machine, inside the curator's boundary, reachable on the loopback alone and by who holds
+the certificate of this run, which never leaves memory: the machine's other users do not. Nothing of a
 partition is kept by Dask: its answer is two integers, which are forgotten when they arrive, and spilling is off.
 """
 
@@ -20,6 +21,7 @@ CLUSTER: dict[str, Any] = {
     "threads_per_worker": 1,  # scoring is exact in any order; one thread keeps memory to one partition a worker
     "memory_limit": 0,  # no limit, so nothing is ever paused, spilt to disk or killed by Dask
     "dashboard_address": f"{LOOPBACK}:0",  # its own default is every interface of the machine
+    "security": True,  # TLS both ways: a port of the loopback is open to everybody on the machine
     "silence_logs": 50,  # a worker's log may quote what failed
 }
 

@@ -112,6 +112,19 @@ def test_it_listens_on_the_loopback_alone(cluster):
     assert all("127.0.0.1" in address for address in addresses)
 
 
+def test_a_stranger_on_the_machine_is_not_let_in(cluster):
+    from distributed import Client
+    from distributed.security import Security
+
+    address = cluster._client.scheduler_info()["address"]
+    assert address.startswith("tls://")
+    for stranger in (Client, lambda where, **more: Client(where, security=Security.temporary(), **more)):
+        with pytest.raises((OSError, TypeError)):
+            stranger(address, timeout="3s")
+    with pytest.raises(OSError, match=r"(?i)timed out|comm|connect"):
+        Client(address.replace("tls://", "tcp://"), timeout="3s")
+
+
 @pytest.mark.parametrize("kind", METHODS)
 def test_what_is_trained_elsewhere_is_what_we_would_train(world, here, kind):
     spec = world("parts", method=kind)
