@@ -1,8 +1,8 @@
 """Dask for what one process is too small for: scoring partitions, and training candidates. Optional extra `dask`.
 
-Workers are processes of this machine, inside the curator's boundary, reachable on the loopback alone and by who holds
-the certificate of this run, which never leaves memory: the machine's other users do not. Nothing of a
-partition is kept by Dask: its answer is two integers, which are forgotten when they arrive, and spilling is off.
+Workers are processes of this machine, inside the curator's boundary, reachable on the loopback alone and by who
+holds this run's certificate, which never leaves memory: other users do not. Nothing of a partition is
+kept by Dask: its answer is two integers, which are forgotten when they arrive, and spilling is off.
 """
 
 import os
