@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 from audit import __main__ as audit_page
-from audit import distinguish, hostile, supply, timing
+from audit import distinguish, hostile, supply, timing, verdict
 
 from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.study import StudySpec
@@ -87,3 +87,25 @@ def test_every_dependency_is_locked_to_one_version():
     pinned = [line for line in lock if line and not line.startswith(("#", " "))]
     assert len(pinned) > 100
     assert all("==" in line and "://" not in line for line in pinned)
+
+
+def test_a_row_that_is_not_what_it_must_be_fails_the_audit():
+    head, rule = "| method | case | the promise |", "|---|---|---|"
+    text = f"{head}\n{rule}\n| a | b | %s |\n\nPlanted faults; every row.\n\n{head}\n{rule}\n| a | c | %s |"
+    assert verdict.broken("neighbours", text % ("under", "above")) == []
+    assert verdict.broken("neighbours", text % ("above", "above")) == [["a", "b", "above"]]
+    assert verdict.broken("neighbours", text % ("under", "under")) == [["a", "c", "under"]]
+    kills = "| store | kills | x | y | z |\n|---|---|---|---|---|\n| SQLite | 60 | 0 | %s | 0 |"
+    assert verdict.broken("kills", kills % 0) == []
+    assert verdict.broken("kills", kills % 1)
+    planted = "Flows made to leak.\n\n| on | there |\n|---|---|\n| a | %s |"
+    leaks = f"| on | found | again |\n|---|---|---|\n| a | 0 | %s |\n\n{planted}"
+    assert verdict.broken("leaks", leaks % (0, 3)) == []
+    assert verdict.broken("leaks", leaks % (1, 3))
+    assert verdict.broken("leaks", leaks % (0, 0))
+    files = "9 files: 0 raised, 0 printed or warned, 0 lost or gained a record,\n%s moved the sum"
+    assert verdict.broken("files", files % 0) == []
+    assert verdict.broken("files", files % 2)
+    replays = "| m | pairs | found | share |\n|---|---|---|---|\n| a | 9 | 0 | %s |"
+    assert verdict.broken("replays", replays % "1.000") == []
+    assert verdict.broken("replays", replays % "1.001")

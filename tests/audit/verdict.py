@@ -1,0 +1,43 @@
+"""What a section of docs/audit.md must not say: the rows in which a promise is broken, or a fault not caught."""
+
+import re
+from collections.abc import Callable
+
+Cells = list[str]
+
+
+def rows(text: str) -> list[Cells]:
+    """The cells of every table's rows, without the heads."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    heads = {i - 1 for i, line in enumerate(lines) if line.startswith("|---")}
+    return [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for i, line in enumerate(lines)
+        if i not in heads and not line.startswith("|---")
+    ]
+
+
+def zeros(cells: Cells, last: int) -> bool:
+    """Whether the last counts are all 0."""
+    return all(cell == "0" for cell in cells[-last:])
+
+
+def broken(section: str, text: str) -> list[Cells]:
+    """The rows of a section that are wrong; none where all is well."""
+    honest, _, planted = (
+        text.partition("\nPlanted faults;") if section == "neighbours" else text.partition("\nFlows made")
+    )
+    good: dict[str, tuple[Callable[[Cells], bool], Callable[[Cells], bool]]] = {
+        "neighbours": (lambda row: row[-1] == "under", lambda row: row[-1] == "above"),
+        "kills": (lambda row: zeros(row, 3), lambda _: False),
+        "leaks": (lambda row: zeros(row, 2), lambda row: row[-1] != "0"),
+        "inputs": (lambda row: zeros(row, 5), lambda _: False),
+        "replays": (lambda row: row[2] == "0" and float(row[3]) <= 1.0, lambda _: False),
+    }
+    if section == "files":
+        counts = re.findall(r"(\d+) (?:raised|printed|lost|moved)", text)
+        return [] if counts == ["0"] * 4 else [counts]
+    if section not in good:
+        return []
+    fine, caught = good[section]
+    return [row for row in rows(honest) if not fine(row)] + [row for row in rows(planted) if not caught(row)]
