@@ -76,6 +76,9 @@ def init(
     name: Annotated[
         str | None, typer.Option(help="Of the study and its budget; the validation file's if not given.")
     ] = None,
+    person: Annotated[
+        str | None, typer.Option(help="The column that says whose a record is: whole people are protected.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="The file to write; one that is there is kept.")] = Path("study.toml"),
     debug: Debug = False,
 ) -> None:
@@ -83,7 +86,7 @@ def init(
     from flows import command
     from flows.screens.written import print_written
 
-    print_written(command.init(training, validation, target=target, name=name, out=out), out)
+    print_written(command.init(training, validation, target=target, name=name, person=person, out=out), out)
 
 
 @app.command()
@@ -194,8 +197,9 @@ def budget_verify(
 ) -> None:
     """Check that nothing in the ledger was changed, removed, added or taken back to an older copy."""
     from flows import command
+    from flows.screens.terminal import print_sentence
 
-    typer.echo(command.verify(file, accept_restored=accept_restored))
+    print_sentence(command.verify(file, accept_restored=accept_restored))
 
 
 @app.command()
@@ -221,8 +225,9 @@ def verify(
 ) -> None:
     """Recompute ε and δ of a release from its certificate alone: its draws, composed again."""
     from flows import command
+    from flows.screens.terminal import print_sentence
 
-    typer.echo(command.check_certificate(certificate))
+    print_sentence(command.check_certificate(certificate))
 
 
 @app.command()

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 EXAMPLE = Path(__file__).with_name("breast_cancer.toml")
 
 
-def init(training: Path, validation: Path, *, target: str | None, name: str | None, out: Path) -> "StudySpec":
+def init(
+    training: Path, validation: Path, *, target: str | None, name: str | None, person: str | None, out: Path
+) -> "StudySpec":
     """Write a study file for two data files; the study in it.
 
     Raises:
@@ -39,7 +41,8 @@ def init(training: Path, validation: Path, *, target: str | None, name: str | No
     """
     from flows.init import study_text, write_study
 
-    write_study(study_text(training, validation, target=target, name=name, folder=out.parent), out)
+    text = study_text(training, validation, target=target, name=name, folder=out.parent, person=person)
+    write_study(text, out)
     return read_study(out)
 
 
@@ -224,14 +227,14 @@ def verify(file: Path | None, *, accept_restored: bool) -> str:
     return f"Accepted, and written into the history; {found.recovered} lost entries were recovered. {whole}"
 
 
-def _lines(file: Path) -> list[str]:
+def _lines(file: Path, *, remedy: str = "check the path") -> list[str]:
     try:
         return file.read_text(encoding="utf-8").splitlines()
     except OSError as error:
         reason = (error.strerror or "no reason given").lower()
     except UnicodeDecodeError:
         reason = "it is not UTF-8 text"
-    raise StudyInvalid(f"the file {str(file)!r} cannot be read ({reason})", remedy="check the path")
+    raise StudyInvalid(f"the file {str(file)!r} cannot be read ({reason})", remedy=remedy)
 
 
 def examine() -> "tuple[Finding, ...]":
@@ -249,7 +252,7 @@ def check_certificate(file: Path) -> str:
         StudyInvalid: the file is no release.
         CertificateFalse: its numbers do not support its promise.
     """
-    text = "\n".join(_lines(file))
+    text = "\n".join(_lines(file, remedy="take release.json from mlruns/artifacts/RUN/artifacts, or from dpbo ui"))
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):

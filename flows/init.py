@@ -1,6 +1,8 @@
 """`dpbo init`: a commented study file, from the PUBLIC training file and the header of the other one alone."""
 
+import math
 import os
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -15,21 +17,32 @@ from dpbo_core.spec import StudySpec
 MANY = 20  # different numbers, beyond which a numeric target is taken for an amount and not for classes
 UNBALANCED = 2.0  # classes whose shares differ by more than this factor are weighted
 NOTES = {
-    "study": "# What to search, on whose budget. The same edition asked twice gives the same release; new data is\n"
-    "# a new edition, and a new spend.",
-    "privacy": "# The study's TOTAL price, and the budget it is paid from. Data that share people share a name.\n"
-    '# person = "column" protects whole people, up to max_records_per_person records of each counting.\n'
-    "# Not checked, because looking would cost privacy: nobody in the validation file may be in the training file.",
+    "study": "# What to search. The same edition asked twice gives the same release;\n"
+    "# new data is a new edition, and a new spend.",
+    "privacy": "# The study's TOTAL price, and the budget that pays it. Data that share people\n"
+    '# share a name. person = "column" protects whole people: of each of them\n'
+    "# max_records_per_person records count. Choose before the first release: a\n"
+    "# budget's promises are all to records, or all to people.\n"
+    "# Not checked, because looking would cost privacy: nobody in the validation file\n"
+    "# may be in the training file.",
     "budget": "# The cap of the data set, set at its first use and never changed.",
-    "data": "# The training file is PUBLIC: its values may be printed and logged. The validation file is\n"
-    "# SENSITIVE; its number of records is public.",
+    "data": "# The training file is PUBLIC: its values may be printed and logged.\n"
+    "# The validation file is SENSITIVE; its number of records is public.",
     "model": "# Trained on the public file alone.",
     "space": "# What to search.",
-    "search": "# Every step is one private observation: more steps see more, each with more noise.",
+    "search": "# Every step is one private observation: more steps see more, with more noise.",
 }
 
 
-def study_text(training: Path, validation: Path, *, target: str | None, name: str | None, folder: Path) -> str:
+def study_text(
+    training: Path,
+    validation: Path,
+    *,
+    target: str | None,
+    name: str | None,
+    folder: Path,
+    person: str | None = None,
+) -> str:
     """The study file.
 
     Args:
@@ -38,6 +51,7 @@ def study_text(training: Path, validation: Path, *, target: str | None, name: st
         target: the column to predict; the last one where None.
         name: of the study and of its budget; the validation file's where None.
         folder: where the study file will stand; its paths are relative to it.
+        person: the column that says whose a record is; None promises to each record by itself.
 
     Raises:
         StudyInvalid: a file that cannot serve.
@@ -46,10 +60,10 @@ def study_text(training: Path, validation: Path, *, target: str | None, name: st
     header = read_header(validation, sensitive=True, shown_as=str(validation))
     target = target or list(table.columns)[-1]
     check_columns(table.columns, header.columns, target, shown_as=str(validation))
-    ignored = [column for column in table.columns if column != target and _identifies(table, column)]
-    gaps = any(
-        not present(column).all() for name, column in table.columns.items() if name not in (*ignored, target)
-    )
+    privacy = {"max_records_per_person": 1} if person is None else _privacy(table, person, target)
+    others = [column for column in table.columns if column not in (target, person)]
+    ignored = [column for column in others if _identifies(table, column)]
+    gaps = any(not present(table.columns[column]).all() for column in others if column not in ignored)
     model, space = _model(table, target)
     name = name or validation.stem
     data: dict[str, object] = {
@@ -61,7 +75,7 @@ def study_text(training: Path, validation: Path, *, target: str | None, name: st
     data |= ({"ignore": ignored} if ignored else {}) | ({"missing": "mean"} if gaps else {})
     tables = {
         "study": {"name": name, "edition": "1", "method": "auto"},
-        "privacy": {"dataset": name, "epsilon": 1.0, "delta": 1e-6, "max_records_per_person": 1},
+        "privacy": {"dataset": name, "epsilon": 1.0, "delta": 1e-6} | privacy,
         "budget": {"epsilon": 5.0, "delta": 1e-5},
         "data": data,
         "model": model,
@@ -70,7 +84,7 @@ def study_text(training: Path, validation: Path, *, target: str | None, name: st
     }
     spec = StudySpec.from_dict(tables)  # what it writes, it can read
     Preprocessing.fit(
-        table.without(ignored),
+        table.without([*ignored, *([] if person is None else [person])]),
         target,
         unit_ball=spec.model.linear,
         regression=spec.model.regression,
@@ -93,6 +107,23 @@ def write_study(text: str, out: Path) -> None:
     else:
         return
     raise StudyInvalid(f"the study file {str(out)!r} cannot be written ({reason})", remedy="give another --out")
+
+
+def _privacy(table: Table, person: str, target: str) -> dict[str, object]:
+    """`person`, and as many records of each as are enough for 19 of 20 people of the PUBLIC file.
+
+    Raises:
+        StudyInvalid: there is no such column, or it is the target.
+    """
+    if person not in table.columns or person == target:
+        raise StudyInvalid(
+            f"no column {person!r} can say whose a record is",
+            cause="the name is misspelt, or it is the target",
+            remedy="give --person a column that both files have",
+        )
+    column = table.columns[person]
+    counts = sorted(Counter(value for value in column[present(column)].tolist()).values()) or [1]
+    return {"person": person, "max_records_per_person": counts[math.ceil(0.95 * len(counts)) - 1]}
 
 
 def _identifies(table: Table, column: str) -> bool:

@@ -96,7 +96,9 @@ def test_of_the_validation_file_only_the_header_and_the_number_of_records_are_re
     training, validation = two
     before = text(*two)
     assert SECRET not in before
-    assert "nobody in the validation file may be in the training file" in before  # fixed, since it looks at neither
+    assert (
+        "nobody in the validation file\n# may be in the training file" in before
+    )  # fixed, since it looks at neither
     for hostile in (b"", b"\xff\x00\xfe", b'"', b",,,,,,,,,,,", b"nan,inf,,1e999,,,nobody", b"x" * 200_000):
         validation.write_bytes(HEADER.encode() + b"\n" + (hostile + b"\n") * 400)
         assert text(training, validation) == before
@@ -162,3 +164,32 @@ def test_paths_are_relative_to_the_study(two, dpbo):
     assert dpbo("init", *two, "--out", "studies/s.toml")[0] == 0
     spec = read_study("studies/s.toml")
     assert (spec.data.training, spec.data.validation) == ("../training.csv", "../hospital.csv")
+
+
+def test_a_column_of_people_is_protected_whole_and_is_no_feature(here, dpbo):
+    """k covers 19 of 20 people of the PUBLIC file; who is in the other file changes nothing."""
+    rows = [f"P{i:03d},{i % 7},{i % 2}" for i in range(95)] + [f"Q{i % 5},{i % 7},{i % 2}" for i in range(60)]
+    for name, lines in (("a.csv", rows), ("b.csv", [f"Z{i % 3},{i % 7},{i % 2}" for i in range(80)])):
+        Path(name).write_text("\n".join(["patient,x,y", *lines]) + "\n")
+    code, out, err = dpbo("init", "a.csv", "b.csv", "--person", "patient")
+    assert (code, err) == (0, "")
+    spec = read_study("study.toml")
+    assert (spec.privacy.person, spec.privacy.max_records_per_person) == ("patient", 1)
+    assert spec.data.ignore is None
+    assert "people in column patient" in " ".join(out.split())
+    assert "people   " not in out.replace("people in", "")  # the hint is for those who named no column
+    Path("a.csv").write_text("\n".join(["patient,x,y", *rows, *rows[:10]]) + "\n")
+    assert dpbo("init", "a.csv", "b.csv", "--person", "patient", "--out", "two.toml")[0] == 0
+    assert read_study("two.toml").privacy.max_records_per_person == 2
+    release = run_study(read_study("two.toml"), ledger=PrivacyLedger("sqlite:///ledger.db")).release
+    assert release.guarantee.person == "patient"
+    assert "--person COLUMN" in " ".join(dpbo("init", "a.csv", "b.csv", "--out", "three.toml")[1].split())
+    for wrong in ("patiens", "y"):
+        code, out, err = dpbo("init", "a.csv", "b.csv", "--person", wrong, "--out", "four.toml")
+        assert (code, out) == (2, "")
+        assert f"no column '{wrong}' can say" in err
+
+
+def test_the_study_file_is_80_columns_wide(two):
+    written = text(*two, person="visit")
+    assert max(map(len, written.splitlines())) <= 80

@@ -183,7 +183,7 @@ def test_the_promise_is_to_persons_and_no_other_is_made(tmp_path):
         run_study(elsewhere, ledger=book, folder=tmp_path)
     records = replace(spec.privacy, person=None)
     ignoring = replace(spec, edition="4", privacy=records, data=replace(spec.data, ignore=("ward",)))
-    with pytest.raises(BudgetRefused, match="promises about person"):
+    with pytest.raises(BudgetRefused, match="promises about each person"):
         run_study(ignoring, ledger=book, folder=tmp_path)
     assert book.accounts("d")[0].spent.epsilon_units == 2 * 10**12
 

@@ -64,6 +64,27 @@ def test_no_line_is_longer_than_80_or_the_terminal(screens, columns):
         assert max(map(len, text.splitlines())) <= min(80, int(columns))
 
 
+def test_no_line_ends_in_blanks(screens):
+    for environment in ({}, {"FORCE_COLOR": "1"}):
+        for name, text in screens(**environment).items():
+            bare = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in text.splitlines()]
+            assert not [line for line in bare if line != line.rstrip()], name
+
+
+def test_the_noise_of_each_mechanism_is_said(here, tables, capsys):
+    from flows.tune import Tuned
+    from tasks.tracking import Tracked
+
+    tables["study"]["method"] = "private_grid"
+    tables.pop("method", None)
+    book = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
+    result = run_study(StudySpec.from_dict(tables), ledger=book)
+    print_tuned(Tuned(result, Tracked("people", "0123456789")), book.accounts("people")[0])
+    choice, score = (f"{spend.noise_scale:.3g}" for spend in result.release.spends)
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"2 draws; permute-and-flip, scale {choice}; discrete Laplace, scale {score} on a score" in said
+
+
 def test_colours_are_for_terminals_alone_and_no_color_is_respected(screens):
     assert all("\x1b" not in text for text in screens().values())
     coloured = screens(FORCE_COLOR="1")

@@ -15,7 +15,7 @@ from dpbo_core.errors import (
 )
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
-from dpbo_core.privacy.unit import PrivacyUnit
+from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit, whom
 
 
 def describe(budget: PrivacyBudget) -> str:
@@ -89,9 +89,10 @@ def admit(
         )
     if guarantee.relation is not budget.relation or units - {guarantee.unit}:
         raise BudgetRefused(
-            f"dataset {name!r} keeps promises about {_kind(units, budget)}; this study promises another kind",
-            cause="the unit or the neighbouring relation differs from the cap's",
-            remedy="give this kind of promise a dataset name and a cap of its own",
+            f"dataset {name!r} keeps promises about {_kind(units, budget.relation)}; this study promises another "
+            f"kind, about {_kind(frozenset((guarantee.unit,)), guarantee.relation)}",
+            cause="[privacy] person was added or left out, or the neighbouring relation differs from the cap's",
+            remedy="give this kind of promise a dataset name and a cap of its own; people in both pay twice",
         )
     missing = sorted(set(guarantee.assumptions) - set(budget.accepts))
     if missing:
@@ -125,8 +126,8 @@ def same_persons(budget: PrivacyBudget, first: Mapping[str, Any] | None, guarant
     )
 
 
-def _kind(units: frozenset[PrivacyUnit], budget: PrivacyBudget) -> str:
-    return " and ".join(sorted(unit.value for unit in units)) + f" ({budget.relation})"
+def _kind(units: frozenset[PrivacyUnit], relation: NeighboringRelation) -> str:
+    return " and ".join(sorted(whom(unit) for unit in units) or ["any unit"]) + f" ({relation.replace('_', ' ')})"
 
 
 def _exceeded(budget: PrivacyBudget, spent: Total, asked: Total, guarantee: PrivacyGuarantee) -> BudgetExceeded:

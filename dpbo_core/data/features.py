@@ -113,8 +113,8 @@ def fit_feature(name: str, table: Table, *, standardize: bool, missing: Missing 
             f"column {name!r} of {table.source} has {len(values)} different values and is not numeric "
             f"(the first text is {column[record][:30]!r}, {table.place(record)})",
             cause="a name, a date or an identifier, or a word in a column of numbers",
-            remedy=f'leave it out with ignore = ["{name}"] in [data], or make it numeric; '
-            f"at most {CATEGORIES_AT_MOST} categories",
+            remedy=f'leave it out with ignore = ["{name}"] in [data], from Python by dropping it; or make it '
+            f"numbers, or at most {CATEGORIES_AT_MOST} categories, in both tables",
         )
     return Category(name, values)
 

@@ -21,6 +21,7 @@ from dpbo_core.errors import printable
 
 WIDTH = 80
 PLAIN = "DPBO_PLAIN"
+BLANKS = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$")  # before the end of a line, colours aside
 SPOKEN = {
     "ε": "epsilon", "δ": "delta", "λ": "lambda", "ρ": "rho", "σ": "sigma", "γ": "gamma", "Δ": "Delta",
     "∞": "infinity", "≤": "at most", "≥": "at least", "√": "root of ", "²": " squared", " · ": ", ", " … ": " to ",
@@ -44,6 +45,11 @@ def print_json(document: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
+def print_sentence(text: str) -> None:
+    """The whole answer of a command in one sentence."""
+    Screen().say(named(text))
+
+
 def lenient(stream: Any) -> None:
     """A terminal that cannot write ε gets a question mark, not an error."""
     if isinstance(stream, io.TextIOWrapper):
@@ -64,7 +70,7 @@ class Screen:
         if self.plain:
             self._stream.write(spoken(markup) + "\n")
         else:
-            self._console.print(markup)
+            self._show(markup)
 
     def facts(self, rows: Iterable[tuple[str, str]]) -> None:
         """Names and what is known of them, aligned."""
@@ -77,7 +83,7 @@ class Screen:
         grid.add_column()
         for name, text in rows:
             grid.add_row(f"  {name}", text)
-        self._console.print(grid)
+        self._show(grid)
 
     def table(
         self, header: Row, rows: Iterable[Row], *, left: int, wraps: int | None = None, title: str = ""
@@ -96,7 +102,14 @@ class Screen:
             table.add_column(name, justify="left" if place < left else "right", no_wrap=place != wraps)
         for row in rows:
             table.add_row(*row)
-        self._console.print(table)
+        self._show(table)
+
+    def _show(self, content: str | Table) -> None:
+        """Without the blanks that fill a line: they would be copied along with the text."""
+        with self._console.capture() as shown:
+            self._console.print(content)
+        lines = shown.get().splitlines()
+        self._stream.write("".join(BLANKS.sub(r"\1", line) + "\n" for line in lines))
 
     def spark(self, values: Sequence[float]) -> str:
         """A small plot of `values`, or the values themselves where it is listened to."""

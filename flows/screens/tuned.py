@@ -1,5 +1,6 @@
 """`dpbo tune`: the release, its promise, what is left, where to look."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from dpbo_core.accounting.ledger import Account
@@ -48,15 +49,21 @@ def _facts(release: Release, screen: Screen) -> list[tuple[str, str]]:
     if "trajectory" in value:
         scores = screen.spark([point["score"] for point in value["trajectory"]])
         facts.append(("seen", f"{scores}   private scores, step by step"))
-    first = release.spends[0]
     draws = f"{len(release.spends)} draws" if len(release.spends) > 1 else "1 draw"
-    noise = f"{draws}; {first.mechanism}, scale {first.noise_scale:.3g} on a score between 0 and {top:g}"
+    noise = f"{draws}; {'; '.join(_scales(release))} on a score between 0 and {top:g}"
     return [
         *facts,
         ("promise", named(promise.in_words())),
         ("evidence", f"{promise.evidence.standing.value}: {named(promise.evidence.note)}"),
         ("noise", noise if release.noise == "operating_system" else f"{noise}; INJECTED: NOT PRIVATE"),
     ]
+
+
+def _scales(release: Release) -> Iterator[str]:
+    for mechanism in dict.fromkeys(spend.mechanism for spend in release.spends):
+        scales = [spend.noise_scale for spend in release.spends if spend.mechanism == mechanism]
+        ends = dict.fromkeys(f"{end:.3g}" for end in (min(scales), max(scales)))
+        yield f"{mechanism}, scale {' … '.join(ends)}"
 
 
 def _number(item: Any) -> str:

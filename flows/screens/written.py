@@ -15,12 +15,14 @@ def print_written(spec: StudySpec, out: Path) -> None:
         ("predicts", named(data.target)),
         ("model", f"{model.estimator}, scored by {model.score}"),
         ("searches", ", ".join(_axis(name, axis) for name, axis in spec.space.items())),
-        ("protects", f"{data.n_validation:,} records of {named(data.validation)}"),
+        ("protects", _protected(spec)),
         ("price", f"ε = {spec.privacy.epsilon:g}, δ = {spec.privacy.delta:g}"),
     ]
     if spec.budget is not None:
         cap = f"ε = {spec.budget.epsilon:g}, δ = {spec.budget.delta:g}"
         facts.append(("cap", f"{cap} for all studies of {named(repr(spec.privacy.dataset))}, set once"))
+    if spec.privacy.person is None:
+        facts.append(("people", "if a column says whose a record is, --person COLUMN protects people"))
     if data.ignore:
         left_out = ", ".join(named(name) for name in data.ignore)
         facts.append(("left out", f"{left_out}: empty, or a text of too many values"))
@@ -30,6 +32,13 @@ def print_written(spec: StudySpec, out: Path) -> None:
     screen.say("\nRead it through: price, cap and who is protected are yours to choose. Make sure")
     screen.say("that nobody in the validation file is in the training file. Then:\n")
     screen.say(f"  dpbo plan {named(out)}")
+
+
+def _protected(spec: StudySpec) -> str:
+    n, file, k = f"{spec.data.n_validation:,}", named(spec.data.validation), spec.privacy.max_records_per_person
+    if spec.privacy.person is None:
+        return f"each of the {n} records of {file}"
+    return f"the people in column {named(spec.privacy.person)} of {file} ({n} records), {k} records each at most"
 
 
 def _axis(name: str, axis: AxisSection) -> str:
