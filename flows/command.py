@@ -144,7 +144,7 @@ def accounts(dataset: str | None) -> tuple[Account, ...]:
         names = [account.budget.dataset for account in ledger.accounts()]
         raise StudyInvalid(
             f"the ledger knows no dataset {dataset!r}{suggestion(dataset, names)}",
-            cause="a misspelt name, or nothing was ever spent on it",
+            cause="a misspelt name, another folder's ledger, or nothing was ever spent on it",
             remedy="run dpbo budget to see them all",
         )
     return found

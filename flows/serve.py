@@ -49,8 +49,9 @@ def tune_on_schedule(study: str, pad_steps: float = 0.0, register: bool = False)
     except BudgetRefused as refused:
         letter = refused.letter()
     else:
-        return Completed(message=in_a_line(result))
+        return Completed(message=told(in_a_line(result)))
     get_run_logger().warning("%s", letter)
+    told(f"{REFUSED}. {letter}")
     return Cancelled(name=REFUSED, message=letter)
 
 
@@ -109,6 +110,13 @@ def in_a_line(result: StudyResult) -> str:
     shown = in_short(value) if "hyperparameters" in value else f"score {value['score']:.3f}"
     again = " (released before; nothing was spent now)" if result.replayed else ""
     return f"edition {result.release.edition}: {shown}{again}"
+
+
+def told(line: str) -> str:
+    """`line`, after it was printed for whoever watches the terminal of `dpbo serve`."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+    return line
 
 
 def serve(

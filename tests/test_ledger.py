@@ -166,7 +166,7 @@ def test_what_a_cap_does_not_promise_is_refused(ledger):
     assert assumed.value.exit_code == 4
     assert entries(ledger) == ()
     ledger.reserve(key("a"), plan(0.1), noise=SYSTEM)
-    with pytest.raises(BudgetRefused, match="about each record .* about each person"):
+    with pytest.raises(BudgetRefused, match=r"about each record .* about each person"):
         ledger.reserve(key("b"), plan(0.1, unit=PrivacyUnit.PERSON), noise=SYSTEM)
 
 

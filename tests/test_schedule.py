@@ -39,5 +39,5 @@ def test_a_scheduled_day(tables, tmp_path):
     for store in ("prefect/prefect.db", "mlruns/mlflow.db", "mlruns/ledger.db", "mlruns/prefect-server.log"):
         assert (world.run / store).stat().st_size > 0
     kinds = {path.name for path in (world.run / "mlruns" / "artifacts").rglob("*") if path.is_file()}
-    assert {"release.html", "release.json", "posterior.png", "budget.png", "model.pkl"} <= kinds
+    assert {"release.html", "release.json", "posterior.png", "budget.png", "model.json"} <= kinds
     assert search(world.run, world.secrets, dict(zip(("stdout", "stderr"), day.streams, strict=True))) == set()

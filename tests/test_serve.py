@@ -100,7 +100,7 @@ def fire(study, moment, monkeypatch):
     return tune_on_schedule(study, return_state=True)
 
 
-def test_a_retry_returns_the_release_and_the_next_firing_is_a_new_spend(server, study, monkeypatch, caplog):
+def test_a_retry_returns_the_release_and_the_next_firing_is_a_new_spend(server, study, monkeypatch, caplog, capsys):
     from dpbo_core.accounting.ledger import PrivacyLedger
 
     first = fire(study, NOON, monkeypatch)
@@ -114,6 +114,9 @@ def test_a_retry_returns_the_release_and_the_next_firing_is_a_new_spend(server, 
     refused = fire(study, NOON + timedelta(days=3), monkeypatch)
     assert (refused.name, refused.type.value) == (REFUSED, "CANCELLED")
     assert "the limit is ε = 3" in refused.message
+    watched = [line for line in capsys.readouterr().out.splitlines() if line.startswith(("edition ", REFUSED))]
+    assert watched[:3] == [state.message for state in (first, again, second)]
+    assert watched[-1] == f"{REFUSED}. {refused.message}"
     (account,) = PrivacyLedger(Stores().ledger).accounts("people")
     assert len(account.entries) == 3
     said = [record.getMessage() for record in caplog.records if "is spent" in record.getMessage()]
