@@ -85,6 +85,15 @@ def test_the_noise_of_each_mechanism_is_said(here, tables, capsys):
     assert f"2 draws; permute-and-flip, scale {choice}; discrete Laplace, scale {score} on a score" in said
 
 
+def test_a_plan_whose_every_method_is_useless_says_so(tables, capsys):
+    """Three records: a recommendation alone would read as if one of them were worth its price."""
+    for records, said in ((3, True), (100_000, False)):
+        tables["data"] = {"training": "t.csv", "validation": "v.csv", "n_validation": records, "target": "y"}
+        spec = StudySpec.from_dict(tables)
+        print_advice(spec, advise_study(spec))
+        assert ("Nothing here is worth its price" in capsys.readouterr().out) is said
+
+
 def test_colours_are_for_terminals_alone_and_no_color_is_respected(screens):
     assert all("\x1b" not in text for text in screens().values())
     coloured = screens(FORCE_COLOR="1")

@@ -40,6 +40,11 @@ def print_advice(spec: StudySpec, advice: Advice) -> None:
     if choice is None:
         screen.say("\nNo method can run on this study.")
         return
+    if all(line.verdict in ("useless", "refused") for line in advice.methods):
+        screen.say(
+            "\n[red]Nothing here is worth its price[/]: the answer would be noise. More records or a larger ε "
+            "would help, fewer steps or candidates hardly."
+        )
     screen.say(f"\n[bold]{choice.kind}[/] is the one to choose: {named(choice.why)}.")
     if spec.method == "auto":
         screen.say('The study says "auto", so it will be.')
