@@ -1,6 +1,7 @@
 """Scale-out: partitions are one table to the last bit, workers train what we would, nothing sensitive travels."""
 
 import pickle
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -10,8 +11,17 @@ import tomli_w
 from worlds import plain, with_method
 
 from dpbo_core import halves
-from dpbo_core.ahead import known_candidates, remembering, train_candidate
+from dpbo_core.ahead import (
+    Ahead,
+    cross_validate_candidate,
+    known_candidates,
+    known_public,
+    remembering,
+    train_candidate,
+)
 from dpbo_core.errors import Sealed, StudyInvalid
+from dpbo_core.landscape import public_landscape
+from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import METHODS
 from dpbo_core.partitions import PartitionedObjective
 from dpbo_core.privacy.sensitive import Sensitive
@@ -132,10 +142,99 @@ def test_what_is_trained_elsewhere_is_what_we_would_train(world, here, kind):
     assert bool(indices) == (kind == "private_grid" or not plain(kind).public_path)
     public = halves.public_half(spec, here)
     models = {index: pickle.loads(pickle.dumps(train_candidate(spec, here, index))) for index in indices}
-    given = remembering(public, models)
+    given = remembering(public, Ahead(models=models))
     for index in indices:
         assert given.problem.train(index) is models[index]
         assert (models[index].weights == public.problem.train(index).weights).all()
+
+
+PUBLIC_SEARCHES = {  # of 16 candidates: all of them are cross-validated, or 4 of 8 before anything is known
+    "shortlist": ("private_grid", {"evaluate": "public_shortlist"}, 16),
+    "searched shortlist": ("private_grid", {"evaluate": "public_shortlist", "public_trials": 8}, 4),
+    "prior": ("private_trajectory", {"prior": "public"}, 16),
+    "searched prior": ("private_trajectory", {"prior": "public", "public_trials": 8}, 4),
+}
+
+
+class Counting:
+    """A trainer that notes what it is asked to cross-validate."""
+
+    def __init__(self, trainer):
+        self.trainer, self.asked, self.n_records, self.train = trainer, [], trainer.n_records, trainer.train
+
+    def public_score(self, point, score, *, seed):
+        self.asked.append(point["lambda"])
+        return self.trainer.public_score(point, score, seed=seed)
+
+
+@pytest.mark.parametrize("name", PUBLIC_SEARCHES)
+def test_what_is_cross_validated_elsewhere_is_what_we_would_find(world, tables, here, name):
+    kind, options, n_known = PUBLIC_SEARCHES[name]
+    spec = replace(world("validation.parquet", method=kind), options=options)
+    known, plainly = known_public(spec), halves.public_half(spec, here)
+    assert known_candidates(spec) == ()
+    assert len(known) == n_known
+    found = public_landscape(plainly.problem, options.get("public_trials", 256))
+    assert found.tried[:n_known] == known
+    scores = {index: pickle.loads(pickle.dumps(cross_validate_candidate(spec, here, index))) for index in known}
+    counting = Counting(halves.public_half(spec, here).problem.trainer)
+    half = replace(plainly, problem=replace(plainly.problem, trainer=counting))
+    again = public_landscape(remembering(half, Ahead(scores=scores)).problem, options.get("public_trials", 256))
+    assert again.tried == found.tried
+    assert (again.scores == found.scores).all()
+    assert (again.mean == found.mean).all()
+    points = plainly.problem.candidates.points
+    assert counting.asked == [points[index]["lambda"] for index in found.tried[n_known:]]
+
+
+def test_another_score_or_seed_is_not_answered_from_what_was_given(world, here):
+    public = halves.public_half(world("validation.parquet"), here)
+    problem, point = public.problem, public.problem.candidates.points[2]
+    given = remembering(public, Ahead(scores={2: -1.0})).problem
+    assert given.public_score(2) == -1.0
+    assert given.trainer.public_score(point, problem.score, seed=1) >= 0.0
+    assert given.trainer.public_score(point, replace(problem.score, steepness=1.0), seed=0) >= 0.0
+
+
+def test_nothing_is_worked_out_ahead_on_a_sensitive_training_set(here, monkeypatch):
+    from test_dp_hypo import study
+
+    from flows.fanning_out import work_ahead
+
+    spec = StudySpec.from_dict(study(here))
+    monkeypatch.setenv(SETTING, "2")
+    monkeypatch.setattr("flows.fanning_out.fan_out", None)
+    assert known_candidates(spec) == known_public(spec) == ()
+    assert work_ahead(spec, ".") is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["searched shortlist", "prior"])
+def test_a_release_is_the_same_whoever_worked_ahead(world, here, monkeypatch, name):
+    """With the same noise on a dataset declared public; the workers are real, and processes of their own."""
+    pytest.importorskip("prefect_dask", reason="the extra dask is not installed")
+    from prefect.testing.utilities import prefect_test_harness
+
+    from dpbo_core.accounting.budget import PrivacyBudget
+    from dpbo_core.accounting.ledger import PrivacyLedger
+    from flows.fanning_out import work_ahead
+    from flows.settings import without_heartbeat
+
+    kind, options, n_known = PUBLIC_SEARCHES[name]
+    spec = replace(world("validation.parquet", method=kind), options=options, budget=None)
+    monkeypatch.setenv(SETTING, "2")
+    with prefect_test_harness(server_startup_timeout=90), without_heartbeat():
+        ahead = work_ahead(spec, ".")
+    assert len(ahead.scores) == n_known
+
+    def released(work, edition):
+        book = PrivacyLedger(f"sqlite:///{here / edition}.db")
+        book.set_budget(PrivacyBudget.without_limit("people"))
+        run = open_study(spec, ledger=book, source=InjectedNoise(np.random.default_rng(3)), ahead=work)
+        steps = [run.step() for _ in range(run.n_steps)]
+        return steps, run.finish().release.value
+
+    assert released(ahead, "with") == released(None, "without")
 
 
 @pytest.mark.slow
