@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import tomli_w
+from audit.leaks import Scenario, make_world
+from canary import search
 from worlds import plain, with_method
 
 from dpbo_core import halves
@@ -23,7 +25,7 @@ from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.landscape import public_landscape
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import METHODS
-from dpbo_core.partitions import PartitionedObjective
+from dpbo_core.partitions import PartitionedObjective, PartWorker
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.study import StudySpec, open_study
 from flows.workers import SETTING, asked, workers
@@ -256,6 +258,60 @@ def test_a_study_on_workers_shows_prefect_candidates_and_steps_only(world, table
             names = {run.name.rsplit("-", 1)[0] for run in client.read_task_runs(limit=200)}
     assert 0.0 < release.value["score"] < 1.2
     assert {"train candidate", "reserve", "step"} <= names
+
+
+LEAKY_PARTS = """
+from flows.workers import DaskWorkers
+honest = DaskWorkers.map
+def leaky(self, work, parts):
+    from prefect import get_run_logger
+    answers = honest(self, work, parts)
+    get_run_logger().warning("the parts came to %s", answers)
+    return answers
+DaskWorkers.map = leaky
+"""
+ON_WORKERS = {"private_grid": {"evaluate": "public_shortlist"}, "lipschitz": {}}  # both kinds of work ahead
+
+
+@pytest.fixture
+def planted(tables, here):
+    """The canary campaign's world, its validation records in three parts: partial sums are secrets too."""
+    tables["space"]["lambda"]["points"] = 4
+    world = make_world(tables, here)
+    parts = here / "data" / "parts"
+    parts.mkdir()
+    V = pd.read_csv(here / "data" / "validation.csv", dtype={"ill": str})
+    for j, start in enumerate(range(0, len(V), 20)):
+        V.iloc[start : start + 20].to_parquet(parts / f"{j}.parquet", index=False)
+    tables["privacy"]["epsilon"], tables["data"]["validation"] = 1.0, "../data/parts"
+    for kind, options in ON_WORKERS.items():
+        study = with_method(tables, kind) | {"method": options}
+        (world.run / f"{kind}.toml").write_text(tomli_w.dumps(study))
+    public, secrets = halves.public_half(StudySpec.from_dict(study), world.run), dict(world.secrets)
+    for i in range(4):
+        work = PartWorker(public.preprocessing, public.problem.score, public.problem.train(i))
+        sums = [work(path)[0] for path in sorted(parts.iterdir())]
+        assert str(sum(sums)).encode() in secrets[f"score {i}"]
+        for j, partial in enumerate(sums):
+            secrets[f"part {j} of {i}"] = {str(partial).encode()}
+    return replace(world, secrets=secrets)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("prelude", ["", LEAKY_PARTS], ids=["honest", "leaky"])
+def test_studies_on_workers_leave_no_exact_sum_behind(planted, prelude):
+    """Prefect's database, MLflow's, the ledger, Dask's scratch folders and both streams, byte by byte."""
+    pytest.importorskip("prefect_dask", reason="the extra dask is not installed")
+    streams = planted.go(Scenario(prelude, environment={SETTING: "2"}), ON_WORKERS)
+    assert streams["stdout"].count(b"differentially private") == len(ON_WORKERS)
+    shown = search(planted.run, {task: {task.encode()} for task in ("cross-validate candidate", "train candidate")})
+    in_prefect = {which for where, which in shown if where.startswith("prefect/prefect.db")}
+    assert in_prefect == {"cross-validate candidate", "train candidate"}
+    found = planted.found(streams)
+    if prelude:
+        assert {f"part {j} of 0" for j in range(3)} <= {which for where, which in found if "prefect.db" in where}
+    else:
+        assert found == set()
 
 
 def test_without_the_setting_no_worker_starts(world, here, monkeypatch):
