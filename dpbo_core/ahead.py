@@ -1,22 +1,34 @@
-"""Public trainings that are known before any score is: they may be done anywhere, in any order, by anyone.
+"""Public work that is known before any score is: it may be done anywhere, in any order, by anyone.
 
-The candidates of a grid, of a Sobol subset, and every candidate of a private path are known from the study alone.
-A trajectory's are not: each follows from the releases before it.
+The candidates of a grid, of a Sobol subset, and every candidate of a private path are trained whatever the data
+says; a public shortlist and a public prior cross-validate all of Λ, or first a half of their trials, spread evenly.
+A trajectory's trainings are not known, nor is a public search's other half: each follows from what was before.
 """
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
 from dpbo_core.advice import choose
 from dpbo_core.halves import PublicHalf, planning_problem, public_half
+from dpbo_core.methods.contract import Prepares
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.models.trainer import Model
 from dpbo_core.problem import Problem, Score, Trainer
 from dpbo_core.space.search_space import Value
 from dpbo_core.spec import StudySpec
+
+Scored = tuple[str, Score, int]  # a point, a score, the seed that deals out the folds
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """Public work done elsewhere: models, and cross-validated scores in [0, G], by candidate."""
+
+    models: Mapping[int, Model] = field(default_factory=dict)
+    scores: Mapping[int, float] = field(default_factory=dict)
 
 
 def known_candidates(spec: StudySpec) -> tuple[int, ...]:
@@ -33,17 +45,35 @@ def known_candidates(spec: StudySpec) -> tuple[int, ...]:
     return () if method.public_path else tuple(range(len(problem.candidates)))
 
 
+def known_public(spec: StudySpec) -> tuple[int, ...]:
+    """Indices of the candidates that the study will cross-validate in public whatever comes out; opens no file.
+
+    None where the training set is sensitive: a score on it is a sensitive number.
+    """
+    if spec.data.trains_privately:
+        return ()
+    problem = planning_problem(spec)
+    method, _ = choose(spec, problem)
+    return method.cross_validated(problem) if isinstance(method, Prepares) else ()
+
+
 def train_candidate(spec: StudySpec, folder: str | Path, index: int) -> Model:
     """The model of one candidate; a process that trains many reads the training set once."""
     return _read(json.dumps(spec.to_dict(), sort_keys=True), str(folder)).problem.train(index)
 
 
+def cross_validate_candidate(spec: StudySpec, folder: str | Path, index: int) -> float:
+    """p(λ) of one candidate, under the study's own score and seed."""
+    return _read(json.dumps(spec.to_dict(), sort_keys=True), str(folder)).problem.public_score(index)
+
+
 @dataclass(frozen=True)
 class Remembering:
-    """A trainer that was given some models; it trains the others itself."""
+    """A trainer that was given some models and scores; it works out the others itself."""
 
     trainer: Trainer
     models: Mapping[str, Model]
+    scores: Mapping[Scored, float]
 
     @property
     def n_records(self) -> int:
@@ -52,21 +82,28 @@ class Remembering:
 
     def train(self, point: Mapping[str, Value]) -> Model:
         """The model given for `point`, or one trained now."""
-        given = self.models.get(repr(sorted(point.items())))
+        given = self.models.get(_named(point))
         return self.trainer.train(point) if given is None else given
 
     def public_score(self, point: Mapping[str, Value], score: Score, *, seed: int) -> float:
-        """The trainer's own."""
-        return self.trainer.public_score(point, score, seed=seed)
+        """The score given for `point` under this score and seed, or one worked out now."""
+        given = self.scores.get((_named(point), score, seed))
+        return self.trainer.public_score(point, score, seed=seed) if given is None else given
 
 
-def remembering(public: PublicHalf, models: Mapping[int, Model]) -> PublicHalf:
-    """The public half with `models`, by candidate, already trained."""
+def remembering(public: PublicHalf, ahead: Ahead | None) -> PublicHalf:
+    """The public half with the work of `ahead` already done."""
     problem: Problem = public.problem
-    if not models or problem.trainer is None:
+    if ahead is None or problem.trainer is None:
         return public
-    named = {repr(sorted(problem.candidates.points[index].items())): model for index, model in models.items()}
-    return replace(public, problem=replace(problem, trainer=Remembering(problem.trainer, named)))
+    names = [_named(point) for point in problem.candidates.points]
+    models = {names[index]: model for index, model in ahead.models.items()}
+    scores = {(names[index], problem.score, problem.search.seed): p for index, p in ahead.scores.items()}
+    return replace(public, problem=replace(problem, trainer=Remembering(problem.trainer, models, scores)))
+
+
+def _named(point: Mapping[str, Value]) -> str:
+    return repr(sorted(point.items()))
 
 
 @lru_cache(maxsize=2)

@@ -64,6 +64,17 @@ def public_landscape(problem: Problem, trials: int) -> Landscape:
     return found
 
 
+def surely_tried(problem: Problem, trials: int) -> tuple[int, ...]:
+    """Those that a landscape cross-validates first, whatever comes out: all of Λ, or the half spread evenly.
+
+    Known before any score is, so they may be scored elsewhere and in any order.
+    """
+    N = len(problem.candidates)
+    if trials >= N:
+        return tuple(range(N))
+    return sobol_subset(problem.candidates, (trials + 1) // 2, seed=problem.search.seed)
+
+
 def check_trials(trials: int) -> None:
     """Refuse a number of public trials that no search can make.
 
@@ -75,13 +86,11 @@ def check_trials(trials: int) -> None:
 
 
 def _explored(problem: Problem, trials: int) -> Landscape:
-    N, seed = len(problem.candidates), problem.search.seed
-    n_tried = min(N, trials)
-    if n_tried == N:
-        scores = [problem.public_score(index) for index in range(N)]
-        return Landscape(tuple(range(N)), np.array(scores), np.array(scores))
-    tried = list(sobol_subset(problem.candidates, (n_tried + 1) // 2, seed=seed))
+    n_tried = min(len(problem.candidates), trials)
+    tried = list(surely_tried(problem, trials))
     scores = [problem.public_score(index) for index in tried]
+    if len(tried) == len(problem.candidates):
+        return Landscape(tuple(tried), np.array(scores), np.array(scores))
     centre, scale = float(np.mean(scores)), float(np.std(scores)) or 1.0
     posterior, fitted_at = _posterior(problem, tried, (np.array(scores) - centre) / scale), len(tried)
     while len(tried) < n_tried:

@@ -11,22 +11,20 @@ import hashlib
 import json
 import time
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import TypeVar
 
 from dpbo_core import halves
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
 from dpbo_core.advice import Advice, advise, choose
-from dpbo_core.ahead import remembering
+from dpbo_core.ahead import Ahead, remembering
 from dpbo_core.errors import AssumptionNotAccepted, DpboError, Sealed, StudyInvalid
 from dpbo_core.mechanisms.noise import INJECTED, OPERATING_SYSTEM, Noise, NoiseSource, OperatingSystemNoise
 from dpbo_core.methods.contract import Method, Prepares, Released
-from dpbo_core.models.trainer import Model
 from dpbo_core.partitions import Workers
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.plan import PrivacyPlan
@@ -120,10 +118,10 @@ class StudyRun(Opaque):
         data: halves.Halves,
         source: NoiseSource,
         pad: float,
-        trained: Mapping[int, Model] = MappingProxyType({}),
+        ahead: Ahead | None = None,
     ) -> None:
         self._pad = pad
-        self._public = remembering(data.public(), trained)
+        self._public = remembering(data.public(), ahead)
         chosen, why = choose(spec, self._public.problem)
         key = _key(spec, self._public.fingerprint, chosen.kind)
         self._method: Method = chosen
@@ -196,7 +194,7 @@ def open_study(
     source: NoiseSource | None = None,
     pad: float = 0.0,
     workers: Workers | None = None,
-    trained: Mapping[int, Model] = MappingProxyType({}),
+    ahead: Ahead | None = None,
     data: halves.Halves | None = None,
 ) -> StudyRun:
     """Read the public half, price, reserve, then open the sensitive half.
@@ -208,7 +206,7 @@ def open_study(
         source: where noise comes from; the operating system unless a test says otherwise.
         pad: seconds; opening, each step and the finish take a whole number of them, so that durations tell less.
         workers: who scores the parts of a partitioned validation set; this process unless said otherwise.
-        trained: models of candidates that were trained elsewhere, by index.
+        ahead: public work that was done elsewhere.
         data: the study's two halves where they do not come from the files it names.
 
     Raises:
@@ -217,7 +215,7 @@ def open_study(
     noise = source or OperatingSystemNoise()
     with padded(pad):
         data = data or halves.FileHalves(spec, folder, workers)
-        return StudyRun(spec, ledger=ledger, data=data, source=noise, pad=pad, trained=trained)
+        return StudyRun(spec, ledger=ledger, data=data, source=noise, pad=pad, ahead=ahead)
 
 
 def run_study(

@@ -9,12 +9,14 @@ from pathlib import Path
 from prefect import flow
 
 from dpbo_core.comparison.cells import Cell
-from dpbo_core.comparison.measuring import names_of
+from dpbo_core.comparison.measuring import EPSILONS, names_of
+from flows.fanning_out import task_runner
 from flows.recording import wait_until_recorded
 from flows.settings import FOLDER, Stores
 from tasks import policies
 from tasks.compare_on import compare_on
 from tasks.show_comparison import show_comparison
+from tasks.train_table import train_table
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,23 @@ def compare_methods(repetitions: int = 100, out: str = "docs", only: tuple[str, 
     """
     names, stores = names_of(only), Stores()
     stores.make_folder()
-    cells = [cell for name in names for cell in compare_on(name, repetitions, FOLDER.resolve() / "comparison")]
+    fanned_out = measure.with_options(task_runner=task_runner(len(names) * len(EPSILONS)))
+    cells: list[Cell] = fanned_out(names, repetitions, str(FOLDER.resolve() / "comparison"))
     files = show_comparison(cells, Path(out), stores.tracking)
-    wait_until_recorded(len(names) + 1)
+    wait_until_recorded(len((measure, show_comparison)))
     return Comparison(tuple(cells), files)
+
+
+@flow(name="measure", **policies.FLOW)
+def measure(names: tuple[str, ...], repetitions: int, folder: str) -> list[Cell]:
+    """A task a data set trains its candidates, then a task an ε runs the contenders, wherever the runner says."""
+    kept = Path(folder)
+    tables = {name: train_table.submit(name, kept) for name in names}
+    measured = [
+        compare_on.submit(name, epsilon, repetitions, kept, return_state=False, wait_for=[table])
+        for name, table in tables.items()
+        for epsilon in EPSILONS
+    ]
+    for table in tables.values():
+        table.result()  # its own error, and not that of a task which waited for it
+    return [cell for job in measured for cell in job.result()]

@@ -1,34 +1,54 @@
-"""Public trainings on Prefect's Dask task runner: a task a candidate, with public numbers only."""
+"""Public work on Prefect's task runners: a task a candidate or a cell, with public numbers only.
 
-from collections.abc import Mapping
+DPBO_WORKERS = n        Dask, n processes of this machine, dashboard on the loopback
+unset                   a comparison: as many processes as the machine has cores; a study: none
+"""
+
+import os
 from pathlib import Path
+from typing import Any
 
 from prefect import flow
+from prefect.task_runners import ProcessPoolTaskRunner, TaskRunner
 
-from dpbo_core.ahead import known_candidates
-from dpbo_core.models.trainer import Model
+from dpbo_core.ahead import Ahead, known_candidates, known_public
 from dpbo_core.study import StudySpec
 from flows.workers import CLUSTER, asked
 from tasks import policies
 from tasks.candidate import candidate
+from tasks.public_score import public_score
 
 
-@flow(name="train candidates", **policies.FLOW)
-def train_candidates(study: StudySpec, folder: str, indices: tuple[int, ...]) -> dict[int, Model]:
-    """The models of `indices`, wherever the task runner trains them."""
-    here = Path(folder).resolve()  # a worker may stand elsewhere; a task's arguments are not stored, a flow's are
-    futures = {index: candidate.submit(study, here, index) for index in indices}
-    return {index: future.result() for index, future in futures.items()}
-
-
-def train_ahead(study: StudySpec, folder: str) -> Mapping[int, Model]:
-    """The models that are known to be needed, trained by DPBO_WORKERS processes; none where none are asked for."""
+def task_runner(n_tasks: int) -> TaskRunner[Any]:
+    """Who runs `n_tasks` tasks side by side: DPBO_WORKERS processes, or those that the machine has cores for."""
     count = asked()
-    indices = known_candidates(study) if count else ()
-    if len(indices) < 2:
-        return {}
+    if not count:
+        return ProcessPoolTaskRunner(max_workers=min(n_tasks, os.cpu_count() or 1))
     from prefect_dask import DaskTaskRunner
 
-    runner = DaskTaskRunner(cluster_kwargs={"n_workers": count, "processes": True, **CLUSTER})
-    models: dict[int, Model] = train_candidates.with_options(task_runner=runner)(study, folder, indices)
-    return models
+    runner: TaskRunner[Any] = DaskTaskRunner(cluster_kwargs={"n_workers": count, "processes": True, **CLUSTER})
+    return runner
+
+
+@flow(name="work ahead", **policies.FLOW)
+def fan_out(study: StudySpec, folder: str, trained: tuple[int, ...], scored: tuple[int, ...]) -> Ahead:
+    """The models of the candidates `trained` and the public scores of `scored`, wherever they are worked out."""
+    here = Path(folder).resolve()  # a worker may stand elsewhere; a task's arguments are not stored, a flow's are
+    scores = {index: public_score.submit(study, here, index) for index in scored}
+    models = {index: candidate.submit(study, here, index) for index in trained}
+    return Ahead(
+        models={index: future.result() for index, future in models.items()},
+        scores={index: future.result() for index, future in scores.items()},
+    )
+
+
+def work_ahead(study: StudySpec, folder: str) -> Ahead | None:
+    """The public work that is known to be needed, done by DPBO_WORKERS processes; None where none are asked for."""
+    if not asked():
+        return None
+    trained, scored = known_candidates(study), known_public(study)
+    n_tasks = len(trained) + len(scored)
+    if n_tasks < 2:
+        return None
+    done: Ahead = fan_out.with_options(task_runner=task_runner(n_tasks))(study, folder, trained, scored)
+    return done

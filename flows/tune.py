@@ -8,7 +8,7 @@ from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.study import StudyResult, StudySpec
 from flows.announcing import announce
-from flows.fanning_out import train_ahead
+from flows.fanning_out import work_ahead
 from flows.form import study_of
 from flows.liveness import alive
 from flows.progress import Progress, in_short
@@ -64,9 +64,9 @@ def tune(study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: boo
     check_prefect_settings()
     stores = Stores()
     stores.make_folder()
-    trained = train_ahead(study, folder)
+    ahead = work_ahead(study, folder)
     with alive(stores.running), workers() as scoring:
-        run = reserve(study, folder, stores.ledger, pad_steps, scoring, trained)
+        run = reserve(study, folder, stores.ledger, pad_steps, scoring, ahead)
         if isinstance(run, BudgetRefused):
             raise run
         steps = run.n_steps if run.replay is None else 0

@@ -1,14 +1,13 @@
 """Reserve a study's whole price and open its two halves."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from prefect import task
 
 from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.ahead import Ahead
 from dpbo_core.errors import BudgetRefused
-from dpbo_core.models.trainer import Model
 from dpbo_core.partitions import Workers
 from dpbo_core.study import StudyRun, StudySpec, open_study
 from tasks import policies
@@ -21,13 +20,13 @@ def reserve(
     ledger_url: str,
     pad: float,
     workers: Workers | None,
-    trained: Mapping[int, Model],
+    ahead: Ahead | None,
 ) -> StudyRun | BudgetRefused:
     """Plan, reserve durably, then open the sensitive half; a handle that says nothing, or the ledger's refusal.
 
     A refusal is an answer and not a failure: the flow decides what it means, and no trace is logged.
     """
-    return opened_or_refused(study, folder, ledger_url, pad=pad, workers=workers, trained=trained)
+    return opened_or_refused(study, folder, ledger_url, pad=pad, workers=workers, ahead=ahead)
 
 
 def opened_or_refused(

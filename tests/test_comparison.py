@@ -12,7 +12,7 @@ from dpbo_core import halves
 from dpbo_core.comparison import rivals
 from dpbo_core.comparison.cells import METHODS_COMPARED, NOT_PRIVATE, cells_of
 from dpbo_core.comparison.contenders import run_on
-from dpbo_core.comparison.measuring import names_of, trained
+from dpbo_core.comparison.measuring import EPSILONS, measured_at, names_of, trained
 from dpbo_core.comparison.tasks import TASKS, ScoreTable, on_table
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods import METHODS
@@ -72,6 +72,27 @@ def test_a_cell_is_reproducible_and_auto_is_one_of_its_rows(bench):
     by_name = {cell.contender: cell for cell in one}
     assert any(replace(by_name["auto"], contender=name) == cell for name, cell in by_name.items() if name != "auto")
     assert all(cell.regret is None or cell.regret >= 0 for cell in one)
+
+
+def test_a_cell_measured_on_its_own_is_the_same_cell(bench, kept):
+    """What a worker does with a name, an ε and a folder is what one process does with the table in hand."""
+    assert measured_at("breast_cancer", 0.3, 2, kept) == cells_of("breast_cancer", *bench, 0.3, 2)
+
+
+def test_who_runs_it_side_by_side_is_what_the_setting_says(monkeypatch):
+    from prefect.task_runners import ProcessPoolTaskRunner
+
+    from flows.fanning_out import task_runner
+    from flows.workers import SETTING
+
+    monkeypatch.delenv(SETTING, raising=False)
+    assert isinstance(task_runner(3), ProcessPoolTaskRunner)
+    pytest.importorskip("prefect_dask", reason="the extra dask is not installed")
+    monkeypatch.setenv(SETTING, "2")
+    runner = task_runner(3)
+    assert type(runner).__name__ == "DaskTaskRunner"
+    assert runner.cluster_kwargs["n_workers"] == 2
+    assert {runner.cluster_kwargs[name].split(":")[0] for name in ("host", "dashboard_address")} == {"127.0.0.1"}
 
 
 def small(scores, steps=8, epsilon=1.0, m=500):
@@ -154,3 +175,27 @@ def test_the_command_prints_one_object_and_writes_the_page(here):
     document = json.loads(outcome.stdout)
     assert {cell["epsilon"] for cell in document["cells"]} == {0.1, 0.3, 1.0, 3.0}
     assert {file.name for file in (here / "docs").iterdir()} == {"comparison.md", "comparison.json", "pictures"}
+
+
+@pytest.mark.slow
+def test_on_dasks_workers_every_cell_is_the_serial_one(here, bench, kept, monkeypatch):
+    """A task a data set and a task an ε are all that Prefect has; the numbers are equal to the last bit."""
+    pytest.importorskip("prefect_dask", reason="the extra dask is not installed")
+    from collections import Counter
+
+    from prefect.client.orchestration import get_client
+    from prefect.testing.utilities import prefect_test_harness
+
+    from flows.compare import compare_methods
+    from flows.settings import without_heartbeat
+    from flows.workers import SETTING
+
+    monkeypatch.setenv(SETTING, "2")
+    with prefect_test_harness(server_startup_timeout=90), without_heartbeat():
+        found = compare_methods(2, only=("breast_cancer",)).cells
+        with get_client(sync_client=True) as client:
+            runs = Counter(run.name.rsplit("-", 1)[0] for run in client.read_task_runs(limit=200))
+    assert found == tuple(c for e in EPSILONS for c in cells_of("breast_cancer", *bench, e, 2))
+    assert runs["train every candidate"] == 1
+    assert runs["compare on one data set"] == len(EPSILONS)
+    assert (here / "mlruns" / "comparison").is_dir()

@@ -1,19 +1,31 @@
 """Scale-out: partitions are one table to the last bit, workers train what we would, nothing sensitive travels."""
 
 import pickle
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 import pytest
 import tomli_w
+from audit.leaks import Scenario, make_world
+from canary import search
 from worlds import plain, with_method
 
 from dpbo_core import halves
-from dpbo_core.ahead import known_candidates, remembering, train_candidate
+from dpbo_core.ahead import (
+    Ahead,
+    cross_validate_candidate,
+    known_candidates,
+    known_public,
+    remembering,
+    train_candidate,
+)
 from dpbo_core.errors import Sealed, StudyInvalid
+from dpbo_core.landscape import public_landscape
+from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import METHODS
-from dpbo_core.partitions import PartitionedObjective
+from dpbo_core.partitions import PartitionedObjective, PartWorker
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.study import StudySpec, open_study
 from flows.workers import SETTING, asked, workers
@@ -132,10 +144,99 @@ def test_what_is_trained_elsewhere_is_what_we_would_train(world, here, kind):
     assert bool(indices) == (kind == "private_grid" or not plain(kind).public_path)
     public = halves.public_half(spec, here)
     models = {index: pickle.loads(pickle.dumps(train_candidate(spec, here, index))) for index in indices}
-    given = remembering(public, models)
+    given = remembering(public, Ahead(models=models))
     for index in indices:
         assert given.problem.train(index) is models[index]
         assert (models[index].weights == public.problem.train(index).weights).all()
+
+
+PUBLIC_SEARCHES = {  # of 16 candidates: all of them are cross-validated, or 4 of 8 before anything is known
+    "shortlist": ("private_grid", {"evaluate": "public_shortlist"}, 16),
+    "searched shortlist": ("private_grid", {"evaluate": "public_shortlist", "public_trials": 8}, 4),
+    "prior": ("private_trajectory", {"prior": "public"}, 16),
+    "searched prior": ("private_trajectory", {"prior": "public", "public_trials": 8}, 4),
+}
+
+
+class Counting:
+    """A trainer that notes what it is asked to cross-validate."""
+
+    def __init__(self, trainer):
+        self.trainer, self.asked, self.n_records, self.train = trainer, [], trainer.n_records, trainer.train
+
+    def public_score(self, point, score, *, seed):
+        self.asked.append(point["lambda"])
+        return self.trainer.public_score(point, score, seed=seed)
+
+
+@pytest.mark.parametrize("name", PUBLIC_SEARCHES)
+def test_what_is_cross_validated_elsewhere_is_what_we_would_find(world, tables, here, name):
+    kind, options, n_known = PUBLIC_SEARCHES[name]
+    spec = replace(world("validation.parquet", method=kind), options=options)
+    known, plainly = known_public(spec), halves.public_half(spec, here)
+    assert known_candidates(spec) == ()
+    assert len(known) == n_known
+    found = public_landscape(plainly.problem, options.get("public_trials", 256))
+    assert found.tried[:n_known] == known
+    scores = {index: pickle.loads(pickle.dumps(cross_validate_candidate(spec, here, index))) for index in known}
+    counting = Counting(halves.public_half(spec, here).problem.trainer)
+    half = replace(plainly, problem=replace(plainly.problem, trainer=counting))
+    again = public_landscape(remembering(half, Ahead(scores=scores)).problem, options.get("public_trials", 256))
+    assert again.tried == found.tried
+    assert (again.scores == found.scores).all()
+    assert (again.mean == found.mean).all()
+    points = plainly.problem.candidates.points
+    assert counting.asked == [points[index]["lambda"] for index in found.tried[n_known:]]
+
+
+def test_another_score_or_seed_is_not_answered_from_what_was_given(world, here):
+    public = halves.public_half(world("validation.parquet"), here)
+    problem, point = public.problem, public.problem.candidates.points[2]
+    given = remembering(public, Ahead(scores={2: -1.0})).problem
+    assert given.public_score(2) == -1.0
+    assert given.trainer.public_score(point, problem.score, seed=1) >= 0.0
+    assert given.trainer.public_score(point, replace(problem.score, steepness=1.0), seed=0) >= 0.0
+
+
+def test_nothing_is_worked_out_ahead_on_a_sensitive_training_set(here, monkeypatch):
+    from test_dp_hypo import study
+
+    from flows.fanning_out import work_ahead
+
+    spec = StudySpec.from_dict(study(here))
+    monkeypatch.setenv(SETTING, "2")
+    monkeypatch.setattr("flows.fanning_out.fan_out", None)
+    assert known_candidates(spec) == known_public(spec) == ()
+    assert work_ahead(spec, ".") is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["searched shortlist", "prior"])
+def test_a_release_is_the_same_whoever_worked_ahead(world, here, monkeypatch, name):
+    """With the same noise on a dataset declared public; the workers are real, and processes of their own."""
+    pytest.importorskip("prefect_dask", reason="the extra dask is not installed")
+    from prefect.testing.utilities import prefect_test_harness
+
+    from dpbo_core.accounting.budget import PrivacyBudget
+    from dpbo_core.accounting.ledger import PrivacyLedger
+    from flows.fanning_out import work_ahead
+    from flows.settings import without_heartbeat
+
+    kind, options, n_known = PUBLIC_SEARCHES[name]
+    spec = replace(world("validation.parquet", method=kind), options=options, budget=None)
+    monkeypatch.setenv(SETTING, "2")
+    with prefect_test_harness(server_startup_timeout=90), without_heartbeat():
+        ahead = work_ahead(spec, ".")
+    assert len(ahead.scores) == n_known
+
+    def released(work, edition):
+        book = PrivacyLedger(f"sqlite:///{here / edition}.db")
+        book.set_budget(PrivacyBudget.without_limit("people"))
+        run = open_study(spec, ledger=book, source=InjectedNoise(np.random.default_rng(3)), ahead=work)
+        steps = [run.step() for _ in range(run.n_steps)]
+        return steps, run.finish().release.value
+
+    assert released(ahead, "with") == released(None, "without")
 
 
 @pytest.mark.slow
@@ -157,6 +258,60 @@ def test_a_study_on_workers_shows_prefect_candidates_and_steps_only(world, table
             names = {run.name.rsplit("-", 1)[0] for run in client.read_task_runs(limit=200)}
     assert 0.0 < release.value["score"] < 1.2
     assert {"train candidate", "reserve", "step"} <= names
+
+
+LEAKY_PARTS = """
+from flows.workers import DaskWorkers
+honest = DaskWorkers.map
+def leaky(self, work, parts):
+    from prefect import get_run_logger
+    answers = honest(self, work, parts)
+    get_run_logger().warning("the parts came to %s", answers)
+    return answers
+DaskWorkers.map = leaky
+"""
+ON_WORKERS = {"private_grid": {"evaluate": "public_shortlist"}, "lipschitz": {}}  # both kinds of work ahead
+
+
+@pytest.fixture
+def planted(tables, here):
+    """The canary campaign's world, its validation records in three parts: partial sums are secrets too."""
+    tables["space"]["lambda"]["points"] = 4
+    world = make_world(tables, here)
+    parts = here / "data" / "parts"
+    parts.mkdir()
+    V = pd.read_csv(here / "data" / "validation.csv", dtype={"ill": str})
+    for j, start in enumerate(range(0, len(V), 20)):
+        V.iloc[start : start + 20].to_parquet(parts / f"{j}.parquet", index=False)
+    tables["privacy"]["epsilon"], tables["data"]["validation"] = 1.0, "../data/parts"
+    for kind, options in ON_WORKERS.items():
+        study = with_method(tables, kind) | {"method": options}
+        (world.run / f"{kind}.toml").write_text(tomli_w.dumps(study))
+    public, secrets = halves.public_half(StudySpec.from_dict(study), world.run), dict(world.secrets)
+    for i in range(4):
+        work = PartWorker(public.preprocessing, public.problem.score, public.problem.train(i))
+        sums = [work(path)[0] for path in sorted(parts.iterdir())]
+        assert str(sum(sums)).encode() in secrets[f"score {i}"]
+        for j, partial in enumerate(sums):
+            secrets[f"part {j} of {i}"] = {str(partial).encode()}
+    return replace(world, secrets=secrets)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("prelude", ["", LEAKY_PARTS], ids=["honest", "leaky"])
+def test_studies_on_workers_leave_no_exact_sum_behind(planted, prelude):
+    """Prefect's database, MLflow's, the ledger, Dask's scratch folders and both streams, byte by byte."""
+    pytest.importorskip("prefect_dask", reason="the extra dask is not installed")
+    streams = planted.go(Scenario(prelude, environment={SETTING: "2"}), ON_WORKERS)
+    assert streams["stdout"].count(b"differentially private") == len(ON_WORKERS)
+    shown = search(planted.run, {task: {task.encode()} for task in ("cross-validate candidate", "train candidate")})
+    in_prefect = {which for where, which in shown if where.startswith("prefect/prefect.db")}
+    assert in_prefect == {"cross-validate candidate", "train candidate"}
+    found = planted.found(streams)
+    if prelude:
+        assert {f"part {j} of 0" for j in range(3)} <= {which for where, which in found if "prefect.db" in where}
+    else:
+        assert found == set()
 
 
 def test_without_the_setting_no_worker_starts(world, here, monkeypatch):

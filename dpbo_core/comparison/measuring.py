@@ -1,4 +1,4 @@
-"""One task at several ε: trained once and kept, then every ε in a process of its own."""
+"""One task at several ε: trained once and kept in a folder, then every ε anywhere that can read the folder."""
 
 import hashlib
 import json
@@ -35,18 +35,23 @@ def names_of(only: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def measured(name: str, repetitions: int, folder: Path) -> list[Cell]:
-    """Every contender at every ε on one task.
+    """Every contender at every ε on one task, each ε in a process of its own.
 
     Args:
         name: of the task.
         repetitions: of each contender in each cell.
         folder: where the scores of public trainings are kept.
     """
-    problem, table = trained(name, folder)
+    trained(name, folder)
     workers = min(len(EPSILONS), os.cpu_count() or 1)
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        jobs = [pool.submit(cells_of, name, problem, table, epsilon, repetitions) for epsilon in EPSILONS]
+        jobs = [pool.submit(measured_at, name, epsilon, repetitions, folder) for epsilon in EPSILONS]
         return [cell for job in jobs for cell in job.result()]
+
+
+def measured_at(name: str, epsilon: float, repetitions: int, folder: Path) -> list[Cell]:
+    """Every contender at one ε on one task: the same numbers in whichever process, after whatever else."""
+    return cells_of(name, *trained(name, folder), epsilon, repetitions)
 
 
 def trained(name: str, folder: Path) -> tuple[Problem, ScoreTable]:

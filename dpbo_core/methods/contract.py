@@ -104,6 +104,10 @@ class Prepares(Protocol):
         """Do it, and let the problem's trainer keep it. Raises StudyInvalid where a public training fails."""
         ...
 
+    def cross_validated(self, problem: Problem) -> tuple[int, ...]:
+        """Candidates whose public scores `prepare` needs whatever they are; a problem for planning will do."""
+        ...
+
 
 def guarantee(
     problem: Problem,

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.landscape import check_trials, head_start, public_shortlist
+from dpbo_core.landscape import check_trials, head_start, public_shortlist, surely_tried
 from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
@@ -104,6 +104,12 @@ class PrivateGrid:
     def prepare(self, problem: Problem) -> None:
         """Cross-validate for the shortlist."""
         self.head_start(problem, self.subset(problem))
+
+    def cross_validated(self, problem: Problem) -> tuple[int, ...]:
+        """What the shortlist's search begins with."""
+        if self.evaluate != "public_shortlist":
+            return ()
+        return surely_tried(problem, max(self.public_trials, self.n_steps(problem)))
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "GridSearch":
         """A search with nothing scored."""

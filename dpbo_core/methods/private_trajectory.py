@@ -28,7 +28,7 @@ from dpbo_core.bo.averaged import AveragedSearch, prior_of
 from dpbo_core.bo.score_map import ScoreMap
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.gp.kernels import kernel_named
-from dpbo_core.landscape import check_trials, public_landscape
+from dpbo_core.landscape import check_trials, public_landscape, surely_tried
 from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.noise import Mechanism, Noise
@@ -132,6 +132,10 @@ class PrivateTrajectory:
     def prepare(self, problem: Problem) -> None:
         """Cross-validate for the public prior."""
         self.guess(problem)
+
+    def cross_validated(self, problem: Problem) -> tuple[int, ...]:
+        """What the public prior's search begins with."""
+        return surely_tried(problem, self.public_trials) if self.prior == "public" else ()
 
     def guess(self, problem: Problem) -> NDArray[np.float64] | None:
         """The public score of every candidate, (N,), or None."""
