@@ -27,7 +27,7 @@ ESC = "\x1b[2J\x07"
 
 
 def certificate():
-    return Release({"score": 0.25}, PROMISE, plan().spends, "s", "1", "private_grid", "d").to_json()
+    return Release({"score": 0.25}, PROMISE, plan().spends, "s", "1", "lipschitz", "d").to_json()
 
 
 @pytest.mark.parametrize(
@@ -83,11 +83,16 @@ def test_a_certificate_nested_too_deep_is_no_release(tmp_path):
 
 def test_a_certificates_names_are_printed_harmless(tmp_path):
     document = certificate()
-    document["study"], document["spends"][0]["mechanism"] = f"trial{ESC}", f"mine{ESC}"
+    document["study"], document["edition"] = f"trial{ESC}", f"1{ESC}"
     (tmp_path / "release.json").write_text(json.dumps(document))
     said = command.check_certificate(tmp_path / "release.json")
     assert said.isprintable()
-    assert "mine\\x1b" in said
+    assert "trial\\x1b" in said
+    document["spends"][0] |= {"mechanism": f"mine{ESC}", "what": f"draw{ESC}"}
+    (tmp_path / "release.json").write_text(json.dumps(document))
+    with pytest.raises(CertificateFalse) as caught:
+        command.check_certificate(tmp_path / "release.json")
+    assert str(caught.value).isprintable()
 
 
 @pytest.mark.parametrize(
