@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from sklearn.decomposition import NMF, MiniBatchNMF
 from sklearn.linear_model import LogisticRegression
@@ -113,7 +114,6 @@ def test_a_false_certificate_is_caught(name, edit):
 
 def test_a_day_out_of_range_is_nothing_and_nobody():
     """polars panics at it, with the frame in hand, past everything that catches an Exception."""
-    pl = pytest.importorskip("polars")
     days = pl.Series("born", [0, 2**31 - 1], dtype=pl.Int32).cast(pl.Date)
     frame = frame_of(pl.DataFrame({"a": [1.0, 2.0], "born": days}), [0, 1], shown_as="X_validation")
     assert frame.values("born") == [None, None]

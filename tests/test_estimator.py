@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from sklearn import config_context
@@ -230,7 +231,7 @@ def frames():
     yield "list", lambda s: np.column_stack([c[s] for c in named.values()]).tolist()
     yield (
         "polars",
-        lambda s: pytest.importorskip("polars").DataFrame({n: c[s] for n, c in named.items()}),
+        lambda s: pl.DataFrame({n: c[s] for n, c in named.items()}),
     )
 
 
