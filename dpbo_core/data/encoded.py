@@ -67,6 +67,8 @@ class Encoded:
                 cause="the linear models and the sigmoid and ramp scores are binary",
                 remedy="use a scikit-learn estimator with score = accuracy, or two classes",
             )
-        signs = np.ones(self.n_records)
-        np.copyto(signs, -1.0, where=self.labels == 0)
+        # By arithmetic: the duration of a masked copy depends on the mask, and is five times as long.
+        signs: NDArray[np.float64] = (self.labels != 0).astype(np.float64)
+        signs *= 2.0
+        signs -= 1.0
         return signs

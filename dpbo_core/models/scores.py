@@ -157,10 +157,10 @@ def to_grid(scores: ArrayLike, score_range: float, *, broken_score: float) -> ND
     Returns:
         (m,) int64. Their sums are exact for every m < 2³⁸, in any order.
     """
-    values = np.array(scores, dtype=np.float64)
-    np.copyto(values, float(broken_score), where=np.isnan(values))
-    steps = np.clip(values, 0.0, score_range, out=values)
-    steps /= score_range  # at most 1, so that no step is above 2²⁴
+    steps = np.clip(np.asarray(scores, dtype=np.float64), 0.0, score_range)  # a copy; NaN stays NaN
+    np.copyto(steps, float(broken_score), where=np.isnan(steps))
+    if score_range != 1.0:
+        steps /= score_range  # at most 1, so that no step is above 2²⁴
     steps *= GRID
     return np.rint(steps, out=steps).astype(np.int64)
 
