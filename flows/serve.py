@@ -13,6 +13,7 @@ from prefect.states import Cancelled, Completed
 
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.study import StudyResult, plan_study, read_study
+from flows import outage
 from flows.announcing import slug
 from flows.firing import check_fields, edition_at
 from flows.progress import in_short
@@ -155,4 +156,14 @@ def serve(
         )
         sys.stdout.flush()
         warnings.filterwarnings("ignore", message="coroutine 'Runner.astop'")  # Prefect's own, when it is stopped
-        prefect.serve(deployment, limit=1, print_starting_message=False)  # type: ignore[arg-type]
+        while True:
+            try:
+                prefect.serve(deployment, limit=1, print_starting_message=False)  # type: ignore[arg-type]
+            except Exception as error:
+                if not outage.behind(error):
+                    raise
+                told(f"No Prefect server answers at {server.api}; the schedule goes on when one does.")
+                outage.wait(server.api)
+                told(f"A Prefect server answers again; {spec.name} is served.")
+            else:
+                return

@@ -27,6 +27,7 @@ from dpbo_core.in_memory import _function_name, _inferred, import_name
 from dpbo_core.models.containment import contained
 from dpbo_core.models.estimators import FittedEstimator, fitted
 from dpbo_core.models.record_scores import BoundedFunction, RegressionError
+from dpbo_core.models.rowwise import check_rowwise
 from dpbo_core.problem import score_of
 from dpbo_core.spec import ModelSection
 
@@ -49,7 +50,7 @@ def test_nmf_is_found_by_trying_too():
     y = (X[:, 0] > X[:, 1]).astype(int)
     made = make_pipeline(NMF(5, init="nndsvda", random_state=0, max_iter=300), LogisticRegression(C=100.0))
     with pytest.raises(StudyInvalid, match="how large the other rows"):
-        fitted(made, X, y, shown_as="NMF").check_rowwise(X)
+        check_rowwise(fitted(made, X, y, shown_as="NMF"), X)
 
 
 class Together:
@@ -62,7 +63,7 @@ class Together:
 def test_a_prediction_that_looks_at_large_rows_is_caught():
     rows = np.random.default_rng(0).random((64, 3))
     with pytest.raises(StudyInvalid, match="how large the other rows"):
-        FittedEstimator(Together(), rows[0]).check_rowwise(rows)
+        check_rowwise(FittedEstimator(Together(), rows[0]), rows)
 
 
 def test_a_function_inside_a_parameter_is_foreign_and_a_type_of_numbers_is_not():

@@ -12,6 +12,7 @@ import pytest
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.estimators import EstimatorFactory, FittedEstimator
 from dpbo_core.models.import_path import estimator_class
+from dpbo_core.models.rowwise import check_rowwise
 
 FOREST = "sklearn.ensemble.RandomForestClassifier"
 
@@ -239,7 +240,7 @@ def test_training_rows_that_cannot_be_fitted_are_a_letter(X, y):
 def test_honest_estimators_are_rowwise_and_right(path):
     X, y = world()
     model = EstimatorFactory(path).train(X, y)
-    model.check_rowwise(X)
+    check_rowwise(model, X)
     fresh_X, fresh_y = world(n=3000, seed=5)
     assert model.correct(fresh_X, fresh_y).tolist() == (model.estimator.predict(fresh_X) == fresh_y).tolist()
 
@@ -257,8 +258,8 @@ def test_honest_estimators_are_rowwise_and_right(path):
 def test_a_prediction_that_sees_its_batch_is_refused(hook):
     X = np.random.default_rng(0).normal(size=(200, 2))
     with pytest.raises(StudyInvalid, match="depends on the other rows"):
-        fitted(hook).check_rowwise(X)
-    fitted().check_rowwise(X)
+        check_rowwise(fitted(hook), X)
+    check_rowwise(fitted(), X)
 
 
 @pytest.mark.parametrize("strategy", ["stratified", "uniform"])
@@ -266,7 +267,7 @@ def test_scikit_learns_own_random_predictor_is_refused(strategy):
     X, y = world()
     model = EstimatorFactory("sklearn.dummy.DummyClassifier", {"strategy": strategy}).train(X, y)
     with pytest.raises(StudyInvalid, match="depends on the other rows"):
-        model.check_rowwise(X)
+        check_rowwise(model, X)
 
 
 def _fails(_):
@@ -284,7 +285,7 @@ def _fails(_):
 )
 def test_an_estimator_that_cannot_predict_public_rows_is_refused(hook):
     with pytest.raises(StudyInvalid, match="one at a time"):
-        fitted(hook).check_rowwise(np.ones((5, 2)))
+        check_rowwise(fitted(hook), np.ones((5, 2)))
 
 
 # --- any row at all
@@ -357,7 +358,7 @@ def test_an_unknown_category_in_a_real_pipeline():
     y = (X[:, 0] > 1.5).astype(int)
     steps = [("code", OneHotEncoder()), ("model", LogisticRegression())]
     model = EstimatorFactory("sklearn.pipeline.Pipeline", {"steps": steps}).train(X, y)
-    model.check_rowwise(X)
+    check_rowwise(model, X)
     assert model.correct([[1.0], [9.0], [2.0], [3.0]], [0, 1, 1, 0]).tolist() == [True, False, True, False]
 
 
@@ -451,7 +452,7 @@ def test_nothing_a_prediction_says_gets_out():
     with redirect_stdout(out), redirect_stderr(err), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         fitted(hook).correct(np.full((3, 2), 0.123), [1, 1, 1])
-        fitted(hook).check_rowwise(np.ones((1, 2)))
+        check_rowwise(fitted(hook), np.ones((1, 2)))
     assert (out.getvalue(), err.getvalue(), caught) == ("", "", [])
     assert repr(fitted()) == "FittedEstimator(d=2)"
 

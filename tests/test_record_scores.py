@@ -23,6 +23,7 @@ from dpbo_core.models.record_scores import (
     LogLoss,
     RegressionError,
 )
+from dpbo_core.models.rowwise import check_rowwise
 from dpbo_core.models.scores import GRID, to_grid
 from dpbo_core.objective import Objective
 from dpbo_core.privacy.sensitive import Sensitive
@@ -135,11 +136,10 @@ class Batch:
 
 def test_probabilities_that_depend_on_the_batch_are_refused():
     with pytest.raises(StudyInvalid, match="other rows of the batch"):
-        FittedEstimator(Batch(), np.zeros(2)).check_rowwise(RNG.normal(size=(50, 2)), needs="predict_proba")
+        check_rowwise(FittedEstimator(Batch(), np.zeros(2)), RNG.normal(size=(50, 2)), needs="predict_proba")
+    margins = EstimatorFactory("sklearn.svm.LinearSVC").train(RNG.normal(size=(50, 2)), Y[:50] > 0)
     with pytest.raises(StudyInvalid, match="cannot predict_proba"):
-        EstimatorFactory("sklearn.svm.LinearSVC").train(RNG.normal(size=(50, 2)), Y[:50] > 0).check_rowwise(
-            np.zeros((2, 2)), needs="predict_proba"
-        )
+        check_rowwise(margins, np.zeros((2, 2)), needs="predict_proba")
 
 
 TABLE = table_of({"a": RNG.normal(size=90), "b": RNG.normal(size=90), "y": Y[:90]})

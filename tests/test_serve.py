@@ -248,3 +248,37 @@ def test_the_doctor_finds_what_is_wrong(here, study):
     findings = {finding.what: finding for finding in examine()}
     assert findings["ledger"].verdict == "wrong"
     assert "older" in findings["ledger"].seen
+
+
+def test_a_schedule_outlives_its_server(here, study, monkeypatch, capsys):
+    """Prefect's runner gives up after three polls without an answer; what else it raises is still raised."""
+    from contextlib import nullcontext
+    from types import SimpleNamespace
+
+    import httpx
+    import prefect
+
+    endings = [
+        ExceptionGroup("tasks", [RuntimeError("Service exceeded error threshold.")]),
+        ExceptionGroup("tasks", [ExceptionGroup("poll", [httpx.ConnectError("refused")]), KeyError("later")]),
+        None,
+        ExceptionGroup("tasks", [ValueError("a fault")]),
+    ]
+    asked = []
+
+    def runner(deployment, **_):
+        if (ending := endings.pop(0)) is not None:
+            raise ending
+
+    server = SimpleNamespace(started=False, api="http://127.0.0.1:1/api")
+    monkeypatch.setattr(serve, "LoopbackServer", lambda *_, **__: nullcontext(server))
+    monkeypatch.setattr(prefect, "serve", runner)
+    monkeypatch.setattr(serve.outage.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(serve.outage, "PAUSE", 0.0)
+    monkeypatch.setattr(serve.outage, "answers", lambda api: asked.append(api) or len(asked) % 2 == 0)
+    words = {"cron": None, "every": 3600.0, "port": 1, "pad_steps": 0.0, "register": False}
+    serve.serve(Path(study), **words)
+    assert asked == [server.api] * 4  # twice no answer, twice one
+    assert capsys.readouterr().out.count("the schedule goes on when one does") == 2
+    with pytest.raises(ExceptionGroup, match="tasks"):
+        serve.serve(Path(study), **words)

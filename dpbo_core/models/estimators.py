@@ -8,8 +8,8 @@
 | x₀ | `stand_in` | a public training row, put in the place of a row that cannot be predicted | (d,) |
 
 A prediction that looks at the other rows of its batch would give one record a hand on every score, so
-`check_rowwise` refuses it. A broken row is replaced by x₀ in place: the others are predicted in a batch of the same
-shape, at the same position, whatever it was.
+`rowwise.check_rowwise` refuses it. A broken row is replaced by x₀ in place: the others are predicted in a batch of
+the same shape, at the same position, whatever it was.
 """
 
 import difflib
@@ -26,10 +26,9 @@ from numpy.typing import ArrayLike, NDArray
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.containment import contained
 from dpbo_core.models.import_path import estimator_class
-from dpbo_core.models.record_scores import Correct, RecordScore, Verb, equal
+from dpbo_core.models.record_scores import Correct, RecordScore, Verb
 
 _BLOCK_ROWS = 1024
-_ROWS_TRIED = 64
 
 
 @dataclass(frozen=True)
@@ -117,13 +116,6 @@ def fitted(estimator: Any, X: ArrayLike, y: ArrayLike, *, shown_as: str) -> "Fit
     return FittedEstimator(estimator, stand_in)
 
 
-def equal_rows(a: NDArray[Any], b: NDArray[Any]) -> bool:
-    """Whether two outcomes are the same to the last bit, NaN being itself."""
-    if a.dtype.kind == "f" and b.dtype.kind == "f":
-        return bool(np.array_equal(a, b, equal_nan=True))
-    return bool(equal(a.ravel(), b.ravel()).all())
-
-
 def check_task(estimator: Any, shown_as: str, *, regression: bool) -> None:
     """A regression has a regressor and a classification has none.
 
@@ -168,65 +160,6 @@ class FittedEstimator:
     def __repr__(self) -> str:
         return f"FittedEstimator(d={len(self.stand_in)})"
 
-    def check_rowwise(self, X_public: ArrayLike, *, needs: Verb = "predict") -> NDArray[Any]:
-        """Predict up to 64 public rows as a batch, in reverse, one at a time and beside other rows; all must agree.
-
-        A test on public rows, not a proof: it finds batch statistics and draws at prediction, the usual ways.
-        Numbers may differ in their last digits where the SHAPE of the batch differs (linear algebra then adds in
-        another order), never where the other rows of a batch of one shape do.
-
-        Returns:
-            The public rows' outcome, (k,) or (k, C), for further checks.
-
-        Raises:
-            StudyInvalid: they disagree, or a public row cannot be predicted.
-        """
-        rows = np.asarray(X_public, dtype=np.float64)[:_ROWS_TRIED]
-        together = self._outcome(rows, needs)
-        reverse = self._outcome(rows[::-1], needs)
-        alone = [self._outcome(rows[i : i + 1], needs) for i in range(len(rows))]
-        kept = np.arange(len(rows))[:, None] % 2 == 1
-        beside = self._outcome(np.where(kept, rows, self.stand_in), needs)
-        if together is None or reverse is None or beside is None or any(one is None for one in alone):
-            raise StudyInvalid(
-                f"the estimator cannot {needs} the public rows one at a time",
-                cause="" if needs == "predict" else "the score needs probabilities, which it does not give",
-                remedy=f"name an estimator whose {needs} takes any number of rows and gives one outcome for each",
-            )
-        singles = np.concatenate([one for one in alone if one is not None]) if alone else together
-        near = _near if together.dtype.kind == "f" else equal
-        agree = near(together, reverse[::-1]).all() and near(together, singles).all()
-        if not (agree and equal(together[1::2], beside[1::2]).all()):
-            raise StudyInvalid(
-                "the estimator's prediction of a row depends on the other rows of the batch",
-                cause="it uses statistics of the batch, or draws at random when it predicts",
-                remedy="name an estimator that predicts each row by itself",
-            )
-        self._check_beside_extremes(rows, kept, needs)
-        return together
-
-    def _check_beside_extremes(self, rows: NDArray[np.float64], kept: NDArray[np.bool_], needs: Verb) -> None:
-        """The same beside rows no public table has: what iterates over a batch may stop where the largest row says.
-
-        Raises:
-            StudyInvalid: a row's class, number or probabilities depend on them.
-        """
-        d = rows.shape[1]
-        axis = np.eye(d)[np.arange(len(rows)) % d]
-        verbs: set[Verb] = {needs, "predict_proba"} if hasattr(self.estimator, "predict_proba") else {needs}
-        for verb in sorted(verbs):
-            calm = self._outcome(np.where(kept, rows, self.stand_in), verb)
-            for far in (1e8 * axis, 1e20 * axis, 1e6 * np.abs(rows).max(axis=0, initial=1.0) * np.ones_like(rows)):
-                loud = self._outcome(np.where(kept, rows, far), verb)
-                if calm is None or loud is None:  # a row that cannot be predicted is put aside when it is scored
-                    continue
-                if not equal_rows(calm[1::2], loud[1::2]):
-                    raise StudyInvalid(
-                        "the estimator's prediction of a row depends on how large the other rows of the batch are",
-                        cause="it iterates over all rows together, as NMF does",
-                        remedy="name an estimator that predicts each row by itself",
-                    )
-
     def scores(self, X: ArrayLike, truth: ArrayLike, score: RecordScore) -> NDArray[np.float64]:
         """Each record's score. Never raises or warns whatever the rows hold.
 
@@ -266,21 +199,21 @@ class FittedEstimator:
     ) -> NDArray[np.float64]:
         with np.errstate(all="ignore"):
             sound = np.asarray(np.isfinite(rows.astype(np.float32)).all(axis=1), dtype=bool)
-        outcome = self._outcome(np.where(sound[:, None], rows, self.stand_in), score.needs)
+        outcome = self.outcome(np.where(sound[:, None], rows, self.stand_in), score.needs)
         if outcome is None:
             for i in np.flatnonzero(sound):
-                sound[i] = self._outcome(rows[i : i + 1], score.needs) is not None
-            outcome = self._outcome(np.where(sound[:, None], rows, self.stand_in), score.needs)
+                sound[i] = self.outcome(rows[i : i + 1], score.needs) is not None
+            outcome = self.outcome(np.where(sound[:, None], rows, self.stand_in), score.needs)
         if outcome is not None:
             return np.where(sound, score.of(outcome, truth), 0.0)
         result = np.zeros(len(rows))
         for i in np.flatnonzero(sound):
-            one = self._outcome(rows[i : i + 1], score.needs)
+            one = self.outcome(rows[i : i + 1], score.needs)
             if one is not None:
                 result[i] = score.of(one, truth[i : i + 1])[0]
         return result
 
-    def _outcome(self, rows: NDArray[np.float64], verb: Verb) -> NDArray[Any] | None:
+    def outcome(self, rows: NDArray[np.float64], verb: Verb) -> NDArray[Any] | None:
         """(k,) classes or numbers, or (k, C) probabilities; None where the estimator fails. It is contained."""
         try:
             with contained():
@@ -310,11 +243,6 @@ def _numeric(X: ArrayLike, d: int) -> NDArray[np.float64]:
             if cells.shape == (d,):
                 rows[i] = cells
         return rows
-
-
-def _near(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
-    """Equal but for the last digits, elementwise."""
-    return np.asarray(np.isclose(a, b, rtol=1e-6, atol=1e-9, equal_nan=True))
 
 
 def _is_seed(name: str) -> bool:

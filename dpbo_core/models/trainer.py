@@ -15,6 +15,7 @@ from dpbo_core.models.linear import LinearModel, minimise, train
 from dpbo_core.models.path import LARGEST, LogisticPath
 from dpbo_core.models.record_scores import BoundedFunction, Correct, RecordScore
 from dpbo_core.models.rows import SignedRows
+from dpbo_core.models.rowwise import check_rowwise
 from dpbo_core.models.scores import GRID, MarginScore, to_grid
 
 Model = LinearModel | FittedEstimator
@@ -146,7 +147,7 @@ class EstimatorTrainer:
             StudyInvalid: it cannot be built, trained or predict row by row, or the score fails on public rows.
         """
         fitted = self.factory.train(self.X, self.truth, **point)
-        outcome = fitted.check_rowwise(self.X, needs=self.score.needs)
+        outcome = check_rowwise(fitted, self.X, needs=self.score.needs)
         if isinstance(self.score, BoundedFunction):
             self.score.check(outcome, self.truth[: len(outcome)])
         return fitted

@@ -1,0 +1,90 @@
+"""Whether an estimator predicts each row by itself: tried on public rows before it sees a sensitive one.
+
+A test, not a proof. It finds statistics of the batch, draws at prediction, and iterations over all rows that stop
+where the largest row says: the ways in which one record would have a hand on the scores of the others.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.estimators import FittedEstimator
+from dpbo_core.models.record_scores import Verb, equal
+
+_ROWS_TRIED = 64
+
+
+def check_rowwise(model: FittedEstimator, X_public: ArrayLike, *, needs: Verb = "predict") -> NDArray[Any]:
+    """Predict up to 64 public rows as a batch, in reverse, one at a time and beside other rows; all must agree.
+
+    Numbers may differ in their last digits where the SHAPE of the batch differs (linear algebra then adds in
+    another order), never where the other rows of a batch of one shape do.
+
+    Returns:
+        The public rows' outcome, (k,) or (k, C), for further checks.
+
+    Raises:
+        StudyInvalid: they disagree, or a public row cannot be predicted.
+    """
+    rows = np.asarray(X_public, dtype=np.float64)[:_ROWS_TRIED]
+    together = model.outcome(rows, needs)
+    reverse = model.outcome(rows[::-1], needs)
+    alone = [model.outcome(rows[i : i + 1], needs) for i in range(len(rows))]
+    kept = np.arange(len(rows))[:, None] % 2 == 1
+    beside = model.outcome(np.where(kept, rows, model.stand_in), needs)
+    if together is None or reverse is None or beside is None or any(one is None for one in alone):
+        raise StudyInvalid(
+            f"the estimator cannot {needs} the public rows one at a time",
+            cause="" if needs == "predict" else "the score needs probabilities, which it does not give",
+            remedy=f"name an estimator whose {needs} takes any number of rows and gives one outcome for each",
+        )
+    singles = np.concatenate([one for one in alone if one is not None]) if alone else together
+    near = _near if together.dtype.kind == "f" else equal
+    agree = near(together, reverse[::-1]).all() and near(together, singles).all()
+    if not (agree and equal(together[1::2], beside[1::2]).all()):
+        raise StudyInvalid(
+            "the estimator's prediction of a row depends on the other rows of the batch",
+            cause="it uses statistics of the batch, or draws at random when it predicts",
+            remedy="name an estimator that predicts each row by itself",
+        )
+    _check_beside_extremes(model, rows, kept, needs)
+    return together
+
+
+def _check_beside_extremes(
+    model: FittedEstimator, rows: NDArray[np.float64], kept: NDArray[np.bool_], needs: Verb
+) -> None:
+    """The same beside rows no public table has: what iterates over a batch may stop where the largest row says.
+
+    Raises:
+        StudyInvalid: a row's class, number or probabilities depend on them.
+    """
+    d = rows.shape[1]
+    axis = np.eye(d)[np.arange(len(rows)) % d]
+    verbs: set[Verb] = {needs, "predict_proba"} if hasattr(model.estimator, "predict_proba") else {needs}
+    for verb in sorted(verbs):
+        calm = model.outcome(np.where(kept, rows, model.stand_in), verb)
+        for far in (1e8 * axis, 1e20 * axis, 1e6 * np.abs(rows).max(axis=0, initial=1.0) * np.ones_like(rows)):
+            loud = model.outcome(np.where(kept, rows, far), verb)
+            if calm is None or loud is None:  # a row that cannot be predicted is put aside when it is scored
+                continue
+            if not _same_rows(calm[1::2], loud[1::2]):
+                raise StudyInvalid(
+                    "the estimator's prediction of a row depends on how large the other rows of the batch are",
+                    cause="it iterates over all rows together, as NMF does",
+                    remedy="name an estimator that predicts each row by itself",
+                )
+
+
+def _same_rows(a: NDArray[Any], b: NDArray[Any]) -> bool:
+    """Whether two outcomes are the same to the last bit, NaN being itself."""
+    if a.dtype.kind == "f" and b.dtype.kind == "f":
+        return bool(np.array_equal(a, b, equal_nan=True))
+    return bool(equal(a.ravel(), b.ravel()).all())
+
+
+def _near(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
+    """Equal but for the last digits, elementwise."""
+    return np.asarray(np.isclose(a, b, rtol=1e-6, atol=1e-9, equal_nan=True))
