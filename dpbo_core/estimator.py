@@ -25,7 +25,8 @@ from dpbo_core.data.frames import Frame, frame_of
 from dpbo_core.encoder import PublicEncoder, target_name
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.halves import left_out
-from dpbo_core.in_memory import FrameHalves, Prototype, ledger_url, model_section, sections_of
+from dpbo_core.in_memory import FrameHalves, ledger_url, model_section, sections_of
+from dpbo_core.models.prototype import Prototype
 from dpbo_core.problem import problem_of
 from dpbo_core.spec import (
     BudgetSection,

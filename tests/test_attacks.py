@@ -23,9 +23,10 @@ from worlds import problem, smooth_table
 from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.data.frames import frame_of
 from dpbo_core.errors import CertificateFalse, Sealed, StudyInvalid
-from dpbo_core.in_memory import _function_name, _inferred, import_name
+from dpbo_core.in_memory import _inferred
 from dpbo_core.models.containment import contained
 from dpbo_core.models.estimators import FittedEstimator, fitted
+from dpbo_core.models.prototype import function_name, import_name
 from dpbo_core.models.record_scores import BoundedFunction, RegressionError
 from dpbo_core.models.rowwise import check_rowwise
 from dpbo_core.problem import score_of
@@ -80,7 +81,7 @@ def test_another_constant_or_default_is_another_score_function():
     bodies = ("def f(t, p): return 0.25", "def f(t, p): return 0.75", "def f(t, p, x=1): return 0.25")
     for space, body in zip(spaces, bodies, strict=True):
         exec(body, space)
-    assert len({_function_name(space["f"]) for space in spaces}) == 3
+    assert len({function_name(space["f"]) for space in spaces}) == 3
 
 
 def certificate(name, **facts):

@@ -24,7 +24,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from dpbo_core import Categorical, Integer, PrivacyBudget, PrivacyLedger, PrivateSearch, Real, estimator
 from dpbo_core.errors import AssumptionNotAccepted, BudgetExceeded, DpboError, NoBudget, StudyInvalid
-from dpbo_core.in_memory import Prototype, import_name
+from dpbo_core.models.prototype import Prototype, import_name
 from dpbo_core.privacy.unit import PrivacyUnit
 
 X, Y = load_wine(return_X_y=True, as_frame=True)
@@ -208,7 +208,7 @@ def test_four_processes_race_for_a_cap_that_three_fill_to_the_last_unit(url):
 def test_an_estimators_identity_is_the_same_in_every_process():
     code = (
         "from sklearn.svm import SVC; from sklearn.pipeline import make_pipeline\n"
-        "from sklearn.preprocessing import StandardScaler; from dpbo_core.in_memory import Prototype\n"
+        "from sklearn.preprocessing import StandardScaler; from dpbo_core.models.prototype import Prototype\n"
         "print(Prototype(make_pipeline(StandardScaler(), SVC(class_weight={'b': 1, 'a': 2})), 0, False).identity())"
     )
     environment = {"PYTHONHASHSEED": "1", "PYTHONPATH": ":".join(sys.path)}

@@ -1,0 +1,148 @@
+"""An estimator by example: cloned, never changed, and named by a hash that is the same in every process.
+
+What identifies it is its class and parameters as joblib hashes them; a score function is named by where it stands
+and what it does. Both go into the study's fingerprint beside the public training data.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.estimators import FittedEstimator, check_names, check_task, fitted, seeded
+
+# scikit-learn's, but what they call is not, and may look at a whole batch or remember it
+BATCHWISE = ("FunctionTransformer", "PyFuncDistance", "PyFuncDistance32", "PyFuncDistance64")
+ITERATES_TOGETHER = ("NMF",)  # also MiniBatchNMF: one stopping rule for all rows, so one row moves the others
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Prototype:
+    """An estimator by example. `decode` gives the values that a study can only name, such as None, back.
+
+    Attributes:
+        estimator: unfitted or not; it is cloned.
+        seed: for every `random_state` left free.
+        regression: what it must be.
+        decode: axis → (name → value).
+    """
+
+    estimator: Any
+    seed: int
+    regression: bool
+    decode: Mapping[str, Mapping[Any, Any]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Its class, for letters."""
+        return type(self.estimator).__name__
+
+    def decoded(self, hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
+        """The values themselves."""
+        return {name: self.decode.get(name, {}).get(value, value) for name, value in hyperparameters.items()}
+
+    def build(self, hyperparameters: Mapping[str, Any]) -> Any:
+        """A clone with the decoded `hyperparameters`.
+
+        Raises:
+            StudyInvalid: a name it does not have, or a value it refuses.
+        """
+        from sklearn.base import clone
+
+        estimator = clone(self.estimator)
+        check_names(list(hyperparameters), list(estimator.get_params(deep=True)), shown_as=self.name)
+        estimator.set_params(**self.decoded(hyperparameters))
+        check_task(estimator, self.name, regression=self.regression)
+        return seeded(estimator, self.seed)
+
+    def train(self, X: ArrayLike, y: ArrayLike, /, **hyperparameters: Any) -> FittedEstimator:
+        """A cold start on public rows."""
+        return fitted(self.build(hyperparameters), X, y, shown_as=self.name)
+
+    def identity(self) -> str:
+        """A hash of class and parameters, the same in every process.
+
+        Raises:
+            StudyInvalid: a parameter cannot be pickled.
+        """
+        import joblib
+        from sklearn.base import clone
+
+        try:
+            found: str = joblib.hash([type(self.estimator).__module__, self.name, clone(self.estimator)])
+        except Exception:  # noqa: BLE001  a parameter's own pickling may raise anything
+            found = ""
+        if not found:
+            raise StudyInvalid(
+                f"the parameters of {self.name} cannot be pickled",
+                cause="a lambda or a local function among them",
+                remedy="define the function at the top of a module",
+            )
+        return found
+
+
+def function_name(function: Any) -> str:
+    """The name a score function can be found by, with a hash of its code: another body is another study."""
+    name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}"
+    code: CodeType | None = getattr(function, "__code__", None)
+    if code is None or not all(part.isidentifier() for part in name.split(".")):
+        raise StudyInvalid(
+            "the score function cannot be found again by its name",
+            cause="it is a lambda, a local function or an object",
+            remedy="define it with def at the top of a module",
+        )
+    defaults = repr((getattr(function, "__defaults__", None), getattr(function, "__kwdefaults__", None)))
+    return f"{name}.{hashlib.sha256(f'{_body(code)}{defaults}'.encode()).hexdigest()[:8]}"
+
+
+def _body(code: CodeType) -> str:
+    """What a function does: its instructions, names and constants, those of the functions in it too."""
+    constants = [_body(item) if isinstance(item, CodeType) else repr(item) for item in code.co_consts]
+    return repr((code.co_code, code.co_names, constants))
+
+
+def import_name(estimator: Any) -> str:
+    """The estimator's import path; that of a part that is not scikit-learn's own where there is one.
+
+    A path outside scikit-learn makes the study ask for the assumption `rowwise_predictions`.
+
+    Raises:
+        StudyInvalid: a part whose outcome for one row is known to depend on the others.
+    """
+    parts = [estimator, *_parts(list(estimator.get_params(deep=True).values()))]
+    classes = [part if isinstance(part, type) or not hasattr(part, "get_params") else type(part) for part in parts]
+    paths = [f"{getattr(c, '__module__', None) or 'unknown'}.{getattr(c, '__name__', 'part')}" for c in classes]
+    together = [path for path in paths if path.startswith("sklearn.") and path.endswith(ITERATES_TOGETHER)]
+    if together:
+        raise StudyInvalid(
+            f"{together[0].rpartition('.')[2]} cannot be tuned privately",
+            cause="it transforms all rows in one iteration, so that one record would move the scores of others",
+            remedy="use PCA or TruncatedSVD in its place, or transform both tables by a fixed matrix beforehand",
+        )
+    foreign = [path for path in paths if not path.startswith("sklearn.") or path.endswith(BATCHWISE)]
+    own = f"{type(estimator).__module__.split('.')[0]}.{type(estimator).__name__}"
+    if not foreign:
+        return own if own.startswith("sklearn.") else paths[0]
+    return foreign[0] if not foreign[0].startswith("sklearn.") else f"batchwise.{foreign[0]}"
+
+
+def _parts(values: list[Any]) -> list[Any]:
+    """Estimators and functions among parameter values, inside lists, tuples and dicts too."""
+    found = []
+    for value in values:
+        if isinstance(value, list | tuple):
+            found += _parts(list(value))
+        elif isinstance(value, Mapping):
+            found += _parts(list(value.values()))
+        elif isinstance(value, type) and issubclass(value, np.generic):
+            continue  # a type of numbers, such as OneHotEncoder's, calls nothing
+        elif hasattr(value, "get_params") or callable(value):
+            found.append(value)
+        elif type(value).__name__.startswith("PyFuncDistance"):
+            found.append(type(value))
+    return found
