@@ -34,7 +34,7 @@ test: $(STAMP)
 
 audit: $(STAMP)
 	@cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m audit
-	@$(BIN)/python -m pytest -m slow --ignore=tests/test_docs.py --ignore=tests/test_notebooks.py
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -m slow --ignore=tests/test_docs.py --ignore=tests/test_notebooks.py
 
 supply: $(STAMP)
 	@cd tests && ../$(BIN)/python -m audit.supply ../sbom.json

@@ -239,13 +239,6 @@ def test_either_party_killed_anywhere_ends_in_the_same_state(tmp_path, kind):
     assert figures.clean, figures
 
 
-@pytest.mark.slow
-def test_twenty_exchanges_of_kills(tmp_path):
-    figures = campaign(tmp_path, searches=5)
-    assert figures.kills > 100
-    assert figures.clean, figures
-
-
 def test_a_state_written_in_pieces_would_be_caught(tmp_path, monkeypatch):
     """The planted fault: files written in place. A kill between two bytes leaves a search that cannot be read."""
 
