@@ -174,16 +174,22 @@ def contents(path: Path) -> Iterator[Piece]:
         yield from unpacked(long)
 
 
+def _shortest(forms: Iterable[bytes]) -> list[bytes]:
+    """The forms that hold no other: bytes that hold a longer one hold that other too. Unsure ones hide nothing."""
+    every = set(forms)
+    return [form for form in every if not any(SURE <= len(o) < len(form) and o in form for o in every)]
+
+
 def search(
     folder: Path, secrets: Mapping[str, Iterable[bytes]], also: Mapping[str, bytes] | None = None
 ) -> set[tuple[str, str]]:
     """(where, which) for every secret found under `folder` or in `also`, by name."""
-    found = set()
+    found, shortest = set(), {which: _shortest(forms) for which, forms in secrets.items()}
     places = ((path.relative_to(folder).as_posix(), contents(path)) for path in folder.rglob("*") if path.is_file())
     others = ((where, unpacked(data)) for where, data in (also or {}).items())
     for where, pieces in (*places, *others):
         for piece in pieces:
-            found |= {(where, which) for which, forms in secrets.items() if any(map(piece.holds, forms))}
+            found |= {(where, which) for which, forms in shortest.items() if any(map(piece.holds, forms))}
     return found
 
 

@@ -99,7 +99,9 @@ def planted_row(store: str, place: str) -> str:
 
 
 def planted_table() -> str:
-    return table("ledger on | planted in | found there", beside(planted_row, product(STORES, leaks.LEAKS)))
+    """Each place once; the ledger, the one store that differs, on both databases."""
+    jobs = [*product(STORES[:1], leaks.LEAKS), (STORES[1], "ledger")]
+    return table("ledger on | planted in | found there", beside(planted_row, jobs))
 
 
 def timing_table(runs: int) -> str:
