@@ -22,6 +22,7 @@ from dpbo_core.methods.outsourced.curator import Publication, publish
 from dpbo_core.privacy.release import Release
 from dpbo_core.study import StudySpec, run_study
 from flows import cli, command
+from flows.screens.accounts import print_accounts
 
 ESC = "\x1b[2J\x07"
 
@@ -101,10 +102,12 @@ def test_a_certificates_names_are_printed_harmless(tmp_path):
         ("draws", "outcome", "${HOME}"), ("history", "content", "[]"), ("history", "content", "~"),
         ("datasets", "relation", "' OR 1"), ("reservations", "unit", "`id`"), ("reservations", "rho_units", "%s"),
         ("reservations", "guarantee", "[]"), ("datasets", "accepts", "null"), ("history", "content", "[" * 5000),
-        ("releases", "release", "{}"), ("history", "sequence", "x"),
+        ("releases", "release", "{}"), ("history", "sequence", "x"), ("datasets", "delta_units", -1),
+        ("reservations", "rho_units", -1), ("reservations", "reserved_at", "\u202egnp"),
+        ("releases", "released_at", ESC),
     ],
 )  # fmt: skip
-def test_a_cell_overwritten_past_dpbo_is_damage_and_no_stack_trace(table, column, value, tmp_path):
+def test_a_cell_overwritten_past_dpbo_is_damage_and_no_stack_trace(table, column, value, tmp_path, capsys):
     url = used_ledger(tmp_path)
     with sqlite3.connect(tmp_path / "ledger.db") as connection:
         for (trigger,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
@@ -114,9 +117,22 @@ def test_a_cell_overwritten_past_dpbo_is_damage_and_no_stack_trace(table, column
     connection.close()
     with pytest.raises(LedgerDamaged):
         audit.verify(url)
-    for read in (lambda: PrivacyLedger(url).accounts(), lambda: list(audit.export(url))):
+    shown = (lambda: print_accounts(PrivacyLedger(url).accounts()), lambda: list(audit.export(url)))
+    for read in shown:
         with suppress(LedgerDamaged):  # where the cell is of no use to it
             read()
+    assert all(line.isprintable() for line in capsys.readouterr().out.splitlines())
+
+
+@pytest.mark.parametrize("version", ["", "0003", "../0001", ESC])
+def test_a_schema_nobody_wrote_is_a_letter(version, tmp_path):
+    url = used_ledger(tmp_path)
+    with sqlite3.connect(tmp_path / "ledger.db") as connection:
+        connection.execute("UPDATE alembic_version SET version_num = ?", (version,))
+    connection.close()
+    with pytest.raises(DpboError, match="this version reads schema") as caught:
+        PrivacyLedger(url).accounts()
+    assert caught.value.letter().isprintable()
 
 
 @pytest.mark.parametrize(

@@ -253,12 +253,13 @@ def _open(pen: Pen, budget: PrivacyBudget) -> None:
 
 
 def _check_cells(*, whole: Iterable[Any], texts: Iterable[Any]) -> None:
-    """SQLite keeps a text in a column of numbers, if it is told to.
+    """SQLite keeps a text in a column of numbers, if it is told to; and no amount is below 0.
 
     Raises:
-        TypeError: a cell is of another type than was written.
+        TypeError: a cell holds what was never written.
     """
-    if not (all(isinstance(cell, int) for cell in whole) and all(isinstance(cell, str) for cell in texts)):
+    counts = all(isinstance(cell, int) and cell >= 0 for cell in whole)
+    if not (counts and all(isinstance(cell, str) for cell in texts)):
         raise TypeError
 
 

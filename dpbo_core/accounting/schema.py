@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from dpbo_core.errors import DpboError
 
 HEAD = "0002"
+OLDER = ("0001",)
 MIGRATIONS = Path(__file__).parent / "migrations"
 _ONE_AT_A_TIME = threading.Lock()  # Alembic keeps what it is doing in module variables
 
@@ -32,23 +33,18 @@ def bring_up_to_date(connection: sa.Connection) -> None:
     now = found(connection)
     if now == HEAD:
         return
+    if now is not None and now not in OLDER:
+        raise DpboError(
+            f"the ledger has schema {now}, this version reads schema {HEAD}",
+            cause="it was written by another version of dpbo",
+            remedy="use that version; never delete a ledger, it is the record of what was spent",
+        )
     from alembic import command
     from alembic.config import Config
-    from alembic.util import CommandError
 
     config = Config(attributes={"connection": connection})
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     with _ONE_AT_A_TIME:
-        try:
-            if now is not None:
-                command.stamp(config, now)
-            command.upgrade(config, HEAD)
-        except CommandError:
-            pass
-        else:
-            return
-    raise DpboError(
-        f"the ledger has schema {now}, this version reads schema {HEAD}",
-        cause="it was written by another version of dpbo",
-        remedy="use that version; never delete a ledger, it is the record of what was spent",
-    )
+        if now is not None:
+            command.stamp(config, now)
+        command.upgrade(config, HEAD)

@@ -85,6 +85,6 @@ def _cells(entry: Entry) -> tuple[str, ...]:
         named(entry.method),
         "∞" if entry.epsilon is None else f"{entry.epsilon:g}",
         f"{entry.delta:g}",
-        entry.reserved_at[:10],
-        entry.released_at[:10] if entry.released_at else "not finished",
+        named(entry.reserved_at[:10]),
+        named(entry.released_at[:10]) if entry.released_at else "not finished",
     )
