@@ -88,7 +88,7 @@ def test_from_a_csv_never_seen_to_a_release_and_its_plot(server, two, dpbo):
     assert "max_depth" in out
     assert "each record of the validation set" in " ".join(out.split())
     assert "hospital: ε" in dpbo("budget")[1]
-    assert list(Path("mlruns").rglob("trajectory.png")) + list(Path("mlruns").rglob("choice.png"))
+    assert list(Path("mlruns").rglob("plots/release.png"))
     assert SECRET.encode() not in b"".join(f.read_bytes() for f in Path("mlruns").rglob("*") if f.is_file())
 
 

@@ -1,8 +1,9 @@
 """What the duration of a step tells: its correlation with the step's private quantities, measured.
 
 Each run scores another validation set (labels flipped at a random rate), so that scores vary at one and the same
-model. Durations and scores are compared within a candidate, by their ranks after its own mean is taken out: which
-candidate a step asks about is public except in `lipschitz`, where it is the private quantity, and compared too.
+model. A step's number is public and moves both its duration (the search grows) and its λ, so the mean of all steps of
+that number is taken out first. Scores are then compared within a candidate, by their ranks after its own mean is
+taken out: which candidate a step asks about is public but in the methods whose path is private, where it is compared.
 """
 
 import time
@@ -59,13 +60,14 @@ def measure(spec: StudySpec, runs: int) -> list[Correlation]:
                 durations.append(time.perf_counter() - begun)
                 if released is not None:
                     noises.append(abs(released["score"] - seen.scores[-1] * problem.score_per_step))
-        models = np.array(seen.models)
-        within = _within(np.array(durations), models)
-        found.append(_correlation(kind, "exact score", within, _within(np.array(seen.scores, dtype=float), models)))
+        models, steps = np.array(seen.models), np.tile(np.arange(method.n_steps(problem)), runs)
+        taken = _within(np.array(durations), steps)
+        scores = _within(_within(np.array(seen.scores, dtype=float), steps), models)
+        found.append(_correlation(kind, "exact score", _within(taken, models), scores))
         if noises:
-            found.append(_correlation(kind, "size of the noise", within, np.array(noises)))
+            found.append(_correlation(kind, "size of the noise", _within(taken, models), np.array(noises)))
         if not method.public_path:
-            found.append(_correlation(kind, "λ", np.array(durations), models))
+            found.append(_correlation(kind, "λ", taken, _within(np.log(models), steps)))
     return found
 
 
