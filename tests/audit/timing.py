@@ -1,9 +1,10 @@
 """What the duration of a step tells: its correlation with the step's private quantities, measured.
 
-Each run scores another validation set (labels flipped at a random rate), so that scores vary at one and the same
-model. A step's number is public and moves both its duration (the search grows) and its λ, so the mean of all steps of
-that number is taken out first. Scores are then compared within a candidate, by their ranks after its own mean is
-taken out: which candidate a step asks about is public but in the methods whose path is private, where it is compared.
+Each step scores another validation set (labels flipped at a random rate), so that scores vary at one and the same
+model, and from one step to the next: the machine's speed drifts, and must not be taken for a score. A step's number
+is public and moves both its duration (the search grows) and its λ, so the mean of all steps of that number is taken
+out first. Scores are then compared within a candidate, by their ranks after its own mean is taken out. Which
+candidate a step asks about is public, but in the methods whose path is private; there it is compared too.
 """
 
 import time
@@ -48,13 +49,13 @@ def measure(spec: StudySpec, runs: int) -> list[Correlation]:
         method, seen = plain(kind), _Seen()
         durations, noises = [], []
         for _ in range(runs):
-            flip = rng.random(encoded.n_records) < rng.uniform(0.0, 0.5)
-            labels = np.where(flip, 1 - encoded.labels, encoded.labels)
-            seen.honest = Objective(Sensitive(replace(encoded, labels=labels)), problem.score)
             noise = Noise(OperatingSystemNoise(), Memory())
             noise.ahead(method.draws(problem))
             search = method.start(problem, method.plan(problem))
             for _ in range(method.n_steps(problem)):
+                flip = rng.random(encoded.n_records) < rng.uniform(0.0, 0.5)
+                labels = np.where(flip, 1 - encoded.labels, encoded.labels)
+                seen.honest = Objective(Sensitive(replace(encoded, labels=labels)), problem.score)
                 begun = time.perf_counter()
                 released = search.step(seen, noise)
                 durations.append(time.perf_counter() - begun)
