@@ -84,7 +84,7 @@ class BayesianSearch:
         if not self._observed:
             return int(np.argmin(((self._posterior.candidates - 0.5) ** 2).sum(axis=1)))
         step = self.step
-        return int(np.argmax(self._acquisition.scores(self._posterior, step, (self._seed, step), self._visited)))
+        return int(self._acquisition.scores(self._posterior, step, (self._seed, step), self._visited).argmax())
 
     def tell(self, index: int, value: float) -> None:
         """Take in what was seen at `index`, which need not be the candidate asked for.

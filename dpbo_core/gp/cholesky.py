@@ -58,15 +58,15 @@ class GrowingCholesky:
         Returns:
             The new row of V, shape (N,), not to be written to; and the pivot L[t, t].
         """
-        known = np.concatenate([stack[:, index] for stack in self._stacks] or [np.empty(0)])[: len(self)]
+        known = self._column(index)
         # The exact difference k(x, x) − ‖V_x‖² is never negative: the pivot is never below σ.
-        pivot = math.sqrt(max(float(column[index]) - float(known @ known), 0.0) + self.noise_variance)
+        pivot = math.sqrt(max(float(column[index]) - float(known.dot(known)), 0.0) + self.noise_variance)
         row = self._new_row()
         before = column
         for start, stack in zip(self._starts, self._stacks, strict=True):
             part = known[start : start + len(stack)]
             if len(part) > 0:
-                np.matmul(part, stack[: len(part)], out=product)
+                part.dot(stack[: len(part)], out=product)
                 before = np.subtract(before, product, out=row)
         np.multiply(before, 1.0 / pivot, out=row)
         self.indices.append(index)
@@ -81,6 +81,12 @@ class GrowingCholesky:
             self._starts.append(t)
         row: NDArray[np.float64] = self._stacks[-1][t - self._starts[-1]]
         return row
+
+    def _column(self, index: int) -> NDArray[np.float64]:
+        """V at one candidate, (t,)."""
+        if len(self._stacks) == 1:  # no list of parts: on few candidates that is a tenth of an observation
+            return self._stacks[0][: len(self), index].copy()
+        return np.concatenate([stack[:, index] for stack in self._stacks] or [np.empty(0)])[: len(self)]
 
     def columns(self, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
         """V at some candidates: (m,) indices → (t, m)."""
