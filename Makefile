@@ -62,6 +62,7 @@ bench: $(STAMP)
 	@$(BIN)/python benchmarks/dp_hypo.py --short
 
 $(VENV)/.docs: $(STAMP) pyproject.toml
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "pip>=25.1"  # the first that knows groups
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group docs -c requirements.lock
 	@touch $@
 
