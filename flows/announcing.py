@@ -7,8 +7,8 @@ from prefect import get_run_logger
 from prefect.artifacts import create_link_artifact, create_table_artifact
 from prefect.events import emit_event
 
+from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.balance import Balance, balance_after
-from dpbo_core.accounting.ledger import Account
 from dpbo_core.privacy.release import Release
 from tasks.report.panels import ALERT
 from tasks.tracking import Tracked

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpbo_core.accounting import audit
+from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.certificate import read_certificate, recompute
-from dpbo_core.accounting.ledger import Account, PrivacyLedger
+from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.comparison.measuring import names_of
 from dpbo_core.errors import DpboError, StudyInvalid, printable
 from dpbo_core.nearest import suggestion

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Literal
 
 from dpbo_core.accounting import audit
+from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.balance import balances
-from dpbo_core.accounting.ledger import Account, PrivacyLedger
+from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import DpboError
 from flows.settings import FOLDER, Stores, check_prefect_settings
 

@@ -2,7 +2,7 @@
 
 from prefect import task
 
-from dpbo_core.accounting.ledger import Account
+from dpbo_core.accounting.accounts import Account
 from dpbo_core.final_model import FinalModel
 from dpbo_core.privacy.release import Release
 from tasks import policies

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from dpbo_core.accounting.accounts import Account, Entry
 from dpbo_core.accounting.composition import NOTHING
-from dpbo_core.accounting.ledger import Account, Entry
 from dpbo_core.privacy.amounts import from_units
 
 

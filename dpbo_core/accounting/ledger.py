@@ -9,7 +9,7 @@ The protocol, keyed by a study's fingerprint (its whole spec, its edition and th
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -17,34 +17,18 @@ from typing import Any
 import sqlalchemy as sa
 
 from dpbo_core.accounting import admission
+from dpbo_core.accounting.accounts import Account, account_of, cap_of, spent_of
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.composition import NOTHING, Total, compose
+from dpbo_core.accounting.composition import compose
 from dpbo_core.accounting.store import LedgerStore, Pen, legible
 from dpbo_core.accounting.tables import DATASETS, DRAWS, RELEASES, RESERVATIONS
 from dpbo_core.errors import NoBudget
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
-from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
-
-HALF = 10**9  # sums are made of two halves, which no number of reservations takes over 64 bits
 
 # Built once: building a statement takes longer than running it, and a reservation is made while others wait.
-CAP = sa.select(DATASETS).where(DATASETS.c.name == sa.bindparam("dataset"))
 EARLIER = sa.select(RESERVATIONS.c.id, RESERVATIONS.c.spends, RESERVATIONS.c.noise).where(
     RESERVATIONS.c.fingerprint == sa.bindparam("fingerprint")
-)
-SPENT = (
-    sa.select(
-        RESERVATIONS.c.unit,
-        sa.func.count() - sa.func.count(RESERVATIONS.c.epsilon_units),  # those without a pure ε
-        *(
-            half
-            for amount in (RESERVATIONS.c.epsilon_units, RESERVATIONS.c.delta_units, RESERVATIONS.c.rho_units)
-            for half in (sa.func.sum(amount // HALF), sa.func.sum(amount % HALF))
-        ),
-    )
-    .where(RESERVATIONS.c.dataset == sa.bindparam("dataset"))
-    .group_by(RESERVATIONS.c.unit)
 )
 FIRST = (
     sa.select(RESERVATIONS.c.guarantee)
@@ -68,38 +52,6 @@ class StudyKey:
     method: str
 
 
-@dataclass(frozen=True)
-class Entry:
-    """One line of a dataset's history; `cost` is its whole plan in the ledger's unit."""
-
-    study: str
-    edition: str
-    method: str
-    epsilon: float | None
-    delta: float
-    rho: float
-    assumptions: tuple[str, ...]
-    reserved_at: str
-    released_at: str | None
-    release_id: str | None
-    cost: Total
-
-
-@dataclass(frozen=True)
-class Account:
-    """A dataset's cap, what is spent of it, its history, and the one unit of its promises (None before any)."""
-
-    budget: PrivacyBudget
-    spent: Total
-    entries: tuple[Entry, ...]
-    unit: PrivacyUnit | None = None
-
-    @property
-    def spent_epsilon(self) -> tuple[float, float]:
-        """What is spent as (ε, δ): the smaller of the two routes of composition."""
-        return self.spent.epsilon(self.budget.conversion_for(self.unit))
-
-
 class PrivacyLedger:
     """The ledger in one database: a SQLite file, or a PostgreSQL database that a team shares.
 
@@ -117,7 +69,7 @@ class PrivacyLedger:
             StudyInvalid: the dataset has another cap. A cap never changes.
         """
         with self._store.writing() as pen:
-            found = _budget(pen.connection, budget.dataset)
+            found = cap_of(pen.connection, budget.dataset)
             if found is None:
                 _open(pen, budget)
         if found is None:
@@ -129,7 +81,7 @@ class PrivacyLedger:
     def budget(self, dataset: str) -> PrivacyBudget | None:
         """The dataset's cap, if it has one."""
         with self._store.reading() as connection:
-            return _budget(connection, dataset)
+            return cap_of(connection, dataset)
 
     def reserve(
         self, key: StudyKey, plan: PrivacyPlan, *, noise: str, opening: PrivacyBudget | None = None
@@ -149,7 +101,7 @@ class PrivacyLedger:
         """
         asked, spends = compose(plan.spends), [spend.to_json() for spend in plan.spends]
         with self._store.writing() as pen:
-            budget = _budget(pen.connection, key.dataset)
+            budget = cap_of(pen.connection, key.dataset)
             if budget is None and opening is not None:
                 _open(pen, opening)
                 budget = opening
@@ -165,7 +117,7 @@ class PrivacyLedger:
             if earlier is not None:
                 admission.same_plan(earlier.spends == spends and earlier.noise == noise)
                 return Reservation(self._store, earlier.id, key)
-            spent, units = _spent(pen.connection, key.dataset)
+            spent, units = spent_of(pen.connection, key.dataset)
             admission.admit(budget, spent=spent, units=units, asked=asked, guarantee=plan.guarantee, noise=noise)
             first = pen.connection.scalar(FIRST, {"dataset": key.dataset})
             admission.same_persons(budget, first, plan.guarantee)
@@ -194,7 +146,7 @@ class PrivacyLedger:
         """Every dataset's account, or one dataset's; empty if the name is unknown."""
         with self._store.reading() as connection, legible():
             names = connection.scalars(sa.select(DATASETS.c.name).order_by(DATASETS.c.name))
-            return tuple(_account(connection, name) for name in names.all() if dataset in (None, name))
+            return tuple(account_of(connection, name) for name in names.all() if dataset in (None, name))
 
 
 class Reservation:
@@ -250,72 +202,3 @@ def _open(pen: Pen, budget: PrivacyBudget) -> None:
     del row["dataset"]
     row["relation"] = budget.relation.value
     pen.write(DATASETS, row)
-
-
-def _check_cells(*, whole: Iterable[Any], texts: Iterable[Any]) -> None:
-    """SQLite keeps a text in a column of numbers, if it is told to; and no amount is below 0.
-
-    Raises:
-        TypeError: a cell holds what was never written.
-    """
-    counts = all(isinstance(cell, int) and cell >= 0 for cell in whole)
-    if not (counts and all(isinstance(cell, str) for cell in texts)):
-        raise TypeError
-
-
-@legible()
-def _budget(connection: sa.Connection, dataset: str) -> PrivacyBudget | None:
-    row = connection.execute(CAP, {"dataset": dataset}).one_or_none()
-    if row is None:
-        return None
-    relation = NeighboringRelation(row.relation)
-    _check_cells(whole=(row.epsilon_units, row.delta_units), texts=row.accepts)
-    return PrivacyBudget(dataset, row.epsilon_units, row.delta_units, relation, tuple(row.accepts), row.public)
-
-
-@legible()
-def _spent(connection: sa.Connection, dataset: str) -> tuple[Total, frozenset[PrivacyUnit]]:
-    """Everything reserved on the dataset, and whom it protects; added up by the database, exactly."""
-    total, units = NOTHING, set()
-    for unit, without, *sums in connection.execute(SPENT, {"dataset": dataset}):
-        epsilon, delta, rho = (int(sums[i] or 0) * HALF + int(sums[i + 1] or 0) for i in (0, 2, 4))
-        total += Total(None if without else epsilon, delta, rho)
-        units.add(PrivacyUnit(unit))
-    return total, frozenset(units)
-
-
-def _account(connection: sa.Connection, dataset: str) -> Account:
-    budget = _budget(connection, dataset)
-    assert budget is not None  # noqa: S101  the name was just read from the same transaction
-    query = (
-        sa.select(RESERVATIONS, RELEASES.c.released_at)
-        .join(RELEASES, isouter=True)
-        .where(RESERVATIONS.c.dataset == dataset)
-        .order_by(RESERVATIONS.c.id)
-    )
-    rows = connection.execute(query).all()
-    for row in rows:
-        amounts = (row.epsilon_units or 0, row.delta_units, row.rho_units)
-        numbers = (row.guarantee["epsilon"] or 0.0, row.guarantee["delta"])
-        _check_cells(whole=amounts, texts=(row.study, row.edition, row.method, row.reserved_at, row.fingerprint))
-        _check_cells(whole=(), texts=(row.released_at or "", *row.guarantee["assumptions"]))
-        if not all(isinstance(number, int | float) for number in numbers):
-            raise TypeError
-    entries = tuple(
-        Entry(
-            study=row.study,
-            edition=row.edition,
-            method=row.method,
-            epsilon=row.guarantee["epsilon"],
-            delta=row.guarantee["delta"],
-            rho=row.rho_units / 10**12,
-            assumptions=tuple(row.guarantee["assumptions"]),
-            reserved_at=row.reserved_at,
-            released_at=row.released_at,
-            release_id=row.fingerprint[:16] if row.released_at else None,
-            cost=Total(row.epsilon_units, row.delta_units, row.rho_units),
-        )
-        for row in rows
-    )
-    spent, units = _spent(connection, dataset)
-    return Account(budget, spent, entries, next(iter(units), None) if len(units) == 1 else None)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dpbo_core.accounting.ledger import Account, Entry
+from dpbo_core.accounting.accounts import Account, Entry
 from dpbo_core.privacy.amounts import from_units
 from flows.screens.terminal import Screen, named
 

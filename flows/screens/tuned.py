@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from dpbo_core.accounting.ledger import Account
+from dpbo_core.accounting.accounts import Account
 from dpbo_core.privacy.release import Release
 from flows.screens.accounts import account_line
 from flows.screens.terminal import Screen, named

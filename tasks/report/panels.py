@@ -4,8 +4,8 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.balance import balances
-from dpbo_core.accounting.ledger import Account
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release
 from tasks.report.plot import CHOICE, INK, NOISE, plain

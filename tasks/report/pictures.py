@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from dpbo_core.accounting.ledger import Account
+from dpbo_core.accounting.accounts import Account
 from dpbo_core.privacy.release import Release
 from tasks.report.panels import draw_budget, draw_noise, draw_posterior
 from tasks.report.plot import draw

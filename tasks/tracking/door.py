@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from dpbo_core.accounting.ledger import Account
+from dpbo_core.accounting.accounts import Account
 from dpbo_core.final_model import FinalModel
 from dpbo_core.privacy.release import Release
 from tasks.report.page import page

@@ -4,8 +4,8 @@ import math
 import time
 from typing import Any
 
+from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.balance import balance_after
-from dpbo_core.accounting.ledger import Account
 from dpbo_core.privacy.release import Release
 from tasks.report.posterior import band_by_step
 

@@ -1,0 +1,141 @@
+"""What a dataset's rows in the ledger say, read back: its cap, what is spent of it, its history.
+
+A row that does not hold what was written there is damage, and says so; what it holds is not repeated.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from dpbo_core.accounting.budget import PrivacyBudget
+from dpbo_core.accounting.composition import NOTHING, Total
+from dpbo_core.accounting.store import legible
+from dpbo_core.accounting.tables import DATASETS, RELEASES, RESERVATIONS
+from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
+
+HALF = 10**9  # sums are made of two halves, which no number of reservations takes over 64 bits
+
+# Built once: building a statement takes longer than running it, and a reservation is made while others wait.
+CAP = sa.select(DATASETS).where(DATASETS.c.name == sa.bindparam("dataset"))
+SPENT = (
+    sa.select(
+        RESERVATIONS.c.unit,
+        sa.func.count() - sa.func.count(RESERVATIONS.c.epsilon_units),  # those without a pure ε
+        *(
+            half
+            for amount in (RESERVATIONS.c.epsilon_units, RESERVATIONS.c.delta_units, RESERVATIONS.c.rho_units)
+            for half in (sa.func.sum(amount // HALF), sa.func.sum(amount % HALF))
+        ),
+    )
+    .where(RESERVATIONS.c.dataset == sa.bindparam("dataset"))
+    .group_by(RESERVATIONS.c.unit)
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a dataset's history; `cost` is its whole plan in the ledger's unit."""
+
+    study: str
+    edition: str
+    method: str
+    epsilon: float | None
+    delta: float
+    rho: float
+    assumptions: tuple[str, ...]
+    reserved_at: str
+    released_at: str | None
+    release_id: str | None
+    cost: Total
+
+
+@dataclass(frozen=True)
+class Account:
+    """A dataset's cap, what is spent of it, its history, and the one unit of its promises (None before any)."""
+
+    budget: PrivacyBudget
+    spent: Total
+    entries: tuple[Entry, ...]
+    unit: PrivacyUnit | None = None
+
+    @property
+    def spent_epsilon(self) -> tuple[float, float]:
+        """What is spent as (ε, δ): the smaller of the two routes of composition."""
+        return self.spent.epsilon(self.budget.conversion_for(self.unit))
+
+
+def _check_cells(*, whole: Iterable[Any], texts: Iterable[Any]) -> None:
+    """SQLite keeps a text in a column of numbers, if it is told to; and no amount is below 0.
+
+    Raises:
+        TypeError: a cell holds what was never written.
+    """
+    counts = all(isinstance(cell, int) and cell >= 0 for cell in whole)
+    if not (counts and all(isinstance(cell, str) for cell in texts)):
+        raise TypeError
+
+
+@legible()
+def cap_of(connection: sa.Connection, dataset: str) -> PrivacyBudget | None:
+    """The dataset's cap, if it has one."""
+    row = connection.execute(CAP, {"dataset": dataset}).one_or_none()
+    if row is None:
+        return None
+    relation = NeighboringRelation(row.relation)
+    _check_cells(whole=(row.epsilon_units, row.delta_units), texts=row.accepts)
+    return PrivacyBudget(dataset, row.epsilon_units, row.delta_units, relation, tuple(row.accepts), row.public)
+
+
+@legible()
+def spent_of(connection: sa.Connection, dataset: str) -> tuple[Total, frozenset[PrivacyUnit]]:
+    """Everything reserved on the dataset, and whom it protects; added up by the database, exactly."""
+    total, units = NOTHING, set()
+    for unit, without, *sums in connection.execute(SPENT, {"dataset": dataset}):
+        epsilon, delta, rho = (int(sums[i] or 0) * HALF + int(sums[i + 1] or 0) for i in (0, 2, 4))
+        total += Total(None if without else epsilon, delta, rho)
+        units.add(PrivacyUnit(unit))
+    return total, frozenset(units)
+
+
+def account_of(connection: sa.Connection, dataset: str) -> Account:
+    """The whole account of a dataset that has a cap; for inside `legible`, as every cell is checked.
+
+    Raises:
+        TypeError: a cell holds what was never written.
+    """
+    budget = cap_of(connection, dataset)
+    assert budget is not None  # noqa: S101  the name was just read from the same transaction
+    query = (
+        sa.select(RESERVATIONS, RELEASES.c.released_at)
+        .join(RELEASES, isouter=True)
+        .where(RESERVATIONS.c.dataset == dataset)
+        .order_by(RESERVATIONS.c.id)
+    )
+    rows = connection.execute(query).all()
+    for row in rows:
+        amounts = (row.epsilon_units or 0, row.delta_units, row.rho_units)
+        numbers = (row.guarantee["epsilon"] or 0.0, row.guarantee["delta"])
+        _check_cells(whole=amounts, texts=(row.study, row.edition, row.method, row.reserved_at, row.fingerprint))
+        _check_cells(whole=(), texts=(row.released_at or "", *row.guarantee["assumptions"]))
+        if not all(isinstance(number, int | float) for number in numbers):
+            raise TypeError
+    entries = tuple(
+        Entry(
+            study=row.study,
+            edition=row.edition,
+            method=row.method,
+            epsilon=row.guarantee["epsilon"],
+            delta=row.guarantee["delta"],
+            rho=row.rho_units / 10**12,
+            assumptions=tuple(row.guarantee["assumptions"]),
+            reserved_at=row.reserved_at,
+            released_at=row.released_at,
+            release_id=row.fingerprint[:16] if row.released_at else None,
+            cost=Total(row.epsilon_units, row.delta_units, row.rho_units),
+        )
+        for row in rows
+    )
+    spent, units = spent_of(connection, dataset)
+    return Account(budget, spent, entries, next(iter(units), None) if len(units) == 1 else None)
