@@ -14,6 +14,7 @@ double γ in total variation, whatever the data: K does not depend on them, and 
 
 import math
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal, localcontext
@@ -30,17 +31,17 @@ _LARGEST_K = 10_000_000
 _NO_SHAPE = 1e-40  # |η| below which γ^−η − 1 would lose its digits; the law differs from η = 0 by as little
 
 
-class _Law:
+class _Law(ABC):
     """What both laws share: a mass function, term by term, in 150 digits."""
 
+    @abstractmethod
     def masses(self) -> Iterator[tuple[int, Decimal]]:
         """(k, Pr[K = k]) from the least k on, under the caller's decimal context."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def expected(self) -> float:
         """E[K]."""
-        raise NotImplementedError
 
     def quantile(self, bits: int) -> int:
         """K at U = (bits + ½)/2²⁵⁶."""

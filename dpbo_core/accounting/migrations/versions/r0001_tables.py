@@ -66,4 +66,4 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     """Never: a ledger only grows."""
-    raise NotImplementedError("a ledger is never taken back to an earlier schema")
+    raise RuntimeError("a ledger is never taken back to an earlier schema")
