@@ -39,7 +39,8 @@ over the same table that nobody kills; every count but the first three must be z
 def replays(*, short: bool) -> str:
     return f"""Each method on neighbouring files, its mechanisms' outputs frozen to the same values:
 control flow, draws and words must be the same, and no query may move by more than its
-declared sensitivity (a share of 1).
+declared sensitivity (a share of 1). `dp_hypo` and `outsourced` draw models and tables, not
+scores: theirs are tests of their own, in every `make test`.
 
 {rows.replay_table(*((5, 3) if short else (400, 150)))}"""
 
