@@ -16,15 +16,16 @@ from typing import Any
 import numpy as np
 
 from benchmarks import peers
+from benchmarks.repetitions import Memory
 from benchmarks.rows import Row, main, missing, spread_row
 from benchmarks.timing import Spread, in_turn, ratio, read_bandwidth, seconds
 from benchmarks.workloads import ALL, KERNELS, W1, W2, W3, W4, Workload, ours
 from dpbo_core.gp.kernels import Kernel, Matern52
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
-from dpbo_core.mechanisms.noise import OperatingSystemNoise
+from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
+from dpbo_core.methods.contract import Draws
 from dpbo_core.models.scores import GRID
 from dpbo_core.privacy.amounts import spent_units
-from dpbo_core.privacy.sensitive import Sensitive
 
 REPETITIONS = {"W1": 7, "W2": 5, "W3": 5, "W4": 3}
 SAMPLED = {"W1": 50, "W2": 25, "W3": 10, "W4": 5}  # steps of a peer that are timed
@@ -91,16 +92,15 @@ def bandwidth() -> Iterator[Row]:
 
 
 def noise_share() -> Iterator[Row]:
-    """T discrete Gaussian draws through the product's door, beside a search of as many steps."""
+    """The draws of a plan through the product's door, all before the first step, beside a search of as many steps."""
     mechanism = DiscreteGaussian(GRID, spent_units(0.01), 1.0)
-    spend, value = mechanism.spend("observation"), Sensitive(GRID)
 
-    def draws(T: int) -> None:
-        for _ in range(T):
-            mechanism.prepare(spend, OperatingSystemNoise())(value)
+    def draws(plan: Draws) -> None:
+        Noise(OperatingSystemNoise(), Memory()).ahead(plan)
 
     for work in (W2, W3, W4):
-        runs = [partial(ours, KERNELS[1], *work.data), partial(draws, work.T)]
+        plan = tuple((mechanism.spend(f"score of step {t}"), mechanism) for t in range(work.T))
+        runs = [partial(ours, KERNELS[1], *work.data), partial(draws, plan)]
         own, noise = in_turn(runs, REPETITIONS[work.name])
         share = Spread.of([100.0 * n / (n + o) for n, o in zip(noise, own, strict=True)])
         each = f"{min(noise) / work.T * 1e6:.0f} µs a draw; training and scoring not counted"

@@ -4,6 +4,7 @@ import itertools
 import math
 import time
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -55,6 +56,80 @@ def test_gaussian_has_its_distribution():
     total = sum(weights.values())
     p = chi_square([found[-7 + z] for z in weights], [w / total for w in weights.values()], 4000)
     assert p > FALSE_ALARM
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [DiscreteLaplace(1, ONE, 1.0), DiscreteGaussian(1, spent_units(0.5), 1.0)],
+    ids=["laplace", "gaussian"],
+)
+def test_draws_made_together_are_as_draws_made_alone(mechanism):
+    """In every place of a batch the distribution of one draw, and two neighbours independent: the joint table."""
+    spends, n = [mechanism.spend(f"score {t}") for t in range(4)], 3000
+    rows = [[d(Sensitive(5)) - 5 for d in mechanism.prepare_each(spends, SYSTEM)] for _ in range(n)]
+    b = mechanism.scale
+    law = (lambda z: math.exp(-abs(z) / b)) if isinstance(mechanism, DiscreteLaplace) else (
+        lambda z: math.exp(-(z**2) / (2 * b**2)))  # fmt: skip
+    reach = range(-60, 61)
+    mass = {z: law(z) / sum(map(law, reach)) for z in reach}
+    for place in range(4):
+        found = Counter(row[place] for row in rows)
+        assert chi_square([found[z] for z in mass], list(mass.values()), n) > FALSE_ALARM
+    pairs = Counter((row[place], row[place + 1]) for row in rows for place in (0, 2))
+    both = {(x, y): mass[x] * mass[y] for x in range(-6, 7) for y in range(-6, 7)}
+    assert chi_square([pairs[pair] for pair in both], list(both.values()), 2 * n) > FALSE_ALARM
+
+
+def test_a_batch_costs_each_draw_what_it_costs_alone():
+    """The privacy map of the vector, at a move in one entry, is the scalar's own."""
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    integer, absolute = dp.atom_domain(T="i64"), dp.absolute_distance(T="i64")
+    for sensitivity in (1, 3, 2**24, 2**53 + 1, 2**61 - 1):
+        for scale in (0.5, 7.0, 2.0**55):
+            together = dp.m.make_gaussian(dp.vector_domain(integer), dp.l2_distance(T="i64"), scale=scale)
+            alone = dp.m.make_gaussian(integer, absolute, scale=scale)
+            assert together.map(sensitivity) == alone.map(sensitivity)
+            together = dp.m.make_laplace(dp.vector_domain(integer), dp.l1_distance(T="i64"), scale=scale)
+            alone = dp.m.make_laplace(integer, absolute, scale=scale)
+            assert together.map(sensitivity) == alone.map(sensitivity)
+
+
+def test_one_cheap_spend_in_a_batch_refuses_all_of_it():
+    drawn = []
+
+    class Watch(OperatingSystemNoise):
+        def draw_many(self, measurement, size, imitation):
+            drawn.append(size)
+            return super().draw_many(measurement, size, imitation)
+
+    for mechanism in (DiscreteLaplace(2, ONE, 1.0), DiscreteGaussian(2, ONE, 1.0)):
+        honest = mechanism.spend("honest")
+        cheap = replace(honest, what="cheap", rho_units=honest.rho_units - 1000)
+        cheap = cheap if honest.epsilon_units is None else replace(cheap, epsilon_units=ONE - 1000)
+        with pytest.raises(MechanismRefused, match="above the planned spend"):
+            mechanism.prepare_each([honest, honest, cheap], Watch())
+    assert drawn == []
+
+
+def test_a_plan_is_drawn_together_where_one_mechanism_follows_itself():
+    """Each name gets a draw of its own mechanism, and of no other's batch."""
+    calls = []
+
+    class Watch(OperatingSystemNoise):
+        def draw_many(self, measurement, size, imitation):
+            calls.append(size)
+            return np.arange(size) + 100 * len(calls)
+
+    first, second = DiscreteGaussian(2**24, ONE, 1.0), DiscreteGaussian(2**24, ONE + 1, 1.0)
+    selection = PrivateSelection(1, ONE, 1.0, "permute-and-flip")
+    plan = [(m.spend(f"score {t}"), m) for t, m in enumerate([first, first, second, selection, second, first])]
+    noise = Noise(Watch(), MemoryRecorder())
+    noise.ahead(plan)
+    assert calls == [2, 1, 1, 1]
+    seen = [noise.release(s, m, Sensitive(0))["draw"] for s, m in plan if m is not selection]
+    assert seen == [100, 101, 200, 300, 400]
 
 
 def exponential_distribution(utilities, scale):
@@ -154,6 +229,8 @@ def test_a_planted_miscalibration_is_refused_before_drawing():
             self.drawn += 1
             return 0
 
+        draw_many = draw
+
     for mechanism, value in (
         (honest, 0),
         (DiscreteGaussian(2, ONE, 1.0), 0),
@@ -215,17 +292,17 @@ def test_noise_is_drawn_ahead_and_a_choice_takes_whole_pauses(monkeypatch):
     drawn = []
 
     class Watch(OperatingSystemNoise):
-        def draw(self, measurement, value, imitation):
-            drawn.append(value)
-            return super().draw(measurement, value, imitation)
+        def draw_many(self, measurement, size, imitation):
+            drawn.append(size)
+            return super().draw_many(measurement, size, imitation)
 
     additive = DiscreteGaussian(2**24, ONE, 1.0)
     noise = Noise(Watch(), MemoryRecorder())
     spend = additive.spend("score")
     noise.ahead([(spend, additive)])
-    assert drawn == [0]  # of zero, before any value
+    assert drawn == [1]  # before any value
     noise.release(spend, additive, Sensitive(2**30))
-    assert drawn == [0]
+    assert drawn == [1]
     monkeypatch.setattr("dpbo_core.mechanisms.exponential.PAUSE", 0.05)
     choice = PrivateSelection(1, ONE, 1.0, "permute-and-flip")
     for utilities in ([5], [5] * 3000):
@@ -239,8 +316,8 @@ def test_saturated_noise_tells_nothing_of_the_value():
     """Noise that hit the end of 64 bits would otherwise return the exact value: clamped, it returns the clamp."""
 
     class Saturated(OperatingSystemNoise):
-        def draw(self, measurement, value, imitation):
-            return 2**63 - 1
+        def draw_many(self, measurement, size, imitation):
+            return np.full(size, 2**63 - 1)
 
     for mechanism in (DiscreteLaplace(2**24, ONE, 1.0), DiscreteGaussian(2**24, ONE, 1.0)):
         results = {mechanism.prepare(mechanism.spend("x"), Saturated())(Sensitive(v)) for v in (0, 5, 7654321987)}

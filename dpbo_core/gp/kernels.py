@@ -21,7 +21,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.nearest import suggestion
 
 _ROWS = 65_536  # covariances made at once by `matrix`
-_BLOCK = 16_384  # and by `column`: its temporaries stay in the processor's cache
+_BLOCK = 32_768  # and by `column`: its temporaries stay in the processor's cache
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,8 @@ class SquaredExponential:
     def _of(self, squared: NDArray[np.float64]) -> NDArray[np.float64]:
         squared *= -0.5 / self.lengthscale**2
         np.exp(squared, out=squared)
-        squared *= self.variance
+        if self.variance != 1.0:
+            squared *= self.variance
         return squared
 
 
@@ -68,17 +69,17 @@ class Matern52:
         return _in_row_blocks(self, A, B)
 
     def _of(self, squared: NDArray[np.float64]) -> NDArray[np.float64]:
-        u = np.sqrt(squared, out=squared)
-        u *= math.sqrt(5.0) / self.lengthscale
-        polynomial = u / 3.0
+        minus_u = np.sqrt(squared, out=squared)
+        minus_u *= -math.sqrt(5.0) / self.lengthscale
+        polynomial = minus_u * (1.0 / 3.0)
+        polynomial -= 1.0
+        polynomial *= minus_u
         polynomial += 1.0
-        polynomial *= u
-        polynomial += 1.0
-        np.negative(u, out=u)
-        np.exp(u, out=u)
-        u *= polynomial
-        u *= self.variance
-        return u
+        np.exp(minus_u, out=squared)
+        squared *= polynomial
+        if self.variance != 1.0:
+            squared *= self.variance
+        return squared
 
 
 @dataclass(frozen=True)
@@ -151,11 +152,15 @@ def kernel_named(name: str, lengthscale: float, variance: float = 1.0) -> Kernel
     return KERNELS[name](lengthscale, variance)
 
 
-def _squared_distance(A: NDArray[np.float64], B: NDArray[np.float64]) -> NDArray[np.float64]:
-    """r² over the last axis, the leading axes broadcast; a fresh array."""
+def _squared_distance(
+    A: NDArray[np.float64], B: NDArray[np.float64], out: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
+    """r² over the last axis, the leading axes broadcast; written to `out`, or to a fresh array."""
+    total = np.empty(np.broadcast_shapes(A.shape[:-1], B.shape[:-1])) if out is None else out
     if A.shape[-1] == 0:
-        return np.zeros(np.broadcast_shapes(A.shape[:-1], B.shape[:-1]))
-    total = A[..., 0] - B[..., 0]
+        total[...] = 0.0
+        return total
+    np.subtract(A[..., 0], B[..., 0], out=total)
     total *= total
     difference = np.empty_like(total) if A.shape[-1] > 1 else total
     for j in range(1, A.shape[-1]):
@@ -172,7 +177,7 @@ def _in_blocks(kernel: Kernel, candidates: NDArray[np.float64], point: NDArray[n
     column = np.empty(len(candidates))
     for start in range(0, len(candidates), _BLOCK):
         block = slice(start, start + _BLOCK)
-        column[block] = kernel._of(_squared_distance(candidates[block], point))
+        kernel._of(_squared_distance(candidates[block], point, column[block]))
     return column
 
 

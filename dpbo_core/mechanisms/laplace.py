@@ -10,10 +10,12 @@
 Source: Ghosh, Roughgarden, Sundararajan (2009); sampled by OpenDP (Canonne, Kamath, Steinke 2020, Algorithm 2).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpbo_core.mechanisms.checks import check_integer, check_price, check_scale, within_range
 from dpbo_core.mechanisms.noise import NoiseSource
@@ -51,20 +53,32 @@ class DiscreteLaplace:
         )
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[int]], int]:
-        """The one door: one draw, and how to add it to a value.
+        """One draw, and how to add it to a value."""
+        return self.prepare_each((spend,), source)[0]
+
+    def prepare_each(self, spends: Sequence[Spend], source: NoiseSource) -> list[Callable[[Sensitive[int]], int]]:
+        """The one door: an independent draw for each spend, and how to add it to a value.
 
         Raises:
-            MechanismRefused: a privacy map above `spend`, and nothing was drawn; or, when it is applied, a value
-                that is not an exact integer in range.
+            MechanismRefused: a privacy map above one of `spends`, and nothing was drawn; or, when a draw is
+                applied, a value that is not an exact integer in range.
         """
         import opendp.prelude as dp
 
         dp.enable_features("contrib")
-        measurement = dp.m.make_laplace(dp.atom_domain(T="i64"), dp.absolute_distance(T="i64"), scale=self.scale)
-        check_price(measurement.map(self.sensitivity), spend.epsilon_units)
+        domain, metric = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
+        measurement = dp.m.make_laplace(domain, metric, scale=self.scale)
+        price = measurement.map(self.sensitivity)  # of a vector that moves in one entry: what one draw costs
+        for spend in spends:
+            check_price(price, spend.epsilon_units)
 
-        def imitation(rng: np.random.Generator, factor: float) -> int:
-            return round(factor * float(rng.laplace(scale=self.scale)))
+        def imitation(rng: np.random.Generator, factor: float, size: int) -> NDArray[np.int64]:
+            drawn: NDArray[np.int64] = np.rint(factor * rng.laplace(scale=self.scale, size=size)).astype(np.int64)
+            return drawn
 
-        noise = int(source.draw(measurement, 0, imitation))
-        return lambda value: within_range(check_integer(value.expose()) + noise)
+        noises = source.draw_many(measurement, len(spends), imitation).tolist()
+        return [partial(_added, noise) for noise in noises]
+
+
+def _added(noise: int, value: Sensitive[int]) -> int:
+    return within_range(check_integer(value.expose()) + noise)

@@ -5,9 +5,11 @@ transaction. `OperatingSystemNoise` is the only private source. `InjectedNoise` 
 reproducing papers; it marks what it touches, and the ledger refuses it for any finite budget.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,6 +134,15 @@ class Mechanism(Protocol[T]):
         ...
 
 
+@runtime_checkable
+class Additive(Mechanism[T], Protocol[T]):
+    """A mechanism whose draws do not wait for a value, so that many cost little more than one."""
+
+    def prepare_each(self, spends: Sequence[Spend], source: NoiseSource) -> list[Callable[[Sensitive[T]], Any]]:
+        """The door for several draws at once, one for each spend."""
+        ...
+
+
 class Recorder(Protocol):
     """Keeps draws: reads one back, or makes it and writes it durably, in one transaction."""
 
@@ -158,9 +169,13 @@ class Noise:
         self._ahead: dict[str, Callable[[Sensitive[Any]], Any]] = {}
 
     def ahead(self, draws: Iterable[tuple[Spend, Mechanism[Any]]]) -> None:
-        """Prepare the draws of a plan before the first step."""
-        for spend, mechanism in draws:
-            self._ahead[spend.what] = mechanism.prepare(spend, self._source)
+        """Prepare the draws of a plan before the first step, those of one mechanism together."""
+        for mechanism, spends in _runs(draws):
+            if isinstance(mechanism, Additive):
+                prepared = mechanism.prepare_each(spends, self._source)
+            else:
+                prepared = [mechanism.prepare(spend, self._source) for spend in spends]
+            self._ahead.update(zip((spend.what for spend in spends), prepared, strict=True))
 
     @property
     def standing(self) -> str:
@@ -198,6 +213,12 @@ class Noise:
         """
         prepared = self._ahead.pop(spend.what, None) or mechanism.prepare(spend, self._source)
         return self._recorder.record(spend, lambda: {"draw": prepared(value), **public})
+
+
+def _runs(draws: Iterable[tuple[Spend, Mechanism[Any]]]) -> Iterator[tuple[Mechanism[Any], list[Spend]]]:
+    """Each mechanism with the spends that follow one another and are its own."""
+    for mechanism, run in groupby(draws, key=itemgetter(1)):
+        yield mechanism, [spend for spend, _ in run]
 
 
 class _Rehearsed:

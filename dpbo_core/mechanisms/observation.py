@@ -10,6 +10,9 @@ nothing, promise nothing by themselves, and stay in the curator's process; all o
 the first observation, so that no step's duration holds one of them.
 """
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.models.scores import GRID
 from dpbo_core.privacy.sensitive import Sensitive
@@ -21,16 +24,17 @@ def observation_noise(sigma: float, n: int, source: NoiseSource) -> Sensitive[tu
     Raises:
         ValueError: σ is not positive and finite.
     """
-    import numpy as np
     import opendp.prelude as dp
 
     if not 0.0 < sigma < float("inf"):
         raise ValueError("sigma must be positive and finite")
     dp.enable_features("contrib")
     scale = sigma * GRID
-    measurement = dp.m.make_gaussian(dp.atom_domain(T="i64"), dp.absolute_distance(T="i64"), scale=scale)
+    domain, metric = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="i64")
+    measurement = dp.m.make_gaussian(domain, metric, scale=scale)
 
-    def imitation(rng: np.random.Generator, factor: float) -> int:
-        return round(factor * float(rng.normal(scale=scale)))
+    def imitation(rng: np.random.Generator, factor: float, size: int) -> NDArray[np.int64]:
+        drawn: NDArray[np.int64] = np.rint(factor * rng.normal(scale=scale, size=size)).astype(np.int64)
+        return drawn
 
-    return Sensitive(tuple(source.draw(measurement, 0, imitation) / GRID for _ in range(n)))
+    return Sensitive(tuple((source.draw_many(measurement, n, imitation) / GRID).tolist()))
