@@ -92,7 +92,7 @@ def bandwidth() -> Iterator[Row]:
 
 
 def noise_share() -> Iterator[Row]:
-    """The draws of a plan through the product's door, all before the first step, beside a search of as many steps."""
+    """A plan's draws through the product's door, all before the first step, beside a search of as many steps."""
     mechanism = DiscreteGaussian(GRID, spent_units(0.01), 1.0)
 
     def draws(plan: Draws) -> None:

@@ -1,4 +1,4 @@
-"""The model to use: trained from a cold start on the PUBLIC set at the released hyperparameters. Post-processing.
+"""The model to use, trained on the PUBLIC set at the released hyperparameters. Post-processing.
 
 No validation record takes part, so it may be kept, copied and published like the training set itself. Its files
 hold no code (`model_file`). `_load_pyfunc` is the door MLflow opens a saved one by; which module's door that is,
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dpbo_core import model_file
 from dpbo_core.data import Preprocessing, table_of
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.halves import public_half
+from dpbo_core.halves import PublicHalf, public_half
 from dpbo_core.models.linear import LinearModel
 from dpbo_core.models.trainer import Model
 from dpbo_core.privacy.release import Release
@@ -71,8 +71,17 @@ class FinalModel:
         return folder
 
 
-def train_final(spec: StudySpec, folder: str | Path, release: Release) -> FinalModel | None:
+def train_final(
+    spec: StudySpec, folder: str | Path, release: Release, public: PublicHalf | None = None
+) -> FinalModel | None:
     """The model at what `release` chose; None where it released no hyperparameters, or a model of its own.
+
+    Args:
+        spec: the study.
+        folder: the folder that the study's data paths are relative to.
+        release: what it released.
+        public: its public half where that is at hand. A trainer's models are functions of its rows and the point,
+            so one that has trained this very point need not do it again.
 
     Raises:
         StudyInvalid: the training data is no longer what the study says.
@@ -80,7 +89,7 @@ def train_final(spec: StudySpec, folder: str | Path, release: Release) -> FinalM
     chosen = release.value.get("hyperparameters")
     if not chosen or "model" in release.value:
         return None
-    public = public_half(spec, folder)
+    public = public or public_half(spec, folder)
     if public.problem.trainer is None:  # the training set is sensitive: nothing but the release may come of it
         return None
     return FinalModel(public.preprocessing, public.problem.trainer.train(chosen))

@@ -141,6 +141,11 @@ class StudyRun(Opaque):
         self._search = self._method.start(problem, self._plan)
         self._objective = self._sealed(lambda: data.sensitive(self._public), letters=True)
 
+    @property
+    def public(self) -> halves.PublicHalf:
+        """The half that anyone may see: the training set, what was fitted on it, and its trainer."""
+        return self._public
+
     def step(self) -> Released | None:
         """One step; returns what it released, already recorded, or None.
 

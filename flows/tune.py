@@ -6,7 +6,7 @@ from prefect import flow, get_run_logger
 
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetRefused
-from dpbo_core.study import StudyResult, StudySpec
+from dpbo_core.study import StudyResult, StudyRun, StudySpec
 from flows.announcing import announce
 from flows.fanning_out import work_ahead
 from flows.form import study_of
@@ -78,17 +78,19 @@ def tune(study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: boo
                     if released is not None:  # recorded before it came back, so anyone may see it
                         get_run_logger().info("step %d released %s", released["step"], in_short(released))
         result = finish(run)
-        tracked = _show(study, folder, result, stores, register=register)
+        tracked = _show(study, folder, run, result, stores, register=register)
         wait_until_recorded(steps + len((reserve, finish, publish)))
         return Tuned(result, tracked)
 
 
-def _show(study: StudySpec, folder: str, result: StudyResult, stores: Stores, *, register: bool) -> Tracked:
+def _show(
+    study: StudySpec, folder: str, run: StudyRun, result: StudyResult, stores: Stores, *, register: bool
+) -> Tracked:
     release = result.release
     (account,) = PrivacyLedger(stores.ledger).accounts(study.privacy.dataset)
     shown = find_release(release, stores.tracking)
     wanted = shown is None and "hyperparameters" in release.value and "model" not in release.value
-    model = train(study, folder, release) if wanted else None
+    model = train(study, folder, release, run) if wanted else None
     tracked = publish(release, account, stores.tracking, model, register)
     announce(release, account, tracked, stores.mlflow_page)
     return tracked

@@ -156,4 +156,7 @@ def test_every_door_with_a_sensitivity_is_recorded():
             if isinstance(cls, type) and cls.__module__ == loaded.__name__ and hasattr(cls, "prepare")
         }
     elsewhere = set().union(*ELSEWHERE.values())
-    assert {cls.__name__ for cls in found} == {cls.__name__ for cls in DOORS} | {"Mechanism"} | elsewhere
+    assert {cls.__name__ for cls in found} == {cls.__name__ for cls in DOORS} | {
+        "Mechanism",
+        "Additive",
+    } | elsewhere

@@ -11,6 +11,7 @@ from dpbo_core import halves
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import AssumptionNotAccepted, BudgetExceeded, NoBudget, NoiseNotPrivate, Sealed, StudyInvalid
+from dpbo_core.final_model import train_final
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.objective import Objective
@@ -180,6 +181,32 @@ def test_every_acquisition_and_fitted_lengthscales_run(tables, tmp_path, acquisi
     tables["study"]["method"] = kind
     tables["search"] |= {"acquisition": acquisition, "lengthscale": "fit", "kernel": "se", "steps": 7}
     assert run_study(StudySpec.from_dict(tables), ledger=ledger(tmp_path)).release.value["score"] < 5
+
+
+@pytest.mark.parametrize("estimator", ["logistic", "hinge", "sklearn.ensemble.RandomForestClassifier"])
+def test_the_final_model_of_a_run_is_the_one_its_files_give(on_files, tmp_path, estimator, monkeypatch):
+    """To the last bit, though the run has trained others before it; and the run reads no file again."""
+    if "." in estimator:
+        on_files["model"] = {"estimator": estimator, "score": "accuracy", "params": {"n_estimators": 5}}
+        on_files["space"] = {"max_depth": {"low": 1, "high": 6, "integer": True}}
+    else:
+        on_files["model"]["estimator"] = estimator
+    spec = StudySpec.from_dict(with_method(on_files, "private_trajectory"))
+    run = open_study(spec, ledger=ledger(tmp_path), folder=tmp_path)
+    for _ in range(run.n_steps):
+        run.step()
+    release = run.finish().release
+    afresh = train_final(spec, tmp_path, release)
+    monkeypatch.setattr("dpbo_core.final_model.public_half", None)
+    kept = train_final(spec, tmp_path, release, run.public)
+    assert afresh is not kept
+    assert repr(afresh.preprocessing) == repr(kept.preprocessing)
+    if "." in estimator:
+        rows = np.random.default_rng(0).normal(size=(500, 2))
+        one, other = (model.model.estimator.predict_proba(rows) for model in (afresh, kept))
+        assert np.array_equal(one, other)
+    else:
+        assert afresh.model.weights.tobytes() == kept.model.weights.tobytes()
 
 
 def test_a_failure_on_sensitive_data_is_sealed(tables, tmp_path, monkeypatch):
