@@ -24,7 +24,7 @@ from benchmarks.timing import Spread, in_turn
 from benchmarks.training import table
 from dpbo_core.study import StudySpec
 
-RECORDS, FEATURES, STEPS, REPETITIONS = 100_000, 50, 30, 3
+RECORDS, FEATURES, STEPS, REPETITIONS = 100_000, 50, 30, 7
 
 
 def rows() -> Iterator[Row]:

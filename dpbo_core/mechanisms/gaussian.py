@@ -71,8 +71,8 @@ class DiscreteGaussian:
         domain, metric = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="i64")
         measurement = dp.m.make_gaussian(domain, metric, scale=self.scale)
         price = measurement.map(self.sensitivity)  # of a vector that moves in one entry: what one draw costs
-        for spend in spends:
-            check_price(price, spend.rho_units)
+        for planned in {spend.rho_units for spend in spends}:
+            check_price(price, planned)
 
         def imitation(rng: np.random.Generator, factor: float, size: int) -> NDArray[np.int64]:
             drawn: NDArray[np.int64] = np.rint(factor * rng.normal(scale=self.scale, size=size)).astype(np.int64)

@@ -69,8 +69,8 @@ class DiscreteLaplace:
         domain, metric = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
         measurement = dp.m.make_laplace(domain, metric, scale=self.scale)
         price = measurement.map(self.sensitivity)  # of a vector that moves in one entry: what one draw costs
-        for spend in spends:
-            check_price(price, spend.epsilon_units)
+        for planned in {spend.epsilon_units for spend in spends}:
+            check_price(price, planned)
 
         def imitation(rng: np.random.Generator, factor: float, size: int) -> NDArray[np.int64]:
             drawn: NDArray[np.int64] = np.rint(factor * rng.laplace(scale=self.scale, size=size)).astype(np.int64)
