@@ -36,8 +36,8 @@ OPENING = """# How fast, beside whom
 
 Written by `make bench`; one thread, all contenders in one process and in turn, processor time unless a table says
 otherwise. A ratio is the median of pairwise ratios, with the smallest and the largest; a ratio to a peer says how
-many times longer the peer took. Where a number falls short of what was asked, its row says so. No number here is
-asserted in a timed test.
+many times longer the peer took. What takes less than 20 ms is repeated until it takes that long. Where a number
+falls short of what was asked, its row says so. No number here is asserted in a timed test.
 """
 
 

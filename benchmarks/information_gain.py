@@ -14,7 +14,7 @@ from dpbo_core.gp.kernels import Kernel, Matern52
 from dpbo_core.gp.posterior import Posterior
 from dpbo_core.theorems import srinivas_2010
 
-REPETITIONS = {"W1": 7, "W2": 5, "W3": 5, "W4": 3}
+REPETITIONS = {"W1": 7, "W2": 7, "W3": 5, "W4": 5}
 
 
 def rows() -> Iterator[Row]:

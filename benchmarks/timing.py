@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+SHORTEST = 0.02  # seconds; what is shorter tells more of what the caches held before it than of itself
+
 
 @dataclass(frozen=True)
 class Spread:
@@ -27,25 +29,31 @@ class Spread:
         return cls(statistics.median(values), min(values), max(values))
 
 
-def seconds(run: Callable[[], Any], clock: Callable[[], float] = time.process_time) -> float:
-    """How long one call takes."""
+def seconds(run: Callable[[], Any], clock: Callable[[], float] = time.process_time, least: float = 0.0) -> float:
+    """How long one call takes: the mean of as many as take `least` seconds together."""
     gc.collect()
-    begun = clock()
-    run()
-    return clock() - begun
+    begun, calls, taken = clock(), 0, 0.0
+    while calls == 0 or taken < least:
+        run()
+        calls += 1
+        taken = clock() - begun
+    return taken / calls
 
 
 def in_turn(
     runs: Sequence[Callable[[], Any]], repetitions: int, clock: Callable[[], float] = time.process_time
 ) -> list[list[float]]:
-    """The seconds of each run, (runs, repetitions): a first round that is not counted, then each starts in turn."""
+    """The seconds of each run, (runs, repetitions): a first round that is not counted, then each starts in turn.
+
+    What ends sooner than `SHORTEST` is run until it has taken that long, and its mean counts.
+    """
     for run in runs:
         run()
     taken: list[list[float]] = [[] for _ in runs]
     for repetition in range(repetitions):
         for place in range(len(runs)):
             i = (place + repetition) % len(runs)
-            taken[i].append(seconds(runs[i], clock))
+            taken[i].append(seconds(runs[i], clock, SHORTEST))
     return taken
 
 

@@ -85,6 +85,20 @@ def test_a_space_of_one_point_has_no_distances() -> None:
     assert Matern52(0.3, 2.0).column(np.empty((3, 0)), np.empty(0)).tolist() == [2.0, 2.0, 2.0]
 
 
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("variance", [1.0, 1.7])
+@pytest.mark.parametrize("d", [0, 1, 3])
+def test_a_column_is_the_same_in_blocks_of_any_size(
+    name: str, variance: float, d: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel, Λ = kernel_named(name, 0.3, variance), np.random.default_rng(0).random((501, d))
+    whole = kernel.column(Λ, Λ[7])
+    np.testing.assert_array_equal(whole, kernel.matrix(Λ, Λ[7:8])[:, 0])
+    for block in (1, 7, 500):
+        monkeypatch.setattr("dpbo_core.gp.kernels._BLOCK", block)
+        np.testing.assert_array_equal(kernel.column(Λ, Λ[7]), whole)
+
+
 def test_kernels_refuse_in_letters() -> None:
     with pytest.raises(StudyInvalid, match="did you mean 'matern52'"):
         kernel_named("matern", 0.3)

@@ -42,7 +42,8 @@ class SquaredExponential:
         """k(a, b) for every pair: (n, d), (m, d) → (n, m)."""
         return _in_row_blocks(self, A, B)
 
-    def _of(self, squared: NDArray[np.float64]) -> NDArray[np.float64]:
+    def at(self, squared: NDArray[np.float64]) -> NDArray[np.float64]:
+        """k at squared distances r², of any shape; they are overwritten."""
         squared *= -0.5 / self.lengthscale**2
         np.exp(squared, out=squared)
         if self.variance != 1.0:
@@ -68,7 +69,8 @@ class Matern52:
         """k(a, b) for every pair: (n, d), (m, d) → (n, m)."""
         return _in_row_blocks(self, A, B)
 
-    def _of(self, squared: NDArray[np.float64]) -> NDArray[np.float64]:
+    def at(self, squared: NDArray[np.float64]) -> NDArray[np.float64]:
+        """k at squared distances r², of any shape; they are overwritten."""
         minus_u = np.sqrt(squared, out=squared)
         minus_u *= -math.sqrt(5.0) / self.lengthscale
         polynomial = minus_u * (1.0 / 3.0)
@@ -117,13 +119,14 @@ class BlurredSquaredExponential:
 
     def column(self, candidates: NDArray[np.float64], point: NDArray[np.float64]) -> NDArray[np.float64]:
         """k(λ, point) for every candidate: (N, d), (d,) → (N,)."""
-        return self._of(_squared_distance(candidates, point))
+        return self.at(squared_distance(candidates, point))
 
     def matrix(self, A: NDArray[np.float64], B: NDArray[np.float64]) -> NDArray[np.float64]:
         """k(a, b) for every pair: (n, d), (m, d) → (n, m)."""
         return _in_row_blocks(self, A, B)
 
-    def _of(self, squared: NDArray[np.float64]) -> NDArray[np.float64]:
+    def at(self, squared: NDArray[np.float64]) -> NDArray[np.float64]:
+        """k at squared distances r², of any shape; they are overwritten."""
         same = squared == 0.0
         squared *= -0.5 / self.width**2
         np.exp(squared, out=squared)
@@ -152,15 +155,15 @@ def kernel_named(name: str, lengthscale: float, variance: float = 1.0) -> Kernel
     return KERNELS[name](lengthscale, variance)
 
 
-def _squared_distance(
+def squared_distance(
     A: NDArray[np.float64], B: NDArray[np.float64], out: NDArray[np.float64] | None = None
 ) -> NDArray[np.float64]:
     """r² over the last axis, the leading axes broadcast; written to `out`, or to a fresh array."""
-    total = np.empty(np.broadcast_shapes(A.shape[:-1], B.shape[:-1])) if out is None else out
     if A.shape[-1] == 0:
+        total = np.empty(np.broadcast_shapes(A.shape[:-1], B.shape[:-1])) if out is None else out
         total[...] = 0.0
         return total
-    np.subtract(A[..., 0], B[..., 0], out=total)
+    total = np.subtract(A[..., 0], B[..., 0], out=out)
     total *= total
     difference = np.empty_like(total) if A.shape[-1] > 1 else total
     for j in range(1, A.shape[-1]):
@@ -173,11 +176,11 @@ def _squared_distance(
 def _in_blocks(kernel: Kernel, candidates: NDArray[np.float64], point: NDArray[np.float64]) -> NDArray[np.float64]:
     """`kernel` between every candidate and one point, a block of candidates at a time."""
     if len(candidates) <= _BLOCK:
-        return kernel._of(_squared_distance(candidates, point))
+        return kernel.at(squared_distance(candidates, point))
     column = np.empty(len(candidates))
     for start in range(0, len(candidates), _BLOCK):
         block = slice(start, start + _BLOCK)
-        kernel._of(_squared_distance(candidates[block], point, column[block]))
+        kernel.at(squared_distance(candidates[block], point, column[block]))
     return column
 
 
@@ -186,7 +189,7 @@ def _in_row_blocks(kernel: Kernel, A: NDArray[np.float64], B: NDArray[np.float64
     K = np.empty((len(A), len(B)))
     rows = max(1, _ROWS // max(1, len(B)))
     for start in range(0, len(A), rows):
-        K[start : start + rows] = kernel._of(_squared_distance(A[start : start + rows, None, :], B))
+        K[start : start + rows] = kernel.at(squared_distance(A[start : start + rows, None, :], B))
     return K
 
 

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.gp.cholesky import JITTER
-from dpbo_core.gp.kernels import kernel_named
+from dpbo_core.gp.kernels import kernel_named, squared_distance
 
 NEGLIGIBLE = 1e-3  # a component that weighs less is left out
 SURELY_OUTSIDE = 1e-12  # a component that gives the range of the score less has nothing to say
@@ -86,9 +86,7 @@ class Mixture:
         lengths, which = np.unique(self.lengthscales, return_inverse=True)
         rows = max(1, ENTRIES // (C * u))
         for block in (slice(start, start + rows) for start in range(0, n, rows)):
-            R = np.stack(
-                [kernel_named(self.prior.kernel, x).matrix(self.points, candidates[block]) for x in lengths]
-            )
+            R = _correlations(self.prior.kernel, lengths, self.points, candidates[block])
             V = np.linalg.solve(self.factors, self.variances[:, None, None] * R[which] + shared)
             means[:, block] = self.trusts[:, None] * guess[block] + np.einsum("cu,cun->cn", self.whitened, V)
             left = (self.variances + shared)[:, None] - (V * V).sum(axis=1)
@@ -160,7 +158,7 @@ def average(
     lengthscales = _spread(prior.lengthscale, prior.lengthscale_spread)
     deviations = _spread(prior.deviation, prior.deviation_spread)
     trusts = np.array(TRUSTS) if prior.guessed else np.zeros(1)
-    R = np.stack([kernel_named(prior.kernel, float(length)).matrix(points, points) for length in lengthscales])
+    R = _correlations(prior.kernel, lengthscales, points, points)
     S = np.diag(np.maximum(noise, JITTER)) + prior.offset_deviation**2
     A = deviations[None, :, None, None] ** 2 * R[:, None] + S
     L = np.asarray(np.linalg.cholesky(A), dtype=np.float64)  # (ℓ, s, u, u)
@@ -186,6 +184,14 @@ def average(
         factors=L[i, j],
         whitened=Z[i, j, :, k],
     )
+
+
+def _correlations(
+    kernel: str, lengthscales: NDArray[np.float64], A: NDArray[np.float64], B: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """R_ℓ for each ℓ: (n, d), (m, d) → (ℓ, n, m)."""
+    squared = squared_distance(A[:, None, :], B)
+    return np.stack([kernel_named(kernel, float(length)).at(squared.copy()) for length in lengthscales])
 
 
 def _spread(median: float, spread: float) -> NDArray[np.float64]:
