@@ -113,14 +113,17 @@ def hessian_product(
 def hessian(Z: NDArray[np.float64], curvatures: NDArray[np.float64], regularization: float) -> NDArray[np.float64]:
     """λI + (1/n) Zᵀ diag(curvatures) Z, (d, d): ∇²O_λ for ℓ″ of the margins, or an interior point's matrix.
 
-    Curvatures are (n,) and ≥ 0. One block of rows at a time, so that the extra memory is bounded.
+    Curvatures are (n,) and ≥ 0. One block of rows at a time, so that the extra memory is bounded; BLAS adds each to
+    the upper triangle alone.
     """
+    from scipy.linalg import blas
+
     n, d = Z.shape
-    H = np.zeros((d, d))
-    roots = np.sqrt(curvatures)
+    upper, roots = np.zeros((d, d), order="F"), np.sqrt(curvatures)
     for rows in row_blocks(n, d):
         S = Z[rows] * roots[rows, None]
-        H += S.T @ S
+        upper = blas.dsyrk(1.0, S.T, beta=1.0, c=upper, overwrite_c=1)
+    H = upper + np.triu(upper, 1).T
     H /= n
     H[np.diag_indices(d)] += regularization
     return H
