@@ -86,6 +86,7 @@ def record(method, problem, objective, *, seed=0, frozen=None, thorough=True):
             noise = Noise(InjectedNoise(rng), Memory())
             plan = method.plan(problem)
             transcript.planned = tuple(spend.what for spend in plan.spends)
+            noise.ahead(method.draws(problem))
             search = method.start(problem, plan)
             for _ in range(method.n_steps(problem)):
                 asked.since = []
@@ -157,9 +158,7 @@ def _seen(draw: Draw) -> tuple[str, str, int, float]:
 @contextmanager
 def _taped(transcript, frozen, rng, thorough) -> Iterator[None]:
     """Every door writes its query down, and repeats the frozen output where there is one."""
-    patches = [
-        patch.object(door, "prepare", _recorded(door.prepare, transcript, frozen, rng, thorough)) for door in DOORS
-    ]
+    patches = [_patched(door, transcript, frozen, rng, thorough) for door in DOORS]
     patches.append(patch("dpbo_core.mechanisms.exponential.time.sleep", lambda seconds: None))
     for each in patches:
         each.start()
@@ -170,10 +169,10 @@ def _taped(transcript, frozen, rng, thorough) -> Iterator[None]:
             each.stop()
 
 
-def _recorded(honest, transcript, frozen, rng, thorough):
-    def prepare(mechanism, spend, source):
-        apply = honest(mechanism, spend, source) if thorough else lambda value: _output(mechanism, value, rng)
+def _patched(door, transcript, frozen, rng, thorough):
+    """The one place where this mechanism draws: for many spends at once, or for one."""
 
+    def recorded(mechanism, spend, apply):
         def applied(value):
             place, drawn = len(transcript.draws), apply(value)
             if frozen is not None and place < len(frozen.draws):
@@ -185,7 +184,22 @@ def _recorded(honest, transcript, frozen, rng, thorough):
 
         return applied
 
-    return prepare
+    name = "prepare_each" if hasattr(door, "prepare_each") else "prepare"
+    honest = getattr(door, name)
+
+    def prepare_each(mechanism, spends, source):
+        applies = honest(mechanism, spends, source) if thorough else [_guessed(mechanism, rng)] * len(spends)
+        return [recorded(mechanism, spend, apply) for spend, apply in zip(spends, applies, strict=True)]
+
+    def prepare(mechanism, spend, source):
+        apply = honest(mechanism, spend, source) if thorough else _guessed(mechanism, rng)
+        return recorded(mechanism, spend, apply)
+
+    return patch.object(door, name, prepare_each if name == "prepare_each" else prepare)
+
+
+def _guessed(mechanism, rng):
+    return lambda value: _output(mechanism, value, rng)
 
 
 def _query(value) -> tuple[int, ...]:
