@@ -91,15 +91,18 @@ class Remembering:
         return self.trainer.public_score(point, score, seed=seed) if given is None else given
 
 
-def remembering(public: PublicHalf, ahead: Ahead | None) -> PublicHalf:
-    """The public half with the work of `ahead` already done."""
-    problem: Problem = public.problem
+def remembering(problem: Problem, ahead: Ahead | None) -> Problem:
+    """The problem with the work of `ahead` already done.
+
+    Its models are for scoring: some of scikit-learn's count what they were asked (nearest neighbours do), so none
+    that has seen a sensitive record is ever published. What is published is trained by the plain problem.
+    """
     if ahead is None or problem.trainer is None:
-        return public
+        return problem
     names = [_named(point) for point in problem.candidates.points]
     models = {names[index]: model for index, model in ahead.models.items()}
     scores = {(names[index], problem.score, problem.search.seed): p for index, p in ahead.scores.items()}
-    return replace(public, problem=replace(problem, trainer=Remembering(problem.trainer, models, scores)))
+    return replace(problem, trainer=Remembering(problem.trainer, models, scores))
 
 
 def _named(point: Mapping[str, Value]) -> str:

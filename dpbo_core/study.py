@@ -121,18 +121,19 @@ class StudyRun(Opaque):
         ahead: Ahead | None = None,
     ) -> None:
         self._pad = pad
-        self._public = remembering(data.public(), ahead)
-        chosen, why = choose(spec, self._public.problem)
+        self._public = data.public()
+        problem = remembering(self._public.problem, ahead)
+        chosen, why = choose(spec, problem)
         key = _key(spec, self._public.fingerprint, chosen.kind)
         self._method: Method = chosen
-        problem = replace(self._public.problem, advice=why)
+        problem = replace(problem, advice=why)
         self.n_steps = self._method.n_steps(problem)
         self.replay = ledger.release_of(key.fingerprint)
         if self.replay is not None:
             return
         self._plan = self._method.plan(problem)
         _check_accepted(spec, self._plan)
-        _train_ahead(self._method, problem)
+        problem = _trained_ahead(self._method, problem)
         data.check(self._public)
         standing = OPERATING_SYSTEM if type(source) is OperatingSystemNoise else INJECTED  # by what it is, not says
         self._reservation = ledger.reserve(key, self._plan, noise=standing, opening=_cap(spec))
@@ -143,7 +144,7 @@ class StudyRun(Opaque):
 
     @property
     def public(self) -> halves.PublicHalf:
-        """The half that anyone may see: the training set, what was fitted on it, and its trainer."""
+        """The half that anyone may see. No estimator that scored a sensitive record comes out of its trainer."""
         return self._public
 
     def step(self) -> Released | None:
@@ -242,14 +243,15 @@ def run_study(
     return run.finish()
 
 
-def _train_ahead(method: Method, problem: Problem) -> None:
-    """Train what must be trained before anything is charged.
+def _trained_ahead(method: Method, problem: Problem) -> Problem:
+    """The problem once what must be trained before anything is charged is trained.
 
-    On a private path every model of Λ, since which of them is trained at which step, how long it takes and whether
-    it fails would tell the path. On a public path one, so that a model that cannot be trained at all costs nothing.
+    On a private path every model of Λ, and all are kept, since which of them is trained at which step, how long it
+    takes and whether it fails would tell the path. On a public path one, so that a model that cannot be trained at
+    all costs nothing.
     """
     if problem.training is not None:
-        return  # nothing can be trained in public
+        return problem  # nothing can be trained in public
     if isinstance(method, Prepares):
         method.prepare(problem)
     N = len(problem.candidates)
@@ -259,8 +261,10 @@ def _train_ahead(method: Method, problem: Problem) -> None:
             cause="its path is private, so no step may show by its time or its failure which model it needs",
             remedy=f"lower the points of the axis to {LARGEST_PRIVATE_PATH:,} or fewer",
         )
-    for index in range(1 if method.public_path else N):
-        problem.train(index)
+    if method.public_path:
+        problem.train(0)
+        return problem
+    return remembering(problem, Ahead(models={index: problem.train(index) for index in range(N)}))
 
 
 def _key(spec: StudySpec, training: str, kind: str) -> StudyKey:

@@ -10,10 +10,12 @@ from worlds import with_method
 from dpbo_core import halves
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.ahead import Ahead, known_candidates, train_candidate
 from dpbo_core.errors import AssumptionNotAccepted, BudgetExceeded, NoBudget, NoiseNotPrivate, Sealed, StudyInvalid
 from dpbo_core.final_model import train_final
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import EXCHANGES, METHODS
+from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.objective import Objective
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.spec import StudySpec
@@ -207,6 +209,48 @@ def test_the_final_model_of_a_run_is_the_one_its_files_give(on_files, tmp_path, 
         assert np.array_equal(one, other)
     else:
         assert afresh.model.weights.tobytes() == kept.model.weights.tobytes()
+
+
+@pytest.mark.parametrize("kind", ["private_grid", "noisy_gp", "dp_hypo"])
+@pytest.mark.parametrize("elsewhere", [True, False])
+def test_no_estimator_that_scored_a_sensitive_record_is_published(on_files, tmp_path, kind, elsewhere):
+    """Scikit-learn's search trees count their queries, and their files hold the counts: facts without noise."""
+    on_files["model"] = {"estimator": "sklearn.neighbors.KNeighborsClassifier", "score": "accuracy"}
+    on_files["model"]["params"] = {"algorithm": "kd_tree"}
+    on_files["space"] = {"n_neighbors": {"values": [3, 5]}}
+    spec = StudySpec.from_dict(with_method(on_files, kind))
+    models = {index: train_candidate(spec, tmp_path, index) for index in known_candidates(spec)}
+    assert len(models) == 2
+    unasked = models[0].estimator._tree.get_tree_stats()
+    run = open_study(
+        spec, ledger=ledger(tmp_path), folder=tmp_path, ahead=Ahead(models=models) if elsewhere else None
+    )
+    for _ in range(run.n_steps):
+        run.step()
+    final = train_final(spec, tmp_path, run.finish().release, run.public)
+    assert final.model.estimator._tree.get_tree_stats() == unasked
+    if elsewhere:  # or the counts would show nothing at all
+        assert any(model.estimator._tree.get_tree_stats() != unasked for model in models.values())
+
+
+@pytest.mark.parametrize("kind", ["noisy_gp", "dp_hypo"])
+def test_a_private_path_fits_no_estimator_in_a_step(on_files, tmp_path, kind, monkeypatch):
+    """A fit takes longer at some points than at others, and a step's duration is seen."""
+    fits, honest = [], EstimatorFactory.train
+
+    def counted(factory, X, y, /, **point):
+        fits.append(point)
+        return honest(factory, X, y, **point)
+
+    monkeypatch.setattr(EstimatorFactory, "train", counted)
+    on_files["model"] = {"estimator": "sklearn.tree.DecisionTreeClassifier", "score": "accuracy"}
+    on_files["space"] = {"max_depth": {"low": 1, "high": 6, "integer": True}}
+    run = open_study(StudySpec.from_dict(with_method(on_files, kind)), ledger=ledger(tmp_path), folder=tmp_path)
+    assert len(fits) == 6
+    for _ in range(run.n_steps):
+        run.step()
+    run.finish()
+    assert len(fits) == 6
 
 
 def test_a_failure_on_sensitive_data_is_sealed(tables, tmp_path, monkeypatch):

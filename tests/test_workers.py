@@ -155,9 +155,9 @@ def test_what_is_trained_elsewhere_is_what_we_would_train(world, here, kind):
     assert bool(indices) == (kind == "private_grid" or not plain(kind).public_path)
     public = halves.public_half(spec, here)
     models = {index: pickle.loads(pickle.dumps(train_candidate(spec, here, index))) for index in indices}
-    given = remembering(public, Ahead(models=models))
+    given = remembering(public.problem, Ahead(models=models))
     for index in indices:
-        assert given.problem.train(index) is models[index]
+        assert given.train(index) is models[index]
         assert (models[index].weights == public.problem.train(index).weights).all()
 
 
@@ -192,7 +192,7 @@ def test_what_is_cross_validated_elsewhere_is_what_we_would_find(world, tables, 
     scores = {index: pickle.loads(pickle.dumps(cross_validate_candidate(spec, here, index))) for index in known}
     counting = Counting(halves.public_half(spec, here).problem.trainer)
     half = replace(plainly, problem=replace(plainly.problem, trainer=counting))
-    again = public_landscape(remembering(half, Ahead(scores=scores)).problem, options.get("public_trials", 256))
+    again = public_landscape(remembering(half.problem, Ahead(scores=scores)), options.get("public_trials", 256))
     assert again.tried == found.tried
     assert (again.scores == found.scores).all()
     assert (again.mean == found.mean).all()
@@ -203,7 +203,7 @@ def test_what_is_cross_validated_elsewhere_is_what_we_would_find(world, tables, 
 def test_another_score_or_seed_is_not_answered_from_what_was_given(world, here):
     public = halves.public_half(world("validation.parquet"), here)
     problem, point = public.problem, public.problem.candidates.points[2]
-    given = remembering(public, Ahead(scores={2: -1.0})).problem
+    given = remembering(public.problem, Ahead(scores={2: -1.0}))
     assert given.public_score(2) == -1.0
     assert given.trainer.public_score(point, problem.score, seed=1) >= 0.0
     assert given.trainer.public_score(point, replace(problem.score, steepness=1.0), seed=0) >= 0.0

@@ -77,8 +77,8 @@ class DiscreteLaplace:
             return drawn
 
         noises = source.draw_many(measurement, len(spends), imitation).tolist()
-        return [partial(_added, noise) for noise in noises]
+        return [partial(_added, Sensitive(noise)) for noise in noises]
 
 
-def _added(noise: int, value: Sensitive[int]) -> int:
-    return within_range(check_integer(value.expose()) + noise)
+def _added(noise: Sensitive[int], value: Sensitive[int]) -> int:
+    return within_range(check_integer(value.expose()) + noise.expose())

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.privacy.plan import Spend
-from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -155,7 +155,7 @@ class Recorder(Protocol):
         ...
 
 
-class Noise:
+class Noise(Opaque):
     """The door a method is handed: every draw goes through the recorder, none is ever made twice.
 
     The time a draw takes tells something of the noise, so a run's draws are prepared `ahead`, in memory only, and

@@ -13,6 +13,7 @@ the first observation, so that no step's duration holds one of them.
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbo_core.mechanisms.checks import check_scale
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.models.scores import GRID
 from dpbo_core.privacy.sensitive import Sensitive
@@ -23,6 +24,7 @@ def observation_noise(sigma: float, n: int, source: NoiseSource) -> Sensitive[tu
 
     Raises:
         ValueError: σ is not positive and finite.
+        StudyInvalid: σ is beyond what 64-bit integers hold on that grid.
     """
     import opendp.prelude as dp
 
@@ -30,6 +32,7 @@ def observation_noise(sigma: float, n: int, source: NoiseSource) -> Sensitive[tu
         raise ValueError("sigma must be positive and finite")
     dp.enable_features("contrib")
     scale = sigma * GRID
+    check_scale(scale, 1)
     domain, metric = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="i64")
     measurement = dp.m.make_gaussian(domain, metric, scale=scale)
 

@@ -57,8 +57,9 @@ class HypoSearch(Opaque):
         value = {
             "hyperparameters": dict(self._problem.candidates.points[done["candidate"]]),
             "score": done["quality"] * self._problem.score_per_step,
-            "model": done["model"],
         }
+        if done["model"] is not None or self._problem.training is not None:
+            value["model"] = done["model"]  # left out, the public set trains it at what was released
         return make_release(self._method, self._problem, self._plan, noise, value)
 
     def _select(self, objective: Scorer, source: NoiseSource) -> dict[str, Any]:
