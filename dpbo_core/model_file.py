@@ -169,8 +169,12 @@ def _told(fitted: Preprocessing) -> dict[str, Any]:
 def _feature_told(feature: Feature) -> dict[str, Any]:
     if isinstance(feature, Category):
         return {"name": feature.name, "values": list(feature.values)}
-    stand_in = feature.stand_in if math.isfinite(feature.stand_in) else None
-    return {"name": feature.name, "mean": feature.mean, "deviation": feature.deviation, "stand_in": stand_in}
+    return {
+        "name": feature.name,
+        "mean": feature.mean,
+        "deviation": feature.deviation,
+        "stand_in": feature.stand_in,
+    }
 
 
 def _preprocessing(told: dict[str, Any]) -> Preprocessing:
@@ -189,7 +193,7 @@ def _feature(told: dict[str, Any]) -> Feature:
     name = _text(told["name"])
     if "values" in told:
         return Category(name, tuple(_value(value) for value in told["values"]))
-    stand_in = math.nan if told["stand_in"] is None else _number(told["stand_in"])
+    stand_in = None if told["stand_in"] is None else _number(told["stand_in"])
     return Number(name, _number(told["mean"]), _number(told["deviation"]), stand_in)
 
 

@@ -76,7 +76,6 @@ def overtaken(fired: datetime) -> bool:
     from prefect.client.orchestration import get_client
     from prefect.client.schemas import filters
     from prefect.context import FlowRunContext
-    from prefect.types import DateTime
 
     context = FlowRunContext.get()
     run = context.flow_run if context is not None else None
@@ -85,8 +84,8 @@ def overtaken(fired: datetime) -> bool:
     now = datetime.now(UTC)
     later = filters.FlowRunFilter(
         deployment_id=filters.FlowRunFilterDeploymentId(any_=[run.deployment_id]),
-        expected_start_time=filters.FlowRunFilterExpectedStartTime(
-            after_=DateTime.instance(fired + timedelta(milliseconds=1)), before_=DateTime.instance(now)
+        expected_start_time=filters.FlowRunFilterExpectedStartTime.model_validate(  # its own type of time varies
+            {"after_": fired + timedelta(milliseconds=1), "before_": now}
         ),
     )
     with get_client(sync_client=True) as client:

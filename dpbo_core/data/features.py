@@ -29,13 +29,13 @@ class Number:
         name: the column's.
         mean: μ.
         deviation: σ.
-        stand_in: what takes the place of a value that is no finite number; NaN where such a record is broken.
+        stand_in: what takes the place of a value that is no finite number; None where such a record is broken.
     """
 
     name: str
     mean: float
     deviation: float
-    stand_in: float = math.nan
+    stand_in: float | None = None
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -50,7 +50,7 @@ class Number:
     def fill(self, column: Column, out: NDArray[np.float64], broken: NDArray[np.bool_]) -> None:
         """Writes the finite values to the zeros of `out` (1, r); a record left without one is broken (r,)."""
         values = numbers(column)
-        if math.isfinite(self.stand_in):
+        if self.stand_in is not None:
             values = np.where(np.isfinite(values), values, self.stand_in)
         finite = np.isfinite(values)
         broken |= ~finite
@@ -104,7 +104,7 @@ def fit_feature(name: str, table: Table, *, standardize: bool, missing: Missing 
     if not is_text(column):
         known = numbers(column)[present(column)]
         mean, deviation = _moments(known)
-        stand_in = mean if missing == "mean" else math.nan
+        stand_in = mean if missing == "mean" else None
         return Number(name, *((mean, deviation) if standardize else (0.0, 1.0)), stand_in)
     values = sorted_values(column)
     if len(values) > CATEGORIES_AT_MOST:
