@@ -86,13 +86,17 @@ def train_final(
     Raises:
         StudyInvalid: the training data is no longer what the study says.
     """
-    chosen = release.value.get("hyperparameters")
-    if not chosen or "model" in release.value:
+    if not model_is_public(release):
         return None
     public = public or public_half(spec, folder)
     if public.problem.trainer is None:  # the training set is sensitive: nothing but the release may come of it
         return None
-    return FinalModel(public.preprocessing, public.problem.trainer.train(chosen))
+    return FinalModel(public.preprocessing, public.problem.trainer.train(release.value["hyperparameters"]))
+
+
+def model_is_public(release: Release) -> bool:
+    """Whether a model may be trained at what was released; a release that is a model itself needs none."""
+    return bool(release.value.get("hyperparameters")) and "model" not in release.value
 
 
 def load(folder: str | Path) -> FinalModel:

@@ -6,6 +6,7 @@ from prefect import flow, get_run_logger
 
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetRefused
+from dpbo_core.final_model import model_is_public
 from dpbo_core.study import StudyResult, StudyRun, StudySpec
 from flows.announcing import announce
 from flows.fanning_out import work_ahead
@@ -89,7 +90,7 @@ def _show(
     release = result.release
     (account,) = PrivacyLedger(stores.ledger).accounts(study.privacy.dataset)
     shown = find_release(release, stores.tracking)
-    wanted = shown is None and "hyperparameters" in release.value and "model" not in release.value
+    wanted = shown is None and model_is_public(release)
     model = train(study, folder, release, run) if wanted else None
     tracked = publish(release, account, stores.tracking, model, register)
     announce(release, account, tracked, stores.mlflow_page)

@@ -13,12 +13,9 @@ exact (ε, δ) curve of the continuous Gaussian is never used for this draw.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
-import numpy as np
-from numpy.typing import NDArray
-
-from dpbo_core.mechanisms.checks import check_integer, check_price, check_scale, within_range
+from dpbo_core.mechanisms.additive import draw_each
+from dpbo_core.mechanisms.checks import check_scale
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.plan import Spend
@@ -70,17 +67,10 @@ class DiscreteGaussian:
         dp.enable_features("contrib")
         domain, metric = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="i64")
         measurement = dp.m.make_gaussian(domain, metric, scale=self.scale)
-        price = measurement.map(self.sensitivity)  # of a vector that moves in one entry: what one draw costs
-        for planned in {spend.rho_units for spend in spends}:
-            check_price(price, planned)
-
-        def imitation(rng: np.random.Generator, factor: float, size: int) -> NDArray[np.int64]:
-            drawn: NDArray[np.int64] = np.rint(factor * rng.normal(scale=self.scale, size=size)).astype(np.int64)
-            return drawn
-
-        noises = source.draw_many(measurement, len(spends), imitation).tolist()
-        return [partial(_added, Sensitive(noise)) for noise in noises]
-
-
-def _added(noise: Sensitive[int], value: Sensitive[int]) -> int:
-    return within_range(check_integer(value.expose()) + noise.expose())
+        return draw_each(
+            measurement,
+            sensitivity=self.sensitivity,
+            planned=[spend.rho_units for spend in spends],
+            imitated=lambda rng, size: rng.normal(scale=self.scale, size=size),
+            source=source,
+        )

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.errors import MechanismRefused
+from dpbo_core.mechanisms.additive import rounded
 from dpbo_core.mechanisms.checks import LARGEST_SUM, check_price, check_scale
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.privacy.amounts import from_units
@@ -73,11 +74,7 @@ class GaussianRows:
         domain, metric = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
         measurement = dp.m.make_gaussian(domain, metric, scale=self.scale)
         check_price(measurement.map(self.sensitivity), spend.rho_units)
-
-        def imitation(rng: np.random.Generator, factor: float, size: int) -> NDArray[np.int64]:
-            drawn: NDArray[np.int64] = np.rint(factor * rng.normal(scale=self.scale, size=size)).astype(np.int64)
-            return drawn
-
+        imitation = rounded(lambda rng, size: rng.normal(scale=self.scale, size=size))
         noise = source.draw_many(measurement, self.shape[0] * self.shape[1], imitation)
         np.clip(noise, -_LARGEST_NOISE, _LARGEST_NOISE, out=noise)
         return lambda value: self._checked(value.expose()) + noise.reshape(self.shape)

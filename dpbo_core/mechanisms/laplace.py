@@ -12,12 +12,9 @@ Source: Ghosh, Roughgarden, Sundararajan (2009); sampled by OpenDP (Canonne, Kam
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
-import numpy as np
-from numpy.typing import NDArray
-
-from dpbo_core.mechanisms.checks import check_integer, check_price, check_scale, within_range
+from dpbo_core.mechanisms.additive import draw_each
+from dpbo_core.mechanisms.checks import check_scale
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.plan import Spend
@@ -68,17 +65,10 @@ class DiscreteLaplace:
         dp.enable_features("contrib")
         domain, metric = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
         measurement = dp.m.make_laplace(domain, metric, scale=self.scale)
-        price = measurement.map(self.sensitivity)  # of a vector that moves in one entry: what one draw costs
-        for planned in {spend.epsilon_units for spend in spends}:
-            check_price(price, planned)
-
-        def imitation(rng: np.random.Generator, factor: float, size: int) -> NDArray[np.int64]:
-            drawn: NDArray[np.int64] = np.rint(factor * rng.laplace(scale=self.scale, size=size)).astype(np.int64)
-            return drawn
-
-        noises = source.draw_many(measurement, len(spends), imitation).tolist()
-        return [partial(_added, Sensitive(noise)) for noise in noises]
-
-
-def _added(noise: Sensitive[int], value: Sensitive[int]) -> int:
-    return within_range(check_integer(value.expose()) + noise.expose())
+        return draw_each(
+            measurement,
+            sensitivity=self.sensitivity,
+            planned=[spend.epsilon_units for spend in spends],
+            imitated=lambda rng, size: rng.laplace(scale=self.scale, size=size),
+            source=source,
+        )

@@ -5,7 +5,7 @@ transaction. `OperatingSystemNoise` is the only private source. `InjectedNoise` 
 reproducing papers; it marks what it touches, and the ledger refuses it for any finite budget.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -170,7 +170,8 @@ class Noise(Opaque):
 
     def ahead(self, draws: Iterable[tuple[Spend, Mechanism[Any]]]) -> None:
         """Prepare the draws of a plan before the first step, those of one mechanism together."""
-        for mechanism, spends in _runs(draws):
+        for mechanism, run in groupby(draws, key=itemgetter(1)):
+            spends = [spend for spend, _ in run]
             if isinstance(mechanism, Additive):
                 prepared = mechanism.prepare_each(spends, self._source)
             else:
@@ -213,12 +214,6 @@ class Noise(Opaque):
         """
         prepared = self._ahead.pop(spend.what, None) or mechanism.prepare(spend, self._source)
         return self._recorder.record(spend, lambda: {"draw": prepared(value), **public})
-
-
-def _runs(draws: Iterable[tuple[Spend, Mechanism[Any]]]) -> Iterator[tuple[Mechanism[Any], list[Spend]]]:
-    """Each mechanism with the spends that follow one another and are its own."""
-    for mechanism, run in groupby(draws, key=itemgetter(1)):
-        yield mechanism, [spend for spend, _ in run]
 
 
 class _Rehearsed:

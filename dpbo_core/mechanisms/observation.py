@@ -10,9 +10,7 @@ nothing, promise nothing by themselves, and stay in the curator's process; all o
 the first observation, so that no step's duration holds one of them.
 """
 
-import numpy as np
-from numpy.typing import NDArray
-
+from dpbo_core.mechanisms.additive import rounded
 from dpbo_core.mechanisms.checks import check_scale
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.models.scores import GRID
@@ -35,9 +33,5 @@ def observation_noise(sigma: float, n: int, source: NoiseSource) -> Sensitive[tu
     check_scale(scale, 1)
     domain, metric = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="i64")
     measurement = dp.m.make_gaussian(domain, metric, scale=scale)
-
-    def imitation(rng: np.random.Generator, factor: float, size: int) -> NDArray[np.int64]:
-        drawn: NDArray[np.int64] = np.rint(factor * rng.normal(scale=scale, size=size)).astype(np.int64)
-        return drawn
-
-    return Sensitive(tuple((source.draw_many(measurement, n, imitation) / GRID).tolist()))
+    drawn = source.draw_many(measurement, n, rounded(lambda rng, size: rng.normal(scale=scale, size=size)))
+    return Sensitive(tuple((drawn / GRID).tolist()))

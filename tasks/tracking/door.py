@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from dpbo_core.accounting.accounts import Account
-from dpbo_core.final_model import FinalModel
+from dpbo_core.final_model import FinalModel, model_is_public
 from dpbo_core.privacy.release import Release
 from tasks.report.page import page
 from tasks.report.pictures import save_pictures
@@ -73,11 +73,6 @@ def log_release(
     if registered and model_is_public(release):
         register(store, run_id, release)
     return _tracked(release, experiment, run_id)
-
-
-def model_is_public(release: Release) -> bool:
-    """Whether a model may be trained at what was released; a release that is a model itself needs none."""
-    return "hyperparameters" in release.value and "model" not in release.value
 
 
 def _put_all(

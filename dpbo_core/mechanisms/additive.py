@@ -1,0 +1,63 @@
+"""What the doors that add noise to one integer share: many draws made at once, each for a spend of its own.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| Δ | `sensitivity` | most the integer query moves between neighbours | integer ≥ 1 |
+| — | `planned` | what each draw may cost, in 10⁻¹² | integers |
+"""
+
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.mechanisms.checks import check_integer, check_price, within_range
+from dpbo_core.mechanisms.noise import NoiseSource
+from dpbo_core.privacy.sensitive import Sensitive
+
+Sampler = Callable[[np.random.Generator, int], NDArray[np.float64]]
+Imitation = Callable[[np.random.Generator, float, int], NDArray[np.int64]]
+
+
+def draw_each(
+    measurement: Any,
+    *,
+    sensitivity: int,
+    planned: Collection[int | None],
+    imitated: Sampler,
+    source: NoiseSource,
+) -> list[Callable[[Sensitive[int]], int]]:
+    """An independent draw for each planned price, and how to add it to a value.
+
+    Args:
+        measurement: OpenDP's, on vectors of integers, its metric the norm in which the price is stated.
+        sensitivity: Δ; the price of a vector that moves by Δ in one entry is what that entry's draw costs.
+        planned: the price of each draw.
+        imitated: the noise for tests, before it is rounded.
+        source: where the draws come from.
+
+    Raises:
+        MechanismRefused: the privacy map is above one of `planned`, and nothing was drawn; or, when a draw is
+            applied, a value that is not an exact integer in range.
+    """
+    price = measurement.map(sensitivity)
+    for units in set(planned):
+        check_price(price, units)
+    noises = source.draw_many(measurement, len(planned), rounded(imitated))
+    return [partial(_added, Sensitive(noise)) for noise in noises.tolist()]
+
+
+def rounded(imitated: Sampler) -> Imitation:
+    """The imitation of integer noise by noise on the reals, times a factor."""
+
+    def imitation(rng: np.random.Generator, factor: float, size: int) -> NDArray[np.int64]:
+        drawn: NDArray[np.int64] = np.rint(factor * imitated(rng, size)).astype(np.int64)
+        return drawn
+
+    return imitation
+
+
+def _added(noise: Sensitive[int], value: Sensitive[int]) -> int:
+    return within_range(check_integer(value.expose()) + noise.expose())
