@@ -194,8 +194,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             y: their classes or targets.
             n_validation: the number of validation records.
         """
-        spec, _ = self._study(frame_of(X, self._public_target(y), shown_as="X"), n_validation)
-        return advise(spec, problem_of(spec, n_validation=n_validation))
+        spec, prototype = self._study(frame_of(X, self._public_target(y), shown_as="X"), n_validation)
+        return advise(spec, problem_of(spec, n_validation=n_validation, unlisted=prototype.unlisted()))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predictions of `best_estimator_` for X (r, d)."""

@@ -105,6 +105,7 @@ def fitted_half(
     target: str,
     *,
     factory: Factory | None = None,
+    unlisted: str | None = None,
     function: Callable[[Any, Any], float] | None = None,
 ) -> PublicHalf:
     """What a public training table becomes.
@@ -114,6 +115,7 @@ def fitted_half(
         table: the training records.
         target: the column to predict.
         factory: of estimators; by the study's import path where None.
+        unlisted: what in the factory's estimator is not on the list; by the study's import path where None.
         function: the user's score function; by its import path where None.
 
     Raises:
@@ -132,7 +134,7 @@ def fitted_half(
     )
     fitted = replace(fitted, ignored=left_out(spec))
     encoded = fitted.transform(table)
-    problem = problem_of(spec, n_validation=n_validation(spec))
+    problem = problem_of(spec, n_validation=n_validation(spec), unlisted=unlisted)
     trainer: Trainer
     if model.linear:
         trainer = LinearTrainer.of(encoded.X, encoded.labels, model.estimator, tolerance=model.tolerance)
@@ -141,7 +143,7 @@ def fitted_half(
         if factory is None:
             factory = EstimatorFactory(model.estimator, model.params, spec.search.seed, model.regression)
         assert not isinstance(problem.score, MarginScore)  # noqa: S101  only linear models have one
-        trainer = EstimatorTrainer(encoded.X, encoded.truth, factory, problem.score)
+        trainer = EstimatorTrainer(encoded.X, encoded.truth, factory, problem.score, listed=not problem.unlisted)
     return PublicHalf(
         problem=replace(problem, trainer=trainer),
         preprocessing=fitted,

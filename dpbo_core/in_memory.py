@@ -47,7 +47,14 @@ class FrameHalves:
     def public(self) -> halves.PublicHalf:
         """Fit to the training table."""
         table = self.training.table(target_name=self.target, source="X")
-        public = halves.fitted_half(self.spec, table, self.target, factory=self.prototype, function=self.score)
+        public = halves.fitted_half(
+            self.spec,
+            table,
+            self.target,
+            factory=self.prototype,
+            unlisted=self.prototype.unlisted(),
+            function=self.score,
+        )
         identity = "\n".join([public.fingerprint, self.prototype.identity()])
         return replace(public, fingerprint=hashlib.sha256(identity.encode()).hexdigest())
 

@@ -20,6 +20,7 @@ from dpbo_core.data.values import canonical, shown
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models import record_scores
 from dpbo_core.models.import_path import function_at
+from dpbo_core.models.listed.names import unlisted_name
 from dpbo_core.models.record_scores import LOG_LOSS_BOUND, RecordScore
 from dpbo_core.models.scores import GRID, MarginScore, score_named
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
@@ -90,6 +91,7 @@ class Problem:
     edition: str = ""
     dataset: str = ""
     advice: str = ""  # why a study that leaves its method to the advice got this one
+    unlisted: str = ""  # what in the estimator is not known to predict each row alone; "" for nothing
     trainer: Trainer | None = field(default=None, repr=False, compare=False)
     training: TrainingFacts | None = None
     worked_out: dict[str, Any] = field(init=False, default_factory=dict, repr=False, compare=False)  # public, kept
@@ -101,11 +103,11 @@ class Problem:
 
     @property
     def rowwise(self) -> bool:
-        """Whether a record's score is known to depend on that record alone: our models and scikit-learn's own.
+        """Whether a record's score is known to depend on that record alone: our models, and classes on the list.
 
         A user's score function is called with one record at a time, but what it remembers of others nobody knows.
         """
-        return self.model.ours or (self.model.estimator.startswith("sklearn.") and not self.model.own_score)
+        return self.model.ours or not (self.unlisted or self.model.own_score)
 
     @property
     def score_per_step(self) -> float:
@@ -142,7 +144,12 @@ class Problem:
 
 
 def problem_of(
-    spec: StudySpec, *, n_validation: int, trainer: Trainer | None = None, training: TrainingFacts | None = None
+    spec: StudySpec,
+    *,
+    n_validation: int,
+    trainer: Trainer | None = None,
+    training: TrainingFacts | None = None,
+    unlisted: str | None = None,
 ) -> Problem:
     """The problem a study poses; it opens no file.
 
@@ -151,6 +158,7 @@ def problem_of(
         n_validation: m.
         trainer: the public training set; without one the problem serves for planning.
         training: what is public of the training set where that is sensitive.
+        unlisted: what in an estimator given as an object is not on the list; by the study's import path where None.
     """
     return Problem(
         candidates=_candidates(spec),
@@ -168,7 +176,16 @@ def problem_of(
         edition=spec.edition,
         dataset=spec.privacy.dataset,
         trainer=trainer,
+        unlisted=_unlisted(spec) if unlisted is None else unlisted,
     )
+
+
+def _unlisted(spec: StudySpec) -> str:
+    """What in the estimator that a study names is not on the list; "" for nothing."""
+    if spec.model.ours:
+        return ""
+    values = {name: axis.values for name, axis in spec.space.items() if axis.values is not None}
+    return unlisted_name(spec.model.estimator, spec.model.params, values)
 
 
 def _unit(spec: StudySpec) -> PrivacyUnit:

@@ -132,7 +132,7 @@ class StudyRun(Opaque):
         if self.replay is not None:
             return
         self._plan = self._method.plan(problem)
-        _check_accepted(spec, self._plan)
+        _check_accepted(spec, self._plan, problem.unlisted)
         problem = _trained_ahead(self._method, problem)
         data.check(self._public)
         standing = OPERATING_SYSTEM if type(source) is OperatingSystemNoise else INJECTED  # by what it is, not says
@@ -286,12 +286,13 @@ def _cap(spec: StudySpec) -> PrivacyBudget | None:
     return PrivacyBudget.of(spec.privacy.dataset, epsilon=budget.epsilon, delta=budget.delta, accepts=spec.accepts)
 
 
-def _check_accepted(spec: StudySpec, plan: PrivacyPlan) -> None:
+def _check_accepted(spec: StudySpec, plan: PrivacyPlan, unlisted: str) -> None:
     missing = [name for name in plan.guarantee.assumptions if name not in spec.accepts]
     if missing:
         statement = CALLER_ASSUMPTIONS[missing[0]].statement
         raise AssumptionNotAccepted(
             f"the method assumes {missing[0]!r}: {statement} If that is false, the promise is void",
-            cause="the study does not accept it by name",
+            cause="the study does not accept it by name"
+            + (f", and {unlisted} is not on the list of known classes" if unlisted else ""),
             remedy=f'add accepts = ["{missing[0]}"] to [study] if you can answer for it, or choose another method',
         )

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.estimators import FittedEstimator, check_names, check_task, fitted, seeded
+from dpbo_core.models.listed.inspection import unlisted_part
 
 # scikit-learn's, but what they call is not, and may look at a whole batch or remember it
 BATCHWISE = ("FunctionTransformer", "PyFuncDistance", "PyFuncDistance32", "PyFuncDistance64")
@@ -63,6 +64,13 @@ class Prototype:
     def train(self, X: ArrayLike, y: ArrayLike, /, **hyperparameters: Any) -> FittedEstimator:
         """A cold start on public rows."""
         return fitted(self.build(hyperparameters), X, y, shown_as=self.name)
+
+    def unlisted(self) -> str:
+        """What in it, with any value of an axis that is an object, is not on the list; "" for nothing."""
+        from sklearn.base import clone
+
+        values = [value for names in self.decode.values() for value in names.values()]
+        return next(filter(None, map(unlisted_part, [clone(self.estimator), *values])), "")
 
     def identity(self) -> str:
         """A hash of class and parameters, the same in every process.

@@ -12,6 +12,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.cross_validation import fold_of
 from dpbo_core.models.estimators import EstimatorFactory, FittedEstimator
 from dpbo_core.models.linear import LinearModel, minimise, train
+from dpbo_core.models.listed.inspection import check_listed
 from dpbo_core.models.path import LARGEST, LogisticPath
 from dpbo_core.models.record_scores import BoundedFunction, Correct, RecordScore
 from dpbo_core.models.rows import SignedRows
@@ -114,12 +115,17 @@ class Factory(Protocol):
 
 @dataclass(frozen=True)
 class EstimatorTrainer:
-    """The public training set of any scikit-learn estimator."""
+    """The public training set of any scikit-learn estimator.
+
+    Where it is `listed`, nothing was assumed to know that it predicts each row alone, and every trained one is held
+    to that.
+    """
 
     X: NDArray[np.float64] = field(repr=False)
     truth: NDArray[Any] = field(repr=False)
     factory: Factory
     score: RecordScore = field(default_factory=Correct)
+    listed: bool = False
     _public_scores: PublicScores = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -144,9 +150,12 @@ class EstimatorTrainer:
         """The estimator at `point`, fitted from scratch, after checking that it predicts row by row.
 
         Raises:
-            StudyInvalid: it cannot be built, trained or predict row by row, or the score fails on public rows.
+            StudyInvalid: it cannot be built, trained or predict row by row, it is not the listed estimator that it
+                was taken for, or the score fails on public rows.
         """
         fitted = self.factory.train(self.X, self.truth, **point)
+        if self.listed:
+            check_listed(fitted.estimator)
         outcome = check_rowwise(fitted, self.X, needs=self.score.needs)
         if isinstance(self.score, BoundedFunction):
             self.score.check(outcome, self.truth[: len(outcome)])

@@ -1,0 +1,193 @@
+"""Whether everything an estimator holds is on the list: the class itself, its parameters, what fitting left in it.
+
+Looked at by identity, never by name: a class of another package that calls itself scikit-learn's is another class.
+Whatever is not plain data, and not on the list, is named; nothing of it is called.
+"""
+
+import importlib
+import os
+from collections.abc import Iterator, Mapping
+from functools import cache, partial
+from pathlib import Path
+from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import Any
+
+import numpy as np
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.listed.entry import Listed
+from dpbo_core.models.listed.names import version_was_read
+from dpbo_core.models.listed.parts import FUNCTIONS, PARTS
+from dpbo_core.models.listed.predictors import PREDICTORS
+from dpbo_core.models.listed.transformers import TRANSFORMERS
+
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, slice, range, type(...))
+_MANY = (list, tuple, set, frozenset)
+
+
+def unlisted_part(estimator: Any) -> str:
+    """The first thing in `estimator` that keeps its guarantee from being unconditional, in words; "" for nothing.
+
+    Args:
+        estimator: fitted or not. It is walked, never called.
+    """
+    wrong_version = version_was_read()
+    if wrong_version:
+        return wrong_version
+    seen: dict[int, Any] = {}  # id → object, kept alive so that no number is used twice
+    checked: set[type] = set()
+    return next(_unlisted(estimator, seen, checked), "")
+
+
+def check_listed(estimator: Any) -> None:
+    """`estimator`, fitted, is still what was promised of it before it was.
+
+    Raises:
+        StudyInvalid: it holds something that is not on the list.
+    """
+    found = unlisted_part(estimator)
+    if found:
+        raise StudyInvalid(
+            f"{type(estimator).__name__} was promised without an assumption, and it holds {found}",
+            cause="a hyperparameter, or fitting, put something into it that is not known to predict each row alone",
+            remedy='use rowwise = "enforced", accept "rowwise_predictions", or leave those hyperparameters out',
+        )
+
+
+def _unlisted(item: Any, seen: dict[int, Any], checked: set[type]) -> Iterator[str]:
+    kind = type(item)
+    if kind in _PLAIN or _plain_of_numpy(item) or id(item) in seen:
+        return
+    seen[id(item)] = item
+    if kind in _MANY:
+        for inner in item:
+            yield from _unlisted(inner, seen, checked)
+    elif kind is dict:
+        for key, value in item.items():
+            yield from _unlisted(key, seen, checked)
+            yield from _unlisted(value, seen, checked)
+    elif kind is np.ndarray:
+        for inner in item.ravel().tolist():  # of objects: numbers were plain
+            yield from _unlisted(inner, seen, checked)
+    elif kind in (FunctionType, BuiltinFunctionType, MethodType, np.ufunc) or isinstance(item, type):
+        if not _known(item):
+            yield _named(item)
+    else:
+        entry = _listed().get(kind)
+        if entry is None:
+            yield _named(kind)
+            return
+        if kind not in checked:
+            checked.add(kind)
+            replaced = _replaced(kind)
+            if replaced:
+                yield replaced
+        if entry.closed:
+            return
+        held = _held(item, entry)
+        refusal = entry.refusal(held)
+        if refusal:
+            yield f"{kind.__name__} with {refusal}"
+        own = [member for owner in kind.__mro__ for member in vars(owner).values() if type(member) is FunctionType]
+        others = {name: value for name, value in held.items() if not any(value is method for method in own)}
+        yield from _unlisted(others, seen, checked)
+
+
+def _plain_of_numpy(item: Any) -> bool:
+    """A number or an array of numbers, texts or dates; exact types, since a subclass may compute what it likes."""
+    kind = type(item)
+    if kind is np.ndarray:
+        return not item.dtype.hasobject
+    return kind in _numbers_of_numpy()
+
+
+@cache
+def _numbers_of_numpy() -> frozenset[type]:
+    """NumPy's own types of numbers, texts and dates, and of their descriptions."""
+    described = [getattr(np.dtypes, name) for name in np.dtypes.__all__]
+    return frozenset([*np.sctypeDict.values(), *described])
+
+
+def _held(item: Any, entry: Listed) -> dict[str, Any]:
+    """What an object of a listed class holds."""
+    held = dict(getattr(item, "__dict__", {}))  # the class is listed, so nothing of a stranger's is called
+    if entry.compiled:
+        held |= {"pickled": list(item.__reduce_ex__(2)[1:])}
+    elif type(item) is partial:
+        held |= {"func": item.func, "args": item.args, "keywords": item.keywords}
+    elif isinstance(item, dict):
+        held |= dict(item)
+    return held
+
+
+@cache
+def _listed() -> Mapping[type, Listed]:
+    """The installed version's classes. One that it does not have is left out."""
+    found: dict[type, Listed] = {}
+    for path, entry in {**PREDICTORS, **TRANSFORMERS, **PARTS}.items():
+        kind = imported(path)
+        if isinstance(kind, type):
+            found[kind] = entry
+    return found
+
+
+@cache
+def _functions() -> tuple[Any, ...]:
+    return tuple(found for path in FUNCTIONS if (found := imported(path)) is not None)
+
+
+def imported(path: str) -> Any:
+    """What is at a path of the list; None where this version has nothing there."""
+    module, _, name = path.rpartition(".")
+    try:
+        return getattr(importlib.import_module(module), name, None)
+    except ImportError:
+        return None
+
+
+def _known(item: Any) -> bool:
+    """A function or a type that is on the list itself."""
+    if type(item) is np.ufunc:
+        return item.nin == item.nout == 1 and getattr(np, item.__name__, None) is item
+    if isinstance(item, type):
+        return item in (bool, int, float, str, object) or item in _numbers_of_numpy() or item in _listed()
+    return any(item is function for function in _functions())
+
+
+def _replaced(kind: type) -> str:
+    """A method of the class whose code does not lie where the class does: somebody put another in its place."""
+    for owner in kind.__mro__:
+        home = _home(owner.__module__.partition(".")[0])
+        if home is None:
+            continue
+        for name, member in vars(owner).items():
+            if any(not (Path(file).is_relative_to(home) or _of_python(file)) for file in _files(member)):
+                return f"{kind.__name__} with its {name} replaced"
+    return ""
+
+
+@cache
+def _home(package: str) -> Path | None:
+    """The folder of a package's code; None for what is compiled in."""
+    file = getattr(importlib.import_module(package), "__file__", None)
+    return None if file is None or package == "builtins" else Path(file).parent
+
+
+def _of_python(file: str) -> bool:
+    """Whether a file is the standard library's: what dataclasses and named tuples are given."""
+    path = Path(file)
+    return path.is_relative_to(Path(os.__file__).parent) and not {"site-packages", "dist-packages"} & {*path.parts}
+
+
+def _files(member: Any) -> Iterator[str]:
+    """The files that a method's code, and the code it wraps, come from; none for compiled or generated code."""
+    while member is not None:
+        member = getattr(member, "__func__", None) or getattr(member, "fget", None) or member
+        if type(member) is FunctionType and not member.__code__.co_filename.startswith("<"):
+            yield member.__code__.co_filename
+        member = getattr(member, "__wrapped__", None) or getattr(member, "fn", None)
+
+
+def _named(item: Any) -> str:
+    module, name = getattr(item, "__module__", None), getattr(item, "__qualname__", None)
+    return f"{module or 'unknown'}.{name or type(item).__name__}"
