@@ -4,6 +4,7 @@ import functools
 import warnings
 from importlib.metadata import version
 
+import estimators_page
 import numpy as np
 import pytest
 import zoo
@@ -198,3 +199,7 @@ def test_the_planted_entry_would_have_been_released(monkeypatch):
     false = {**inspection._listed(), IterativeImputer: Listed("a sentence that is not true")}
     monkeypatch.setattr(inspection, "_listed", lambda: false)
     assert unlisted_part(PLANTED["IterativeImputer"]()) == ""
+
+
+def test_the_page_of_estimators_is_current():
+    assert estimators_page.PAGE.read_text() == estimators_page.page()
