@@ -16,20 +16,20 @@ Any scikit-learn estimator can be tuned. What the guarantee then rests on is one
 
 1. **A class on the list below.** Its prediction of a record is a function of that record alone: of the record, its
    place in the table, the number of records and what was fitted, and of no value in another record. Nothing is
-   assumed. The list holds for scikit-learn {".".join(map(str, READ[0]))} to {".".join(map(str, READ[1]))}, whose code
-   was read. A class is recognised by identity, never by its name, and everything that an estimator holds, its
+   assumed. The list holds for scikit-learn {".".join(map(str, READ[0]))} to {".".join(map(str, READ[1]))}, whose
+   code was read. A class is recognised by identity, never by its name, and everything that an estimator holds, its
    parameters and what fitting left in it, is looked at to the bottom: a Pipeline is on the list as far as its steps
    are, and a subclass is another class.
-2. **`rowwise = "enforced"`** in `[model]` (`PrivateSearch(rowwise="enforced")`): every sensitive record is predicted,
-   and scored, alone by a fresh copy in a process of its own. Nothing is assumed. It takes milliseconds a record;
-   `dpbo plan` says how long a study takes.
+2. **`rowwise = "enforced"`** in `[model]` (`PrivateSearch(rowwise="enforced")`): every sensitive record is
+   predicted, and scored, alone by a fresh copy in a process of its own. Nothing is assumed. It takes milliseconds a
+   record; `dpbo plan` says how long a study takes.
 3. **Your word**: `accepts = ["rowwise_predictions"]`. The estimator runs in the curator's process; it is tried on
    public rows, which proves nothing, and the release says what it rests on.
 
 Your own score function is called with one record at a time, and nobody knows what it remembers: it needs 2 or 3.
 
-The list was tried on neighbouring tables, values that no public row holds among them: no other record's score moved,
-not by its last bit ([the audit](audit.md)). This page is written by `python tests/estimators_page.py`.
+The list was tried on neighbouring tables, with values that no public row holds: no other record's score moved, not
+by its last bit ([the audit](audit.md)). This page is written by `python tests/estimators_page.py`.
 """
 
 

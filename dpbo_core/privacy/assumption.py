@@ -38,7 +38,7 @@ ANSWERS_PUBLIC = Assumption(
 )
 ROWWISE_PREDICTIONS = Assumption(
     "rowwise_predictions",
-    "The estimator or the score, which is not on the list of known classes, judges each record by that record alone.",
+    "The estimator or the score, which is not on the list of known classes, judges a record by that record alone.",
     VerifiedBy.CALLER,
 )
 
