@@ -28,7 +28,8 @@ GP_PRIOR = Assumption(
 )
 DE_FREITAS_CONSTANTS = Assumption(
     "de_freitas_constants",
-    "The constants A and τ of de Freitas, Smola and Zoghi (2012) hold for this validation score.",
+    "The constants A and τ of de Freitas, Smola and Zoghi (2012), stated without looking at the data, hold for "
+    "this validation score and for that of every neighbouring data set.",
     VerifiedBy.CALLER,
 )
 ANSWERS_PUBLIC = Assumption(
