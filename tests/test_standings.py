@@ -6,6 +6,7 @@ textbook's. A method, a calibration or a label that is not in the table fails.
 
 import inspect
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 from test_dp_hypo import sensitive_problem, study
-from worlds import problem
+from worlds import plain, problem
 
 from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.methods.dp_hypo import DpHypo
@@ -28,6 +29,7 @@ from dpbo_core.models.scores import GRID
 from dpbo_core.privacy.guarantee import Evidence
 from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.theorems import srinivas_2010
+from tasks import step as step_task
 
 Prices = Callable[[Any], list[tuple[float, float]]]  # (Δ, scale of the noise) of each draw, in units of the score
 N, M, T, K, DELTA = 12, 50, 30, 2, 1e-6
@@ -288,3 +290,9 @@ def test_the_tables_standings_are_those_of_what_is_published():
     assert near.sensitivity == pytest.approx(1.0, rel=1e-5)
     printed = Outsourced(1.0, 1e-5, transform="published").plan(100, 2).guarantee
     assert (printed.evidence.standing, printed.epsilon) == ("refuted", math.inf)
+
+
+def test_the_step_task_names_the_methods_that_do_not_train_in_it():
+    """Those on a private path, and no other: their models are trained before anything is charged."""
+    private = {kind for kind in METHODS if not plain(kind).public_path}
+    assert set(re.findall(r"`(\w+)`", step_task.__doc__)) == private

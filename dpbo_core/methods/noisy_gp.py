@@ -75,7 +75,8 @@ class NoisyGP:
     """Algorithm 1.
 
     Attributes:
-        calibration: "corrected", or "published" to reproduce the paper on a public dataset.
+        calibration: "corrected", or "published" to reproduce the paper; with a score among the outputs that is
+            refuted, and runs on a public dataset alone.
         cap_at_range: clip what is released to the range that scores can have; with false and "published" it is the
             paper to the letter.
         outputs: "both" λ̃ and ṽ, each at half of (ε, δ), or one of them at the whole.

@@ -23,7 +23,7 @@ class Assumption:
 GP_PRIOR = Assumption(
     "gp_prior",
     "The validation score, as a function of the hyperparameters and of the data set, is a draw from the "
-    "stated multi-task Gaussian process with known kernels.",
+    "stated multi-task Gaussian process, whose kernels and scale were chosen without looking at the data.",
     VerifiedBy.CALLER,
 )
 DE_FREITAS_CONSTANTS = Assumption(
@@ -39,7 +39,7 @@ ANSWERS_PUBLIC = Assumption(
 )
 ROWWISE_PREDICTIONS = Assumption(
     "rowwise_predictions",
-    "The estimator or the score, which is not scikit-learn's or ours, judges each record by that record alone.",
+    "The estimator or the score, which dpbo does not vouch for, judges each record by that record alone.",
     VerifiedBy.CALLER,
 )
 
