@@ -28,6 +28,7 @@ from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.models.scores import GRID
 from dpbo_core.privacy.guarantee import Evidence
 from dpbo_core.privacy.unit import NeighboringRelation
+from dpbo_core.study import StudySpec
 from dpbo_core.theorems import srinivas_2010
 from tasks import step as step_task
 
@@ -211,6 +212,13 @@ def test_the_two_forms_of_theorem_5_differ_by_their_c():
     (printed,), (tightened,) = (plan.spends for plan in paid)
     assert printed.sensitivity / tightened.sensitivity == pytest.approx(61.57, abs=0.01)
     assert tightened.sensitivity == pytest.approx(1 / 285, rel=1e-6)
+
+
+def test_a_study_that_names_no_calibration_keeps_its_fingerprint(tables):
+    """The options of a study are kept as written: a default that came later is not among them."""
+    tables["study"]["method"], tables["method"] = "exact_gp", dict(VAST)
+    assert StudySpec.from_dict(tables).to_dict()["method"] == VAST
+    assert ExactGP(**VAST) == ExactGP(**VAST, calibration="corrected")
 
 
 def uncovered(methods, rows):
