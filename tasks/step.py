@@ -1,4 +1,8 @@
-"""One step of the search: train on the public set, score the sensitive one."""
+"""One step of the search: score one model on the sensitive set, or run all trials of `dp_hypo`.
+
+Where the path is public the step trains its model first. Where it is private (`lipschitz`, `noisy_gp`, `exact_gp`)
+every model was trained before anything was charged, since which of them a step trains would tell the path.
+"""
 
 from prefect import task
 

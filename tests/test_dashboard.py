@@ -217,6 +217,35 @@ def test_the_certificate_says_whose_data_may_change_and_how(shown, unit, relatio
     assert ("Anything about the training set" in html) == (unit != "training_record")
 
 
+@pytest.mark.parametrize(
+    ("unit", "person", "k", "said"),
+    [
+        (
+            "validation_record",
+            None,
+            1,
+            "Whoever owns at most 1 record of the validation set is protected as stated",
+        ),
+        (
+            "validation_record",
+            None,
+            3,
+            "Whoever owns at most 3 records of the validation set is protected as stated",
+        ),
+        ("training_record", None, 1, "at most 1 record of the training and validation sets together is protected"),
+        ("person", "who", 2, "Of each person, as column &#x27;who&#x27; tells them apart, at most 2 records count"),
+    ],
+)
+def test_the_certificate_says_of_k_only_what_is_so(shown, unit, person, k, said):
+    """With a column surplus records exist and score a constant; without one, nothing checks who owns how many."""
+    _, _, release = shown()
+    promise = replace(release.guarantee, unit=PrivacyUnit(unit), person=person)
+    html = page(replace(release, guarantee=promise, facts={**release.facts, "max_records_per_person": k}), [])
+    assert said in html
+    assert ("which nothing checks" in html) == (unit != "person")
+    assert ("keeps its place and scores a constant" in html) == (unit == "person")
+
+
 def test_each_kind_of_noise_is_drawn_beside_the_range(shown):
     """A trajectory's steps have one scale and the fresh look at its choice another: neither hides the other."""
     _, _, release = shown()

@@ -6,7 +6,8 @@ draws(problem)                 every draw of the plan with its mechanism, so tha
 outlook(problem)               what to expect of the noise, for advice; needs no data
 n_steps(problem)               how many steps the search takes; public, fixed in advance
 start(problem, plan)           a search
-search.step(objective, noise)  one training and one scoring; returns what it released, or None
+search.step(objective, noise)  one scoring, after one training where the path is public; all trials of `dp_hypo`;
+                               returns what it released, or None
 search.finish(noise)           the release
 """
 
@@ -51,7 +52,7 @@ class Search(Protocol):
     """A method under way. Its state may be sensitive; it never leaves the process."""
 
     def step(self, objective: Scorer, noise: Noise) -> Released | None:
-        """Train, score, and return what this step released (already recorded), or None."""
+        """Score a model, and return what this step released (already recorded), or None."""
         ...
 
     def finish(self, noise: Noise) -> Release:

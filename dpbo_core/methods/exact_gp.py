@@ -9,7 +9,8 @@
 
 As in Algorithm 1 the score's range caps Δ: where it binds the release is pure ε-differentially private with no
 assumption. Otherwise it rests on the prior and on A and τ, which depend on the private f: nothing can estimate
-them. Branch and bound may finish early; it goes on asking for its last candidate, so that no one can count.
+them, and they must hold for the score of every neighbouring data set too. Branch and bound may finish early; it
+goes on asking for its last candidate, so that no one can count.
 """
 
 import math
@@ -32,8 +33,13 @@ from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.problem import Problem
 from dpbo_core.theorems import kusner_2015
+from dpbo_core.theorems.kusner_2015 import Calibration
 
 CAPPED = Evidence(Standing.STANDARD, "the score's range bounds what is released; discrete Laplace")
+CORRECTED = Evidence(
+    Standing.CORRECTED,
+    "Kusner et al. 2015, Theorem 5 and Corollary 3, tightened: c is at most what one person moves a score by",
+)
 PRINTED = Evidence(Standing.PRINTED, "Kusner et al. 2015, Theorem 5 and Corollary 3")
 
 
@@ -44,10 +50,11 @@ class ExactGP:
     Attributes:
         rate_constant: A > 0 on the prior's scale; yours to assert, no default is possible.
         decay_constant: τ > 0; likewise.
-        cap_at_range: the range of scores bounds Δ; false is the paper to the letter.
+        cap_at_range: the range of scores bounds Δ; with false and "published" it is the paper to the letter.
         dataset_similarity: k₁ in [0, 1], the modeller's statement about neighbours.
         score_center: public guess of the score, as a share of its range: the prior's mean.
         score_spread: public guess of its standard deviation over Λ, likewise.
+        calibration: "corrected", c no larger than k·G/m, or "published", c as printed whatever one record can do.
     """
 
     rate_constant: float = 0.0
@@ -56,6 +63,7 @@ class ExactGP:
     dataset_similarity: float = 0.99
     score_center: float = 0.5
     score_spread: float = 0.25
+    calibration: Calibration = "corrected"
     kind: Literal["exact_gp"] = "exact_gp"
 
     def __post_init__(self) -> None:
@@ -88,7 +96,8 @@ class ExactGP:
         """
         pure = self.pure(problem)
         assumptions = () if pure else (GP_PRIOR.name, DE_FREITAS_CONSTANTS.name)
-        promise = guarantee(problem, pure=pure, evidence=CAPPED if pure else PRINTED, assumptions=assumptions)
+        theorem = PRINTED if self.calibration == "published" else CORRECTED
+        promise = guarantee(problem, pure=pure, evidence=CAPPED if pure else theorem, assumptions=assumptions)
         return PrivacyPlan(promise, tuple(spend for spend, _ in self.draws(problem)))
 
     def draws(self, problem: Problem) -> Draws:
@@ -154,7 +163,7 @@ class ExactGP:
             dimension=problem.candidates.encoded.shape[1],
             rate_constant=self.rate_constant,
             decay_constant=self.decay_constant,
-            score_change=self.scale.one_record(problem),
+            score_change=math.inf if self.calibration == "published" else self.scale.one_record(problem),
         )
 
     def _sensitivity_steps(self, problem: Problem) -> int:

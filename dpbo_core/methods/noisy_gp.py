@@ -49,8 +49,19 @@ CAPPED = Evidence(
     Standing.STANDARD,
     "the score's range bounds what is released; exponential mechanism and discrete Laplace, composed by adding ε",
 )
-CORRECTED = Evidence(
-    Standing.CORRECTED, "Kusner et al. 2015, Theorems 1 and 3, with five events at δ/5 and a union over T in q"
+CHOICE = Evidence(
+    Standing.CORRECTED,
+    "Kusner et al. 2015, Theorem 1, tightened: at time T alone, and c at most what one person moves a score by",
+)
+SCORE = Evidence(
+    Standing.CORRECTED,
+    "Kusner et al. 2015, Theorem 3, with five events at δ/5, a union over T in q, and c at most what one person "
+    "moves a score by",
+)
+BOTH = Evidence(
+    Standing.CORRECTED,
+    "Kusner et al. 2015, Theorem 1 at time T alone, and Theorem 3 with five events at δ/5 and a union over T in q; "
+    "c at most what one person moves a score by",
 )
 PRINTED = Evidence(Standing.PRINTED, "Kusner et al. 2015, Theorem 1 and Corollary 1")
 REFUTED = Evidence(
@@ -64,8 +75,10 @@ class NoisyGP:
     """Algorithm 1.
 
     Attributes:
-        calibration: "corrected", or "published" to reproduce the paper on a public dataset.
-        cap_at_range: clip what is released to the range that scores can have; false is the paper to the letter.
+        calibration: "corrected", or "published" to reproduce the paper; with a score among the outputs that is
+            refuted, and runs on a public dataset alone.
+        cap_at_range: clip what is released to the range that scores can have; with false and "published" it is the
+            paper to the letter.
         outputs: "both" λ̃ and ṽ, each at half of (ε, δ), or one of them at the whole.
         dataset_similarity: k₁ in [0, 1], the modeller's statement about neighbours.
         noise_variance: σ² on the prior's scale.
@@ -192,9 +205,13 @@ class NoisyGP:
         raise too_small(problem)
 
     def _evidence(self, *, pure: bool) -> Evidence:
+        if self.calibration == "published" and "score" in self.released:
+            return REFUTED
+        if pure:
+            return CAPPED
         if self.calibration == "published":
-            return REFUTED if "score" in self.released else PRINTED
-        return CAPPED if pure else CORRECTED
+            return PRINTED
+        return {"both": BOTH, "candidate": CHOICE, "score": SCORE}[self.outputs]
 
     def _sensitivities(self, problem: Problem) -> dict[Output, float]:
         """Δ of each release, on the prior's scale."""

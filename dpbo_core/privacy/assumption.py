@@ -23,12 +23,13 @@ class Assumption:
 GP_PRIOR = Assumption(
     "gp_prior",
     "The validation score, as a function of the hyperparameters and of the data set, is a draw from the "
-    "stated multi-task Gaussian process with known kernels.",
+    "stated multi-task Gaussian process, whose kernels and scale were chosen without looking at the data.",
     VerifiedBy.CALLER,
 )
 DE_FREITAS_CONSTANTS = Assumption(
     "de_freitas_constants",
-    "The constants A and τ of de Freitas, Smola and Zoghi (2012) hold for this validation score.",
+    "The constants A and τ of de Freitas, Smola and Zoghi (2012), stated without looking at the data, hold for "
+    "this validation score and for that of every neighbouring data set.",
     VerifiedBy.CALLER,
 )
 ANSWERS_PUBLIC = Assumption(
@@ -38,7 +39,7 @@ ANSWERS_PUBLIC = Assumption(
 )
 ROWWISE_PREDICTIONS = Assumption(
     "rowwise_predictions",
-    "The estimator or the score, which is not on the list of known classes, judges a record by that record alone.",
+    "The estimator or the score, which dpbo does not vouch for, judges each record by that record alone.",
     VerifiedBy.CALLER,
 )
 

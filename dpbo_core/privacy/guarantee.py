@@ -9,7 +9,9 @@ from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit, whom
 
 
 class Standing(StrEnum):
-    """STANDARD: textbook or library. PRINTED: as the paper has it. CORRECTED: ours. REFUTED: known false."""
+    """STANDARD: textbook or library. PRINTED: as the paper has it, and pays that. CORRECTED: a paper's statement,
+    corrected or tightened by us. REFUTED: known false.
+    """
 
     STANDARD = "standard"
     PRINTED = "printed"

@@ -43,7 +43,8 @@ def largest_projection_dim(*, epsilon: float, delta: float, singular_value: floa
     """The largest r with ω ≤ σ_min, 0 if there is none: the paper's rule for choosing r.
 
     Source: section 3.4, last paragraph. Erratum: on the paper's own grid (σ_min = 1030.88, δ = 1e-5) it gives 11 at
-    ε = e^1.1 where the paper has 10, 15 at e^1.3, as in the paper, and 22 at e^1.5 where the paper has 20.
+    ε = e^1.1 where the paper has 10, 15 at e^1.3, as in the paper, and 22 at e^1.5 where the paper has 20. Of the
+    values that its tables try (…, 10, 15, 20, 30, 50) the printed ones are the largest.
     """
 
     def passes(r: int) -> bool:
@@ -116,7 +117,10 @@ def theorem_3_regret_bound(
 
     Holds when: the function is a draw of the Gaussian process whose kernel is used, r is at least Lemma 1's for
         `theorem_3_distortion` and μ = δ_ucb/2, σ_min ≥ ω, |y_t| ≤ L, and every K is diagonally dominant
-        (`definition_3_diagonally_dominant`; it fails as soon as the search comes close to a maximum).
+        (`definition_3_diagonally_dominant`).
+    Erratum: these never hold together in the paper's own experiment. |y_t| ≤ L is false with a probability that
+        δ_ucb leaves no room for, since answers have Gaussian noise; dominance fails once the search has asked about
+        a few rows; ν ≤ 2/d² asks for r > 10⁸, where σ_min ≥ ω allows 11.
     Neighbours: none; not a privacy statement. Source: Theorem 3, for the published transform alone. The paper
         gives C₁ = O(σ_y√(σ_y² + σ_n²)(σ_y²/σ_n² + 1)) and C₂ = O(L σ_y²/σ_n²) without factors: the caller's.
     """

@@ -3,6 +3,11 @@
 Sections 3 and 4: what Algorithms 1 and 2 may promise if f_V and f_V′ are draws of one multi-task Gaussian process.
 Section 5: Algorithm 3, which needs no such prior.
 
+Erratum: Definition 1 (and the authors' slides) compares the probabilities of single outcomes. Differential privacy
+compares those of sets of outcomes: publishing V beside 20 random bits meets the definition as printed at (0, 2⁻²⁰),
+and so does, at (0, 0), any score with continuous noise, however little (Corollary 2). In this file "(ε, δ)-private"
+is said of sets.
+
 | symbol | name here | meaning | shape |
 |---|---|---|---|
 | |Λ|, N | `n_candidates` | the finite candidate set's size | scalar ≥ 1 |
@@ -66,8 +71,9 @@ def theorem_1_sensitivity(
     due, and δ/3 pays for each of V, V′ and c.
 
     Holds when: f_V, f_V′ are draws of the multi-task prior of Assumption 1, k₂(λ, λ) = 1 (taken on by the caller).
-    Neighbours: those whose prior correlation is k₁. Source: Theorem 1. Erratum: sound as printed; larger than
-    needed.
+    Neighbours: those whose prior correlation is k₁. Source: Theorem 1. Erratum: the printed proof spends δ/2 + δ/2
+    + δ/3 = 4δ/3, since its β is Lemma 5.1's at δ/2 and not δ/3; the statement is true, and larger than needed,
+    because one time costs little of what that lemma spends on all of them.
 
     Returns:
         Δ in prior standard deviations.
@@ -197,6 +203,7 @@ def corollary_2_scale(*, sensitivity: float, epsilon: float) -> float:
     """Laplace scale b = Δ/ε: ṽ = max_t v_t + Lap(b) is (ε, δ)-private; with λ̃ (2ε, 2δ).
 
     Holds when: `sensitivity` bounds max_t v_t, as Theorem 3 does. Source: Corollary 2 and Algorithm 1, line 16.
+    Erratum: as printed it compares Pr[A(V) = ṽ] with Pr[A(V′) = ṽ], which are both 0.
     """
     return sensitivity / epsilon
 
@@ -217,6 +224,8 @@ def theorem_4_error_bound(
 
     Published: q₁ = σ√(8 log(1/δ)). Corrected: q₁ = σ√(2 log(5T/δ)), the union over T; one noise, not two.
     Holds when: Assumption 1 (taken on by the caller). Not a privacy statement. Source: Theorem 4.
+    Erratum: the published q₁ is a bound on one noise, and the best observation is the data's choice among T; with
+        |Λ| = 1, T = 2,000, σ² = 10⁴ and δ = 0.3 the statement fails with probability 0.73.
     """
     sigma = math.sqrt(noise_variance)
     published = calibration == "published"
@@ -257,9 +266,11 @@ def theorem_5_sensitivity(
 ) -> float:
     """|f(λ_T) − f′(λ′_T)| ≤ A·e^{−Tτ/(log T)^{d/4}} + c, c = 2√((1 − k₁) log(2N/δ)), with probability 1 − δ.
 
-    Holds when: Assumption 1, and the constants of de Freitas et al. (both taken on by the caller); T ≥ 2.
-    Neighbours: those whose prior correlation is k₁. Source: Theorem 5. Erratum: none, but nothing can estimate A
-    and τ.
+    Holds when: Assumption 1, and the constants of de Freitas et al. for BOTH f and f′ (all taken on by the caller,
+        who must state them without looking at the data); T ≥ 2.
+    Neighbours: those whose prior correlation is k₁. Source: Theorem 5. Erratum: Corollary 3 asks for A and τ of f
+        alone, and then the search on f′ may be anywhere; `tests/theorems/test_kusner_2015_errata.py` counts it. And
+        nothing can estimate A and τ.
 
     Returns:
         Δ in prior standard deviations.

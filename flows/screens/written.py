@@ -38,7 +38,7 @@ def _protected(spec: StudySpec) -> str:
     n, file, k = f"{spec.data.n_validation:,}", named(spec.data.validation), spec.privacy.max_records_per_person
     if spec.privacy.person is None:
         return f"each of the {n} records of {file}"
-    return f"the people in column {named(spec.privacy.person)} of {file} ({n} records), {k} records each at most"
+    return f"the people in column {named(spec.privacy.person)} of {file} ({n} records): at most {k} of each count"
 
 
 def _axis(name: str, axis: AxisSection) -> str:

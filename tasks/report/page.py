@@ -14,6 +14,7 @@ from string import Template
 from typing import Any
 
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
+from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit, anyone
 
@@ -127,7 +128,22 @@ def _rests(release: Release) -> Iterable[str]:
         yield "No assumption about the data: the promise is unconditional."
     k = release.facts.get("max_records_per_person")
     if k is not None:
-        yield f"One person owns at most {k} validation record{'s' if k != 1 else ''}."
+        yield _records_of_one(promise, f"{k} record{'s' if k != 1 else ''}")
+
+
+def _records_of_one(promise: PrivacyGuarantee, at_most: str) -> str:
+    """What k is: enforced where a column names the persons, else the word of whoever owns the data."""
+    if promise.unit is PrivacyUnit.PERSON:
+        return (
+            f"Of each person, as column {promise.person!r} tells them apart, at most {at_most} count: what is "
+            "beyond that, or names nobody, keeps its place and scores a constant."
+        )
+    both = promise.unit is PrivacyUnit.TRAINING_RECORD
+    whole = "of the training and validation sets together" if both else "of the validation set"
+    return (
+        f"Whoever owns at most {at_most} {whole} is protected as stated; that nobody owns more is the word of the "
+        "data's owner, which nothing checks."
+    )
 
 
 def _noise(release: Release) -> str:

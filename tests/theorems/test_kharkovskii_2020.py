@@ -34,6 +34,22 @@ def test_the_largest_dimension_beside_the_printed_one(log_epsilon, printed, larg
     assert printed <= found
 
 
+def test_of_the_dimensions_that_the_tables_try_the_printed_one_is_the_largest():
+    """Tables 1 to 3: the values of r that each tries; "the largest value" is true among them."""
+    sigma_min = float(np.linalg.svd(paper_grid(), compute_uv=False).min())
+    tables = {
+        (1.1, 10): (3, 6, 8, 10, 15, 20),
+        (1.3, 15): (3, 9, 12, 15, 20, 30),
+        (1.5, 20): (5, 10, 15, 20, 30, 50),
+    }
+    for (log_epsilon, printed), tried in tables.items():
+        floors = {
+            r: paper.singular_value_floor(epsilon=math.exp(log_epsilon), delta=1e-5, projection_dim=r)
+            for r in tried
+        }
+        assert max(r for r, floor in floors.items() if floor <= sigma_min) == printed
+
+
 @settings(deadline=None)
 @given(st.floats(0.01, 100), st.floats(1e-12, 0.5), st.floats(0.0, 1e4))
 def test_the_largest_dimension_passes_and_the_next_fails(epsilon, delta, sigma):
@@ -94,3 +110,67 @@ def test_theorem_3_by_hand_and_its_conditions():
     near = np.array([[1.0, 0.5], [0.5, 1.0]])  # √(2 − 1) + 1 = 2 times a half
     assert paper.definition_3_diagonally_dominant(near)
     assert not paper.definition_3_diagonally_dominant(np.array([[1.0, 0.51], [0.51, 1.0]]))
+
+
+def searched(seed, *, lengthscale, n_steps):
+    """GP-UCB on the paper's synthetic task: rows asked about and answers. σ_y = 1, σ_n² = 1e-5, δ′ = 0.025."""
+    rng, X, n = np.random.default_rng(seed), paper_grid(), 10_000
+    axis = X[:100, 0]
+    L = np.linalg.cholesky(np.exp(-0.5 * ((axis[:, None] - axis) / lengthscale) ** 2) + 1e-8 * np.eye(100))
+    f = (L @ rng.normal(size=(100, 100)) @ L.T).ravel()
+    mean, variance, rows, answers = np.zeros(n), np.ones(n), [], []
+    factors = np.empty((n_steps, n))
+    for t in range(1, n_steps + 1):
+        width = math.sqrt(2 * math.log(n * t**2 * math.pi**2 / (6 * 0.025)))
+        i = int(np.argmax(mean + width * np.sqrt(np.maximum(variance, 0)))) if rows else int(rng.integers(n))
+        rows.append(i)
+        answers.append(f[i] + math.sqrt(1e-5) * rng.normal())
+        column = np.exp(-0.5 * ((X - X[i]) ** 2).sum(axis=1) / lengthscale**2)
+        column -= factors[: t - 1].T @ factors[: t - 1, i]
+        factor = column / math.sqrt(column[i] + 1e-5)
+        mean = mean + factor * (answers[-1] - mean[i]) / math.sqrt(column[i] + 1e-5)
+        variance = variance - factor**2
+        factors[t - 1] = factor
+    return rows, np.array(answers)
+
+
+@pytest.mark.parametrize("lengthscale", [1.25, 6.0])
+def test_theorem_3_assumes_a_diagonal_dominance_that_its_own_experiment_never_has(lengthscale):
+    """20 functions on the paper's grid: the search comes near what it has seen within 20 rows, every time."""
+    X, first = paper_grid(), []
+    for seed in range(20):
+        rows, _ = searched(seed, lengthscale=lengthscale, n_steps=20)
+        apart = ((X[rows][:, None] - X[rows]) ** 2).sum(axis=-1)
+        K = np.exp(-0.5 * apart / lengthscale**2)
+        dominant = [paper.definition_3_diagonally_dominant(K[:t, :t]) for t in range(1, 21)]
+        assert dominant[0]
+        assert not dominant[-1]
+        first.append(1 + dominant.index(False))
+    assert min(first) == 3
+    assert 4 <= np.median(first) <= 6
+
+
+def test_theorem_3_asks_for_more_dimensions_than_its_floor_allows_on_every_task_of_that_size():
+    """ν ≤ 2/d² with d = diam/l = 50/1.25 = 40, so r ≥ 8 log(n²/μ)/ν² > 10⁸, and σ_min ≥ ω only for r ≤ 11."""
+    X = paper_grid()
+    assert np.linalg.norm(X[0] - X[-1]) == pytest.approx(50.0)
+    sigma_min = float(np.linalg.svd(X, compute_uv=False).min())
+    for lengthscale, least in ((1.25, 1.13e8), (6.0, 2.1e5)):
+        nu = paper.theorem_3_distortion(
+            approximation=math.inf, scaled_diameter=50.0 / lengthscale, answer_bound=1.0
+        )
+        r = paper.lemma_1_projection_dim(n_rows=10_000, failure_probability=0.025, distortion=nu)
+        assert r == pytest.approx(least, rel=0.02)
+        assert paper.largest_projection_dim(epsilon=math.exp(1.1), delta=1e-5, singular_value=sigma_min) < r
+
+
+def test_theorem_3_bounds_answers_that_are_unbounded():
+    """y ~ N(0, σ_y² + σ_n²) at any row: |y| ≤ L fails with a probability, and δ_ucb is spent to the last part."""
+    delta_ucb = 0.05
+    mu, delta_prime = delta_ucb / 2, delta_ucb / 2  # of Lemma 1, and of β_t
+    for L in (1.0, 3.0, 5.0, 8.0):
+        beyond = math.erfc(L / math.sqrt(2 * (1 + 1e-5)))
+        assert beyond > 0.0
+        assert mu + delta_prime + beyond > delta_ucb
+    largest = [np.abs(searched(seed, lengthscale=1.25, n_steps=50)[1]).max() for seed in range(6)]
+    assert max(largest) > 2.5  # a search for the maximum finds what is rare elsewhere

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import norm
 
 from dpbo_core.theorems import kusner_2015 as theorems
 
@@ -168,13 +169,22 @@ def test_monotone_in_each_argument(N, T, delta, k1, s2, gain, calibration):
 
 
 def test_the_published_failure_budget_is_overspent():
-    """δ/2 + δ/2 + δ/3 + δ/3 > δ; and its q does not cover the largest of T noises at its own δ/3."""
+    """δ/2 + δ/2 + δ/3 + δ/3 > δ; and q bounds the noise at one index, where the data choose among T.
+
+    On a flat f the best observation is the one with the largest noise, on V and on V′: 2α̂ > q with probability
+    1 − Φ(q/2σ)^(2T). Exactly, and by 4,000 draws within 6 standard errors (false alarm below 1e-8).
+    """
     delta, T, draws = 0.3, 50, 4000
+    beta = theorems.theorem_3_beta(n_candidates=1, step=1, delta=delta, calibration="published")
+    regret = math.pi**2 / 6 * math.exp(-beta / 2)  # of one data set: Σ_t N·e^{−β_t/2}
+    assert 2 * regret + 2 * delta / 3 == pytest.approx(5 * delta / 3, rel=1e-12)
     q = theorems.noise_bound(n_steps=T, delta=delta, noise_variance=1.0, calibration="published")
-    noise = np.abs(np.random.default_rng(0).normal(size=(2, draws, T))).max(axis=2).sum(axis=0)
-    assert (noise > q).mean() > delta / 3  # 4,000 draws; seen 0.62
+    fails = 1 - norm.cdf(q / 2) ** (2 * T)
+    assert fails == pytest.approx(0.799, abs=5e-4)  # where δ/3 = 0.1 is allowed
+    largest = np.random.default_rng(0).normal(size=(draws, 2 * T)).max(axis=1)
+    assert (2 * largest > q).mean() == pytest.approx(fails, abs=6 * math.sqrt(fails * (1 - fails) / draws))
     mended = theorems.noise_bound(n_steps=T, delta=delta, noise_variance=1.0, calibration="corrected")
-    assert (noise > mended).mean() <= 2 * delta / 5
+    assert 1 - norm.cdf(mended / 2) ** (2 * T) <= 2 * delta / 5
 
 
 def test_the_parts_by_hand():
