@@ -153,7 +153,7 @@ def test_each_is_its_plain_value_or_nothing_and_no_code_of_it_runs(table, place)
 
 @pytest.mark.parametrize("place", ["feature", "target", "row"])
 def test_one_at_a_time_the_others_stand_still(place):
-    """In a list of rows, where a whole row may be hostile too: 220 tables, each beside the honest one."""
+    """In a list of rows, where a whole row may be hostile too: a table for each of them, beside the honest one."""
     columns, y = honest(9)
     before = told(columns, y, "rows")
     training = frame_of(X, Y, shown_as="X")
