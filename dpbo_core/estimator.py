@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.advice import Advice, advise
+from dpbo_core.data.aliasing import aliased
 from dpbo_core.data.frames import Frame, frame_of
 from dpbo_core.encoder import PublicEncoder, target_name
 from dpbo_core.errors import StudyInvalid
@@ -51,8 +52,9 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Search `search_space` for the hyperparameters that score best on a SENSITIVE validation set.
 
     Models are trained on the public X and y alone. The validation set is touched through differentially private
-    releases only, paid from the budget of `dataset`. Not checked, because looking would cost privacy: nobody in the
-    validation set may be in the public training set.
+    releases only, paid from the budget of `dataset`. Nobody in the validation set may be in the public training
+    set: one object, or one piece of memory, given as both is refused; equal content is not looked for, because the
+    answer would be an output that no ε prices.
 
     Args:
         estimator: any scikit-learn classifier or regressor, a Pipeline too.
@@ -150,11 +152,12 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             y_validation: their classes or targets, (m,).
 
         Raises:
-            StudyInvalid: something cannot be used as it is. Nothing inside a validation record is ever an error.
+            StudyInvalid: something cannot be used as it is, X_validation sharing memory with X, say. Nothing inside
+                a validation record is ever an error.
             BudgetRefused: the ledger said no; nothing was charged.
             AssumptionNotAccepted: the promise rests on something that `accepts` does not name.
         """
-        y = self._public_target(y)
+        given, y = (X, y), self._public_target(y)
         if X_validation is None or y_validation is None:
             raise StudyInvalid(
                 "there is no validation set",
@@ -166,8 +169,15 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         width = len({*training.names} | ({self.person} if self.person else set()))
         validation = frame_of(X_validation, y_validation, shown_as="X_validation", width=width)
         spec, prototype = self._study(training, validation.n_records)
-        function = self.scoring if callable(self.scoring) else None
-        halves = FrameHalves(spec, training, validation, prototype, str(spec.data.target), function)
+        halves = FrameHalves(
+            spec,
+            training,
+            validation,
+            prototype,
+            str(spec.data.target),
+            score=self.scoring if callable(self.scoring) else None,
+            aliased=aliased(given, (X_validation, y_validation)),
+        )
         result = run_study(spec, ledger=PrivacyLedger(ledger_url(self.ledger)), data=halves)
         release = result.release
         self.release_, self.guarantee_, self.replayed_ = release, release.guarantee, result.replayed

@@ -173,14 +173,8 @@ def check_presence(spec: StudySpec, folder: str | Path, public: PublicHalf) -> N
     if spec.data.validation is None:
         return
     shown = str(spec.data.validation)
-    with suppress(OSError):  # missing, or no name a file could have: the reader says so
-        if (Path(folder) / shown).samefile(Path(folder) / str(spec.data.training)):
-            raise StudyInvalid(
-                f"{shown} is both the training file and the validation file",
-                cause="one file was named twice, and a record in both is protected in neither",
-                remedy="split the records into two files that share no person",
-            )
     parts = parts_of(Path(folder) / shown)
+    _check_distinct(Path(folder) / str(spec.data.training), parts or (Path(folder) / shown,), shown_as=shown)
     if parts and spec.privacy.person is not None:
         raise StudyInvalid(
             f"{shown} is a folder of files, and privacy.person counts a person's records over one file",
@@ -193,6 +187,32 @@ def check_presence(spec: StudySpec, folder: str | Path, public: PublicHalf) -> N
         check_names(spec, header.columns, public, shown_as=shown)
         n_records += header.n_records
     data.check_record_count(n_records, n_validation(spec), shown_as=shown)
+
+
+def _check_distinct(training: Path, validation: Sequence[Path], *, shown_as: str) -> None:
+    """No file stands in two places, under whatever name: which file a name means is public, what is in it is not.
+
+    Files with equal content are not looked for (`data.aliasing` says why).
+
+    Raises:
+        StudyInvalid: the training file is a validation file too, or two parts of it are one file.
+    """
+    with suppress(OSError):  # missing, or no name a file could have: the reader says so
+        own = training.stat()
+        found = [path.stat() for path in validation]
+        places = [(one.st_dev, one.st_ino) for one in found]
+        if (own.st_dev, own.st_ino) in places:
+            raise StudyInvalid(
+                f"{shown_as} is both the training file and the validation file",
+                cause="one file was named twice, and a record in both is protected in neither",
+                remedy="split the records into two files that share no person",
+            )
+        if len(set(places)) < len(places):
+            raise StudyInvalid(
+                f"two files of {shown_as} are one file under two names",
+                cause="a link to one of them lies in the folder, and its records would count twice",
+                remedy="remove the link",
+            )
 
 
 def check_names(spec: StudySpec, columns: Sequence[str], public: PublicHalf, *, shown_as: str) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from dpbo_core import data, halves
 from dpbo_core.data.frames import Frame
 from dpbo_core.data.people import Person, person_of
-from dpbo_core.data.values import canonical, shown
+from dpbo_core.data.values import canonical, plain, shown
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.prototype import Prototype, function_name, import_name
 from dpbo_core.objective import Objective
@@ -35,6 +35,7 @@ class FrameHalves:
         prototype: the estimator.
         target: the target's name in the study.
         score: the user's score function, if there is one.
+        aliased: whether the call gave one table, or part of it, as both.
     """
 
     spec: StudySpec
@@ -43,6 +44,7 @@ class FrameHalves:
     prototype: Prototype
     target: str
     score: Any = None
+    aliased: bool = False
 
     def public(self) -> halves.PublicHalf:
         """Fit to the training table."""
@@ -59,7 +61,18 @@ class FrameHalves:
         return replace(public, fingerprint=hashlib.sha256(identity.encode()).hexdigest())
 
     def check(self, public: halves.PublicHalf) -> None:
-        """Names and numbers of records."""
+        """Names and numbers of records, and that the two halves are two tables.
+
+        Raises:
+            StudyInvalid: it is not so. No record's content was looked at.
+        """
+        if self.aliased:
+            raise StudyInvalid(
+                "X_validation or y_validation is, or shares its memory with, the public X or y",
+                cause="the same table was passed twice, and a record in both is protected in neither",
+                remedy="split the records into two tables that share no person",
+            )
+        self.validation.check_target(shown_as="X_validation")
         halves.check_names(self.spec, (*self.validation.names, self.target), public, shown_as="X_validation")
         data.check_record_count(self.validation.n_records, halves.n_validation(self.spec), shown_as="X_validation")
 
@@ -78,6 +91,7 @@ def _inferred(value: object) -> Person:
     One missing cell turns integers into doubles, in which large ones are not told apart: they name nobody either
     way, so that no record decides what the others mean.
     """
+    value = plain(value)
     return None if isinstance(value, int | np.integer) and abs(int(value)) >= 2**53 else person_of(value)
 
 

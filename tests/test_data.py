@@ -302,6 +302,22 @@ def test_a_parquet_column_of_any_type(array: pa.Array, expected: list[object], t
     assert not table.broken.any()
 
 
+def test_decimals_of_any_length_are_refused_by_their_type(tmp_path: Path) -> None:
+    """pyarrow refuses the whole row group for one value of 20 bytes, so nothing of such a file is read."""
+    path, flat = tmp_path / "v.parquet", {"store_schema": False, "use_dictionary": False, "write_statistics": False}
+    column = pa.array([b"\x01", b"\x01" * 20, b"\x02"], pa.binary())
+    pq.write_table(pa.table({"d": column, "a": [1.0, 2.0, 3.0]}), path, **flat)
+    raw = path.read_bytes()
+    size = int.from_bytes(raw[-8:-4], "little")
+    plain = b"\x15\x0c%\x02\x18\x01d"  # a byte array, optional, named d; then: decimal, scale 0, precision 10
+    footer = raw[-8 - size : -8].replace(plain, plain + b"%\x0a\x15\x00\x15\x14", 1)
+    assert read_header(path, sensitive=True, shown_as="v").n_records == 3
+    path.write_bytes(raw[: -8 - size] + footer + len(footer).to_bytes(4, "little") + b"PAR1")
+    assert read_table(path, sensitive=True, shown_as="v").broken.all()  # what one record would do to the others
+    with pytest.raises(StudyInvalid, match="decimals in byte arrays"):
+        read_header(path, sensitive=True, shown_as="v")
+
+
 def test_names_with_dots_and_the_row_index_of_pandas(tmp_path: Path) -> None:
     import pandas as pd
 

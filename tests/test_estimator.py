@@ -1,5 +1,6 @@
 """`PrivateSearch`: scikit-learn's own checks, every kind of table, and one ledger outside the object."""
 
+import copy
 import multiprocessing
 import pickle
 import subprocess
@@ -63,7 +64,7 @@ def spent(url, dataset="wine"):
 
 
 class OnPublicData(PrivateSearch):
-    """For the checks alone, which call fit(X, y): the validation set is the training set, its budget unlimited."""
+    """For the checks alone, which call fit(X, y): validation on a copy of the training set, without a limit."""
 
     def __init__(self, estimator, url):
         super().__init__(
@@ -84,7 +85,7 @@ class OnPublicData(PrivateSearch):
     def fit(self, X, y=None):
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "released on")
-            return super().fit(X, y, X_validation=X, y_validation=y)
+            return super().fit(X, y, X_validation=copy.deepcopy(X), y_validation=copy.deepcopy(y))
 
 
 REASONS = {

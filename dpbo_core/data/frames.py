@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbo_core.data.raw_columns import array_values, series_values
+from dpbo_core.data.row_lists import RowList, public_width
 from dpbo_core.data.table import Table, table_of
 from dpbo_core.data.values import Column
 from dpbo_core.errors import StudyInvalid
-
-SHORT_FLOATS = {"float16": np.float16, "halffloat": np.float16, "float32": np.float32, "float": np.float32}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -41,9 +40,11 @@ class Frame:
     def values(self, name: str) -> Sequence[object] | Column:
         """One feature column's values as Python or NumPy has them."""
         place = self.names.index(name)
+        if isinstance(self.given, RowList):
+            return self.given.column(place)
         if isinstance(self.given, np.ndarray):
-            return _of_array(self.given[:, place])
-        return _of_series(self.given.get_column(self.given.columns[place]))  # pandas has names that are no text
+            return array_values(self.given[:, place])
+        return series_values(self.given.get_column(self.given.columns[place]))  # pandas has names that are no text
 
     def table(self, *, target_name: str, source: str) -> Table:
         """The whole as a table; nothing a record holds raises."""
@@ -51,6 +52,20 @@ class Frame:
         if self.target is not None:
             columns[target_name] = _target_values(self.target)
         return table_of(columns, source=source)
+
+    def check_target(self, *, shown_as: str) -> None:
+        """The target is one column, which its shape says.
+
+        Raises:
+            StudyInvalid: it is several.
+        """
+        width = 1 if self.target is None else _target_width(self.target)
+        if width != 1:
+            raise StudyInvalid(
+                f"the target of {shown_as} has {width} columns",
+                cause="the classes were one-hot encoded, or the table was passed with its target",
+                remedy="give one class or number a record",
+            )
 
 
 def frame_of(X: Any, y: Any, *, shown_as: str, width: int | None = None) -> Frame:
@@ -77,7 +92,8 @@ def frame_of(X: Any, y: Any, *, shown_as: str, width: int | None = None) -> Fram
         names, n_records = tuple(str(name) for name in given.columns), len(given)
     else:
         given = _array(X, shown_as, width)
-        names, n_records = tuple(f"x{j}" for j in range(given.shape[1])), len(given)
+        d = given.width if isinstance(given, RowList) else given.shape[1]
+        names, n_records = tuple(f"x{j}" for j in range(d)), len(given)
     if len(set(names)) < len(names) or not all(names):
         raise _bad_names(shown_as)
     if not names or not n_records:
@@ -86,12 +102,13 @@ def frame_of(X: Any, y: Any, *, shown_as: str, width: int | None = None) -> Fram
             f"(shape=({n_records}, {len(names)})) while a minimum of 1 is required",
             remedy="give at least one record and one column",
         )
-    if y is not None and _length(y, shown_as) != n_records:
+    target = None if y is None else _target(y, shown_as)
+    if target is not None and len(target) != n_records:
         raise StudyInvalid(
-            f"{shown_as} has {n_records} records and its target {_length(y, shown_as)}",
+            f"{shown_as} has {n_records} records and its target {len(target)}",
             remedy="give one target for each record",
         )
-    return Frame(names, n_records, given, y)
+    return Frame(names, n_records, given, target)
 
 
 def _bad_names(shown_as: str) -> StudyInvalid:
@@ -103,15 +120,22 @@ def _bad_names(shown_as: str) -> StudyInvalid:
 
 
 def _array(X: Any, shown_as: str, width: int | None) -> Any:
-    """X as a two-dimensional array; a list of rows becomes objects, so that no row says what another means."""
+    """X as an array (m, d), masked if it is, or as a list of rows, so that no row says what another means."""
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise StudyInvalid(
             f"{shown_as} is a sparse matrix",
             cause="every record is read value by value",
             remedy="pass X.toarray(), or select fewer columns",
         )
-    array = _of_rows(X, width) if isinstance(X, Sequence) else np.asarray(X)
-    if array.ndim != 2 or array.dtype.kind == "c":
+    if _is_sequence(X):
+        rows = list(X)
+        width = public_width(rows) if width is None else width
+        array = np.empty(0) if width is None else RowList(rows, width)
+    else:
+        array = np.ma.asarray(X) if isinstance(X, np.ma.MaskedArray) else np.asarray(X)
+    if isinstance(array, RowList):
+        return array
+    if array.ndim != 2 or (width is None and array.dtype.kind == "c"):  # in a SENSITIVE table one record decides it
         raise StudyInvalid(
             f"{shown_as} is not a table of records and columns",
             cause="Expected 2D array, got something else; one column or one record must still have two dimensions",
@@ -120,82 +144,54 @@ def _array(X: Any, shown_as: str, width: int | None) -> Any:
     return array
 
 
-def _of_rows(rows: Sequence[Any], width: int | None) -> NDArray[Any]:
-    """(m, width) objects; without a width, that of the PUBLIC first row, and empty where a row has another."""
-    read = [_row(row) for row in rows]
-    if width is None:
-        lengths = {None if row is None else len(row) for row in read}
-        if len(lengths) != 1 or None in lengths:
-            return np.empty(0)
-        (width,) = (length for length in lengths if length is not None)
-    array = np.empty((len(read), width), dtype=object)
-    for i, row in enumerate(read):
-        if row is not None and len(row) == width:
-            for j, value in enumerate(row):
-                array[i, j] = value
+def _is_sequence(X: Any) -> bool:
+    """Whether X is taken apart here: NumPy would guess one type for all records from what each of them holds."""
+    if isinstance(X, Sequence):
+        return not isinstance(X, str | bytes | bytearray | memoryview | np.ndarray)
+    arrays = ("__array__", "__array_interface__", "__array_struct__", "__buffer__")
+    return hasattr(X, "__len__") and hasattr(X, "__getitem__") and not any(hasattr(X, name) for name in arrays)
+
+
+def _target(y: Any, shown_as: str) -> Any:
+    """y as a narwhals series or frame, an array, or a list; no value of it is looked at.
+
+    Raises:
+        StudyInvalid: it is no column at all.
+    """
+    import narwhals.stable.v2 as nw
+
+    try:
+        given = nw.from_native(_in_series(y), allow_series=True, eager_only=True, pass_through=True)
+    except Exception:  # noqa: BLE001  a frame with a name twice, or one that must be collected first
+        given = None
+    if isinstance(given, nw.DataFrame | nw.Series):
+        return given
+    if given is not None and _is_sequence(y):
+        return list(y)
+    array = np.ma.asarray(y) if isinstance(y, np.ma.MaskedArray) else np.asarray(given)
+    if not array.ndim:
+        raise StudyInvalid(f"the target of {shown_as} is not a column", remedy="give one value a record")
     return array
 
 
-def _row(row: Any) -> list[Any] | None:
-    try:
-        return list(row) if isinstance(row, list | tuple) or np.ndim(row) == 1 else None
-    except Exception:  # noqa: BLE001  a sequence of its own kind, say, with cells of several lengths
-        return None
-
-
-def _length(y: Any, shown_as: str) -> int:
-    shape = (len(y),) if hasattr(y, "__len__") else np.asarray(y).shape
-    if not shape:
-        raise StudyInvalid(f"the target of {shown_as} is not a column", remedy="give one value a record")
-    return int(shape[0])
-
-
-def _target_values(y: Any) -> Sequence[object] | Column:
+def _in_series(y: Any) -> Any:
+    """A bare array of pandas or Arrow as a series, which gives one value where it cannot give all."""
     import narwhals.stable.v2 as nw
 
-    given = nw.from_native(y, allow_series=True, eager_only=True, pass_through=True)
-    if isinstance(given, nw.DataFrame):
-        given = given.get_column(given.columns[0])
-    if isinstance(given, nw.Series):
-        return _of_series(given)
-    array = np.array([*y, None], dtype=object)[:-1] if isinstance(y, list | tuple) else np.asarray(y)
-    return _of_array(array.reshape(len(array), -1)[:, 0] if array.ndim > 1 and array.size else array)
+    pandas, arrow = nw.dependencies.get_pandas(), nw.dependencies.get_pyarrow()
+    if pandas is not None and isinstance(y, pandas.Index | pandas.api.extensions.ExtensionArray):
+        return pandas.Series(y)
+    return arrow.chunked_array([y]) if arrow is not None and isinstance(y, arrow.Array) else y
 
 
-def _of_array(column: Any) -> Sequence[object] | Column:
-    values: Sequence[object] | Column = column if column.dtype.kind in "fiub" else column.tolist()
-    return values
+def _target_width(target: Any) -> int:
+    shape = getattr(target, "shape", (len(target),))
+    return int(np.prod(shape[1:]))
 
 
-def _of_series(series: Any) -> Sequence[object] | Column:
-    """The values of a narwhals series; one by one where they cannot be had together."""
-    if series.dtype.is_temporal():  # no number and no class; polars panics, past every seal, at a day out of range
-        return [None] * len(series)
-    try:
-        short = SHORT_FLOATS.get(_kind(series))
-        if short is not None:  # as they are: a Python float would not say in which precision they were written
-            return np.asarray(series.to_numpy(), dtype=short)
-        values: Sequence[object] = series.to_list()
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # noqa: BLE001  a text that is not UTF-8, say: it costs its own record; a panic is no Exception
-        return [_item(series, i) for i in range(len(series))]
-    return values
-
-
-def _kind(series: Any) -> str:
-    """The name of the type that the library itself gives the column: public, as its name is."""
-    native = series.to_native()
-    kind = getattr(native, "dtype", getattr(native, "type", ""))
-    kind = getattr(getattr(kind, "categories", None), "dtype", getattr(kind, "value_type", kind))  # of categories
-    return str(kind).lower().partition("[")[0]
-
-
-def _item(series: Any, i: int) -> object:
-    try:
-        item: object = series[i]
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # noqa: BLE001  as above
-        return None
-    return item
+def _target_values(target: Any) -> Sequence[object] | Column:
+    if isinstance(target, list):
+        return target
+    if isinstance(target, np.ndarray):
+        return array_values(target.reshape(len(target), -1)[:, 0] if target.ndim > 1 and target.size else target)
+    return series_values(target.get_column(target.columns[0]) if hasattr(target, "columns") else target)

@@ -37,9 +37,15 @@ def parquet_header(path: Path, *, sensitive: bool, shown_as: str) -> Header:
     """The names and the number of records, from the footer alone.
 
     Raises:
-        StudyInvalid: the file has no readable Parquet footer.
+        StudyInvalid: the file has no readable Parquet footer; or it is sensitive and holds decimals as texts.
     """
-    _, footer = _opened(path, shown_as=shown_as)
+    file, footer = _opened(path, shown_as=shown_as)
+    if sensitive and _has_loose_decimals(file.schema):
+        raise StudyInvalid(
+            f"{shown_as} keeps decimals in byte arrays of any length",
+            cause="its writer's choice; ONE of another length than the type allows fails all records of its group",
+            remedy="write the column as doubles, or as decimals of a fixed length, as pyarrow does",
+        )
     names = column_names([footer.names[i] for i in _kept(footer)], sensitive=sensitive, shown_as=shown_as)
     return Header(names, sum(footer.group_sizes))
 
@@ -102,6 +108,11 @@ def parquet_values(path: Path, column: str, *, shown_as: str) -> list[object]:
             read = []
         values += read if len(read) == size else [None] * size
     return values
+
+
+def _has_loose_decimals(schema: Any) -> bool:
+    leaves = (schema.column(i) for i in range(len(schema)))
+    return any(leaf.physical_type == "BYTE_ARRAY" and leaf.logical_type.type == "DECIMAL" for leaf in leaves)
 
 
 def _opened(path: Path, *, shown_as: str) -> tuple[Any, _Footer]:

@@ -29,12 +29,14 @@ from numpy.typing import NDArray
 
 from dpbo_core.data.csv_file import LINES_AT_ONCE, csv_fields, csv_names
 from dpbo_core.data.parquet_file import parquet_values
+from dpbo_core.data.values import plain
 
 Person = str | None
 
 
 def person_of(value: object) -> Person:
-    """The person a raw value names, or None; never raises."""
+    """The person a raw value names, or None; never raises, and runs no code of the value's class."""
+    value = plain(value)
     if isinstance(value, bytes):
         try:
             value = value.decode()

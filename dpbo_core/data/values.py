@@ -11,7 +11,7 @@ The meaning of a value depends on that value alone. A text that reads as a numbe
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -24,14 +24,49 @@ Column = NDArray[Any]
 _NOTHING = float("nan")
 
 
+def _real(value: complex) -> float | None:
+    """Where one record holds an imaginary number, libraries write those of all the others as complex ones."""
+    exact = complex.__complex__(value)
+    return exact.real if exact.imag == 0.0 else None
+
+
+BUILT_IN: tuple[tuple[type, Callable[[Any], object]], ...] = (
+    (str, str.__str__),
+    (bytes, bytes.__bytes__),
+    (float, float.__float__),  # numpy.float64 too
+    (int, int.__int__),
+    (Decimal, Decimal),  # exact, whatever the context
+    (complex, _real),
+)
+NUMPY_SCALARS = tuple(np.dtype(code).type for code in "?bBhHiIlLqQefg")  # all but double, which is a float
+
+
+def plain(value: Any) -> object:
+    """What `value` holds, as an object of exactly a built-in or NumPy type; None where it holds no such thing.
+
+    No code of the value's own class runs, whatever it overrides, so it cannot raise, print, wait or reach another
+    record. A subclass of str, bytes, int, float or Decimal is read by that type's own function; of all else only
+    NumPy's own scalars are kept. Not by `isinstance`, which asks the value for its `__class__`, nor by a set of
+    types, which asks a metaclass for its `__hash__`.
+    """
+    kind = type(value)
+    if kind is str or kind is float or kind is int or kind is bool or value is None:
+        return value
+    for built_in, read in BUILT_IN:
+        if issubclass(kind, built_in):
+            return read(value)
+    return value if any(kind is scalar for scalar in NUMPY_SCALARS) else None
+
+
 def canonical(value: object) -> Value:
     """The meaning of `value`; never raises. Whatever is no number, truth value or text means nothing (NaN)."""
+    value = plain(value)
     if isinstance(value, str):
         return _from_text(value)
     if isinstance(value, (bool, int, float, Decimal, np.bool_, np.integer, np.floating)):
         try:
             return float(value)
-        except OverflowError:
+        except OverflowError:  # a whole number of hundreds of digits
             return math.inf if value > 0 else -math.inf
         except ValueError:  # a signalling NaN
             return _NOTHING

@@ -1,0 +1,164 @@
+"""Whether two tables in memory are one table: the same object, the same rows, or the same bytes of memory.
+
+Which objects a call was given, and where in memory they lie, are facts about the call, as which file a study names
+is a fact about the study (one file named twice is refused, by a hard link too): the same for all neighbours. WHAT
+the objects hold is not, so it is never compared. A refusal is an output. "V equals X" would be said of V = X with
+certainty and of none of its neighbours; "nearly equal" only moves the place where two neighbours are told apart,
+and no ε prices it.
+
+For the same reason rows count as one only if they are lists or arrays. Python and its libraries may keep equal
+numbers, texts and tuples as one object, so that their identity tells what they hold; never two lists.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+WORK = 100_000  # tries at an exact answer for two strided arrays; "shared" where it is not had
+INSIDE = ("_ndarray", "_data", "_pa_array", "_codes")  # where pandas' own arrays hold their values
+
+Memory = NDArray[Any]
+
+
+def aliased(public: Iterable[Any], sensitive: Iterable[Any]) -> bool:
+    """Whether anything of `public` (tables and targets as they were given) is anything of `sensitive`.
+
+    Slices that share no element are two tables, as the two parts of a split are. Tables of pandas, polars, Arrow
+    and NumPy and lists of rows are looked through; those of other libraries are compared as objects only. (Truth
+    values of Arrow and polars are compared by whole bytes, so up to 15 of them may go unseen.)
+    """
+    ours, theirs = list(public), list(sensitive)
+    if {id(one) for one in ours} & {id(one) for one in theirs}:
+        return True
+    if _rows(ours) & _rows(theirs):
+        return True
+    return _overlap(list(_memory(ours)), list(_memory(theirs)))
+
+
+def _rows(tables: list[Any]) -> set[int]:
+    """The identities of rows that are lists or arrays."""
+    rows = (row for table in tables if _is_list(table) for row in table)
+    return {id(row) for row in rows if type(row) is list or type(row) is np.ndarray}  # `in` would ask a metaclass
+
+
+def _is_list(table: Any) -> bool:
+    return isinstance(table, list | tuple)
+
+
+def _memory(tables: list[Any]) -> Iterator[Memory]:
+    """The bytes in which the values lie, as arrays; those of their offsets where values have no fixed size."""
+    for table in tables:
+        if _is_list(table):
+            yield from (row for row in table if type(row) is np.ndarray)
+        else:
+            yield from _of_table(table)
+
+
+def _of_table(table: Any) -> Iterator[Memory]:
+    import narwhals.stable.v2 as nw
+
+    arrow = nw.dependencies.get_pyarrow()
+    try:
+        given = nw.from_native(table, allow_series=True, eager_only=True, pass_through=True)
+    except Exception:  # noqa: BLE001  no table: whoever reads it says so
+        return
+    if isinstance(given, nw.DataFrame):
+        for place in range(len(given.columns)):
+            yield from _of_column(given[:, place].to_native())
+    elif isinstance(given, nw.Series):
+        yield from _of_column(given.to_native())
+    elif isinstance(table, np.ndarray):
+        yield np.asarray(table)
+    elif arrow is not None and isinstance(table, arrow.Array):
+        yield from _of_chunk(table)
+    else:
+        yield from _of_column(table)
+
+
+def _of_column(column: Any) -> Iterator[Memory]:
+    """One column of pandas, polars or Arrow."""
+    import narwhals.stable.v2 as nw
+
+    arrow, polars = nw.dependencies.get_pyarrow(), nw.dependencies.get_polars()
+    if isinstance(column, np.ndarray):
+        yield np.asarray(column)
+    elif polars is not None and isinstance(column, polars.Series):
+        yield from _of_polars(column, polars)
+    elif arrow is not None and isinstance(column, arrow.ChunkedArray):
+        for chunk in column.chunks:
+            yield from _of_chunk(chunk)
+    else:
+        own = getattr(column, "array", column)  # of a series or an index
+        for held in (getattr(own, name, None) for name in INSIDE):
+            if isinstance(held, np.ndarray):
+                yield np.asarray(held)
+            elif arrow is not None and isinstance(held, arrow.ChunkedArray):
+                yield from _of_column(held)
+
+
+def _of_polars(column: Any, polars: Any) -> Iterator[Memory]:
+    physical = column.to_physical()  # of dates and categories, their numbers; else itself
+    kind = physical.dtype
+    if kind.is_numeric() or kind in (polars.Boolean, polars.String, polars.Binary):  # what is handed over uncopied
+        for chunk in physical.get_chunks():
+            yield from _of_chunk(chunk.to_arrow(compat_level=polars.CompatLevel.newest()))
+
+
+def _of_chunk(chunk: Any) -> Iterator[Memory]:
+    """The part of an Arrow array's buffers that belongs to it: a slice keeps the buffers of the whole."""
+    import pyarrow as pa
+
+    if isinstance(chunk.type, pa.BaseExtensionType):
+        chunk = chunk.storage
+    if pa.types.is_dictionary(chunk.type):
+        chunk = chunk.indices
+    buffers = chunk.buffers()
+    if len(buffers) < 2 or buffers[1] is None:
+        return
+    bits = _bits(chunk.type)
+    # Whole bytes inside: two neighbouring slices of truth values may have one byte in common.
+    start, stop = -(-chunk.offset * bits // 8), (chunk.offset + len(chunk)) * bits // 8
+    yield np.frombuffer(buffers[1], dtype=np.uint8)[start:stop]
+
+
+def _bits(kind: Any) -> int:
+    """How much of the second buffer one record has: its value, its view, or its offset."""
+    import pyarrow as pa
+
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        return 128
+    if any(test(kind) for test in (pa.types.is_large_string, pa.types.is_large_binary, pa.types.is_large_list)):
+        return 64
+    try:
+        return int(kind.bit_width)
+    except ValueError:  # texts and lists: offsets
+        return 32
+
+
+def _overlap(ours: list[Memory], theirs: list[Memory]) -> bool:
+    """Whether any two arrays have an element in common; bounds first, since most lie apart."""
+    ends = sorted(
+        (*np.lib.array_utils.byte_bounds(array), side, number)
+        for side, arrays in enumerate((ours, theirs))
+        for number, array in enumerate(arrays)
+        if array.size
+    )
+    open_: tuple[list[tuple[int, Memory]], list[tuple[int, Memory]]] = ([], [])
+    for low, high, side, number in ends:
+        array = (ours, theirs)[side][number]
+        for stop, other in open_[1 - side]:
+            if stop > low and _share(array, other):
+                return True
+        open_[side][:] = [item for item in open_[side] if item[0] > low]
+        open_[side].append((high, array))
+    return False
+
+
+def _share(one: Memory, other: Memory) -> bool:
+    work: Any = WORK  # NumPy's annotation knows two of the numbers it takes
+    try:
+        return bool(np.shares_memory(one, other, max_work=work))
+    except (np.exceptions.TooHardError, OverflowError):
+        return True

@@ -1,0 +1,78 @@
+"""One raw column of a table in memory as a sequence of values, each what it is whatever stands beside it.
+
+What a column can hold is asked of its TYPE, which is public. Columns of numbers, truth values, texts and objects
+are taken out together, and one by one where that fails: a value that cannot be taken out costs its own record.
+Whatever is temporal or nested means nothing and is not touched: polars panics at a day out of range, past every
+`except Exception`, and writes to the standard error while it does.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.data.values import Column
+
+SHORT_FLOATS = {"float16": np.float16, "halffloat": np.float16, "float32": np.float32, "float": np.float32}
+
+
+def array_values(column: NDArray[Any]) -> Sequence[object] | Column:
+    """The values of an array (m,); a masked cell is None, or NaN among floats."""
+    kind = column.dtype.kind
+    if kind in "mM":  # a time is no number and no class, whatever its unit
+        return [None] * len(column)
+    masked = isinstance(column, np.ma.MaskedArray)
+    hidden, column = np.ma.getmaskarray(column), np.ma.getdata(column)
+    if kind == "c":  # one imaginary number made the others complex: they are what they were
+        hidden, column, kind = hidden | (column.imag != 0.0), column.real, "f"
+    if kind == "f" and hidden.any():  # in their own precision, which tells how large a whole number can be exact
+        return np.where(hidden, np.asarray(np.nan, column.dtype), column)
+    if masked:
+        return [None if out else value for value, out in zip(column.tolist(), hidden, strict=True)]
+    return column if kind in "fiub" else list(column.tolist())
+
+
+def series_values(series: Any) -> Sequence[object] | Column:
+    """The values of a narwhals series (m,)."""
+    kind = native_kind(series)
+    if kind != "object" and (series.dtype.is_temporal() or series.dtype.is_nested()):
+        return [None] * len(series)
+    if kind.startswith("complex"):
+        return array_values(series.to_numpy())
+    short = SHORT_FLOATS.get(kind)
+    if short is not None:  # as they are: a Python float would not say in which precision they were written
+        floats = _taken(lambda: np.asarray(series.to_numpy(), dtype=short))
+        if floats is not None and floats.shape == (len(series),):
+            return np.asarray(floats)
+        return [_taken(partial(short, value)) for value in one_by_one(series)]
+    together: list[object] | None = _taken(series.to_list)
+    return together if together is not None and len(together) == len(series) else one_by_one(series)
+
+
+def one_by_one(values: Any) -> list[Any]:
+    """`values[i]` for every i, None where it cannot be had."""
+    return [_taken(partial(values.__getitem__, i)) for i in range(len(values))]
+
+
+def native_kind(series: Any) -> str:
+    """The name of the type that the library itself gives the column: public, as its name is.
+
+    Not narwhals' name: for a column of pandas objects it looks at the values.
+    """
+    native = series.to_native()
+    kind = getattr(native, "dtype", getattr(native, "type", ""))
+    kind = getattr(getattr(kind, "categories", None), "dtype", getattr(kind, "value_type", kind))  # of categories
+    kind = getattr(kind, "subtype", kind)  # of a sparse column
+    return str(kind).lower().partition("[")[0]
+
+
+def _taken(take: Callable[[], Any]) -> Any:
+    """What `take` returns; None if it fails, by a panic too, which is no Exception."""
+    try:
+        return take()
+    except KeyboardInterrupt:  # a person's: no value's own code runs
+        raise
+    except BaseException:  # noqa: BLE001  a text that is not UTF-8, say
+        return None
