@@ -21,8 +21,8 @@ NOTES = {
     "# new data is a new edition, and a new spend.",
     "privacy": "# The study's TOTAL price, and the budget that pays it. Data that share people\n"
     '# share a name. person = "column" protects whole people: of each of them\n'
-    "# at most max_records_per_person records count. Choose before the first release: a\n"
-    "# budget's promises are all to records, or all to people.\n"
+    "# at most max_records_per_person records count. Choose before the first\n"
+    "# release: a budget's promises are all to records, or all to people.\n"
     "# Not checked, because looking would cost privacy: nobody in the validation file\n"
     "# may be in the training file.",
     "budget": "# The cap of the data set, set at its first use and never changed.",
