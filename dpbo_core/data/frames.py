@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dpbo_core.data.table import Table, table_of
 from dpbo_core.data.values import Column
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.privacy.sealing import attempted, each
 
 SHORT_FLOATS = {"float16": np.float16, "halffloat": np.float16, "float32": np.float32, "float": np.float32}
 
@@ -171,16 +172,16 @@ def _of_series(series: Any) -> Sequence[object] | Column:
     """The values of a narwhals series; one by one where they cannot be had together."""
     if series.dtype.is_temporal():  # no number and no class; polars panics, past every seal, at a day out of range
         return [None] * len(series)
-    try:
+
+    def together() -> Sequence[object] | Column:
         short = SHORT_FLOATS.get(_kind(series))
         if short is not None:  # as they are: a Python float would not say in which precision they were written
             return np.asarray(series.to_numpy(), dtype=short)
         values: Sequence[object] = series.to_list()
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # noqa: BLE001  a text that is not UTF-8, say: it costs its own record; a panic is no Exception
-        return [_item(series, i) for i in range(len(series))]
-    return values
+        return values
+
+    found = attempted(together, None)  # a text that is not UTF-8, say: it costs its own record
+    return each(series.__getitem__, range(len(series)), None) if found is None else found
 
 
 def _kind(series: Any) -> str:
@@ -189,13 +190,3 @@ def _kind(series: Any) -> str:
     kind = getattr(native, "dtype", getattr(native, "type", ""))
     kind = getattr(getattr(kind, "categories", None), "dtype", getattr(kind, "value_type", kind))  # of categories
     return str(kind).lower().partition("[")[0]
-
-
-def _item(series: Any, i: int) -> object:
-    try:
-        item: object = series[i]
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # noqa: BLE001  as above
-        return None
-    return item

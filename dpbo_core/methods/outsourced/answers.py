@@ -17,14 +17,14 @@ from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
 from dpbo_core.data import read_header, read_table
 from dpbo_core.data.values import numbers
 from dpbo_core.errors import AssumptionNotAccepted, StudyInvalid
-from dpbo_core.mechanisms.noise import INJECTED, OPERATING_SYSTEM, Noise, NoiseSource, OperatingSystemNoise
+from dpbo_core.mechanisms.noise import INJECTED, OPERATING_SYSTEM, Noise, NoiseSource, OperatingSystemNoise, try_out
 from dpbo_core.methods.contract import NOT_PRIVATE
-from dpbo_core.methods.outsourced.curator import sealed
 from dpbo_core.methods.outsourced.messages import Answer, Query, digest, read_message, write_message
 from dpbo_core.methods.outsourced.private_answers import PrivateAnswers
 from dpbo_core.methods.outsourced.vault import Vault
 from dpbo_core.privacy.assumption import ANSWERS_PUBLIC
 from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.sealing import sealed
 from dpbo_core.privacy.sensitive import Sensitive
 
 
@@ -126,6 +126,7 @@ class Curator:
         named = f"{table.dataset}: answers"
         key = StudyKey(hashlib.sha256(text.encode()).hexdigest(), table.dataset, named, table.edition, table.method)
         injected = type(self.source) is not OperatingSystemNoise
+        try_out([(plan.spends[0], mechanism)])
         reservation = self.ledger.reserve(key, plan, noise=INJECTED if injected else OPERATING_SYSTEM)
         spend = replace(plan.spends[0], what=f"answer of row {query.row}")
         noise = Noise(self.source, reservation)
