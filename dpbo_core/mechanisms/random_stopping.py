@@ -8,11 +8,11 @@
 | U | — | uniform on the midpoints of 2²⁵⁶ equal cells of (0, 1) | — |
 
 K is the least k with Pr[K ≤ k] > U, wherever that is: nothing is cut off. A law with Pr[K > 10⁷] > 2⁻¹⁰⁰ is not
-`drawable`, and a study is refused it when it is planned. For the others the tail beyond 10⁷ falls at least e¹·⁵-fold
-every 10⁶ (γ > 1.5·10⁻⁶, for every η), so the largest U is reached before 10⁸. The law is computed with 150 decimal
-digits; each of these boundaries is off by less than 10⁻⁹⁰ and falls into one cell, so the K drawn is within
-10⁸·2⁻²⁵⁶ < 2⁻²²⁹ of the law of the double γ in total variation, whatever the data: K does not depend on them, and its
-law is what the theorems take.
+`drawable`, and a study is refused it when it is planned. For the others the tail beyond 10⁷ falls at least
+e¹·⁵-fold every 10⁶ (γ > 1.5·10⁻⁶, for every η), so the largest U is reached before 10⁸. The law is computed with
+150 decimal digits; each of these boundaries is off by less than 10⁻⁹⁰ and falls into one cell, so the K drawn is
+within 10⁸·2⁻²⁵⁶ < 2⁻²²⁹ of the law of the double γ in total variation, whatever the data: K does not depend on
+them, and its law is what the theorems take.
 """
 
 import math
@@ -206,8 +206,8 @@ def draw_index(weights: list[int], source: NoiseSource) -> int:
 def bounded_weights(density: list[float], *, lower: float, upper: float) -> list[int]:
     """Integers w with Σw = N·2⁶⁰ and c ≤ w/2⁶⁰ ≤ C for each, next to N·2⁶⁰·density.
 
-    With them π/π₀ of the uniform π₀ is w/2⁶⁰ EXACTLY, so the slack of the bounds c ≤ π/π₀ ≤ C that are paid for is 0
-    and there is nothing to compare and nothing to raise. 2⁶⁰ lies in the box for all c ≤ 1 ≤ C, so the sum is
+    With them π/π₀ of the uniform π₀ is w/2⁶⁰ EXACTLY, so the slack of the bounds c ≤ π/π₀ ≤ C that are paid for is
+    0, and there is nothing to compare and nothing to raise. 2⁶⁰ lies in the box for all c ≤ 1 ≤ C, so the sum is
     always met: what rounding leaves over is handed out in order, each weight up to its bound. A density that is not
     finite gives the uniform weights; at c = 1 or C = 1 there are no others. Whatever comes out is a function of the
     density and lies in the box, which is all that the theorems ask.

@@ -23,6 +23,7 @@ import numpy as np
 from dpbo_core.bo.adaptive_sampling import GaussianProcessSampler, Sampler, UniformSampler
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.gp.kernels import kernel_named
+from dpbo_core.mechanisms.noise import try_out
 from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, PoissonStopping, Stopping
 from dpbo_core.mechanisms.repeat_and_select import RepeatAndSelect, selection_epsilon
 from dpbo_core.methods.contract import Draws, Outlook, guarantee, too_small
@@ -147,6 +148,7 @@ class DpHypo:
     def start(self, problem: Problem, plan: PrivacyPlan) -> "HypoSearch":
         """A search with nothing tried."""
         trial, mechanism = self._calibrated(problem)
+        try_out([(trial.score.spend("quality"), trial.score)])  # each trial draws it anew
         return HypoSearch(self, problem, plan, trial, mechanism, lambda: self._sampler(problem, trial))
 
     @property
@@ -164,7 +166,7 @@ class DpHypo:
         if law is None:
             raise StudyInvalid(
                 f"search.steps = {problem.search.steps} with method.shape = {self.shape:g}",
-                cause="the number of trials is random; steps is its mean, above 1 and not beyond what the shape allows",
+                cause="steps is the mean of a random number, above 1 and not beyond what the shape allows",
                 remedy="ask for at least 2 steps, and a shape of 0 or 1",
             )
         if not law.drawable:

@@ -115,7 +115,7 @@ class HypoSearch(Opaque):
         return draw_index(bounded_weights(density, lower=lower, upper=upper), source)
 
     def _tell(self, sampler: Sampler, index: int, quality: int) -> None:
-        """In units of the quality's range. What cannot be learned from is forgotten: the next density is as it was."""
+        """In units of the quality's range. What cannot be learned from is forgotten."""
         share = min(max(quality / self._problem.range_steps, 0.0), 1.0)
         attempted(lambda: sampler.tell(index, share), None)
 

@@ -4,11 +4,11 @@ sealed(work)                  its result, or a bare error made here
 attempted(work, otherwise)    its result, or a fixed value: for what may fail on a record's account
 each(work, items, otherwise)  the same for every item on its own
 
-Nothing of what was raised leaves: not its text, type, cause, context, notes or frames. What leaves instead is raised
-outside the except block, so that Python chains nothing to it, and nothing is called inside one, so that no signal is
-handled there. Every BaseException counts: a panic of an extension module, a SystemExit, and a KeyboardInterrupt that
-a record or an estimator raises. The operator's own interrupt, and that alone, leaves as a new KeyboardInterrupt: it
-is told from the others by the signal, not by the type.
+Nothing of what was raised leaves: not its text, type, cause, context, notes or frames. What leaves instead is
+raised outside the except block, so that Python chains nothing to it, and nothing is called inside one, so that no
+signal is handled there. Every BaseException counts: a panic of an extension module, a SystemExit, and a
+KeyboardInterrupt that a record or an estimator raises. The operator's own interrupt, and that alone, leaves as a
+new KeyboardInterrupt: it is told from the others by the signal, not by the type.
 """
 
 import signal
@@ -42,14 +42,14 @@ def sealed(
         BaseException: `failure()`, or what `letter` made, without cause or context.
         KeyboardInterrupt: the operator's own, made anew.
     """
-    raised: BaseException | None = None
+    raised: list[BaseException] = []
     with _operator() as interrupted:
         try:
             return work()
         except BaseException as error:  # noqa: BLE001  logging it would be the leak; a panic is no Exception
-            raised = error
-    stands = None if letter is None or interrupted else attempted(lambda: letter(raised), None)
-    raised = None  # the error below carries this frame
+            raised += (error,)
+    stands = None if letter is None or interrupted else attempted(lambda: letter(raised[0]), None)
+    raised.clear()  # the error below carries this frame
     raise KeyboardInterrupt if interrupted else stands or failure()
 
 
@@ -79,7 +79,7 @@ def each(work: Callable[[I], T], items: Iterable[I], otherwise: D) -> list[T | D
     with _operator() as interrupted:
         for item in items:
             outcome: T | D = otherwise
-            try:
+            try:  # noqa: SIM105  `suppress` would be a call inside
                 outcome = work(item)
             except BaseException:  # noqa: BLE001, S110  as above
                 pass
@@ -106,7 +106,7 @@ def _operator() -> Iterator[list[int]]:
 
     def noted(number: int, frame: object) -> None:
         seen.append(number)
-        before(number, frame)  # type: ignore[operator, arg-type]
+        before(number, frame)  # type: ignore[arg-type]
 
     signal.signal(signal.SIGINT, noted)
     try:

@@ -213,4 +213,3 @@ def _hand_out(vault: Vault, release: Release, out: Path) -> None:
     else:
         return
     raise StudyInvalid(f"{str(out)!r} cannot be written ({reason})", remedy="choose another place for --out")
-
