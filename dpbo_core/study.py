@@ -28,7 +28,7 @@ from dpbo_core.partitions import Workers
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
-from dpbo_core.privacy.sealing import Letter, sealed
+from dpbo_core.privacy.sealing import Letter, letters, sealed
 from dpbo_core.privacy.sensitive import Opaque
 from dpbo_core.problem import Problem
 from dpbo_core.spec import StudySpec
@@ -144,7 +144,7 @@ class StudyRun(Opaque):
         self._noise = Noise(source, self._reservation)
         sealed(lambda: self._noise.ahead(draws))
         # a file holds bytes, whose reader says sizes alone; an object in a table in memory may raise any letter
-        letter = _public_letter if isinstance(data, halves.FileHalves) else None
+        letter = letters(StudyInvalid) if isinstance(data, halves.FileHalves) else None
         self._objective = sealed(lambda: data.sensitive(self._public), letter=letter)
 
     @property
@@ -168,7 +168,8 @@ class StudyRun(Opaque):
         with padded(self._pad):
             release = sealed(lambda: self._search.finish(self._noise))
             return sealed(
-                lambda: StudyResult(self._reservation.conclude(release), replayed=False), letter=_ledgers_letter
+                lambda: StudyResult(self._reservation.conclude(release), replayed=False),
+                letter=letters(DpboError, LedgerDamaged),
             )
 
     @property
@@ -179,7 +180,7 @@ class StudyRun(Opaque):
         """
         if not self._method.public_path:
             return None
-        return _public_letter if self._public.problem.rowwise else _untold
+        return letters(StudyInvalid) if self._public.problem.rowwise else _untold
 
 
 @contextmanager
@@ -244,13 +245,6 @@ def run_study(
     return run.finish()
 
 
-def _public_letter(error: BaseException) -> StudyInvalid | None:
-    """A letter about public facts, newly made."""
-    if type(error) is not StudyInvalid:
-        return None
-    return StudyInvalid(error.what, cause=error.cause, remedy=error.remedy)
-
-
 def _untold(error: BaseException) -> StudyInvalid | None:
     """That a public training failed, and not what it said."""
     if type(error) is not StudyInvalid:
@@ -260,14 +254,6 @@ def _untold(error: BaseException) -> StudyInvalid | None:
         cause="the estimator refuses one of the candidates; it is not scikit-learn's own, so its words stay here",
         remedy="train it at the corners of [space] on the public rows alone",
     )
-
-
-def _ledgers_letter(error: BaseException) -> DpboError | None:
-    """What the ledger says of itself; nothing but the ledger runs where this is asked for."""
-    if type(error) not in (DpboError, LedgerDamaged):
-        return None
-    assert isinstance(error, DpboError)  # noqa: S101  both are
-    return type(error)(error.what, cause=error.cause, remedy=error.remedy)
 
 
 def _trained_ahead(method: Method, problem: Problem) -> Problem:

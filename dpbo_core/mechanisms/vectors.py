@@ -9,7 +9,6 @@
 Sources: Canonne, Kamath, Steinke (2020), Theorem 14 (σ in every coordinate) and Algorithm 2; sampled by OpenDP.
 """
 
-import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.errors import MechanismRefused, StudyInvalid
-from dpbo_core.mechanisms.checks import LARGEST_SCALE
+from dpbo_core.mechanisms.checks import LARGEST_SCALE, SMALLEST_SCALE
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.theorems.canonne_kamath_steinke_2020 import theorem_14_sigma
 
@@ -135,7 +134,7 @@ def _drawn(source: NoiseSource, measurement: Any, size: int, imitated: Any) -> I
 
 
 def _check_scale(scale: float) -> None:
-    if not (math.isfinite(scale) and 0.0 < scale <= LARGEST_SCALE):
+    if not SMALLEST_SCALE <= scale <= LARGEST_SCALE:
         raise MechanismRefused("the noise door refused to draw", cause="a scale beyond 64-bit integers")
 
 

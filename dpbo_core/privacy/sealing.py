@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from dpbo_core.errors import Sealed
+from dpbo_core.errors import DpboError, Sealed
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -51,6 +51,17 @@ def sealed(
     stands = None if letter is None or interrupted else attempted(lambda: letter(raised[0]), None)
     raised.clear()  # the error below carries this frame
     raise KeyboardInterrupt if interrupted else stands or failure()
+
+
+def letters(*kinds: type[DpboError]) -> Letter:
+    """A letter of exactly one of these kinds, newly made: for work in which nobody else's code could raise one."""
+
+    def letter(error: BaseException) -> BaseException | None:
+        if type(error) not in kinds or not isinstance(error, DpboError):
+            return None
+        return type(error)(error.what, cause=error.cause, remedy=error.remedy)
+
+    return letter
 
 
 def attempted(work: Callable[[], T], otherwise: D) -> T | D:

@@ -60,7 +60,7 @@ def check_solvable(
     said = f"lambda = {regularization:g} cannot be solved by {algorithm} on {n_records:,} records"
     if regularization > LARGEST:
         raise StudyInvalid(said, cause="its square is no number", remedy="lower the high end of lambda")
-    low, high = math.log(1e-300), math.log(LARGEST)
+    low, high = math.log(1e-300), math.log(0.99 * LARGEST)
     if not fine(high):
         raise StudyInvalid(
             said,

@@ -18,7 +18,7 @@ from dpbo_core.accounting.ledger import PrivacyLedger, Reservation, StudyKey
 from dpbo_core.atomically import replace_atomically
 from dpbo_core.data import read_header, read_table
 from dpbo_core.data.table import Table
-from dpbo_core.errors import DpboError, StudyInvalid
+from dpbo_core.errors import DpboError, LedgerDamaged, Sealed, StudyInvalid
 from dpbo_core.mechanisms.gaussian_rows import KeptRows
 from dpbo_core.mechanisms.noise import (
     INJECTED,
@@ -38,7 +38,7 @@ from dpbo_core.methods.outsourced.rows import image, in_order
 from dpbo_core.methods.outsourced.vault import Vault
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
-from dpbo_core.privacy.sealing import sealed
+from dpbo_core.privacy.sealing import letters, sealed
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.versions import library_version
 
@@ -111,9 +111,13 @@ def publish(
         if publication.box.transform == "gaussian":
             try_out([(plan.spends[0], publication.box.mechanism(1, d))])
         standing = OPERATING_SYSTEM if type(source) is OperatingSystemNoise else INJECTED
-        reservation = ledger.reserve(key, plan, noise=standing)
         with vault.locked():
-            release = _draw(publication, data, (n, d), plan, vault, reservation, source)
+            reservation = ledger.reserve(key, plan, noise=standing)
+            release = sealed(
+                lambda: _draw(publication, data, (n, d), plan, vault, reservation, source),
+                failure=lambda: Sealed("a step on the curator's rows failed"),
+                letter=letters(DpboError, LedgerDamaged),
+            )
     _hand_out(vault, release, out)
     return Published(release, replayed=found is not None)
 
