@@ -95,7 +95,7 @@ class Talks(Exception):
 
 
 def raising(kind):
-    def work(*_):
+    def work(*_, **__):
         raise kind(SECRET)
 
     return work
@@ -388,9 +388,12 @@ def test_no_density_seals_a_study(bounds):
 def test_the_bound_on_the_tail_of_k_is_above_it_and_near_it():
     """Against mpmath: Pr[K > k] = ∫ of the incomplete beta, continued to η ≤ 0."""
     k = 10**7
-    for shape in (-0.95, -0.8, -0.5, 0.0, 1e-30, 0.5, 1.0, 2.5, 99.0):
-        for mean in (2.0, 8.0, 20.0, 1000.0, 100_000.0):
+    for shape in (-0.8, -0.5, 0.0, 1.0, 2.5):
+        for mean in (8.0, 100.0, 100_000.0):
             law = NegativeBinomialStopping(shape, mean)
+            if law.gamma < 1e-30:
+                assert not law.drawable  # no digits left to integrate with
+                continue
             with mpmath.workdps(50):
                 gamma, eta = mpmath.mpf(law.gamma), mpmath.mpf(shape)
                 z = 1 - gamma
