@@ -20,6 +20,7 @@ from dpbo_core.data import Preprocessing
 from dpbo_core.errors import Sealed
 from dpbo_core.models.trainer import Score
 from dpbo_core.objective import Scorable, partial_sum
+from dpbo_core.privacy.sealing import attempted
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
 PartWork = Callable[[Path], "tuple[int, int] | None"]
@@ -57,11 +58,12 @@ class PartWorker:
 
     def __call__(self, part: Path) -> tuple[int, int] | None:
         """(sum, records) of one file. Never raises: an error here would be written to a worker's log."""
-        try:
+
+        def scored() -> tuple[int, int]:
             table = data.read_table(part, sensitive=True, shown_as="a validation file")
             return partial_sum(self.preprocessing.transform(table), self.score, self.model), table.n_records
-        except Exception:  # noqa: BLE001  the curator's process says that something failed, and nothing else
-            return None
+
+        return attempted(scored, None)  # the curator's process says that something failed, and nothing else
 
 
 class PartitionedObjective(Opaque):

@@ -15,27 +15,27 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
 
 from dpbo_core import halves
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
 from dpbo_core.advice import Advice, advise, choose
 from dpbo_core.ahead import Ahead, remembering
-from dpbo_core.errors import AssumptionNotAccepted, DpboError, Sealed, StudyInvalid
-from dpbo_core.mechanisms.noise import INJECTED, OPERATING_SYSTEM, Noise, NoiseSource, OperatingSystemNoise
+from dpbo_core.errors import AssumptionNotAccepted, DpboError, LedgerDamaged, StudyInvalid
+from dpbo_core.mechanisms.noise import INJECTED, OPERATING_SYSTEM, Noise, NoiseSource, OperatingSystemNoise, try_out
 from dpbo_core.methods.contract import Method, Prepares, Released
 from dpbo_core.partitions import Workers
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.sealing import Letter, letters, sealed
 from dpbo_core.privacy.sensitive import Opaque
 from dpbo_core.problem import Problem
 from dpbo_core.spec import StudySpec
+from dpbo_core.versions import library_version
 
 __all__ = ["StudyResult", "StudyRun", "StudySpec", "open_study", "plan_study", "read_study", "run_study"]
 
-T = TypeVar("T")
 LARGEST_PRIVATE_PATH = 4096
 LARGEST_STUDY, LONGEST_LINE = 2**16, 2**12  # bytes
 
@@ -126,6 +126,7 @@ class StudyRun(Opaque):
         chosen, why = choose(spec, problem)
         key = _key(spec, self._public.fingerprint, chosen.kind)
         self._method: Method = chosen
+        library_version()  # read here: a release states it, and after the reservation nothing public is looked up
         problem = replace(problem, advice=why)
         self.n_steps = self._method.n_steps(problem)
         self.replay = ledger.release_of(key.fingerprint)
@@ -136,11 +137,15 @@ class StudyRun(Opaque):
         problem = _trained_ahead(self._method, problem)
         data.check(self._public)
         standing = OPERATING_SYSTEM if type(source) is OperatingSystemNoise else INJECTED  # by what it is, not says
+        draws = self._method.draws(problem)
+        self._search = self._method.start(problem, self._plan)
+        try_out(draws)  # what can fail of a draw, and of all that is public, fails here, before anything is charged
         self._reservation = ledger.reserve(key, self._plan, noise=standing, opening=_cap(spec))
         self._noise = Noise(source, self._reservation)
-        self._noise.ahead(self._method.draws(problem))
-        self._search = self._method.start(problem, self._plan)
-        self._objective = self._sealed(lambda: data.sensitive(self._public), letters=True)
+        sealed(lambda: self._noise.ahead(draws))
+        # a file holds bytes, whose reader says sizes alone; an object in a table in memory may raise any letter
+        letter = letters(StudyInvalid) if isinstance(data, halves.FileHalves) else None
+        self._objective = sealed(lambda: data.sensitive(self._public), letter=letter)
 
     @property
     def public(self) -> halves.PublicHalf:
@@ -154,31 +159,28 @@ class StudyRun(Opaque):
             Sealed: something failed; nothing of it is told. StudyInvalid: a public training failed.
         """
         with padded(self._pad):
-            return self._sealed(
-                lambda: self._search.step(self._objective, self._noise), letters=self._method.public_path
-            )
+            return sealed(lambda: self._search.step(self._objective, self._noise), letter=self._letter)
 
     def finish(self) -> StudyResult:
         """The remaining draws, and the release, recorded."""
         if self.replay is not None:
             return StudyResult(self.replay, replayed=True)
         with padded(self._pad):
-            release = self._sealed(lambda: self._search.finish(self._noise), letters=False)
-            return StudyResult(self._reservation.conclude(release), replayed=False)
+            release = sealed(lambda: self._search.finish(self._noise))
+            return sealed(
+                lambda: StudyResult(self._reservation.conclude(release), replayed=False),
+                letter=letters(DpboError, LedgerDamaged),
+            )
 
-    def _sealed(self, work: Callable[[], T], *, letters: bool) -> T:
-        """Run `work`; whatever it raises is replaced outside the except block, so that no cause travels with it."""
-        failure: DpboError = Sealed()
-        try:
-            return work()
-        except StudyInvalid as error:
-            if letters:  # a training's letter names λ, which only a public path may tell
-                failure = StudyInvalid(error.what, cause=error.cause, remedy=error.remedy)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt from None
-        except BaseException:  # noqa: BLE001, S110  sealed: logging it would be the leak; a panic is no Exception
-            pass
-        raise failure
+    @property
+    def _letter(self) -> Letter | None:
+        """What a step may say of a failing training: on a public path its letter, which names λ; else nothing.
+
+        Code that nobody vouches for may have kept what it scored, and put it in a letter: then a letter of ours.
+        """
+        if not self._method.public_path:
+            return None
+        return letters(StudyInvalid) if self._public.problem.rowwise else _untold
 
 
 @contextmanager
@@ -241,6 +243,17 @@ def run_study(
             if on_step is not None:
                 on_step(step, released)
     return run.finish()
+
+
+def _untold(error: BaseException) -> StudyInvalid | None:
+    """That a public training failed, and not what it said."""
+    if type(error) is not StudyInvalid:
+        return None
+    return StudyInvalid(
+        "a model could not be trained on the public rows",
+        cause="the estimator refuses one of the candidates; it is not scikit-learn's own, so its words stay here",
+        remedy="train it at the corners of [space] on the public rows alone",
+    )
 
 
 def _trained_ahead(method: Method, problem: Problem) -> Problem:

@@ -16,7 +16,7 @@ from dpbo_core.accounting.composition import NOTHING, compose
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import AssumptionNotAccepted, BudgetExceeded, MechanismRefused, StudyInvalid
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise, OperatingSystemNoise
-from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, _Law
+from dpbo_core.mechanisms.random_stopping import SCALE, NegativeBinomialStopping, _Law, draw_index
 from dpbo_core.mechanisms.repeat_and_select import RepeatAndSelect, selection_epsilon
 from dpbo_core.methods import METHODS
 from dpbo_core.methods.dp_hypo import DpHypo
@@ -429,8 +429,18 @@ def test_the_adaptive_density_is_checked_against_what_was_paid(monkeypatch):
     monkeypatch.setattr(
         "dpbo_core.bo.adaptive_sampling.GaussianProcessSampler.density", lambda self: np.eye(12)[0] * 0.9 + 0.1 / 12
     )
-    with pytest.raises(MechanismRefused, match="bounds"):
-        select(method, world, smooth_table(world, best=4), K=3, monkeypatch=monkeypatch)
+    asked = []
+    monkeypatch.setattr(
+        "dpbo_core.methods.hypo_search.draw_index",
+        lambda weights, source: asked.append(weights) or draw_index(weights, source),
+    )
+    select(method, world, smooth_table(world, best=4), K=30, monkeypatch=monkeypatch)
+    drawn = [weights for weights in asked if len(weights) == 12]
+    assert len(drawn) == 30
+    for weights in drawn:  # pulled into the box that was paid for, exactly
+        assert sum(weights) == 12 * SCALE
+        assert 4 * min(weights) >= 3 * SCALE
+        assert max(weights) <= 2 * SCALE
 
 
 # The audit: a whole selection on a two-point base mechanism, exactly and by sampling

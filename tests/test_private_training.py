@@ -17,7 +17,7 @@ from dpbo_core.mechanisms.vectors import DiscreteGaussianVector, DiscreteLaplace
 from dpbo_core.models.tilted import _descend, minimise_tilted
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.privacy.unit import NeighboringRelation
-from dpbo_core.private_training import dp_sgd, noisy_gradient_descent, output_perturbation
+from dpbo_core.private_training import dp_sgd, noisy_gradient_descent, output_perturbation, solving
 from dpbo_core.private_training.contract import check_axes
 from dpbo_core.private_training.dp_sgd import DpSgd
 from dpbo_core.private_training.gradients import STEPS, clipped_sum, sum_sensitivity
@@ -247,7 +247,7 @@ def test_output_perturbation_honours_its_promise_in_one_dimension():
         data = Encoded(np.full((n, 1), 0.2), np.ones(n, dtype=np.int64), np.zeros(n, dtype=bool), 2)
         data = with_record(data, 0, np.array([row]), label)
         shifts.append(OutputPerturbation(epsilon).train(data, {"lambda": lam}, quiet()).weights[0])
-    tau = output_perturbation.TOLERANCE / (n * lam)
+    tau = solving.TOLERANCE / (n * lam)
     sensitivity = corollary_8_sensitivity(n_records=n, regularization=lam, solver_tolerance=tau)
     assert 0.2 * sensitivity < abs(shifts[0] - shifts[1]) <= sensitivity
     seen = []

@@ -1,17 +1,21 @@
 """The law of K: exact at every boundary of the inverse, and as it should be over many draws."""
 
+from fractions import Fraction
+
 import mpmath
 import numpy as np
 import pytest
 from scipy import stats
 
+from dpbo_core.bo.adaptive_sampling import project
 from dpbo_core.mechanisms.noise import InjectedNoise, OperatingSystemNoise
 from dpbo_core.mechanisms.random_stopping import (
     BITS,
+    SCALE,
     NegativeBinomialStopping,
     PoissonStopping,
+    bounded_weights,
     draw_index,
-    integer_weights,
 )
 from dpbo_core.theorems import papernot_steinke_2022 as ps
 
@@ -87,13 +91,36 @@ def test_a_quiet_source_stops_at_the_mean():
 
 
 def test_indices_are_drawn_by_exact_integer_weights():
-    weights = integer_weights([0.5, 0.25, 0.25])
-    assert weights == [2**59, 2**58, 2**58]
+    weights = bounded_weights([0.5, 0.25, 0.25], lower=0.5, upper=2.0)
+    assert weights == [3 * SCALE // 2, 3 * SCALE // 4, 3 * SCALE // 4]
     drawn = np.array([draw_index([1, 0, 3], SYSTEM) for _ in range(2000)])
     assert set(drawn) == {0, 2}
     assert abs((drawn == 2).mean() - 0.75) < 6 * np.sqrt(0.75 * 0.25 / 2000)
-    third = integer_weights([1 / 3] * 3)
-    assert len(set(third)) == 1
+
+
+def test_weights_lie_in_the_box_exactly_whatever_the_density():
+    """Exact fractions over 3,000 boxes and densities, hostile ones among them; nothing is raised."""
+    rng, worst = np.random.default_rng(7), 0.0
+    for trial in range(3000):
+        N = int(rng.choice([1, 2, 3, 7, 64, 301]))
+        c, C = 1.0 - 10.0 ** -rng.uniform(0.0, 17.0), 1.0 + 10.0 ** rng.uniform(-17.0, 6.0)
+        c, C = (max(c, 1e-9) if trial % 7 else 1.0), (C if trial % 5 else 1.0)
+        density = rng.dirichlet(np.full(N, rng.choice([0.01, 1.0, 100.0])))
+        hostile = rng.integers(0, 8)
+        if hostile == 0:
+            density[rng.integers(N)] = rng.choice([np.nan, np.inf, -np.inf, 1e308, -3.0, 1e-320])
+        elif hostile == 1:
+            density *= rng.choice([0.0, 1e-300, 1e300])
+        weights = bounded_weights(density.tolist(), lower=c, upper=C)
+        assert sum(weights) == N * SCALE
+        assert all(Fraction(c) <= Fraction(w, SCALE) <= Fraction(C) for w in weights)
+        if c == 1.0 or C == 1.0:
+            assert weights == [SCALE] * N
+        elif hostile > 1:  # a density inside the box is drawn as it is, to the rounding of its sum
+            inside = project(density, prior=np.full(N, 1.0 / N), lower=c, upper=C)
+            drawn = np.array([w / SCALE / N for w in bounded_weights(inside.tolist(), lower=c, upper=C)])
+            worst = max(worst, float(np.abs(drawn - inside).max()))
+    assert worst < 1e-12
 
 
 def test_impossible_laws_are_refused():

@@ -6,14 +6,14 @@ Whatever is temporal or nested means nothing and is not touched: polars panics a
 `except Exception`, and writes to the standard error while it does.
 """
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.data.values import Column
+from dpbo_core.privacy.sealing import attempted, each
 
 SHORT_FLOATS = {"float16": np.float16, "halffloat": np.float16, "float32": np.float32, "float": np.float32}
 
@@ -43,17 +43,17 @@ def series_values(series: Any) -> Sequence[object] | Column:
         return array_values(series.to_numpy())
     short = SHORT_FLOATS.get(kind)
     if short is not None:  # as they are: a Python float would not say in which precision they were written
-        floats = _taken(lambda: np.asarray(series.to_numpy(), dtype=short))
+        floats = attempted(lambda: np.asarray(series.to_numpy(), dtype=short), None)
         if floats is not None and floats.shape == (len(series),):
             return np.asarray(floats)
-        return [_taken(partial(short, value)) for value in one_by_one(series)]
-    together: list[object] | None = _taken(series.to_list)
+        return each(short, one_by_one(series), None)
+    together: list[object] | None = attempted(series.to_list, None)
     return together if together is not None and len(together) == len(series) else one_by_one(series)
 
 
 def one_by_one(values: Any) -> list[Any]:
     """`values[i]` for every i, None where it cannot be had."""
-    return [_taken(partial(values.__getitem__, i)) for i in range(len(values))]
+    return each(values.__getitem__, range(len(values)), None)
 
 
 def native_kind(series: Any) -> str:
@@ -66,13 +66,3 @@ def native_kind(series: Any) -> str:
     kind = getattr(getattr(kind, "categories", None), "dtype", getattr(kind, "value_type", kind))  # of categories
     kind = getattr(kind, "subtype", kind)  # of a sparse column
     return str(kind).lower().partition("[")[0]
-
-
-def _taken(take: Callable[[], Any]) -> Any:
-    """What `take` returns; None if it fails, by a panic too, which is no Exception."""
-    try:
-        return take()
-    except KeyboardInterrupt:  # a person's: no value's own code runs
-        raise
-    except BaseException:  # noqa: BLE001  a text that is not UTF-8, say
-        return None

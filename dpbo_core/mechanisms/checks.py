@@ -6,6 +6,7 @@ from dpbo_core.errors import MechanismRefused, StudyInvalid
 from dpbo_core.privacy.amounts import spent_units
 
 LARGEST_SCALE = 2.0**55  # 64-bit noise saturates with probability below e^−128 there
+SMALLEST_SCALE = 2.0**-256  # OpenDP 0.16 makes, prices and draws every kind from 1e-100 on, and fails below 1e-154
 LARGEST_SUM = 2**61
 
 _LETTER = "the noise door refused to draw"
@@ -16,7 +17,7 @@ def check_scale(scale: float, sensitivity: int) -> None:
 
     Every mechanism checks this when it is made, so an impossible scale is refused with the plan, uncharged.
     """
-    if not (math.isfinite(scale) and 0.0 < scale <= LARGEST_SCALE):
+    if not SMALLEST_SCALE <= scale <= LARGEST_SCALE:  # NaN fails too
         raise StudyInvalid(
             "the noise this study asks for cannot be drawn",
             cause="the noise scale is zero, infinite or beyond 64-bit integers: ε is far too small or large",

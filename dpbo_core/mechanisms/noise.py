@@ -216,6 +216,16 @@ class Noise(Opaque):
         return self._recorder.record(spend, lambda: {"draw": prepared(value), **public})
 
 
+def try_out(draws: Iterable[tuple[Spend, Mechanism[Any]]]) -> None:
+    """Prepare the draws of a plan with a source that draws nothing, before anything is charged.
+
+    A library that is missing, a scale that it cannot sample and a price above the plan fail here, where it is free.
+    """
+    silent = InjectedNoise(np.random.default_rng(0), factor=0.0)
+    for mechanism, run in groupby(draws, key=itemgetter(1)):
+        mechanism.prepare(next(iter(run))[0], silent)
+
+
 class _Rehearsed:
     """A draw already made: whatever it is applied to was in hand when it was made."""
 

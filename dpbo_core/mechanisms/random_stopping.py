@@ -7,9 +7,12 @@
 | E[K] | `mean` | the expected number of trials; μ for the Poisson law | scalar |
 | U | — | uniform on the midpoints of 2²⁵⁶ equal cells of (0, 1) | — |
 
-K is the least k with Pr[K ≤ k] > U. The law is computed with 150 decimal digits; each of the (at most some 10⁷)
-boundaries is off by less than 10⁻⁹⁰ and falls into one cell, so the K drawn is within 10⁷·2⁻²⁵⁶ of the law of the
-double γ in total variation, whatever the data: K does not depend on them, and its law is what the theorems take.
+K is the least k with Pr[K ≤ k] > U, wherever that is: nothing is cut off. A law with Pr[K > 10⁷] > 2⁻¹⁰⁰ is not
+`drawable`, and a study is refused it when it is planned. For the others the tail beyond 10⁷ falls at least
+e¹·⁵-fold every 10⁶ (γ > 1.5·10⁻⁶, for every η), so the largest U is reached before 10⁸. The law is computed with
+150 decimal digits; each of these boundaries is off by less than 10⁻⁹⁰ and falls into one cell, so the K drawn is
+within 10⁸·2⁻²⁵⁶ < 2⁻²²⁹ of the law of the double γ in total variation, whatever the data: K does not depend on
+them, and its law is what the theorems take.
 """
 
 import math
@@ -17,7 +20,8 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context, Decimal, localcontext
+from decimal import Context, Decimal, localcontext
+from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
@@ -28,6 +32,8 @@ from dpbo_core.theorems import papernot_steinke_2022
 BITS = 256
 _DIGITS = 150
 _LARGEST_K = 10_000_000
+SCALE = 2**60  # the weight of a candidate that is as likely as its prior
+LARGEST_RATIO = 1e280  # of a density to the uniform one: its product with 2⁶⁰ is a number
 _NO_SHAPE = 1e-40  # |η| below which γ^−η − 1 would lose its digits; the law differs from η = 0 by as little
 
 
@@ -50,9 +56,19 @@ class _Law(ABC):
             reached = Decimal(0)
             for k, mass in self.masses():
                 reached += mass
-                if reached > U or k >= _LARGEST_K:
+                if reached > U:
                     return k
         raise AssertionError("the masses never end")
+
+    @property
+    @abstractmethod
+    def log_tail(self) -> float:
+        """Log of a bound on Pr[K > 10⁷]."""
+
+    @property
+    def drawable(self) -> bool:
+        """Whether Pr[K > 10⁷] is at most 2⁻¹⁰⁰."""
+        return self.log_tail <= -100.0 * math.log(2.0)
 
     def tail(self, cap: int) -> float:
         """Pr[K > cap], rounded up."""
@@ -117,6 +133,11 @@ class NegativeBinomialStopping(_Law):
         """E[K]."""
         return self.mean
 
+    @property
+    def log_tail(self) -> float:
+        """By the first mass beyond, and the largest ratio of two."""
+        return papernot_steinke_2022.negative_binomial_log_tail(_LARGEST_K, shape=self.shape, gamma=self.gamma)
+
     def masses(self) -> Iterator[tuple[int, Decimal]]:
         """Pr[K = k+1] = Pr[K = k]·(1−γ)(k+η)/(k+1)."""
         gamma, eta = Decimal(self.gamma), Decimal(self.shape if abs(self.shape) >= _NO_SHAPE else 0.0)
@@ -146,6 +167,11 @@ class PoissonStopping(_Law):
     def expected(self) -> float:
         """E[K]."""
         return self.mean
+
+    @property
+    def log_tail(self) -> float:
+        """Chernoff: Pr[K ≥ x] ≤ e^{−μ}(eμ/x)^x for x > μ; a mean is at most a tenth of 10⁷."""
+        return _LARGEST_K * (1.0 + math.log(self.mean / _LARGEST_K)) - self.mean
 
     def masses(self) -> Iterator[tuple[int, Decimal]]:
         """Pr[K = k+1] = Pr[K = k]·μ/(k+1)."""
@@ -177,7 +203,25 @@ def draw_index(weights: list[int], source: NoiseSource) -> int:
     return int(source.draw(lambda _: at(secrets.randbelow(total)), None, imitation))
 
 
-def integer_weights(density: list[float]) -> list[int]:
-    """Weights of 2⁻⁶⁰: probabilities as integers. Each is off by less than one part in 2⁶⁰ of the whole."""
-    with localcontext(Context(prec=40, rounding=ROUND_CEILING)):
-        return [int(Decimal(value) * 2**60) for value in density]
+def bounded_weights(density: list[float], *, lower: float, upper: float) -> list[int]:
+    """Integers w with Σw = N·2⁶⁰ and c ≤ w/2⁶⁰ ≤ C for each, next to N·2⁶⁰·density.
+
+    With them π/π₀ of the uniform π₀ is w/2⁶⁰ EXACTLY, so the slack of the bounds c ≤ π/π₀ ≤ C that are paid for is
+    0, and there is nothing to compare and nothing to raise. 2⁶⁰ lies in the box for all c ≤ 1 ≤ C, so the sum is
+    always met: what rounding leaves over is handed out in order, each weight up to its bound. A density that is not
+    finite gives the uniform weights; at c = 1 or C = 1 there are no others. Whatever comes out is a function of the
+    density and lies in the box, which is all that the theorems ask.
+    """
+    N = len(density)
+    low, high = math.ceil(Fraction(lower) * SCALE), math.floor(Fraction(upper) * SCALE)
+    wanted = [value * N for value in density]
+    if not all(abs(value) <= LARGEST_RATIO for value in wanted):  # NaN fails too
+        return [SCALE] * N
+    weights = [min(max(int(value * SCALE), low), high) for value in wanted]
+    left = N * SCALE - sum(weights)
+    for i, weight in enumerate(weights):
+        if left == 0:
+            break
+        moved = min(left, high - weight) if left > 0 else max(left, low - weight)
+        weights[i], left = weight + moved, left - moved
+    return weights

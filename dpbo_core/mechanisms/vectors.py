@@ -9,15 +9,15 @@
 Sources: Canonne, Kamath, Steinke (2020), Theorem 14 (σ in every coordinate) and Algorithm 2; sampled by OpenDP.
 """
 
-import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.errors import MechanismRefused
-from dpbo_core.mechanisms.checks import LARGEST_SCALE
+from dpbo_core.errors import MechanismRefused, StudyInvalid
+from dpbo_core.mechanisms.checks import LARGEST_SCALE, SMALLEST_SCALE
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.theorems.canonne_kamath_steinke_2020 import theorem_14_sigma
 
@@ -37,20 +37,30 @@ class DiscreteGaussianVector:
         """σ, rounded up."""
         return theorem_14_sigma(rho=self.rho, sensitivity=self.sensitivity)
 
-    def draw(self, source: NoiseSource) -> Integers:
-        """One vector of noise (size,).
+    def measurement(self) -> Any:
+        """OpenDP's, its own privacy map checked against ρ.
 
         Raises:
-            MechanismRefused: the library's own privacy map is above ρ; nothing was drawn.
+            MechanismRefused: a scale that cannot be sampled, or a price above ρ.
         """
         import opendp.prelude as dp
 
         dp.enable_features("contrib")
-        domain = dp.vector_domain(dp.atom_domain(T="i64"), size=self.size)
         _check_scale(self.scale)
-        measurement = dp.m.make_gaussian(domain, dp.l2_distance(T="f64"), scale=self.scale)
-        _check_price(measurement.map(self.sensitivity), self.rho)
-        return _drawn(source, measurement, self.size, lambda rng: rng.normal(scale=self.scale, size=self.size))
+        domain = dp.vector_domain(dp.atom_domain(T="i64"), size=self.size)
+        made = dp.m.make_gaussian(domain, dp.l2_distance(T="f64"), scale=self.scale)
+        _check_price(made.map(self.sensitivity), self.rho)
+        return made
+
+    def draw(self, source: NoiseSource) -> Integers:
+        """One vector of noise (size,).
+
+        Raises:
+            MechanismRefused: as `measurement`; nothing was drawn.
+        """
+        return _drawn(
+            source, self.measurement(), self.size, lambda rng: rng.normal(scale=self.scale, size=self.size)
+        )
 
 
 @dataclass(frozen=True)
@@ -66,20 +76,50 @@ class DiscreteLaplaceVector:
         """b, rounded up."""
         return self.sensitivity / self.epsilon * (1.0 + 1e-12)
 
-    def draw(self, source: NoiseSource) -> Integers:
-        """One vector of noise (size,).
+    def measurement(self) -> Any:
+        """OpenDP's, its own privacy map checked against ε.
 
         Raises:
-            MechanismRefused: the library's own privacy map is above ε; nothing was drawn.
+            MechanismRefused: a scale that cannot be sampled, or a price above ε.
         """
         import opendp.prelude as dp
 
         dp.enable_features("contrib")
-        domain = dp.vector_domain(dp.atom_domain(T="i64"), size=self.size)
         _check_scale(self.scale)
-        measurement = dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=self.scale)
-        _check_price(measurement.map(self.sensitivity), self.epsilon)
-        return _drawn(source, measurement, self.size, lambda rng: rng.laplace(scale=self.scale, size=self.size))
+        domain = dp.vector_domain(dp.atom_domain(T="i64"), size=self.size)
+        made = dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=self.scale)
+        _check_price(made.map(self.sensitivity), self.epsilon)
+        return made
+
+    def draw(self, source: NoiseSource) -> Integers:
+        """One vector of noise (size,).
+
+        Raises:
+            MechanismRefused: as `measurement`; nothing was drawn.
+        """
+        return _drawn(
+            source, self.measurement(), self.size, lambda rng: rng.laplace(scale=self.scale, size=self.size)
+        )
+
+
+@lru_cache(maxsize=4096)  # a study is planned several times, and many points of Λ share their noise
+def check_vector(vector: DiscreteGaussianVector | DiscreteLaplaceVector) -> None:
+    """The noise can be drawn, at its price.
+
+    Raises:
+        StudyInvalid: it cannot.
+    """
+    try:
+        vector.measurement()
+    except MechanismRefused as error:
+        cause = error.cause
+    else:
+        return
+    raise StudyInvalid(
+        "the noise of a private training cannot be drawn",
+        cause=cause,
+        remedy="choose ε between 1e-6 and 1e3, fewer epochs, and a larger lambda",
+    )
 
 
 def _drawn(source: NoiseSource, measurement: Any, size: int, imitated: Any) -> Integers:
@@ -94,7 +134,7 @@ def _drawn(source: NoiseSource, measurement: Any, size: int, imitated: Any) -> I
 
 
 def _check_scale(scale: float) -> None:
-    if not (math.isfinite(scale) and 0.0 < scale <= LARGEST_SCALE):
+    if not SMALLEST_SCALE <= scale <= LARGEST_SCALE:
         raise MechanismRefused("the noise door refused to draw", cause="a scale beyond 64-bit integers")
 
 

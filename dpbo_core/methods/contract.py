@@ -13,7 +13,6 @@ search.finish(noise)           the release
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from importlib.metadata import version
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from dpbo_core.errors import StudyInvalid
@@ -25,6 +24,7 @@ from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
 from dpbo_core.problem import Problem
+from dpbo_core.versions import library_version
 
 Released = Mapping[str, Any]
 NOT_PRIVATE = Evidence(Standing.REFUTED, "the noise was injected, not drawn from the operating system")
@@ -179,7 +179,7 @@ def make_release(
         method=method.kind,
         dataset=problem.dataset,
         facts={
-            "version": version("dpbo"),
+            "version": library_version(),
             "options": options,
             "estimator": problem.model.estimator,
             "score": problem.model.score_name,

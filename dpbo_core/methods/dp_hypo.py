@@ -14,6 +14,7 @@ All trials run inside ONE step: nothing that can be counted from outside depends
 """
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Literal
 
@@ -22,6 +23,7 @@ import numpy as np
 from dpbo_core.bo.adaptive_sampling import GaussianProcessSampler, Sampler, UniformSampler
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.gp.kernels import kernel_named
+from dpbo_core.mechanisms.noise import try_out
 from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, PoissonStopping, Stopping
 from dpbo_core.mechanisms.repeat_and_select import RepeatAndSelect, selection_epsilon
 from dpbo_core.methods.contract import Draws, Outlook, guarantee, too_small
@@ -46,7 +48,6 @@ POISSON_EVIDENCE = Evidence(
 )
 TAIL_SHARE = 0.5  # of δ, where the duration is hidden
 PRIOR_MEAN, PRIOR_SCALE = 0.5, 0.25  # of the quality, in units of its range
-INSIDE = 1e-9  # the densities stay this much inside their bounds, for the rounding of their weights
 
 
 @dataclass(frozen=True)
@@ -147,6 +148,7 @@ class DpHypo:
     def start(self, problem: Problem, plan: PrivacyPlan) -> "HypoSearch":
         """A search with nothing tried."""
         trial, mechanism = self._calibrated(problem)
+        try_out([(trial.score.spend("quality"), trial.score)])  # each trial draws it anew
         return HypoSearch(self, problem, plan, trial, mechanism, lambda: self._sampler(problem, trial))
 
     @property
@@ -160,17 +162,43 @@ class DpHypo:
         Raises:
             StudyInvalid: no such law has the study's `steps` as its mean.
         """
-        mean = float(problem.search.steps)
-        try:
-            return (
-                PoissonStopping(mean) if self.stopping == "poisson" else NegativeBinomialStopping(self.shape, mean)
+        law = self._law(self.shape, problem.search.steps)
+        if law is None:
+            raise StudyInvalid(
+                f"search.steps = {problem.search.steps} with method.shape = {self.shape:g}",
+                cause="steps is the mean of a random number, above 1 and not beyond what the shape allows",
+                remedy="ask for at least 2 steps, and a shape of 0 or 1",
             )
+        if not law.drawable:
+            raise self._too_long(problem.search.steps)
+        return law
+
+    def _law(self, shape: float, mean: int) -> Stopping | None:
+        """The law, None where there is none."""
+        try:
+            if self.stopping == "poisson":
+                return PoissonStopping(float(mean))
+            return NegativeBinomialStopping(shape, float(mean))
         except ValueError:
-            pass
-        raise StudyInvalid(
-            f"search.steps = {problem.search.steps} with method.shape = {self.shape:g}",
-            cause="the number of trials is random; steps is its mean, above 1 and not beyond what the shape allows",
-            remedy="ask for at least 2 steps, and a shape of 0 or 1",
+            return None
+
+    def _too_long(self, mean: int) -> StudyInvalid:
+        """Which mean would do at this η, and which η at this mean."""
+
+        def drawable(shape: float, steps: int) -> bool:
+            law = self._law(shape, steps)
+            return law is not None and law.drawable
+
+        most = bisect_left(range(2, mean), x=True, key=lambda steps: not drawable(self.shape, steps)) + 1
+        hundredths = range(math.ceil(100.0 * self.shape), 1001)
+        least = bisect_left(hundredths, x=True, key=lambda eta: drawable(eta / 100.0, mean))
+        ways = [f"at most {most:,} steps at shape = {self.shape:g}"] if most >= 2 else []
+        if least < len(hundredths):
+            ways.append(f"a shape of {hundredths[least] / 100.0:g} or more at {mean:,} steps")
+        return StudyInvalid(
+            f"search.steps = {mean} with method.shape = {self.shape:g} runs more than ten million trials too often",
+            cause="the chance of that is above 2^-100, and such a number of trials cannot be run",
+            remedy="ask for " + ", or ".join(ways or ["fewer steps and a shape of 1"]),
         )
 
     def _calibrated(
@@ -226,21 +254,21 @@ class DpHypo:
         N, G = len(problem.candidates), problem.score_range
         prior = np.full(N, 1.0 / N)
         lower, upper = self.bounds
-        if lower == upper:
+        if lower == 1.0 or upper == 1.0:  # the only density in the box is the prior
             return UniformSampler(prior)
         search = problem.search
         lengthscale = 0.3 if isinstance(search.lengthscale, str) else search.lengthscale
-        deviation = min(1.0, trial.score_scale * problem.score_per_step / G) * G
-        return GaussianProcessSampler(
+        deviation = min(1.0, trial.score_scale / problem.range_steps)
+        return GaussianProcessSampler(  # qualities in units of their range: no range is too small or large for it
             problem.candidates.encoded,
-            kernel_named(search.kernel, lengthscale, (PRIOR_SCALE * G) ** 2),
-            noise_variance=max(deviation**2, 1e-8 * G * G),
-            prior_mean=PRIOR_MEAN * G,
+            kernel_named(search.kernel, lengthscale, PRIOR_SCALE**2),
+            noise_variance=max(deviation**2, 1e-8),
+            prior_mean=PRIOR_MEAN,
             prior=prior,
-            lower=min(1.0, lower * (1.0 + INSIDE)),
-            upper=max(1.0, upper * (1.0 - INSIDE)),
+            lower=lower,
+            upper=upper,
             exploration=self.exploration,
-            inverse_temperature=self.inverse_temperature,
+            inverse_temperature=self.inverse_temperature * G,  # β is stated per unit of the quality
             penalty=self.kl_penalty,
         )
 

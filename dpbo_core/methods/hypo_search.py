@@ -7,20 +7,20 @@
 | x, q | `trained`, `quality` | a trial's model, and its private quality in integer steps | — |
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from dpbo_core.bo.adaptive_sampling import Sampler, UniformSampler
-from dpbo_core.errors import MechanismRefused
 from dpbo_core.mechanisms.noise import Noise, NoiseSource
-from dpbo_core.mechanisms.random_stopping import draw_index, integer_weights
+from dpbo_core.mechanisms.random_stopping import bounded_weights, draw_index
 from dpbo_core.mechanisms.repeat_and_select import Procedure, RepeatAndSelect
 from dpbo_core.methods.contract import Method, make_release
 from dpbo_core.objective import Scorable, Scorer
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.sealing import attempted
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.private_training.trial import Trial, model_json
 from dpbo_core.problem import Problem
@@ -64,7 +64,7 @@ class HypoSearch(Opaque):
 
     def _select(self, objective: Scorer, source: NoiseSource) -> dict[str, Any]:
         """Framework 1: K trials, the best one."""
-        sampler = self._make_sampler()
+        sampler = self._make_sampler()  # nothing was tried: it knows nothing of any record
         K = self._mechanism.stopping.draw(source)  # Framework 1, line 3
         runs = K if self._mechanism.cap is None else self._mechanism.cap
         best, model, ties = (WORST, 0), None, 0
@@ -86,15 +86,14 @@ class HypoSearch(Opaque):
 
     def _try(self, index: int, objective: Scorer, source: NoiseSource) -> tuple[int, Scorable | None]:
         """(x, q) ~ M_λ; a failing trial is the worst, and counts."""
-        try:
+
+        def trial() -> tuple[int, Scorable | None]:
             with np.errstate(all="ignore"):  # a warning that depends on a record must not be seen either
                 model = self._train(index, objective, source)
                 score = self._trial.score
                 return score.prepare(score.spend("quality"), source)(objective.evaluate(model)), model
-        except MechanismRefused:
-            raise  # a wrong calibration, whatever the records
-        except (Exception, SystemExit):  # noqa: BLE001  an error that depends on a record must not be seen
-            return WORST, None
+
+        return attempted(trial, (WORST, None))  # an error that depends on a record must not be seen
 
     def _train(self, index: int, objective: Scorer, source: NoiseSource) -> Scorable:
         if self._trial.training is None:
@@ -105,25 +104,20 @@ class HypoSearch(Opaque):
         return self._trial.training.train(records.expose(), self._problem.candidates.points[index], source)
 
     def _draw_candidate(self, sampler: Sampler, source: NoiseSource) -> int:
-        """Exactly uniform, or by integer weights whose ratio to the prior was checked against c and C."""
+        """Exactly uniform, or by integer weights whose ratio to the prior lies between c and C, exactly.
+
+        A density that cannot be computed is the prior: any in the box is as private as any other.
+        """
         N, (lower, upper) = len(self._problem.candidates), (self._mechanism.lower, self._mechanism.upper)
         if isinstance(sampler, UniformSampler):
             return draw_index([1] * N, source)
-        weights = integer_weights(sampler.density().tolist())
-        ratios = _ratios(weights)
-        if not all(lower <= ratio <= upper for ratio in ratios):
-            raise MechanismRefused(
-                "the noise door refused to draw", cause="a density left the bounds it was paid for"
-            )
-        return draw_index(weights, source)
+        density = attempted(lambda: sampler.density().tolist(), [1.0 / N] * N)
+        return draw_index(bounded_weights(density, lower=lower, upper=upper), source)
 
     def _tell(self, sampler: Sampler, index: int, quality: int) -> None:
-        sampler.tell(index, min(max(quality * self._problem.score_per_step, 0.0), self._problem.score_range))
-
-
-def _ratios(weights: list[int]) -> Iterator[float]:
-    total, N = sum(weights), len(weights)
-    return (weight * N / total for weight in weights)
+        """In units of the quality's range. What cannot be learned from is forgotten."""
+        share = min(max(quality / self._problem.range_steps, 0.0), 1.0)
+        attempted(lambda: sampler.tell(index, share), None)
 
 
 def _not_rehearsed(source: NoiseSource) -> Any:

@@ -70,6 +70,23 @@ def gradient_certificate(
     return (norm_g + rounding + _TINY) * _UP / regularization
 
 
+def certifiable(*, n_records: int, n_features: int, regularization: float, tilt_norm: float = 0.0) -> float:
+    """The least τ_λ (logistic) that doubles are sure to reach, whatever the rows of norm at most 1; ∞ if none.
+
+    At the exact minimiser O(w) ≤ O(0) = log 2, so ‖w‖ ≤ (β + √(β² + 2λ log 2))/λ with β = ‖b‖/n of a tilt b, and
+    ‖w‖ ≤ (1 + β)/λ. There the certificate's rounding E (c̄ ≤ 1), the rounding that the computed gradient really has
+    (at most E) and what w loses by being a double, (¼ + λ)u‖w‖, are all that keeps it from 0. Rounded up.
+    """
+    beta = tilt_norm / n_records
+    reach = min(beta + math.sqrt(beta * beta + 2.0 * regularization * math.log(2.0)), 1.0 + beta) / regularization
+    e_m = margin_error(n_features, _UP, reach * _UP)
+    if not e_m < 0.5:
+        return math.inf
+    slopes = math.expm1(e_m) + _ELEMENTARY + _gamma(n_records + 1)
+    E = (slopes + 4.0 * _U * (regularization * reach + 1.0) + 1e-15 * beta + _TINY) * _UP
+    return (2.0 * E + (0.25 + regularization) * _U * reach) * _UP * (1.0 + 1e-3) / regularization
+
+
 def gap_certificate(
     Z: NDArray[np.float64],
     w: NDArray[np.float64],

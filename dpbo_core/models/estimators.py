@@ -27,6 +27,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.containment import contained
 from dpbo_core.models.import_path import estimator_class
 from dpbo_core.models.record_scores import Correct, RecordScore, Verb
+from dpbo_core.privacy.sealing import attempted
 
 _BLOCK_ROWS = 1024
 
@@ -215,13 +216,14 @@ class FittedEstimator:
 
     def outcome(self, rows: NDArray[np.float64], verb: Verb) -> NDArray[Any] | None:
         """(k,) classes or numbers, or (k, C) probabilities; None where the estimator fails. It is contained."""
-        try:
+
+        def predicted() -> NDArray[Any]:
             with contained():
                 found = np.asarray(getattr(self.estimator, verb)(np.ascontiguousarray(rows)))
-                found = found if verb == "predict" else found.astype(np.float64)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt from None
-        except BaseException:  # noqa: BLE001  whatever it raised may quote a record
+                return found if verb == "predict" else found.astype(np.float64)
+
+        found = attempted(predicted, None)  # whatever it raised may quote a record
+        if found is None:
             return None
         if verb == "predict_proba":
             return found if found.ndim == 2 and len(found) == len(rows) else None

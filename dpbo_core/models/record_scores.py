@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.containment import contained
+from dpbo_core.privacy.sealing import each
 
 Scores = NDArray[np.float64]
 Verb = Literal["predict", "predict_proba"]
@@ -206,8 +207,9 @@ class BoundedFunction(_Jumps):
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
         """f − low of each record, NaN where the function gave no number; nothing it raises or says gets out."""
+        pairs = zip(truth.tolist(), outcome.tolist(), strict=True)
         with contained():
-            return np.array([self._one(y, p) for p, y in zip(outcome.tolist(), truth.tolist(), strict=True)])
+            return np.array(each(self._one, pairs, math.nan))  # whatever it raised may quote a record
 
     def check(self, outcome: NDArray[Any], truth: NDArray[Any]) -> None:
         """The function keeps its bounds on PUBLIC rows.
@@ -223,14 +225,10 @@ class BoundedFunction(_Jumps):
                 remedy="widen the bounds; the noise grows with their distance",
             )
 
-    def _one(self, truth: Any, prediction: Any) -> float:
+    def _one(self, pair: tuple[Any, Any]) -> float:
         assert self.function is not None  # noqa: S101  nothing is scored before the public half was read
-        try:
-            return float(self.function(self._value(truth), self._value(prediction))) - self.low
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt from None
-        except BaseException:  # noqa: BLE001  whatever it raised may quote a record
-            return math.nan
+        truth, prediction = pair
+        return float(self.function(self._value(truth), self._value(prediction))) - self.low
 
     def _value(self, item: Any) -> Any:
         return self.classes[int(item)] if self.classes else item

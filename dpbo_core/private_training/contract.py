@@ -1,6 +1,7 @@
 """What a private training algorithm is, and what it is trained on.
 
-train(records, point, source)   a model; every random choice from `source`
+check(sizes, point)             refuses, before anything is charged, what `train` could not do on every data set
+train(records, point, source)   a model; every random choice from `source`. It never raises, whatever the records
 curve                           its Rényi cost, the supremum over Λ and over every pair of neighbouring data sets
 """
 
@@ -21,6 +22,15 @@ from dpbo_core.privacy.unit import NeighboringRelation
 PrivateModel = LinearModel | SoftmaxModel
 
 
+@dataclass(frozen=True)
+class Sizes:
+    """What is public of a sensitive training set: n, d and the number of classes."""
+
+    n_records: int
+    n_features: int
+    n_classes: int
+
+
 class PrivateTraining(Protocol):
     """One calibrated algorithm."""
 
@@ -32,6 +42,10 @@ class PrivateTraining(Protocol):
     @property
     def curve(self) -> RenyiCurve:
         """What one training costs."""
+        ...
+
+    def check(self, sizes: Sizes, point: Mapping[str, Any]) -> None:
+        """Every data set of these sizes can be trained on at `point`. Raises StudyInvalid where one cannot."""
         ...
 
     def train(self, records: Encoded, point: Mapping[str, Any], source: NoiseSource) -> PrivateModel:
@@ -72,6 +86,20 @@ def check_axes(algorithm: str, axes: Mapping[str, Axis], points: tuple[Mapping[s
                     cause="it must be a positive number" + (", and a whole one" if axis.integer else ""),
                     remedy="correct the axis in [space]",
                 )
+
+
+def check_moderate(what: str, value: float) -> None:
+    """Between 1e-100 and 1e100, so that squares and quotients are numbers.
+
+    Raises:
+        StudyInvalid: it is not.
+    """
+    if not 1e-100 <= value <= 1e100:
+        raise StudyInvalid(
+            f"{what} takes the value {value:g}",
+            cause="its square or its quotient would be no number in double precision",
+            remedy="correct the axis in [space]: between 1e-100 and 1e100",
+        )
 
 
 def value_of(name: str, axes: Mapping[str, Axis], point: Mapping[str, Any]) -> float:

@@ -23,10 +23,10 @@ import numpy as np
 from dpbo_core.data import Encoded
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.mechanisms.subsampling import poisson_sample
-from dpbo_core.mechanisms.vectors import DiscreteGaussianVector
+from dpbo_core.mechanisms.vectors import DiscreteGaussianVector, check_vector
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.privacy.unit import NeighboringRelation
-from dpbo_core.private_training.contract import Axis, PrivateModel, value_of
+from dpbo_core.private_training.contract import Axis, PrivateModel, Sizes, check_moderate, value_of
 from dpbo_core.private_training.gradients import STEPS, bounded, clipped_sum, n_columns, sum_sensitivity
 from dpbo_core.private_training.noisy_gradient_descent import model_of
 from dpbo_core.theorems import mironov_talwar_zhang_2019 as sampled
@@ -55,14 +55,25 @@ class DpSgd:
         """T."""
         return math.ceil(epochs / self.rate)
 
+    def check(self, sizes: Sizes, point: Mapping[str, Any]) -> None:
+        """The steps' numbers stay numbers, and their noise can be drawn."""
+        for name in ("learning_rate", "clipping_norm"):
+            check_moderate(name, value_of(name, AXES, point))
+        check_vector(self._noise(sizes))
+
+    def _noise(self, sizes: Sizes) -> DiscreteGaussianVector:
+        """Of one step."""
+        size = sizes.n_features * n_columns(self.estimator, sizes.n_classes)
+        sensitivity = sum_sensitivity(moves=1, n_records=sizes.n_records, size=size)
+        rho = 1.0 / (2.0 * self.noise_multiplier**2) * (1.0 - 1e-14)  # σ·Δ of noise, rounded up
+        return DiscreteGaussianVector(sensitivity, rho, size)
+
     def train(self, records: Encoded, point: Mapping[str, Any], source: NoiseSource) -> PrivateModel:
         """T noised steps from W = 0, each on its own sample."""
         n, d = records.X.shape
         K = n_columns(self.estimator, records.n_classes)
         eta, C, epochs = (value_of(name, AXES, point) for name in ("learning_rate", "clipping_norm", "epochs"))
-        sensitivity = sum_sensitivity(moves=1, n_records=n, size=d * K)
-        rho = 1.0 / (2.0 * self.noise_multiplier**2) * (1.0 - 1e-14)  # σ·Δ of noise, rounded up
-        noise = DiscreteGaussianVector(sensitivity, rho, d * K)
+        noise = self._noise(Sizes(n, d, records.n_classes))
         W = np.zeros((d, K))
         for _ in range(self.steps(min(epochs, self.most_epochs))):
             joined = poisson_sample(n, self.rate, source)

@@ -19,12 +19,12 @@ import numpy as np
 
 from dpbo_core.data import Encoded
 from dpbo_core.mechanisms.noise import NoiseSource
-from dpbo_core.mechanisms.vectors import DiscreteGaussianVector
+from dpbo_core.mechanisms.vectors import DiscreteGaussianVector, check_vector
 from dpbo_core.models.linear import LinearModel
 from dpbo_core.models.softmax import SoftmaxModel
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.privacy.unit import NeighboringRelation
-from dpbo_core.private_training.contract import Axis, PrivateModel, value_of
+from dpbo_core.private_training.contract import Axis, PrivateModel, Sizes, check_moderate, value_of
 from dpbo_core.private_training.gradients import STEPS, bounded, clipped_sum, n_columns, sum_sensitivity
 
 AXES = {"learning_rate": Axis(1.0), "clipping_norm": Axis(1.0), "epochs": Axis(20.0, integer=True)}
@@ -47,14 +47,24 @@ class NoisyGradientDescent:
         """αρ."""
         return RenyiCurve(rho=self.rho)
 
+    def check(self, sizes: Sizes, point: Mapping[str, Any]) -> None:
+        """The steps' numbers stay numbers, and their noise can be drawn."""
+        for name in ("learning_rate", "clipping_norm"):
+            check_moderate(name, value_of(name, AXES, point))
+        check_vector(self._noise(sizes, value_of("epochs", AXES, point)))
+
+    def _noise(self, sizes: Sizes, epochs: float) -> DiscreteGaussianVector:
+        """Of one step."""
+        size = sizes.n_features * n_columns(self.estimator, sizes.n_classes)
+        sensitivity = sum_sensitivity(moves=2, n_records=sizes.n_records, size=size)
+        return DiscreteGaussianVector(sensitivity, self.rho / epochs * (1.0 - 1e-14), size)
+
     def train(self, records: Encoded, point: Mapping[str, Any], source: NoiseSource) -> PrivateModel:
         """T noised steps from W = 0."""
         n, d = records.X.shape
         K = n_columns(self.estimator, records.n_classes)
         eta, C, T = (value_of(name, AXES, point) for name in ("learning_rate", "clipping_norm", "epochs"))
-        noise = DiscreteGaussianVector(
-            sum_sensitivity(moves=2, n_records=n, size=d * K), self.rho / T * (1.0 - 1e-14), d * K
-        )
+        noise = self._noise(Sizes(n, d, records.n_classes), T)
         W = np.zeros((d, K))
         for _ in range(int(T)):
             noised = clipped_sum(records, W, C) + noise.draw(source)

@@ -25,21 +25,22 @@ from typing import Any
 import numpy as np
 
 from dpbo_core.data import Encoded
+from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.noise import NoiseSource
-from dpbo_core.mechanisms.vectors import DiscreteLaplaceVector
+from dpbo_core.mechanisms.vectors import DiscreteLaplaceVector, check_vector
 from dpbo_core.models.linear import LinearModel
 from dpbo_core.models.tilted import minimise_tilted
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.privacy.unit import NeighboringRelation
-from dpbo_core.private_training.contract import Axis, PrivateModel
-from dpbo_core.private_training.output_perturbation import noised
+from dpbo_core.private_training.contract import Axis, PrivateModel, Sizes
+from dpbo_core.private_training.output_perturbation import noise_of, noised
+from dpbo_core.private_training.solving import check_solvable, tolerance
 from dpbo_core.theorems.chaudhuri_2011 import theorem_9_jacobian
 
 AXES = {"lambda": Axis(None)}
 OUTPUT_SHARE = 0.01
 CURVATURE = 0.25  # of the logistic loss
 GRID = 2.0**-20
-TOLERANCE = 1e-4  # of 1/(nλ): the rounding of a gradient, about d·‖w‖·2⁻⁵³, stays far below its λ-fold
 
 
 @dataclass(frozen=True)
@@ -63,16 +64,59 @@ class ObjectivePerturbation:
         jacobian = theorem_9_jacobian(n_records=n_records, regularization=regularization, curvature=CURVATURE)
         return (self.epsilon * (1.0 - OUTPUT_SHARE) - jacobian) * (1.0 - 1e-12)
 
+    def check(self, sizes: Sizes, point: Mapping[str, Any]) -> None:
+        """λ leaves enough of ε, every data set can be solved, and both noises can be drawn."""
+        n, d, regularization = sizes.n_records, sizes.n_features, float(point["lambda"])
+        if self.tilt_epsilon(n_records=n, regularization=regularization) <= 0.01 * self.epsilon:
+            raise StudyInvalid(
+                f"lambda = {regularization:g} is too small for objective perturbation at ε = {self.epsilon:.3g} a "
+                "trial",
+                cause="the change of variables from noise to weights costs log(1 + 1/(4nλ)) of it",
+                remedy="raise the low end of lambda, or use output_perturbation",
+            )
+        tilt = self._tilt(n, d, regularization)
+        check_vector(tilt)
+        check_solvable(
+            "objective_perturbation",
+            n_records=n,
+            n_features=d,
+            regularization=regularization,
+            tilt_norm=_reach(tilt),
+        )
+        tau = self._tolerance(n, d, regularization)
+        check_vector(noise_of(2.0 * _apart(tau, n, d, regularization), self.epsilon * OUTPUT_SHARE, d)[0])
+
+    def _tilt(self, n_records: int, n_features: int, regularization: float) -> DiscreteLaplaceVector:
+        """Z."""
+        steps = math.ceil(2.0 * math.sqrt(n_features) / GRID * (1.0 + 1e-12)) + n_features
+        epsilon = self.tilt_epsilon(n_records=n_records, regularization=regularization)
+        return DiscreteLaplaceVector(steps, epsilon, n_features)
+
+    def _tolerance(self, n_records: int, n_features: int, regularization: float) -> float:
+        """τ, from public numbers alone: with the tilt's own length in it, neighbours would have different ones."""
+        tilt_norm = _reach(self._tilt(n_records, n_features, regularization))
+        return tolerance(
+            n_records=n_records, n_features=n_features, regularization=regularization, tilt_norm=tilt_norm
+        )
+
     def train(self, records: Encoded, point: Mapping[str, Any], source: NoiseSource) -> PrivateModel:
         """The minimiser of the tilted objective, plus the noise that hides how it was computed."""
         n, d = records.X.shape
         regularization = float(point["lambda"])
-        steps = math.ceil(2.0 * math.sqrt(d) / GRID * (1.0 + 1e-12)) + d
-        epsilon = self.tilt_epsilon(n_records=n, regularization=regularization)
-        Z = DiscreteLaplaceVector(steps, epsilon, d).draw(source)
-        tilt = Z.astype(np.float64) * GRID
-        tau = TOLERANCE / (n * regularization)
+        tilt = self._tilt(n, d, regularization).draw(source).astype(np.float64) * GRID
+        tau = self._tolerance(n, d, regularization)
         w = minimise_tilted(records.X * records.signs[:, None], regularization, tilt, tau)
-        reach = (tau + GRID * math.sqrt(d) / (2.0 * n * regularization)) * (1.0 + 1e-9)
-        weights = noised(w, sensitivity=2.0 * reach, epsilon=self.epsilon * OUTPUT_SHARE, source=source)
+        apart = _apart(tau, n, d, regularization)
+        weights = noised(w, sensitivity=2.0 * apart, epsilon=self.epsilon * OUTPUT_SHARE, source=source)
         return LinearModel(weights, regularization, math.inf)
+
+
+def _apart(tau: float, n_records: int, n_features: int, regularization: float) -> float:
+    """τ′, rounded up."""
+    return (tau + GRID * math.sqrt(n_features) / (2.0 * n_records * regularization)) * (1.0 + 1e-9)
+
+
+def _reach(tilt: DiscreteLaplaceVector) -> float:
+    """No tilt hZ is longer, but with probability 2⁻¹²⁸: Pr[|Z_i| > t] ≤ 2e^{−t/s}."""
+    longest = tilt.scale * (129.0 * math.log(2.0) + math.log(tilt.size)) + 1.0
+    return GRID * longest * math.sqrt(tilt.size)

@@ -22,16 +22,16 @@ from numpy.typing import NDArray
 
 from dpbo_core.data import Encoded
 from dpbo_core.mechanisms.noise import NoiseSource
-from dpbo_core.mechanisms.vectors import DiscreteLaplaceVector
+from dpbo_core.mechanisms.vectors import DiscreteLaplaceVector, check_vector
 from dpbo_core.models.linear import LinearModel
 from dpbo_core.models.tilted import minimise_tilted
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.privacy.unit import NeighboringRelation
-from dpbo_core.private_training.contract import Axis, PrivateModel
+from dpbo_core.private_training.contract import Axis, PrivateModel, Sizes
+from dpbo_core.private_training.solving import check_solvable, tolerance
 from dpbo_core.theorems.chaudhuri_2011 import corollary_8_sensitivity
 
 AXES = {"lambda": Axis(None)}
-TOLERANCE = 1e-4  # of 1/(nλ): far above what double precision can certify, far below the noise
 
 
 @dataclass(frozen=True)
@@ -50,25 +50,40 @@ class OutputPerturbation:
         """Pure."""
         return RenyiCurve(epsilon=self.epsilon)
 
+    def check(self, sizes: Sizes, point: Mapping[str, Any]) -> None:
+        """Every data set can be solved, and the noise can be drawn."""
+        n, d, regularization = sizes.n_records, sizes.n_features, float(point["lambda"])
+        check_solvable("output_perturbation", n_records=n, n_features=d, regularization=regularization)
+        check_vector(noise_of(self._sensitivity(n, d, regularization), self.epsilon, d)[0])
+
+    def _sensitivity(self, n_records: int, n_features: int, regularization: float) -> float:
+        """Δ₂."""
+        tau = tolerance(n_records=n_records, n_features=n_features, regularization=regularization)
+        return corollary_8_sensitivity(n_records=n_records, regularization=regularization, solver_tolerance=tau)
+
     def train(self, records: Encoded, point: Mapping[str, Any], source: NoiseSource) -> PrivateModel:
         """ŵ + noise."""
         n, d = records.X.shape
         regularization = float(point["lambda"])
-        tau = TOLERANCE / (n * regularization)
+        tau = tolerance(n_records=n, n_features=d, regularization=regularization)
         w = minimise_tilted(records.X * records.signs[:, None], regularization, np.zeros(d), tau)
-        sensitivity = corollary_8_sensitivity(n_records=n, regularization=regularization, solver_tolerance=tau)
-        return LinearModel(
-            noised(w, sensitivity=sensitivity, epsilon=self.epsilon, source=source), regularization, math.inf
+        weights = noised(
+            w, sensitivity=self._sensitivity(n, d, regularization), epsilon=self.epsilon, source=source
         )
+        return LinearModel(weights, regularization, math.inf)
+
+
+def noise_of(sensitivity: float, epsilon: float, size: int) -> tuple[DiscreteLaplaceVector, float]:
+    """The noise on weights that move by at most `sensitivity` in ℓ₂; its grid h, a power of two: w/h is exact."""
+    h = 2.0 ** (math.floor(math.log2(sensitivity)) - 20)
+    steps = math.ceil(math.sqrt(size) * sensitivity / h * (1.0 + 1e-12)) + size
+    return DiscreteLaplaceVector(steps, epsilon, size), h
 
 
 def noised(
     w: NDArray[np.float64], *, sensitivity: float, epsilon: float, source: NoiseSource
 ) -> NDArray[np.float64]:
     """Weights that move by at most `sensitivity` in ℓ₂, rounded to a grid, with discrete Laplace noise: ε-DP."""
-    h = 2.0 ** (math.floor(math.log2(sensitivity)) - 20)  # a power of two: w/h is exact
-    d = len(w)
-    steps = math.ceil(math.sqrt(d) * sensitivity / h * (1.0 + 1e-12)) + d
-    noise = DiscreteLaplaceVector(steps, epsilon, d).draw(source)
+    noise, h = noise_of(sensitivity, epsilon, len(w))
     rounded = np.clip(np.rint(w / h), -(2.0**61), 2.0**61).astype(np.int64)
-    return np.asarray((rounded + noise).astype(np.float64) * h, dtype=np.float64)
+    return np.asarray((rounded + noise.draw(source)).astype(np.float64) * h, dtype=np.float64)

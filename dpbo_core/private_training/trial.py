@@ -23,7 +23,7 @@ from dpbo_core.nearest import suggestion
 from dpbo_core.privacy.amounts import UNITS_PER_ONE, from_units
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.private_training import dp_sgd, noisy_gradient_descent, objective_perturbation, output_perturbation
-from dpbo_core.private_training.contract import Axis, PrivateTraining, check_axes
+from dpbo_core.private_training.contract import Axis, PrivateTraining, Sizes, check_axes
 from dpbo_core.private_training.dp_sgd import DpSgd
 from dpbo_core.private_training.noisy_gradient_descent import NoisyGradientDescent
 from dpbo_core.private_training.objective_perturbation import ObjectivePerturbation
@@ -173,24 +173,19 @@ def largest(affordable: Callable[[float], bool]) -> float | None:
 
 
 def check_every_point(trial: Trial, problem: Problem) -> None:
-    """Objective perturbation needs λ large enough for its ε, at every point of Λ.
+    """At every point of Λ every data set of the study's sizes can be trained on.
+
+    Before the training file's header was read the features are not counted: one is the least there is.
 
     Raises:
-        StudyInvalid: λ is too small somewhere.
+        StudyInvalid: it is not so somewhere.
     """
-    if not isinstance(trial.training, ObjectivePerturbation) or problem.training is None:
+    if trial.training is None or problem.training is None:
         return
+    facts = problem.training
+    sizes = Sizes(facts.n_records, max(1, len(facts.feature_names)), len(facts.classes))
     for point in problem.candidates.points:
-        left = trial.training.tilt_epsilon(
-            n_records=problem.training.n_records, regularization=float(point["lambda"])
-        )
-        if left <= 0.01 * trial.training.epsilon:
-            raise StudyInvalid(
-                f"lambda = {float(point['lambda']):g} is too small for objective perturbation at ε = "
-                f"{trial.training.epsilon:.3g} a trial",
-                cause="the change of variables from noise to weights costs log(1 + 1/(4nλ)) of it",
-                remedy="raise the low end of lambda, or use output_perturbation",
-            )
+        trial.training.check(sizes, point)
 
 
 def _units(amount: float) -> int:

@@ -24,7 +24,7 @@ from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.models.import_path import named_object
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.privacy.unit import NeighboringRelation
-from dpbo_core.private_training.contract import PrivateModel
+from dpbo_core.private_training.contract import PrivateModel, Sizes
 from dpbo_core.private_training.gradients import bounded, n_columns
 from dpbo_core.private_training.noisy_gradient_descent import model_of
 
@@ -51,6 +51,9 @@ class UserFunction:
             StudyInvalid: it says nothing usable.
         """
         return _stated(self.path)
+
+    def check(self, sizes: Sizes, point: Mapping[str, Any]) -> None:
+        """Nothing can be known of it: its failures, too, are as private as it says."""
 
     def train(self, records: Encoded, point: Mapping[str, Any], source: NoiseSource) -> PrivateModel:
         """Its weights, kept finite; of another shape they are a failure, which becomes the worst trial."""

@@ -73,6 +73,29 @@ def negative_binomial_generating_function(x: float, *, shape: float, gamma: floa
     return math.expm1(-shape * log_rest) / math.expm1(-shape * math.log(gamma))
 
 
+def negative_binomial_log_tail(k: int, *, shape: float, gamma: float) -> float:
+    """Log of a bound on Pr[K > k], rounded up; 0 where the bound says nothing.
+
+    Pr[K > k] ≤ Pr[K = k+1]/(1 − r), r = (1−γ)·max(1, (k+1+η)/(k+2)) the largest ratio of two masses from there on.
+    Source: Definition 1.
+    """
+    ratio = (1.0 - gamma) * max(1.0, (k + 1.0 + shape) / (k + 2.0))
+    rest = gamma if ratio == 1.0 - gamma else 1.0 - ratio * (1.0 + 1e-15)
+    if rest <= 0.0:
+        return 0.0
+    k += 1
+    if _logarithmic(shape, gamma):
+        log_first = -math.log(k) - math.log(-math.log(gamma))
+    else:
+        log_product = math.lgamma(k + shape) - math.lgamma(1.0 + shape) - math.lgamma(k + 1.0)
+        x = -shape * math.log(gamma)
+        # e^x − 1 as e^x(1 − e^−x) where x > 0: e^x may be no number
+        log_first = log_product + math.log(abs(shape)) - max(x, 0.0) - math.log(-math.expm1(-abs(x)))
+    log_tail = k * math.log1p(-gamma) + log_first - math.log(rest)
+    rounding = 1e-14 * (abs(math.lgamma(k + 1.0)) + k * gamma + 1.0)  # two log Γ of about this size cancel
+    return min(0.0, log_tail + rounding)
+
+
 def poisson_mass(k: int, *, mean: float) -> float:
     """Pr[K = k] = e^{−μ} μ^k/k!, k ≥ 0."""
     return math.exp(k * math.log(mean) - mean - math.lgamma(k + 1.0)) if k >= 0 else 0.0

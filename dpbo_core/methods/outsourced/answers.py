@@ -7,6 +7,7 @@ no row is noised twice. Answers without noise are given only under `answers_publ
 import hashlib
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,15 +17,16 @@ import numpy as np
 from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
 from dpbo_core.data import read_header, read_table
 from dpbo_core.data.values import numbers
-from dpbo_core.errors import AssumptionNotAccepted, StudyInvalid
-from dpbo_core.mechanisms.noise import INJECTED, OPERATING_SYSTEM, Noise, NoiseSource, OperatingSystemNoise
+from dpbo_core.errors import AssumptionNotAccepted, DpboError, LedgerDamaged, Sealed, StudyInvalid
+from dpbo_core.mechanisms.noise import INJECTED, OPERATING_SYSTEM, Noise, NoiseSource, OperatingSystemNoise, try_out
 from dpbo_core.methods.contract import NOT_PRIVATE
-from dpbo_core.methods.outsourced.curator import sealed
 from dpbo_core.methods.outsourced.messages import Answer, Query, digest, read_message, write_message
 from dpbo_core.methods.outsourced.private_answers import PrivateAnswers
 from dpbo_core.methods.outsourced.vault import Vault
 from dpbo_core.privacy.assumption import ANSWERS_PUBLIC
+from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.sealing import letters, sealed
 from dpbo_core.privacy.sensitive import Sensitive
 
 
@@ -126,28 +128,39 @@ class Curator:
         named = f"{table.dataset}: answers"
         key = StudyKey(hashlib.sha256(text.encode()).hexdigest(), table.dataset, named, table.edition, table.method)
         injected = type(self.source) is not OperatingSystemNoise
-        reservation = self.ledger.reserve(key, plan, noise=INJECTED if injected else OPERATING_SYSTEM)
+        try_out([(plan.spends[0], mechanism)])
         spend = replace(plan.spends[0], what=f"answer of row {query.row}")
-        noise = Noise(self.source, reservation)
-        recorded = noise.recorded(spend)
-        if recorded is None:
-
-            def draw() -> Any:
-                noise.ahead([(spend, mechanism)])
-                exact = private.steps(_column(answers)[place])
-                return noise.release(spend, mechanism, Sensitive(exact), row=query.row)
-
-            recorded = sealed(draw)
         promise = plan.guarantee
         if injected:
             promise = replace(promise, epsilon=math.inf, evidence=NOT_PRIVATE)
+        reservation = self.ledger.reserve(key, plan, noise=INJECTED if injected else OPERATING_SYSTEM)
         value = {"publication": query.publication, "range": [private.low, private.high]}
-        reservation.conclude(
-            Release(
-                value, promise, plan.spends, named, table.edition, table.method, table.dataset, noise=noise.standing
+
+        def draw() -> float:
+            noise = Noise(self.source, reservation)
+            recorded = noise.recorded(spend)
+            if recorded is None:
+                recorded = sealed(lambda: _drawn(noise, spend, private, answers, (query.row, place)))
+            reservation.conclude(
+                Release(
+                    value,
+                    promise,
+                    plan.spends,
+                    named,
+                    table.edition,
+                    table.method,
+                    table.dataset,
+                    noise=noise.standing,
+                )
             )
+            return private.value(recorded["draw"])
+
+        answer = sealed(
+            draw,
+            failure=lambda: Sealed("a step on the curator's answers failed"),
+            letter=letters(DpboError, LedgerDamaged),
         )
-        return private.value(recorded["draw"]), spend.noise_scale
+        return answer, spend.noise_scale
 
     def _public(self, answers: Path, place: int, n_rows: int) -> float:
         """The answer as it is.
@@ -165,6 +178,16 @@ class Curator:
                 remedy="measure it, write it into that row, and answer again (dpbo curate answer names the row)",
             )
         return value
+
+
+def _drawn(
+    noise: Noise, spend: Spend, private: PrivateAnswers, answers: Path, places: tuple[int, int]
+) -> Mapping[str, Any]:
+    """One row's answer with its noise; its place in the table and in the curator's file."""
+    row, place = places
+    noise.ahead([(spend, private.mechanism)])
+    exact = private.steps(_column(answers)[place])
+    return noise.release(spend, private.mechanism, Sensitive(exact), row=row)
 
 
 def _mode(private: PrivateAnswers | None) -> dict[str, Any]:

@@ -6,12 +6,10 @@ recorded discards a table that nobody saw; a kill after it publishes the very sa
 
 import hashlib
 import json
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +18,7 @@ from dpbo_core.accounting.ledger import PrivacyLedger, Reservation, StudyKey
 from dpbo_core.atomically import replace_atomically
 from dpbo_core.data import read_header, read_table
 from dpbo_core.data.table import Table
-from dpbo_core.errors import DpboError, Sealed, StudyInvalid
+from dpbo_core.errors import DpboError, LedgerDamaged, Sealed, StudyInvalid
 from dpbo_core.mechanisms.gaussian_rows import KeptRows
 from dpbo_core.mechanisms.noise import (
     INJECTED,
@@ -29,6 +27,7 @@ from dpbo_core.mechanisms.noise import (
     Noise,
     NoiseSource,
     OperatingSystemNoise,
+    try_out,
 )
 from dpbo_core.mechanisms.random_projection import RandomProjection
 from dpbo_core.methods.contract import NOT_PRIVATE
@@ -39,9 +38,9 @@ from dpbo_core.methods.outsourced.rows import image, in_order
 from dpbo_core.methods.outsourced.vault import Vault
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.sealing import letters, sealed
 from dpbo_core.privacy.sensitive import Sensitive
-
-T = TypeVar("T")
+from dpbo_core.versions import library_version
 
 
 @dataclass(frozen=True)
@@ -108,10 +107,17 @@ def publish(
     found = ledger.release_of(key.fingerprint)
     release = found
     if release is None:
+        library_version()  # read here, and once: after the reservation nothing public is looked up
+        if publication.box.transform == "gaussian":
+            try_out([(plan.spends[0], publication.box.mechanism(1, d))])
         standing = OPERATING_SYSTEM if type(source) is OperatingSystemNoise else INJECTED
-        reservation = ledger.reserve(key, plan, noise=standing)
         with vault.locked():
-            release = _draw(publication, data, (n, d), plan, vault, reservation, source)
+            reservation = ledger.reserve(key, plan, noise=standing)
+            release = sealed(
+                lambda: _draw(publication, data, (n, d), plan, vault, reservation, source),
+                failure=lambda: Sealed("a step on the curator's rows failed"),
+                letter=letters(DpboError, LedgerDamaged),
+            )
     _hand_out(vault, release, out)
     return Published(release, replayed=found is not None)
 
@@ -159,7 +165,7 @@ def _draw(
 
         recorded = sealed(draw)
     value = {"rows": shape[0], "columns": box.width(shape[1]), "digest": recorded["draw"]}
-    facts = {"version": version("dpbo"), "options": asdict(box) | {"relation": promise.relation.value}}
+    facts = {"version": library_version(), "options": asdict(box) | {"relation": promise.relation.value}}
     return reservation.conclude(
         Release(
             value=value,
@@ -211,13 +217,3 @@ def _hand_out(vault: Vault, release: Release, out: Path) -> None:
     else:
         return
     raise StudyInvalid(f"{str(out)!r} cannot be written ({reason})", remedy="choose another place for --out")
-
-
-def sealed(work: Callable[[], T]) -> T:
-    """Run `work` with rows in hand; whatever it raises is replaced outside the except block by a bare letter."""
-    failure: DpboError = Sealed("a step on the curator's rows failed")
-    try:
-        return work()
-    except (Exception, SystemExit):  # noqa: BLE001, S110  logging it would be the leak
-        pass
-    raise failure

@@ -1,0 +1,127 @@
+"""The one place that turns whatever was raised near sensitive data into something that says nothing.
+
+sealed(work)                  its result, or a bare error made here
+attempted(work, otherwise)    its result, or a fixed value: for what may fail on a record's account
+each(work, items, otherwise)  the same for every item on its own
+
+Nothing of what was raised leaves: not its text, type, cause, context, notes or frames. What leaves instead is
+raised outside the except block, so that Python chains nothing to it, and nothing is called inside one, so that no
+signal is handled there. Every BaseException counts: a panic of an extension module, a SystemExit, and a
+KeyboardInterrupt that a record or an estimator raises. The operator's own interrupt, and that alone, leaves as a
+new KeyboardInterrupt: it is told from the others by the signal, not by the type.
+"""
+
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from dpbo_core.errors import DpboError, Sealed
+
+T = TypeVar("T")
+D = TypeVar("D")
+I = TypeVar("I")  # noqa: E741  an item
+Letter = Callable[[BaseException], BaseException | None]
+
+
+def sealed(
+    work: Callable[[], T],
+    *,
+    failure: Callable[[], BaseException] = Sealed,
+    letter: Letter | None = None,
+) -> T:
+    """Run `work`.
+
+    Args:
+        work: holds sensitive data.
+        failure: makes the error that stands for all others.
+        letter: makes the public error that stands for what was raised; where it gives None, `failure` does.
+
+    Raises:
+        BaseException: `failure()`, or what `letter` made, without cause or context.
+        KeyboardInterrupt: the operator's own, made anew.
+    """
+    raised: list[BaseException] = []
+    with _operator() as interrupted:
+        try:
+            return work()
+        except BaseException as error:  # noqa: BLE001  logging it would be the leak; a panic is no Exception
+            raised += (error,)
+    stands = None if letter is None or interrupted else attempted(lambda: letter(raised[0]), None)
+    raised.clear()  # the error below carries this frame
+    raise KeyboardInterrupt if interrupted else stands or failure()
+
+
+def letters(*kinds: type[DpboError]) -> Letter:
+    """A letter of exactly one of these kinds, newly made: for work in which nobody else's code could raise one."""
+
+    def letter(error: BaseException) -> BaseException | None:
+        if type(error) not in kinds or not isinstance(error, DpboError):
+            return None
+        return type(error)(error.what, cause=error.cause, remedy=error.remedy)
+
+    return letter
+
+
+def attempted(work: Callable[[], T], otherwise: D) -> T | D:
+    """Run `work`; `otherwise` whatever it raises.
+
+    Raises:
+        KeyboardInterrupt: the operator's own, made anew.
+    """
+    with _operator() as interrupted:
+        try:
+            return work()
+        except BaseException:  # noqa: BLE001, S110  as above
+            pass
+    if interrupted:
+        raise KeyboardInterrupt
+    return otherwise
+
+
+def each(work: Callable[[I], T], items: Iterable[I], otherwise: D) -> list[T | D]:
+    """`work` on every item; `otherwise` for an item on which it raises anything.
+
+    Raises:
+        KeyboardInterrupt: the operator's own, made anew.
+    """
+    done: list[T | D] = []
+    with _operator() as interrupted:
+        for item in items:
+            outcome: T | D = otherwise
+            try:  # noqa: SIM105  `suppress` would be a call inside
+                outcome = work(item)
+            except BaseException:  # noqa: BLE001, S110  as above
+                pass
+            if interrupted:
+                break
+            done.append(outcome)
+    if interrupted:
+        raise KeyboardInterrupt
+    return done
+
+
+@contextmanager
+def _operator() -> Iterator[list[int]]:
+    """A list that holds something once the operator has interrupted; what Python does then is left as it was.
+
+    Signals reach the main thread alone. In any other, and where nobody handles the signal in Python, no
+    KeyboardInterrupt is the operator's.
+    """
+    seen: list[int] = []
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield seen
+        return
+
+    def noted(number: int, frame: object) -> None:
+        seen.append(number)
+        before(number, frame)  # type: ignore[arg-type]
+
+    signal.signal(signal.SIGINT, noted)
+    try:
+        yield seen
+    finally:
+        if signal.getsignal(signal.SIGINT) is noted:
+            signal.signal(signal.SIGINT, before)

@@ -1,0 +1,77 @@
+"""How closely regularised logistic regression is solved inside a private training, and where that cannot be done.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| n, d | `n_records`, `n_features` | training records and features, public | scalars |
+| λ | `regularization` | strength of the penalty | scalar > 0 |
+| ‖b‖ | `tilt_norm` | bound on the tilt of the objective, from public numbers | scalar ≥ 0 |
+| τ | `tolerance(...)` | asked bound on the distance to the minimiser | scalar > 0 |
+
+τ is a part of the sensitivity, so it is a function of public numbers alone: 10⁻⁴ of 1/(nλ), and never below twice
+what doubles are sure to certify for EVERY data set of that size. Where not even τ = 1/(nλ), half the sensitivity,
+can be had, or where the descent that never fails would take more than `MOST_STEPS`, the study is refused.
+"""
+
+import math
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.certificates import certifiable
+from dpbo_core.models.tilted import descent_steps
+
+TOLERANCE = 1e-4  # of 1/(nλ): far below the noise
+MOST_STEPS = 1_000_000
+LARGEST = 1e100  # of λ: squares of the weights stay numbers
+
+
+def tolerance(*, n_records: int, n_features: int, regularization: float, tilt_norm: float = 0.0) -> float:
+    """τ; infinite where doubles certify nothing."""
+    least = certifiable(
+        n_records=n_records, n_features=n_features, regularization=regularization, tilt_norm=tilt_norm
+    )
+    return max(TOLERANCE / (n_records * regularization), 2.0 * least)
+
+
+def solvable(*, n_records: int, n_features: int, regularization: float, tilt_norm: float = 0.0) -> bool:
+    """Whether every data set of that size can be solved to τ."""
+    if not regularization <= LARGEST:
+        return False
+    tau = tolerance(n_records=n_records, n_features=n_features, regularization=regularization, tilt_norm=tilt_norm)
+    if not tau * n_records * regularization <= 1.0:
+        return False
+    return descent_steps(regularization, tilt_norm, n_records, tau) <= MOST_STEPS
+
+
+def check_solvable(
+    algorithm: str, *, n_records: int, n_features: int, regularization: float, tilt_norm: float = 0.0
+) -> None:
+    """Every data set of that size can be solved.
+
+    Raises:
+        StudyInvalid: it is not so; says from which λ on it is.
+    """
+
+    def fine(log_lambda: float) -> bool:
+        return solvable(
+            n_records=n_records, n_features=n_features, regularization=math.exp(log_lambda), tilt_norm=tilt_norm
+        )
+
+    if solvable(n_records=n_records, n_features=n_features, regularization=regularization, tilt_norm=tilt_norm):
+        return
+    said = f"lambda = {regularization:g} cannot be solved by {algorithm} on {n_records:,} records"
+    if regularization > LARGEST:
+        raise StudyInvalid(said, cause="its square is no number", remedy="lower the high end of lambda")
+    low, high = math.log(1e-300), math.log(0.99 * LARGEST)
+    if not fine(high):
+        raise StudyInvalid(
+            said,
+            cause="the sum of so many gradients cannot be certified in double precision at any lambda",
+            remedy='use base = "noisy_gradient_descent"',
+        )
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if fine(middle) else (middle, high)
+    raise StudyInvalid(
+        said,
+        cause="double precision cannot promise its distance to the minimiser for every data set",
+        remedy=f"raise the low end of lambda to {1.05 * math.exp(high):.1e} or more",
+    )

@@ -1,0 +1,193 @@
+"""One small study of every kind, each asked for under a new edition, for the probes to run."""
+
+import copy
+import random
+import secrets
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+LIMIT = 1e6  # of the caps: thousands of editions fit
+BASE = {
+    "study": {"name": "probed", "method": "private_grid"},
+    "privacy": {"dataset": "people", "epsilon": 1.0, "delta": 1e-9},
+    "budget": {"epsilon": LIMIT, "delta": 1e-5},
+    "data": {"training": "train.csv", "validation": "validation.csv", "n_validation": 24, "target": "ill"},
+    "model": {"estimator": "logistic", "score": "sigmoid"},
+    "space": {"lambda": {"low": 0.1, "high": 1.0, "log": True, "points": 3}},
+    "search": {"steps": 3},
+}
+LOGISTIC = "sklearn.linear_model.LogisticRegression"
+SENSITIVE = {
+    "sensitive": "training",
+    "n_training": 24,
+    "labels": ["no", "yes"],
+    "bounds": {"*": [-3.0, 3.0]},
+}
+AXES = {
+    "noisy_gradient_descent": {"learning_rate": {"low": 1.0, "high": 4.0, "points": 2}, "epochs": {"values": [2]}},
+    "dp_sgd": {"learning_rate": {"low": 1.0, "high": 4.0, "points": 2}, "epochs": {"values": [1]}},
+    "output_perturbation": {"lambda": {"low": 0.1, "high": 1.0, "points": 2}},
+    "objective_perturbation": {"lambda": {"low": 0.1, "high": 1.0, "points": 2}},
+}
+ADAPTIVE = {"sampler": "gaussian_process", "lower": 0.9, "upper": 1.1}
+
+
+def near(truth, prediction):
+    """A user's score function."""
+    return 1.0 - min(1.0, abs(truth - prediction))
+
+
+def frame(seed, n=24):
+    """Two columns, a class and a few broken cells."""
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame(rng.normal(size=(n, 2)), columns=["a", "b"])
+    table["ill"] = np.where(table.a + rng.normal(size=n) > 0, "yes", "no")
+    return table
+
+
+def files(folder):
+    """Everything that the studies read."""
+    frame(0).to_csv(folder / "train.csv", index=False)
+    table = frame(1)
+    table.to_parquet(folder / "validation.parquet")
+    (folder / "parts").mkdir()
+    for part in range(2):
+        table[part * 12 : part * 12 + 12].to_parquet(folder / "parts" / f"{part}.parquet")
+    table["who"] = [f"p{i // 2}" for i in range(24)]
+    table.to_csv(folder / "people.csv", index=False)
+    broken = table.drop(columns="who").astype(object)
+    broken.loc[3, "a"], broken.loc[5, "ill"] = "x", None
+    broken.to_csv(folder / "validation.csv", index=False)
+    frame(2)[["a", "b"]].to_csv(folder / "rows.csv", index=False)
+    frame(3)[["a"]].to_csv(folder / "answers.csv", index=False)
+
+
+def study(**sections):
+    """A study as the base says, with these changes."""
+    tables = copy.deepcopy(BASE)
+    for section, changes in sections.items():
+        tables[section] = changes if section == "space" else tables.get(section, {}) | changes
+    return tables
+
+
+def private(base, **options):
+    """Both sets sensitive."""
+    return study(
+        study={"method": "dp_hypo"},
+        privacy={"epsilon": 8.0, "dataset": "both"},
+        data=SENSITIVE,
+        model={"score": "accuracy"},
+        space=AXES[base],
+        search={"steps": 4},
+        method={"base": base, **options},
+    )
+
+
+STUDIES = {
+    "private_grid, a file": study(method={"score_share": 0.5}),
+    "private_grid, a folder of parts": study(data={"validation": "parts"}),
+    "private_grid, persons": study(
+        data={"validation": "people.csv"},
+        privacy={"person": "who", "max_records_per_person": 1, "dataset": "persons"},
+    ),
+    "private_grid, scikit-learn": study(
+        data={"validation": "validation.parquet"},
+        model={"estimator": LOGISTIC, "score": "log_loss"},
+        space={"C": {"low": 0.1, "high": 1.0, "points": 2}},
+    ),
+    "private_grid, a bundled set": study(data={}, search={}),
+    "private_trajectory": study(
+        study={"method": "private_trajectory"},
+        method={"final_share": 0.25},
+        search={"lengthscale": "fit", "steps": 9},
+    ),
+    "lipschitz": study(study={"method": "lipschitz"}),
+    "noisy_gp": study(study={"method": "noisy_gp"}),
+    "exact_gp": study(study={"method": "exact_gp"}, method={"rate_constant": 1e3, "decay_constant": 0.01}),
+    "dp_hypo, public": study(study={"method": "dp_hypo"}),
+    "dp_hypo, noisy_gradient_descent": private("noisy_gradient_descent", **ADAPTIVE),
+    "dp_hypo, dp_sgd": private("dp_sgd", stopping="poisson"),
+    "dp_hypo, output_perturbation": private("output_perturbation", **ADAPTIVE, kl_penalty=0.5),
+    "dp_hypo, objective_perturbation": private("objective_perturbation", hide_duration=True),
+}
+STUDIES["private_grid, a bundled set"]["data"] = {"source": "breast_cancer", "validation_share": 0.05}
+
+
+def worlds(folder):
+    """name → a function of an edition that asks for the study, in `folder`, which has its files."""
+    from sklearn.linear_model import Ridge
+
+    from dpbo_core import PrivateSearch, Real
+    from dpbo_core.accounting.budget import PrivacyBudget
+    from dpbo_core.accounting.ledger import PrivacyLedger
+    from dpbo_core.methods.outsourced.answers import Curator
+    from dpbo_core.methods.outsourced.box import Outsourced
+    from dpbo_core.methods.outsourced.curator import Publication, publish
+    from dpbo_core.methods.outsourced.messages import Query
+    from dpbo_core.methods.outsourced.private_answers import PrivateAnswers
+    from dpbo_core.privacy.unit import NeighboringRelation
+    from dpbo_core.study import StudySpec, run_study
+
+    url = f"sqlite:///{folder / 'ledger.db'}"
+    ledger = PrivacyLedger(url)
+    fixed = random.Random()  # which branch is taken must not differ from run to run
+    secrets.randbits, secrets.randbelow = fixed.getrandbits, fixed.randrange
+
+    def of(tables):
+        def go(edition):
+            fixed.seed(5)
+            return run_study(
+                StudySpec.from_dict(tables | {"study": tables["study"] | {"edition": edition}}),
+                ledger=ledger,
+                folder=folder,
+            )
+
+        return go
+
+    def search(edition):
+        table, public = frame(1), frame(0)
+        fixed.seed(5)
+        return PrivateSearch(
+            Ridge(),
+            {"alpha": Real(0.1, 1.0)},
+            epsilon=1.0,
+            delta=1e-9,
+            dataset="frames",
+            budget=(LIMIT, 1e-5),
+            method="private_grid",
+            n_candidates=2,
+            scoring=near,
+            score_bounds=(0.0, 1.0),
+            accepts=("rowwise_predictions",),
+            edition=edition,
+            ledger=url,
+        ).fit(public[["a"]], public.b, X_validation=table[["a"]], y_validation=table.b)
+
+    ledger.set_budget(
+        PrivacyBudget.of("rows", epsilon=LIMIT, delta=0.5, relation=NeighboringRelation.ROW_MOVES_BY_ONE)
+    )
+
+    def curate(edition):
+        box = Outsourced(epsilon=1.0, delta=1e-6, relation=NeighboringRelation.ROW_MOVES_BY_ONE)
+        vaults = folder / "vaults"
+        publication = Publication(box, "rows", edition)
+        release = publish(
+            publication, folder / "rows.csv", folder / "z.parquet", ledger=ledger, vaults=vaults
+        ).release
+        query = Query(publication=release.release_id, session="0" * 16, step=1, row=2)
+        return Curator.of(ledger, vaults).answer(
+            query, folder / "answers.csv", private=PrivateAnswers(-1.0, 1.0, 1.0, 1e-6)
+        )
+
+    made = {name: of(tables) for name, tables in STUDIES.items()}
+    return made | {"PrivateSearch, a score function": search, "outsourced": curate}
+
+
+def here(path):
+    """A fresh folder with the files."""
+    folder = Path(path)
+    folder.mkdir(parents=True, exist_ok=True)
+    files(folder)
+    return folder

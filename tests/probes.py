@@ -1,0 +1,182 @@
+"""Library calls and raises that are reached after a study was charged, found by running.
+
+Importing this module, before anything of `dpbo_core`, compiles that package with a probe at every call and at the
+top of every function. Between the end of `reserve` and the recording of the release the probes note what is
+reached, or make one call raise. Rewriting the syntax tree sees every kind of callable, array functions too, the
+same on every Python.
+"""
+
+import ast
+import contextlib
+import functools
+import importlib.abc
+import importlib.machinery
+import sys
+import types
+
+PACKAGE = "dpbo_core"
+
+
+class Panic(BaseException):
+    """What an extension module raises when it gives up."""
+
+
+class Planted(Exception):
+    """What a library raises."""
+
+
+SECRET = "record 17 has income 123456789"
+KINDS = (Planted, Panic, KeyboardInterrupt, SystemExit)
+
+
+class Watch:
+    """What is being watched, and what was seen."""
+
+    def __init__(self):
+        self.active, self.target, self.kind, self.fired = False, None, Planted, False
+        self.calls, self.entered, self.raises = set(), set(), {}
+
+    def call(self, site, callee):
+        if self.active and not self.fired and foreign(callee):
+            self.calls.add(site)
+            if site == self.target:
+                self.fired = True
+                raise self.kind(SECRET)
+        return callee
+
+    def enter(self, place):
+        if self.active:
+            self.entered.add(place)
+
+
+WATCH = Watch()
+
+
+def foreign(callee):
+    """Whether it is neither Python's own builtins nor ours."""
+    while isinstance(callee, functools.partial):
+        callee = callee.func
+    callee = getattr(callee, "__wrapped__", callee) if not isinstance(callee, type) else callee
+    owner = getattr(callee, "__self__", None)
+    if isinstance(owner, types.ModuleType | None):
+        name = getattr(callee, "__module__", None) or type(callee).__module__
+    elif isinstance(callee, types.MethodType):
+        name = getattr(callee.__func__, "__module__", None) or type(owner).__module__
+    else:
+        name = (owner if isinstance(owner, type) else type(owner)).__module__
+    return str(name).partition(".")[0] not in {
+        PACKAGE,
+        "builtins",
+        "__main__",
+        "probes",
+        "failure_worlds",
+        "typing",
+    }
+
+
+class Rewriter(ast.NodeTransformer):
+    """A probe around every callee, and one at the top of every function."""
+
+    def __init__(self, module):
+        self.path, self.module = [], module
+
+    @property
+    def place(self):
+        return f"{self.module}:{'.'.join(self.path)}"
+
+    def _scope(self, node):
+        self.path.append(node.name)
+        if not isinstance(node, ast.ClassDef):
+            raised = [ast.unparse(n.exc).partition("(")[0] for n in own(node) if isinstance(n, ast.Raise) and n.exc]
+            WATCH.raises[self.place] = sorted(set(raised))
+        node = self.generic_visit(node)
+        if not isinstance(node, ast.ClassDef):
+            enter = ast.parse(f"__watch__.enter({self.place!r})").body[0]
+            first = 1 if ast.get_docstring(node) is not None else 0
+            node.body.insert(first, enter)
+        self.path.pop()
+        return node
+
+    visit_FunctionDef = visit_ClassDef = _scope  # noqa: N815
+
+    def visit_Call(self, node):
+        said = ast.unparse(node.func)
+        said = said if len(said) <= 60 else said[:57] + "..."
+        node = self.generic_visit(node)
+        if self.path and said != "super":
+            probe = ast.parse(f"__watch__.call({f'{self.place}:{said}'!r}, x)", mode="eval").body
+            probe.args[1] = node.func
+            node.func = probe
+        return node
+
+
+def own(function):
+    """The nodes of a function, without those of the functions in it."""
+    waiting = list(function.body)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            waiting.extend(ast.iter_child_nodes(node))
+
+
+class Loader(importlib.machinery.SourceFileLoader):
+    def get_code(self, fullname):
+        path = self.get_filename(fullname)
+        tree = ast.parse(self.get_data(path))
+        tree = ast.fix_missing_locations(Rewriter(fullname.removeprefix(PACKAGE + ".")).visit(tree))
+        return compile(tree, path, "exec", dont_inherit=True)
+
+    def exec_module(self, module):
+        module.__dict__["__watch__"] = WATCH
+        super().exec_module(module)
+
+
+class Finder(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] != PACKAGE or "migrations" in name:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        if spec is not None and isinstance(spec.loader, importlib.machinery.SourceFileLoader):
+            spec.loader = Loader(spec.loader.name, spec.loader.path)
+        return spec
+
+
+assert PACKAGE not in sys.modules
+sys.meta_path.insert(0, Finder())
+
+
+def forget():
+    """Empty what is remembered between studies, so that every one runs all its code."""
+    for module in [m for name, m in list(sys.modules.items()) if name.startswith(PACKAGE)]:
+        for value in list(vars(module).values()):
+            clear = getattr(value, "cache_clear", None)
+            if callable(clear):
+                clear()
+
+
+@contextlib.contextmanager
+def watching(target=None, kind=Planted):
+    """From the end of each `reserve` in the block until its release is recorded."""
+    from dpbo_core.accounting.ledger import PrivacyLedger, Reservation
+
+    WATCH.target, WATCH.kind, WATCH.fired, WATCH.calls, WATCH.entered = target, kind, False, set(), set()
+    plain, concluded = PrivacyLedger.reserve, Reservation.conclude
+
+    def reserve(self, *args, **kwargs):
+        made = plain(self, *args, **kwargs)
+        WATCH.active = True
+        return made
+
+    def conclude(self, release):
+        final = concluded(self, release)
+        WATCH.active = False
+        return final
+
+    PrivacyLedger.reserve, Reservation.conclude = reserve, conclude
+    forget()
+    try:
+        yield WATCH
+    finally:
+        WATCH.active = False
+        PrivacyLedger.reserve, Reservation.conclude = plain, concluded
