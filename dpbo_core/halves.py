@@ -141,7 +141,7 @@ def fitted_half(
         if factory is None:
             factory = EstimatorFactory(model.estimator, model.params, spec.search.seed, model.regression)
         assert not isinstance(problem.score, MarginScore)  # noqa: S101  only linear models have one
-        trainer = EstimatorTrainer(encoded.X, encoded.truth, factory, problem.score)
+        trainer = EstimatorTrainer(encoded.X, encoded.truth, factory, problem.score, enforced=model.enforced)
     return PublicHalf(
         problem=replace(problem, trainer=trainer),
         preprocessing=fitted,

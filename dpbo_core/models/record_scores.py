@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.containment import contained
+from dpbo_core.models.outcome import Verb
 
 Scores = NDArray[np.float64]
-Verb = Literal["predict", "predict_proba"]
 LOG_LOSS_BOUND = math.log(100.0)  # a probability below 1% counts as 1%
 
 
