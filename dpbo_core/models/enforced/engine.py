@@ -13,7 +13,7 @@ import fcntl
 import os
 import threading
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
@@ -106,12 +106,12 @@ def _engine(modules: tuple[str, ...], needed: tuple[str, ...], limits: Limits, p
     return Engine(modules, needed, limits)
 
 
-def scouted(model: bytes, record: Record) -> tuple[tuple[str, ...], str]:
+def scouted(model: bytes, record: Record, hidden: Sequence[str]) -> tuple[tuple[str, ...], str]:
     """The modules that predicting a PUBLIC record needs, and what it raised, in a process of its own."""
     handle = Handle(cores()[0])
     try:
         with in_memory(model) as file:
-            found = handle.scout(file, record)
+            found = handle.scout(file, record, hidden)
     finally:
         handle.close()
     return tuple(sorted(found["modules"])), str(found["failure"])

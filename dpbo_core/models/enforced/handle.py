@@ -26,6 +26,7 @@ _ENVIRONMENT = {
     "PYTHONMALLOC": "malloc",
     "PYTHONHASHSEED": "0",
     "PYTHONDONTWRITEBYTECODE": "1",
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",
     "LC_ALL": "C.UTF-8",
     **dict.fromkeys(
         (
@@ -35,7 +36,14 @@ _ENVIRONMENT = {
         "1",
     ),
 }
+_OPTIONAL = ("pandas", "pyarrow", "polars", "matplotlib")  # scikit-learn imports what it finds of them
 _KEPT = ("LD_LIBRARY_PATH", "SYSTEMROOT", "PATH")
+
+
+def hidden_beside(modules: Collection[str]) -> list[str]:
+    """Large packages that are not to be imported by the way, because none of the `modules` is of them."""
+    wanted = {name.partition(".")[0] for name in modules}
+    return [name for name in _OPTIONAL if name not in wanted]
 
 
 class Handle:
@@ -60,7 +68,8 @@ class Handle:
 
     def load(self, modules: Collection[str], needed: Collection[str], limits: Limits) -> str:
         """Import, then become pristine; "" or what stands in the way."""
-        message = {"modules": [*modules], "needed": [*needed], **vars(limits)}
+        hidden = hidden_beside(modules)
+        message = {"modules": [*modules], "needed": [*needed], "hidden": hidden, **vars(limits)}
         try:
             self._control.send(json.dumps(message).encode())
             self._control.settimeout(PUBLIC_SECONDS)
@@ -93,9 +102,9 @@ class Handle:
         ending = json.loads(answer)
         return found, ending["exit"], ending["seconds"]
 
-    def scout(self, model: int, record: Record) -> dict[str, Any]:
+    def scout(self, model: int, record: Record, hidden: Sequence[str]) -> dict[str, Any]:
         """Predict a PUBLIC record in the image itself: which modules that imported, and what it raised."""
-        self._send_record(b"scout", model, record, result := os.pipe())
+        self._send_record(json.dumps({"hidden": hidden}).encode(), model, record, result := os.pipe())
         os.close(result[1])
         said = b""
         with os.fdopen(result[0], "rb", buffering=0) as report:

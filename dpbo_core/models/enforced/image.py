@@ -29,6 +29,17 @@ _CONTROL = 3  # the lowest file that is free, so that whatever a module opens is
 _SCOUT = limits.Limits(cpu_seconds=120, memory=2**32)
 
 
+class _Hidden:
+    """Finds no package of these names, before anyone else can."""
+
+    def __init__(self, names: list[str]) -> None:
+        self._names = names
+
+    def find_spec(self, name: str, *_: Any) -> None:
+        if name in self._names:
+            raise ModuleNotFoundError(name=name)
+
+
 class Image:
     """Serves one curator over a socket that keeps messages apart."""
 
@@ -59,13 +70,14 @@ class Image:
                 self._record(*files)
             elif message == b"trial":
                 self._trial(*files)
-            elif message == b"scout":
-                self._scout(*files)
+            elif files:
+                self._scout(json.loads(message)["hidden"], *files)
             else:
                 self._load(json.loads(message))
 
     def _load(self, wanted: dict[str, Any]) -> None:
         """Import the modules and become pristine; answers with "" or what stands in the way, which is public."""
+        sys.meta_path.insert(0, _Hidden(wanted["hidden"]))
         for name in wanted["modules"]:
             try:
                 importlib.import_module(name)
@@ -130,8 +142,9 @@ class Image:
         limits.bound_time(self._seconds, self._libc)
         return self._filter is not None and self._filter.install()
 
-    def _scout(self, record: int, model: int, report: int) -> None:
+    def _scout(self, hidden: list[str], record: int, model: int, report: int) -> None:
         """Predict a PUBLIC record in this very process, which is not used again, and say what that imported."""
+        sys.meta_path.insert(0, _Hidden(hidden))
         limits.bound(_SCOUT.memory)
         limits.bound_time(_SCOUT.cpu_seconds, self._libc)
         try:
@@ -139,7 +152,7 @@ class Image:
             failure = ""
         except BaseException as error:  # noqa: BLE001  public: its message may be shown
             failure = "".join(traceback.format_exception_only(error)).strip()
-        found = {"modules": [name for name in sys.modules if name != "__main__"], "failure": failure[:500]}
+        found = {"modules": [name for name, found in sys.modules.items() if found and "__" not in name], "failure": failure[:500]}
         with os.fdopen(report, "w") as file:
             json.dump(found, file)
         self._control.send(b"done")

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.enforced.child import Record, model_bytes
 from dpbo_core.models.enforced.engine import engine, scouted
+from dpbo_core.models.enforced.handle import hidden_beside
 from dpbo_core.models.enforced.limits import Limits
 from dpbo_core.models.record_scores import RecordScore
 from dpbo_core.models.scores import GRID
@@ -97,7 +98,8 @@ def alone(
     for attempt in range(2):  # what one model imports when it predicts, another of its class may not
         failure = ""
         if attempt or named not in known:
-            known[named], failure = scouted(model, records[0])
+            hidden = () if attempt else hidden_beside(named)
+            known[named], failure = scouted(model, records[0], hidden)
         found = Alone(pickled, named, known[named], limits)
         images = engine(found.modules, named, limits, os.getpid())
         why = ""

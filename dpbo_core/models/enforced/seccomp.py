@@ -55,6 +55,9 @@ _NUMBERS = {  # name: its number on each
         "getgid": (104, 176),
         "getegid": (108, 177),
         "set_robust_list": (273, 99),
+        "mbind": (237, 235),
+        "get_mempolicy": (239, 236),
+        "shmget": (29, 194),
         "clone": (56, 220),
         "clone3": (435, 435),
         "fork": (57, None),
@@ -106,6 +109,7 @@ _REFUSED = (
     *("clone", "clone3", "fork", "vfork"),  # harmless code that wants a thread hears that there is none
     *("open", "stat", "lstat", "access", "readlink", "openat", "openat2", "newfstatat", "fstat", "statx"),
     *("faccessat", "faccessat2", "readlinkat", "getcwd", "getdents64", "ioctl", "fcntl", "lseek", "uname"),
+    *("mbind", "get_mempolicy", "shmget"),  # linear algebra asks where its memory is, or for other memory
     *("getrusage", "sched_getaffinity", "prlimit64", "prctl", "rseq", "membarrier"),
 )
 
