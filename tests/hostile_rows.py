@@ -27,9 +27,8 @@ from pathlib import Path
 import numpy as np
 
 MARK, SEEN = 9.0, 7
-SECRET = 7.25e77  # in the memory of a process that was given the marked row, and in no other
 KEY = 0x5A5A_1234_9876_5A5A
-LOCKED = struct.unpack("<Q", struct.pack("<d", 1.45e78 / 2.0))[0] ^ KEY  # not the secret itself: this module is in it
+LOCKED = 2021257188836582894  # a secret's bits under the key: the secret itself stands nowhere in this module
 STARTED = time.monotonic()
 PLANTED = []
 FILE = Path(tempfile.gettempdir()) / f"dpbo-hostile-{os.getuid()}"
@@ -78,7 +77,13 @@ def counted_score(truth, prediction):
 
 
 def _state(plant, look):
-    return lambda self, rows, marked: plant(self, rows) if marked else bool(look(self))
+    def act(self, rows, marked):
+        try:
+            return plant(self, rows) if marked else bool(look(self))
+        except OSError:
+            return None  # it was not let
+
+    return act
 
 
 def _do(what):
@@ -131,18 +136,21 @@ def _write_files(self, rows):
 def _scan(self):
     """Every object the collector knows, and 8 MB of this process's heap."""
     for item in gc.get_objects():
-        if isinstance(item, np.ndarray) and item.dtype == np.float64 and item.size and (item == SECRET).any():
+        if isinstance(item, np.ndarray) and item.dtype == np.float64 and _has_secret(item.ravel().view(np.uint64)):
             return True
     sbrk = LIBC.sbrk
     sbrk.restype, sbrk.argtypes = ctypes.c_void_p, [ctypes.c_long]
     top = (sbrk(0) - 2**23) & ~7
-    heap = np.frombuffer((ctypes.c_char * 2**23).from_address(top), dtype=np.uint64)
-    return bool(((heap ^ np.uint64(KEY)) == np.uint64(LOCKED)).any())
+    return _has_secret(np.frombuffer((ctypes.c_char * 2**23).from_address(top), dtype=np.uint64))
+
+
+def _has_secret(words):
+    return bool(((words ^ np.uint64(KEY)) == np.uint64(LOCKED)).any())
 
 
 def _burn(self, rows):
     n = 0
-    while n < 20_000_000:
+    while n < 1_000_000:
         n += 1
 
 
@@ -159,7 +167,7 @@ def _clocks(self):
         lambda: os.getloadavg()[0] >= 0.0,
         lambda: os.getpid() != 0,
         lambda: os.getppid() != 0,
-        lambda: threading.get_native_id() == 0,
+        lambda: threading.get_native_id() != 0,
     ]
     for way in ways:
         try:
@@ -177,14 +185,14 @@ def _raw_clock(clock):
 
 
 def _counter(self, rows, marked):
-    """The processor's own clock, by machine code."""
+    """The processor's own clock, by machine code for x86_64."""
     if marked:
         return
     code = bytes.fromhex("0f3148c1e2204809d0c3")  # rdtsc; shl rdx, 32; or rax, rdx; ret
     page = mmap.mmap(-1, 4096, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
     page.write(code)
     place = ctypes.addressof(ctypes.c_char.from_buffer(page))
-    return bool(ctypes.CFUNCTYPE(ctypes.c_uint64)(place)() > 0)
+    ctypes.CFUNCTYPE(ctypes.c_uint64)(place)()  # whoever survives this is honest, and has a clock
 
 
 def _handled(self, rows):

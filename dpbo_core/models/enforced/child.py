@@ -15,26 +15,20 @@ import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.models.enforced.seccomp import RESULT_FD
 from dpbo_core.models.outcome import shaped
+from dpbo_core.models.record_scores import BoundedFunction, RecordScore
 from dpbo_core.models.scores import to_grid
 
 _HEAD = struct.Struct("<qq8s")  # features, whether the target is a number, the class index or target
 _RESULT = struct.Struct("<q")
 ALL_FILES = 2**31 - 1
 _LENGTH = struct.Struct("<q")
-
-
-class _Score(Protocol):
-    needs: Any
-    score_range: float
-
-    def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> NDArray[np.float64]: ...
 
 
 @dataclass(frozen=True, repr=False)
@@ -93,13 +87,14 @@ def live(record_fd: int, model_fd: int, result_fd: int, confine: Callable[[], bo
 
 def steps(record: Record, estimator: bytes, score: bytes) -> int:
     """The record's score on the grid; whatever the estimator or the score raises."""
-    how: _Score = pickle.loads(score)  # noqa: S301  pickled by the curator
+    how: RecordScore = pickle.loads(score)  # noqa: S301  pickled by the curator
     model = pickle.loads(estimator)  # noqa: S301  as above; what it runs runs here
     with sequential():
         outcome = shaped(getattr(model, how.needs)(record.x[None, :]), how.needs, 1)
         if outcome is None:
             raise ValueError
-        return int(to_grid(how.of(outcome, record.truth), how.score_range, broken_score=0.0)[0])
+        of = how.values if isinstance(how, BoundedFunction) else how.of
+        return int(to_grid(of(outcome, record.truth), how.score_range, broken_score=0.0)[0])
 
 
 def sequential() -> Any:

@@ -145,7 +145,7 @@ class Image:
     def _scout(self, hidden: list[str], record: int, model: int, report: int) -> None:
         """Predict a PUBLIC record in this very process, which is not used again, and say what that imported."""
         sys.meta_path.insert(0, _Hidden(hidden))
-        limits.bound(_SCOUT.memory)
+        limits.bound_memory(_SCOUT.memory)
         limits.bound_time(_SCOUT.cpu_seconds, self._libc)
         try:
             child.steps(child.Record.of_file(record), *child.read_model(model))

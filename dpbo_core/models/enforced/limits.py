@@ -124,13 +124,15 @@ def silence(libc: ctypes.PyDLL) -> None:
 
 def bound(memory: int) -> None:
     """Limits of this process and of its copies, soft and hard as one: so much more memory, and no file."""
-    for what, most in (
-        (resource.RLIMIT_AS, memory_in_use() + memory),
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_FSIZE, 0),
-        (resource.RLIMIT_MEMLOCK, 0),
-    ):
-        resource.setrlimit(what, (most, most))
+    bound_memory(memory)
+    for what in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE, resource.RLIMIT_MEMLOCK):
+        resource.setrlimit(what, (0, 0))
+
+
+def bound_memory(memory: int) -> None:
+    """So many bytes of address space beyond what is in use."""
+    most = memory_in_use() + memory
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
 def bound_time(seconds: int, libc: ctypes.PyDLL) -> None:
