@@ -106,7 +106,11 @@ class Problem:
         A user's score function is called with one record at a time, but what it remembers of others nobody knows.
         Where it is enforced, whatever it is: each record is predicted and scored in a process that knows no other.
         """
-        return self.model.enforced or self.model.ours or (self.model.estimator.startswith("sklearn.") and not self.model.own_score)
+        return (
+            self.model.enforced
+            or self.model.ours
+            or (self.model.estimator.startswith("sklearn.") and not self.model.own_score)
+        )
 
     @property
     def score_per_step(self) -> float:

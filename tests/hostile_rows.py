@@ -1,10 +1,11 @@
-"""Estimators that try to carry something from one record to another, or to break out. Imported by the images too.
+"""Estimators that try to carry something from one record to another, or to break out. Images import them too.
 
 A row is (marker, x, secret, 0). A marked row PLANTS; every other row LOOKS, and tells what it saw in its prediction.
 The honest prediction is x > 0.5; whoever sees anything predicts 7, which no class equals.
 """
 
 import builtins
+import contextlib
 import ctypes
 import datetime
 import gc
@@ -108,9 +109,9 @@ def _patch_numpy(self, rows):
 
 def _draw(self, rows, marked):
     """Every process draws the same numbers from what it was copied with."""
-    drawn = (GENERATOR.integers(9), random.Random(3).random(), np.random.random())
+    drawn = (GENERATOR.integers(9), random.Random(3).random(), np.random.random())  # noqa: NPY002
     if marked:
-        GENERATOR.random(1000), np.random.seed(1), random.seed(1)
+        GENERATOR.random(1000), np.random.seed(1), random.seed(1)  # noqa: NPY002
     self.state.append(drawn)
     return np.array([GENERATOR.integers(2)])
 
@@ -127,10 +128,8 @@ def _write_file(self, rows):
 def _write_files(self, rows):
     """To every open file there may be."""
     for fd in range(64):
-        try:
+        with contextlib.suppress(OSError):
             os.write(fd, struct.pack("<q", 1))
-        except OSError:
-            pass
 
 
 def _scan(self):
@@ -160,10 +159,10 @@ def _clocks(self):
         lambda: time.time() > 0.0,
         lambda: time.perf_counter_ns() > 0,
         lambda: time.monotonic() != STARTED,
-        lambda: datetime.datetime.now().year > 1970,
+        lambda: datetime.datetime.now(tz=datetime.UTC).year > 1970,
         lambda: any(_raw_clock(clock) for clock in range(12)),
         lambda: os.times().elapsed > 0.0,
-        lambda: time.clock_gettime(time.CLOCK_MONOTONIC_COARSE) > 0.0,
+        lambda: time.clock_gettime(6) > 0.0,  # the coarse one, for which Python has no name
         lambda: os.getloadavg()[0] >= 0.0,
         lambda: os.getpid() != 0,
         lambda: os.getppid() != 0,
@@ -189,7 +188,9 @@ def _counter(self, rows, marked):
     if marked:
         return
     code = bytes.fromhex("0f3148c1e2204809d0c3")  # rdtsc; shl rdx, 32; or rax, rdx; ret
-    page = mmap.mmap(-1, 4096, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    page = mmap.mmap(
+        -1, 4096, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
+    )
     page.write(code)
     place = ctypes.addressof(ctypes.c_char.from_buffer(page))
     ctypes.CFUNCTYPE(ctypes.c_uint64)(place)()  # whoever survives this is honest, and has a clock
@@ -246,7 +247,9 @@ ACTS = {
     "nothing": lambda self, rows, marked: None,
     "counts": _count,
     "remembers": _state(_remember, lambda self: self.state or PLANTED),
-    "class attribute": _state(lambda self, rows: setattr(Hostile, "state_", 1), lambda self: hasattr(Hostile, "state_")),
+    "class attribute": _state(
+        lambda self, rows: setattr(Hostile, "state_", 1), lambda self: hasattr(Hostile, "state_")
+    ),
     "builtins": _state(lambda self, rows: setattr(builtins, "seen", 1), lambda self: hasattr(builtins, "seen")),
     "numpy": _state(_patch_numpy, lambda self: np.greater is None or builtins.len is None),
     "environment": _state(lambda self, rows: os.environ.update(SEEN="1"), lambda self: "SEEN" in os.environ),

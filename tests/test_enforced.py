@@ -32,7 +32,9 @@ SLOW = ("turns for ever", "recursion")  # a second each, which is their limit
 MODULES = ("hostile_rows",)
 LINUX = hasattr(os, "memfd_create")
 
-pytestmark = pytest.mark.skipif(not LINUX, reason="there is nothing to enforce it with; refused, as tested elsewhere")
+pytestmark = pytest.mark.skipif(
+    not LINUX, reason="there is nothing to enforce it with; refused, as tested elsewhere"
+)
 
 
 def rows(marked, m=4):
@@ -253,7 +255,12 @@ class TestBeforeAnythingIsCharged:
 
     @pytest.mark.parametrize(
         ("act", "words"),
-        [("pauses", "may not"), ("turns for ever", "more time"), ("crashes", "SIGSEGV"), ("kills everyone", "may not")],
+        [
+            ("pauses", "may not"),
+            ("turns for ever", "more time"),
+            ("crashes", "SIGSEGV"),
+            ("kills everyone", "may not"),
+        ],
     )
     def test_how_it_ended_is_named(self, act, words, monkeypatch):
         marked = np.array([[MARK, 1.0, 0.0, 0.0]])
@@ -308,5 +315,3 @@ def test_scikit_learns_own_score_as_they_do_in_process(path, score, regression):
     np.testing.assert_allclose(apart.scores(V, w, score), np.clip(one_by_one, 0, score.score_range), atol=1e-6)
     whole = pickle.loads(pickle.dumps(apart))  # as a worker gets it
     assert whole.scores(V, w, score).tolist() == apart.scores(V, w, score).tolist()
-
-

@@ -5,8 +5,8 @@
 | x, y | `rows`, `truth` | records | (m, d), (m,) |
 | — | result of `steps` | round(2²⁴ g/G) of each record, 0 where its process gave nothing | (m,) integers |
 
-Which image scores a record, and in which order, is a function of m alone. One child lives at a time in an image; its
-result comes through a pipe of its own, to this process alone.
+Which image scores a record, and in which order, is a function of m alone. One child lives at a time in an image;
+its result comes through a pipe of its own, to this process alone.
 """
 
 import fcntl

@@ -1,9 +1,9 @@
 """The process that children are copies of: modules, one thread, nothing else.
 
-It is a fresh interpreter with an environment of its own. It is told which modules to import and gets, once a record,
-three open files which it hands to a copy of itself without reading them: the record, the pickled model, the pipe for
-the result. So it never holds a record, and no estimator lives in it. How a child ended is not told to it either: the
-kernel throws the status away. It ends when the curator's process does.
+It is a fresh interpreter with an environment of its own. It is told which modules to import and gets, once a
+record, three open files which it hands to a copy of itself without reading them: the record, the pickled model, the
+pipe for the result. So it never holds a record, and no estimator lives in it. How a child ended is not told to it
+either: the kernel throws the status away. It ends when the curator's process does.
 """
 
 import contextlib
@@ -46,7 +46,7 @@ class Image:
     def __init__(self, control: socket.socket, cpu: int) -> None:
         self._control, self._parent = control, os.getppid()
         self._libc = ctypes.PyDLL(None, use_errno=True)
-        self._exit = self._libc._exit  # noqa: SLF001  libc's name for it
+        self._exit = self._libc._exit  # libc's name for it
         self._filter: seccomp.Filter | None = None
         self._seconds = 0
         with contextlib.suppress(OSError):
@@ -103,7 +103,8 @@ class Image:
         if not (limits.take_the_clocks_away(self._libc) and blind.install()):
             return "the kernel does not take the clocks away, or has no seccomp"
         gc.collect()
-        gc.freeze()  # a collection in a child would write to every page
+        gc.freeze()
+        gc.disable()  # a collection in a child would write to every page
         limits.bound(memory)
         return ""
 
@@ -152,7 +153,10 @@ class Image:
             failure = ""
         except BaseException as error:  # noqa: BLE001  public: its message may be shown
             failure = "".join(traceback.format_exception_only(error)).strip()
-        found = {"modules": [name for name, found in sys.modules.items() if found and "__" not in name], "failure": failure[:500]}
+        found = {
+            "modules": [name for name, found in sys.modules.items() if found and "__" not in name],
+            "failure": failure[:500],
+        }
         with os.fdopen(report, "w") as file:
             json.dump(found, file)
         self._control.send(b"done")

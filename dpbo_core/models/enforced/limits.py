@@ -1,13 +1,12 @@
 """What confines a process beside the filter: no clock, silent deaths, a share of time and memory of its own.
 
-Why no clock: a child that can read one learns how long the records before it took, and how long a record takes is its
-own doing. So the time-stamp counter traps, the pages through which the kernel tells the time hold zeros, and the
+Why no clock: a child that can read one learns how long the records before it took, and how long a record takes is
+its own doing. So the time-stamp counter traps, the pages through which the kernel tells the time hold zeros, and the
 system calls that tell it fail; `time`'s functions give a constant, since harmless code asks them in passing.
 """
 
 import ctypes
 import mmap
-import os
 import resource
 import signal
 import sys
@@ -19,7 +18,15 @@ from typing import Any
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_TSC, _PR_TSC_SIGSEGV = 1, 4, 26, 2
 _MADV_WIPEONFORK = 18
-_FATAL = (signal.SIGSYS, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGTRAP)
+_FATAL = (
+    signal.SIGSYS,
+    signal.SIGSEGV,
+    signal.SIGBUS,
+    signal.SIGFPE,
+    signal.SIGILL,
+    signal.SIGABRT,
+    signal.SIGTRAP,
+)
 _CLOCK_PAGES = "[vvar"
 _MAP_FIXED = 0x10
 _ZEROS_AT = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_FIXED
@@ -55,7 +62,7 @@ def _constant(value: Any) -> Callable[[], Any]:
 def take_the_clocks_away(libc: ctypes.PyDLL) -> bool:
     """Whether nothing but a system call can tell this process the time any more, nor a copy of it.
 
-    Pages of zeros in the place of the kernel's tell the library's clocks to ask by a system call, which is filtered.
+    Pages of zeros in the place of the kernel's tell the library's clocks to make a system call, which is filtered.
     """
     place = libc.mmap
     place.restype = ctypes.c_void_p
@@ -77,7 +84,7 @@ def shared_memory() -> bool:
 
 def threads() -> int:
     """Of this process."""
-    return len(os.listdir("/proc/self/task"))
+    return len(list(Path("/proc/self/task").iterdir()))
 
 
 def memory_in_use() -> int:
@@ -115,7 +122,7 @@ def silence(libc: ctypes.PyDLL) -> None:
     The kernel logs a fatal signal that nobody handles; with `_exit` for a handler it sees a process that ends.
     """
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
-    handler = ctypes.cast(libc._exit, ctypes.c_void_p)  # noqa: SLF001  it is libc's name for it
+    handler = ctypes.cast(libc._exit, ctypes.c_void_p)  # libc's name for it
     libc.signal.argtypes, libc.signal.restype = [ctypes.c_int, ctypes.c_void_p], ctypes.c_void_p
     for number in _FATAL:
         libc.signal(number, handler)
@@ -144,8 +151,8 @@ def bound_time(seconds: int, libc: ctypes.PyDLL) -> None:
 class Copier:
     """Copies this process, by the bare system call.
 
-    Nothing runs in the copy (no hook that seeds a generator anew), and neither process is told the copy's number,
-    which would say how many processes the machine started meanwhile: a page that is wiped in copies tells them apart.
+    Nothing runs in the copy (no hook that seeds a generator anew), and neither process keeps the copy's number, which
+    would say how many processes the machine started meanwhile: a page that is wiped in copies tells them apart.
     """
 
     def __init__(self, machine: str, libc: ctypes.PyDLL) -> None:

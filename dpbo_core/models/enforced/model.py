@@ -58,7 +58,7 @@ class Alone:
         model = model_bytes(self.pickled, pickle.dumps(score))
         rows, truth = np.ascontiguousarray(rows), _plain(truth)
         steps = engine(self.modules, self.named, self.limits, os.getpid()).steps(model, rows, truth)
-        return steps * (score.score_range / GRID)
+        return np.asarray(steps * (score.score_range / GRID), dtype=np.float64)
 
 
 def alone(
@@ -108,7 +108,9 @@ def alone(
             slowest = max(seconds for _, _, seconds in endings)
             if slowest <= SHARE_OF_TIME * limits.cpu_seconds:
                 return found
-            why = f"one public record takes {slowest:.2g} s, and {limits.cpu_seconds} s is where its process is ended"
+            why = (
+                f"one public record takes {slowest:.2g} s, and {limits.cpu_seconds} s is where its process is ended"
+            )
             break
         why = failure or _ending(endings[0][1])
     raise StudyInvalid(
@@ -125,7 +127,9 @@ def _ending(code: int) -> str:
         return "it took more time than one record may"
     if code in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT):
         return f"it crashed with {signal.Signals(code).name}"
-    return "it raised an error, needs more memory, a thread or a file, or gives another number of outcomes than rows"
+    return (
+        "it raised an error, needs more memory, a thread or a file, or gives another number of outcomes than rows"
+    )
 
 
 def _pickled(item: Any, shown_as: str) -> bytes:

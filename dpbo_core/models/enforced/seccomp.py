@@ -1,9 +1,9 @@
 """The system calls that are left to a child, as a seccomp filter (classic BPF), for x86_64 and aarch64.
 
 It is an allow-list: what is not named ends the process, so nothing can wait, communicate, start anything or be
-remembered. What harmless code asks in passing (a file's presence, its own number, a handler for a signal) is answered
-by a constant instead. Deaths are by SIGSYS (`limits` gives it `_exit`), which, unlike the kernel's own kill, leaves
-no line in the system's log.
+remembered. What harmless code asks in passing (a file's presence, its own number, a handler for a signal) is
+answered by a constant instead. Deaths are by SIGSYS (`limits` gives it `_exit`), which, unlike the kernel's own
+kill, leaves no line in the system's log.
 
 Source: seccomp(2); linux/filter.h, linux/audit.h, asm/unistd_64.h and asm-generic/unistd.h.
 """
@@ -127,7 +127,9 @@ class Filter:
         self._prctl = self._libc.prctl
         self._prctl.argtypes, self._prctl.restype = [ctypes.c_ulong] * 5, ctypes.c_int
         self._code = ctypes.create_string_buffer(code, len(code))
-        self._fprog = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(self._code)))
+        self._fprog = ctypes.create_string_buffer(
+            struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(self._code))
+        )
         self._address = ctypes.addressof(self._fprog)
 
     def install(self) -> bool:
@@ -155,7 +157,8 @@ def program(machine: str) -> bytes:
         for number in _numbered(names, machine):
             lines += _if(number, [_return(answer)])
     for name, body in _checked().items():
-        lines += _if(_NUMBERS[name][machine], body)
+        for number in _numbered([name], machine):
+            lines += _if(number, body)
     return b"".join([*lines, _return(_TRAP)])
 
 
@@ -197,7 +200,7 @@ def _load(offset: int) -> list[bytes]:
 
 
 def _argument(index: int) -> list[bytes]:
-    """The low half of an argument: these are ints, of which the kernel reads no more; a size is bounded by its own."""
+    """The low half of an argument: all but `write`'s size are ints, and a larger write fills no pipe but its own."""
     return _load(_ARGUMENTS + 8 * index)
 
 
