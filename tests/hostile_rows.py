@@ -1,4 +1,4 @@
-"""Estimators that try to carry something from one record to another, or to break out. Images import them too.
+"""Estimators that try to carry something from record to record, or to break out. Images import them too.
 
 A row is (marker, x, secret, 0). A marked row PLANTS; every other row LOOKS, and tells what it saw in its prediction.
 The honest prediction is x > 0.5; whoever sees anything predicts 7, which no class equals.
@@ -35,6 +35,7 @@ PLANTED = []
 FILE = Path(tempfile.gettempdir()) / f"dpbo-hostile-{os.getuid()}"
 LIBC = ctypes.CDLL(None, use_errno=True)
 GENERATOR = np.random.default_rng(5)
+OLD_PAGE = "[vsyscall]" in Path("/proc/self/maps").read_text()
 LOCK = threading.Lock()
 SHARED = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
@@ -183,17 +184,28 @@ def _raw_clock(clock):
     return bool(spec[0] or spec[1])
 
 
-def _counter(self, rows, marked):
-    """The processor's own clock, by machine code for x86_64."""
-    if marked:
-        return
-    code = bytes.fromhex("0f3148c1e2204809d0c3")  # rdtsc; shl rdx, 32; or rax, rdx; ret
+def _machine_code(text, *arguments):
     page = mmap.mmap(
         -1, 4096, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
     )
-    page.write(code)
+    page.write(bytes.fromhex(text))
     place = ctypes.addressof(ctypes.c_char.from_buffer(page))
-    ctypes.CFUNCTYPE(ctypes.c_uint64)(place)()  # whoever survives this is honest, and has a clock
+    return ctypes.CFUNCTYPE(ctypes.c_uint64, *[ctypes.c_uint64] * len(arguments))(place)(*arguments)
+
+
+def _runs_code(text):
+    """Machine code for x86_64; whoever survives it is honest, and could do what it must not."""
+    return lambda self, rows, marked: None if marked or _machine_code(text) is not None else None
+
+
+def _old_clock(self, rows, marked):
+    """The page at a fixed place that the kernel keeps for old programs: gettimeofday, time."""
+    if not OLD_PAGE:
+        return None  # such a kernel has no such clock
+    spec = (ctypes.c_long * 2)()
+    call = ctypes.CFUNCTYPE(ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)(0xFFFFFFFFFF600000)
+    call(ctypes.addressof(spec), 0)
+    return bool(spec[0] or spec[1])
 
 
 def _handled(self, rows):
@@ -261,7 +273,12 @@ ACTS = {
     "open files": _state(_write_files, lambda self: False),
     "handlers": _state(_handled, lambda self: FILE.exists()),
     "clocks": _state(_burn, _clocks),
-    "processor's counter": _counter,
+    "processor's counter": _runs_code("0f3148c1e2204809d0c3"),  # rdtsc; shl rdx, 32; or rax, rdx; ret
+    "its other counter": _runs_code("0f01f948c1e2204809d0c3"),  # rdtscp …
+    "performance counter": _runs_code("31c90f3348c1e2204809d0c3"),  # xor ecx, ecx; rdpmc …
+    "old system calls": _runs_code("b814000000cd80c3"),  # mov eax, 20 (getpid of i386); int 0x80; ret
+    "x32 system calls": _runs_code("b8270000400f05c3"),  # mov eax, 0x40000027; syscall; ret
+    "clock at a fixed place": _old_clock,
     "shared memory": _do(lambda: multiprocessing.shared_memory.SharedMemory("dpbo", create=True, size=9)),
     "mapped memory": _do(lambda: mmap.mmap(-1, 4096)),
     "memory file": _do(lambda: os.memfd_create("x")),

@@ -27,7 +27,9 @@ from dpbo_core.objective import exact_sum
 BRIEF = Limits(cpu_seconds=1, memory=2**28)
 PUBLIC = np.array([[0.0, 0.9, 0.0, 0.0], [0.0, 0.1, 0.0, 0.0]])
 SECRET = 7.25e30  # finite in single precision, or the row would not be predicted at all
-DIE = ("processor's counter",)  # whose every honest row dies of what it tries
+DIE = tuple(
+    act for act in ACTS if act.endswith((" counter", "system calls"))
+)  # their honest rows die of what they try
 SLOW = ("turns for ever", "recursion")  # a second each, which is their limit
 MODULES = ("hostile_rows",)
 LINUX = hasattr(os, "memfd_create")

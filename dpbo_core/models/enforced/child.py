@@ -27,7 +27,6 @@ from dpbo_core.models.scores import to_grid
 
 _HEAD = struct.Struct("<qq8s")  # features, whether the target is a number, the class index or target
 _RESULT = struct.Struct("<q")
-ALL_FILES = 2**31 - 1
 _LENGTH = struct.Struct("<q")
 
 
@@ -80,7 +79,8 @@ def live(record_fd: int, model_fd: int, result_fd: int, confine: Callable[[], bo
     record, model = Record.of_file(record_fd), read_model(model_fd)
     os.dup2(result_fd, RESULT_FD)
     os.closerange(0, RESULT_FD)
-    os.closerange(RESULT_FD + 1, ALL_FILES)
+    for fd in (record_fd, model_fd, result_fd):  # and the image had no other: its socket was RESULT_FD
+        os.close(fd)
     if confine():
         os.write(RESULT_FD, _RESULT.pack(steps(record, *model)))
 

@@ -15,7 +15,6 @@ import os
 import platform
 import signal
 import socket
-import struct
 import sys
 import traceback
 from typing import Any, NoReturn
@@ -23,7 +22,6 @@ from typing import Any, NoReturn
 from dpbo_core.models.enforced import child, limits, seccomp
 
 LARGEST_MESSAGE = 2**20
-PATIENCE_SECONDS = 5  # after so long without work it looks whether the curator's process is still there
 _FILES = 3
 _CONTROL = 3  # the lowest file that is free, so that whatever a module opens is above it
 _SCOUT = limits.Limits(cpu_seconds=120, memory=2**32)
@@ -44,7 +42,7 @@ class Image:
     """Serves one curator over a socket that keeps messages apart."""
 
     def __init__(self, control: socket.socket, cpu: int) -> None:
-        self._control, self._parent = control, os.getppid()
+        self._control = control
         self._libc = ctypes.PyDLL(None, use_errno=True)
         self._exit = self._libc._exit  # libc's name for it
         self._filter: seccomp.Filter | None = None
@@ -53,17 +51,14 @@ class Image:
             os.sched_setaffinity(0, {cpu})  # a child sees on which it runs
         with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123
             file.write("500")
-        control.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", PATIENCE_SECONDS, 0))
 
     def serve(self) -> None:
-        """Until the curator closes the socket."""
+        """Until the curator closes the socket, or ends.
+
+        It never looks up in between: that it had waited long would be seen in its memory by the copies to come.
+        """
         while True:
-            try:
-                message, files, _, _ = socket.recv_fds(self._control, LARGEST_MESSAGE, _FILES)
-            except BlockingIOError:
-                if os.getppid() != self._parent:
-                    return
-                continue
+            message, files, _, _ = socket.recv_fds(self._control, LARGEST_MESSAGE, _FILES)
             if not message:
                 return
             if message == b"record":
@@ -90,7 +85,7 @@ class Image:
 
     def _pristine(self, memory: int) -> str:
         limits.silence(self._libc)
-        os.closerange(_CONTROL + 1, child.ALL_FILES)
+        limits.close_files(above=_CONTROL)
         if limits.threads() != 1:
             return "a module starts threads when it is imported"
         if limits.shared_memory():

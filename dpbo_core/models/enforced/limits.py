@@ -5,8 +5,10 @@ its own doing. So the time-stamp counter traps, the pages through which the kern
 system calls that tell it fail; `time`'s functions give a constant, since harmless code asks them in passing.
 """
 
+import contextlib
 import ctypes
 import mmap
+import os
 import resource
 import signal
 import sys
@@ -82,6 +84,14 @@ def shared_memory() -> bool:
     return not flags or any({"sh", "mw"} <= flag for flag in flags)  # shared, may be written to
 
 
+def close_files(above: int) -> None:
+    """Every file that a module left open."""
+    for entry in list(Path("/proc/self/fd").iterdir()):
+        with contextlib.suppress(OSError):  # the listing's own is closed by now
+            if int(entry.name) > above:
+                os.close(int(entry.name))
+
+
 def threads() -> int:
     """Of this process."""
     return len(list(Path("/proc/self/task").iterdir()))
@@ -151,8 +161,8 @@ def bound_time(seconds: int, libc: ctypes.PyDLL) -> None:
 class Copier:
     """Copies this process, by the bare system call.
 
-    Nothing runs in the copy (no hook that seeds a generator anew), and neither process keeps the copy's number, which
-    would say how many processes the machine started meanwhile: a page that is wiped in copies tells them apart.
+    Nothing runs in the copy (no hook that seeds a generator anew), and neither process keeps the copy's number,
+    which would say how many processes were started meanwhile: a page that is wiped in copies tells them apart.
     """
 
     def __init__(self, machine: str, libc: ctypes.PyDLL) -> None:
