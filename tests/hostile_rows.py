@@ -1,6 +1,6 @@
 """Estimators that try to carry something from record to record, or to break out. Images import them too.
 
-A row is (marker, x, secret, 0). A marked row PLANTS; every other row LOOKS, and tells what it saw in its prediction.
+A row is (marker, x, secret, 0). A marked row PLANTS; every other row LOOKS, and its prediction says what it saw.
 The honest prediction is x > 0.5; whoever sees anything predicts 7, which no class equals.
 """
 
@@ -195,7 +195,12 @@ def _machine_code(text, *arguments):
 
 def _runs_code(text):
     """Machine code for x86_64; whoever survives it is honest, and could do what it must not."""
-    return lambda self, rows, marked: None if marked or _machine_code(text) is not None else None
+
+    def act(self, rows, marked):
+        if not marked:
+            _machine_code(text)
+
+    return act
 
 
 def _old_clock(self, rows, marked):

@@ -1,8 +1,8 @@
 """What confines a process beside the filter: no clock, silent deaths, a share of time and memory of its own.
 
 Why no clock: a child that can read one learns how long the records before it took, and how long a record takes is
-its own doing. So the time-stamp counter traps, the pages through which the kernel tells the time hold zeros, and the
-system calls that tell it fail; `time`'s functions give a constant, since harmless code asks them in passing.
+its own doing. So the time-stamp counter traps, the pages through which the kernel tells the time hold zeros, and
+the system calls that tell it fail; `time`'s functions give a constant, since harmless code asks them in passing.
 """
 
 import contextlib

@@ -200,7 +200,7 @@ def _load(offset: int) -> list[bytes]:
 
 
 def _argument(index: int) -> list[bytes]:
-    """The low half of an argument: all but `write`'s size are ints, and a larger write fills no pipe but its own."""
+    """The low half of an argument: all but `write`'s size are ints, and a larger write fills its own pipe alone."""
     return _load(_ARGUMENTS + 8 * index)
 
 
