@@ -17,6 +17,7 @@ from dpbo_core.methods import EXCHANGES, METHODS, NO_STUDY, AnyMethod, method_na
 from dpbo_core.methods.dp_hypo import DpHypo
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
+from dpbo_core.models.enforced.available import check_enforceable, seconds_expected
 from dpbo_core.problem import Problem
 from dpbo_core.spec import StudySpec
 
@@ -44,6 +45,7 @@ class MethodAdvice:
     evidence: str
     verdict: Verdict
     why: str
+    seconds: float | None = None  # of scoring, estimated; None where records are not scored in processes
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, null where a refused method has no number."""
@@ -61,6 +63,7 @@ class MethodAdvice:
             "evidence": self.evidence,
             "verdict": self.verdict,
             "why": self.why,
+            **({} if self.seconds is None else {"estimated_seconds": self.seconds}),
         }
 
 
@@ -99,8 +102,9 @@ def advise(spec: StudySpec, problem: Problem) -> Advice:
     """Price every method; the study's own method with its own options, the others as they serve best.
 
     Raises:
-        StudyInvalid: the study's own method or options are not valid.
+        StudyInvalid: the study's own method or options are not valid, or this machine cannot score as it says.
     """
+    check_scoring(problem)
     own = None if spec.method == AUTO else method_named(spec.method, spec.options)
     _check_auto(spec)
     forms = _forms(problem)
@@ -115,6 +119,16 @@ def advise(spec: StudySpec, problem: Problem) -> Advice:
         for kind in EXCHANGES
     )
     return Advice(_choice(forms, problem), (*lines, *elsewhere))
+
+
+def check_scoring(problem: Problem) -> None:
+    """This machine can score each record in a process of its own, where the study says so.
+
+    Raises:
+        StudyInvalid: it cannot.
+    """
+    if problem.model.enforced:
+        check_enforceable()
 
 
 def choose(spec: StudySpec, problem: Problem) -> tuple[AnyMethod, str]:
@@ -259,6 +273,7 @@ def _line(method: AnyMethod, problem: Problem) -> MethodAdvice:
         evidence=evidence.standing.value,
         verdict=verdict,
         why=why,
+        seconds=seconds_expected(problem.n_validation, outlook.trainings) if problem.model.enforced else None,
     )
 
 

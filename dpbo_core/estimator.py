@@ -77,6 +77,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         max_records_per_person: k.
         options: of the method, as in a study's [method].
         accepts: assumptions you answer for, by name; "rowwise_predictions" for estimators of others.
+        rowwise: "enforced" scores every validation record alone, in a process of its own: no assumption, whatever
+            the estimator and the score function are. Both must be importable from a module.
         study: the study's name in the ledger.
         edition: the same study asked twice gives the same release; new data is a new edition, and a new spend.
         random_state: seeds training and search. Noise is never seeded.
@@ -115,6 +117,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         max_records_per_person: int = 1,
         options: Mapping[str, Any] | None = None,
         accepts: tuple[str, ...] = (),
+        rowwise: str | None = None,
         study: str = "PrivateSearch",
         edition: str = "1",
         random_state: int | None = 0,
@@ -137,6 +140,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.max_records_per_person = max_records_per_person
         self.options = options
         self.accepts = accepts
+        self.rowwise = rowwise
         self.study = study
         self.edition = edition
         self.random_state = random_state

@@ -143,7 +143,14 @@ def fitted_half(
         if factory is None:
             factory = EstimatorFactory(model.estimator, model.params, spec.search.seed, model.regression)
         assert not isinstance(problem.score, MarginScore)  # noqa: S101  only linear models have one
-        trainer = EstimatorTrainer(encoded.X, encoded.truth, factory, problem.score, listed=not problem.unlisted)
+        trainer = EstimatorTrainer(
+            encoded.X,
+            encoded.truth,
+            factory,
+            problem.score,
+            listed=not problem.unlisted,
+            enforced=model.enforced,
+        )
     return PublicHalf(
         problem=replace(problem, trainer=trainer),
         preprocessing=fitted,

@@ -162,7 +162,7 @@ def model_section(search: Any, training: Frame) -> ModelSection:
         shares = class_shares(training)
     low, high = (None, None) if search.score_bounds is None else map(float, search.score_bounds)
     return ModelSection(
-        estimator=import_name(search.estimator),
+        estimator=import_name(search.estimator) if search.rowwise is None else _class_path(search.estimator),
         score=search.scoring if function is None else function_name(function),
         standardize=False,
         class_shares=None if shares is None else {str(name): float(share) for name, share in shares.items()},
@@ -170,7 +170,13 @@ def model_section(search: Any, training: Frame) -> ModelSection:
         score_low=low,
         score_high=high,
         task="regression" if function is not None and is_regressor(search.estimator) else None,
+        rowwise=search.rowwise,
     )
+
+
+def _class_path(estimator: Any) -> str:
+    """Of the estimator itself: where records are scored alone, no part of it needs to be known."""
+    return f"{type(estimator).__module__}.{type(estimator).__name__}"
 
 
 def class_shares(training: Frame) -> dict[str, float]:

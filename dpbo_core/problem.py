@@ -106,8 +106,9 @@ class Problem:
         """Whether a record's score is known to depend on that record alone: our models, and classes on the list.
 
         A user's score function is called with one record at a time, but what it remembers of others nobody knows.
+        Where it is enforced, whatever it is: each record is predicted and scored in a process that knows no other.
         """
-        return self.model.ours or not (self.unlisted or self.model.own_score)
+        return self.model.ours or self.model.enforced or not (self.unlisted or self.model.own_score)
 
     @property
     def score_per_step(self) -> float:

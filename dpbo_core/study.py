@@ -19,7 +19,7 @@ from pathlib import Path
 from dpbo_core import halves
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
-from dpbo_core.advice import Advice, advise, choose
+from dpbo_core.advice import Advice, advise, check_scoring, choose
 from dpbo_core.ahead import Ahead, remembering
 from dpbo_core.errors import AssumptionNotAccepted, DpboError, LedgerDamaged, StudyInvalid
 from dpbo_core.mechanisms.noise import INJECTED, OPERATING_SYSTEM, Noise, NoiseSource, OperatingSystemNoise, try_out
@@ -86,6 +86,7 @@ def _study_text(path: Path) -> str:
 def plan_study(spec: StudySpec) -> PrivacyPlan:
     """The price of a study. Opens no data file."""
     problem = halves.planning_problem(spec)
+    check_scoring(problem)
     return choose(spec, problem)[0].plan(problem)
 
 
@@ -132,6 +133,7 @@ class StudyRun(Opaque):
         self.replay = ledger.release_of(key.fingerprint)
         if self.replay is not None:
             return
+        check_scoring(problem)
         self._plan = self._method.plan(problem)
         _check_accepted(spec, self._plan, problem.unlisted)
         problem = _trained_ahead(self._method, problem)

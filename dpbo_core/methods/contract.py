@@ -191,6 +191,7 @@ def make_release(
             "kernel": problem.search.kernel,
             "lengthscale": problem.search.lengthscale,
             "steps": method.n_steps(problem),
+            **({"rowwise": problem.model.rowwise} if problem.model.enforced else {}),
             **({"chosen_by_advice": problem.advice} if problem.advice else {}),
         },
         noise=noise.standing,

@@ -14,11 +14,10 @@ the same shape, at the same position, whatever it was.
 
 import difflib
 import inspect
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,8 +25,12 @@ from numpy.typing import ArrayLike, NDArray
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.containment import contained
 from dpbo_core.models.import_path import estimator_class
-from dpbo_core.models.record_scores import Correct, RecordScore, Verb
+from dpbo_core.models.outcome import Verb, shaped
+from dpbo_core.models.record_scores import Correct, RecordScore
 from dpbo_core.privacy.sealing import attempted
+
+if TYPE_CHECKING:
+    from dpbo_core.models.enforced.model import Alone
 
 _BLOCK_ROWS = 1024
 
@@ -153,10 +156,17 @@ def _letter(import_path: str, what: str, error: Exception) -> StudyInvalid:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FittedEstimator:
-    """A fitted estimator and one public row. Its repr is constant."""
+    """A fitted estimator and one public row. Its repr is constant.
+
+    Attributes:
+        estimator: fitted.
+        stand_in: (d,) x₀.
+        alone: scores each record in a process of its own; None where all are predicted in this one.
+    """
 
     estimator: Any
     stand_in: NDArray[np.float64]
+    alone: "Alone | None" = None
 
     def __repr__(self) -> str:
         return f"FittedEstimator(d={len(self.stand_in)})"
@@ -185,6 +195,10 @@ class FittedEstimator:
                 cause="the validation table has other columns than the training table",
                 remedy="give both tables the same features",
             )
+        if self.alone is not None:
+            sound = _sound(rows)
+            scores = self.alone.scores(np.where(sound[:, None], rows, self.stand_in), y, score)
+            return np.where(sound, scores, 0.0)
         result = np.zeros(len(rows))
         for start in range(0, len(rows), _BLOCK_ROWS):
             block = slice(start, start + _BLOCK_ROWS)
@@ -198,8 +212,7 @@ class FittedEstimator:
     def _block_scores(
         self, rows: NDArray[np.float64], truth: NDArray[Any], score: RecordScore
     ) -> NDArray[np.float64]:
-        with np.errstate(all="ignore"):
-            sound = np.asarray(np.isfinite(rows.astype(np.float32)).all(axis=1), dtype=bool)
+        sound = _sound(rows)
         outcome = self.outcome(np.where(sound[:, None], rows, self.stand_in), score.needs)
         if outcome is None:
             for i in np.flatnonzero(sound):
@@ -217,17 +230,17 @@ class FittedEstimator:
     def outcome(self, rows: NDArray[np.float64], verb: Verb) -> NDArray[Any] | None:
         """(k,) classes or numbers, or (k, C) probabilities; None where the estimator fails. It is contained."""
 
-        def predicted() -> NDArray[Any]:
+        def predicted() -> NDArray[Any] | None:
             with contained():
-                found = np.asarray(getattr(self.estimator, verb)(np.ascontiguousarray(rows)))
-                return found if verb == "predict" else found.astype(np.float64)
+                return shaped(getattr(self.estimator, verb)(np.ascontiguousarray(rows)), verb, len(rows))
 
-        found = attempted(predicted, None)  # whatever it raised may quote a record
-        if found is None:
-            return None
-        if verb == "predict_proba":
-            return found if found.ndim == 2 and len(found) == len(rows) else None
-        return found.reshape(-1) if found.size == math.prod(found.shape[:1]) == len(rows) else None
+        return attempted(predicted, None)  # whatever it raised may quote a record
+
+
+def _sound(rows: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Rows that are finite in single precision, (k,)."""
+    with np.errstate(all="ignore"):
+        return np.asarray(np.isfinite(rows.astype(np.float32)).all(axis=1), dtype=bool)
 
 
 def _numeric(X: ArrayLike, d: int) -> NDArray[np.float64]:

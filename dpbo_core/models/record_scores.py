@@ -14,7 +14,7 @@ the user's function gives is never trusted: NaN scores 0 and everything else is 
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.containment import contained
+from dpbo_core.models.outcome import Verb
 from dpbo_core.privacy.sealing import each
 
 Scores = NDArray[np.float64]
-Verb = Literal["predict", "predict_proba"]
 LOG_LOSS_BOUND = math.log(100.0)  # a probability below 1% counts as 1%
 
 
@@ -207,9 +207,12 @@ class BoundedFunction(_Jumps):
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
         """f − low of each record, NaN where the function gave no number; nothing it raises or says gets out."""
-        pairs = zip(truth.tolist(), outcome.tolist(), strict=True)
         with contained():
-            return np.array(each(self._one, pairs, math.nan))  # whatever it raised may quote a record
+            return np.array(each(self._one, _pairs(outcome, truth), math.nan))  # what it raised may quote a record
+
+    def values(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
+        """The same, neither contained nor sealed: for a process that nobody hears, whose failure scores 0."""
+        return np.array([self._one(pair) for pair in _pairs(outcome, truth)])
 
     def check(self, outcome: NDArray[Any], truth: NDArray[Any]) -> None:
         """The function keeps its bounds on PUBLIC rows.
@@ -232,6 +235,11 @@ class BoundedFunction(_Jumps):
 
     def _value(self, item: Any) -> Any:
         return self.classes[int(item)] if self.classes else item
+
+
+def _pairs(outcome: NDArray[Any], truth: NDArray[Any]) -> Iterator[tuple[Any, Any]]:
+    """(truth, prediction) of each record."""
+    return zip(truth.tolist(), outcome.tolist(), strict=True)
 
 
 def equal(predicted: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.bool_]:

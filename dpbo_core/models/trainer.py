@@ -1,7 +1,7 @@
 """Training one candidate on the public set: ours with a certificate, or any scikit-learn estimator."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -126,6 +126,8 @@ class EstimatorTrainer:
     factory: Factory
     score: RecordScore = field(default_factory=Correct)
     listed: bool = False
+    enforced: bool = False
+    _modules: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict, repr=False, compare=False)
     _public_scores: PublicScores = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -149,11 +151,18 @@ class EstimatorTrainer:
     def train(self, point: Mapping[str, Any]) -> FittedEstimator:
         """The estimator at `point`, fitted from scratch, after checking that it predicts row by row.
 
+        Where that is enforced nothing needs to be checked but that public rows can be scored so.
+
         Raises:
             StudyInvalid: it cannot be built, trained or predict row by row, it is not the listed estimator that it
                 was taken for, or the score fails on public rows.
         """
         fitted = self.factory.train(self.X, self.truth, **point)
+        if self.enforced:
+            from dpbo_core.models.enforced.model import alone
+
+            how = alone(fitted.estimator, self.X, self.truth, self.score, known=self._modules)
+            return replace(fitted, alone=how)
         if self.listed:
             check_listed(fitted.estimator)
         outcome = check_rowwise(fitted, self.X, needs=self.score.needs)

@@ -13,6 +13,7 @@ MARGIN_SCORES = ("sigmoid", "ramp", "accuracy")
 REGRESSION_SCORES = ("absolute_error", "squared_error")
 RECORD_SCORES = ("accuracy", "balanced_accuracy", "brier", "log_loss", *REGRESSION_SCORES)
 SCORES = (*MARGIN_SCORES[:2], *RECORD_SCORES)
+ROWWISE = ("enforced",)
 TASKS = ("classification", "regression")
 
 
@@ -34,6 +35,7 @@ class ModelSection:
         score_low: public lower end of a user's function.
         score_high: public upper end of a user's function.
         task: "regression" for a user's function of numbers.
+        rowwise: "enforced" scores every record alone, in a process of its own, so that no assumption is needed.
     """
 
     estimator: str
@@ -49,6 +51,7 @@ class ModelSection:
     score_low: float | None = None
     score_high: float | None = None
     task: str | None = None
+    rowwise: str | None = None
 
     def __post_init__(self) -> None:
         if "." not in self.estimator:
@@ -72,6 +75,13 @@ class ModelSection:
             remedy='use score = "accuracy"',
         )
         self._check_score_keys()
+        if self.rowwise is not None:
+            one_of("model.rowwise", self.rowwise, ROWWISE)
+            require(
+                not self.ours,
+                f"model.rowwise is given, but {self.estimator} is ours and scores each record by itself",
+                remedy="remove rowwise",
+            )
         require(
             math.isfinite(self.steepness) and self.steepness > 0,
             f"model.steepness = {self.steepness}",
@@ -104,6 +114,11 @@ class ModelSection:
     def ours(self) -> bool:
         """Whether it is one of our own models, which predict each record from that record alone."""
         return self.estimator in OUR_ESTIMATORS
+
+    @property
+    def enforced(self) -> bool:
+        """Whether every record is scored in a process of its own."""
+        return self.rowwise == "enforced"
 
     @property
     def score_name(self) -> str:

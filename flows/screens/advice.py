@@ -35,6 +35,12 @@ def print_advice(spec: StudySpec, advice: Advice) -> None:
         "score; noise: its scale on the score.\n"
     )
     for line in advice.methods:
+        if line.seconds is not None:
+            screen.say(
+                f"[bold]{line.kind}[/] scores every record in a process of its own: "
+                f"about {line.seconds:,.0f} s here, an estimate."
+            )
+    for line in advice.methods:
         screen.say(f"[bold]{line.kind}[/]: {named(line.why)}.")
     choice = advice.choice
     if choice is None:

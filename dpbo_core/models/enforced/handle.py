@@ -1,0 +1,154 @@
+"""One image as the curator's process holds it."""
+
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+from dpbo_core.errors import Sealed
+from dpbo_core.models.enforced.child import Record
+from dpbo_core.models.enforced.image import LARGEST_MESSAGE
+from dpbo_core.models.enforced.limits import Limits
+from dpbo_core.models.enforced.seccomp import RESULT_BYTES
+
+PUBLIC_SECONDS = 300  # for importing, and for what is tried on public records: no score waits for a clock
+_BOOT = (
+    "import sys; sys.path[:] = sys.argv[3:]; "
+    "from dpbo_core.models.enforced.image import serve; serve(int(sys.argv[1]), int(sys.argv[2]))"
+)
+_ENVIRONMENT = {
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",  # large pages: a copy of a process copies the table of its pages
+    "PYTHONMALLOC": "malloc",
+    "PYTHONHASHSEED": "0",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",
+    "LC_ALL": "C.UTF-8",
+    **dict.fromkeys(
+        (
+            *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"),
+            *("VECLIB_MAXIMUM_THREADS", "NUMEXPR_NUM_THREADS", "LOKY_MAX_CPU_COUNT", "POLARS_MAX_THREADS"),
+        ),
+        "1",
+    ),
+}
+_OPTIONAL = ("pandas", "pyarrow", "polars", "matplotlib")  # scikit-learn imports what it finds of them
+_KEPT = ("LD_LIBRARY_PATH", "SYSTEMROOT", "PATH")
+
+
+def hidden_beside(modules: Collection[str]) -> list[str]:
+    """Large packages that are not to be imported by the way, because none of the `modules` is of them."""
+    wanted = {name.partition(".")[0] for name in modules}
+    return [name for name in _OPTIONAL if name not in wanted]
+
+
+class Handle:
+    """A running image. Not for two threads at once."""
+
+    def __init__(self, cpu: int) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        path = [str(Path(entry or ".").resolve()) for entry in sys.path]
+        kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        with theirs:
+            self.process = subprocess.Popen(  # noqa: S603  this interpreter
+                [sys.executable, "-s", "-P", "-c", _BOOT, str(theirs.fileno()), str(cpu), *path],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=kept | _ENVIRONMENT,
+                cwd="/",
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        self._control = ours
+
+    def load(self, modules: Collection[str], needed: Collection[str], limits: Limits) -> str:
+        """Import, then become pristine; "" or what stands in the way."""
+        hidden = hidden_beside(modules)
+        message = {"modules": [*modules], "needed": [*needed], "hidden": hidden, **vars(limits)}
+        try:
+            self._control.send(json.dumps(message).encode())
+            self._control.settimeout(PUBLIC_SECONDS)
+            answer = self._control.recv(LARGEST_MESSAGE)
+        except OSError:
+            return "the process for it ended, or took minutes, while its modules were imported"
+        self._control.settimeout(None)
+        return answer.decode() if self.process.poll() is None else "the process for it ended"
+
+    def score(self, model: int, record: Record) -> bytes:
+        """What the record's child wrote.
+
+        Args:
+            model: the open file of the pickled model.
+            record: sensitive.
+
+        Raises:
+            Sealed: the image itself is gone.
+        """
+        found, answer = self._ask(b"record", model, record)
+        if answer != b"done":
+            raise Sealed
+        return found
+
+    def trial(self, model: int, record: Record) -> tuple[bytes, int, float]:
+        """The same of a PUBLIC record: what was written, how the child ended, its CPU seconds."""
+        found, answer = self._ask(b"trial", model, record)
+        if not answer:
+            raise Sealed
+        ending = json.loads(answer)
+        return found, ending["exit"], ending["seconds"]
+
+    def scout(self, model: int, record: Record, hidden: Sequence[str]) -> dict[str, Any]:
+        """Predict a PUBLIC record in the image itself: which modules that imported, and what it raised."""
+        self._send_record(json.dumps({"hidden": hidden}).encode(), model, record, result := os.pipe())
+        os.close(result[1])
+        said = b""
+        with os.fdopen(result[0], "rb", buffering=0) as report:
+            while select.select([report], [], [], PUBLIC_SECONDS)[0] and (part := report.read(2**16)):
+                said += part
+        try:
+            found: dict[str, Any] = json.loads(said)
+        except ValueError:
+            return {"modules": [], "failure": "the process ended, or waited for minutes"}
+        return found
+
+    def close(self) -> None:
+        """End it."""
+        self._control.close()
+        self.process.kill()
+        self.process.wait()
+
+    def _ask(self, message: bytes, model: int, record: Record) -> tuple[bytes, bytes]:
+        self._send_record(message, model, record, result := os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC))
+        try:
+            os.close(result[1])
+            try:
+                answer = self._control.recv(LARGEST_MESSAGE)  # sent once the child is dead
+            except OSError:
+                answer = b""
+            try:
+                found = os.read(result[0], RESULT_BYTES + 1)
+            except BlockingIOError:
+                found = b""
+        finally:
+            os.close(result[0])
+        return found, answer
+
+    def _send_record(self, message: bytes, model: int, record: Record, result: Sequence[int]) -> None:
+        """Hand over the files, then write the record: its reader is the child alone."""
+        source, sink = os.pipe()
+        try:
+            with os.fdopen(sink, "wb", buffering=0) as pipe:
+                try:
+                    socket.send_fds(self._control, [message], [source, model, result[1]])
+                finally:
+                    os.close(source)
+                written, whole = 0, memoryview(record.to_bytes())
+                while written < len(whole):
+                    written += pipe.write(whole[written:]) or 0
+        except OSError:  # the image is gone, or the child did not come to read it
+            return

@@ -1,0 +1,188 @@
+"""What confines a process beside the filter: no clock, silent deaths, a share of time and memory of its own.
+
+Why no clock: a child that can read one learns how long the records before it took, and how long a record takes is
+its own doing. So the time-stamp counter traps, the pages through which the kernel tells the time hold zeros, and
+the system calls that tell it fail; `time`'s functions give a constant, since harmless code asks them in passing.
+"""
+
+import contextlib
+import ctypes
+import mmap
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_TSC, _PR_TSC_SIGSEGV = 1, 4, 26, 2
+_MADV_WIPEONFORK = 18
+_FATAL = (
+    signal.SIGSYS,
+    signal.SIGSEGV,
+    signal.SIGBUS,
+    signal.SIGFPE,
+    signal.SIGILL,
+    signal.SIGABRT,
+    signal.SIGTRAP,
+)
+_CLOCK_PAGES = "[vvar"
+_MAP_FIXED = 0x10
+_ZEROS_AT = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_FIXED
+_SECONDS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
+_KILL = int(signal.SIGKILL)
+_CLONE = {"x86_64": 56, "aarch64": 220}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Of one record's process.
+
+    Attributes:
+        cpu_seconds: of its own CPU clock; nobody's wall clock decides a score.
+        memory: bytes of address space beyond the image's own.
+    """
+
+    cpu_seconds: int = 5
+    memory: int = 2**30
+
+
+def stop_the_clocks() -> None:
+    """`time`'s clocks give 0 from here on, and so does what imports them later."""
+    for name in _SECONDS:
+        setattr(time, name, _constant(0.0))
+        setattr(time, f"{name}_ns", _constant(0))
+
+
+def _constant(value: Any) -> Callable[[], Any]:
+    return lambda: value
+
+
+def take_the_clocks_away(libc: ctypes.PyDLL) -> bool:
+    """Whether nothing but a system call can tell this process the time any more, nor a copy of it.
+
+    Pages of zeros in the place of the kernel's tell the library's clocks to make a system call, which is filtered.
+    """
+    place = libc.mmap
+    place.restype = ctypes.c_void_p
+    place.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+    done = True
+    for start, end, kind in _maps():
+        if kind.startswith(_CLOCK_PAGES):
+            done = place(start, end - start, mmap.PROT_READ, _ZEROS_AT, -1, 0) == start and done
+    done = done and not any(kind.startswith(_CLOCK_PAGES) for _, _, kind in _maps())
+    return done and libc.prctl(_PR_SET_TSC, _PR_TSC_SIGSEGV, 0, 0, 0) == 0
+
+
+def shared_memory() -> bool:
+    """Whether a copy of this process would share writable memory with it."""
+    lines = Path("/proc/self/smaps").read_text().splitlines()
+    flags = [set(line.split()[1:]) for line in lines if line.startswith("VmFlags:")]
+    return not flags or any({"sh", "mw"} <= flag for flag in flags)  # shared, may be written to
+
+
+def close_files(above: int) -> None:
+    """Every file that a module left open."""
+    for entry in list(Path("/proc/self/fd").iterdir()):
+        with contextlib.suppress(OSError):  # the listing's own is closed by now
+            if int(entry.name) > above:
+                os.close(int(entry.name))
+
+
+def threads() -> int:
+    """Of this process."""
+    return len(list(Path("/proc/self/task").iterdir()))
+
+
+def memory_in_use() -> int:
+    """Address space of this process, in bytes."""
+    return int(Path("/proc/self/statm").read_text().split()[0]) * mmap.PAGESIZE
+
+
+def _maps() -> list[tuple[int, int, str]]:
+    found = []
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        ends, *rest = line.split()
+        start, end = (int(part, 16) for part in ends.split("-"))
+        found.append((start, end, rest[-1]))
+    return found
+
+
+class _Nothing:
+    """A stream that drops what it is given."""
+
+    encoding, errors, closed = "utf-8", "replace", False
+
+    def write(self, text: str) -> int:
+        return len(text)
+
+    def flush(self) -> None:
+        """Nothing."""
+
+    def isatty(self) -> bool:
+        return False
+
+
+def silence(libc: ctypes.PyDLL) -> None:
+    """No dump, no output, and no line in the system's log when a copy of this process dies.
+
+    The kernel logs a fatal signal that nobody handles; with `_exit` for a handler it sees a process that ends.
+    """
+    libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    handler = ctypes.cast(libc._exit, ctypes.c_void_p)  # libc's name for it
+    libc.signal.argtypes, libc.signal.restype = [ctypes.c_int, ctypes.c_void_p], ctypes.c_void_p
+    for number in _FATAL:
+        libc.signal(number, handler)
+    sys.stdout = sys.stderr = sys.__stdout__ = sys.__stderr__ = _Nothing()  # type: ignore[misc, assignment]
+
+
+def bound(memory: int) -> None:
+    """Limits of this process and of its copies, soft and hard as one: so much more memory, and no file."""
+    bound_memory(memory)
+    for what in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE, resource.RLIMIT_MEMLOCK):
+        resource.setrlimit(what, (0, 0))
+
+
+def bound_memory(memory: int) -> None:
+    """So many bytes of address space beyond what is in use."""
+    most = memory_in_use() + memory
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def bound_time(seconds: int, libc: ctypes.PyDLL) -> None:
+    """The same for its own CPU clock, which starts at 0 in a copy; and it ends when its parent does."""
+    libc.prctl(_PR_SET_PDEATHSIG, _KILL, 0, 0, 0)
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+
+
+class Copier:
+    """Copies this process, by the bare system call.
+
+    Nothing runs in the copy (no hook that seeds a generator anew), and neither process keeps the copy's number,
+    which would say how many processes were started meanwhile: a page that is wiped in copies tells them apart.
+    """
+
+    def __init__(self, machine: str, libc: ctypes.PyDLL) -> None:
+        self._page = mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self._page.madvise(_MADV_WIPEONFORK)
+        self._page[0] = 1
+        self._arguments = (_CLONE[machine], int(signal.SIGCHLD), 0, 0, 0, 0)
+        self._call = libc.syscall
+        self._call.argtypes, self._call.restype = [ctypes.c_long] * 6, None
+
+    def copy(self) -> bool:
+        """Whether this is the copy.
+
+        Raises:
+            OSError: the machine refused another process.
+        """
+        ctypes.set_errno(0)
+        self._call(*self._arguments)
+        if self._page[0] == 0:
+            return True
+        if ctypes.get_errno():
+            raise OSError(ctypes.get_errno(), "no process")
+        return False

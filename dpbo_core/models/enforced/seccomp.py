@@ -1,0 +1,216 @@
+"""The system calls that are left to a child, as a seccomp filter (classic BPF), for x86_64 and aarch64.
+
+It is an allow-list: what is not named ends the process, so nothing can wait, communicate, start anything or be
+remembered. What harmless code asks in passing (a file's presence, its own number, a handler for a signal) is
+answered by a constant instead. Deaths are by SIGSYS (`limits` gives it `_exit`), which, unlike the kernel's own
+kill, leaves no line in the system's log.
+
+Source: seccomp(2); linux/filter.h, linux/audit.h, asm/unistd_64.h and asm-generic/unistd.h.
+"""
+
+import ctypes
+import errno
+import platform
+import struct
+from collections.abc import Iterable
+
+RESULT_FD = 3  # the only file of a child
+RESULT_BYTES = 8
+
+_ALLOW, _TRAP, _ERRNO = 0x7FFF0000, 0x00030000, 0x00050000
+_LOAD, _AND, _EQUAL, _ANY_BIT, _RETURN = 0x20, 0x54, 0x15, 0x45, 0x06
+_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data
+_ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+_SHARED, _LOCKED, _HUGE = 0x1, 0x2000, 0x40000  # mmap: what other processes could notice
+_WAKE, _FUTEX_COMMAND = 1, 0x7F
+_ADVICE = (0, 1, 2, 3, 4, 8, 14, 15)  # of one's own pages: NORMAL … DONTNEED, FREE, HUGEPAGE, NOHUGEPAGE
+_NR_SECCOMP_MODE_FILTER, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 2, 22, 38
+
+_BOTH = ("x86_64", "aarch64")
+_NUMBERS = {  # name: its number on each
+    name: dict(zip(_BOTH, numbers, strict=True))
+    for name, numbers in {
+        "write": (1, 64),
+        "mmap": (9, 222),
+        "madvise": (28, 233),
+        "futex": (202, 98),
+        "mprotect": (10, 226),
+        "munmap": (11, 215),
+        "brk": (12, 214),
+        "mremap": (25, 216),
+        "rt_sigprocmask": (14, 135),
+        "rt_sigreturn": (15, 139),
+        "exit": (60, 93),
+        "exit_group": (231, 94),
+        "getrandom": (318, 278),
+        "sched_yield": (24, 124),
+        "rt_sigaction": (13, 134),
+        "sigaltstack": (131, 132),
+        "close": (3, 57),
+        "getpid": (39, 172),
+        "gettid": (186, 178),
+        "getppid": (110, 173),
+        "getuid": (102, 174),
+        "geteuid": (107, 175),
+        "getgid": (104, 176),
+        "getegid": (108, 177),
+        "set_robust_list": (273, 99),
+        "mbind": (237, 235),
+        "get_mempolicy": (239, 236),
+        "shmget": (29, 194),
+        "clone": (56, 220),
+        "clone3": (435, 435),
+        "fork": (57, None),
+        "vfork": (58, None),
+        "open": (2, None),
+        "stat": (4, None),
+        "lstat": (6, None),
+        "access": (21, None),
+        "readlink": (89, None),
+        "openat": (257, 56),
+        "openat2": (437, 437),
+        "newfstatat": (262, 79),
+        "fstat": (5, 80),
+        "statx": (332, 291),
+        "faccessat": (269, 48),
+        "faccessat2": (439, 439),
+        "readlinkat": (267, 78),
+        "getcwd": (79, 17),
+        "getdents64": (217, 61),
+        "ioctl": (16, 29),
+        "fcntl": (72, 25),
+        "lseek": (8, 62),
+        "uname": (63, 160),
+        "sysinfo": (99, 179),
+        "getrusage": (98, 165),
+        "times": (100, 153),
+        "clock_gettime": (228, 113),
+        "clock_getres": (229, 114),
+        "gettimeofday": (96, 169),
+        "time": (201, None),
+        "sched_getaffinity": (204, 123),
+        "prlimit64": (302, 261),
+        "prctl": (157, 167),
+        "rseq": (334, 293),
+        "membarrier": (324, 283),
+    }.items()
+}
+_FREE = (
+    *("mprotect", "munmap", "brk", "mremap", "rt_sigreturn", "exit", "exit_group"),
+    "getrandom",  # coins of one's own: independent of every other record
+)
+_ANSWERED_BY_ZERO = (
+    *("sched_yield", "rt_sigaction", "rt_sigprocmask", "sigaltstack", "close", "set_robust_list"),
+    *("getpid", "gettid", "getppid", "getuid", "geteuid", "getgid", "getegid"),
+)
+_CLOCKS = ("clock_gettime", "clock_getres", "gettimeofday", "time", "sysinfo", "times")
+_REFUSED = (
+    *_CLOCKS,
+    *("clone", "clone3", "fork", "vfork"),  # harmless code that wants a thread hears that there is none
+    *("open", "stat", "lstat", "access", "readlink", "openat", "openat2", "newfstatat", "fstat", "statx"),
+    *("faccessat", "faccessat2", "readlinkat", "getcwd", "getdents64", "ioctl", "fcntl", "lseek", "uname"),
+    *("mbind", "get_mempolicy", "shmget"),  # linear algebra asks where its memory is, or for other memory
+    *("getrusage", "sched_getaffinity", "prlimit64", "prctl", "rseq", "membarrier"),
+)
+
+
+def supported() -> bool:
+    """Whether the numbers above are this machine's."""
+    return platform.machine() in _ARCHITECTURES and struct.calcsize("P") == 8
+
+
+class Filter:
+    """A filter, in memory: a child only hands it to the kernel."""
+
+    def __init__(self, code: bytes) -> None:
+        self._libc = ctypes.PyDLL(None)
+        self._prctl = self._libc.prctl
+        self._prctl.argtypes, self._prctl.restype = [ctypes.c_ulong] * 5, ctypes.c_int
+        self._code = ctypes.create_string_buffer(code, len(code))
+        self._fprog = ctypes.create_string_buffer(
+            struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(self._code))
+        )
+        self._address = ctypes.addressof(self._fprog)
+
+    def install(self) -> bool:
+        """From here on this process has the calls above and no others. Whether the kernel took it."""
+        done = self._prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+        return bool(done == 0 and self._prctl(_PR_SET_SECCOMP, _NR_SECCOMP_MODE_FILTER, self._address, 0, 0) == 0)
+
+
+def no_clocks(machine: str) -> bytes:
+    """The image's filter: everything but the time. Its copies would find what it was told in memory it left."""
+    lines = [*_load(_ARCHITECTURE), *_unless(_ARCHITECTURES[machine], [_return(_TRAP)]), *_load(_NUMBER)]
+    for number in _numbered(_CLOCKS, machine):
+        lines += _if(number, [_return(_ERRNO | errno.EACCES)])
+    return b"".join([*lines, _return(_ALLOW)])
+
+
+def program(machine: str) -> bytes:
+    """A child's instructions, 8 bytes each, for "x86_64" or "aarch64"."""
+    lines = [*_load(_ARCHITECTURE), *_unless(_ARCHITECTURES[machine], [_return(_TRAP)]), *_load(_NUMBER)]
+    for names, answer in (
+        (_FREE, _ALLOW),
+        (_ANSWERED_BY_ZERO, _ERRNO),
+        (_REFUSED, _ERRNO | errno.EACCES),
+    ):
+        for number in _numbered(names, machine):
+            lines += _if(number, [_return(answer)])
+    for name, body in _checked().items():
+        for number in _numbered([name], machine):
+            lines += _if(number, body)
+    return b"".join([*lines, _return(_TRAP)])
+
+
+def _checked() -> dict[str, list[bytes]]:
+    """Calls that are allowed with some arguments; each body ends in a return."""
+    fd, n_bytes = _argument(0), _argument(2)
+    write = [
+        *fd,
+        *_unless(RESULT_FD, [_return(_ERRNO | errno.EBADF)]),
+        *n_bytes,
+        *_unless(RESULT_BYTES, [_return(_ERRNO | errno.EBADF)]),
+        _return(_ALLOW),
+    ]
+    refused = _return(_ERRNO | errno.ENOMEM)
+    mmap = [
+        *_argument(3),
+        _line(_ANY_BIT, _SHARED | _LOCKED | _HUGE, 0, 1),
+        refused,
+        *_argument(4),
+        *_unless(0xFFFFFFFF, [refused]),
+        _return(_ALLOW),
+    ]
+    madvise = [*_argument(2), *(line for a in _ADVICE for line in _if(a, [_return(_ALLOW)]))]
+    madvise.append(_return(_ERRNO | errno.EINVAL))
+    futex = [*_argument(1), _line(_AND, _FUTEX_COMMAND), *_if(_WAKE, [_return(_ALLOW)]), _return(_TRAP)]
+    return {"write": write, "mmap": mmap, "madvise": madvise, "futex": futex}
+
+
+def _numbered(names: Iterable[str], machine: str) -> list[int]:
+    return [number for name in names if (number := _NUMBERS[name][machine]) is not None]
+
+
+def _line(code: int, k: int, jump: int = 0, otherwise: int = 0) -> bytes:
+    return struct.pack("HBBI", code, jump, otherwise, k)
+
+
+def _load(offset: int) -> list[bytes]:
+    return [_line(_LOAD, offset)]
+
+
+def _argument(index: int) -> list[bytes]:
+    """The low half of an argument: all but `write`'s size are ints, and a larger write fills its own pipe alone."""
+    return _load(_ARGUMENTS + 8 * index)
+
+
+def _return(answer: int) -> bytes:
+    return _line(_RETURN, answer)
+
+
+def _if(value: int, body: list[bytes]) -> list[bytes]:
+    return [_line(_EQUAL, value, 0, len(body)), *body]
+
+
+def _unless(value: int, body: list[bytes]) -> list[bytes]:
+    return [_line(_EQUAL, value, len(body), 0), *body]

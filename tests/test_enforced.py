@@ -1,0 +1,319 @@
+"""rowwise = "enforced": whatever an estimator does with a record, no other record's score can tell.
+
+For every hostile estimator: over neighbouring sets of records, in every position, each record's score is what it is
+alone, so the exact integer sum moves by at most one record. The same checks catch engines with a planted fault.
+"""
+
+import math
+import os
+import pickle
+from pathlib import Path
+
+import hostile_rows
+import numpy as np
+import pytest
+from hostile_rows import ACTS, MARK, Hostile, OnLoading, counted_score
+
+from dpbo_core.data.encoded import Encoded
+from dpbo_core.errors import Sealed, StudyInvalid
+from dpbo_core.models.enforced import available, engine, handle, model, probe
+from dpbo_core.models.enforced.child import Record, model_bytes, result_of
+from dpbo_core.models.enforced.limits import Limits
+from dpbo_core.models.estimators import FittedEstimator
+from dpbo_core.models.record_scores import BoundedFunction, Brier, Correct, LogLoss, RegressionError
+from dpbo_core.models.scores import GRID
+from dpbo_core.objective import exact_sum
+
+BRIEF = Limits(cpu_seconds=1, memory=2**28)
+PUBLIC = np.array([[0.0, 0.9, 0.0, 0.0], [0.0, 0.1, 0.0, 0.0]])
+SECRET = 7.25e30  # finite in single precision, or the row would not be predicted at all
+DIE = tuple(
+    act for act in ACTS if act.endswith((" counter", "system calls"))
+)  # their honest rows die of what they try
+SLOW = ("turns for ever", "recursion")  # a second each, which is their limit
+MODULES = ("hostile_rows",)
+LINUX = hasattr(os, "memfd_create")
+
+pytestmark = pytest.mark.skipif(
+    not LINUX, reason="there is nothing to enforce it with; refused, as tested elsewhere"
+)
+
+
+def rows(marked, m=4):
+    """m honest records and a marked one at each place of `marked`; and their classes."""
+    X = np.array([[0.0, (i * 0.37) % 1.0, 0.0, float(i)] for i in range(m)])
+    for i in marked:
+        X[i, 0], X[i, 2] = MARK, SECRET
+    return X, (X[:, 1] > 0.5).astype(np.int64)
+
+
+def hostile(act, kind=Hostile):
+    return FittedEstimator(
+        kind(act), PUBLIC[0], model.Alone(pickle.dumps(kind(act)), MODULES, MODULES, limits=BRIEF)
+    )
+
+
+def steps(fitted, X, y, score=None):
+    score = score or Correct()
+    return np.rint(fitted.scores(X, y, score) * GRID / score.score_range).astype(np.int64)
+
+
+def neighbours_differ(act, kind=Hostile):
+    """Records whose score is not the one they have alone, over neighbouring pairs; there should be none."""
+    fitted, wrong = hostile(act, kind), []
+    alone = {}
+    for marked in [(), (0,), (1,), (0, 2)] if act not in SLOW else [(), (0,)]:
+        X, y = rows(marked)
+        found = steps(fitted, X, y)
+        for i, key in enumerate(map(tuple, X)):
+            if key not in alone:
+                alone[key] = int(steps(fitted, X[i : i + 1], y[i : i + 1])[0])
+            if found[i] != alone[key]:
+                wrong.append((marked, i))
+            if act != "draws" and X[i, 0] != MARK and found[i] != (0 if act in DIE else GRID):
+                wrong.append(("honest", i))
+    return wrong
+
+
+@pytest.mark.parametrize("act", list(ACTS))
+def test_no_record_changes_anothers_score(act):
+    hostile_rows.FILE.unlink(missing_ok=True)
+    assert neighbours_differ(act) == []
+    assert not hostile_rows.FILE.exists()
+
+
+def test_nothing_outlives_the_unpickling_either():
+    assert neighbours_differ("nothing", OnLoading) == []
+
+
+@pytest.mark.parametrize("act", ["remembers", "counts", "raises", "turns for ever"])
+def test_the_exact_sum_moves_by_one_record(act):
+    fitted = hostile(act)
+    sums = []
+    for marked in [(), (1,)]:
+        X, y = rows(marked)
+        records = Encoded(X, y, np.zeros(len(X), dtype=bool), 2)
+        sums.append(exact_sum(fitted, records, Correct()))
+    assert sums[0] == 4 * GRID
+    assert abs(sums[0] - sums[1]) <= GRID
+
+
+def test_a_score_function_that_remembers_is_asked_once_a_process():
+    score = BoundedFunction("hostile_rows.counted_score", 0.0, 2.0, counted_score)
+    X, y = rows(())
+    assert steps(hostile("nothing"), X, y, score).tolist() == [GRID // 2] * 4
+
+
+class TestPlantedFaults:
+    """The tests above must be able to fail."""
+
+    @pytest.fixture
+    def planted(self, monkeypatch):
+        def plant(code):
+            boot = handle._BOOT.replace("; serve(", f"; exec({code!r}); serve(")
+            monkeypatch.setattr(handle, "_BOOT", boot)
+            engine._engine.cache_clear()
+
+        yield plant
+        engine._engine.cache_clear()
+
+    ONE_PROCESS = """
+import os
+from dpbo_core.models.enforced import child, image
+def record(self, record, model, result):
+    os.write(result, child._RESULT.pack(child.steps(child.Record.of_file(record), *child.read_model(model))))
+    for fd in (record, model, result):
+        os.close(fd)
+    self._control.send(b"done")
+image.Image._record = record
+"""
+    NO_FILTER = "from dpbo_core.models.enforced import seccomp; seccomp.Filter.install = lambda self: True"
+    CLOCKS = "from dpbo_core.models.enforced import limits; limits.take_the_clocks_away = lambda libc: True"
+    SHARED_PAGE = (
+        "import mmap; old = mmap.mmap; "
+        "mmap.mmap = lambda n, size, flags=1, **k: old(n, size, flags=flags if size == 4096 and k else 1); "
+        "import hostile_rows; hostile_rows.SHARED = old(-1, 4096); mmap.mmap = old; "
+        "from dpbo_core.models.enforced import limits; limits.shared_memory = lambda: False"
+    )
+
+    @pytest.mark.parametrize("act", ["counts", "remembers", "builtins", "scans memory", "draws"])
+    def test_one_process_for_all_records_is_caught(self, planted, act):
+        planted(self.ONE_PROCESS)
+        assert neighbours_differ(act)
+
+    def test_a_missing_filter_is_caught(self, planted):
+        planted(self.NO_FILTER)
+        hostile_rows.FILE.unlink(missing_ok=True)
+        try:
+            assert neighbours_differ("handlers")
+        finally:
+            hostile_rows.FILE.unlink(missing_ok=True)
+
+    def test_a_clock_is_caught(self, planted):
+        planted(self.CLOCKS)
+        assert neighbours_differ("processor's counter")
+
+    def test_memory_shared_by_the_processes_is_caught(self, planted):
+        planted(self.SHARED_PAGE)
+        assert neighbours_differ("private page")
+
+    @pytest.mark.parametrize("fault", [NO_FILTER, CLOCKS])
+    def test_such_a_machine_is_refused(self, planted, fault):
+        planted(fault)
+        available._obstacle.cache_clear()
+        try:
+            with pytest.raises(StudyInvalid, match="enforced"):
+                available.check_enforceable()
+        finally:
+            available._obstacle.cache_clear()
+
+
+def test_this_machine_can():
+    available.check_enforceable()
+
+
+def test_no_attempt_of_the_probe_succeeds():
+    images = engine.Engine((), (), BRIEF)
+    try:
+        whole = model_bytes(pickle.dumps(probe.Probe()), pickle.dumps(Correct()))
+        one = np.ones(1, dtype=np.int64)
+        found = [images.trial(whole, Record(np.array([float(i)]), one))[0] for i in range(len(probe.ATTEMPTS))]
+    finally:
+        images.close()
+    assert found == [GRID] + [None] * (len(probe.ATTEMPTS) - 1)
+
+
+def test_a_record_that_cannot_be_used_scores_0_and_costs_no_other():
+    X, y = rows(())
+    X[1, 1], X[2, 3] = math.nan, 1e300
+    assert steps(hostile("nothing"), X, y).tolist() == [GRID, 0, 0, GRID]
+    assert steps(hostile("nothing"), X[:0], y[:0]).tolist() == []
+
+
+@pytest.mark.parametrize("found", [b"", b"1234567", b"123456789", (2**24 + 1).to_bytes(8, "little"), b"\xff" * 8])
+def test_a_result_is_one_number_in_range_or_none(found):
+    assert result_of(found, GRID) is None
+
+
+def test_a_result_is_read_as_it_was_written():
+    assert [result_of(n.to_bytes(8, "little"), GRID) for n in (0, 5, GRID)] == [0, 5, GRID]
+
+
+def test_images_end_with_the_engine_and_a_lost_one_seals_the_study():
+    images = engine.Engine(MODULES, MODULES, BRIEF)
+    pids = [one.process.pid for one in images._handles]
+    X, y = rows(())
+    whole = model_bytes(pickle.dumps(Hostile("nothing")), pickle.dumps(Correct()))
+    assert images.steps(whole, X, y).sum() == 4 * GRID
+    images._handles[0].process.kill()
+    images._handles[0].process.wait()
+    with pytest.raises(Sealed):
+        images.steps(whole, X, y)
+    assert not images.running
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def test_records_are_dealt_out_by_their_index(monkeypatch):
+    dealt = []
+    images = engine.Engine(MODULES, MODULES, BRIEF)
+    n = len(images._handles)
+    for k, one in enumerate(images._handles):
+        original = one.score
+        monkeypatch.setattr(one, "score", lambda f, r, k=k, o=original: (dealt.append((r.x[3], k)), o(f, r))[1])
+    try:
+        X, y = rows((1,), m=7)
+        images.steps(model_bytes(pickle.dumps(Hostile("nothing")), pickle.dumps(Correct())), X, y)
+    finally:
+        images.close()
+    assert sorted(dealt) == [(float(i), i % n) for i in range(7)]
+
+
+class TestBeforeAnythingIsCharged:
+    """What `alone` refuses, on public rows, and what it says."""
+
+    Y = np.array([1, 0])
+
+    def test_what_predicts_is_taken_whatever_else_it_does(self):
+        found = model.alone(Hostile("counts"), PUBLIC, self.Y, Correct(), known={}, limits=BRIEF)
+        assert found.named == ("dpbo_core.models.record_scores", "hostile_rows")
+        assert set(MODULES) <= set(found.modules)
+
+    def test_an_error_is_named(self):
+        marked = np.array([[MARK, 1.0, 0.0, 0.0]])
+        with pytest.raises(StudyInvalid, match="BaseException: seen"):
+            model.alone(Hostile("raises"), marked, self.Y[:1], Correct(), known={}, limits=BRIEF)
+
+    def test_a_class_of_a_notebook_is_refused_by_name(self, monkeypatch):
+        monkeypatch.setattr(Hostile, "__module__", "__main__")
+        import __main__
+
+        monkeypatch.setattr(__main__, "Hostile", Hostile, raising=False)
+        with pytest.raises(StudyInvalid, match="notebook"):
+            model.alone(Hostile("nothing"), PUBLIC, self.Y, Correct(), known={}, limits=BRIEF)
+
+    def test_what_cannot_be_pickled_is_refused(self):
+        with pytest.raises(StudyInvalid, match="pickled"):
+            model.alone(Hostile("nothing", [lambda: 0]), PUBLIC, self.Y, Correct(), known={}, limits=BRIEF)
+
+    @pytest.mark.parametrize(
+        ("act", "words"),
+        [
+            ("pauses", "may not"),
+            ("turns for ever", "more time"),
+            ("crashes", "SIGSEGV"),
+            ("kills everyone", "may not"),
+        ],
+    )
+    def test_how_it_ended_is_named(self, act, words, monkeypatch):
+        marked = np.array([[MARK, 1.0, 0.0, 0.0]])
+        monkeypatch.setattr(model, "scouted", lambda *_: (MODULES, ""))
+        with pytest.raises(StudyInvalid, match=words):
+            model.alone(Hostile(act), marked, self.Y[:1], Correct(), known={}, limits=BRIEF)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("act", [act for act in ACTS if act not in SLOW])
+def test_fifty_neighbouring_pairs(act):
+    """Random sizes m ≤ 10, random places: 50 pairs an estimator; the sum moves by one record at most."""
+    hostile_rows.FILE.unlink(missing_ok=True)
+    rng, fitted = np.random.default_rng(11), hostile(act)
+    for _ in range(50):
+        m = int(rng.integers(1, 11))
+        place = int(rng.integers(m))
+        others = rng.random(m) < 0.2
+        sums = []
+        for marked in (False, True):
+            X = np.column_stack([np.where(others, MARK, 0.0), np.linspace(0, 1, m), others * SECRET, np.arange(m)])
+            X[place, 0], X[place, 2] = (MARK, SECRET) if marked else (0.0, 0.0)
+            sums.append(steps(fitted, X, (X[:, 1] > 0.5).astype(np.int64)))
+        changed = np.flatnonzero(sums[0] != sums[1])
+        assert set(changed.tolist()) <= {place}
+        assert abs(int(sums[0].sum()) - int(sums[1].sum())) <= GRID
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("path", "score", "regression"),
+    [
+        ("sklearn.ensemble.RandomForestClassifier", Correct(), False),
+        ("sklearn.linear_model.LogisticRegression", Brier(), False),
+        ("sklearn.ensemble.HistGradientBoostingClassifier", LogLoss(), False),
+        ("sklearn.neighbors.KNeighborsClassifier", LogLoss(), False),
+        ("sklearn.linear_model.Ridge", RegressionError(2.0, 2), True),
+    ],
+)
+def test_scikit_learns_own_score_as_they_do_in_process(path, score, regression):
+    from dpbo_core.models.estimators import EstimatorFactory
+    from dpbo_core.models.trainer import EstimatorTrainer
+
+    rng = np.random.default_rng(3)
+    X = rng.random((80, 3))
+    y = X @ [1.0, 2.0, -1.0] if regression else (X[:, 0] > 0.5).astype(np.int64)
+    factory = EstimatorFactory(path, {}, 0, regression)
+    here = EstimatorTrainer(X, y, factory, score).train({})
+    apart = EstimatorTrainer(X, y, factory, score, enforced=True).train({})
+    V, w = rng.random((20, 3)), y[:20]
+    one_by_one = [float(here.scores(V[i : i + 1], w[i : i + 1], score)[0]) for i in range(20)]
+    np.testing.assert_allclose(apart.scores(V, w, score), np.clip(one_by_one, 0, score.score_range), atol=1e-6)
+    whole = pickle.loads(pickle.dumps(apart))  # as a worker gets it
+    assert whole.scores(V, w, score).tolist() == apart.scores(V, w, score).tolist()
