@@ -136,7 +136,13 @@ class StudyRun(Opaque):
         problem = _trained_ahead(self._method, problem)
         data.check(self._public)
         standing = OPERATING_SYSTEM if type(source) is OperatingSystemNoise else INJECTED  # by what it is, not says
-        self._reservation = ledger.reserve(key, self._plan, noise=standing, opening=_cap(spec))
+        self._reservation = ledger.reserve(
+            key,
+            self._plan,
+            noise=standing,
+            opening=_cap(spec),
+            max_records_per_person=spec.privacy.max_records_per_person,
+        )
         self._noise = Noise(source, self._reservation)
         self._noise.ahead(self._method.draws(problem))
         self._search = self._method.start(problem, self._plan)

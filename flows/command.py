@@ -253,13 +253,15 @@ def check_certificate(file: Path) -> str:
         StudyInvalid: the file is no release.
         CertificateFalse: its numbers do not support its promise.
     """
+    from dpbo_core.methods import CERTIFIED
+
     text = "\n".join(_lines(file, remedy="take release.json from mlruns/artifacts/RUN/artifacts, or from dpbo ui"))
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
         document = None
-    release = read_certificate(document)
-    found = recompute(release)
+    release = read_certificate(document, CERTIFIED)
+    found = recompute(release, CERTIFIED)
     kind = (
         f"ε = {found.epsilon:.6g}" if found.delta == 0.0 else f"(ε, δ) = ({found.epsilon:.6g}, {found.delta:.6g})"
     )

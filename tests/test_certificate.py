@@ -17,6 +17,7 @@ from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
 from dpbo_core.errors import CertificateFalse, StudyInvalid
+from dpbo_core.methods import CERTIFIED
 
 
 def document(name, **facts):
@@ -27,7 +28,7 @@ def document(name, **facts):
 @pytest.mark.parametrize("name", VARIANTS)
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
 def test_an_honest_release_is_worth_its_promise(name, epsilon):
-    found = recompute(read_certificate(document(name, epsilon=epsilon, steps=7)))
+    found = recompute(read_certificate(document(name, epsilon=epsilon, steps=7), CERTIFIED), CERTIFIED)
     assert found.epsilon <= epsilon * (1 + 1e-12)
     assert found.epsilon == pytest.approx(epsilon, rel=1e-6)
     assert found.by_price == (("best of a random number of private trials",) if name.startswith("hypo") else ())
@@ -39,10 +40,10 @@ def test_the_composition_lies_between_two_independent_accountants():
     from dp_accounting.pld import PLDAccountant
     from dp_accounting.rdp import RdpAccountant
 
-    release = read_certificate(document("trajectory", steps=10))
+    release = read_certificate(document("trajectory", steps=10), CERTIFIED)
     event = ComposedDpEvent([GaussianDpEvent(spend.noise_scale / spend.sensitivity) for spend in release.spends])
     exact, renyi = (a().compose(event).get_epsilon(1e-6) for a in (PLDAccountant, RdpAccountant))
-    assert exact <= recompute(release).epsilon <= renyi * 1.01
+    assert exact <= recompute(release, CERTIFIED).epsilon <= renyi * 1.01
 
 
 EDITS = {
@@ -68,10 +69,10 @@ def test_an_edit_is_caught(name, edit):
     EDITS[edit](edited)
     harmless = name == "grid" and edit in ("a smaller δ", "cheaper draws", "a pure ε for a Gaussian")
     if harmless and edit == "a smaller δ":  # it is 0 already
-        recompute(read_certificate(edited))
+        recompute(read_certificate(edited, CERTIFIED), CERTIFIED)
         return
     with pytest.raises(CertificateFalse):
-        recompute(read_certificate(edited))
+        recompute(read_certificate(edited, CERTIFIED), CERTIFIED)
 
 
 JSON = st.recursive(
@@ -86,7 +87,7 @@ JSON = st.recursive(
 def test_whatever_the_file_holds_it_is_a_letter(junk, where):
     for candidate in (junk, HONEST | {where: junk}):
         with suppress(StudyInvalid, CertificateFalse):
-            recompute(read_certificate(candidate))
+            recompute(read_certificate(candidate, CERTIFIED), CERTIFIED)
 
 
 HONEST = document("grid", steps=3)
