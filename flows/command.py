@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpbo_core.accounting import audit
+from dpbo_core.accounting import audit, recovery
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.certificate import read_certificate, recompute
@@ -226,6 +226,26 @@ def verify(file: Path | None, *, accept_restored: bool) -> str:
     if found.recovered is None:
         return whole
     return f"Accepted, and written into the history; {found.recovered} lost entries were recovered. {whole}"
+
+
+def recover(file: Path) -> str:
+    """Add to the ledger what an export has and it lacks; one sentence about it.
+
+    Raises:
+        LedgerDamaged: the export is another ledger's or is not whole; nothing was added.
+        StudyInvalid: the export cannot be read.
+    """
+    copy = audit.read_export(_lines(file))
+    stores = Stores()
+    stores.make_folder()
+    found = recovery.recover(stores.ledger, copy)
+    if found == recovery.Recovered():
+        return "The ledger has everything that the export has; nothing was added."
+    told = f"{found.charges} lost charges were added, with {found.draws} draws and {found.releases} releases."
+    if found.smaller_caps:
+        names = ", ".join(sorted(set(found.smaller_caps)))
+        told += f" There were two caps of {names}; from now on the smaller holds, or none where they cannot be compared."
+    return printable(f"{told} They count as spent: dpbo budget shows what is left.")
 
 
 def _lines(file: Path, *, remedy: str = "check the path") -> list[str]:

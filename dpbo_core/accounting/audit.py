@@ -121,8 +121,9 @@ def conditional_releases(url: str, standing: Standing) -> tuple[str, ...]:
         url: the ledger's.
         standing: what a release's public facts say of its estimator today.
     """
-    query = sa.select(RELEASES.c.release).join(RESERVATIONS).join(DATASETS)
-    query = query.where(sa.not_(DATASETS.c.public)).order_by(RELEASES.c.reservation)
+    joined = RELEASES.join(RESERVATIONS).join(DATASETS, RESERVATIONS.c.dataset == DATASETS.c.name)
+    query = sa.select(RELEASES.c.release).select_from(joined).where(sa.not_(DATASETS.c.public))
+    query = query.order_by(RELEASES.c.reservation)
     named = []
     with LedgerStore(url, restored=True).reading() as connection, legible():
         for written in connection.scalars(query):

@@ -88,6 +88,8 @@ class Curator:
             kept = vault.answers() or {"mode": _mode(private), "steps": {}, "rows": {}}
             for fixed in (kept["mode"], self.ledger.way_of_answers(release.dataset, query.publication)):
                 self._check_way(fixed, private, query.publication)
+            if kept["rows"]:  # an older version wrote the vault alone
+                self._fix_way(release, query.publication, private)
             known = _answered(kept, query)
             if known is not None:
                 return known
