@@ -204,10 +204,10 @@ def budget_verify(
 
 @budget_app.command("recover")
 def budget_recover(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="An export that was found after an old copy was accepted.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="An export found after an old copy was accepted.")],
     debug: Debug = False,
 ) -> None:
-    """Add what an export has and the ledger lost: every lost study counts as spent, and is shown again as it was."""
+    """Add what an export has and the ledger lost: each lost study counts as spent, and is shown again as it was."""
     from flows import command
     from flows.screens.terminal import print_sentence
 

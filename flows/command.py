@@ -4,8 +4,9 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpbo_core.accounting import audit, recovery
 from dpbo_core.accounting.accounts import Account
@@ -17,6 +18,7 @@ from dpbo_core.errors import DpboError, StudyInvalid, printable
 from dpbo_core.nearest import suggestion
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.unit import NeighboringRelation
+from dpbo_core.spec.model import OUR_ESTIMATORS
 from dpbo_core.spec.sections import BudgetSection, PrivacySection
 from dpbo_core.study import read_study
 from flows.firing import refuse_fields, seconds
@@ -221,11 +223,26 @@ def verify(file: Path | None, *, accept_restored: bool) -> str:
     stores = Stores()
     stores.make_folder()
     found = audit.verify(stores.ledger, copy, accept=accept_restored)
+    conditional = audit.conditional_releases(stores.ledger, estimator_standing)
     entries = "1 entry" if found.last.sequence == 1 else f"{found.last.sequence} entries"
     whole = f"The ledger is whole: {entries}, the last sealed {found.last.hash[:16]}."
-    if found.recovered is None:
-        return whole
-    return f"Accepted, and written into the history; {found.recovered} lost entries were recovered. {whole}"
+    if found.recovered is not None:
+        whole = f"Accepted, and written into the history; {found.recovered} lost entries were recovered. {whole}"
+    return printable(" ".join([whole, *(f"{told}." for told in conditional)]))
+
+
+def estimator_standing(facts: Mapping[str, Any]) -> audit.Verdict:
+    """What a recorded release says of its estimator, held to today's rule.
+
+    A release of a notebook names a class by its package alone ("sklearn.Pipeline"), and not what it holds: nothing
+    can be told of it; nor of a record that names none.
+    """
+    estimator = facts.get("estimator")
+    if estimator in OUR_ESTIMATORS:
+        return "unconditional"
+    if not isinstance(estimator, str) or estimator.count(".") < 2:
+        return "unknown"
+    return "unconditional" if estimator.startswith("sklearn.") else "conditional"
 
 
 def recover(file: Path) -> str:
@@ -244,7 +261,7 @@ def recover(file: Path) -> str:
     told = f"{found.charges} lost charges were added, with {found.draws} draws and {found.releases} releases."
     if found.smaller_caps:
         names = ", ".join(sorted(set(found.smaller_caps)))
-        told += f" There were two caps of {names}; from now on the smaller holds, or none where they cannot be compared."
+        told += f" There were two caps of {names}; the smaller holds now, or no more is admitted."
     return printable(f"{told} They count as spent: dpbo budget shows what is left.")
 
 

@@ -23,8 +23,8 @@ from worlds import problem, smooth_table
 from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.data.frames import frame_of
 from dpbo_core.errors import CertificateFalse, Sealed, StudyInvalid
-from dpbo_core.methods import CERTIFIED
 from dpbo_core.in_memory import _inferred
+from dpbo_core.methods import CERTIFIED
 from dpbo_core.models.containment import contained
 from dpbo_core.models.estimators import FittedEstimator, fitted
 from dpbo_core.models.prototype import function_name, import_name

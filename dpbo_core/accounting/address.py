@@ -2,8 +2,8 @@
 
     argument  >  DPBO_LEDGER_URL  >  the team's DPBO_DATABASE_URL  >  ./mlruns/ledger.db
 
-The command, the flows, the notebook and both parties of an exchange ask `ledger_url`, so that a cap set by one holds
-for all. An engine commits durably, lets one writer in at a time, and keeps its files for their owner alone.
+The command, the flows, the notebook and both parties of an exchange ask `ledger_url`, so that a cap set by one
+holds for all. An engine commits durably, lets one writer in at a time, and keeps its files for their owner alone.
 """
 
 import hashlib

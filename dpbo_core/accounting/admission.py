@@ -146,11 +146,11 @@ def same_records(
         return
     seen = "" if len(fixed) == 1 else f" (earlier ones also said {', '.join(map(str, fixed[:-1]))})"
     raise BudgetRefused(
-        f"dataset {budget.dataset!r} keeps promises to persons of at most {fixed[-1]} records{seen}; this study says "
-        f"max_records_per_person = {max_records_per_person}",
+        f"dataset {budget.dataset!r} keeps promises to persons of at most {fixed[-1]} records{seen}; this study "
+        f"says max_records_per_person = {max_records_per_person}",
         cause="the first study of a dataset fixes max_records_per_person, or the account would say less than the "
         "person with the most records pays",
-        remedy=f"say max_records_per_person = {fixed[-1]}, or give the others a dataset name and a cap of their own",
+        remedy=f"say max_records_per_person = {fixed[-1]}, or give the others a dataset and a cap of their own",
     )
 
 

@@ -24,7 +24,8 @@ from dpbo_core.errors import LedgerDamaged
 from dpbo_core.privacy.assumption import ROWWISE_PREDICTIONS
 from dpbo_core.privacy.release import Release
 
-Standing = Callable[[Mapping[str, Any]], Literal["unconditional", "conditional", "unknown"]]
+Verdict = Literal["unconditional", "conditional", "unknown"]
+Standing = Callable[[Mapping[str, Any]], Verdict]
 
 SHOWN = 3  # problems a letter names; the rest it counts
 
@@ -132,7 +133,9 @@ def conditional_releases(url: str, standing: Standing) -> tuple[str, ...]:
                 continue
             verdict = standing(release.facts)
             if verdict != "unconditional":
-                says = "is no longer unconditional" if verdict == "conditional" else "cannot be told from its record"
+                says = (
+                    "is no longer unconditional" if verdict == "conditional" else "cannot be told from its record"
+                )
                 named.append(
                     f"{release.study}, edition {release.edition} ({release.release_id}): whether its estimator "
                     f"{release.facts['estimator']} predicts row by row {says}"
@@ -211,5 +214,6 @@ def damaged(problems: list[str], *, apart: bool = False) -> LedgerDamaged:
     return LedgerDamaged(
         f"the ledger was tampered with: {shown}{more}",
         cause="somebody wrote to its database past dpbo, or a disk failed",
-        remedy="restore the newest sound copy; spend nothing on its datasets until what was spent is known" + went_on,
+        remedy="restore the newest sound copy; spend nothing on its datasets until what was spent is known"
+        + went_on,
     )

@@ -9,8 +9,8 @@
 
 Two steps, both from printed numbers alone: the noise of each draw is worth at least the price it names, and the
 prices compose to no more than the promise. A certificate proves what it says of the noise, not that the noise was
-drawn: that is what the ledger is for. What a method's release must show, and what a mechanism's noise is worth, they
-declare themselves and the caller passes on; a method or a mechanism that declares nothing is refused.
+drawn: that is what the ledger is for. What a method's release must show, and what a mechanism's noise is worth,
+they declare themselves and the caller passes on; a method or a mechanism that declares nothing is refused.
 Source: as in `composition`; Laplace ε = Δ/b; Gaussian ρ = Δ²/2σ² (Canonne, Kamath, Steinke 2020, Theorem 14);
 selections ε = 2Δ/s, with ρ = ε²/8 for the exponential mechanism and ε²/2 for permute-and-flip.
 """
@@ -29,6 +29,7 @@ from dpbo_core.privacy.release import Release
 _SLACK = 1e-9  # relative: the error of reading scales back from decimals, a thousand times the rounding of a plan
 
 LARGEST = 1e15  # of any amount: far beyond what anybody promises, far within what double precision adds up
+
 
 @dataclass(frozen=True)
 class Recomputed:

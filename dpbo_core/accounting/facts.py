@@ -2,10 +2,10 @@
 
 | about | item | value |
 |---|---|---|
-| `max_records_per_person` | k, as text | {}, or {"derived": true} where an older ledger's releases said it |
-| `answers` | the publication | how its rows are answered: {"public": true}, or the range and the price of the noise |
+| `max_records_per_person` | k, as text | {}, or {"derived": true} where an older ledger's releases say it |
+| `answers` | the publication | {"public": true}, or the range and the price of the noise |
 | `recovered` | hash of a lost entry | {"reservation": number}, under which it was written again |
-| `cap` | hash of a lost entry | {"epsilon_units", "delta_units"}: another cap that the dataset once had; the smaller holds |
+| `cap` | hash of a lost entry | {"epsilon_units", "delta_units"}: another cap it once had; the smaller holds |
 
 A fact is written once. Later rules that need to know something of a dataset put it here, without a migration.
 """

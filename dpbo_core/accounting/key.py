@@ -6,8 +6,8 @@
 | h_n | — | hash of entry n, which seals every entry before it |
 | — | `mac` | the key's name, and HMAC-SHA256(K, h_n) |
 
-A SQLite ledger's key is drawn when it is first written to, and lies in the generation beside it. DPBO_LEDGER_KEY names
-a file with a key of one's own: the only way for a PostgreSQL ledger, whose machines must all have the same one.
+A SQLite ledger's key is drawn when it is first written to, and lies in the generation beside it. DPBO_LEDGER_KEY
+names a file with a key of one's own: the only way for a PostgreSQL ledger, whose machines must all have the same.
 """
 
 import hashlib

@@ -7,8 +7,8 @@ added, never taken for something that is there, since every draw was seen by som
 | lost entry | what is written |
 |---|---|
 | a cap | the cap; where the dataset has another one by now, the smaller of the two holds from now on |
-| a reservation | a charge; under its own fingerprint, so that its study is shown its release again, if that is free |
-| a draw of a reservation that the ledger has too | the draw; a charge of its own if the study has drawn it anew since |
+| a reservation | a charge; under its own fingerprint if that is free: its study is shown its release again |
+| a draw of a reservation that is here | the draw; a charge of its own if the study has drawn it anew since |
 | any other draw, a release | with its reservation |
 
 Asked twice it adds nothing: the hash of each entry that was recovered is kept among the dataset's facts.
@@ -112,7 +112,9 @@ class _Recovery:
             self._pen.write(DATASETS, row)
             return
         same = (here.relation.value, sorted(here.accepts)) == (row["relation"], sorted(row["accepts"]))
-        amounts = {name: row[name] if same and not row["public"] else 0 for name in ("epsilon_units", "delta_units")}
+        amounts = {
+            name: row[name] if same and not row["public"] else 0 for name in ("epsilon_units", "delta_units")
+        }
         told = (row["epsilon_units"], row["delta_units"], row["public"])
         if same and told == (here.epsilon_units, here.delta_units, here.public):
             return
@@ -140,7 +142,9 @@ class _Recovery:
         if number is None or (dataset, link.hash) in self._done:
             return
         drawn = sa.select(DRAWS.c.what).where(DRAWS.c.reservation == number, DRAWS.c.what == row["what"])
-        if self._pen.connection.scalar(drawn) is not None:  # the study ran on, and drew it anew: seen twice, paid twice
+        if (
+            self._pen.connection.scalar(drawn) is not None
+        ):  # the study ran on, and drew it anew: seen twice, paid twice
             study = sa.select(RESERVATIONS).where(RESERVATIONS.c.id == number)
             first = dict(self._pen.connection.execute(study).mappings().one())
             total = compose((Spend.from_json(row["spend"]),))

@@ -21,9 +21,7 @@ from dpbo_core.accounting.key import SETTING, LedgerKey, key_of_setting, made_by
 from dpbo_core.accounting.tables import HISTORY
 from dpbo_core.errors import DpboError, LedgerDamaged
 
-NEWEST = (
-    sa.select(HISTORY.c.sequence, HISTORY.c.hash, HISTORY.c.mac).order_by(HISTORY.c.sequence.desc()).limit(1)
-)
+NEWEST = sa.select(HISTORY.c.sequence, HISTORY.c.hash, HISTORY.c.mac).order_by(HISTORY.c.sequence.desc()).limit(1)
 SEALED = sa.select(HISTORY.c.sequence).where(HISTORY.c.mac.is_not(None)).limit(1)
 FRESH = 1  # entries of a ledger that was just made: its identity, and nothing spent
 MIGRATION = "migrations"  # where the history of an older schema ends: in the history alone
@@ -154,7 +152,7 @@ class LedgerStore:
             self.generation.keep(last)
 
     def _writing_key(self, connection: sa.Connection) -> LedgerKey | None:
-        """The key of new entries, once the newest entry was found to be sealed by a key that is known here.
+        """The key of new entries, once the newest entry was found to be sealed by one that is known here.
 
         Raises:
             LedgerDamaged: somebody without the key wrote the newest entry.
@@ -182,8 +180,8 @@ class LedgerStore:
             raise DpboError(
                 "the ledger is sealed with a key that is not here",
                 cause=f"{SETTING} is not set on this machine or names another key, or the generation was replaced",
-                remedy=f"give this machine the key of the others ({SETTING}); if it is lost, and you answer for the "
-                "ledger, run: dpbo budget verify --accept-restored",
+                remedy=f"give this machine the key of the others ({SETTING}); if it is lost, and you answer for "
+                "the ledger, run: dpbo budget verify --accept-restored",
             )
         return keys[0] if keys else None
 
@@ -224,7 +222,7 @@ class LedgerStore:
             found = connection.scalar(sa.select(HISTORY.c.hash).where(HISTORY.c.sequence == kept.sequence))
             if found != kept.hash:
                 raise older(self.generation.path, kept)
-        if not (kept.sequence or self._restored or self.server) and last.sequence > FRESH:
-            if not self.generation.read().sequence:  # read again: another process may just have begun it
-                raise missing(self.generation.path)
+        unknown = not (kept.sequence or self._restored or self.server) and last.sequence > FRESH
+        if unknown and not self.generation.read().sequence:  # read again: another process may just have begun it
+            raise missing(self.generation.path)
         return last

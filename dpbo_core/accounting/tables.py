@@ -5,7 +5,7 @@ datasets       one cap a dataset name, written once
 reservations   one row a study edition: its whole price, written before any record is read
 draws          one row a draw: its spend and what it drew, written in the transaction that drew it
 releases       one row a finished study edition
-dataset_facts  what later rules need to know of a dataset: k, how a publication's answers are given, what was recovered
+dataset_facts  what rules need to know of a dataset: k, how a table's rows are answered, what was recovered
 history        one row a row of the tables above, in the order they were written, each sealed to the one before, and
                to the owner's key where there is one
 """

@@ -139,7 +139,7 @@ class DpHypo:
         return ((mechanism.spend("best trial"), mechanism),)
 
     @staticmethod
-    def shown(release: Release) -> Shown:
+    def shown(release: Release) -> Shown:  # noqa: ARG004  nothing of it
         """One draw holds all that is shown: the best trial. Its price is the theorems', not a noise scale's."""
         return Shown(1, 0.0)
 

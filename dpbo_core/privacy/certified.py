@@ -2,7 +2,7 @@
 
 | symbol | name here | meaning |
 |---|---|---|
-| Δ | `sensitivity` | the least that a draw of the method may say one unit moves its query by; 0 where a theorem says less |
+| Δ | `sensitivity` | the least that a draw may say one unit moves its query by; 0 where a theorem says less |
 | — | `draws` | draws at least that made what a release shows |
 | ε, ρ | `Worth.of` | what a draw's printed noise is worth; no pure ε for a Gaussian |
 """

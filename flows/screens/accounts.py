@@ -79,8 +79,8 @@ def mixed(account: Account) -> str:
     """The words for a dataset of an older version's whose studies differed in k."""
     *others, largest = account.records
     return (
-        f"Earlier studies took max_records_per_person to be {', '.join(map(str, others))} and {largest}: a person with "
-        f"{largest} records paid more than is shown. From now on {largest} holds for all."
+        f"Earlier studies took max_records_per_person to be {', '.join(map(str, others))} and {largest}: a person "
+        f"with {largest} records paid more than is shown. From now on {largest} holds for all."
     )
 
 

@@ -30,7 +30,7 @@ def refuse(table: str, verb: str) -> None:
 
 
 def refuse_negative(table: str, *columns: str) -> None:
-    """No new row of a table has an amount below 0, or one that is no whole number. Rows of before are not looked at."""
+    """No new row of a table has an amount below 0, or one that is no whole number; older rows are not looked at."""
     if on_postgresql():  # whose columns are typed
         sound = " AND ".join(f"{column} >= 0" for column in columns)
         op.execute(f"ALTER TABLE {table} ADD CONSTRAINT {table}_amounts CHECK ({sound}) NOT VALID")

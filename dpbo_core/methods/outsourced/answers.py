@@ -29,7 +29,6 @@ from dpbo_core.privacy.assumption import ANSWERS_PUBLIC
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sensitive import Sensitive
 
-
 UNFINISHED = {"public": False}  # what an upgraded ledger knows of private answers that were paid and never recorded
 
 
@@ -107,9 +106,7 @@ class Curator:
             vault.keep_answers(kept)
         return answer
 
-    def _check_way(
-        self, fixed: Mapping[str, Any] | None, private: PrivateAnswers | None, publication: str
-    ) -> None:
+    def _check_way(self, fixed: Mapping[str, Any] | None, private: PrivateAnswers | None, publication: str) -> None:
         """What is asked for is how this table was answered before.
 
         Args:

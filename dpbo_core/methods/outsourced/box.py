@@ -134,8 +134,8 @@ class Outsourced:
         return GaussianRows(geometry.sensitivity, rho, geometry.step, (n_rows, geometry.width))
 
     @staticmethod
-    def shown(release: Release) -> Shown:
-        """One draw, of the table or of all the answers about it; the curator's bounds say how far a row moves it."""
+    def shown(release: Release) -> Shown:  # noqa: ARG004  nothing of it
+        """One draw, of the table or of all answers about it; the curator's bounds say how far a row moves it."""
         return Shown(1, 0.0)
 
     def spend(self, n_rows: int, n_columns: int) -> Spend:

@@ -60,7 +60,8 @@ def _told(connection: sa.Connection) -> Iterator[Fact]:
     rows = [(*row[:6], _release(row[6])) for row in connection.execute(query)]
     facts: dict[tuple[str, str, str], dict[str, Any]] = {}
     for dataset, _, _, method, unit, _, release in rows:
-        k = 1 if unit in ("training_record", "candidate_row") else _inner(release, "facts", "max_records_per_person")
+        alone = unit in ("training_record", "candidate_row")
+        k = 1 if alone else _inner(release, "facts", "max_records_per_person")
         if unit != "person" and type(k) is int and k >= 1:
             facts.setdefault((dataset, "max_records_per_person", str(k)), {"derived": True})
         table = _inner(release, "value", "publication")
@@ -78,7 +79,7 @@ def _told(connection: sa.Connection) -> Iterator[Fact]:
 
 
 def _release(cell: Any) -> dict[str, Any]:
-    """A release as a database gives it back, parsed or not; nothing if it cannot be read: verification will say so."""
+    """A release as a database gives it back, parsed or not; nothing if it cannot be read."""
     try:
         parsed = json.loads(cell) if isinstance(cell, str) else cell
     except (ValueError, RecursionError):
