@@ -161,6 +161,10 @@ def set_budget(
     Raises:
         StudyInvalid: impossible numbers or names, or the dataset has another cap.
     """
+    if dataset == "recover":  # no cap was ever refused for it before, so a study that has one keeps it
+        raise StudyInvalid(
+            "'recover' is a word of dpbo budget", cause="the dataset is named so", remedy="give it another name"
+        )
     if public:
         if epsilon is not None:
             raise StudyInvalid("a public dataset has no ε", remedy="give --public or --epsilon, not both")

@@ -462,6 +462,8 @@ def test_the_command_recovers(url, here, monkeypatch):
     monkeypatch.setenv("DPBO_LEDGER_URL", url)
     assert "1 lost charges were added" in command.recover(here / "found.jsonl")
     assert "nothing was added" in command.recover(here / "found.jsonl")
+    with pytest.raises(StudyInvalid, match="word of dpbo budget"):
+        command.set_budget("recover", epsilon=1.0, delta=0.0, relation="replace_one", accepts=(), public=False)
 
 
 # the schema

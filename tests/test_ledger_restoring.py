@@ -125,4 +125,4 @@ TestRestoring.settings = settings(max_examples=6, stateful_step_count=8, **few)
 def test_restoring_never_grants_budget_in_many_sequences():
     from hypothesis.stateful import run_state_machine_as_test
 
-    run_state_machine_as_test(Restoring, settings=settings(max_examples=200, stateful_step_count=25, **few))
+    run_state_machine_as_test(Restoring, settings=settings(max_examples=60, stateful_step_count=20, **few))

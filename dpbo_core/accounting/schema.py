@@ -59,7 +59,7 @@ def bring_up_to_date(connection: sa.Connection) -> None:
 
 def _another(now: str) -> DpboError:
     return DpboError(
-        f"the ledger has schema {now}, this version reads and writes schema {HEAD}",
+        f"the ledger has schema {now}, this version reads schema {HEAD} and writes no other",
         cause="another version of dpbo wrote it, perhaps while this process was running",
         remedy="run it again with that version; never delete a ledger, it is the record of what was spent",
     )
