@@ -19,6 +19,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dpbo_core.accounting.address import ledger_url
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.advice import Advice, advise
 from dpbo_core.data.aliasing import aliased
@@ -26,7 +27,7 @@ from dpbo_core.data.frames import Frame, frame_of
 from dpbo_core.encoder import PublicEncoder, target_name
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.halves import left_out
-from dpbo_core.in_memory import FrameHalves, ledger_url, model_section, sections_of
+from dpbo_core.in_memory import FrameHalves, model_section, sections_of
 from dpbo_core.models.prototype import Prototype
 from dpbo_core.problem import problem_of
 from dpbo_core.spec import (
@@ -82,7 +83,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         study: the study's name in the ledger.
         edition: the same study asked twice gives the same release; new data is a new edition, and a new spend.
         random_state: seeds training and search. Noise is never seeded.
-        ledger: the ledger's URL; DPBO_LEDGER_URL or ./mlruns/ledger.db where None.
+        ledger: the ledger's URL; where None that of the command: DPBO_LEDGER_URL, the team's
+            DPBO_DATABASE_URL, or ./mlruns/ledger.db.
 
     Attributes:
         best_params_: the hyperparameters released.

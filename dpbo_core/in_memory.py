@@ -1,11 +1,9 @@
 """A study on tables in memory: its two halves, its sections, and the axes of a dict."""
 
 import hashlib
-import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +18,6 @@ from dpbo_core.objective import Objective
 from dpbo_core.space.search_space import Axis, Categorical, Integer, Real
 from dpbo_core.spec import AxisSection, ModelSection, StudySpec
 
-LEDGER = Path("mlruns") / "ledger.db"
 PLAIN = (str, int, float, bool)
 
 
@@ -183,18 +180,3 @@ def class_shares(training: Frame) -> dict[str, float]:
     """The share of each class among the PUBLIC training records."""
     found = Counter(canonical(value) for value in np.asarray(training.target).tolist())
     return {shown(value): count / training.n_records for value, count in found.items()}
-
-
-def ledger_url(given: str | None) -> str:
-    """Where the ledger is: as given, as DPBO_LEDGER_URL says, or ./mlruns/ledger.db.
-
-    Raises:
-        StudyInvalid: an open ledger, which no clone and no other process could share.
-    """
-    if given is not None and not isinstance(given, str):
-        raise StudyInvalid(
-            "the ledger of a PrivateSearch is not a URL",
-            cause="an open ledger was passed, which a clone or another process could not share",
-            remedy='pass ledger = "sqlite:///path/to/ledger.db"',
-        )
-    return given or os.environ.get("DPBO_LEDGER_URL") or f"sqlite:///{LEDGER.resolve()}"

@@ -142,7 +142,13 @@ class StudyRun(Opaque):
         draws = self._method.draws(problem)
         self._search = self._method.start(problem, self._plan)
         try_out(draws)  # what can fail of a draw, and of all that is public, fails here, before anything is charged
-        self._reservation = ledger.reserve(key, self._plan, noise=standing, opening=_cap(spec))
+        self._reservation = ledger.reserve(
+            key,
+            self._plan,
+            noise=standing,
+            opening=_cap(spec),
+            max_records_per_person=spec.privacy.max_records_per_person,
+        )
         self._noise = Noise(source, self._reservation)
         sealed(lambda: self._noise.ahead(draws))
         # a file holds bytes, whose reader says sizes alone; an object in a table in memory may raise any letter

@@ -202,6 +202,18 @@ def budget_verify(
     print_sentence(command.verify(file, accept_restored=accept_restored))
 
 
+@budget_app.command("recover")
+def budget_recover(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="An export found after an old copy was accepted.")],
+    debug: Debug = False,
+) -> None:
+    """Add what an export has and the ledger lost: each lost study counts as spent, and is shown again as it was."""
+    from flows import command
+    from flows.screens.terminal import print_sentence
+
+    print_sentence(command.recover(file))
+
+
 @app.command()
 def serve(
     study: Study,

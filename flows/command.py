@@ -4,19 +4,22 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from dpbo_core.accounting import audit
+from dpbo_core.accounting import audit, recovery
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.comparison.measuring import names_of
 from dpbo_core.errors import DpboError, StudyInvalid, printable
+from dpbo_core.models.listed.names import unlisted_name
 from dpbo_core.nearest import suggestion
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.unit import NeighboringRelation
+from dpbo_core.spec.model import OUR_ESTIMATORS
 from dpbo_core.spec.sections import BudgetSection, PrivacySection
 from dpbo_core.study import read_study
 from flows.firing import refuse_fields, seconds
@@ -159,6 +162,10 @@ def set_budget(
     Raises:
         StudyInvalid: impossible numbers or names, or the dataset has another cap.
     """
+    if dataset == "recover":  # no cap was ever refused for it before, so a study that has one keeps it
+        raise StudyInvalid(
+            "'recover' is a word of dpbo budget", cause="the dataset is named so", remedy="give it another name"
+        )
     if public:
         if epsilon is not None:
             raise StudyInvalid("a public dataset has no ε", remedy="give --public or --epsilon, not both")
@@ -221,11 +228,46 @@ def verify(file: Path | None, *, accept_restored: bool) -> str:
     stores = Stores()
     stores.make_folder()
     found = audit.verify(stores.ledger, copy, accept=accept_restored)
+    conditional = audit.conditional_releases(stores.ledger, estimator_standing)
     entries = "1 entry" if found.last.sequence == 1 else f"{found.last.sequence} entries"
     whole = f"The ledger is whole: {entries}, the last sealed {found.last.hash[:16]}."
-    if found.recovered is None:
-        return whole
-    return f"Accepted, and written into the history; {found.recovered} lost entries were recovered. {whole}"
+    if found.recovered is not None:
+        whole = f"Accepted, and written into the history; {found.recovered} lost entries were recovered. {whole}"
+    return printable(" ".join([whole, *(f"{told}." for told in conditional)]))
+
+
+def estimator_standing(facts: Mapping[str, Any]) -> audit.Verdict:
+    """What a recorded release says of its estimator, held to today's rule.
+
+    A release of a notebook names a class by its package alone ("sklearn.Pipeline"), and not what it holds: nothing
+    can be told of it; nor of a record that names none.
+    """
+    estimator = facts.get("estimator")
+    if estimator in OUR_ESTIMATORS or facts.get("rowwise") == "enforced":
+        return "unconditional"
+    if not isinstance(estimator, str) or estimator.count(".") < 2:
+        return "unknown"
+    return "conditional" if unlisted_name(estimator, {}, {}) else "unconditional"
+
+
+def recover(file: Path) -> str:
+    """Add to the ledger what an export has and it lacks; one sentence about it.
+
+    Raises:
+        LedgerDamaged: the export is another ledger's or is not whole; nothing was added.
+        StudyInvalid: the export cannot be read.
+    """
+    copy = audit.read_export(_lines(file))
+    stores = Stores()
+    stores.make_folder()
+    found = recovery.recover(stores.ledger, copy)
+    if found == recovery.Recovered():
+        return "The ledger has everything that the export has; nothing was added."
+    told = f"{found.charges} lost charges were added, with {found.draws} draws and {found.releases} releases."
+    if found.smaller_caps:
+        names = ", ".join(sorted(set(found.smaller_caps)))
+        told += f" There were two caps of {names}; the smaller holds now, or no more is admitted."
+    return printable(f"{told} They count as spent: dpbo budget shows what is left.")
 
 
 def _lines(file: Path, *, remedy: str = "check the path") -> list[str]:
@@ -253,13 +295,15 @@ def check_certificate(file: Path) -> str:
         StudyInvalid: the file is no release.
         CertificateFalse: its numbers do not support its promise.
     """
+    from dpbo_core.methods import CERTIFIED
+
     text = "\n".join(_lines(file, remedy="take release.json from mlruns/artifacts/RUN/artifacts, or from dpbo ui"))
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
         document = None
-    release = read_certificate(document)
-    found = recompute(release)
+    release = read_certificate(document, CERTIFIED)
+    found = recompute(release, CERTIFIED)
     kind = (
         f"ε = {found.epsilon:.6g}" if found.delta == 0.0 else f"(ε, δ) = ({found.epsilon:.6g}, {found.delta:.6g})"
     )

@@ -14,12 +14,12 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dpbo_core.errors import DpboError, StudyInvalid
+from dpbo_core.accounting.address import TEAM_SETTING, team_address
+from dpbo_core.errors import DpboError
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-SETTING = "DPBO_DATABASE_URL"
 PREFECT_SETTING = "PREFECT_API_DATABASE_CONNECTION_URL"
 CREATION_LOCK = 0x6470626E  # an advisory lock: two processes must not make the same tables at once
 
@@ -39,7 +39,7 @@ def databases(url: str) -> Databases:
     Raises:
         StudyInvalid: it is no PostgreSQL URL with a database.
     """
-    address = _address(url)
+    address = team_address(url)
 
     def beside(driver: str, suffix: str = "") -> str:
         named = address.set(drivername=f"postgresql+{driver}", database=f"{address.database}{suffix}")
@@ -56,7 +56,7 @@ def prepare(url: str) -> None:
     """
     import sqlalchemy as sa
 
-    address, failed = _address(url), ""
+    address, failed = team_address(url), ""
     ours = databases(url).prefect
     lead = os.environ.get(PREFECT_SETTING, ours) == ours  # otherwise Prefect was given another database
     names = [f"{address.database}_mlflow", *([f"{address.database}_prefect"] if lead else [])]
@@ -74,7 +74,7 @@ def prepare(url: str) -> None:
         raise DpboError(
             f"the team's databases cannot be made ready ({failed})",
             cause="the server cannot be reached, or this role may not create databases",
-            remedy=f"check {SETTING}, or let an administrator run: "
+            remedy=f"check {TEAM_SETTING}, or let an administrator run: "
             + " ".join(f'CREATE DATABASE "{name}";' for name in names),
         )
 
@@ -82,23 +82,6 @@ def prepare(url: str) -> None:
 def lead_prefect(url: str) -> None:
     """Point Prefect's own server at its database; what the user set stays. Before Prefect is imported."""
     os.environ.setdefault(PREFECT_SETTING, databases(url).prefect)
-
-
-def _address(url: str) -> "sa.URL":
-    import sqlalchemy as sa
-
-    try:
-        address = sa.engine.make_url(url)
-        fit = address.get_backend_name() == "postgresql" and bool(address.database)
-    except (sa.exc.ArgumentError, ValueError):
-        fit = False
-    if not fit:
-        raise StudyInvalid(
-            f"{SETTING} is no PostgreSQL URL with a database",
-            cause="a typing error; SQLite needs no setting at all",
-            remedy="write postgresql://user@host/dpbo",
-        )
-    return address
 
 
 def _create(connection: "sa.Connection", name: str) -> None:

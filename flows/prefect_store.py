@@ -19,7 +19,7 @@ def create_prefect_store() -> None:
     """
     from prefect.settings import get_current_settings
 
-    team = Stores().dpbo_database_url
+    team = Stores().team
     if team is not None:
         prepare(team)
 

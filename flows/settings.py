@@ -8,10 +8,11 @@ from pathlib import Path
 
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from dpbo_core.accounting.address import STATE, ledger_url, team_setting
 from dpbo_core.errors import StudyInvalid
 from flows.database import databases, lead_prefect
 
-FOLDER = Path("mlruns")
+FOLDER = STATE
 MLFLOW_PAGE = "http://127.0.0.1:5000"
 
 
@@ -23,22 +24,23 @@ class Stores(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="", extra="ignore", frozen=True)
 
-    dpbo_database_url: str | None = None
-    dpbo_ledger_url: str | None = None
     mlflow_tracking_uri: str | None = None
 
     @cached_property
     def ledger(self) -> str:
-        """SQLAlchemy URL of the ledger (DPBO_LEDGER_URL)."""
-        if self.dpbo_ledger_url is None and self.dpbo_database_url is not None:
-            return databases(self.dpbo_database_url).ledger
-        return self.dpbo_ledger_url or f"sqlite:///{FOLDER.resolve() / 'ledger.db'}"
+        """SQLAlchemy URL of the ledger, by the one rule that a notebook follows too."""
+        return ledger_url()
+
+    @cached_property
+    def team(self) -> str | None:
+        """The team's PostgreSQL URL, if there is one (DPBO_DATABASE_URL)."""
+        return team_setting()
 
     @cached_property
     def tracking(self) -> str:
         """MLflow's tracking URI (MLFLOW_TRACKING_URI)."""
-        if self.mlflow_tracking_uri is None and self.dpbo_database_url is not None:
-            return databases(self.dpbo_database_url).mlflow
+        if self.mlflow_tracking_uri is None and self.team is not None:
+            return databases(self.team).mlflow
         return self.mlflow_tracking_uri or f"sqlite:///{FOLDER.resolve() / 'mlflow.db'}"
 
     @cached_property
@@ -70,7 +72,7 @@ def quiet_environment() -> None:
     """Defaults for the command, set before Prefect is imported; what the user set stays."""
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
-    team = Stores().dpbo_database_url
+    team = team_setting()
     if team is not None:
         lead_prefect(team)
 

@@ -24,6 +24,7 @@ from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.data.frames import frame_of
 from dpbo_core.errors import CertificateFalse, Sealed, StudyInvalid
 from dpbo_core.in_memory import _inferred
+from dpbo_core.methods import CERTIFIED
 from dpbo_core.models.containment import contained
 from dpbo_core.models.estimators import FittedEstimator, fitted
 from dpbo_core.models.prototype import function_name, import_name
@@ -108,11 +109,11 @@ def shrink(d):
 @pytest.mark.parametrize("name", ["trajectory", "grid"])
 def test_a_false_certificate_is_caught(name, edit):
     honest = certificate(name, steps=5)
-    recompute(read_certificate(honest))
+    recompute(read_certificate(honest, CERTIFIED), CERTIFIED)
     edited = copy.deepcopy(honest)
     edit(edited)
     with pytest.raises((CertificateFalse, StudyInvalid)):
-        recompute(read_certificate(edited))
+        recompute(read_certificate(edited, CERTIFIED), CERTIFIED)
 
 
 def test_a_day_out_of_range_is_nothing_and_nobody():

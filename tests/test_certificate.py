@@ -17,6 +17,8 @@ from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
 from dpbo_core.errors import CertificateFalse, StudyInvalid
+from dpbo_core.methods import CERTIFIED, EXCHANGES, METHODS
+from dpbo_core.methods.outsourced.box import Outsourced
 
 
 def document(name, **facts):
@@ -27,7 +29,7 @@ def document(name, **facts):
 @pytest.mark.parametrize("name", VARIANTS)
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
 def test_an_honest_release_is_worth_its_promise(name, epsilon):
-    found = recompute(read_certificate(document(name, epsilon=epsilon, steps=7)))
+    found = recompute(read_certificate(document(name, epsilon=epsilon, steps=7), CERTIFIED), CERTIFIED)
     assert found.epsilon <= epsilon * (1 + 1e-12)
     assert found.epsilon == pytest.approx(epsilon, rel=1e-6)
     assert found.by_price == (("best of a random number of private trials",) if name.startswith("hypo") else ())
@@ -39,10 +41,10 @@ def test_the_composition_lies_between_two_independent_accountants():
     from dp_accounting.pld import PLDAccountant
     from dp_accounting.rdp import RdpAccountant
 
-    release = read_certificate(document("trajectory", steps=10))
+    release = read_certificate(document("trajectory", steps=10), CERTIFIED)
     event = ComposedDpEvent([GaussianDpEvent(spend.noise_scale / spend.sensitivity) for spend in release.spends])
     exact, renyi = (a().compose(event).get_epsilon(1e-6) for a in (PLDAccountant, RdpAccountant))
-    assert exact <= recompute(release).epsilon <= renyi * 1.01
+    assert exact <= recompute(release, CERTIFIED).epsilon <= renyi * 1.01
 
 
 EDITS = {
@@ -68,10 +70,10 @@ def test_an_edit_is_caught(name, edit):
     EDITS[edit](edited)
     harmless = name == "grid" and edit in ("a smaller δ", "cheaper draws", "a pure ε for a Gaussian")
     if harmless and edit == "a smaller δ":  # it is 0 already
-        recompute(read_certificate(edited))
+        recompute(read_certificate(edited, CERTIFIED), CERTIFIED)
         return
     with pytest.raises(CertificateFalse):
-        recompute(read_certificate(edited))
+        recompute(read_certificate(edited, CERTIFIED), CERTIFIED)
 
 
 JSON = st.recursive(
@@ -86,7 +88,7 @@ JSON = st.recursive(
 def test_whatever_the_file_holds_it_is_a_letter(junk, where):
     for candidate in (junk, HONEST | {where: junk}):
         with suppress(StudyInvalid, CertificateFalse):
-            recompute(read_certificate(candidate))
+            recompute(read_certificate(candidate, CERTIFIED), CERTIFIED)
 
 
 HONEST = document("grid", steps=3)
@@ -113,3 +115,88 @@ def test_the_balance_after_each_study_is_the_ledgers_own(here):
     (item,) = balances(ledger.accounts("open")[0])
     assert item.remaining == math.inf
     assert item.share == 0.0
+
+
+DIVIDED = ("epsilon", "delta", "rho", "sensitivity", "noise_scale")
+
+
+@pytest.mark.parametrize("kind", ["unheard_of", "", "Private_Grid"])
+def test_a_method_that_nobody_declared_is_refused(kind):
+    """As it was reported: a release whose spends were all divided by four was accepted as ε = 1."""
+    honest = document("grid", steps=5)
+    divided = honest | {
+        "spends": [spend | {n: (spend[n] or 0.0) / 4 for n in DIVIDED} for spend in honest["spends"]]
+    }
+    for edited in (divided | {"method": kind}, honest | {"method": kind}):
+        with pytest.raises(StudyInvalid, match="cannot check"):
+            recompute(read_certificate(edited, CERTIFIED), CERTIFIED)
+    with pytest.raises(CertificateFalse):
+        recompute(read_certificate(divided, CERTIFIED), CERTIFIED)
+
+
+def test_a_mechanism_that_nobody_declared_is_refused():
+    honest = document("grid", steps=5)
+    honest["spends"][0]["mechanism"] = "unheard of"
+    with pytest.raises(CertificateFalse):
+        recompute(read_certificate(honest, CERTIFIED), CERTIFIED)
+
+
+def test_a_release_without_draws_is_none():
+    with pytest.raises(StudyInvalid):
+        read_certificate(document("lipschitz") | {"spends": []}, CERTIFIED)
+
+
+def test_every_method_and_every_mechanism_is_declared():
+    """Of the methods the closed unions; of the mechanisms every class of the package that prices a draw."""
+    import importlib
+    import inspect
+    import pkgutil
+
+    from dpbo_core import mechanisms
+
+    assert set(CERTIFIED.methods) == set(METHODS) | set(EXCHANGES)
+    named = set()
+    for module in pkgutil.iter_modules(mechanisms.__path__):
+        rooms = vars(importlib.import_module(f"dpbo_core.mechanisms.{module.name}")).values()
+        for cls in rooms:
+            if (
+                inspect.isclass(cls)
+                and cls.__module__.startswith("dpbo_core.mechanisms.")
+                and hasattr(cls, "spend")
+                and not getattr(cls, "_is_protocol", False)
+                and cls.__name__ != "KeptRows"  # which prices nothing itself
+            ):
+                named |= set(cls.WORTH)
+    assert set(CERTIFIED.mechanisms) == named
+    drawn = {spend.mechanism for box in VARIANTS.values() for spend in plan_of(box, problem(steps=3)).spends}
+    assert drawn <= named
+    assert len(drawn) >= 4
+
+
+@pytest.mark.parametrize("transform", ["gaussian", "published"])
+def test_the_certificate_of_a_table_is_worth_its_promise_and_an_edit_is_caught(transform, tmp_path):
+    from exchanges import world
+
+    honest = world(tmp_path, public=transform == "published").publish(
+        Outsourced(3.0, 1e-6, transform=transform, norm_bound=4.0)
+    ).release.to_json()  # fmt: skip
+    if transform == "published":
+        with pytest.raises(CertificateFalse, match="promises nothing"):
+            recompute(read_certificate(honest, CERTIFIED), CERTIFIED)
+        return
+    found = recompute(read_certificate(honest, CERTIFIED), CERTIFIED)
+    assert found.epsilon == pytest.approx(3.0, rel=1e-6)
+    assert found.by_price == ()
+    honest["spends"][0]["noise_scale"] *= 0.99
+    with pytest.raises(CertificateFalse):
+        recompute(read_certificate(honest, CERTIFIED), CERTIFIED)
+
+
+def test_no_name_of_a_method_or_mechanism_stands_in_the_certificate():
+    """What it must know of them they declare; a name here would be a rule that a new one escapes."""
+    from pathlib import Path
+
+    from dpbo_core.accounting import certificate
+
+    text = Path(certificate.__file__).read_text()
+    assert not [name for name in (*CERTIFIED.methods, *CERTIFIED.mechanisms) if f'"{name}"' in text]

@@ -14,6 +14,7 @@ from conftest import new_database
 from test_ledger import PROMISE, SYSTEM, key, lift, plan, sql
 
 from dpbo_core.accounting import audit, schema
+from dpbo_core.accounting.address import open_engine
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.generation import Generation, GenerationFile
 from dpbo_core.accounting.history import ORIGIN, Link, broken_links, seal
@@ -34,7 +35,7 @@ def spend(book, name, epsilon=0.1):
 
 @pytest.fixture
 def used(ledger_url):
-    """A ledger with one cap and three finished studies: 1 + 1 + 9 entries."""
+    """A ledger with one cap and three finished studies: 1 + 1 + 9 entries, and the k of the first."""
     book = PrivacyLedger(ledger_url)
     book.set_budget(OPEN)
     for name in "abc":
@@ -47,12 +48,13 @@ def exported(url):
 
 
 def test_an_honest_ledger_is_whole(used):
-    assert audit.verify(used).last.sequence == 11
+    assert audit.verify(used).last.sequence == 12
     assert audit.verify(used, exported(used)).recovered is None
     before = exported(used)
     spend(PrivacyLedger(used), "later")
-    assert audit.verify(used, before).last.sequence == 14
-    assert [link.about for link in before] == ["facts", "datasets", *["reservations", "draws", "releases"] * 3]
+    assert audit.verify(used, before).last.sequence == 15
+    told = ["reservations", "draws", "releases"]
+    assert [link.about for link in before] == ["facts", "datasets", told[0], "dataset_facts", *told[1:], *told * 2]
 
 
 def test_an_export_can_be_checked_with_nothing_but_sha_256(used):
@@ -81,7 +83,7 @@ def test_an_export_can_be_checked_with_nothing_but_sha_256(used):
         ([("draws", "update", "outcome = '{\"draw\": 8}'")], r"row 1, score of draws was changed: outcome"),
         ([("releases", "update", "released_at = 'x' WHERE reservation = 3")], r"row 3 of releases was changed"),
         ([("facts", "update", "value = 'x'")], r"row identity of facts was changed: value"),
-        ([("releases", "delete", "reservation = 1")], r"row 1 of releases was removed \(entry 5"),
+        ([("releases", "delete", "reservation = 1")], r"row 1 of releases was removed \(entry 6"),
         ([("history", "delete", "sequence = 7")], r"entry 7 of the history is missing"),
         ([("history", "delete", "sequence > 9")], r"row 3, score of draws is not in the history"),
         ([("history", "update", "content = '{}' WHERE sequence = 2")], r"entry 2 .*\(datasets\) is not what was"),
@@ -127,20 +129,20 @@ def test_a_truncated_tail_is_told_by_the_generation_and_by_an_export(used):
     """The last study is taken out of everything, so that the chain and the tables are whole by themselves."""
     copy = exported(used)
     tables = ("history", "releases", "draws", "reservations")
-    gone = ("sequence > 8", "reservation = 3", "reservation = 3", "id = 3")
+    gone = ("sequence > 9", "reservation = 3", "reservation = 3", "id = 3")
     sql(used, *(lift(used, table, "delete") for table in tables))
     sql(used, *(f"DELETE FROM {table} WHERE {which}" for table, which in zip(tables, gone, strict=True)))
     for look in (lambda: PrivacyLedger(used), lambda: audit.verify(used)):
-        with pytest.raises(LedgerDamaged, match=r"older than it was: entry 11 .*--accept-restored"):
+        with pytest.raises(LedgerDamaged, match=r"older than it was: entry 12 .*--accept-restored"):
             look()
-    with pytest.raises(LedgerDamaged, match="entries 9 to 11 of the exported copy are missing"):
+    with pytest.raises(LedgerDamaged, match="entries 10 to 12 of the exported copy are missing"):
         audit.verify(used, copy)
     assert audit.verify(used, accept=True).recovered == 0
     entry = exported(used)[-1]
     assert entry.about == "restorations"
     row = json.loads(entry.row)
-    assert row["expected"] == {"sequence": 11, "hash": copy[-1].hash}
-    assert row["found"] == {"sequence": 8, "hash": copy[7].hash}
+    assert row["expected"] == {"sequence": 12, "hash": copy[-1].hash}
+    assert row["found"] == {"sequence": 9, "hash": copy[8].hash}
     spend(PrivacyLedger(used), "d")
     assert audit.verify(used).recovered is None
 
@@ -149,17 +151,17 @@ def test_what_an_export_still_has_is_written_again_and_counts_as_spent(used):
     copy = exported(used)
     tables = ("history", "releases", "draws", "reservations")
     sql(used, *(lift(used, table, "delete") for table in tables))
-    gone = ("sequence > 4", "reservation > 0", "reservation > 1", "id > 1")
+    gone = ("sequence > 5", "reservation > 0", "reservation > 1", "id > 1")
     sql(used, *(f"DELETE FROM {table} WHERE {which}" for table, which in zip(tables, gone, strict=True)))
     assert audit.verify(used, copy, accept=True).recovered == 7
-    assert exported(used)[:11] == copy
+    assert exported(used)[:12] == copy
     book = PrivacyLedger(used)
     (account,) = book.accounts("d")
     assert account.spent.epsilon_units == 3 * 10**11
     assert [entry.study for entry in account.entries] == ["a", "b", "c"]
     spend(book, "e")
     assert [entry.study for entry in book.accounts("d")[0].entries] == ["a", "b", "c", "e"]
-    assert audit.verify(used, copy).last.sequence == 15
+    assert audit.verify(used, copy).last.sequence == 16
 
 
 def test_another_history_is_not_continued(used, here, postgresql):
@@ -199,7 +201,7 @@ def test_a_kill_between_commit_and_generation_locks_nobody_out(used, monkeypatch
             book.reserve(key("late"), plan(0.1), noise=SYSTEM)
     assert PrivacyLedger(used).accounts("d")[0].entries[-1].study == "late"
     spend(PrivacyLedger(used), "late")
-    assert audit.verify(used).last.sequence == 14
+    assert audit.verify(used).last.sequence == 15
 
 
 def test_a_generation_only_moves_on(here):
@@ -254,20 +256,24 @@ def test_the_migrations_make_exactly_the_tables(ledger_url):
 def test_a_ledger_of_the_first_version_is_upgraded_and_keeps_everything(ledger_url, monkeypatch):
     with monkeypatch.context() as first:
         first.setattr(schema, "HEAD", "0001")
-        first.setattr(LedgerStore, "_last", lambda self, connection: Generation())
-        LedgerStore(ledger_url)
+        with open_engine(ledger_url)[0].begin() as connection:
+            schema.bring_up_to_date(connection)
+    spend = json.dumps(plan(0.5).spends[0].to_json()).replace("'", "''")
     sql(
         ledger_url,
         "DROP TABLE alembic_version",  # it kept its number among the facts
         "INSERT INTO datasets VALUES ('d', TRUE, 0, 0, 'replace_one', '[]', '2026-01-01')",
         "INSERT INTO reservations VALUES (1, 'd', 'f', 's', '1', 'private_grid', 'validation_record', "
-        """'{"epsilon": 0.5, "delta": 1e-06, "assumptions": []}', '[]', NULL, 1, 2, 'injected', '2026-01-02')""",
-        """INSERT INTO draws VALUES (1, 'score', '{"rho": 0.125}', '{"draw": -3}', '2026-01-02')""",
+        f"""'{{"epsilon": 0.5, "delta": 1e-06, "assumptions": []}}', '[{spend}]', 500000000000, 0, """
+        f"{plan(0.5).spends[0].rho_units}, 'injected', '2026-01-02')",
+        f"""INSERT INTO draws VALUES (1, 'score', '{spend}', '{{"draw": -3}}', '2026-01-02')""",
     )
     (account,) = PrivacyLedger(ledger_url).accounts()
     assert (account.budget.public, account.entries[0].delta) == (True, 1e-06)
-    assert [link.about for link in exported(ledger_url)] == ["facts", "datasets", "reservations", "draws"]
-    assert audit.verify(ledger_url).last.sequence == 4
+    assert [link.about for link in exported(ledger_url)] == [
+        "facts", "datasets", "reservations", "draws", "migrations",
+    ]  # fmt: skip
+    assert audit.verify(ledger_url).last.sequence == 5
 
 
 def killed_at(statement, url):
@@ -341,7 +347,7 @@ def test_the_command_exports_verifies_and_accepts(here):
     assert dpbo("budget", "export", url=url).stdout == (here / "copy.jsonl").read_text()
     whole = dpbo("budget", "verify", "copy.jsonl", url=url)
     assert (whole.returncode, whole.stderr) == (0, "")
-    assert "whole: 5 entries" in whole.stdout
+    assert "whole: 6 entries" in whole.stdout
     shutil.copy(here / "old.db", here / "ledger.db")
     refused = dpbo("budget", "set", "x", "--epsilon", "1", url=url)
     assert refused.returncode == 1
@@ -349,7 +355,7 @@ def test_the_command_exports_verifies_and_accepts(here):
     assert refused.stderr.count("\n") == 1
     accepted = dpbo("budget", "verify", "copy.jsonl", "--accept-restored", url=url)
     assert accepted.returncode == 0, accepted.stderr
-    assert "3 lost entries were recovered" in accepted.stdout
+    assert "4 lost entries were recovered" in accepted.stdout
     assert PrivacyLedger(url).accounts("d")[0].spent.epsilon_units == 10**11
     missing = dpbo("budget", "verify", "nothing.jsonl", url=url)
     assert missing.returncode == 2

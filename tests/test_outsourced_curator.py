@@ -455,6 +455,46 @@ def test_a_table_has_one_way_of_answering(tmp_path):
             w.answer(private=other)
 
 
+def forget(w):
+    (kept,) = w.vaults.glob("*/answers.json")
+    kept.unlink()
+
+
+def test_the_ledger_decides_how_a_table_is_answered_and_not_the_vault(tmp_path):
+    """As it was reported: without answers.json a row answered privately before was told exactly, uncharged."""
+    w = world(tmp_path)
+    w.publish()
+    w.suggest()
+    first = w.answer(private=PRIVATE, accepts=())
+    spent = w.ledger.accounts("people")[0].spent
+    forget(w)
+    for other in (None, replace(PRIVATE, low=-10.0), replace(PRIVATE, epsilon=2.0)):
+        with pytest.raises(StudyInvalid, match="another way"):
+            w.answer(private=other)
+    assert w.answer(private=PRIVATE, accepts=()) == first  # drawn once, in the ledger
+    assert w.ledger.accounts("people")[0].spent == spent
+
+
+def test_a_table_answered_publicly_stays_so_without_its_vault(tmp_path):
+    w = world(tmp_path)
+    w.publish()
+    w.suggest()
+    first = w.answer()
+    forget(w)
+    with pytest.raises(StudyInvalid, match="another way"):
+        w.answer(private=PRIVATE, accepts=())
+    assert w.answer() == first
+
+
+def test_an_answer_that_was_refused_decides_nothing(tmp_path):
+    w = world(tmp_path, epsilon=3.0, delta=1e-6)
+    w.publish()
+    w.suggest()
+    with pytest.raises(BudgetExceeded):
+        w.answer(private=PRIVATE, accepts=())
+    assert w.answer().noise_scale == 0.0
+
+
 def test_private_answers_have_a_price_that_may_be_refused(tmp_path):
     w = world(tmp_path, epsilon=3.0, delta=1e-6)
     w.publish()

@@ -4,13 +4,15 @@ A row that does not hold what was written there is damage, and says so; what it 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
 
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import NOTHING, Total
+from dpbo_core.accounting.facts import CAP as CAP_FACT
+from dpbo_core.accounting.facts import facts_about, records_of
 from dpbo_core.accounting.store import legible
 from dpbo_core.accounting.tables import DATASETS, RELEASES, RESERVATIONS
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
@@ -27,6 +29,11 @@ SPENT = (
             half
             for amount in (RESERVATIONS.c.epsilon_units, RESERVATIONS.c.delta_units, RESERVATIONS.c.rho_units)
             for half in (sa.func.sum(amount // HALF), sa.func.sum(amount % HALF))
+        ),
+        *(
+            bound(amount)  # of which none may be below 0, or no whole number
+            for amount in (RESERVATIONS.c.epsilon_units, RESERVATIONS.c.delta_units, RESERVATIONS.c.rho_units)
+            for bound in (sa.func.min, sa.func.max)
         ),
     )
     .where(RESERVATIONS.c.dataset == sa.bindparam("dataset"))
@@ -53,12 +60,16 @@ class Entry:
 
 @dataclass(frozen=True)
 class Account:
-    """A dataset's cap, what is spent of it, its history, and the one unit of its promises (None before any)."""
+    """A dataset's cap, what is spent of it, its history, and the one unit of its promises (None before any).
+
+    `records` are the k of its spends: one, or several where an older version let them differ; the largest holds.
+    """
 
     budget: PrivacyBudget
     spent: Total
     entries: tuple[Entry, ...]
     unit: PrivacyUnit | None = None
+    records: tuple[int, ...] = ()
 
     @property
     def spent_epsilon(self) -> tuple[float, float]:
@@ -72,20 +83,30 @@ def _check_cells(*, whole: Iterable[Any], texts: Iterable[Any]) -> None:
     Raises:
         TypeError: a cell holds what was never written.
     """
-    counts = all(isinstance(cell, int) and cell >= 0 for cell in whole)
+    counts = all(type(cell) is int and cell >= 0 for cell in whole)
     if not (counts and all(isinstance(cell, str) for cell in texts)):
         raise TypeError
 
 
 @legible()
 def cap_of(connection: sa.Connection, dataset: str) -> PrivacyBudget | None:
-    """The dataset's cap, if it has one."""
+    """The dataset's cap, if it has one; the smaller of all that it ever had, where lost entries were recovered."""
     row = connection.execute(CAP, {"dataset": dataset}).one_or_none()
     if row is None:
         return None
     relation = NeighboringRelation(row.relation)
     _check_cells(whole=(row.epsilon_units, row.delta_units), texts=row.accepts)
-    return PrivacyBudget(dataset, row.epsilon_units, row.delta_units, relation, tuple(row.accepts), row.public)
+    cap = PrivacyBudget(dataset, row.epsilon_units, row.delta_units, relation, tuple(row.accepts), row.public)
+    for other in facts_about(connection, dataset, CAP_FACT).values():
+        epsilon, delta = other["epsilon_units"], other["delta_units"]
+        _check_cells(whole=(epsilon, delta), texts=())
+        cap = replace(
+            cap,
+            epsilon_units=min(cap.epsilon_units, epsilon),
+            delta_units=min(cap.delta_units, delta),
+            public=False,
+        )
+    return cap
 
 
 @legible()
@@ -93,6 +114,7 @@ def spent_of(connection: sa.Connection, dataset: str) -> tuple[Total, frozenset[
     """Everything reserved on the dataset, and whom it protects; added up by the database, exactly."""
     total, units = NOTHING, set()
     for unit, without, *sums in connection.execute(SPENT, {"dataset": dataset}):
+        _check_cells(whole=[bound or 0 for bound in sums[6:]], texts=())
         epsilon, delta, rho = (int(sums[i] or 0) * HALF + int(sums[i + 1] or 0) for i in (0, 2, 4))
         total += Total(None if without else epsilon, delta, rho)
         units.add(PrivacyUnit(unit))
@@ -138,4 +160,5 @@ def account_of(connection: sa.Connection, dataset: str) -> Account:
         for row in rows
     )
     spent, units = spent_of(connection, dataset)
-    return Account(budget, spent, entries, next(iter(units), None) if len(units) == 1 else None)
+    unit = next(iter(units), None) if len(units) == 1 else None
+    return Account(budget, spent, entries, unit, records_of(connection, dataset))

@@ -1,4 +1,10 @@
-"""From a ledger's URL to an engine: durable commits, one writer at a time, files for their owner alone."""
+"""Where the ledger is, asked here by everybody; and from its URL to an engine.
+
+    argument  >  DPBO_LEDGER_URL  >  the team's DPBO_DATABASE_URL  >  ./mlruns/ledger.db
+
+The command, the flows, the notebook and both parties of an exchange ask `ledger_url`, so that a cap set by one
+holds for all. An engine commits durably, lets one writer in at a time, and keeps its files for their owner alone.
+"""
 
 import hashlib
 import math
@@ -13,7 +19,55 @@ from dpbo_core.errors import StudyInvalid
 BUSY_SECONDS = 60
 RESTED_SECONDS = 5
 STATE = Path("mlruns")  # where DPBO keeps what must not lie in a team's database
+LEDGER_SETTING, TEAM_SETTING = "DPBO_LEDGER_URL", "DPBO_DATABASE_URL"
 LEDGER_LOCK = 0x6470626F  # "dpbo": the advisory lock every writer of a PostgreSQL ledger takes first
+
+
+def ledger_url(given: str | None = None) -> str:
+    """SQLAlchemy URL of the ledger: as given, as the environment says, or ./mlruns/ledger.db of the current folder.
+
+    Raises:
+        StudyInvalid: an open ledger instead of a URL, which no clone and no other process could share; or the
+            team's setting is no PostgreSQL URL.
+    """
+    if given is not None and not isinstance(given, str):
+        raise StudyInvalid(
+            "the ledger of a PrivateSearch is not a URL",
+            cause="an open ledger was passed, which a clone or another process could not share",
+            remedy='pass ledger = "sqlite:///path/to/ledger.db"',
+        )
+    named = given or os.environ.get(LEDGER_SETTING)
+    if named:
+        return named
+    team = team_setting()
+    if team is not None:
+        return team_address(team).set(drivername="postgresql+psycopg").render_as_string(hide_password=False)
+    return f"sqlite:///{STATE.resolve() / 'ledger.db'}"
+
+
+def team_setting() -> str | None:
+    """The one PostgreSQL URL of a team's stores, if there is one (DPBO_DATABASE_URL)."""
+    return os.environ.get(TEAM_SETTING) or None
+
+
+def team_address(url: str) -> sa.URL:
+    """A team's URL, taken apart.
+
+    Raises:
+        StudyInvalid: it is no PostgreSQL URL with a database.
+    """
+    try:
+        address = sa.engine.make_url(url)
+        fit = address.get_backend_name() == "postgresql" and bool(address.database)
+    except (sa.exc.ArgumentError, ValueError):
+        fit = False
+    if not fit:
+        raise StudyInvalid(
+            f"{TEAM_SETTING} is no PostgreSQL URL with a database",
+            cause="a typing error; SQLite needs no setting at all",
+            remedy="write postgresql://user@host/dpbo",
+        )
+    return address
 
 
 def open_engine(url: str) -> tuple[sa.Engine, Path]:

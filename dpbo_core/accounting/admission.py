@@ -126,6 +126,34 @@ def same_persons(budget: PrivacyBudget, first: Mapping[str, Any] | None, guarant
     )
 
 
+def same_records(
+    budget: PrivacyBudget, fixed: tuple[int, ...], guarantee: PrivacyGuarantee, max_records_per_person: int
+) -> None:
+    """One k for all promises on a dataset: who has five records pays five times what a study of k = 1 says.
+
+    Where a `person` column enforces k, every promise is to the person, whatever k is.
+
+    Args:
+        budget: the dataset's cap.
+        fixed: the k of its earlier spends, ascending; several only in a ledger that is older than this rule.
+        guarantee: the promise asked for.
+        max_records_per_person: k of the study.
+
+    Raises:
+        BudgetRefused: another k was fixed by the dataset's first spend.
+    """
+    if budget.public or guarantee.unit is PrivacyUnit.PERSON or not fixed or max_records_per_person == fixed[-1]:
+        return
+    seen = "" if len(fixed) == 1 else f" (earlier ones also said {', '.join(map(str, fixed[:-1]))})"
+    raise BudgetRefused(
+        f"dataset {budget.dataset!r} keeps promises to persons of at most {fixed[-1]} records{seen}; this study "
+        f"says max_records_per_person = {max_records_per_person}",
+        cause="the first study of a dataset fixes max_records_per_person, or the account would say less than the "
+        "person with the most records pays",
+        remedy=f"say max_records_per_person = {fixed[-1]}, or give the others a dataset and a cap of their own",
+    )
+
+
 def _kind(units: frozenset[PrivacyUnit], relation: NeighboringRelation) -> str:
     return " and ".join(sorted(whom(unit) for unit in units) or ["any unit"]) + f" ({relation.replace('_', ' ')})"
 

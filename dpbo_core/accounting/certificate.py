@@ -9,37 +9,26 @@
 
 Two steps, both from printed numbers alone: the noise of each draw is worth at least the price it names, and the
 prices compose to no more than the promise. A certificate proves what it says of the noise, not that the noise was
-drawn: that is what the ledger is for.
+drawn: that is what the ledger is for. What a method's release must show, and what a mechanism's noise is worth,
+they declare themselves and the caller passes on; a method or a mechanism that declares nothing is refused.
 Source: as in `composition`; Laplace ε = Δ/b; Gaussian ρ = Δ²/2σ² (Canonne, Kamath, Steinke 2020, Theorem 14);
 selections ε = 2Δ/s, with ρ = ε²/8 for the exponential mechanism and ε²/2 for permute-and-flip.
 """
 
 import math
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from dpbo_core.accounting.composition import compose
 from dpbo_core.errors import CertificateFalse, StudyInvalid
 from dpbo_core.privacy.amounts import from_units
+from dpbo_core.privacy.certified import Declared
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release
 
 _SLACK = 1e-9  # relative: the error of reading scales back from decimals, a thousand times the rounding of a plan
 
 LARGEST = 1e15  # of any amount: far beyond what anybody promises, far within what double precision adds up
-
-# (ε, ρ) that a draw's printed noise is worth; no pure ε for a Gaussian.
-_WORTH: Mapping[str, Callable[[float], tuple[float | None, float]]] = {
-    "discrete Laplace": lambda ratio: (ratio, ratio**2 / 2.0),
-    "discrete Gaussian": lambda ratio: (None, ratio**2 / 2.0),
-    "exponential mechanism": lambda ratio: (2.0 * ratio, (2.0 * ratio) ** 2 / 8.0),
-    "permute-and-flip": lambda ratio: (2.0 * ratio, (2.0 * ratio) ** 2 / 2.0),
-}
-# Mechanisms whose noise has no formula here.
-BY_PRICE = ("best of a random number of private trials", "discrete Gaussian rows")
-# Methods whose every draw is of scores that each record moves by its own share.
-ONE_RECORD_MOVES = ("private_grid", "private_trajectory")
 
 
 @dataclass(frozen=True)
@@ -59,19 +48,33 @@ class Recomputed:
     by_price: tuple[str, ...]
 
 
-def read_certificate(document: Any) -> Release:
+def read_certificate(document: Any, declared: Declared) -> Release:
     """The release in a JSON document.
 
+    Args:
+        document: as it was parsed.
+        declared: what the methods and the mechanisms say of their certificates.
+
     Raises:
-        StudyInvalid: it is no release.
+        StudyInvalid: it is no release, or one of a method that declares nothing.
     """
+    unknown = False
     try:
         _check_types(document)
         release = Release.from_json(document)
-        sound = release.guarantee.delta < 1.0 and len(release.spends) >= _draws_shown(release)
-        sound = sound and _least_sensitivity(release) >= 0.0
+        unknown = release.method not in declared.methods
+        sound = not unknown and release.guarantee.delta < 1.0
+        if sound:
+            shown = declared.methods[release.method](release)
+            sound = len(release.spends) >= max(1, shown.draws) and shown.sensitivity >= 0.0
     except (AttributeError, KeyError, TypeError, ValueError, ArithmeticError):
         sound = False
+    if unknown:
+        raise StudyInvalid(
+            "the release is of a method that this version cannot check",
+            cause="another version of dpbo wrote it, or it was edited",
+            remedy="check it with the version that wrote it",
+        )
     if not sound:
         raise StudyInvalid(
             "the file is no release of dpbo",
@@ -103,10 +106,15 @@ def _check_types(document: Any) -> None:
         raise TypeError
 
 
-def recompute(release: Release) -> Recomputed:
+def recompute(release: Release, declared: Declared) -> Recomputed:
     """ε and δ from the draws alone, checked against the promise.
 
+    Args:
+        release: as `read_certificate` gave it.
+        declared: what the methods and the mechanisms say of their certificates.
+
     Raises:
+        StudyInvalid: a method that declares nothing.
         CertificateFalse: a draw is priced below its noise, or the prices add up to more than the promise.
     """
     promise = release.guarantee
@@ -116,9 +124,10 @@ def recompute(release: Release) -> Recomputed:
             cause="its noise was injected, or its evidence is refuted; such releases are for public data",
             remedy="treat its numbers as the raw ones",
         )
+    least = declared.methods[release.method](release).sensitivity
     for spend in release.spends:
-        _check_price(spend)
-        if spend.sensitivity < _least_sensitivity(release) * (1.0 - _SLACK):
+        _check_price(spend, declared)
+        if not spend.sensitivity >= least * (1.0 - _SLACK):
             raise _underpriced(spend)
     total = compose(release.spends)
     epsilon, delta = total.epsilon(max(0.0, promise.delta - from_units(total.delta_units)))
@@ -129,39 +138,20 @@ def recompute(release: Release) -> Recomputed:
             cause="the certificate was edited, or another version composed it",
             remedy="ask whoever gave it to you for the release in the ledger",
         )
-    by_price = {spend.mechanism for spend in release.spends} & set(BY_PRICE)
+    by_price = {spend.mechanism for spend in release.spends if declared.mechanisms[spend.mechanism].by_price}
     return Recomputed(epsilon, delta, len(release.spends), tuple(sorted(by_price)))
 
 
-def _draws_shown(release: Release) -> int:
-    """How many draws at least made what is shown: one a step of a trajectory, one for each other number."""
-    value = release.value
-    alone = sum(name in value for name in ("hyperparameters", "score"))
-    drawn_together = release.method not in ("private_grid", "noisy_gp")
-    return max(len(value.get("trajectory", ())), 1 if drawn_together else alone)
-
-
-def _least_sensitivity(release: Release) -> float:
-    """min(k, m)·G/m: what one unit's records can move a mean of m scores in [0, G] by; 0 where a theorem says less.
-
-    Raises:
-        KeyError, TypeError, ValueError, ArithmeticError: the facts do not say.
-    """
-    if release.method not in ONE_RECORD_MOVES:
-        return 0.0
-    G, k, m = (float(release.facts[key]) for key in ("score_range", "max_records_per_person", "n_validation"))
-    return min(max(k, 1.0), m) * G / m
-
-
-def _check_price(spend: Spend) -> None:
+def _check_price(spend: Spend, declared: Declared) -> None:
     """The printed noise costs no more than the printed price."""
-    if spend.mechanism in BY_PRICE and spend.rho_units > 0:
-        return
-    if spend.mechanism not in _WORTH:
+    worth = declared.mechanisms.get(spend.mechanism)
+    if worth is None or not spend.rho_units > 0:
         raise _underpriced(spend)
-    if not (spend.sensitivity > 0.0 and spend.noise_scale * LARGEST > spend.sensitivity):  # the ratio is squared
+    if not worth.by_price and not (
+        spend.sensitivity > 0.0 and spend.noise_scale * LARGEST > spend.sensitivity  # the ratio is squared
+    ):
         raise _underpriced(spend)
-    epsilon, rho = _WORTH[spend.mechanism](spend.sensitivity / spend.noise_scale)
+    epsilon, rho = worth.of(spend)
     cheap = rho > spend.rho * (1.0 + _SLACK)
     if epsilon is None:
         cheap = cheap or spend.epsilon_units is not None  # a Gaussian has no pure ε

@@ -1,19 +1,24 @@
-"""The generation: how far the ledger had come, kept outside it, so that restoring an old copy is noticed.
+"""The generation: how far the ledger had come, and its key, kept outside it: restoring an old copy is noticed.
 
 It is written after the commit, so a kill between the two leaves a ledger newer than its generation, which is fine.
-A ledger that does not hold what its generation says is older, or another: it is refused until a person confirms.
+A ledger that does not hold what its generation says is older, or another: it is refused until a person confirms. So
+is a SQLite ledger with a history and no generation: copy both files, or neither. PostgreSQL's generation is each
+machine's own, and a machine that meets the ledger for the first time begins one.
 """
 
 import fcntl
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from dpbo_core.accounting.history import ORIGIN
+from dpbo_core.accounting.key import LedgerKey
 from dpbo_core.errors import LedgerDamaged
 
-SIZE = 128  # bytes, always the same, written over in one piece: within a disk's sector, so whole or not at all
+SIZE = 256  # bytes, always the same, written over in one piece: within a disk's sector, so whole or not at all
 
 
 @dataclass(frozen=True)
@@ -30,12 +35,52 @@ class GenerationFile:
     def __init__(self, path: Path) -> None:
         self.path = path
 
+    @property
+    def exists(self) -> bool:
+        """Whether there is one."""
+        return self.path.exists()
+
     def read(self) -> Generation:
         """What is kept; the origin if nothing is.
 
         Raises:
             LedgerDamaged: the file is not one that this class wrote.
         """
+        return self._read()[0]
+
+    def key(self) -> LedgerKey | None:
+        """The key that is kept with it, if there is one.
+
+        Raises:
+            LedgerDamaged: the file is not one that this class wrote.
+        """
+        return self._read()[1]
+
+    def make_key(self) -> LedgerKey:
+        """The key that is kept with it, drawn now and kept durably if there is none."""
+        with self._locked() as file:
+            try:
+                kept, key = _parsed(os.pread(file, SIZE, 0))
+            except ValueError:  # damaged, and a person said to go on
+                kept, key = Generation(), None
+            if key is None:
+                key = LedgerKey.drawn()
+                _write(file, kept, key)
+        return key
+
+    def keep(self, reached: Generation, *, whatever: bool = False) -> None:
+        """Keep `reached`, unless another process keeps a later one; `whatever` was kept if a person said so."""
+        with self._locked() as file:
+            try:
+                kept, key = _parsed(os.pread(file, SIZE, 0))
+            except ValueError:
+                if not whatever:
+                    raise
+                kept, key = Generation(), None
+            if whatever or kept.sequence < reached.sequence:
+                _write(file, reached, key)
+
+    def _read(self) -> tuple[Generation, LedgerKey | None]:
         try:
             with self.path.open("rb") as file:
                 try:
@@ -45,7 +90,7 @@ class GenerationFile:
                     file.seek(0)
                     return _parsed(file.read())
         except FileNotFoundError:
-            return Generation()
+            return Generation(), None
         except (OSError, ValueError):
             problem = f"the ledger's generation, {self.path.name}, cannot be read"
         raise LedgerDamaged(
@@ -54,32 +99,49 @@ class GenerationFile:
             remedy="if you know the ledger beside it to be the newest, run: dpbo budget verify --accept-restored",
         )
 
-    def keep(self, reached: Generation, *, whatever: bool = False) -> None:
-        """Keep `reached`, unless another process keeps a later one; `whatever` was kept if a person said so."""
+    @contextmanager
+    def _locked(self) -> Iterator[int]:
         file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
-            if whatever or _parsed(os.pread(file, SIZE, 0)).sequence < reached.sequence:
-                os.pwrite(file, json.dumps(asdict(reached)).encode().ljust(SIZE), 0)
-                if os.fstat(file).st_size > SIZE:
-                    os.ftruncate(file, SIZE)  # somebody else's bytes, over which a person said to go on
-                os.fsync(file)
+            yield file
         finally:
             os.close(file)
 
 
-def _parsed(text: bytes) -> Generation:
-    """What a file says; the origin if it was made and not yet written.
+def _write(file: int, reached: Generation, key: LedgerKey | None) -> None:
+    kept = asdict(reached) | ({} if key is None else {"key": key.hex})
+    os.pwrite(file, json.dumps(kept).encode().ljust(SIZE), 0)
+    if os.fstat(file).st_size > SIZE:
+        os.ftruncate(file, SIZE)  # somebody else's bytes, over which a person said to go on
+    os.fsync(file)
+
+
+def _parsed(text: bytes) -> tuple[Generation, LedgerKey | None]:
+    """What a file says; the origin and no key if it was made and not yet written.
 
     Raises:
         ValueError: it is not a generation.
     """
     if not text:
-        return Generation()
+        return Generation(), None
     kept = json.loads(text)
-    if not isinstance(kept, dict) or set(kept) != {"sequence", "hash"} or not isinstance(kept["sequence"], int):
+    if not isinstance(kept, dict) or kept.keys() - {"key"} != {"sequence", "hash"}:
         raise ValueError("not a generation")
-    return Generation(kept["sequence"], str(kept["hash"]))
+    if not isinstance(kept["sequence"], int) or not isinstance(kept.get("key", ""), str):
+        raise ValueError("not a generation")
+    key = LedgerKey.from_hex(kept["key"]) if "key" in kept else None
+    return Generation(kept["sequence"], str(kept["hash"])), key
+
+
+def missing(path: Path) -> LedgerDamaged:
+    """The letter for a ledger with a history whose generation is not there."""
+    return LedgerDamaged(
+        f"the ledger's generation, {path.name}, is missing, so nobody can tell whether this is the newest copy",
+        cause="the database was copied or restored without the file beside it",
+        remedy="restore that file too; if it is lost, and you answer for spends that may be missing, run: "
+        "dpbo budget verify --accept-restored",
+    )
 
 
 def older(path: Path, kept: Generation) -> LedgerDamaged:

@@ -6,17 +6,19 @@
 | h_n | `hash` | SHA-256(h_{n−1}, n, table, row), in hex; h_0 is 64 zeros |
 
 The chain shows a change to anyone who knows a later hash: the generation beside the ledger, or an exported copy. It
-has no key, so whoever owns the database and every copy of a hash can write another history.
+can be checked by anybody. Beside each hash stands the `mac` of the owner's key (`key`): one that is right attests
+every entry up to it, also those that were written before there was a key.
 """
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
 
+from dpbo_core.accounting.key import LedgerKey, made_by
 from dpbo_core.accounting.tables import HISTORY, RECORDED
 
 ORIGIN = "0" * 64
@@ -25,21 +27,29 @@ RESTORATION = "restorations"  # a person's confirmation of an old copy: in the h
 
 @dataclass(frozen=True)
 class Link:
-    """One line of the history. `row` is the canonical JSON of what was written into table `about`."""
+    """One line of the history. `row` is the canonical JSON of what was written into table `about`.
+
+    Two lines are the same if they say the same; `mac` says who wrote it, and a later key may say it again.
+    """
 
     sequence: int
     about: str
     row: str
     hash: str
+    mac: str | None = field(default=None, compare=False)
 
     def to_json(self) -> dict[str, Any]:
         """A line of an export; the row as an object, for people."""
-        return asdict(self) | {"row": json.loads(self.row)}
+        told = asdict(self) | {"row": json.loads(self.row)}
+        if self.mac is None:
+            del told["mac"]
+        return told
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Link":
         """The inverse of `to_json`."""
-        return cls(int(data["sequence"]), str(data["about"]), canonical(data["row"]), str(data["hash"]))
+        mac = None if data.get("mac") is None else str(data["mac"])
+        return cls(int(data["sequence"]), str(data["about"]), canonical(data["row"]), str(data["hash"]), mac)
 
 
 def canonical(row: Mapping[str, Any]) -> str:
@@ -55,7 +65,7 @@ def seal(previous: str, sequence: int, about: str, row: str) -> str:
 def links(connection: sa.Connection) -> list[Link]:
     """The whole history, in its order."""
     rows = connection.execute(sa.select(HISTORY).order_by(HISTORY.c.sequence))
-    return [Link(row.sequence, row.about, row.content, row.hash) for row in rows]
+    return [Link(row.sequence, row.about, row.content, row.hash, row.mac) for row in rows]
 
 
 def broken_links(history: Iterable[Link]) -> Iterator[str]:
@@ -68,6 +78,27 @@ def broken_links(history: Iterable[Link]) -> Iterator[str]:
         elif seal(previous, link.sequence, link.about, link.row) != link.hash:
             yield f"entry {link.sequence} of the history ({link.about}) is not what was written there"
         previous, expected = link.hash, link.sequence + 1
+
+
+def unattested(history: Iterable[Link], keys: Collection[LedgerKey], *, strangers: bool = False) -> Iterator[str]:
+    """Which entries the owner's key does not stand for, in words; nothing where there never was a key.
+
+    Args:
+        history: in its order, its chain whole.
+        keys: those that are known here.
+        strangers: whether a key that is not known here may have sealed entries; a person answers for it.
+    """
+    told = list(history)
+    sealed = [link for link in told if link.mac is not None]
+    attested = 0
+    for link in sealed:
+        right = made_by(link.mac or "", link.hash, keys)
+        if right is False:
+            yield f"entry {link.sequence} of the history ({link.about}) is not sealed by its owner's key"
+        elif right or strangers:
+            attested = link.sequence
+    if sealed and keys and told[-1].sequence > attested:
+        yield f"no key that is known here seals the entries after {attested}"
 
 
 def unlike_tables(history: Iterable[Link], connection: sa.Connection) -> Iterator[str]:

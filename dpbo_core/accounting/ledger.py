@@ -20,11 +20,13 @@ from dpbo_core.accounting import admission
 from dpbo_core.accounting.accounts import Account, account_of, cap_of, spent_of
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import compose
+from dpbo_core.accounting.facts import ANSWERS, RECORDS, facts_about, records_of, write_fact
 from dpbo_core.accounting.store import LedgerStore, Pen, legible
 from dpbo_core.accounting.tables import DATASETS, DRAWS, RELEASES, RESERVATIONS
 from dpbo_core.errors import NoBudget
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.unit import PrivacyUnit
 
 # Built once: building a statement takes longer than running it, and a reservation is made while others wait.
 EARLIER = sa.select(RESERVATIONS.c.id, RESERVATIONS.c.spends, RESERVATIONS.c.noise).where(
@@ -84,7 +86,13 @@ class PrivacyLedger:
             return cap_of(connection, dataset)
 
     def reserve(
-        self, key: StudyKey, plan: PrivacyPlan, *, noise: str, opening: PrivacyBudget | None = None
+        self,
+        key: StudyKey,
+        plan: PrivacyPlan,
+        *,
+        noise: str,
+        opening: PrivacyBudget | None = None,
+        max_records_per_person: int = 1,
     ) -> "Reservation":
         """Charge the whole plan, or take over the reservation this very study made before.
 
@@ -93,6 +101,7 @@ class PrivacyLedger:
             plan: its price.
             noise: standing of the noise source, "operating_system" or "injected".
             opening: the cap to open if the dataset has none; it stays unopened if the plan is refused.
+            max_records_per_person: k, which the dataset's first spend fixes for all.
 
         Raises:
             StudyInvalid: `opening` is not the cap the dataset has.
@@ -121,11 +130,33 @@ class PrivacyLedger:
             admission.admit(budget, spent=spent, units=units, asked=asked, guarantee=plan.guarantee, noise=noise)
             first = pen.connection.scalar(FIRST, {"dataset": key.dataset})
             admission.same_persons(budget, first, plan.guarantee)
+            fixed = records_of(pen.connection, key.dataset)
+            admission.same_records(budget, fixed, plan.guarantee, max_records_per_person)
             row = asdict(key) | asdict(asked)
             row |= {"unit": plan.guarantee.unit.value, "guarantee": plan.guarantee.to_json(), "spends": spends}
             number = pen.write(RESERVATIONS, row | {"noise": noise, "reserved_at": _now()})
             assert number is not None  # noqa: S101  reservations are numbered
+            if not (fixed or budget.public or plan.guarantee.unit is PrivacyUnit.PERSON):
+                write_fact(pen, key.dataset, RECORDS, str(max_records_per_person), {})
         return Reservation(self._store, number, key)
+
+    def way_of_answers(self, dataset: str, publication: str) -> Mapping[str, Any] | None:
+        """How a published table's rows are answered; None before the first answer."""
+        with self._store.reading() as connection:
+            return facts_about(connection, dataset, ANSWERS).get(publication)
+
+    def fix_answers(self, dataset: str, publication: str, way: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The same, and `way` from now on if this is the first."""
+        with self._store.writing() as pen:
+            found = facts_about(pen.connection, dataset, ANSWERS).get(publication)
+            if found is None:
+                write_fact(pen, dataset, ANSWERS, publication, way)
+        return way if found is None else found
+
+    def reserved(self, fingerprint: str) -> bool:
+        """Whether this very study was charged."""
+        with self._store.reading() as connection:
+            return connection.execute(EARLIER, {"fingerprint": fingerprint}).one_or_none() is not None
 
     def release_of(self, fingerprint: str) -> Release | None:
         """The recorded release of this very study, if it has finished."""

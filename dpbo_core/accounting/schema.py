@@ -7,8 +7,8 @@ import sqlalchemy as sa
 
 from dpbo_core.errors import DpboError
 
-HEAD = "0002"
-OLDER = ("0001",)
+HEAD = "0003"
+OLDER = ("0001", "0002")
 MIGRATIONS = Path(__file__).parent / "migrations"
 _ONE_AT_A_TIME = threading.Lock()  # Alembic keeps what it is doing in module variables
 
@@ -24,6 +24,17 @@ def found(connection: sa.Connection) -> str | None:
     return "0001" if number == "1" else str(number)  # the first version kept its number itself
 
 
+def check(connection: sa.Connection) -> None:
+    """The schema is still the one this process was made for; inside the transaction that will write.
+
+    Raises:
+        DpboError: another process took the ledger to another version meanwhile.
+    """
+    now = connection.scalar(sa.text("SELECT version_num FROM alembic_version"))
+    if now != HEAD:
+        raise _another(str(now))
+
+
 def bring_up_to_date(connection: sa.Connection) -> None:
     """Take every step this ledger has not taken, in the transaction of `connection`.
 
@@ -34,11 +45,7 @@ def bring_up_to_date(connection: sa.Connection) -> None:
     if now == HEAD:
         return
     if now is not None and now not in OLDER:
-        raise DpboError(
-            f"the ledger has schema {now}, this version reads schema {HEAD}",
-            cause="it was written by another version of dpbo",
-            remedy="use that version; never delete a ledger, it is the record of what was spent",
-        )
+        raise _another(now)
     from alembic import command
     from alembic.config import Config
 
@@ -48,3 +55,11 @@ def bring_up_to_date(connection: sa.Connection) -> None:
         if now is not None:
             command.stamp(config, now)
         command.upgrade(config, HEAD)
+
+
+def _another(now: str) -> DpboError:
+    return DpboError(
+        f"the ledger has schema {now}, this version reads schema {HEAD} and writes no other",
+        cause="another version of dpbo wrote it, perhaps while this process was running",
+        remedy="run it again with that version; never delete a ledger, it is the record of what was spent",
+    )

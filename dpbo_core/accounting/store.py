@@ -15,12 +15,16 @@ import sqlalchemy as sa
 
 from dpbo_core.accounting import schema
 from dpbo_core.accounting.address import open_engine
-from dpbo_core.accounting.generation import Generation, GenerationFile, older
+from dpbo_core.accounting.generation import Generation, GenerationFile, missing, older
 from dpbo_core.accounting.history import canonical, seal
+from dpbo_core.accounting.key import SETTING, LedgerKey, key_of_setting, made_by
 from dpbo_core.accounting.tables import HISTORY
 from dpbo_core.errors import DpboError, LedgerDamaged
 
-NEWEST = sa.select(HISTORY.c.sequence, HISTORY.c.hash).order_by(HISTORY.c.sequence.desc()).limit(1)
+NEWEST = sa.select(HISTORY.c.sequence, HISTORY.c.hash, HISTORY.c.mac).order_by(HISTORY.c.sequence.desc()).limit(1)
+SEALED = sa.select(HISTORY.c.sequence).where(HISTORY.c.mac.is_not(None)).limit(1)
+FRESH = 1  # entries of a ledger that was just made: its identity, and nothing spent
+MIGRATION = "migrations"  # where the history of an older schema ends: in the history alone
 
 
 @contextmanager
@@ -48,8 +52,8 @@ def legible() -> Iterator[None]:
 class Pen:
     """A writing transaction: `connection` reads and `write` adds a row, to its table and to the history."""
 
-    def __init__(self, connection: sa.Connection, last: Generation) -> None:
-        self.connection, self.last = connection, last
+    def __init__(self, connection: sa.Connection, last: Generation, key: LedgerKey | None) -> None:
+        self.connection, self.last, self._key = connection, last, key
 
     def write(self, table: sa.Table, row: Mapping[str, Any]) -> int | None:
         """Add a row; the number the database gave it, if the table numbers its rows."""
@@ -68,7 +72,8 @@ class Pen:
         sequence, content = self.last.sequence + 1, canonical(row)
         sealed = seal(self.last.hash, sequence, about, content)
         entry = {"sequence": sequence, "about": about, "content": content, "hash": sealed}
-        self.connection.execute(HISTORY.insert(), entry)
+        mac = None if self._key is None else self._key.mac(sealed)
+        self.connection.execute(HISTORY.insert(), entry | {"mac": mac})
         self.last = Generation(sequence, sealed)
 
 
@@ -79,6 +84,9 @@ class LedgerStore:
         url: of a SQLite file or a PostgreSQL database.
         restored: take the ledger for what it is, even if it is older than its generation (for inspection).
 
+    Attributes:
+        server: whether it is in a database server, so that other machines have generations of their own.
+
     Raises:
         StudyInvalid: the URL names no place a ledger can be kept in.
         LedgerDamaged: the ledger is older than it was.
@@ -87,16 +95,28 @@ class LedgerStore:
 
     def __init__(self, url: str, *, restored: bool = False) -> None:
         self._engine, kept_in = open_engine(url)
+        self.server = self._engine.dialect.name == "postgresql"  # whose generation is each machine's own
         self._process = os.getpid()
         self._restored = restored
         self.generation = GenerationFile(kept_in)
         with self.reading() as connection:
             current = schema.found(connection) == schema.HEAD
         if not current:
-            with self._begun(reading=False) as connection:
-                schema.bring_up_to_date(connection)
+            self._bring_up_to_date()
         with self.reading() as connection:
-            self._last(connection)
+            last = self._last(connection)
+        if not self.generation.exists and not restored:  # the first look at a new ledger, or this machine's first
+            self.generation.keep(last)
+
+    def keys(self) -> tuple[LedgerKey, ...]:
+        """The keys known here; the first is the one that new entries are sealed with.
+
+        Raises:
+            StudyInvalid: DPBO_LEDGER_KEY names no key.
+            LedgerDamaged: the generation cannot be read.
+        """
+        own = None if self.server else self.generation.key()
+        return tuple(key for key in (key_of_setting(), own) if key is not None)
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
@@ -108,11 +128,62 @@ class LedgerStore:
     def writing(self) -> Iterator[Pen]:
         """All or nothing, one writer at a time, durable when the block ends."""
         with self._begun(reading=False) as connection:
+            schema.check(connection)
             begun = self._last(connection)
-            pen = Pen(connection, begun)
+            pen = Pen(connection, begun, self._writing_key(connection))
             yield pen
         if pen.last != begun:
             self.generation.keep(pen.last, whatever=self._restored)
+
+    def _bring_up_to_date(self) -> None:
+        """Make the tables, or take an older ledger to this schema: its history so far is sealed with the key."""
+        with self._begun(reading=False) as connection:
+            before = schema.found(connection)
+            if before is not None and before != schema.HEAD and not self._restored:
+                self._last(connection, before)
+            schema.bring_up_to_date(connection)
+            rows = connection.execute(NEWEST).all()
+            last = Generation(rows[0].sequence, rows[0].hash)
+            if before not in (None, schema.HEAD):
+                pen = Pen(connection, last, self._writing_key(connection))
+                pen.note(MIGRATION, {"from": before, "to": schema.HEAD, "head": last.hash})
+                last = pen.last
+        if not self._restored:
+            self.generation.keep(last)
+
+    def _writing_key(self, connection: sa.Connection) -> LedgerKey | None:
+        """The key of new entries, once the newest entry was found to be sealed by one that is known here.
+
+        Raises:
+            LedgerDamaged: somebody without the key wrote the newest entry.
+            DpboError: the ledger is sealed with a key that is not here.
+        """
+        try:
+            keys = self.keys()
+        except LedgerDamaged:
+            if not self._restored:
+                raise
+            keys = ()
+        if not keys and not self.server:
+            keys = (self.generation.make_key(),)
+        if self._restored:
+            return keys[0] if keys else None
+        mac, sealed = next(((row.mac, row.hash) for row in connection.execute(NEWEST)), (None, ""))
+        right = None if mac is None else made_by(mac, sealed, keys)
+        if right is False or (mac is None and keys and connection.scalar(SEALED) is not None):
+            raise LedgerDamaged(
+                "the newest entry of the ledger's history is not sealed by its owner's key",
+                cause="somebody wrote to its database past dpbo",
+                remedy="run dpbo budget verify; restore the newest sound copy",
+            )
+        if mac is not None and right is None:
+            raise DpboError(
+                "the ledger is sealed with a key that is not here",
+                cause=f"{SETTING} is not set on this machine or names another key, or the generation was replaced",
+                remedy=f"give this machine the key of the others ({SETTING}); if it is lost, and you answer for "
+                "the ledger, run: dpbo budget verify --accept-restored",
+            )
+        return keys[0] if keys else None
 
     @contextmanager
     def _begun(self, *, reading: bool) -> Iterator[sa.Connection]:
@@ -120,7 +191,7 @@ class LedgerStore:
             self._engine.dispose(close=False)
             self._process = os.getpid()
         engine = self._engine.execution_options(reading=True) if reading else self._engine
-        if reading and engine.dialect.name == "postgresql":
+        if reading and self.server:
             engine = engine.execution_options(isolation_level="REPEATABLE READ")
         try:
             with engine.begin() as connection:
@@ -135,17 +206,23 @@ class LedgerStore:
             remedy="look at the database and run it again; nothing is paid twice",
         )
 
-    def _last(self, connection: sa.Connection) -> Generation:
+    def _last(self, connection: sa.Connection, found_schema: str = schema.HEAD) -> Generation:
         """The last entry of the history, which must hold the entry that the generation says was there.
 
         The generation is read after the writers' lock was taken and written after a commit: it is never ahead of
         what a sound ledger holds.
         """
+        if found_schema == "0001":  # before there was a history
+            return Generation()
         kept = Generation() if self._restored else self.generation.read()
-        rows = connection.execute(NEWEST).all()
+        newest = sa.select(HISTORY.c.sequence, HISTORY.c.hash).order_by(HISTORY.c.sequence.desc()).limit(1)
+        rows = connection.execute(newest).all()
         last = Generation(rows[0].sequence, rows[0].hash) if rows else Generation()
         if last != kept and kept.sequence:
             found = connection.scalar(sa.select(HISTORY.c.hash).where(HISTORY.c.sequence == kept.sequence))
             if found != kept.hash:
                 raise older(self.generation.path, kept)
+        unknown = not (kept.sequence or self._restored or self.server) and last.sequence > FRESH
+        if unknown and not self.generation.read().sequence:  # read again: another process may just have begun it
+            raise missing(self.generation.path)
         return last

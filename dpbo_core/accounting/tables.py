@@ -5,7 +5,9 @@ datasets       one cap a dataset name, written once
 reservations   one row a study edition: its whole price, written before any record is read
 draws          one row a draw: its spend and what it drew, written in the transaction that drew it
 releases       one row a finished study edition
-history        one row a row of the tables above, in the order they were written, each sealed to the one before
+dataset_facts  what rules need to know of a dataset: k, how a table's rows are answered, what was recovered
+history        one row a row of the tables above, in the order they were written, each sealed to the one before, and
+               to the owner's key where there is one
 """
 
 import sqlalchemy as sa
@@ -62,6 +64,15 @@ RELEASES = sa.Table(
     sa.Column("release", sa.JSON, nullable=False),
     sa.Column("released_at", sa.String(32), nullable=False),
 )
+DATASET_FACTS = sa.Table(
+    "dataset_facts",
+    METADATA,
+    sa.Column("dataset", sa.ForeignKey("datasets.name"), primary_key=True),
+    sa.Column("about", sa.String(64), primary_key=True),
+    sa.Column("item", sa.String(512), primary_key=True),
+    sa.Column("value", sa.JSON, nullable=False),
+    sa.Column("written_at", sa.String(32), nullable=False),
+)
 HISTORY = sa.Table(
     "history",
     METADATA,
@@ -69,5 +80,6 @@ HISTORY = sa.Table(
     sa.Column("about", sa.String(64), nullable=False),
     sa.Column("content", sa.Text, nullable=False),
     sa.Column("hash", sa.String(64), nullable=False, unique=True),
+    sa.Column("mac", sa.String(96), nullable=True),
 )
-RECORDED = (FACTS, DATASETS, RESERVATIONS, DRAWS, RELEASES)
+RECORDED = (FACTS, DATASETS, RESERVATIONS, DRAWS, RELEASES, DATASET_FACTS)

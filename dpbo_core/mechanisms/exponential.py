@@ -16,7 +16,7 @@ divergence.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from dpbo_core.errors import MechanismRefused
 from dpbo_core.mechanisms.checks import LARGEST_SUM, check_price, check_scale
 from dpbo_core.mechanisms.noise import OPERATING_SYSTEM, NoiseSource
 from dpbo_core.privacy.amounts import from_units, spent_units
+from dpbo_core.privacy.certified import Worth, ratio
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.theorems.mckenna_sheldon_2020 import selection_scale
@@ -35,6 +36,11 @@ PAUSE = 0.05  # seconds; far longer than a draw over thousands of candidates dif
 @dataclass(frozen=True)
 class PrivateSelection:
     """ε-DP choice of one index. `kind` fixes the zCDP price: ε²/2 for permute-and-flip, ε²/8 for the other."""
+
+    WORTH: ClassVar = {
+        "permute-and-flip": Worth(lambda spend: (2.0 * ratio(spend), (2.0 * ratio(spend)) ** 2 / 2.0)),
+        "exponential mechanism": Worth(lambda spend: (2.0 * ratio(spend), (2.0 * ratio(spend)) ** 2 / 8.0)),
+    }
 
     sensitivity: int
     epsilon_units: int

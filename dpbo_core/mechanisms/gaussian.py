@@ -13,11 +13,13 @@ exact (ε, δ) curve of the continuous Gaussian is never used for this draw.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from dpbo_core.mechanisms.additive import draw_each
 from dpbo_core.mechanisms.checks import check_scale
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.privacy.amounts import from_units
+from dpbo_core.privacy.certified import Worth, ratio
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.theorems.canonne_kamath_steinke_2020 import theorem_14_sigma
@@ -26,6 +28,8 @@ from dpbo_core.theorems.canonne_kamath_steinke_2020 import theorem_14_sigma
 @dataclass(frozen=True)
 class DiscreteGaussian:
     """ρ-zCDP release of one integer. Noise of scale σ = Δ/√(2ρ), rounded up."""
+
+    WORTH: ClassVar = {"discrete Gaussian": Worth(lambda spend: (None, ratio(spend) ** 2 / 2.0))}
 
     sensitivity: int
     rho_units: int

@@ -15,6 +15,7 @@ Theorem 14, the multivariate discrete Gaussian; sampled by OpenDP at about 11 µ
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ from dpbo_core.mechanisms.additive import rounded
 from dpbo_core.mechanisms.checks import LARGEST_SUM, check_price, check_scale
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.privacy.amounts import from_units
+from dpbo_core.privacy.certified import Worth, ratio
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.theorems.canonne_kamath_steinke_2020 import theorem_14_sigma
@@ -35,6 +37,8 @@ _LARGEST_NOISE = 2**62  # 128σ at the largest scale: reached with probability b
 @dataclass(frozen=True)
 class GaussianRows:
     """ρ-zCDP release of a table (n, r). Noise of scale σ = Δ/√(2ρ) in each entry, rounded up."""
+
+    WORTH: ClassVar = {"discrete Gaussian rows": Worth(lambda spend: (None, ratio(spend) ** 2 / 2.0))}
 
     sensitivity: float
     rho_units: int

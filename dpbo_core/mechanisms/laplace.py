@@ -12,11 +12,13 @@ Source: Ghosh, Roughgarden, Sundararajan (2009); sampled by OpenDP (Canonne, Kam
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from dpbo_core.mechanisms.additive import draw_each
 from dpbo_core.mechanisms.checks import check_scale
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.privacy.amounts import from_units, spent_units
+from dpbo_core.privacy.certified import Worth, ratio
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.sensitive import Sensitive
 
@@ -24,6 +26,8 @@ from dpbo_core.privacy.sensitive import Sensitive
 @dataclass(frozen=True)
 class DiscreteLaplace:
     """ε-DP release of one integer. Noise of scale b = Δ/ε, rounded up."""
+
+    WORTH: ClassVar = {"discrete Laplace": Worth(lambda spend: (ratio(spend), ratio(spend) ** 2 / 2.0))}
 
     sensitivity: int
     epsilon_units: int

@@ -15,12 +15,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from dpbo_core.errors import MechanismRefused
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, Stopping
 from dpbo_core.privacy.amounts import from_units, spent_units
+from dpbo_core.privacy.certified import Worth
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.privacy.sensitive import Sensitive
@@ -95,6 +96,12 @@ class RepeatAndSelect:
         sensitivity: of a trial's quality, in units of the score.
         noise_scale: of a trial's quality, in units of the score.
     """
+
+    WORTH: ClassVar = {
+        "best of a random number of private trials": Worth(
+            lambda spend: (spend.epsilon, spend.epsilon**2 / 2.0), by_price=True
+        )
+    }
 
     stopping: Stopping
     lower: float

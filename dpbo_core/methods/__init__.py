@@ -5,6 +5,7 @@ from dataclasses import fields
 from typing import Any, get_args, get_origin, get_type_hints
 
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.mechanisms.worth import WORTH
 from dpbo_core.methods.dp_hypo import DpHypo
 from dpbo_core.methods.exact_gp import ExactGP
 from dpbo_core.methods.lipschitz import Lipschitz
@@ -13,6 +14,7 @@ from dpbo_core.methods.outsourced.box import Exchange, Outsourced
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.nearest import suggestion
+from dpbo_core.privacy.certified import Declared
 
 AnyMethod = PrivateTrajectory | PrivateGrid | Lipschitz | NoisyGP | ExactGP | DpHypo
 METHODS: Mapping[str, type[AnyMethod]] = {
@@ -26,6 +28,7 @@ METHODS: Mapping[str, type[AnyMethod]] = {
 
 # What two parties do with files is no study's method: it has no start and no step. Campaigns take both maps.
 EXCHANGES: Mapping[str, type[Exchange]] = {"outsourced": Outsourced}
+CERTIFIED = Declared({kind: cls.shown for kind, cls in {**METHODS, **EXCHANGES}.items()}, WORTH)
 NO_STUDY = (
     "two parties run it over files, dpbo curate and dpbo model; a study has one, and its candidates are public"
 )

@@ -3,6 +3,7 @@
 prepare(problem)               where there is one: public work, done before anything is charged
 plan(problem)                  the price; needs no data, is deterministic
 draws(problem)                 every draw of the plan with its mechanism, so that noise can be prepared ahead
+shown(release)                 draws and sensitivity that a release's certificate must show
 outlook(problem)               what to expect of the noise, for advice; needs no data
 n_steps(problem)               how many steps the search takes; public, fixed in advance
 start(problem, plan)           a search
@@ -20,6 +21,7 @@ from dpbo_core.mechanisms.noise import OPERATING_SYSTEM, Mechanism, Noise
 from dpbo_core.objective import Scorer
 from dpbo_core.privacy.amounts import allowed_units, split_units
 from dpbo_core.privacy.assumption import ROWWISE_PREDICTIONS
+from dpbo_core.privacy.certified import Shown
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
@@ -82,6 +84,11 @@ class Method(Protocol):
 
     def draws(self, problem: Problem) -> Draws:
         """The plan's draws, each with the mechanism that will make it."""
+        ...
+
+    @staticmethod
+    def shown(release: Release) -> Shown:
+        """What the certificate of one of its releases must show."""
         ...
 
     def outlook(self, problem: Problem) -> Outlook:

@@ -27,6 +27,7 @@ from dpbo_core.methods.prior_scale import PriorScale, check_prior, only_delta
 from dpbo_core.objective import Scorer
 from dpbo_core.privacy.amounts import allowed_units, from_units
 from dpbo_core.privacy.assumption import DE_FREITAS_CONSTANTS, GP_PRIOR
+from dpbo_core.privacy.certified import Shown, numbers_shown
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
@@ -108,6 +109,11 @@ class ExactGP:
         if not self.pure(problem):
             spend = only_delta(spend, allowed_units(problem.delta))
         return ((spend, mechanism),)
+
+    @staticmethod
+    def shown(release: Release) -> Shown:
+        """One draw, of the score. Theorem 5 may bound it below one record's share."""
+        return Shown(numbers_shown(release, "score"), 0.0)
 
     def outlook(self, problem: Problem) -> Outlook:
         """Theorem 6 with a = 1, at the Δ that is really paid for; no last sample is further off than the range."""

@@ -35,6 +35,7 @@ from dpbo_core.models.scores import GRID
 from dpbo_core.objective import Scorer
 from dpbo_core.privacy.amounts import allowed_units, from_units, split_units
 from dpbo_core.privacy.assumption import GP_PRIOR
+from dpbo_core.privacy.certified import Shown, numbers_shown
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
@@ -157,6 +158,11 @@ class NoisyGP:
                 spend = mechanism.spend("best score")
             made.append((spend if scale.binds(Delta) else only_delta(spend, delta), mechanism))
         return tuple(made)
+
+    @staticmethod
+    def shown(release: Release) -> Shown:
+        """A draw for each output. Theorems 1 and 3 may bound it below one record's share."""
+        return Shown(numbers_shown(release, "hyperparameters", "score"), 0.0)
 
     def outlook(self, problem: Problem) -> Outlook:
         """Theorem 2's loss of the selection, or Theorem 4's error of the score if larger, both with a = 1."""

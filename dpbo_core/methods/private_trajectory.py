@@ -35,6 +35,7 @@ from dpbo_core.mechanisms.noise import Mechanism, Noise
 from dpbo_core.methods.contract import Draws, Outlook, Released, guarantee, make_release, too_small
 from dpbo_core.objective import Scorer
 from dpbo_core.privacy.amounts import UNITS_PER_ONE, from_units, split_units
+from dpbo_core.privacy.certified import Shown, one_record_moves
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
@@ -112,6 +113,11 @@ class PrivateTrajectory:
         if look is not None:
             drawn.append((look.spend("score of the choice"), look))
         return tuple(drawn)
+
+    @staticmethod
+    def shown(release: Release) -> Shown:
+        """A draw a step at least, each of a mean that every record moves by its own share."""
+        return Shown(len(release.value.get("trajectory", ())), one_record_moves(release))
 
     def outlook(self, problem: Problem) -> Outlook:
         """Mean absolute error of the posterior mean at T evenly spread candidates, by the prior alone."""

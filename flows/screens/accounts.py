@@ -39,6 +39,7 @@ def account_json(account: Account) -> dict[str, Any]:
         "remaining": {"epsilon": None if budget.public or not finite else max(0.0, limit - epsilon)},
         "relation": budget.relation.value,
         "accepts": list(budget.accepts),
+        "max_records_per_person": account.records[-1] if account.records else None,
         "entries": [
             {
                 "study": entry.study,
@@ -68,8 +69,19 @@ def print_accounts(accounts: tuple[Account, ...]) -> None:
         screen.say(f"[bold]{account_line(account)}[/]  {_bar(account, screen)}".rstrip())
         if account.entries:
             screen.table(HEADER, [_cells(entry) for entry in account.entries], left=3, wraps=0)
+            if len(account.records) > 1:
+                screen.say(f"  {mixed(account)}")
         else:
             screen.say("  nothing was spent on it yet")
+
+
+def mixed(account: Account) -> str:
+    """The words for a dataset of an older version's whose studies differed in k."""
+    *others, largest = account.records
+    return (
+        f"Earlier studies took max_records_per_person to be {', '.join(map(str, others))} and {largest}: a person "
+        f"with {largest} records paid more than is shown. From now on {largest} holds for all."
+    )
 
 
 def _bar(account: Account, screen: Screen) -> str:

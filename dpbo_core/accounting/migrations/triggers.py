@@ -3,6 +3,7 @@
 from alembic import op
 
 LETTER = "the ledger is append-only"
+AMOUNTS = "an amount of the ledger is a whole number of units, at least 0"
 POSTGRESQL_FUNCTION = f"""
 CREATE FUNCTION dpbo_append_only() RETURNS trigger LANGUAGE plpgsql AS
 $$ BEGIN RAISE EXCEPTION '{LETTER}' USING ERRCODE = 'restrict_violation'; END $$
@@ -26,6 +27,19 @@ def refuse(table: str, verb: str) -> None:
     if on_postgresql():
         does = "FOR EACH STATEMENT EXECUTE FUNCTION dpbo_append_only()"
     op.execute(f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table} {does}")
+
+
+def refuse_negative(table: str, *columns: str) -> None:
+    """No new row of a table has an amount below 0, or one that is no whole number; older rows are not looked at."""
+    if on_postgresql():  # whose columns are typed
+        sound = " AND ".join(f"{column} >= 0" for column in columns)
+        op.execute(f"ALTER TABLE {table} ADD CONSTRAINT {table}_amounts CHECK ({sound}) NOT VALID")
+        return
+    unsound = " OR ".join(f"NEW.{c} < 0 OR typeof(NEW.{c}) NOT IN ('integer', 'null')" for c in columns)
+    op.execute(
+        f"CREATE TRIGGER {table}_amounts BEFORE INSERT ON {table} WHEN {unsound} "
+        f"BEGIN SELECT RAISE(ABORT, '{AMOUNTS}'); END"
+    )
 
 
 def lift(table: str, verb: str) -> None:

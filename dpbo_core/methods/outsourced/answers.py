@@ -1,7 +1,8 @@
 """The curator's second part: one answer a row, the same one whenever it is asked for again.
 
 Private answers are reserved as a whole before the first is drawn, and each is a draw of its own in the ledger, so
-no row is noised twice. Answers without noise are given only under `answers_public`, by name.
+no row is noised twice. Answers without noise are given only under `answers_public`, by name. Which of the two a
+published table's rows get the first answer fixes, in the ledger: the vault is a file that somebody may lose.
 """
 
 import hashlib
@@ -28,6 +29,8 @@ from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sealing import letters, sealed
 from dpbo_core.privacy.sensitive import Sensitive
+
+UNFINISHED = {"public": False}  # what an upgraded ledger knows of private answers that were paid and never recorded
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,10 @@ class Curator:
         release = self._published(query, vault)
         with vault.locked():
             kept = vault.answers() or {"mode": _mode(private), "steps": {}, "rows": {}}
-            _check_mode(kept, private)
+            for fixed in (kept["mode"], self.ledger.way_of_answers(release.dataset, query.publication)):
+                self._check_way(fixed, private, query.publication)
+            if kept["rows"]:  # an older version wrote the vault alone
+                self._fix_way(release, query.publication, private)
             known = _answered(kept, query)
             if known is not None:
                 return known
@@ -91,6 +97,7 @@ class Curator:
             value, scale = kept["rows"].get(str(query.row), (None, 0.0))
             if value is None and private is None:
                 value = self._public(answers, place, release.value["rows"])
+                self._fix_way(release, query.publication, private)
             elif value is None:
                 assert private is not None  # noqa: S101  the branch above took None
                 value, scale = self._noised(query, private, release, answers, place)
@@ -99,6 +106,35 @@ class Curator:
             kept["steps"].setdefault(query.session, []).append(asdict(answer))
             vault.keep_answers(kept)
         return answer
+
+    def _check_way(self, fixed: Mapping[str, Any] | None, private: PrivateAnswers | None, publication: str) -> None:
+        """What is asked for is how this table was answered before.
+
+        Args:
+            fixed: what the ledger, or the vault, says; None if nothing was answered yet.
+            private: what is asked for.
+            publication: the table.
+
+        Raises:
+            StudyInvalid: it was answered another way. Nothing was drawn.
+        """
+        same = fixed is None or fixed == _mode(private)
+        if fixed == UNFINISHED and private is not None:  # an older version paid for answers and was stopped
+            same = self.ledger.reserved(_fingerprint(publication, private))
+        if not same:
+            raise StudyInvalid(
+                "answers about this table were given another way before",
+                cause="a row answered both with and without noise, or with two noises, would have no promise",
+                remedy="use the first range, ε and δ again, or publish a new edition",
+            )
+
+    def _fix_way(self, table: Release, publication: str, private: PrivateAnswers | None) -> None:
+        """Before the first answer is drawn or shown: how this table's rows are answered, for good.
+
+        Raises:
+            StudyInvalid: somebody else's first answer, given meanwhile, fixed another way.
+        """
+        self._check_way(self.ledger.fix_answers(table.dataset, publication, _mode(private)), private, publication)
 
     def _published(self, query: Query, vault: Vault) -> Release:
         """The release of the table that a query is about."""
@@ -124,9 +160,9 @@ class Curator:
         rows = table.value["rows"]
         _check_size(answers, rows)
         plan, mechanism = private.plan(table.guarantee), private.mechanism
-        text = json.dumps([query.publication, asdict(private)], sort_keys=True, allow_nan=False)
         named = f"{table.dataset}: answers"
-        key = StudyKey(hashlib.sha256(text.encode()).hexdigest(), table.dataset, named, table.edition, table.method)
+        digest = _fingerprint(query.publication, private)
+        key = StudyKey(digest, table.dataset, named, table.edition, table.method)
         injected = type(self.source) is not OperatingSystemNoise
         try_out([(plan.spends[0], mechanism)])
         spend = replace(plan.spends[0], what=f"answer of row {query.row}")
@@ -134,6 +170,7 @@ class Curator:
         if injected:
             promise = replace(promise, epsilon=math.inf, evidence=NOT_PRIVATE)
         reservation = self.ledger.reserve(key, plan, noise=INJECTED if injected else OPERATING_SYSTEM)
+        self._fix_way(table, query.publication, private)
         value = {"publication": query.publication, "range": [private.low, private.high]}
 
         def draw() -> float:
@@ -194,13 +231,10 @@ def _mode(private: PrivateAnswers | None) -> dict[str, Any]:
     return {"public": True} if private is None else asdict(private)
 
 
-def _check_mode(kept: dict[str, Any], private: PrivateAnswers | None) -> None:
-    if kept["mode"] != _mode(private):
-        raise StudyInvalid(
-            "answers about this table were given another way before",
-            cause="a row answered both with and without noise, or with two noises, would have no promise",
-            remedy="use the first range, ε and δ again, or publish a new edition",
-        )
+def _fingerprint(publication: str, private: PrivateAnswers) -> str:
+    """Of the one reservation that pays for all private answers about a table."""
+    text = json.dumps([publication, asdict(private)], sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _answered(kept: dict[str, Any], query: Query) -> Answer | None:

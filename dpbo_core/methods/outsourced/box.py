@@ -21,8 +21,10 @@ from dpbo_core.mechanisms.gaussian_rows import GaussianRows
 from dpbo_core.methods.outsourced.published import REFUTED
 from dpbo_core.methods.outsourced.rows import Geometry
 from dpbo_core.privacy.amounts import from_units, spent_units
+from dpbo_core.privacy.certified import Shown
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
+from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 from dpbo_core.theorems.kharkovskii_2020 import singular_value_floor
 
@@ -47,6 +49,11 @@ class Exchange(Protocol):
 
     def plan(self, n_rows: int, n_columns: int) -> PrivacyPlan:
         """The price of what the curator publishes, from public sizes alone."""
+        ...
+
+    @staticmethod
+    def shown(release: Release) -> Shown:
+        """What the certificate of one of its releases must show."""
         ...
 
 
@@ -125,6 +132,11 @@ class Outsourced:
         if rho < 1:
             raise StudyInvalid(f"ε = {self.epsilon:g} is too small", cause="the ledger counts in units of 1e-12")
         return GaussianRows(geometry.sensitivity, rho, geometry.step, (n_rows, geometry.width))
+
+    @staticmethod
+    def shown(release: Release) -> Shown:  # noqa: ARG004  nothing of it
+        """One draw, of the table or of all answers about it; the curator's bounds say how far a row moves it."""
+        return Shown(1, 0.0)
 
     def spend(self, n_rows: int, n_columns: int) -> Spend:
         """The one draw of the plan."""

@@ -2,7 +2,7 @@
 
 key             32 random bytes in hex: the secret order of the published rows
 table.parquet   the table as it was drawn; it is published from here
-answers.json    how answers are given, and every query that was answered
+answers.json    every query that was answered; how answers are given the ledger says too, and decides
 lock            held while a query is answered
 """
 

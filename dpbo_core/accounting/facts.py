@@ -1,0 +1,51 @@
+"""What the ledger knows of a dataset beside its cap: append-only facts, each under what it is about and an item.
+
+| about | item | value |
+|---|---|---|
+| `max_records_per_person` | k, as text | {}, or {"derived": true} where an older ledger's releases say it |
+| `answers` | the publication | {"public": true}, or the range and the price of the noise |
+| `recovered` | hash of a lost entry | {"reservation": number}, under which it was written again |
+| `cap` | hash of a lost entry | {"epsilon_units", "delta_units"}: another cap it once had; the smaller holds |
+
+A fact is written once. Later rules that need to know something of a dataset put it here, without a migration.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from dpbo_core.accounting.store import Pen, legible
+from dpbo_core.accounting.tables import DATASET_FACTS
+
+RECORDS, ANSWERS, RECOVERED, CAP = "max_records_per_person", "answers", "recovered", "cap"
+
+# Built once: building a statement takes longer than running it, and a reservation is made while others wait.
+ABOUT = sa.select(DATASET_FACTS.c.item, DATASET_FACTS.c.value).where(
+    DATASET_FACTS.c.dataset == sa.bindparam("dataset"), DATASET_FACTS.c.about == sa.bindparam("about")
+)
+
+
+@legible()
+def facts_about(connection: sa.Connection, dataset: str, about: str) -> dict[str, Mapping[str, Any]]:
+    """item → value of everything the ledger knows of the dataset under this heading."""
+    found = connection.execute(ABOUT, {"dataset": dataset, "about": about})
+    facts = {row.item: row.value for row in found}
+    if not all(isinstance(value, Mapping) for value in facts.values()):
+        raise TypeError
+    return facts
+
+
+@legible()
+def records_of(connection: sa.Connection, dataset: str) -> tuple[int, ...]:
+    """Every k that the dataset's spends were made under, ascending; empty before the first."""
+    return tuple(sorted(int(item) for item in facts_about(connection, dataset, RECORDS)))
+
+
+def write_fact(pen: Pen, dataset: str, about: str, item: str, value: Mapping[str, Any]) -> None:
+    """Add a fact; the database refuses a second one under the same item."""
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    pen.write(
+        DATASET_FACTS, {"dataset": dataset, "about": about, "item": item, "value": dict(value), "written_at": now}
+    )

@@ -1,0 +1,97 @@
+"""The owner's key: who does not have it cannot write the history on, or another one, unnoticed.
+
+| symbol | name here | meaning |
+|---|---|---|
+| K | `secret` | 32 random bytes, kept outside the ledger |
+| h_n | — | hash of entry n, which seals every entry before it |
+| — | `mac` | the key's name, and HMAC-SHA256(K, h_n) |
+
+A SQLite ledger's key is drawn when it is first written to, and lies in the generation beside it. DPBO_LEDGER_KEY
+names a file with a key of one's own: the only way for a PostgreSQL ledger, whose machines must all have the same.
+"""
+
+import hashlib
+import hmac
+import os
+import secrets
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpbo_core.errors import StudyInvalid
+
+SETTING = "DPBO_LEDGER_KEY"
+BYTES = 32
+
+
+@dataclass(frozen=True, repr=False)
+class LedgerKey:
+    """One key."""
+
+    secret: bytes
+
+    @classmethod
+    def drawn(cls) -> "LedgerKey":
+        """A new one."""
+        return cls(secrets.token_bytes(BYTES))
+
+    @classmethod
+    def from_hex(cls, text: str) -> "LedgerKey":
+        """The inverse of `hex`.
+
+        Raises:
+            ValueError: it is no key.
+        """
+        key = cls(bytes.fromhex(text))
+        if len(key.secret) != BYTES:
+            raise ValueError("not a key")
+        return key
+
+    @property
+    def hex(self) -> str:
+        """As it is kept."""
+        return self.secret.hex()
+
+    @property
+    def name(self) -> str:
+        """16 digits that tell keys apart and tell nothing of the key."""
+        return hashlib.sha256(b"the name of a dpbo ledger key\n" + self.secret).hexdigest()[:16]
+
+    def mac(self, sealed: str) -> str:
+        """What is written beside the hash `sealed`."""
+        return f"{self.name}:{hmac.new(self.secret, sealed.encode(), hashlib.sha256).hexdigest()}"
+
+
+def key_of_setting() -> LedgerKey | None:
+    """The key in the file that DPBO_LEDGER_KEY names, if it names one.
+
+    Raises:
+        StudyInvalid: the file is missing, is no key, or may be read by others.
+    """
+    named = os.environ.get(SETTING)
+    if not named:
+        return None
+    try:
+        with Path(named).open("rb") as file:
+            shared = os.fstat(file.fileno()).st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+            key = LedgerKey.from_hex(file.read(4096).decode("ascii").strip())
+    except (OSError, ValueError):
+        problem = "holds no key of 64 hexadecimal digits, or cannot be read"
+    else:
+        if not shared:
+            return key
+        problem = "may be read by others than its owner"
+    raise StudyInvalid(
+        f"the file that {SETTING} names {problem}",
+        cause="a mistyped path, another file, or its mode",
+        remedy="make one with: (umask 077; openssl rand -hex 32 > ledger.key), and give every machine the same",
+    )
+
+
+def made_by(mac: str, sealed: str, keys: Iterable[LedgerKey]) -> bool | None:
+    """Whether one of `keys` made this mac of `sealed`; None if it names a key that is not among them."""
+    for key in keys:
+        if mac.startswith(f"{key.name}:"):
+            return hmac.compare_digest(mac, key.mac(sealed))
+    return None

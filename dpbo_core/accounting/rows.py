@@ -1,0 +1,112 @@
+"""What a row of the ledger may hold: checked where rows are verified, and where any come in from an export.
+
+A row's amounts are those of its own spends, composed; none is below 0. So nobody can write a row that gives back.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from dpbo_core.accounting.composition import compose
+from dpbo_core.accounting.history import Link
+from dpbo_core.accounting.tables import METADATA
+from dpbo_core.privacy.plan import Spend
+from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
+
+LARGEST = 2**62  # of an amount or a number: the database keeps 64 bits
+ROUNDING = 2.0**-50  # relative, of a double that an amount was written as: a quarter of a unit below ε = 1,000
+
+AMOUNTS = {
+    "datasets": ("epsilon_units", "delta_units"),
+    "reservations": ("epsilon_units", "delta_units", "rho_units"),
+}
+NUMBERS = {"reservations": ("id",), "draws": ("reservation",), "releases": ("reservation",)}
+OBJECTS = {
+    "reservations": ("guarantee",),
+    "draws": ("spend", "outcome"),
+    "releases": ("release",),
+    "dataset_facts": ("value",),
+}
+LISTS = {"datasets": ("accepts",), "reservations": ("spends",)}
+
+
+def faulty(history: Iterable[Link]) -> Iterator[str]:
+    """Which entries no version of dpbo can have written, in words."""
+    for link in history:
+        try:
+            _check(link.about, json.loads(link.row))
+        except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError):
+            yield f"entry {link.sequence} of the history ({link.about}) holds what cannot be, an amount below 0 say"
+
+
+def _check(about: str, row: Mapping[str, Any]) -> None:
+    """Types, signs, and that a reservation's amounts are those of its spends.
+
+    Raises:
+        ValueError, TypeError, LookupError, AttributeError: it is otherwise.
+    """
+    table = METADATA.tables.get(about)
+    if table is None:  # a note, in the history alone
+        return
+    if set(row) != {column.name for column in table.columns}:
+        raise ValueError("other columns")
+    for name, cell in row.items():
+        if name in AMOUNTS.get(about, ()):
+            pure = name == "epsilon_units" and about == "reservations" and cell is None
+            sound = pure or (type(cell) is int and 0 <= cell <= LARGEST)
+        elif name in NUMBERS.get(about, ()):
+            sound = type(cell) is int and 1 <= cell <= LARGEST
+        elif name in OBJECTS.get(about, ()):
+            sound = isinstance(cell, dict)
+        elif name in LISTS.get(about, ()):
+            sound = isinstance(cell, list)
+        else:
+            sound = isinstance(cell, bool) if (about, name) == ("datasets", "public") else isinstance(cell, str)
+        if not sound:
+            raise TypeError(name)
+    if about == "datasets":
+        NeighboringRelation(row["relation"])
+        if not all(isinstance(name, str) for name in row["accepts"]):
+            raise TypeError("accepts")
+    if about == "reservations":
+        PrivacyUnit(row["unit"])
+        _check_composed(row)
+    if about == "draws":
+        _spend(row["spend"])
+    if about == "releases":
+        Release.from_json(row["release"])
+
+
+def _check_composed(row: Mapping[str, Any]) -> None:
+    """Amounts are kept as integers and spends as decimals, so what doubles lose in between is allowed for.
+
+    Raises:
+        ValueError: an amount is not the sum of its spends'.
+    """
+    total = compose(map(_spend, row["spends"]))
+    for told, summed in (
+        (row["epsilon_units"], total.epsilon_units),
+        (row["delta_units"], total.delta_units),
+        (row["rho_units"], total.rho_units),
+    ):
+        if told is None or summed is None:
+            sound = told is summed
+        else:
+            sound = abs(told - summed) <= len(row["spends"]) * ROUNDING * summed
+        if not sound:
+            raise ValueError("an amount is not that of its spends")
+
+
+def _spend(written: Mapping[str, Any]) -> Spend:
+    """One spend, its numbers finite and at least 0.
+
+    Raises:
+        ValueError, TypeError, LookupError: it is none.
+    """
+    spend = Spend.from_json(written)
+    numbers = (spend.epsilon_units or 0, spend.delta_units, spend.rho_units, spend.sensitivity, spend.noise_scale)
+    if not all(math.isfinite(number) and number >= 0 for number in numbers):
+        raise ValueError("a number below 0")
+    return spend

@@ -1,0 +1,174 @@
+"""Where the ledger is: one rule for every face. A cap that a team set holds for its notebooks too."""
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import new_database
+
+from dpbo_core.accounting.address import ledger_url
+from dpbo_core.accounting.budget import PrivacyBudget
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.errors import BudgetExceeded, StudyInvalid
+
+ROOT = Path(__file__).parent.parent
+TEAM, OWN = "postgresql://ann@db.example/dpbo", "sqlite:////tmp/somewhere/own.db"
+
+
+def notebook():
+    from sklearn.linear_model import LogisticRegression
+
+    from dpbo_core import PrivateSearch, Real
+
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 2)), np.arange(60) % 2
+    search = PrivateSearch(
+        LogisticRegression(), {"C": Real(0.1, 10.0)}, epsilon=1.0, delta=1e-6, dataset="clinic", n_candidates=4,
+        method="private_grid",
+    )  # fmt: skip
+    search.fit(X, y, X_validation=X + 1.0, y_validation=y)
+
+
+def outsourcing():
+    from flows.outsource import Outsourcing, curate
+
+    curate.fn(Outsourcing(None, "", "", ".", 0))
+
+
+def command(name, *words, **options):
+    def call():
+        from flows import command
+
+        getattr(command, name)(*words, **options)
+
+    return call
+
+
+def copied():
+    Path("copy.jsonl").write_text("")
+    command("recover", Path("copy.jsonl"))()
+
+
+def diagnosed():
+    from flows import doctor
+
+    Path("mlruns").mkdir(exist_ok=True)
+    Path("mlruns/ledger.db").touch()
+    list(doctor._ledger())
+
+
+def exchanged():
+    from flows import exchange
+
+    exchange._ledger()
+
+
+def of_a_flow():
+    from flows.settings import Stores
+
+    PrivacyLedger(Stores().ledger)
+
+
+# face → the modules in which it opens a ledger. `tune`, `serve` and the flow of an exchange say `stores.ledger`.
+FACES = {
+    notebook: {"dpbo_core/estimator.py"},
+    command("accounts", None): {"flows/command.py"},
+    command("set_budget", "d", epsilon=1.0, delta=0.0, relation="replace_one", accepts=(), public=False): set(),
+    command("export", None): set(),
+    command("verify", None, accept_restored=False): set(),
+    copied: set(),
+    exchanged: {"flows/exchange.py"},
+    diagnosed: {"flows/doctor.py"},
+    outsourcing: {"flows/outsource.py"},
+    of_a_flow: {"flows/tune.py", "flows/serve.py"},
+}
+GIVEN = {"tasks/reserve.py", "tasks/publish_table.py"}  # tasks are told the URL by their flow
+
+
+class Opened(Exception):
+    pass
+
+
+SETTINGS = [
+    ({}, "sqlite:///{here}/mlruns/ledger.db"),
+    ({"DPBO_DATABASE_URL": TEAM}, "postgresql+psycopg://ann@db.example/dpbo"),
+    ({"DPBO_DATABASE_URL": TEAM, "DPBO_LEDGER_URL": OWN}, OWN),
+    ({"DPBO_LEDGER_URL": OWN}, OWN),
+    ({"DPBO_LEDGER_URL": "", "DPBO_DATABASE_URL": TEAM}, "postgresql+psycopg://ann@db.example/dpbo"),
+]
+
+
+@pytest.mark.parametrize(("settings", "expected"), SETTINGS)
+@pytest.mark.parametrize("face", FACES)
+def test_every_face_finds_the_same_ledger(face, settings, expected, here, monkeypatch):
+    def opened(url):
+        raise Opened(url)
+
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("dpbo_core.accounting.store.open_engine", opened)
+    monkeypatch.setattr("flows.doctor._exists", lambda uri: True)
+    monkeypatch.setattr("flows.outsource.check_prefect_settings", lambda: None)
+    monkeypatch.setattr("flows.outsource.publish_table", lambda p, d, o, url, v: PrivacyLedger(url))
+    with pytest.raises(Opened) as seen:
+        face()
+    assert str(seen.value) == expected.format(here=here)
+
+
+def test_an_argument_comes_first(here, monkeypatch):
+    monkeypatch.setenv("DPBO_LEDGER_URL", OWN)
+    assert ledger_url("sqlite:///mine.db") == "sqlite:///mine.db"
+    with pytest.raises(StudyInvalid, match="not a URL"):
+        ledger_url(object())
+    monkeypatch.delenv("DPBO_LEDGER_URL")
+    monkeypatch.setenv("DPBO_DATABASE_URL", "sqlite:///x.db")
+    with pytest.raises(StudyInvalid, match="DPBO_DATABASE_URL"):
+        ledger_url()
+
+
+OPENERS = {"PrivacyLedger", "LedgerStore", "verify", "export", "recover", "conditional_releases"}
+
+
+def opens(tree):
+    """Calls that open a ledger: their first argument's words."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and node.args:
+            name = node.func
+            if isinstance(name, ast.Attribute) and getattr(name.value, "id", "") in ("audit", "recovery"):
+                called = name.attr
+            else:
+                called = getattr(name, "id", "")
+            if called in OPENERS:
+                yield ast.unparse(node.args[0])
+
+
+def test_no_face_is_forgotten():
+    """Whoever opens a ledger is a face above or is told by one, and takes its place from the one resolver."""
+    found = {}
+    for folder in ("dpbo_core", "flows", "tasks"):
+        for path in (ROOT / folder).rglob("*.py"):
+            name = path.relative_to(ROOT).as_posix()
+            if name.startswith("dpbo_core/accounting/"):
+                continue
+            tree = ast.parse(path.read_text())
+            places = set(opens(tree)) - {"file", "out", "certificate", "self"}
+            if places:
+                found[name] = places
+            told = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+            assert not {"DPBO_LEDGER_URL", "DPBO_DATABASE_URL"} & set(map(str, told)), name
+    assert set(found) - GIVEN <= set().union(*FACES.values())
+    assert set().union(*FACES.values()) - set(found) <= {"flows/serve.py"}
+    for name, places in found.items():
+        assert places <= {"stores.ledger", "Stores().ledger", "ledger_url(self.ledger)"} | (
+            {"ledger_url"} if name in GIVEN else set()
+        ), name
+
+
+def test_a_teams_cap_holds_for_a_notebook(postgresql, here, monkeypatch):
+    """As it was reported: a cap of 0.5 on "clinic", and a notebook that drew ε = 1 into a ledger of its own."""
+    monkeypatch.setenv("DPBO_DATABASE_URL", new_database(postgresql))
+    PrivacyLedger(ledger_url()).set_budget(PrivacyBudget.of("clinic", epsilon=0.5, delta=1e-5))
+    with pytest.raises(BudgetExceeded, match=r"limit is ε = 0\.5"):
+        notebook()
+    assert not (here / "mlruns" / "ledger.db").exists()

@@ -1,0 +1,519 @@
+"""What the account means: one k a dataset, no amount below 0, one key, nothing lost that any copy still has."""
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from conftest import STUDY, new_database
+from test_ledger import SYSTEM, key, plan, sql
+from test_ledger_audit import OPEN, exported, spend
+
+from dpbo_core.accounting import audit, schema
+from dpbo_core.accounting.budget import PrivacyBudget
+from dpbo_core.accounting.history import Link, canonical, seal
+from dpbo_core.accounting.key import LedgerKey
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.accounting.recovery import Recovered, recover
+from dpbo_core.errors import BudgetExceeded, BudgetRefused, DpboError, LedgerDamaged, StudyInvalid
+from dpbo_core.privacy.unit import PrivacyUnit
+from dpbo_core.spec import StudySpec
+from dpbo_core.study import run_study
+
+YESTERDAY = Path(__file__).parent / "yesterday" / "store"
+
+
+@pytest.fixture
+def url(here):
+    return f"sqlite:///{here / 'ledger.db'}"
+
+
+# k
+
+
+def test_the_first_spend_fixes_k_and_another_is_refused_by_name(ledger_url):
+    book = PrivacyLedger(ledger_url)
+    book.set_budget(OPEN)
+    book.reserve(key("a"), plan(0.1), noise=SYSTEM, max_records_per_person=5)
+    assert book.accounts("d")[0].records == (5,)
+    for k in (1, 4, 6):
+        with pytest.raises(BudgetRefused, match=rf"'d' .*at most 5 records; .*max_records_per_person = {k}\b"):
+            book.reserve(key("b"), plan(0.1), noise=SYSTEM, max_records_per_person=k)
+    book.reserve(key("b"), plan(0.1), noise=SYSTEM, max_records_per_person=5)
+    book.reserve(key("a"), plan(0.1), noise=SYSTEM, max_records_per_person=7)  # a rerun takes over what it paid for
+    assert len(book.accounts("d")[0].entries) == 2
+    assert audit.verify(ledger_url).last.sequence == 5
+
+
+def test_k_of_a_person_column_is_enforced_and_may_differ(url):
+    book = PrivacyLedger(url)
+    book.set_budget(OPEN)
+    persons = {"unit": PrivacyUnit.PERSON, "person": "who"}
+    for k in (5, 1):
+        book.reserve(key(str(k)), plan(0.1, **persons), noise=SYSTEM, max_records_per_person=k)
+    assert book.accounts("d")[0].records == ()
+
+
+def test_a_public_dataset_has_no_k(url):
+    book = PrivacyLedger(url)
+    book.set_budget(PrivacyBudget.without_limit("d"))
+    for k in (5, 1):
+        book.reserve(key(str(k)), plan(0.1), noise=SYSTEM, max_records_per_person=k)
+
+
+def test_a_study_says_its_k(here):
+    """As it was reported: k = 5 and k = 1 on one dataset, where the person with five records paid 6 for 2."""
+    book, tables = PrivacyLedger(f"sqlite:///{here / 'l.db'}"), json.loads(json.dumps(STUDY))
+    tables["study"]["method"] = "private_grid"
+    tables["privacy"]["max_records_per_person"] = 5
+    five = run_study(StudySpec.from_dict(tables), ledger=book)
+    tables["study"]["edition"] = "2"
+    tables["privacy"]["max_records_per_person"] = 1
+    with pytest.raises(BudgetRefused, match="at most 5 records"):
+        run_study(StudySpec.from_dict(tables), ledger=book)
+    tables["study"]["edition"], tables["privacy"]["max_records_per_person"] = "1", 5
+    assert run_study(StudySpec.from_dict(tables), ledger=book).release == five.release
+
+
+@pytest.fixture
+def yesterday(here):
+    shutil.copytree(YESTERDAY, here / "store")
+    for name in ("ledger.db", "ledger.db.generation"):
+        (here / "store" / name).chmod(0o600)
+    return f"sqlite:///{here / 'store' / 'ledger.db'}"
+
+
+def test_an_older_ledgers_k_is_what_its_releases_say(yesterday):
+    book = PrivacyLedger(yesterday)
+    found = {account.budget.dataset: account.records for account in book.accounts()}
+    assert found["five"] == (5,)
+    assert found["visits"] == found["wards"] == found["trained"] == found["rows"] == (1,)
+    assert found["patients"] == ()  # its persons are told apart by a column
+    audit.verify(yesterday)
+
+
+def test_an_older_ledger_whose_k_differed_keeps_the_largest_and_says_so(yesterday):
+    """One study of "wards" is made to have said 3: what an earlier version would have let it say."""
+    path = Path(yesterday.removeprefix("sqlite:///"))
+    rewrite(path, lambda release: release["facts"].update(max_records_per_person=3))
+    book = PrivacyLedger(yesterday)
+    (account,) = book.accounts("wards")
+    assert account.records == (1, 3)
+    with pytest.raises(BudgetRefused, match=r"at most 3 records \(earlier ones also said 1\)"):
+        book.reserve(key("new", "wards"), plan(0.1), noise=SYSTEM, max_records_per_person=1)
+    book.reserve(key("new", "wards"), plan(0.1), noise=SYSTEM, max_records_per_person=3)
+    from flows.screens.accounts import mixed
+
+    assert "to be 1 and 3" in mixed(account)
+
+
+def rewrite(path, change):
+    """Change one release of "wards" in a ledger of an older version, and its history and generation with it."""
+    with sqlite3.connect(path) as connection:
+        for table in ("releases", "history"):
+            connection.execute(f"DROP TRIGGER {table}_no_update")
+        number, text = connection.execute(
+            "SELECT reservation, release FROM releases JOIN reservations ON id = reservation "
+            "WHERE dataset = 'wards' ORDER BY id LIMIT 1"
+        ).fetchone()
+        release = json.loads(text)
+        change(release)
+        connection.execute("UPDATE releases SET release = ? WHERE reservation = ?", (json.dumps(release), number))
+        last = "0" * 64
+        for sequence, about, content in connection.execute(
+            "SELECT sequence, about, content FROM history ORDER BY sequence"
+        ).fetchall():
+            row = json.loads(content)
+            if about == "releases" and row["reservation"] == number:
+                content = canonical(row | {"release": release})
+            last = seal(last, sequence, about, content)
+            connection.execute(
+                "UPDATE history SET content = ?, hash = ? WHERE sequence = ?", (content, last, sequence)
+            )
+    kept = json.dumps({"sequence": sequence, "hash": last})
+    Path(f"{path}.generation").write_text(kept.ljust(128))
+
+
+# rows
+
+
+def refund(link, units=-50 * 10**12):
+    row = json.loads(link.row)
+    return row | {"id": row["id"] + 1, "fingerprint": "f" * 64, "epsilon_units": units, "rho_units": units}
+
+
+def continued(copy, about, row, mac=None):
+    """`copy` with one more line, correctly chained, as anybody could write it."""
+    sequence, content = copy[-1].sequence + 1, canonical(row)
+    sealed = seal(copy[-1].hash, sequence, about, content)
+    return (*copy, Link(sequence, about, content, sealed, None if mac is None else mac(sealed)))
+
+
+@pytest.mark.parametrize("stranger", [False, True])
+def test_an_export_that_gives_back_is_refused(ledger_url, stranger):
+    """As it was reported: a line of −50, correctly chained; four reservations of ε = 2.9 then fitted a cap of 3."""
+    book = PrivacyLedger(ledger_url)
+    book.set_budget(PrivacyBudget.of("d", epsilon=3.0, delta=0.0))
+    spend(book, "a", 2.9)
+    before = exported(ledger_url)
+    reservation = next(link for link in before if link.about == "reservations")
+    mac = LedgerKey.drawn().mac if stranger else None
+    forged = continued(before, "reservations", refund(reservation), mac)
+    for accept in (False, True):
+        with pytest.raises(LedgerDamaged, match=r"holds what cannot be|missing"):
+            audit.verify(ledger_url, forged, accept=accept)
+    with pytest.raises(LedgerDamaged, match="holds what cannot be"):
+        recover(ledger_url, forged)
+    assert exported(ledger_url) == before
+    with pytest.raises(BudgetExceeded):
+        book.reserve(key("b"), plan(2.9), noise=SYSTEM)
+
+
+CHEAPER = {
+    "less than its spends": lambda row: row.update(epsilon_units=1),
+    "more than its spends": lambda row: row.update(rho_units=row["rho_units"] * 2),
+    "a text": lambda row: row.update(epsilon_units="x"),
+    "a fraction": lambda row: row.update(epsilon_units=0.5),
+    "a truth value": lambda row: row.update(delta_units=False),
+    "one more column": lambda row: row.update(more=1),
+    "a spend below 0": lambda row: row.update(
+        spends=[*row["spends"], row["spends"][0] | {"what": "b", "epsilon": -0.1}], epsilon_units=0
+    ),
+    "no pure ε": lambda row: row.update(epsilon_units=None),
+    "an unknown unit": lambda row: row.update(unit="nobody"),
+}
+
+
+@pytest.mark.parametrize("edit", CHEAPER)
+def test_a_row_that_cannot_be_is_never_taken_in(url, edit):
+    book = PrivacyLedger(url)
+    book.set_budget(OPEN)
+    spend(book, "a")
+    copy = exported(url)
+    row = json.loads(copy[2].row) | {"id": 2, "fingerprint": "f" * 64}
+    CHEAPER[edit](row)
+    with pytest.raises(LedgerDamaged, match="holds what cannot be"):
+        audit.verify(url, continued(copy, "reservations", row), accept=True)
+    with pytest.raises(LedgerDamaged, match="holds what cannot be"):
+        recover(url, continued(copy, "reservations", row))
+
+
+@pytest.mark.parametrize("column", ["epsilon_units", "delta_units", "rho_units"])
+def test_the_database_refuses_an_amount_below_0(ledger_url, column):
+    spend_one(ledger_url)
+    row = {"epsilon_units": 1, "delta_units": 1, "rho_units": 1, column: -1}
+    with pytest.raises(sa.exc.IntegrityError, match="amount"):
+        sql(ledger_url, reservation_sql(**row))
+    cap = "INSERT INTO datasets VALUES ('e', FALSE, {}, {}, 'replace_one', '[]', 'x')"
+    for amounts in ((-1, 0), (0, -1)):
+        with pytest.raises(sa.exc.IntegrityError, match="amount"):
+            sql(ledger_url, cap.format(*amounts))
+    sql(ledger_url, reservation_sql(epsilon_units=1, delta_units=1, rho_units=1))  # the sign alone was wrong
+
+
+def test_an_amount_below_0_in_the_table_is_damage_and_no_refund(ledger_url):
+    book = spend_one(ledger_url)
+    off = "DROP TRIGGER reservations_amounts"
+    if ledger_url.startswith("postgresql"):
+        off = "ALTER TABLE reservations DROP CONSTRAINT reservations_amounts"
+    sql(ledger_url, off, reservation_sql(epsilon_units=-(10**12), delta_units=0, rho_units=0))
+    for look in (lambda: book.accounts("d"), lambda: book.reserve(key("z"), plan(0.1), noise=SYSTEM)):
+        with pytest.raises(LedgerDamaged):
+            look()
+
+
+def spend_one(url):
+    book = PrivacyLedger(url)
+    book.set_budget(OPEN)
+    spend(book, "a")
+    return book
+
+
+def reservation_sql(epsilon_units, delta_units, rho_units):
+    return (
+        "INSERT INTO reservations (id, dataset, fingerprint, study, edition, method, unit, guarantee, spends, "
+        "epsilon_units, delta_units, rho_units, noise, reserved_at) VALUES (77, 'd', 'f', 's', '1', 'grid', "
+        f"'validation_record', '{{}}', '[]', {epsilon_units}, {delta_units}, {rho_units}, 'operating_system', 'x')"
+    )
+
+
+# the key
+
+
+def forge(url, mac=None):
+    """A charge written past dpbo, in its table and in the history, correctly chained."""
+    copy = exported(url)
+    row = json.loads(copy[2].row) | {"id": 2, "fingerprint": "f" * 64, "study": "forged"}
+    *_, link = continued(copy, "reservations", row, mac)
+    table = sa.Table("reservations", sa.MetaData(), autoload_with=sa.create_engine(url))
+    with sa.create_engine(url).begin() as connection:
+        connection.execute(table.insert(), row)
+        entry = {"sequence": link.sequence, "about": link.about, "content": link.row, "hash": link.hash}
+        history = sa.Table("history", sa.MetaData(), autoload_with=connection)
+        connection.execute(history.insert(), entry | {"mac": link.mac})
+
+
+@pytest.mark.parametrize("who", ["nobody", "a stranger", "a forger"])
+def test_whoever_has_no_key_cannot_write_the_history_on(url, here, who):
+    book = spend_one(url)
+    own = json.loads((here / "ledger.db.generation").read_text())["key"]
+    mac = {
+        "nobody": None,
+        "a stranger": LedgerKey.drawn().mac,
+        "a forger": lambda sealed: f"{LedgerKey.from_hex(own).name}:{'0' * 64}",
+    }[who]
+    forge(url, mac)
+    with pytest.raises(LedgerDamaged, match=r"not sealed by its owner's key|no key that is known here seals"):
+        audit.verify(url)
+    with pytest.raises(DpboError, match=r"not sealed by its owner's key|key that is not here"):
+        book.reserve(key("b"), plan(0.1), noise=SYSTEM)
+
+
+def test_old_entries_stay_and_the_first_new_one_stands_for_them(yesterday):
+    lines = [json.loads(line) for line in audit.export(yesterday)]
+    PrivacyLedger(yesterday)
+    marks = ["mac" in line for line in lines]
+    assert marks == sorted(marks)  # unmarked, and from the migration on marked
+    assert lines[-1]["about"] == "migrations"
+    assert lines[-1]["row"] == {"from": "0002", "to": schema.HEAD, "head": lines[-2]["hash"]}
+    assert sum(marks) == 1
+    audit.verify(yesterday)
+
+
+def test_a_key_that_was_lost_can_be_answered_for(url, here):
+    book = spend_one(url)
+    (here / "ledger.db.generation").unlink()
+    with pytest.raises(LedgerDamaged, match="is missing"):
+        book.reserve(key("b"), plan(0.1), noise=SYSTEM)
+    assert audit.verify(url, accept=True).recovered == 0
+    spend(PrivacyLedger(url), "b")
+    audit.verify(url)
+
+
+def test_the_key_is_in_no_letter_export_or_repr(url, here):
+    spend_one(url)
+    own = json.loads((here / "ledger.db.generation").read_text())["key"]
+    assert own not in "".join(audit.export(url))
+    assert own not in (here / "ledger.db").read_bytes().decode("latin-1")
+    assert own not in repr(LedgerKey.from_hex(own))
+
+
+def test_a_team_shares_one_key_and_who_has_none_only_reads(postgresql, here, monkeypatch):
+    url = new_database(postgresql)
+    (here / "key").write_text(LedgerKey.drawn().hex)
+    (here / "key").chmod(0o600)
+    spend_one(url)  # before there was a key
+    monkeypatch.setenv("DPBO_LEDGER_KEY", str(here / "key"))
+    spend(PrivacyLedger(url), "b")
+    (here / "another").mkdir()
+    monkeypatch.chdir(here / "another")  # another machine
+    spend(PrivacyLedger(url), "c")
+    audit.verify(url)
+    monkeypatch.delenv("DPBO_LEDGER_KEY")
+    assert len(PrivacyLedger(url).accounts("d")[0].entries) == 3
+    with pytest.raises(DpboError, match="DPBO_LEDGER_KEY"):
+        spend(PrivacyLedger(url), "d")
+    (here / "key").chmod(0o644)
+    monkeypatch.setenv("DPBO_LEDGER_KEY", str(here / "key"))
+    with pytest.raises(StudyInvalid, match="read by others"):
+        spend(PrivacyLedger(url), "d")
+
+
+# the generation
+
+
+def test_an_old_ledger_without_its_generation_is_refused(url, here):
+    """As it was reported: it was accepted silently."""
+    book = spend_one(url)
+    shutil.copy(here / "ledger.db", here / "old.db")
+    spend(book, "b")
+    shutil.copy(here / "old.db", here / "ledger.db")
+    (here / "ledger.db.generation").unlink()
+    for look in (lambda: PrivacyLedger(url), lambda: audit.verify(url)):
+        with pytest.raises(LedgerDamaged, match=r"generation, .* is missing.*--accept-restored"):
+            look()
+    audit.verify(url, accept=True)
+    spend(PrivacyLedger(url), "c")
+
+
+def test_a_new_ledger_begins_its_generation_at_once(url, here):
+    PrivacyLedger(url)
+    assert (here / "ledger.db.generation").exists()
+    (here / "ledger.db.generation").unlink()  # killed before it was written: nothing was spent
+    PrivacyLedger(url).set_budget(OPEN)
+    assert audit.verify(url).last.sequence == 2
+
+
+# recovery
+
+
+def forked(url, here):
+    """3 × ε = 1 of a cap of 3 spent; an old copy of 1 accepted without the export, which is then found."""
+    book = PrivacyLedger(url)
+    book.set_budget(PrivacyBudget.of("d", epsilon=3.0, delta=0.0))
+    spend(book, "a", 1.0)
+    shutil.copy(here / "ledger.db", here / "old.db")
+    spend(book, "b", 1.0)
+    copy = exported(url)
+    shutil.copy(here / "old.db", here / "ledger.db")
+    audit.verify(url, accept=True)
+    return copy
+
+
+def test_what_an_old_copy_lost_is_charged_when_the_export_is_found(url, here):
+    """As it was reported: 3.0 spent, 2.0 counted, a fourth ε = 1 passed a cap of 3."""
+    copy = forked(url, here)
+    spend(PrivacyLedger(url), "c", 1.0)
+    with pytest.raises(LedgerDamaged, match="budget recover"):
+        audit.verify(url, copy)
+    assert recover(url, copy) == Recovered(charges=1, draws=1, releases=1)
+    book = PrivacyLedger(url)
+    (account,) = book.accounts("d")
+    assert account.spent.epsilon_units == 3 * 10**12
+    assert book.release_of(key("b").fingerprint).study == "b"  # its study is shown it again
+    with pytest.raises(BudgetExceeded):
+        book.reserve(key("e"), plan(1.0), noise=SYSTEM)
+    assert recover(url, copy) == Recovered()
+    audit.verify(url)
+
+
+def test_a_study_that_was_drawn_on_both_sides_is_charged_twice(url, here):
+    copy = forked(url, here)
+    spend(PrivacyLedger(url), "b", 1.0)
+    assert recover(url, copy).charges == 1
+    (account,) = PrivacyLedger(url).accounts("d")
+    assert account.spent.epsilon_units == 3 * 10**12
+    assert recover(url, copy) == Recovered()
+    audit.verify(url)
+
+
+def test_a_reservation_of_before_that_was_drawn_on_both_sides_is_charged_twice(url, here):
+    book = PrivacyLedger(url)
+    book.set_budget(PrivacyBudget.of("d", epsilon=3.0, delta=0.0))
+    book.reserve(key("a"), plan(1.0), noise=SYSTEM)
+    shutil.copy(here / "ledger.db", here / "old.db")
+    spend(book, "a", 1.0)
+    copy = exported(url)
+    shutil.copy(here / "old.db", here / "ledger.db")
+    audit.verify(url, accept=True)
+    spend(PrivacyLedger(url), "a", 1.0)
+    assert recover(url, copy) == Recovered(charges=1, draws=1)
+    assert PrivacyLedger(url).accounts("d")[0].spent.epsilon_units == 2 * 10**12
+    assert recover(url, copy) == Recovered()
+
+
+def test_another_cap_opened_meanwhile_does_not_widen_the_first(url, here):
+    book = PrivacyLedger(url)
+    shutil.copy(here / "ledger.db", here / "old.db")
+    book.set_budget(PrivacyBudget.of("d", epsilon=1.0, delta=0.0))
+    spend(book, "a", 1.0)
+    copy = exported(url)
+    shutil.copy(here / "old.db", here / "ledger.db")
+    audit.verify(url, accept=True)
+    book = PrivacyLedger(url)
+    book.set_budget(PrivacyBudget.of("d", epsilon=9.0, delta=0.0))
+    assert recover(url, copy).smaller_caps == ["d"]
+    assert book.budget("d").epsilon_units == 10**12
+    with pytest.raises(BudgetExceeded):
+        book.reserve(key("b"), plan(0.1), noise=SYSTEM)
+    assert recover(url, copy) == Recovered()
+    audit.verify(url)
+
+
+@pytest.mark.parametrize("other", [
+    PrivacyBudget.without_limit("d"), PrivacyBudget.of("d", epsilon=9.0, delta=1e-5, accepts=("gp_prior",)),
+])  # fmt: skip
+def test_a_cap_that_cannot_be_compared_admits_nothing_more(url, here, other):
+    copy = None
+    book = PrivacyLedger(url)
+    shutil.copy(here / "ledger.db", here / "old.db")
+    book.set_budget(OPEN)
+    spend(book, "a")
+    copy = exported(url)
+    shutil.copy(here / "old.db", here / "ledger.db")
+    audit.verify(url, accept=True)
+    book = PrivacyLedger(url)
+    book.set_budget(other)
+    recover(url, copy)
+    with pytest.raises(BudgetExceeded):
+        book.reserve(key("b"), plan(0.01), noise=SYSTEM)
+
+
+def test_another_ledgers_export_is_not_recovered(url, here):
+    spend_one(url)
+    other = f"sqlite:///{here / 'other.db'}"
+    spend_one(other)
+    with pytest.raises(LedgerDamaged, match="another ledger's"):
+        recover(url, exported(other))
+    with pytest.raises(LedgerDamaged, match="another ledger's"):
+        recover(url, ())
+
+
+def test_the_command_recovers(url, here, monkeypatch):
+    from flows import command
+
+    copy = forked(url, here)
+    (here / "found.jsonl").write_text("".join(json.dumps(link.to_json()) + "\n" for link in copy))
+    monkeypatch.setenv("DPBO_LEDGER_URL", url)
+    assert "1 lost charges were added" in command.recover(here / "found.jsonl")
+    assert "nothing was added" in command.recover(here / "found.jsonl")
+    with pytest.raises(StudyInvalid, match="word of dpbo budget"):
+        command.set_budget("recover", epsilon=1.0, delta=0.0, relation="replace_one", accepts=(), public=False)
+
+
+# the schema
+
+CHILD = """
+import sys
+from test_ledger import SYSTEM, key, plan
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.errors import DpboError
+book = PrivacyLedger(sys.argv[1])
+book.reserve(key("before"), plan(0.1), noise=SYSTEM)
+print("open", flush=True)
+sys.stdin.readline()
+try:
+    book.reserve(key("after"), plan(0.1), noise=SYSTEM)
+except DpboError as error:
+    print(error)
+"""
+
+
+def test_a_process_that_holds_an_older_schema_writes_no_more(ledger_url):
+    PrivacyLedger(ledger_url).set_budget(OPEN)
+    here = str(Path(__file__).parent)
+    child = subprocess.Popen(
+        [sys.executable, "-c", CHILD, ledger_url],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([here, os.environ.get("PYTHONPATH", "")])},
+    )
+    assert child.stdout.readline() == "open\n"
+    sql(ledger_url, "UPDATE alembic_version SET version_num = '0004'")
+    said, _ = child.communicate("go\n", timeout=120)
+    assert "schema 0004" in said
+    assert sql(ledger_url, "SELECT study FROM reservations") == [("before",)]
+
+
+# what was released stays released
+
+
+def test_releases_whose_estimator_is_no_longer_unconditional_are_named(yesterday):
+    def standing(facts):
+        name = facts["estimator"]
+        return {"logistic": "unconditional", "sklearn.tree.DecisionTreeClassifier": "conditional"}.get(
+            name, "unknown"
+        )
+
+    named = audit.conditional_releases(yesterday, standing)
+    assert sum("is no longer unconditional" in line for line in named) == 2  # trees, auto-trees
+    assert any("trees" in line for line in named)
+    assert any("cannot be told" in line and "Pipeline" in line for line in named)
+    assert not any(line.startswith("trajectory,") for line in named)
+    assert audit.conditional_releases(yesterday, lambda facts: "unconditional") == ()

@@ -1,0 +1,163 @@
+"""Restoring never grants budget: random sequences of spending, copying, restoring, accepting and recovering."""
+
+import json
+import shutil
+import sqlite3
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from test_ledger import PROMISE, SYSTEM, key, plan
+from test_ledger_audit import exported
+
+from dpbo_core.accounting import audit
+from dpbo_core.accounting.budget import PrivacyBudget
+from dpbo_core.accounting.generation import Generation
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.accounting.recovery import Recovered, recover
+from dpbo_core.accounting.store import NEWEST
+from dpbo_core.errors import BudgetExceeded, LedgerDamaged
+from dpbo_core.privacy.release import Release
+
+CAP, COST = 5, 10**12  # studies of ε = 1 each
+
+
+def outcomes(history):
+    """What was drawn, as the history tells it; every draw gives a number of its own."""
+    return {json.loads(link.row)["outcome"]["draw"] for link in history if link.about == "draws"}
+
+
+class Restoring(RuleBasedStateMachine):
+    """The ledger, copies of its file, and exports. What was drawn is counted apart from all of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.path = self.folder / "ledger.db"
+        self.url = f"sqlite:///{self.path}"
+        self.copies, self.exports, self.drawn = [], [], 0
+        self.book = PrivacyLedger(self.url)
+        self.book.set_budget(PrivacyBudget.of("d", epsilon=float(CAP), delta=0.0))
+
+    def teardown(self):
+        shutil.rmtree(self.folder)
+
+    def known(self):
+        """What the ledger here tells was drawn, read past dpbo."""
+        with sqlite3.connect(self.path) as connection:
+            rows = connection.execute("SELECT outcome FROM draws").fetchall()
+        connection.close()
+        return {json.loads(row)["draw"] for (row,) in rows}
+
+    def ask(self, name):
+        before, known = self.spent(), self.known()
+        try:
+            reservation = self.book.reserve(key(name), plan(1.0), noise=SYSTEM)
+        except BudgetExceeded:
+            assert before + COST > CAP * COST
+            return None
+        if self.spent() > before:
+            assert (len(known) + 1) <= CAP  # of all that this ledger and its exports know, no more than the cap
+            assert self.spent() <= CAP * COST
+        return reservation
+
+    def draw(self):
+        self.drawn += 1
+        return {"draw": self.drawn}
+
+    def spent(self):
+        return self.book.accounts("d")[0].spent.epsilon_units
+
+    @rule(name=st.sampled_from("abcdef"))
+    def spend(self, name):
+        reservation = self.ask(name)
+        if reservation is not None:
+            reservation.record(plan(1.0).spends[0], self.draw)
+            release = Release({"score": 0.5}, PROMISE, plan(1.0).spends, name, "1", "private_grid", "d")
+            reservation.conclude(release)
+
+    @rule(name=st.sampled_from("abcdef"))
+    def begin(self, name):
+        self.ask(name)
+
+    @rule()
+    def copy(self):
+        place = self.folder / f"copy-{len(self.copies)}.db"
+        shutil.copy(self.path, place)
+        self.copies.append((place, exported(self.url)))
+
+    @rule()
+    def export(self):
+        self.exports.append(exported(self.url))
+
+    @precondition(lambda self: self.copies)
+    @rule(data=st.data())
+    def restore_and_accept(self, data):
+        """With no export, or with any there is: one that does not fit is refused, and the bare copy accepted."""
+        place, told = data.draw(st.sampled_from(self.copies))
+        now = exported(self.url)
+        shutil.copy(place, self.path)
+        if told[-1] != now[-1]:
+            with pytest.raises(LedgerDamaged):
+                PrivacyLedger(self.url)
+        copy = data.draw(st.sampled_from([(), *self.exports]))
+        try:
+            audit.verify(self.url, copy, accept=True)
+        except LedgerDamaged:
+            audit.verify(self.url, accept=True)
+            copy = ()
+        assert self.known() >= outcomes(told) | outcomes(copy)
+
+    @precondition(lambda self: self.exports)
+    @rule(data=st.data())
+    def find_an_export(self, data):
+        copy, before = data.draw(st.sampled_from(self.exports)), self.known()
+        recover(self.url, copy)
+        assert self.known() >= before | outcomes(copy)
+        assert recover(self.url, copy) == Recovered()
+        assert audit.verify(self.url).recovered is None
+
+    @invariant()
+    def everything_known_is_counted(self):
+        assert self.spent() >= COST * len(self.known())
+
+
+few = {"deadline": None, "suppress_health_check": list(HealthCheck)}
+TestRestoring = Restoring.TestCase
+TestRestoring.settings = settings(max_examples=6, stateful_step_count=8, **few)
+
+
+@pytest.mark.slow
+def test_restoring_never_grants_budget_in_many_sequences():
+    from hypothesis.stateful import run_state_machine_as_test
+
+    run_state_machine_as_test(Restoring, settings=settings(max_examples=60, stateful_step_count=20, **few))
+
+
+def newest(self, connection, *_):
+    row = connection.execute(NEWEST).first()
+    return Generation(row.sequence, row.hash) if row else Generation()
+
+
+FAULTS = {
+    "lost charges are forgotten": ("dpbo_core.accounting.recovery._Recovery._reservation", lambda *_: None),
+    "an old copy is not noticed": ("dpbo_core.accounting.store.LedgerStore._last", newest),
+    "lost draws are forgotten": ("dpbo_core.accounting.recovery._Recovery._draw", lambda *_: None),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_caught(fault, monkeypatch):
+    from hypothesis import Phase
+    from hypothesis.stateful import run_state_machine_as_test
+
+    monkeypatch.setattr(*FAULTS[fault])
+    fixed = settings(
+        max_examples=60, stateful_step_count=20, derandomize=True, database=None, phases=[Phase.generate], **few
+    )
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        run_state_machine_as_test(Restoring, settings=fixed)
