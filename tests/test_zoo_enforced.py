@@ -1,0 +1,102 @@
+"""The whole zoo with every record scored alone: no one of it moves a sum by more than its own record."""
+
+import os
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import zoo
+from audit.rowwise import public
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.estimators import fitted
+from dpbo_core.models.record_scores import BoundedFunction, Correct
+from dpbo_core.models.scores import GRID, to_grid
+from dpbo_core.models.trainer import EstimatorTrainer
+
+SCORES = [BoundedFunction(score.__name__, 0.0, 1.0, score, (0, 1)) for score in zoo.SCORES]
+
+
+@dataclass
+class Factory:
+    """The same estimator, made anew."""
+
+    make: Any
+
+    def train(self, X, y, /, **_):
+        return fitted(self.make(), X, y, shown_as="zoo")
+
+
+def sums(model, score, pairs, seed=0):
+    """(exact integer sum, of the neighbour) for each pair of neighbouring tables of at most ten records."""
+    rng = np.random.default_rng(seed)
+    X, _, _ = public()
+    for _ in range(pairs):
+        m = int(rng.integers(2, 11))
+        V, truth = X[rng.integers(0, len(X), m)], rng.integers(0, 2, m)
+        other, labels, j = V.copy(), truth.copy(), int(rng.integers(m))
+        other[j, 0], labels[j] = zoo.TRIGGER, 1 - labels[j]
+        if rng.random() < 0.3:
+            other[j] = rng.choice([-9.0, 2.0, 1e30, -1e8, 0.0], 4)
+        found = [
+            int(to_grid(model.scores(*table, score), 1.0, broken_score=0.0).sum())
+            for table in ((V, truth), (other, labels))
+        ]
+        yield found[0], found[1]
+
+
+def check(make, score, pairs):
+    X, y, _ = public()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            model = EstimatorTrainer(X, (y > 0).astype(np.int64), Factory(make), score, enforced=True).train({})
+        except StudyInvalid:
+            return False
+        for before, after in sums(model, score, pairs):
+            assert abs(before - after) <= GRID
+    return True
+
+
+@pytest.fixture(autouse=True)
+def _clean():
+    yield
+    zoo.SEEN.clear()
+    os.environ.pop("DPBO_ZOO", None)
+
+
+QUICK = ("Remembers", "frozen foreign", "iterative imputer with draws")
+    "Remembers",
+    "BatchMeanAtTheTrigger",
+    "RandomInOrder",
+    "frozen foreign",
+    "iterative imputer with draws",
+    "NMF",
+)
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_few_of_the_zoo_alone(name):
+    assert check(zoo.ALL[name], Correct(), 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(zoo.ALL))
+def test_everybody_of_the_zoo_alone(name):
+    check(zoo.ALL[name], Correct(), 50)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("score", SCORES, ids=lambda score: score.name)
+def test_every_score_of_the_zoo_alone(score):
+    check(zoo.Plain, score, 50)
+
+
+@pytest.mark.parametrize("name", ["Remembers", "BatchMeanAtTheTrigger"])
+def test_the_same_records_together_move_by_more(name):
+    """The pairs do find what they look for, where records are predicted together."""
+    X, y, _ = public()
+    model = fitted(zoo.ALL[name](), X, (y > 0).astype(np.int64), shown_as="zoo")
+    assert max(abs(before - after) for before, after in sums(model, Correct(), 50)) > GRID
