@@ -270,27 +270,31 @@ def check_certificate(file: Path) -> str:
 
 
 def ui(port: int) -> None:
-    """Replace this process by MLflow's server, listening on this machine alone.
+    """Show MLflow's pages on this machine, read-only and behind a token, until stopped.
+
+    Where MLFLOW_TRACKING_URI names a server, its own link is all there is to show.
 
     Raises:
-        DpboError: there is nothing to show yet.
+        DpboError: there is nothing to show yet, or MLflow's server cannot be started.
     """
     stores = Stores()
+    if stores.tracking.startswith(("http://", "https://")):
+        sys.stdout.write(f"MLflow, at the server of MLFLOW_TRACKING_URI: {stores.mlflow_page}\n")
+        return
     local = stores.tracking.startswith("sqlite:///")
-    if (
-        local
-        and stores.mlflow_tracking_uri is None
-        and not Path(stores.tracking.removeprefix("sqlite:///")).exists()
-    ):
+    if local and not Path(stores.tracking.removeprefix("sqlite:///")).exists():
         raise DpboError(
             "there is no release to show yet", cause="no study has run here", remedy="run dpbo tune first"
         )
-    from tasks.tracking.store import charts, open_store
+    if stores.mlflow_tracking_uri is None:
+        stores.make_folder()
+    from flows.viewer.serving import show
+    from tasks.tracking.store import open_store
 
     store = open_store(stores.tracking)
-    sys.stdout.write(f"MLflow: http://127.0.0.1:{port}/{charts(store)}  (Ctrl-C stops it)\n")
-    sys.stdout.flush()
-    if store.root is not None:
-        os.chdir(store.root)  # where relative artifact locations start
-    arguments = ["--backend-store-uri", stores.tracking, "--host", "127.0.0.1", "--port", str(port)]
-    os.execv(sys.executable, [sys.executable, "-m", "mlflow", "server", *arguments])  # noqa: S606  our own interpreter
+    if store.root is None:
+        raise DpboError(
+            "MLFLOW_TRACKING_URI names no store that can be shown here",
+            remedy="open its own page, or name a server (https://…), sqlite:/// or postgresql://",
+        )
+    show(store, base=store.root.resolve(), port=port)
