@@ -20,7 +20,8 @@ from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.spec.sections import BudgetSection, PrivacySection
 from dpbo_core.study import read_study
 from flows.firing import refuse_fields, seconds
-from flows.settings import Stores, quiet_environment, without_heartbeat
+from flows.own_output import own_output
+from flows.settings import Stores, locked_server, quiet_environment, without_heartbeat
 
 if TYPE_CHECKING:
     from dpbo_core.spec import StudySpec
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from flows.tune import Tuned
 
 
+OWNER_ALONE = 0o077  # what Prefect and MLflow write beside what is written here
 EXAMPLE = Path(__file__).with_name("breast_cancer.toml")
 
 
@@ -76,15 +78,24 @@ def tune(path: Path, *, pad_steps: float = 0.0, register: bool = False) -> "tupl
     from flows.prefect_store import create_prefect_store
     from flows.tune import tune_privately
 
+    os.umask(OWNER_ALONE)
     create_prefect_store()
-
-    with without_heartbeat():
+    with own_output(), locked_server(), without_heartbeat():
         tuned = tune_privately(study, folder, pad_steps, register)
     (account,) = PrivacyLedger(Stores().ledger).accounts(study.privacy.dataset)
     return tuned, account
 
 
-def serve(path: Path, *, cron: str | None, every: str | None, port: int, pad_steps: float, register: bool) -> None:
+def serve(
+    path: Path,
+    *,
+    cron: str | None,
+    every: str | None,
+    port: int,
+    pad_steps: float,
+    register: bool,
+    trust: bool = False,
+) -> None:
     """Serve a study's schedule until it is stopped.
 
     Raises:
@@ -98,9 +109,10 @@ def serve(path: Path, *, cron: str | None, every: str | None, port: int, pad_ste
     from flows import serve as story
     from flows.prefect_store import create_prefect_store
 
+    os.umask(OWNER_ALONE)
     create_prefect_store()
     try:
-        story.serve(path, cron=cron, every=interval, port=port, pad_steps=pad_steps, register=register)
+        story.serve(path, cron=cron, every=interval, port=port, pad_steps=pad_steps, register=register, trust=trust)
     except DpboError:  # some of them are ValueErrors too
         raise
     except ValueError:
@@ -122,7 +134,7 @@ def compare(*, repetitions: int, only: tuple[str, ...], out: Path) -> "Compariso
     from flows.prefect_store import create_prefect_store
 
     create_prefect_store()
-    with without_heartbeat():
+    with own_output(), locked_server(), without_heartbeat():
         return compare_methods(repetitions, str(out), only)
 
 

@@ -23,12 +23,6 @@ LISTS = ("/ajax-api/2.0/mlflow/artifacts/list", "/ajax-api/3.0/mlflow/artifacts/
 FILES = ("/get-artifact", "/model-versions/get-artifact")
 SENT_ON = ("accept", "content-type", "if-none-match", "if-modified-since")
 SENT_BACK = ("content-type", "cache-control", "etag", "last-modified")
-STRICT = {
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "SAMEORIGIN",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
 ASLEEP = "MLflow's server does not answer.\n"
 LOCKED = "Open the link that `dpbo ui` printed: it holds this session's token.\n"
 
@@ -44,8 +38,6 @@ class Gate:
         """Answer one request; there are no others than HTTP's."""
         if scope["type"] == "http":
             response = await self._answer(Request(scope, receive))
-            for name, value in STRICT.items():
-                response.headers.setdefault(name, value)
             await response(scope, receive, send)
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})

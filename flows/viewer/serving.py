@@ -21,7 +21,7 @@ from flows.leash import Leashed
 from flows.listening import listening
 from flows.own_address import LOOPBACK, OwnAddress, names, origins
 from flows.viewer.gate import TOKEN, Gate
-from tasks.tracking.store import LOCATION, Store, charts
+from tasks.tracking.store import LOCATION, UNREPORTED, Store, charts
 
 if TYPE_CHECKING:
     import uvicorn
@@ -30,10 +30,7 @@ PATIENCE = 120.0  # seconds MLflow's server may take to answer
 PAUSE = 0.2
 LONGEST_PATH = 90  # characters of a socket's name; the system allows about a hundred
 STORE = "MLFLOW_BACKEND_STORE_URI"  # not among the command's words, which everybody can read: it may hold a password
-QUIET = {
-    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # it runs what a request names
-    "MLFLOW_DISABLE_TELEMETRY": "true",
-}
+NO_JOBS = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}  # they run what a request names
 
 
 def show(store: Store, *, base: Path, port: int) -> None:
@@ -87,7 +84,7 @@ def mlflow(uri: str, base: Path, port: int) -> Iterator[Path]:
             "--allowed-hosts", ",".join(names(port)), "--cors-allowed-origins", ",".join(origins(port)),
             "--uvicorn-opts", f"--uds {path}",
         ]  # fmt: skip
-        child = Leashed(command, log=subprocess.DEVNULL, env=os.environ | QUIET | {STORE: uri}, cwd=base)
+        child = Leashed(command, log=subprocess.DEVNULL, env=os.environ | UNREPORTED | NO_JOBS | {STORE: uri}, cwd=base)
         try:
             _wait(path, child)
             yield path
