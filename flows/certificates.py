@@ -1,6 +1,6 @@
-"""Certificates of one run of Dask that are in no file: neither in $TMPDIR, where Dask writes them, nor elsewhere.
+"""Certificates of one run of Dask that are in no file: not in $TMPDIR either, where Dask writes them.
 
-Python's TLS reads a certificate by its path alone. The path here is that of a pipe, which holds it until it is read.
+Python's TLS reads a certificate by its path alone. The path here is that of a pipe, which holds it until then.
 """
 
 import os
@@ -13,7 +13,7 @@ from distributed.security import Security
 
 
 class UnwrittenSecurity(Security):  # type: ignore[misc]  # untyped
-    """Dask's, whose private key is read from memory. Made by `temporary()`; it travels to workers by their pipes."""
+    """Dask's, whose private key is read from memory. Made by `temporary()`; workers get it by a pipe."""
 
     def _get_tls_context(self, tls: Mapping[str, Any], purpose: ssl.Purpose) -> ssl.SSLContext:
         with readable_once(tls["cert"]) as cert, readable_once(tls["key"]) as key:

@@ -211,7 +211,10 @@ def serve(
     pad_steps: Annotated[float, typer.Option(help="Each step takes a whole number of so many seconds.")] = 0.0,
     register: Annotated[bool, typer.Option("--register", help="Register each final model in MLflow.")] = False,
     trust_server: Annotated[
-        bool, typer.Option("--trust-server", help="Use a server that asks nobody for a password. It can run code as you.")
+        bool,
+        typer.Option(
+            "--trust-server", help="Use a server that asks nobody for a password. It can run code as you."
+        ),
     ] = False,
     debug: Debug = False,
 ) -> None:

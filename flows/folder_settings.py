@@ -1,7 +1,7 @@
-"""Settings of Prefect's that lie beside a study: whoever wrote the study's folder wrote them too, so they are refused.
+"""Settings of Prefect's that lie beside a study are refused: whoever wrote the study's folder wrote them too.
 
 Prefect reads `prefect.toml`, `[tool.prefect]` of `pyproject.toml` and `.env` of the current folder when it is
-imported, and one of its settings names code that runs then. Those of the environment and of a profile are the user's.
+imported, and one of its settings names code that runs then. The environment and profiles are the user's own.
 """
 
 import tomllib

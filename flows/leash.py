@@ -2,8 +2,8 @@
 
     python flows/leash.py COMMAND…      its standard input is the leash
 
-The starter holds the other end of a pipe. When that end closes, as the operating system sees to, the command's whole
-process group is asked to stop, then made to. This file is run by itself, with the standard library alone.
+The starter holds the other end of a pipe. When that end closes, as the operating system sees to, the command's
+whole process group is asked to stop, then made to. This file runs by itself, with the standard library alone.
 """
 
 import os
@@ -24,7 +24,13 @@ class Leashed:
     """A running command with its descendants, in a process group of their own."""
 
     def __init__(
-        self, command: Sequence[str], *, log: IO[bytes] | int, env: Mapping[str, str], cwd: Path, fd: int | None = None
+        self,
+        command: Sequence[str],
+        *,
+        log: IO[bytes] | int,
+        env: Mapping[str, str],
+        cwd: Path,
+        fd: int | None = None,
     ) -> None:
         """Start `command` in `cwd`; the open file `fd` is handed down, and what it says goes to `log`."""
         self._process = subprocess.Popen(  # noqa: S603  our own interpreter

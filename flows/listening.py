@@ -26,7 +26,9 @@ def listening(port: int) -> Iterator[socket.socket]:
     held = taken(port)
     if held is None:
         raise DpboError(
-            f"port {port} cannot be listened on", cause="another program does already", remedy="choose another --port"
+            f"port {port} cannot be listened on",
+            cause="another program does already",
+            remedy="choose another --port",
         )
     with held:
         yield held
@@ -53,7 +55,9 @@ def owners(port: int) -> set[int] | None:
         with suppress(OSError):
             rows = [line.split() for line in table.read_text(encoding="ascii").splitlines()[1:]]
             told = True
-            found |= {int(row[7]) for row in rows if row[3] == LISTENS and int(row[1].rsplit(":", 1)[1], 16) == port}
+            found |= {
+                int(row[7]) for row in rows if row[3] == LISTENS and int(row[1].rsplit(":", 1)[1], 16) == port
+            }
     return found if told else None
 
 

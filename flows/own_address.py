@@ -1,7 +1,7 @@
 """Requests that come to a server of this machine by its own name, and from its own pages alone.
 
 A browser lets any page send requests to the loopback; what it cannot forge is `Host` (another name that resolves to
-127.0.0.1 stays in it) and `Origin`. What the pages themselves may load, and whom they may tell, is this server alone.
+127.0.0.1 stays in it) and `Origin`. The pages themselves may load from this server, and tell it, alone.
 """
 
 from collections.abc import Awaitable, Callable, MutableMapping

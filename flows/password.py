@@ -11,7 +11,7 @@ NAME = "dpbo-password"
 
 
 def password_in(folder: Path) -> tuple[str, Path]:
-    """(password, file): made at first use, the same ever after, so that a page stays open and servers are found again.
+    """(password, file): made at first use and then the same, so that pages stay open and servers are found again.
 
     Raises:
         DpboError: somebody else can read or write the file, or it cannot be kept.

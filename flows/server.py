@@ -1,8 +1,8 @@
 """A Prefect server on this machine alone: found where one of ours answers, else started, and again if it dies.
 
-Whoever reaches a Prefect server's API can make its runner execute what they like. So the one that is started here asks
-for a password, is reached by its own address and from its own page alone, and dies with this process; and one that is
-found is used only if it asks for a password too, and is this user's own.
+Whoever reaches a Prefect server's API can make its runner execute what they like. So the one that is started here
+asks for a password, is reached by its own address and from its own page alone, and dies with this process; and one
+that is found is used only if it asks for a password too, and is this user's own.
 """
 
 import base64
@@ -25,7 +25,7 @@ from flows.prefect_store import SCHEME, prefect_store
 
 PATIENCE = 120.0  # seconds a server may take to answer
 PAUSE = 1.0  # seconds between two looks at it
-NEEDS_PASSWORD = "/flows/count"  # every Prefect server has it, and it says nothing of anybody
+ASKED = "/flows/count"  # every Prefect server has it, and it says nothing of anybody
 Standing = Literal["open", "ours", "locked", "silent"]
 
 
@@ -44,9 +44,9 @@ def standing(api: str, headers: Mapping[str, str]) -> Standing:
     import httpx
 
     try:
-        if httpx.post(f"{api}{NEEDS_PASSWORD}", json={}, timeout=5.0).status_code == 200:
+        if httpx.post(f"{api}{ASKED}", json={}, timeout=5.0).status_code == 200:
             return "open"
-        known = httpx.post(f"{api}{NEEDS_PASSWORD}", json={}, headers=dict(headers), timeout=5.0).status_code == 200
+        known = httpx.post(f"{api}{ASKED}", json={}, headers=dict(headers), timeout=5.0).status_code == 200
     except httpx.HTTPError:
         return "silent"
     return "ours" if known else "locked"
@@ -61,7 +61,7 @@ class LoopbackServer:
     """While it is open a server answers at `api`: a configured one, one that was there, or a child of its own.
 
     A child that dies is started again, on the same socket: nobody else can listen there meanwhile. Its database is
-    Prefect's own, so its schedules and runs are still there. `auth` is what clients send, None for Prefect's settings.
+    Prefect's own, so its schedules and runs are still there. `auth` is what clients send; None: as Prefect is set.
     """
 
     def __init__(self, folder: Path, *, port: int, home: Path, trust: bool = False) -> None:
@@ -149,7 +149,9 @@ class LoopbackServer:
     def _start(self) -> None:
         handle = self._socket.fileno()
         command = [sys.executable, "-P", "-m", "flows.prefect_app", str(handle), str(self._port)]
-        with os.fdopen(os.open(self._log, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW, 0o600), "wb") as log:
+        with os.fdopen(
+            os.open(self._log, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW, 0o600), "wb"
+        ) as log:
             self._child = Leashed(command, log=log, env=self._environment(), cwd=self._home, fd=handle)
         end = time.monotonic() + PATIENCE
         while not answers(self.api):
@@ -164,7 +166,9 @@ class LoopbackServer:
 
     def _environment(self) -> dict[str, str]:
         """The child's: it is Prefect's server, so it is a client of nobody."""
-        kept = {name: value for name, value in os.environ.items() if name not in ("PREFECT_API_URL", "PREFECT_API_KEY")}
+        kept = {
+            name: value for name, value in os.environ.items() if name not in ("PREFECT_API_URL", "PREFECT_API_KEY")
+        }
         place = prefect_store()
         if place is not None:  # said in full, since the child stands elsewhere
             kept["PREFECT_API_DATABASE_CONNECTION_URL"] = f"{SCHEME}{place.resolve()}"

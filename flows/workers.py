@@ -1,9 +1,9 @@
 """Dask for what one process is too small for: scoring partitions, and training candidates. Optional extra `dask`.
 
 Workers are processes of this machine, inside the curator's boundary, reachable on the loopback alone and by who
-holds this run's certificate: other users do not, and it is in no file. They have no pages: Dask's would show to every
-local user how many bytes an exact sum took and how often one was asked for. Nothing of a partition is kept by Dask:
-its answer is bytes of one width, which are forgotten when they arrive, and spilling is off.
+holds this run's certificate: other users do not, and it is in no file. They have no pages: Dask's would show to
+every local user how many bytes an exact sum took and how often one was asked for. Nothing of a partition is kept by
+Dask: its answer is bytes of one width, which are forgotten when they arrive, and spilling is off.
 """
 
 import os

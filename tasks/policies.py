@@ -10,12 +10,12 @@ from prefect.cache_policies import NO_CACHE
 from prefect.serializers import Serializer
 
 
-class Unkept(Serializer):  # type: ignore[type-arg]  # its own registry takes the bare class alone
-    """Keeps nothing: Prefect pickles the exception of a failed flow into its storage, whatever `persist_result` says."""
+class Unkept(Serializer):  # its own registry takes the bare class alone
+    """Keeps nothing: Prefect pickles what a failed flow raised into its storage, whatever `persist_result` says."""
 
     type: str = "dpbo-unkept"
 
-    def dumps(self, obj: Any) -> bytes:
+    def dumps(self, obj: Any) -> bytes:  # noqa: ARG002
         """Refuses, before a file is made; the flow goes on, and its caller gets the exception itself.
 
         Raises:
@@ -23,7 +23,7 @@ class Unkept(Serializer):  # type: ignore[type-arg]  # its own registry takes th
         """
         raise ValueError("what a private flow returns or raises is not kept.")
 
-    def loads(self, blob: bytes) -> Any:
+    def loads(self, blob: bytes) -> Any:  # noqa: ARG002
         """There is nothing to load.
 
         Raises:

@@ -41,13 +41,19 @@ def as_nobody(script: str, **given: object) -> object:
     if os.geteuid() != 0:
         pytest.skip("a second user attacks: only root can become one")
     done = subprocess.run(
-        [sys.executable, "-c", DROP + script, json.dumps(given)], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", DROP + script, json.dumps(given)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def wait_until(done: Callable[[], object], *, seconds: float = 180.0, alive: Callable[[], bool] = lambda: True) -> None:
+def wait_until(
+    done: Callable[[], object], *, seconds: float = 180.0, alive: Callable[[], bool] = lambda: True
+) -> None:
     """Return when `done` holds; it is an error if it does not within so long that no machine is that slow."""
     end = time.monotonic() + seconds
     while not done():

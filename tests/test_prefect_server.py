@@ -123,7 +123,10 @@ def test_a_configured_server_must_ask_too(tmp_path, monkeypatch):
                 assert (server.api, server.auth) == (api, None)
             assert all("Authorization" not in headers for headers in found.asked)
     monkeypatch.setattr(server_module, "configured", lambda: "http://127.0.0.1:9/api")
-    with pytest.raises(DpboError, match="no Prefect server answers"), LoopbackServer(tmp_path, port=1, home=tmp_path):
+    with (
+        pytest.raises(DpboError, match="no Prefect server answers"),
+        LoopbackServer(tmp_path, port=1, home=tmp_path),
+    ):
         pass
 
 
@@ -168,14 +171,16 @@ def test_the_port_is_held_while_the_server_is_started_again():
         port = held.getsockname()[1]
         assert taken(port) is None
         for reuse in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
-            with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            with socket.socket() as other:
                 other.setsockopt(socket.SOL_SOCKET, reuse, 1)
-                other.bind(("127.0.0.1", port))
+                with pytest.raises(OSError, match="in use"):
+                    other.bind(("127.0.0.1", port))
 
 
 FOLLOWER = """
 import os, subprocess, sys, time
-code = "import os, sys, time; from flows.following import follow; follow(sys.argv[1]); print('up', flush=True); time.sleep(600)"
+code = "import sys, time; from flows.following import follow; follow(sys.argv[1]);"
+code += " print('up', flush=True); time.sleep(600)"
 child = subprocess.Popen([sys.executable, "-c", code, sys.argv[1].format(pid=os.getpid())])
 time.sleep(600)
 """
@@ -229,7 +234,7 @@ EVIL = "version: 1\nhandlers:\n  h:\n    class: evil.Handler\nroot:\n  handlers:
 
 @pytest.mark.slow
 def test_a_folder_whose_settings_run_code_runs_none(here, tables):
-    """As it would be: `dpbo tune` in a folder with a prefect.toml whose logging names a class of the folder's own."""
+    """As it would be: `dpbo tune` in a folder with a prefect.toml whose logging names a class of the folder."""
     import tomli_w
 
     (here / "study.toml").write_text(tomli_w.dumps(tables))

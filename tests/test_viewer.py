@@ -1,4 +1,4 @@
-"""`dpbo ui`: who gets in, what may be asked, whose files are shown. The real servers are attacked in test_intruder."""
+"""`dpbo ui`: who gets in, what may be asked, whose files are shown. test_intruder.py attacks the real servers."""
 
 import asyncio
 import json
@@ -19,8 +19,10 @@ PORT, TOKEN = 5055, "a-token-of-the-test"
 READ = "/ajax-api/2.0/mlflow"
 
 
-@pytest.mark.parametrize("path", ["/", "/version", "/static-files/static/js/main.1.js", f"{READ}/runs/get",
-                                  f"{READ}/metrics/get-history-bulk-interval", f"{READ}/registered-models/search"])  # fmt: skip
+@pytest.mark.parametrize("path", [
+    "/", "/version", "/static-files/static/js/main.1.js", f"{READ}/runs/get",
+    f"{READ}/metrics/get-history-bulk-interval", f"{READ}/registered-models/search",
+])  # fmt: skip
 def test_what_the_pages_read_passes(path):
     assert passes("GET", path, b"")
     for method in ("POST", "PUT", "PATCH", "DELETE", "OPTIONS"):
@@ -37,7 +39,8 @@ def test_searches_pass(what):
     "/ajax-api/2.0/mlflow/experiments/create", "/ajax-api/2.0/mlflow/runs/delete", "/api/2.0/mlflow/runs/search",
     "/ajax-api/2.0/mlflow/upload-artifact", "/ajax-api/2.0/mlflow/gateway-proxy", "/ajax-api/3.0/jobs/search",
     "/ajax-api/3.0/mlflow/jobs/", "/ajax-api/2.0/mlflow-artifacts/artifacts/x", "/graphql", "/v1/traces",
-    "/static-files/../secret", "/static-files/%2e%2e/secret", "/static-files//etc", f"{READ}/runs/search/", "//evil/",
+    "/static-files/../secret", "/static-files/%2e%2e/secret", "/static-files//etc", f"{READ}/runs/search/",
+    "//evil/",
     "/ajax-api/2.0/mlflow/runs/../experiments/search\n", "/ajax-api/2.0/mlflow/webhooks/list/search",
     "/ajax-api/2.0/mlflow/get-trace-artifact", "/get-artifact/x", "/ajax-api/2.0/mlflow/artifacts/list",
 ])  # fmt: skip
@@ -153,7 +156,11 @@ LET_IN = ("GET", f"/?token={TOKEN}", {})
 
 def test_the_token_becomes_a_cookie_of_this_port(store):
     (locked, wrong, entered, page), asked = ask(
-        store, ("GET", "/", {}), ("GET", "/?token=guess", {}), ("GET", f"/x?a=1&token={TOKEN}&b=%26", {}), ("GET", "/", {})
+        store,
+        ("GET", "/", {}),
+        ("GET", "/?token=guess", {}),
+        ("GET", f"/x?a=1&token={TOKEN}&b=%26", {}),
+        ("GET", "/", {}),
     )
     assert (locked.status_code, wrong.status_code) == (403, 403)
     assert "dpbo ui" in locked.text
@@ -244,7 +251,8 @@ LEASHED = """
 import os, sys, time
 from pathlib import Path
 from flows.leash import Leashed
-inner = "import os, subprocess, sys, time; p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']);"
+inner = "import os, subprocess, sys, time;"
+inner += " p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']);"
 inner += " open('pids', 'w').write(f'{os.getpid()} {p.pid}'); time.sleep(600)"
 held = Leashed([sys.executable, "-c", inner], log=2, env=os.environ, cwd=Path())
 while not (Path("pids").exists() and Path("pids").read_text().count(" ")):
@@ -259,7 +267,7 @@ else:
 
 @pytest.mark.parametrize("how", ["close", "TERM", "KILL", "leash"])
 def test_what_is_leashed_ends_with_its_starter(tmp_path, how):
-    """Child and grandchild, whether the starter closes, is asked to stop, or is killed; or the leash is asked to."""
+    """Child and grandchild, whether the starter closes, is asked to stop or is killed; or the leash is."""
     import signal
     import subprocess
 

@@ -1,9 +1,9 @@
 """Scale-out: partitions are one table to the last bit, workers train what we would, nothing sensitive travels."""
 
 import asyncio
+import functools
 import pickle
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -165,7 +165,7 @@ PAGES = ["/metrics", "/health", "/info/main/workers.html", "/json/counts.json", 
 
 
 def test_a_second_user_sees_no_counter(cluster):
-    """Every port that any of the processes listens on, every page that Dask has: TLS without his certificate, or 404."""
+    """Every port that our processes listen on, every page that Dask has: TLS without his certificate, or 404."""
     import os
 
     from intruder import as_nobody, family
@@ -173,7 +173,9 @@ def test_a_second_user_sees_no_counter(cluster):
 
     ports = sorted(ports_of(family(os.getpid())))
     info = cluster._client.scheduler_info()
-    told = {worker["services"]["dashboard"] for worker in info["workers"].values()} | {info["services"]["dashboard"]}
+    told = {worker["services"]["dashboard"] for worker in info["workers"].values()} | {
+        info["services"]["dashboard"]
+    }
     assert told <= set(ports)
     found = as_nobody(SCAN, ports=sorted(told), paths=PAGES)
     assert {status for _, _, status in found} == {404}
@@ -200,7 +202,9 @@ def test_the_counters_of_workers_are_the_same_on_both_sides_of_a_threshold(clust
     """What told one bit of a sum: the bytes that the scheduler counts for each answer."""
     counted = []
     for total in (2**30 - 1, 2**30, 2**45):
-        futures = cluster._client.map(partial(of_one_width, partial(constant, (total, 7))), range(3), pure=False)
+        futures = cluster._client.map(
+            functools.partial(of_one_width, functools.partial(constant, (total, 7))), range(3), pure=False
+        )
         cluster._client.gather(futures)
         story = cluster._client.run_on_scheduler(sizes_of, [future.key for future in futures])
         counted.append(sorted(story))

@@ -3,11 +3,11 @@
 from contextlib import suppress
 from pathlib import Path
 
-FILTER = Path("/proc/self/coredump_filter")  # which memory a dump holds; a program that collects dumps ignores the limit
+FILTER = Path("/proc/self/coredump_filter")  # what of the memory a dump holds; its collector may ignore the limit
 
 
 def no_core_dumps() -> None:
-    """From now on, for this process and those it starts. Where the system has no such limit there is no such file."""
+    """From now on, for this process and those it starts; nothing where the system has no such limit."""
     with suppress(ImportError, OSError, ValueError):
         import resource
 

@@ -54,11 +54,13 @@ def only_reads(body: bytes) -> bool:
         if isinstance(part, FragmentDefinitionNode):
             if part.type_condition.name.value in ("Query", "Mutation"):
                 return False  # MLflow's page has none; the fields below are then all there are
-        elif not isinstance(part, OperationDefinitionNode) or part.operation is not OperationType.QUERY:
-            return False
-        elif not all(
-            isinstance(field, FieldNode) and field.name.value in READING_FIELDS
-            for field in part.selection_set.selections
+        elif (
+            not isinstance(part, OperationDefinitionNode)
+            or part.operation is not OperationType.QUERY
+            or not all(
+                isinstance(field, FieldNode) and field.name.value in READING_FIELDS
+                for field in part.selection_set.selections
+            )
         ):
             return False
     return True

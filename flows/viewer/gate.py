@@ -1,7 +1,7 @@
 """The gate in front of MLflow's server: a token, then a cookie, then what a reader may ask.
 
-    GET /?token=T      303 to the same page without the token, with a cookie of this port's own name
-    with the cookie    what `allowed` passes goes to MLflow's server; artifacts are read here; all else is 403
+GET /?token=T      303 to the same page without the token, with a cookie of this port's own name
+with the cookie    what `allowed` passes goes to MLflow's server; artifacts are read here; all else is 403
 """
 
 import secrets

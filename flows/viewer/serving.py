@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 PATIENCE = 120.0  # seconds MLflow's server may take to answer
 PAUSE = 0.2
 LONGEST_PATH = 90  # characters of a socket's name; the system allows about a hundred
-STORE = "MLFLOW_BACKEND_STORE_URI"  # not among the command's words, which everybody can read: it may hold a password
+STORE = (
+    "MLFLOW_BACKEND_STORE_URI"  # not among the command's words, which everybody can read: it may hold a password
+)
 NO_JOBS = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}  # they run what a request names
 
 
@@ -77,14 +79,18 @@ def mlflow(uri: str, base: Path, port: int) -> Iterator[Path]:
         folder = Path(name)
         path = folder / "mlflow"
         if len(str(path)) > LONGEST_PATH:
-            raise DpboError("the folder for temporary files has too long a name", remedy="set TMPDIR to a shorter one")
+            raise DpboError(
+                "the folder for temporary files has too long a name", remedy="set TMPDIR to a shorter one"
+            )
         command = [
             sys.executable, "-P", "-m", "mlflow", "server",
             "--default-artifact-root", str(base / LOCATION), "--no-serve-artifacts", "--workers", "1",
             "--allowed-hosts", ",".join(names(port)), "--cors-allowed-origins", ",".join(origins(port)),
             "--uvicorn-opts", f"--uds {path}",
         ]  # fmt: skip
-        child = Leashed(command, log=subprocess.DEVNULL, env=os.environ | UNREPORTED | NO_JOBS | {STORE: uri}, cwd=base)
+        child = Leashed(
+            command, log=subprocess.DEVNULL, env=os.environ | UNREPORTED | NO_JOBS | {STORE: uri}, cwd=base
+        )
         try:
             _wait(path, child)
             yield path

@@ -77,7 +77,7 @@ class Store:
 
 
 def open_store(uri: str) -> Store:
-    """The store at `uri`; its tables are made if it is a database without them. MLflow reports to nobody from here on."""
+    """The store at `uri`; its tables are made if it is a database without them. MLflow reports to nobody."""
     os.environ.update(UNREPORTED)
     from mlflow.tracking import MlflowClient
 

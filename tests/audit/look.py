@@ -116,9 +116,7 @@ def shown(folder: Path, *editions: str) -> Iterator[Shown]:
         link = said.read_text().split("to read: ")[1].split("#")[0]  # with its token
         with httpx.Client(follow_redirects=True, timeout=30) as reader:
             reader.get(link)
-            found = reader.get(
-                f"{page}/ajax-api/2.0/mlflow/experiments/get-by-name?experiment_name=breast-cancer"
-            )
+            found = reader.get(f"{page}/ajax-api/2.0/mlflow/experiments/get-by-name?experiment_name=breast-cancer")
         identity = found.json()["experiment"]["experiment_id"]
         yield Shown(folder, link, identity, document["tracking"]["run_id"], document)
 
