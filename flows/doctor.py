@@ -144,7 +144,8 @@ def _server() -> Iterator[Finding]:
             yield Finding("prefect server", "wrong", api, "start it, or unset PREFECT_API_URL")
     elif standing(api, {}) == "open":
         remedy = "set PREFECT_SERVER_API_AUTH_STRING for it, or let dpbo serve start one"
-        yield Finding("prefect server", "wrong", f"{api} asks nobody for a password", remedy)
+        verdict: Verdict = "note" if named is None else "wrong"  # one that is merely there is not used
+        yield Finding("prefect server", verdict, f"{api} asks nobody for a password", remedy)
     else:
         yield Finding("prefect server", "fine", f"{api} answers, and asks for a password")
 

@@ -228,7 +228,7 @@ def test_own_output_gives_standard_output_back(capfd):
 
 @pytest.mark.slow
 def test_a_verbose_estimator_leaves_json_alone(here, tables):
-    tables["model"] = {"estimator": "sklearn.svm.SVC", "score": "accuracy", "parameters": {"verbose": True}}
+    tables["model"] = {"estimator": "sklearn.svm.SVC", "score": "accuracy", "params": {"verbose": True}}
     tables["space"] = {"C": {"low": 0.1, "high": 1.0, "points": 2}}
     tables["study"]["method"] = "private_grid"
     tables["privacy"]["delta"] = 0.0

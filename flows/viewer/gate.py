@@ -43,7 +43,8 @@ class Gate:
             await send({"type": "websocket.close", "code": 1008})
 
     async def _answer(self, request: Request) -> Response:
-        method, path, query = request.method, request.url.path, request.url.query
+        scope = request.scope  # as they were sent, decoded once; not put together from the `Host` again
+        method, path, query = request.method, scope["path"], scope["query_string"].decode("latin-1")
         if (method, path) == ("GET", "/health"):
             return PlainTextResponse("OK")
         given = parse_qs(query).get(TOKEN)
