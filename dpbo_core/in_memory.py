@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpbo_core import data, halves
+from dpbo_core.data.core_dumps import no_core_dumps
 from dpbo_core.data.frames import Frame
 from dpbo_core.data.people import Person, person_of
 from dpbo_core.data.values import canonical, plain, shown
@@ -75,6 +76,7 @@ class FrameHalves:
 
     def sensitive(self, public: halves.PublicHalf) -> Objective:
         """Read the validation records."""
+        no_core_dumps()
         people: list[Person] | None = None
         if self.spec.privacy.person is not None:
             people = [_inferred(value) for value in self.validation.values(self.spec.privacy.person)]

@@ -222,12 +222,20 @@ def serve(
     port: Annotated[int, typer.Option(help="Where a Prefect server is found or started.")] = 4200,
     pad_steps: Annotated[float, typer.Option(help="Each step takes a whole number of so many seconds.")] = 0.0,
     register: Annotated[bool, typer.Option("--register", help="Register each final model in MLflow.")] = False,
+    trust_server: Annotated[
+        bool,
+        typer.Option(
+            "--trust-server", help="Use a server that asks nobody for a password. It can run code as you."
+        ),
+    ] = False,
     debug: Debug = False,
 ) -> None:
     """Tune on a schedule: each firing is a new edition and a new spend, until the budget refuses."""
     from flows import command
 
-    command.serve(study, cron=cron, every=every, port=port, pad_steps=pad_steps, register=register)
+    command.serve(
+        study, cron=cron, every=every, port=port, pad_steps=pad_steps, register=register, trust=trust_server
+    )
 
 
 @app.command()
@@ -259,7 +267,7 @@ def ui(
     port: Annotated[int, typer.Option(help="The port on this machine.")] = 5000,
     debug: Debug = False,
 ) -> None:
-    """Open the MLflow page on the project's store, on this machine alone."""
+    """Show MLflow's pages on the project's store, read-only, to whoever has the link it prints."""
     from flows import command
 
     command.ui(port)

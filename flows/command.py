@@ -23,7 +23,8 @@ from dpbo_core.spec.model import OUR_ESTIMATORS
 from dpbo_core.spec.sections import BudgetSection, PrivacySection
 from dpbo_core.study import read_study
 from flows.firing import refuse_fields, seconds
-from flows.settings import Stores, quiet_environment, without_heartbeat
+from flows.own_output import own_output
+from flows.settings import Stores, locked_server, quiet_environment, without_heartbeat
 
 if TYPE_CHECKING:
     from dpbo_core.spec import StudySpec
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from flows.tune import Tuned
 
 
+OWNER_ALONE = 0o077  # what Prefect and MLflow write beside what is written here
 EXAMPLE = Path(__file__).with_name("breast_cancer.toml")
 
 
@@ -79,15 +81,24 @@ def tune(path: Path, *, pad_steps: float = 0.0, register: bool = False) -> "tupl
     from flows.prefect_store import create_prefect_store
     from flows.tune import tune_privately
 
+    os.umask(OWNER_ALONE)
     create_prefect_store()
-
-    with without_heartbeat():
+    with own_output(), locked_server(), without_heartbeat():
         tuned = tune_privately(study, folder, pad_steps, register)
     (account,) = PrivacyLedger(Stores().ledger).accounts(study.privacy.dataset)
     return tuned, account
 
 
-def serve(path: Path, *, cron: str | None, every: str | None, port: int, pad_steps: float, register: bool) -> None:
+def serve(
+    path: Path,
+    *,
+    cron: str | None,
+    every: str | None,
+    port: int,
+    pad_steps: float,
+    register: bool,
+    trust: bool = False,
+) -> None:
     """Serve a study's schedule until it is stopped.
 
     Raises:
@@ -101,9 +112,10 @@ def serve(path: Path, *, cron: str | None, every: str | None, port: int, pad_ste
     from flows import serve as story
     from flows.prefect_store import create_prefect_store
 
+    os.umask(OWNER_ALONE)
     create_prefect_store()
     try:
-        story.serve(path, cron=cron, every=interval, port=port, pad_steps=pad_steps, register=register)
+        story.serve(path, cron=cron, every=interval, port=port, pad_steps=pad_steps, register=register, trust=trust)
     except DpboError:  # some of them are ValueErrors too
         raise
     except ValueError:
@@ -125,7 +137,7 @@ def compare(*, repetitions: int, only: tuple[str, ...], out: Path) -> "Compariso
     from flows.prefect_store import create_prefect_store
 
     create_prefect_store()
-    with without_heartbeat():
+    with own_output(), without_heartbeat():  # public data; its processes would be sent the password masked
         return compare_methods(repetitions, str(out), only)
 
 
@@ -314,27 +326,31 @@ def check_certificate(file: Path) -> str:
 
 
 def ui(port: int) -> None:
-    """Replace this process by MLflow's server, listening on this machine alone.
+    """Show MLflow's pages on this machine, read-only and behind a token, until stopped.
+
+    Where MLFLOW_TRACKING_URI names a server, its own link is all there is to show.
 
     Raises:
-        DpboError: there is nothing to show yet.
+        DpboError: there is nothing to show yet, or MLflow's server cannot be started.
     """
     stores = Stores()
+    if stores.tracking.startswith(("http://", "https://")):
+        sys.stdout.write(f"MLflow, at the server of MLFLOW_TRACKING_URI: {stores.mlflow_page}\n")
+        return
     local = stores.tracking.startswith("sqlite:///")
-    if (
-        local
-        and stores.mlflow_tracking_uri is None
-        and not Path(stores.tracking.removeprefix("sqlite:///")).exists()
-    ):
+    if local and not Path(stores.tracking.removeprefix("sqlite:///")).exists():
         raise DpboError(
             "there is no release to show yet", cause="no study has run here", remedy="run dpbo tune first"
         )
-    from tasks.tracking.store import charts, open_store
+    if stores.mlflow_tracking_uri is None:
+        stores.make_folder()
+    from flows.viewer.serving import show
+    from tasks.tracking.store import open_store
 
     store = open_store(stores.tracking)
-    sys.stdout.write(f"MLflow: http://127.0.0.1:{port}/{charts(store)}  (Ctrl-C stops it)\n")
-    sys.stdout.flush()
-    if store.root is not None:
-        os.chdir(store.root)  # where relative artifact locations start
-    arguments = ["--backend-store-uri", stores.tracking, "--host", "127.0.0.1", "--port", str(port)]
-    os.execv(sys.executable, [sys.executable, "-m", "mlflow", "server", *arguments])  # noqa: S606  our own interpreter
+    if store.root is None:
+        raise DpboError(
+            "MLFLOW_TRACKING_URI names no store that can be shown here",
+            remedy="open its own page, or name a server (https://…), sqlite:/// or postgresql://",
+        )
+    show(store, base=store.root.resolve(), port=port)

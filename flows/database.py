@@ -101,7 +101,7 @@ def _migrate_prefect(url: str) -> None:
     with sa.create_engine(here, poolclass=sa.pool.NullPool).connect() as connection:
         if sa.inspect(connection).has_table("alembic_version"):
             return
-    command = [sys.executable, "-m", "prefect", "server", "database", "upgrade", "-y"]
+    command = [sys.executable, "-P", "-m", "prefect", "server", "database", "upgrade", "-y"]
     done = subprocess.run(command, env=os.environ | {PREFECT_SETTING: url}, capture_output=True, check=False)  # noqa: S603  our own interpreter
     if done.returncode != 0:
         raise DpboError(

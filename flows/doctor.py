@@ -132,16 +132,22 @@ def _mlflow() -> Iterator[Finding]:
 
 
 def _server() -> Iterator[Finding]:
-    from flows.server import HOST, answers, configured
+    from flows.own_address import LOOPBACK
+    from flows.server import answers, configured, standing
 
     named = configured()
-    if named is not None:
-        verdict: Verdict = "fine" if answers(named) else "wrong"
-        yield Finding("prefect server", verdict, named, "start it, or unset PREFECT_API_URL" * (verdict == "wrong"))
-    elif answers(f"http://{HOST}:4200/api"):
-        yield Finding("prefect server", "fine", f"one answers on {HOST}:4200")
+    api = named or f"http://{LOOPBACK}:4200/api"
+    if not answers(api):
+        if named is None:
+            yield Finding("prefect server", "note", "none runs; dpbo serve starts one, dpbo tune needs none")
+        else:
+            yield Finding("prefect server", "wrong", api, "start it, or unset PREFECT_API_URL")
+    elif standing(api, {}) == "open":
+        remedy = "set PREFECT_SERVER_API_AUTH_STRING for it, or let dpbo serve start one"
+        verdict: Verdict = "note" if named is None else "wrong"  # one that is merely there is not used
+        yield Finding("prefect server", verdict, f"{api} asks nobody for a password", remedy)
     else:
-        yield Finding("prefect server", "note", "none runs; dpbo serve starts one, dpbo tune needs none")
+        yield Finding("prefect server", "fine", f"{api} answers, and asks for a password")
 
 
 def _exists(uri: str) -> bool:

@@ -1,6 +1,6 @@
 """Public work on Prefect's task runners: a task a candidate or a cell, with public numbers only.
 
-DPBO_WORKERS = n        Dask, n processes of this machine, dashboard on the loopback
+DPBO_WORKERS = n        Dask, n processes of this machine, without pages
 unset                   a comparison: as many processes as the machine has cores; a study: none
 """
 
@@ -13,7 +13,7 @@ from prefect.task_runners import ProcessPoolTaskRunner, TaskRunner
 
 from dpbo_core.ahead import Ahead, known_candidates, known_public
 from dpbo_core.study import StudySpec
-from flows.workers import CLUSTER, asked
+from flows.workers import asked, cluster
 from tasks import policies
 from tasks.candidate import candidate
 from tasks.public_score import public_score
@@ -26,7 +26,7 @@ def task_runner(n_tasks: int) -> TaskRunner[Any]:
         return ProcessPoolTaskRunner(max_workers=min(n_tasks, os.cpu_count() or 1))
     from prefect_dask import DaskTaskRunner
 
-    runner: TaskRunner[Any] = DaskTaskRunner(cluster_kwargs={"n_workers": count, "processes": True, **CLUSTER})
+    runner: TaskRunner[Any] = DaskTaskRunner(cluster_class=cluster, cluster_kwargs={"n_workers": count})
     return runner
 
 

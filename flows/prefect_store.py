@@ -23,18 +23,25 @@ def create_prefect_store() -> None:
     if team is not None:
         prepare(team)
 
-    settings = get_current_settings()
-    if settings.api.url is not None:
+    if get_current_settings().api.url is not None:
         return
+    place = prefect_store()
+    if place is not None:
+        create_atomically(place, _migrate)
+
+
+def prefect_store() -> Path | None:
+    """The file of Prefect's database; None where it is kept elsewhere."""
+    from prefect.settings import get_current_settings
+
+    settings = get_current_settings()
     url = settings.server.database.connection_url
     address = url.get_secret_value() if url is not None else f"{SCHEME}{settings.home / 'prefect.db'}"
     place = address.removeprefix(SCHEME)
-    if place == address or ":memory:" in place:
-        return
-    create_atomically(Path(place), _migrate)
+    return None if place == address or ":memory:" in place else Path(place)
 
 
 def _migrate(path: Path) -> None:
     environment = os.environ | {"PREFECT_API_DATABASE_CONNECTION_URL": f"{SCHEME}{path}"}
-    command = [sys.executable, "-m", "prefect", "server", "database", "upgrade", "-y"]
+    command = [sys.executable, "-P", "-m", "prefect", "server", "database", "upgrade", "-y"]
     subprocess.run(command, env=environment, check=True, capture_output=True)  # noqa: S603  our own interpreter

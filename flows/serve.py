@@ -5,7 +5,7 @@ import sys
 import warnings
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prefect import flow, get_run_logger
 from prefect.client.schemas.objects import State
@@ -16,14 +16,20 @@ from dpbo_core.study import StudyResult, plan_study, read_study
 from flows import outage
 from flows.announcing import slug
 from flows.firing import check_fields, edition_at
+from flows.folder_settings import refuse_folder_settings
+from flows.following import follow
 from flows.progress import in_short
 from flows.server import LoopbackServer
 from flows.settings import Stores
 from flows.tune import tune
 from tasks import policies
 
+if TYPE_CHECKING:
+    from prefect.settings.legacy import Setting
+
 REFUSED, MISSED = "Refused: budget", "Skipped: missed"
 GRACE = timedelta(minutes=1)  # how late a firing may be although the next one is due
+SERVED_BY = "DPBO_SERVED_BY"  # the process of `dpbo serve`, told to the flow runs it starts
 POLL = 2  # seconds between two looks for a firing that is due
 
 
@@ -40,6 +46,8 @@ def tune_on_schedule(study: str, pad_steps: float = 0.0, register: bool = False)
         Completed; or, cancelled and named so, "Refused: budget" where the ledger said no and nothing was charged,
         and "Skipped: missed" where a later firing was due already, so that missed ones never run in a burst.
     """
+    follow(os.environ.get(SERVED_BY))
+    refuse_folder_settings(Path())
     fired = fired_at()
     if overtaken(fired):
         return missed_state()
@@ -120,28 +128,30 @@ def told(line: str) -> str:
 
 
 def serve(
-    path: Path, *, cron: str | None, every: float | None, port: int, pad_steps: float, register: bool
+    path: Path, *, cron: str | None, every: float | None, port: int, pad_steps: float, register: bool, trust: bool
 ) -> None:
     """Serve the study's schedule on this machine until it is stopped.
 
     Raises:
         StudyInvalid: the study cannot be planned, or its names hold fields that no firing fills.
-        DpboError: no Prefect server answers, and none can be started.
+        DpboError: no Prefect server answers, and none can be started; or one answers whoever asks, without `trust`.
     """
     import prefect
     from prefect.deployments.runner import EntrypointType  # type: ignore[attr-defined]
     from prefect.schedules import Cron, Interval
-    from prefect.settings import PREFECT_API_URL, PREFECT_RUNNER_POLL_FREQUENCY, temporary_settings
+    from prefect.settings import get_current_settings, temporary_settings
 
     spec = read_study(path)
     check_fields(spec)
     plan_study(spec)
     stores = Stores()
     stores.make_folder()
+    home = get_current_settings().home
     with (
-        LoopbackServer(stores.running.parent, port=port) as server,
-        temporary_settings({PREFECT_API_URL: server.api, PREFECT_RUNNER_POLL_FREQUENCY: POLL}),
+        LoopbackServer(stores.running.parent, port=port, home=home, trust=trust) as server,
+        temporary_settings(_settings(server)),
     ):
+        os.environ[SERVED_BY] = str(os.getpid())
         deployment = tune_on_schedule.to_deployment(
             slug(spec.name),
             schedule=Cron(cron, timezone="UTC") if cron else Interval(timedelta(seconds=every or 0.0)),
@@ -149,9 +159,10 @@ def serve(
             entrypoint_type=EntrypointType.MODULE_PATH,
         )
         how = "started" if server.started else "found"
+        asks = "" if server.password_file is None else f"Its page asks for the password in {server.password_file}\n"
         sys.stdout.write(
             f"{spec.name}: {f'cron {cron} (UTC)' if cron else f'every {every:g} s'}; each firing is an edition.\n"
-            f"Prefect ({how}): {server.api.removesuffix('/api')}  (Ctrl-C stops and pauses the schedule)\n"
+            f"Prefect ({how}): {server.api.removesuffix('/api')}  (Ctrl-C stops and pauses the schedule)\n{asks}"
         )
         sys.stdout.flush()
         warnings.filterwarnings("ignore", message="coroutine 'Runner.astop'")  # Prefect's own, when it is stopped
@@ -166,3 +177,18 @@ def serve(
                 told(f"A Prefect server answers again; {spec.name} is served.")
             else:
                 return
+
+
+def _settings(server: LoopbackServer) -> "dict[Setting, Any]":
+    """Of the runner and of the flow runs it starts: where the server is, and what it asks for."""
+    from prefect import settings
+
+    now = settings.get_current_settings()
+    return {
+        settings.PREFECT_LOGGING_SETTINGS_PATH: now.logging.config_path,  # as they are now, whatever lies in the
+        settings.PREFECT_PROFILES_PATH: now.profiles_path,  # folder when a run starts
+        settings.PREFECT_API_URL: server.api,
+        settings.PREFECT_RUNNER_POLL_FREQUENCY: POLL,
+        settings.PREFECT_RUNNER_SERVER_ENABLE: False,  # a runner's own server would ask nobody for a password
+        **({} if server.auth is None else {settings.PREFECT_API_AUTH_STRING: server.auth}),
+    }

@@ -1,8 +1,10 @@
 """Where the stores are, and which of Prefect's settings a private run depends on."""
 
 import os
+import secrets
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 
@@ -11,6 +13,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from dpbo_core.accounting.address import STATE, ledger_url, team_setting
 from dpbo_core.errors import StudyInvalid
 from flows.database import databases, lead_prefect
+from flows.folder_settings import refuse_folder_settings
+from tasks.tracking.store import UNREPORTED
 
 FOLDER = STATE
 MLFLOW_PAGE = "http://127.0.0.1:5000"
@@ -55,8 +59,21 @@ class Stores(BaseSettings):
         return FOLDER.resolve() / "running"
 
     def make_folder(self) -> None:
-        """The folder of the stores, for its owner alone."""
-        FOLDER.mkdir(mode=0o700, exist_ok=True)
+        """The folder of the stores, for its owner alone.
+
+        Raises:
+            StudyInvalid: a link stands there, or another user's folder.
+        """
+        with suppress(FileExistsError):
+            FOLDER.mkdir(mode=0o700)
+        found, above = FOLDER.lstat(), Path().stat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid not in (os.geteuid(), above.st_uid):
+            raise StudyInvalid(
+                f"./{FOLDER} is a link, a file or another user's folder",
+                cause="somebody else may write here, and would choose where what is kept of a study goes",
+                remedy="run in a folder of your own; to keep the stores elsewhere, set DPBO_LEDGER_URL and "
+                "MLFLOW_TRACKING_URI",
+            )
         FOLDER.chmod(0o700)
 
 
@@ -69,7 +86,13 @@ QUIET = {
 
 
 def quiet_environment() -> None:
-    """Defaults for the command, set before Prefect is imported; what the user set stays."""
+    """Defaults for the command, set before Prefect is imported; what the user set stays. Nobody is reported to.
+
+    Raises:
+        StudyInvalid: the current folder holds settings of Prefect's.
+    """
+    refuse_folder_settings(Path())
+    os.environ.update(UNREPORTED)
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
     team = team_setting()
@@ -101,6 +124,23 @@ def check_prefect_settings() -> None:
             cause="a Prefect profile, an environment variable or a prefect.toml in this folder",
             remedy="unset it for this run",
         )
+
+
+@contextmanager
+def locked_server() -> Iterator[None]:
+    """The temporary server that Prefect starts for a flow where none is configured asks for a password of this run.
+
+    Every local user reaches it otherwise. The password is in memory, and in the environment of the server alone.
+    """
+    from prefect import settings
+
+    if settings.get_current_settings().api.url is not None:
+        yield
+        return
+    password = secrets.token_urlsafe(32)
+    both = {settings.PREFECT_SERVER_API_AUTH_STRING: password, settings.PREFECT_API_AUTH_STRING: password}
+    with settings.temporary_settings({**both, settings.PREFECT_SERVER_CORS_ALLOWED_ORIGINS: "http://127.0.0.1"}):
+        yield
 
 
 @contextmanager

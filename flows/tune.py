@@ -15,7 +15,7 @@ from flows.liveness import alive
 from flows.progress import Progress, in_short
 from flows.recording import wait_until_recorded
 from flows.settings import Stores, check_prefect_settings
-from flows.workers import workers
+from flows.workers import workers, workers_for
 from tasks import policies
 from tasks.finish import finish
 from tasks.publish import publish
@@ -66,7 +66,7 @@ def tune(study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: boo
     stores = Stores()
     stores.make_folder()
     ahead = work_ahead(study, folder)
-    with alive(stores.running), workers() as scoring:
+    with alive(stores.running), workers(workers_for(study)) as scoring:
         run = reserve(study, folder, stores.ledger, pad_steps, scoring, ahead)
         if isinstance(run, BudgetRefused):
             raise run

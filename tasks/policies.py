@@ -7,6 +7,30 @@ of them writes something of the run where others can read it.
 from typing import Any
 
 from prefect.cache_policies import NO_CACHE
+from prefect.serializers import Serializer
+
+
+class Unkept(Serializer):  # its own registry takes the bare class alone
+    """Keeps nothing: Prefect pickles what a failed flow raised into its storage, whatever `persist_result` says."""
+
+    type: str = "dpbo-unkept"
+
+    def dumps(self, obj: Any) -> bytes:  # noqa: ARG002
+        """Refuses, before a file is made; the flow goes on, and its caller gets the exception itself.
+
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError("what a private flow returns or raises is not kept.")
+
+    def loads(self, blob: bytes) -> Any:  # noqa: ARG002
+        """There is nothing to load.
+
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError("nothing was kept")
+
 
 SENSITIVE_TASK: dict[str, Any] = {
     "persist_result": False,  # a result file is a copy of what the task returned
@@ -27,6 +51,7 @@ PUBLISHING_TASK: dict[str, Any] = {
 
 FLOW: dict[str, Any] = {
     "persist_result": False,
+    "result_serializer": Unkept(),  # of failures, which are persisted all the same
     "retries": 0,
     "log_prints": False,
     "flow_run_name": None,

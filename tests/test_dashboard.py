@@ -98,20 +98,6 @@ def test_the_band_and_the_posterior_are_the_methods_own(lengthscale):
     assert np.allclose(np.interp(np.log(lambdas), np.log(cut.grid), cut.half_width), half_width, atol=2e-3)
 
 
-def test_the_ui_opens_on_the_charts(shown, here, monkeypatch, capsys):
-    from flows import command
-
-    _, run, _ = shown(method="private_grid")
-    called = []
-    monkeypatch.setattr("os.execv", lambda _, words: called.append(words))
-    command.ui(5001)
-    place = f"http://127.0.0.1:5001/#/experiments/{run.info.experiment_id}/runs?compareRunsMode=CHART"
-    assert place in capsys.readouterr().out
-    (words,) = called
-    assert words[words.index("--host") + 1] == "127.0.0.1"
-    assert words[words.index("--backend-store-uri") + 1].endswith("mlruns/mlflow.db")
-
-
 def test_what_no_release_holds_is_not_drawn(shown):
     _, _, release = shown(options={"prior": "public"})
     assert release.facts["options"]["prior"] == "public"

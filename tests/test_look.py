@@ -13,7 +13,7 @@ pytestmark = [
 
 def test_a_viewer_reads_the_released_number(tmp_path):
     with look.shown(tmp_path, "1") as world:
-        run = f"{world.mlflow}/#/experiments/{world.experiment}/runs/{world.run_id}"
+        run = f"{world.mlflow}#/experiments/{world.experiment}/runs/{world.run_id}"
         page = look.browse(f"{run}?workflowType=machine_learning", "--dump-dom", budget=60_000)
         certificate = tmp_path / "mlruns" / "artifacts" / world.run_id / "artifacts" / "release.html"
         paper = look.browse(certificate.as_uri(), "--dump-dom")

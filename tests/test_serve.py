@@ -22,6 +22,7 @@ from flows.firing import FIELDS, edition_at, refuse_fields, seconds
 from flows.serve import MISSED, REFUSED, tune_on_schedule
 from flows.settings import Stores, without_heartbeat
 
+FOUND = {"started": False, "api": "http://127.0.0.1:1/api", "auth": None, "password_file": None}
 NOON = datetime(2026, 11, 21, 12, 0, 5, tzinfo=UTC)
 
 
@@ -147,7 +148,7 @@ def test_a_schedule_is_served_in_utc_one_firing_at_a_time(here, study, monkeypat
 
     from flows import command
 
-    server, served = SimpleNamespace(started=False, api="http://127.0.0.1:1/api"), []
+    server, served = SimpleNamespace(**FOUND), []
     monkeypatch.setattr(serve, "LoopbackServer", lambda *_, **__: nullcontext(server))
     monkeypatch.setattr(prefect, "serve", lambda deployment, **options: served.append((deployment, options)))
     monkeypatch.setattr("flows.prefect_store.create_prefect_store", lambda: None)
@@ -270,13 +271,13 @@ def test_a_schedule_outlives_its_server(here, study, monkeypatch, capsys):
         if (ending := endings.pop(0)) is not None:
             raise ending
 
-    server = SimpleNamespace(started=False, api="http://127.0.0.1:1/api")
+    server = SimpleNamespace(**FOUND)
     monkeypatch.setattr(serve, "LoopbackServer", lambda *_, **__: nullcontext(server))
     monkeypatch.setattr(prefect, "serve", runner)
     monkeypatch.setattr(serve.outage.signal, "signal", lambda *_: None)
     monkeypatch.setattr(serve.outage, "PAUSE", 0.0)
     monkeypatch.setattr(serve.outage, "answers", lambda api: asked.append(api) or len(asked) % 2 == 0)
-    words = {"cron": None, "every": 3600.0, "port": 1, "pad_steps": 0.0, "register": False}
+    words = {"cron": None, "every": 3600.0, "port": 1, "pad_steps": 0.0, "register": False, "trust": False}
     serve.serve(Path(study), **words)
     assert asked == [server.api] * 4  # twice no answer, twice one
     assert capsys.readouterr().out.count("the schedule goes on when one does") == 2

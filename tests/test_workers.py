@@ -1,6 +1,7 @@
 """Scale-out: partitions are one table to the last bit, workers train what we would, nothing sensitive travels."""
 
 import asyncio
+import functools
 import pickle
 from dataclasses import replace
 from itertools import pairwise
@@ -29,7 +30,7 @@ from dpbo_core.methods import METHODS
 from dpbo_core.partitions import PartitionedObjective, PartWorker
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.study import StudySpec, open_study
-from flows.workers import SETTING, asked, workers
+from flows.workers import SETTING, asked, from_one_width, of_one_width, workers, workers_for
 
 
 @pytest.fixture
@@ -146,6 +147,115 @@ def test_a_stranger_on_the_machine_is_not_let_in(cluster):
             asyncio.run(knock(address, stranger))
     with pytest.raises(OSError, match=r"(?i)timed out|comm|connect"):
         asyncio.run(knock(address.replace("tls://", "tcp://"), Security()))
+
+
+SCAN = """
+found = []
+for port in given["ports"]:
+    for path in given["paths"]:
+        try:
+            answer = httpx.get(f"http://127.0.0.1:{port}{path}", timeout=20)
+            found.append([port, path, answer.text if "sitemap" in path else answer.status_code])
+        except (httpx.TransportError, httpx.RemoteProtocolError):
+            found.append([port, path, None])
+print(json.dumps(found))
+"""
+PAGES = ["/metrics", "/health", "/info/main/workers.html", "/json/counts.json", "/json/index.html", "/status",
+         "/statics/css/base.css", "/proxy/1/127.0.0.1/status", "/individual-plots.json", "/"]  # fmt: skip
+
+
+def test_a_second_user_sees_no_counter(cluster):
+    """Every port that our processes listen on, every page that Dask has: TLS without his certificate, or 404."""
+    import os
+
+    from intruder import as_nobody, family
+    from test_intruder import ports_of
+
+    ports = sorted(ports_of(family(os.getpid())))
+    info = cluster._client.scheduler_info()
+    told = {worker["services"]["dashboard"] for worker in info["workers"].values()} | {
+        info["services"]["dashboard"]
+    }
+    assert told <= set(ports)
+    found = as_nobody(SCAN, ports=sorted(told), paths=PAGES)
+    assert {status for _, _, status in found} == {404}
+    found = as_nobody(SCAN, ports=sorted(told), paths=["/sitemap.json"])  # its own list of them, which Dask fixes
+    assert {text for _, _, text in found} == {'{"paths": ["/sitemap.json"]}'}
+    tls = {int(address.rsplit(":", 1)[1]) for address in (info["address"], *info["workers"])}
+    found = as_nobody(SCAN, ports=sorted(tls), paths=["/", "/metrics"])
+    assert {status for _, _, status in found} == {None}
+
+
+@pytest.mark.parametrize("answer", [None, (0, 0), (2**30 - 1, 1), (2**30, 1), (2**62, 10**9), (-(2**40), 3)])
+def test_an_answer_is_as_wide_as_any_other(answer):
+    """In memory, as Dask counts it, and on the wire; a Python integer took 4 bytes more from 2^30 on."""
+    from distributed.protocol import serialize_bytes
+    from distributed.sizeof import sizeof
+
+    raw = of_one_width(lambda part: answer, "part")
+    assert from_one_width(raw) == answer
+    assert (sizeof(raw), len(serialize_bytes(raw))) == (sizeof(bytes(48)), len(serialize_bytes(bytes(48))))
+    assert sizeof(2**30) != sizeof(2**30 - 1)
+
+
+def test_the_counters_of_workers_are_the_same_on_both_sides_of_a_threshold(cluster):
+    """What told one bit of a sum: the bytes that the scheduler counts for each answer."""
+    counted = []
+    for total in (2**30 - 1, 2**30, 2**45):
+        futures = cluster._client.map(
+            functools.partial(of_one_width, functools.partial(constant, (total, 7))), range(3), pure=False
+        )
+        cluster._client.gather(futures)
+        story = cluster._client.run_on_scheduler(sizes_of, [future.key for future in futures])
+        counted.append(sorted(story))
+        cluster._client.cancel(futures)
+    assert counted[0] == counted[1] == counted[2]
+
+
+def constant(answer, part):
+    return answer
+
+
+def sizes_of(keys, dask_scheduler):
+    return [dask_scheduler.tasks[key].nbytes for key in keys]
+
+
+def test_the_certificate_is_in_no_file(tmp_path, monkeypatch):
+    """Dask's own writes the private key below $TMPDIR whenever a context is made; ours makes the same context."""
+    import ssl
+    import sys
+    import tempfile
+
+    from distributed.security import Security
+
+    from flows.certificates import UnwrittenSecurity
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    written, watching = [], [True]
+
+    def watch(event, arguments):
+        if watching[0] and event == "open" and str(arguments[0]).startswith(str(tmp_path)):
+            written.append(arguments[0])
+
+    sys.addaudithook(watch)  # it cannot be taken off: it looks while `watching`
+    try:
+        ours = UnwrittenSecurity.temporary()
+        for role in ("client", "scheduler", "worker"):
+            assert isinstance(ours.get_connection_args(role)["ssl_context"], ssl.SSLContext)
+            assert isinstance(pickle.loads(pickle.dumps(ours)).get_listen_args(role)["ssl_context"], ssl.SSLContext)
+        assert written == []
+        Security.temporary().get_connection_args("client")
+        assert {str(name).rsplit("/", 1)[1] for name in written} >= {"dask.crt", "dask.pem"}
+    finally:
+        watching[0] = False
+
+
+@pytest.mark.parametrize("kind", METHODS)
+def test_no_worker_counts_the_evaluations_of_who_hides_them(world, monkeypatch, kind):
+    monkeypatch.setenv(SETTING, "3")
+    assert workers_for(world("parts", method=kind)) == (0 if kind == "dp_hypo" else 3)
+    monkeypatch.delenv(SETTING)
+    assert workers_for(world("parts", method=kind)) == 0
 
 
 @pytest.mark.parametrize("kind", METHODS)

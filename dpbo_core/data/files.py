@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from dpbo_core.data.core_dumps import no_core_dumps
 from dpbo_core.data.csv_file import csv_header, read_csv
 from dpbo_core.data.header import Header
 from dpbo_core.data.parquet_file import parquet_header, read_parquet
@@ -22,6 +23,8 @@ def read_header(path: str | Path, *, sensitive: bool, shown_as: str) -> Header:
     Raises:
         StudyInvalid: missing, unreadable, of another format, or without a usable header.
     """
+    if sensitive:
+        no_core_dumps()
     path = Path(path)
     with _readable(path, shown_as):
         name = shown_as if sensitive else Path(shown_as).name
@@ -43,6 +46,8 @@ def read_table(path: str | Path, *, sensitive: bool, shown_as: str) -> Table:
     Raises:
         StudyInvalid: as `read_header`; or the file is public and a record cannot be read.
     """
+    if sensitive:
+        no_core_dumps()
     path = Path(path)
     with _readable(path, shown_as):
         name = shown_as if sensitive else Path(shown_as).name

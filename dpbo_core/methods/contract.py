@@ -78,6 +78,11 @@ class Method(Protocol):
         """Whether the candidates it asks about may be seen by anyone."""
         ...
 
+    @property
+    def hides_evaluations(self) -> bool:
+        """Whether how many models it scores is private: they are then scored in one process, where nobody counts."""
+        ...
+
     def plan(self, problem: Problem) -> PrivacyPlan:
         """The price."""
         ...

@@ -110,6 +110,11 @@ class DpHypo:
         """Which candidates are tried, and how many, is private."""
         return False
 
+    @property
+    def hides_evaluations(self) -> bool:
+        """How many models are scored is K itself: they are scored in this process, where nobody can count them."""
+        return True
+
     def n_steps(self, problem: Problem) -> int:  # noqa: ARG002  K is inside
         """One: all trials are one step, so that nothing shows how many there were."""
         return 1

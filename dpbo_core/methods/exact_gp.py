@@ -81,6 +81,11 @@ class ExactGP:
         """The path follows exact scores."""
         return False
 
+    @property
+    def hides_evaluations(self) -> bool:
+        """How many models are scored is public: It asks T times, whatever it needed."""
+        return False
+
     def n_steps(self, problem: Problem) -> int:
         """T, as requested; how many evaluations were needed is secret."""
         return problem.search.steps

@@ -75,6 +75,11 @@ class Lipschitz:
         """The path follows raw scores."""
         return False
 
+    @property
+    def hides_evaluations(self) -> bool:
+        """How many models are scored is public: T."""
+        return False
+
     def n_steps(self, problem: Problem) -> int:
         """T."""
         return problem.search.steps

@@ -115,6 +115,11 @@ class NoisyGP:
         """The path follows scores that are not private."""
         return False
 
+    @property
+    def hides_evaluations(self) -> bool:
+        """How many models are scored is public: T."""
+        return False
+
     def n_steps(self, problem: Problem) -> int:
         """T."""
         return problem.search.steps

@@ -66,6 +66,11 @@ class PrivateGrid:
         """Which candidates are scored, and in which order, is public."""
         return True
 
+    @property
+    def hides_evaluations(self) -> bool:
+        """How many models are scored is public: |Λ′|."""
+        return False
+
     def n_steps(self, problem: Problem) -> int:
         """|Λ′|."""
         return (

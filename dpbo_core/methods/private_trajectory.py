@@ -89,6 +89,11 @@ class PrivateTrajectory:
         """The path follows released observations only."""
         return True
 
+    @property
+    def hides_evaluations(self) -> bool:
+        """How many models are scored is public: T."""
+        return False
+
     def n_steps(self, problem: Problem) -> int:
         """T."""
         return problem.search.steps

@@ -2,7 +2,8 @@
 
 python -m audit.look [FOLDER]      (from tests/; Debian: apt-get install chromium)
 
-Prefect's page works on its default port alone, so 4200 must be free.
+MLflow's pages are photographed through the gate of `dpbo ui`, with the token it prints; Prefect's from a server of
+the same version that is open to this machine while the pictures are taken, on the default port: 4200 must be free.
 """
 
 import os
@@ -32,7 +33,7 @@ STUDY = ROOT / "examples" / "breast_cancer.toml"
 
 @dataclass(frozen=True)
 class Shown:
-    """Where a tuned study can be looked at."""
+    """Where a tuned study can be looked at; `mlflow` is the link that lets one in, to which a page is added."""
 
     folder: Path
     mlflow: str
@@ -70,14 +71,16 @@ def dpbo(folder: Path, *words: str) -> str:
 
 
 @contextmanager
-def serving(folder: Path, *command: str, until: str) -> Iterator[None]:
-    """A server of its own session, from when `until` answers."""
+def serving(folder: Path, *command: str, until: str) -> Iterator[Path]:
+    """A server of its own session, from when `until` answers: the file of what it prints."""
     import httpx
 
-    process = subprocess.Popen(
-        command, cwd=folder, env=environment(folder), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )  # fmt: skip
+    said = folder / "said.txt"
+    with said.open("wb") as out:
+        process = subprocess.Popen(
+            command, cwd=folder, env=environment(folder), stdout=out, stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )  # fmt: skip
     try:
         end = time.monotonic() + PATIENCE
         while True:
@@ -87,7 +90,7 @@ def serving(folder: Path, *command: str, until: str) -> Iterator[None]:
             if time.monotonic() > end or process.poll() is not None:
                 raise TimeoutError(f"{until} does not answer")
             time.sleep(0.5)
-        yield
+        yield said
     finally:
         for how in (signal.SIGTERM, signal.SIGKILL):
             with suppress(ProcessLookupError, subprocess.TimeoutExpired):
@@ -107,14 +110,15 @@ def shown(folder: Path, *editions: str) -> Iterator[Shown]:
     port = free_port()
     page = f"http://127.0.0.1:{port}"
     ui = (sys.executable, "-c", "from flows.cli import main; main()", "ui", "--port", str(port))
-    with serving(folder, *ui, until=f"{page}/health"):
+    with serving(folder, *ui, until=f"{page}/health") as said:
         import httpx
 
-        found = httpx.get(
-            f"{page}/api/2.0/mlflow/experiments/get-by-name?experiment_name=breast-cancer", timeout=30
-        )
+        link = said.read_text().split("to read: ")[1].split("#")[0]  # with its token
+        with httpx.Client(follow_redirects=True, timeout=30) as reader:
+            reader.get(link)
+            found = reader.get(f"{page}/ajax-api/2.0/mlflow/experiments/get-by-name?experiment_name=breast-cancer")
         identity = found.json()["experiment"]["experiment_id"]
-        yield Shown(folder, page, identity, document["tracking"]["run_id"], document)
+        yield Shown(folder, link, identity, document["tracking"]["run_id"], document)
 
 
 def main() -> None:
@@ -125,7 +129,7 @@ def main() -> None:
     with TemporaryDirectory() as name:
         folder = Path(name)
         with shown(folder, "1", "2", "3") as world:
-            experiment = f"{world.mlflow}/#/experiments/{world.experiment}"
+            experiment = f"{world.mlflow}#/experiments/{world.experiment}"
             charts, run = f"{experiment}/runs?{CHARTS}", f"{experiment}/runs/{world.run_id}"
             photograph(charts, target / "mlflow_charts.png", size=(2200, 1300))
             photograph(
@@ -135,7 +139,7 @@ def main() -> None:
                 f"{run}/artifacts/plots/posterior.png?workflowType=machine_learning",
                 target / "mlflow_posterior.png",
             )
-            photograph(f"{world.mlflow}/#/models/breast-cancer", target / "mlflow_model.png")
+            photograph(f"{world.mlflow}#/models/breast-cancer", target / "mlflow_model.png")
             place = folder / "mlruns" / "artifacts" / world.run_id / "artifacts"
             photograph((place / "release.html").as_uri(), target / "certificate.png", size=(1000, 2650))
             shutil.copy(place / "plots" / "trajectory.png", target / "release.png")

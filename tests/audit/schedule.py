@@ -16,7 +16,7 @@ from tempfile import TemporaryFile
 from audit.leaks import STORES
 
 PATIENCE = 600.0  # seconds for anything on a busy machine
-SERVER = "prefect server start"
+SERVER = "flows.prefect_app"
 
 
 @dataclass(frozen=True)
@@ -59,13 +59,13 @@ def firings(home: Path) -> tuple[Firing, ...]:
     return ()
 
 
-def processes(marker: str) -> list[int]:
-    """Processes of this machine whose command line holds `marker`."""
+def servers(port: int) -> list[int]:
+    """Prefect servers of this machine that serve on `port`, with the leash of each."""
     found = []
     for entry in Path("/proc").iterdir():
         with suppress(OSError, ValueError):
             words = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            if marker in words:
+            if SERVER in words and words.endswith(f" {port} "):
                 found.append(int(entry.name))
     return found
 
@@ -77,7 +77,6 @@ def day(folder: Path, study: str, *, kill_after: int, until: Callable[[tuple[Fir
     for name in STORES:
         environment.pop(name, None)
     (folder / "tmp").mkdir(exist_ok=True)
-    ours = f"{SERVER} --host 127.0.0.1 --port {port}"
     command = [sys.executable, "-c", "from flows.cli import main; main()",
                "serve", study, "--every", "5s", "--port", str(port)]  # fmt: skip
     with TemporaryFile() as out, TemporaryFile() as err:
@@ -86,7 +85,7 @@ def day(folder: Path, study: str, *, kill_after: int, until: Callable[[tuple[Fir
         )
         try:
             _wait(lambda: len(firings(home)) >= kill_after, serving)
-            for process in processes(ours):
+            for process in servers(port):
                 os.kill(process, signal.SIGKILL)
             before = len(firings(home))
             _wait(lambda: until(firings(home)), serving)
@@ -96,8 +95,8 @@ def day(folder: Path, study: str, *, kill_after: int, until: Callable[[tuple[Fir
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(serving.pid, signal.SIGKILL)
-            left = tuple(str(process) for process in processes(ours))
-            for process in processes(ours):
+            left = tuple(str(process) for process in servers(port))
+            for process in servers(port):
                 os.kill(process, signal.SIGKILL)
         out.seek(0)
         err.seek(0)

@@ -1,0 +1,28 @@
+"""Standard output is this command's own: what libraries print while it works is dropped, C libraries' too.
+
+A verbose estimator writes to the file descriptor, past Python; `--json` promises one object and nothing else.
+"""
+
+import ctypes
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
+
+STDOUT = 1
+
+
+@contextmanager
+def own_output() -> Iterator[None]:
+    """Nothing that is written to standard output inside comes out, from this process or those it starts."""
+    sys.stdout.flush()
+    kept = os.dup(STDOUT)
+    with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):  # noqa: PTH123  a device
+        os.dup2(nowhere.fileno(), STDOUT)
+        try:
+            yield
+        finally:
+            with suppress(OSError, AttributeError):
+                ctypes.CDLL(None).fflush(None)  # what C libraries hold back would come out at the end
+            os.dup2(kept, STDOUT)
+            os.close(kept)

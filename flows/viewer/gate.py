@@ -1,0 +1,134 @@
+"""The gate in front of MLflow's server: a token, then a cookie, then what a reader may ask.
+
+GET /?token=T      303 to the same page without the token, with a cookie of this port's own name
+with the cookie    what `allowed` passes goes to MLflow's server; artifacts are read here; all else is 403
+"""
+
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlencode
+
+import httpx
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from flows.viewer.allowed import LARGEST, passes
+from flows.viewer.artifacts import NotOurs, content, listing, names_below, names_of
+
+TOKEN = "token"  # noqa: S105  the name of the parameter
+LISTS = ("/ajax-api/2.0/mlflow/artifacts/list", "/ajax-api/3.0/mlflow/artifacts/list")
+FILES = ("/get-artifact", "/model-versions/get-artifact")
+SENT_ON = ("accept", "content-type", "if-none-match", "if-modified-since")
+SENT_BACK = ("content-type", "cache-control", "etag", "last-modified")
+ASLEEP = "MLflow's server does not answer.\n"
+LOCKED = "Open the link that `dpbo ui` printed: it holds this session's token.\n"
+
+
+class Gate:
+    """An ASGI application. `server` reaches MLflow's own; artifacts lie below `base`/mlruns/artifacts."""
+
+    def __init__(self, server: httpx.AsyncClient, *, base: Path, artifacts: Path, port: int, token: str) -> None:
+        self._server, self._base, self._artifacts = server, base, artifacts
+        self._token, self._cookie = token, f"dpbo-{port}"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; there are no others than HTTP's."""
+        if scope["type"] == "http":
+            response = await self._answer(Request(scope, receive))
+            await response(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+
+    async def _answer(self, request: Request) -> Response:
+        scope = request.scope  # as they were sent, decoded once; not put together from the `Host` again
+        method, path, query = request.method, scope["path"], scope["query_string"].decode("latin-1")
+        if (method, path) == ("GET", "/health"):
+            return PlainTextResponse("OK")
+        given = parse_qs(query).get(TOKEN)
+        if method == "GET" and given is not None and self._known(given[0]):
+            return self._let_in(path, query)
+        if not self._known(request.cookies.get(self._cookie, "")):
+            return PlainTextResponse(LOCKED, 403)
+        if method == "GET" and path in (*LISTS, *FILES):
+            return await self._artifact(path, dict(request.query_params))
+        body = await _body(request)
+        if body is None or not passes(method, path, body):
+            return refusal("these pages only read")
+        return await self._from_mlflow(method, path, query, body if method == "POST" else b"", request.headers)
+
+    def _known(self, given: str) -> bool:
+        return secrets.compare_digest(given.encode(), self._token.encode())
+
+    def _let_in(self, path: str, query: str) -> Response:
+        rest = urlencode({name: values for name, values in parse_qs(query).items() if name != TOKEN}, doseq=True)
+        local = "/" + path.lstrip("/")  # two slashes would name another host
+        response = RedirectResponse(f"{local}?{rest}" if rest else local, 303)
+        response.set_cookie(self._cookie, self._token, httponly=True, samesite="strict", path="/")
+        return response
+
+    async def _artifact(self, path: str, asked: Mapping[str, str]) -> Response:
+        try:
+            location = await self._location(path, asked)
+            below = names_below(location, self._artifacts, self._base)
+            inside = asked.get("path", "")
+            names = (*below, *names_of(inside))
+            if path in LISTS:
+                files = listing(self._artifacts, names, inside)
+                return JSONResponse({"root_uri": location, "files": files})
+            kind, raw = content(self._artifacts, names)
+        except NotOurs:
+            return refusal("no such artifact in this store", 404)
+        return Response(raw, media_type=kind, headers={"Content-Disposition": "attachment"})
+
+    async def _location(self, path: str, asked: Mapping[str, str]) -> str:
+        """Where the run's, or the registered model's, artifacts are, as MLflow has it."""
+        if path == FILES[1]:
+            words = {"name": asked.get("name", ""), "version": asked.get("version", "")}
+            found = await self._said("model-versions/get", words)
+            location = found.get("model_version", {}).get("source")
+        else:
+            run = asked.get("run_id") or asked.get("run_uuid") or ""
+            found = await self._said("runs/get", {"run_id": run})
+            location = found.get("run", {}).get("info", {}).get("artifact_uri")
+        if not isinstance(location, str):
+            raise NotOurs
+        return location
+
+    async def _said(self, what: str, words: Mapping[str, str]) -> dict[str, Any]:
+        try:
+            answer = await self._server.get(f"/api/2.0/mlflow/{what}", params=dict(words))
+            found = answer.json() if answer.status_code == 200 else {}
+        except (httpx.HTTPError, ValueError):
+            found = {}
+        return found if isinstance(found, dict) else {}
+
+    async def _from_mlflow(
+        self, method: str, path: str, query: str, body: bytes, headers: Mapping[str, str]
+    ) -> Response:
+        sent = {name: headers[name] for name in SENT_ON if name in headers}
+        url = httpx.URL(path=path, query=query.encode())
+        try:
+            answer = await self._server.request(method, url, content=body, headers=sent)
+        except httpx.HTTPError:
+            return refusal(ASLEEP.strip(), 502)
+        shown = {name: answer.headers[name] for name in SENT_BACK if name in answer.headers}
+        return Response(answer.content, answer.status_code, shown)
+
+
+async def _body(request: Request) -> bytes | None:
+    """What was sent, or None if it is too long."""
+    pieces, length = [], 0
+    async for piece in request.stream():
+        length += len(piece)
+        if length > LARGEST:
+            return None
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def refusal(why: str, status: int = 403) -> Response:
+    """As MLflow's page expects an error."""
+    return JSONResponse({"error_code": "PERMISSION_DENIED", "message": why}, status)

@@ -1,0 +1,256 @@
+"""The Prefect server of `dpbo serve`, by its parts: its password, its address, whom it trusts, how it dies."""
+
+import json
+import os
+import socket
+import stat
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from intruder import NOBODY, family, wait_until
+
+from dpbo_core.errors import DpboError, StudyInvalid
+from flows import server as server_module
+from flows.listening import ours_alone, owners, taken
+from flows.password import NAME, password_in
+from flows.server import LoopbackServer, credentials, standing
+
+
+def test_the_password_is_ours_alone_and_stays(tmp_path):
+    first, path = password_in(tmp_path / "home")
+    assert password_in(tmp_path / "home") == (first, path)
+    assert password_in(tmp_path / "other")[0] != first
+    assert len(first) >= 43  # 256 bits
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("what", ["readable", "writable", "link", "short", "folder", "another's"])
+def test_a_password_that_others_could_know_is_refused(tmp_path, what):
+    path = tmp_path / NAME
+    if what == "link":
+        (tmp_path / "elsewhere").write_text("x" * 43)
+        (tmp_path / "elsewhere").chmod(0o600)
+        path.symlink_to(tmp_path / "elsewhere")
+    elif what == "folder":
+        path.mkdir()
+    else:
+        path.write_text("short" if what == "short" else "x" * 43)
+        path.chmod({"readable": 0o640, "writable": 0o602}.get(what, 0o600))
+        if what == "another's":
+            if os.geteuid() != 0:
+                pytest.skip("only root can give a file away")
+            os.chown(path, NOBODY, NOBODY)
+    with pytest.raises(DpboError, match="no password of yours alone"):
+        password_in(tmp_path)
+
+
+@contextmanager
+def pretending(password):
+    """Something on a port that answers as a Prefect server does, with a password or (None) without: its port."""
+    asked = []
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.answer(200, True)
+
+        def do_POST(self):
+            asked.append(dict(self.headers))
+            known = password is None or self.headers.get("Authorization") == credentials(password)["Authorization"]
+            self.answer(*(200, 0) if known else (401, "no"))
+
+        def answer(self, status, what):
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            raw = json.dumps(what).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(raw)))
+            self.end_headers()
+            self.wfile.write(raw)
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as found:
+        found.asked = asked
+        threading.Thread(target=found.serve_forever, daemon=True).start()
+        yield found
+        found.shutdown()
+
+
+@pytest.fixture
+def nothing_configured(monkeypatch):
+    monkeypatch.setattr(server_module, "configured", lambda: None)
+
+
+def test_a_server_without_a_password_is_not_adopted(tmp_path, nothing_configured):
+    with pretending(None) as found:
+        port = found.server_address[1]
+        with (
+            pytest.raises(DpboError, match="asks nobody for a password") as refused,
+            LoopbackServer(tmp_path, port=port, home=tmp_path),
+        ):
+            pass
+        assert "--trust-server" in refused.value.letter()
+        with LoopbackServer(tmp_path, port=port, home=tmp_path, trust=True) as trusted:
+            assert (trusted.started, trusted.api) == (False, f"http://127.0.0.1:{port}/api")
+
+
+def test_a_server_with_our_password_is_adopted_and_with_another_not(tmp_path, nothing_configured):
+    with pretending(password_in(tmp_path)[0]) as found:
+        with LoopbackServer(tmp_path, port=found.server_address[1], home=tmp_path) as ours:
+            assert (ours.started, ours.auth) == (False, password_in(tmp_path)[0])
+        assert standing(ours.api, {}) == "locked"
+        with (
+            pytest.raises(DpboError, match="no Prefect server that knows us"),
+            LoopbackServer(tmp_path, port=found.server_address[1], home=tmp_path / "another"),
+        ):
+            pass
+
+
+def test_a_configured_server_must_ask_too(tmp_path, monkeypatch):
+    for password, refused in ((None, True), ("theirs", False)):
+        with pretending(password) as found:
+            api = f"http://127.0.0.1:{found.server_address[1]}/api"
+            monkeypatch.setattr(server_module, "configured", lambda api=api: api)
+            if refused:
+                with pytest.raises(DpboError, match="asks nobody"), LoopbackServer(tmp_path, port=1, home=tmp_path):
+                    pass
+            with LoopbackServer(tmp_path, port=1, home=tmp_path, trust=refused) as server:
+                assert (server.api, server.auth) == (api, None)
+            assert all("Authorization" not in headers for headers in found.asked)
+    monkeypatch.setattr(server_module, "configured", lambda: "http://127.0.0.1:9/api")
+    with (
+        pytest.raises(DpboError, match="no Prefect server answers"),
+        LoopbackServer(tmp_path, port=1, home=tmp_path),
+    ):
+        pass
+
+
+SQUATTER = """
+import os, socket, sys
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+held = socket.socket(); held.bind(("127.0.0.1", 0)); held.listen()
+print(held.getsockname()[1], flush=True)
+heard = held.accept()[0].recv(65536)
+print(heard, flush=True)
+"""
+
+
+def test_another_users_program_on_our_port_is_told_nothing(tmp_path, nothing_configured):
+    """It would be sent the password, and would decide what the schedule runs."""
+    if os.geteuid() != 0:
+        pytest.skip("a second user listens: only root can become one")
+    squatter = subprocess.Popen([sys.executable, "-c", SQUATTER], stdout=subprocess.PIPE, text=True)
+    try:
+        port = int(squatter.stdout.readline())
+        assert owners(port) == {NOBODY}
+        assert not ours_alone(port)
+        with (
+            pytest.raises(DpboError, match="not known to be yours"),
+            LoopbackServer(tmp_path, port=port, home=tmp_path),
+        ):
+            pass
+        with socket.create_connection(("127.0.0.1", port)) as marker:  # the first that it ever heard
+            marker.sendall(b"the test itself")
+        assert squatter.stdout.readline() == "b'the test itself'\n"
+    finally:
+        squatter.kill()
+        squatter.wait()
+        squatter.stdout.close()
+    assert not (tmp_path / NAME).exists()
+
+
+def test_the_port_is_held_while_the_server_is_started_again():
+    """Between two lives of the child nobody else can listen where clients send the password."""
+    held = taken(0)
+    with held:
+        port = held.getsockname()[1]
+        assert taken(port) is None
+        for reuse in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
+            with socket.socket() as other:
+                other.setsockopt(socket.SOL_SOCKET, reuse, 1)
+                with pytest.raises(OSError, match="in use"):
+                    other.bind(("127.0.0.1", port))
+
+
+FOLLOWER = """
+import os, subprocess, sys, time
+code = "import sys, time; from flows.following import follow; follow(sys.argv[1]);"
+code += " print('up', flush=True); time.sleep(600)"
+child = subprocess.Popen([sys.executable, "-c", code, sys.argv[1].format(pid=os.getpid())])
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize(("starter", "ends"), [("{pid}", True), ("1", False), ("x", False)])
+def test_a_run_follows_the_process_that_serves_it_and_nobody_else(starter, ends):
+    parent = subprocess.Popen([sys.executable, "-c", FOLLOWER, starter], stdout=subprocess.PIPE)
+    try:
+        assert parent.stdout.readline() == b"up\n"
+        (child,) = family(parent.pid) - {parent.pid}
+        parent.kill()
+        parent.wait()
+        if ends:
+            wait_until(lambda: not Path(f"/proc/{child}/cmdline").exists() or not is_follower(child))
+        else:
+            assert is_follower(child)
+            os.kill(child, 9)
+    finally:
+        parent.kill()
+        parent.wait()
+        parent.stdout.close()
+
+
+def is_follower(pid):
+    try:
+        return b"flows.following" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize(("name", "text"), [
+    ("prefect.toml", "[logging]\nconfig_path = 'evil.yml'\n"), ("prefect.toml", ""), ("prefect.toml", "not toml ["),
+    ("pyproject.toml", "[tool.prefect.logging]\nconfig_path = 'evil.yml'\n"), ("pyproject.toml", "[tool\n"),
+    (".env", "prefect_logging_settings_path=evil.yml\n"),
+])  # fmt: skip
+def test_settings_beside_a_study_are_refused(here, name, text):
+    from flows.folder_settings import refuse_folder_settings
+
+    refuse_folder_settings(here)
+    (here / "pyproject.toml").write_text("[tool.ruff]\n[project]\nname = 'x'\n")
+    (here / ".env").write_text("DATABASE=x\n")
+    refuse_folder_settings(here)
+    (here / name).write_text(text)
+    with pytest.raises(StudyInvalid, match=name.replace(".", r"\.")):
+        refuse_folder_settings(here)
+
+
+EVIL = "version: 1\nhandlers:\n  h:\n    class: evil.Handler\nroot:\n  handlers: [h]\n"
+
+
+@pytest.mark.slow
+def test_a_folder_whose_settings_run_code_runs_none(here, tables):
+    """As it would be: `dpbo tune` in a folder with a prefect.toml whose logging names a class of the folder."""
+    import tomli_w
+
+    (here / "study.toml").write_text(tomli_w.dumps(tables))
+    (here / "evil.yml").write_text(EVIL)
+    (here / "evil.py").write_text("open('ran', 'w').close()\nfrom logging import NullHandler as Handler\n")
+    settings = "[logging]\nconfig_path = 'evil.yml'\n"
+    (here / "prefect.toml").write_text(settings)
+    path = f"{Path(__file__).parents[1]}{os.pathsep}{here}"  # the folder is importable, to be fair to the attack
+    around = os.environ | {"PREFECT_HOME": str(here / "home"), "PYTHONPATH": path}
+
+    def run(code):
+        return subprocess.run([sys.executable, "-c", code], cwd=here, env=around, capture_output=True, text=True)
+
+    done = run("import sys; sys.argv = ['dpbo', 'tune', 'study.toml']; from flows.cli import main; main()")
+    assert done.returncode == 2
+    assert "prefect.toml" in done.stderr
+    assert not (here / "ran").exists()
+    run("from prefect.logging.configuration import setup_logging; setup_logging()")
+    assert (here / "ran").exists()  # the attack is real

@@ -1,0 +1,292 @@
+"""`dpbo ui`: who gets in, what may be asked, whose files are shown. test_intruder.py attacks the real servers."""
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from dpbo_core.errors import DpboError
+from flows.own_address import OwnAddress
+from flows.viewer.allowed import only_reads, passes
+from flows.viewer.artifacts import NotOurs, content, listing, names_below, names_of
+from flows.viewer.gate import Gate
+
+PORT, TOKEN = 5055, "a-token-of-the-test"
+READ = "/ajax-api/2.0/mlflow"
+
+
+@pytest.mark.parametrize("path", [
+    "/", "/version", "/static-files/static/js/main.1.js", f"{READ}/runs/get",
+    f"{READ}/metrics/get-history-bulk-interval", f"{READ}/registered-models/search",
+])  # fmt: skip
+def test_what_the_pages_read_passes(path):
+    assert passes("GET", path, b"")
+    for method in ("POST", "PUT", "PATCH", "DELETE", "OPTIONS"):
+        assert not passes(method, path, b"{}") or path.endswith("/search")
+
+
+@pytest.mark.parametrize("what", ["runs", "experiments", "logged-models", "traces"])
+def test_searches_pass(what):
+    assert passes("POST", f"{READ}/{what}/search", b"{}")
+    assert passes("POST", f"{READ}/experiments/search-datasets", b"{}")
+
+
+@pytest.mark.parametrize("path", [
+    "/ajax-api/2.0/mlflow/experiments/create", "/ajax-api/2.0/mlflow/runs/delete", "/api/2.0/mlflow/runs/search",
+    "/ajax-api/2.0/mlflow/upload-artifact", "/ajax-api/2.0/mlflow/gateway-proxy", "/ajax-api/3.0/jobs/search",
+    "/ajax-api/3.0/mlflow/jobs/", "/ajax-api/2.0/mlflow-artifacts/artifacts/x", "/graphql", "/v1/traces",
+    "/static-files/../secret", "/static-files/%2e%2e/secret", "/static-files//etc", f"{READ}/runs/search/",
+    "//evil/",
+    "/ajax-api/2.0/mlflow/runs/../experiments/search\n", "/ajax-api/2.0/mlflow/webhooks/list/search",
+    "/ajax-api/2.0/mlflow/get-trace-artifact", "/get-artifact/x", "/ajax-api/2.0/mlflow/artifacts/list",
+])  # fmt: skip
+def test_all_else_does_not(path):
+    for method in ("GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "TRACE"):
+        assert not passes(method, path, b"{}")
+
+
+def graphql(text, **more):
+    return json.dumps({"query": text, **more}).encode()
+
+
+def test_graphql_reads_and_opens_no_artifact():
+    run = "query GetRun($i: MlflowGetRunInput!) { mlflowGetRun(input: $i) { run { info { ...Info } } } }"
+    assert only_reads(graphql(run + " fragment Info on MlflowRunInfo { runId }"))
+    assert only_reads(graphql("{ a: mlflowSearchRuns(input: {experimentIds: []}) { apiError { code } } }"))
+    refused = [
+        "mutation { mlflowSearchRuns(input: {}) { runs { info { runId } } } }",
+        "query A { mlflowGetRun { apiError { code } } } mutation B { mlflowSearchRuns { apiError { code } } }",
+        "subscription { mlflowGetRun { apiError { code } } }",
+        '{ mlflowListArtifacts(input: {runId: "x"}) { files { path } } }',
+        '{ mlflowGetRun: mlflowListArtifacts(input: {runId: "x"}) { files { path } } }',
+        "{ ...on Query { mlflowListArtifacts { files { path } } } }",
+        "{ ...All } fragment All on Query { mlflowListArtifacts { files { path } } }",
+        "{ __schema { types { name } } }",
+        "{ test(inputString: \"x\") { output } }",
+        "{", "", "{ a " * 9000, "{" * 5000,
+    ]  # fmt: skip
+    for text in refused:
+        assert not only_reads(graphql(text)), text
+    for body in (b"", b"[]", b"[{}]", b"{}", b'{"query": 1}', b'{"query": null}', b"\xff", b"[" * 10**5):
+        assert not only_reads(body)
+
+
+@pytest.fixture
+def store(tmp_path):
+    """A store with one run's artifacts, a curator's folder beside it, and every kind of link between them."""
+    root = tmp_path / "mlruns" / "artifacts"
+    (root / "r1" / "artifacts" / "plots").mkdir(parents=True)
+    (root / "r1" / "artifacts" / "release.json").write_text("{}")
+    (root / "r1" / "artifacts" / "plots" / "a.png").write_bytes(b"png")
+    secret = tmp_path / "private"
+    secret.mkdir()
+    (secret / "validation.csv").write_text("secret")
+    (root / "r1" / "artifacts" / "link.csv").symlink_to(secret / "validation.csv")
+    (root / "r1" / "artifacts" / "folder").symlink_to(secret)
+    (root / "r2").symlink_to(secret)
+    os.mkfifo(root / "r1" / "artifacts" / "pipe")
+    return tmp_path, root
+
+
+def test_artifacts_are_found_by_their_names_alone(store):
+    base, root = store
+    inside = ("r1", "artifacts")
+    for location in ("mlruns/artifacts/r1/artifacts", f"{root}/r1/artifacts", f"file://{root}/r1/artifacts"):
+        assert names_below(location, root, base) == inside
+    assert content(root, (*inside, "release.json")) == ("application/json", b"{}")
+    shown = listing(root, inside, "")
+    assert shown == [
+        {"path": "plots", "is_dir": True},
+        {"path": "release.json", "is_dir": False, "file_size": 2},
+    ]
+    assert listing(root, (*inside, "plots"), "plots") == [{"path": "plots/a.png", "is_dir": False, "file_size": 3}]
+
+
+@pytest.mark.parametrize("location", ["/", "/etc", "private", "mlruns", "mlruns/artifacts/../../private", "s3://b/x",
+                                      "mlflow-artifacts:/r1", "file://host/etc", "file:///etc", "a\0b", "",
+                                      "file:///tmp/%2e%2e/etc", "dbfs:/x", "mlruns/artifactsx"])  # fmt: skip
+def test_a_root_elsewhere_is_not_the_stores(store, location):
+    base, root = store
+    with pytest.raises(NotOurs):
+        names_below(location, root, base)
+
+
+def test_no_link_is_followed(store):
+    _, root = store
+    for names in (("r1", "artifacts", "link.csv"), ("r1", "artifacts", "folder", "validation.csv"),
+                  ("r2", "validation.csv"), ("r1", "artifacts", "pipe"), ("r1", "artifacts"),
+                  ("r1", "artifacts", "absent"), ("r1", "artifacts", "release.json", "x")):  # fmt: skip
+        with pytest.raises(NotOurs):
+            content(root, names)
+    with pytest.raises(NotOurs):
+        listing(root, ("r2",), "")
+    for path in ("..", "../x", "/etc/passwd", "a//b", "a/./b", "a\\b", "a\0"):
+        with pytest.raises(NotOurs):
+            names_of(path)
+
+
+def ask(store, *requests, location="mlruns/artifacts/r1/artifacts"):
+    """Answers of a gate to (method, path, options), one reader; and what MLflow's server was asked."""
+    base, root = store
+    asked = []
+
+    def mlflow(request):
+        asked.append(request)
+        if request.url.path == "/api/2.0/mlflow/runs/get":
+            return httpx.Response(200, json={"run": {"info": {"artifact_uri": location}}})
+        return httpx.Response(200, text="from mlflow", headers={"set-cookie": "its=own", "server": "x"})
+
+    async def go():
+        inner = httpx.AsyncClient(transport=httpx.MockTransport(mlflow), base_url=f"http://127.0.0.1:{PORT}")
+        gate = OwnAddress(Gate(inner, base=base, artifacts=root, port=PORT, token=TOKEN), PORT)
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(gate), base_url=f"http://127.0.0.1:{PORT}", follow_redirects=False
+        ) as reader:
+            return [await reader.request(method, path, **options) for method, path, options in requests]
+
+    return asyncio.run(go()), asked
+
+
+LET_IN = ("GET", f"/?token={TOKEN}", {})
+
+
+def test_the_token_becomes_a_cookie_of_this_port(store):
+    (locked, wrong, entered, page), asked = ask(
+        store,
+        ("GET", "/", {}),
+        ("GET", "/?token=guess", {}),
+        ("GET", f"/x?a=1&token={TOKEN}&b=%26", {}),
+        ("GET", "/", {}),
+    )
+    assert (locked.status_code, wrong.status_code) == (403, 403)
+    assert "dpbo ui" in locked.text
+    assert TOKEN not in locked.text
+    assert entered.status_code == 303
+    assert entered.headers["location"] == "/x?a=1&b=%26"
+    assert TOKEN not in entered.headers["location"]
+    cookie = entered.headers["set-cookie"]
+    assert cookie.startswith(f"dpbo-{PORT}={TOKEN};")
+    assert {"HttpOnly", "SameSite=strict", "Path=/"} <= set(cookie.split("; "))
+    assert page.text == "from mlflow"
+    assert len(asked) == 1  # nobody else's request reached it
+    assert "cookie" not in asked[0].headers
+    assert "set-cookie" not in page.headers
+
+
+def test_a_redirect_stays_here(store):
+    (answer,), _ = ask(store, ("GET", f"//evil.example/?token={TOKEN}", {}))
+    assert not answer.headers.get("location", "/").startswith("//")
+
+
+@pytest.mark.parametrize("headers", [
+    {"Host": "evil.example"}, {"Host": "127.0.0.1"}, {"Host": f"127.0.0.1:{PORT}.evil.example"}, {"Origin": "null"},
+    {"Origin": "http://evil.example"}, {"Origin": "http://127.0.0.1:9999"}, {"Origin": f"https://127.0.0.1:{PORT}"},
+    {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors"},
+])  # fmt: skip
+def test_a_web_page_elsewhere_gets_nothing_even_with_the_cookie(store, headers):
+    _, before = ask(store, LET_IN)
+    (_, get, post), asked = ask(
+        store, LET_IN, ("GET", "/", {"headers": headers}),
+        ("POST", f"{READ}/runs/search", {"headers": headers, "json": {}}),
+    )  # fmt: skip
+    assert (get.status_code, post.status_code) == (403, 403)
+    assert asked == before == []
+    assert not {"access-control-allow-origin", "access-control-allow-credentials"} & set(get.headers)
+
+
+def test_inside_only_reading_passes(store):
+    writes = [("POST", f"{READ}/experiments/create", {"json": {"name": "x", "artifact_location": "/"}}),
+              ("POST", f"{READ}/experiments/delete", {"json": {"experiment_id": "1"}}),
+              ("PUT", "/api/2.0/mlflow-artifacts/artifacts/x", {"content": b"x"}),
+              ("DELETE", f"{READ}/registered-models/delete", {}),
+              ("POST", "/graphql", {"content": graphql("mutation { mlflowSearchRuns { apiError { code } } }")}),
+              ("POST", f"{READ}/runs/search", {"content": b"x" * (2**20 + 1)})]  # fmt: skip
+    own = {"headers": {"Origin": f"http://127.0.0.1:{PORT}", "Sec-Fetch-Site": "same-origin"}, "json": {"n": 1}}
+    answers, asked = ask(store, LET_IN, *writes, ("POST", f"{READ}/runs/search", own))
+    assert [answer.status_code for answer in answers] == [303, *[403] * len(writes), 200]
+    (passed,) = asked
+    assert json.loads(passed.content) == {"n": 1}
+    policy = answers[-1].headers["content-security-policy"]
+    assert "default-src 'self'" in policy
+    assert answers[-1].headers["x-content-type-options"] == "nosniff"
+
+
+def test_artifacts_pass_by_the_gates_own_hand(store):
+    paths = ["release.json", "link.csv", "folder/validation.csv", "../../../private/validation.csv", "/etc/passwd"]
+    asks = [("GET", "/get-artifact", {"params": {"run_uuid": "r1", "path": path}}) for path in paths]
+    answers, asked = ask(store, LET_IN, *asks, ("GET", f"{READ}/artifacts/list", {"params": {"run_uuid": "r1"}}))
+    assert [answer.status_code for answer in answers] == [303, 200, 404, 404, 404, 404, 200]
+    assert answers[1].headers["content-disposition"] == "attachment"
+    assert [item["path"] for item in answers[-1].json()["files"]] == ["plots", "release.json"]
+    assert {request.url.path for request in asked} == {"/api/2.0/mlflow/runs/get"}  # never for a file
+    asks = [("GET", "/get-artifact", {"params": {"run_uuid": "r1", "path": "validation.csv"}})]
+    for location in (str(store[0] / "private"), f"file://{store[0]}/private", "mlruns/artifacts/r2"):
+        answers, _ = ask(store, LET_IN, *asks, location=location)
+        assert (answers[1].status_code, "secret" in answers[1].text) == (404, False)
+
+
+def test_a_team_server_is_named_and_nothing_is_started(here, monkeypatch, capsys):
+    from flows import command
+
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://mlflow.example/team/")
+    command.ui(5000)
+    assert capsys.readouterr().out == "MLflow, at the server of MLFLOW_TRACKING_URI: https://mlflow.example/team\n"
+
+
+def test_a_taken_port_is_a_letter(here):
+    from flows.listening import listening, owners
+
+    with listening(0) as held:
+        port = held.getsockname()[1]
+        assert owners(port) == {os.geteuid()}
+        with pytest.raises(DpboError, match=f"port {port}"), listening(port):
+            pass
+
+
+LEASHED = """
+import os, sys, time
+from pathlib import Path
+from flows.leash import Leashed
+inner = "import os, subprocess, sys, time;"
+inner += " p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']);"
+inner += " open('pids', 'w').write(f'{os.getpid()} {p.pid}'); time.sleep(600)"
+held = Leashed([sys.executable, "-c", inner], log=2, env=os.environ, cwd=Path())
+while not (Path("pids").exists() and Path("pids").read_text().count(" ")):
+    time.sleep(0.02)
+print("ready", flush=True)
+if sys.argv[1] == "close":
+    held.close()
+else:
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("how", ["close", "TERM", "KILL", "leash"])
+def test_what_is_leashed_ends_with_its_starter(tmp_path, how):
+    """Child and grandchild, whether the starter closes, is asked to stop or is killed; or the leash is."""
+    import signal
+    import subprocess
+
+    from intruder import family, lives, wait_until
+
+    starter = subprocess.Popen(
+        [sys.executable, "-c", LEASHED, how], cwd=tmp_path, stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])},
+    )  # fmt: skip
+    try:
+        assert starter.stdout.readline() == b"ready\n"
+        pids = [int(word) for word in (tmp_path / "pids").read_text().split()]
+        if how == "leash":
+            (leash,) = (pid for pid in family(starter.pid) - {starter.pid, *pids})
+            os.kill(leash, signal.SIGTERM)
+        elif how != "close":
+            starter.send_signal(getattr(signal, f"SIG{how}"))
+        wait_until(lambda: not any(map(lives, pids)))
+    finally:
+        starter.kill()
+        starter.wait()
+        starter.stdout.close()
