@@ -68,13 +68,6 @@ def _clean():
 
 
 QUICK = ("Remembers", "frozen foreign", "iterative imputer with draws")
-    "Remembers",
-    "BatchMeanAtTheTrigger",
-    "RandomInOrder",
-    "frozen foreign",
-    "iterative imputer with draws",
-    "NMF",
-)
 
 
 @pytest.mark.parametrize("name", QUICK)

@@ -80,7 +80,7 @@ class Method(Protocol):
 
     @property
     def hides_evaluations(self) -> bool:
-        """Whether how many models it scores is private: they are then scored in one process, where nobody counts."""
+        """Whether how many models it scores is private: they are then scored in one process, uncounted."""
         ...
 
     def plan(self, problem: Problem) -> PrivacyPlan:
