@@ -68,8 +68,7 @@ def test_every_method_and_exchange_is_told_apart_and_every_fault_is_planted():
 def test_an_honest_method_is_not_accused_and_one_with_little_noise_is(kind):
     """Each pair at a fifth of its ε, a few hundred runs. False failures of all kinds together: below 1e-6.
 
-    Honest rows: 17, each accused with probability at most 2e-8. With 1/64 of the noise nearly every run tells V from
-    V′, and the bound was 3 to 60 times the guarantee in 50 repetitions.
+    Honest rows: 17, each accused with probability at most 2e-8. Faulty rows: PP.
     """
     found = list(distinguish.quick(kind))
     assert found
@@ -80,7 +79,7 @@ def test_an_honest_method_is_not_accused_and_one_with_little_noise_is(kind):
 
 @pytest.mark.parametrize("pair", [pair for pairs in distinguish.honest().values() for pair in pairs], ids=repr_of)
 def test_what_a_pair_loses_is_most_of_the_guarantee_and_within_it(pair):
-    """Computed, not run: so that 0.6 can be proved; and half as much noise again (÷ 1.5) is above the guarantee."""
+    """Computed, not run: so that 0.6 can be proved, and the planted fault (noise ÷ 1.5) is above the guarantee."""
     exact = pair.law.epsilon()
     if exact is not None:  # densities that adapt have no such law
         assert 0.7 * pair.epsilon < exact <= pair.epsilon * (1 + 1e-9)
@@ -117,10 +116,10 @@ def test_the_law_of_the_best_of_two_is_that_of_its_trials():
     weights = [np.exp(law.log_density(np.full(q.shape, i), q)) for i in (0, 1)]
     total = sum(weights).sum() * (q[1] - q[0])
     rng = np.random.default_rng(5)
-    trials = rng.geometric(1.0 / 8.0, 40_000)
+    trials = rng.geometric(1.0 / 8.0, 10_000)
     best = [max(rng.integers(0, 2, k) + 1.0 + rng.laplace(size=k)) for k in trials]
     middle = float(np.median(best))
-    assert abs(sum(w[q <= middle].sum() for w in weights) * (q[1] - q[0]) / total - 0.5) < 0.0135  # 5.4 deviations
+    assert abs(sum(w[q <= middle].sum() for w in weights) * (q[1] - q[0]) / total - 0.5) < 0.027  # 5.4 deviations
 
 
 def test_the_bound_of_a_coin_is_its_own():

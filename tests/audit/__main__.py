@@ -50,16 +50,17 @@ def neighbours(*, short: bool) -> str:
     return f"""Every method whole, with the operating system's noise, many times on each of two neighbouring tables
 of exact sums: the pair that loses most of all that are known (`tests/audit/worst*.py` say why), and the likelihood
 ratio of the whole transcript. "ε of the pair" is what the pair loses at δ, computed from the mechanisms' own
-probabilities; "ε proved" is what the runs prove, by Clopper and Pearson's bounds at {bounds.LEVEL:g} each: at δ = 0 on
-an event chosen on a fifth of the runs and tested on the others, for Gaussian noise by way of μ (Nasr et al. 2023).
-Some honest row is found above its guarantee with probability at most {bounds.ALL_ROWS:g}. Every row must stay under its
-guarantee and prove at least {distinguish.SEEN:g} of it.
+probabilities; "ε proved" is what the runs prove, by Clopper and Pearson's bounds at {bounds.LEVEL:g} each: at δ = 0
+on an event chosen on a fifth of the runs and tested on the others, for Gaussian noise by way of μ (Nasr et al.,
+2023). Some honest row is found above its guarantee with probability at most {bounds.ALL_ROWS:g}. Every row must
+stay under its guarantee and prove at least {distinguish.SEEN:g} of it. The noise cannot be seeded.
 
 {rows.distinguish_table(share, faulty=False)}
 
 Where the pair itself stays below its ε: the price of Gaussian noise is zero-concentrated privacy's, about a tenth
-above what the noise loses; `noisy_gp` cannot reach both of its caps at once; and the best of K trials loses (2 + η)ε
-of a trial only as E[K] grows without bound (for densities that adapt, no exact loss is known).
+above what the noise loses; the worst pair of `noisy_gp` reaches one of its two caps, and not wholly the other; and
+the best of K trials loses 2 + η times what a trial does only as E[K] grows without bound (for densities that adapt,
+no exact loss is known).
 
 Planted faults; every row must be above its guarantee. First the same pairs with every noise scale divided by
 {distinguish.WEAKER:g} at the mechanism, then faults of other kinds, whose own loss is not computed.

@@ -2,8 +2,8 @@
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
-| ℓ | `here`, `there` | log-likelihood ratios of whole transcripts, from runs on V and on V′; positive speaks for V | (n,) |
-| p, p′ | — | Pr[ℓ in the event] on V and on V′, each bounded by Clopper and Pearson one-sided at `level` | scalars |
+| ℓ | `here`, `there` | log-likelihood ratios of transcripts of V and of V′; positive speaks for V | (n,) |
+| p, p′ | — | Pr[ℓ in the event] on V and on V′, each bounded by Clopper and Pearson at `level` | scalars |
 | μ | `separation` | Φ⁻¹(p) − Φ⁻¹(p′): for Gaussian noise, the distance of the two means in deviations | scalar |
 
 Sources: Clopper, Pearson (1934); Nasr et al., "Tight Auditing of Differentially Private Machine Learning" (2023),
@@ -37,8 +37,14 @@ def at_most(hits: NDArray[np.int64], n: int, level: float) -> Values:
     return np.where(hits < n, betaincinv(hits + 1.0, np.maximum(n - hits, 1.0), 1.0 - level), 1.0)
 
 
-def by_events(here: Values, there: Values, *, level: float) -> float:
-    """ε at δ = 0 by log(p/p′): the event {ℓ > t} or {ℓ ≤ t} is chosen on a fifth of the runs, tested on the others."""
+def by_events(here: Values, there: Values, *, level: float, threshold: float | None = None) -> float:
+    """ε at δ = 0 by log(p/p′): {ℓ > t} or {ℓ ≤ t}, chosen on a fifth of the runs and tested on the rest.
+
+    With a threshold the event is {ℓ > threshold}, and all runs test it.
+    """
+    if threshold is not None:
+        one, other = (_hits(side, np.array([threshold]), above=True) for side in (here, there))
+        return float(_ratio(one, other, len(here), level)[0])
     n = len(here)
     part = n // 5
     times = (n - part) / part

@@ -73,7 +73,8 @@ class GaussianAndChoice:
         """Of the event {ℓ > 0}, ℓ with the honest weights; the pair is symmetric."""
         b, mu = self.choice / 2.0, self.mu
         p = sum(
-            float(expit(sign * weaker * b) * ndtr((mu * mu / 2.0 + sign * b) / (mu / weaker))) for sign in (1.0, -1.0)
+            float(expit(sign * weaker * b) * ndtr((mu * mu / 2.0 + sign * b) / (mu / weaker)))
+            for sign in (1.0, -1.0)
         )
         return 2.0 * float(ndtri(p))
 
@@ -123,7 +124,13 @@ class BestOfTwo:
     def log_density(self, candidate: NDArray[np.int64], quality: Values, trials: Values | None = None) -> Values:
         """Of (which, its quality) at the best of K: f′(F(q))·m(q)/2; or given K, K·F(q)^(K−1)·m(q)/2."""
         scaled = [(quality - top) * self.base for top in self.tops]
-        F = sum(np.where(x < 0.0, 0.5 * np.exp(np.minimum(x, 0.0)), 1.0 - 0.5 * np.exp(-np.maximum(x, 0.0))) for x in scaled) / 2.0
+        F = (
+            sum(
+                np.where(x < 0.0, 0.5 * np.exp(np.minimum(x, 0.0)), 1.0 - 0.5 * np.exp(-np.maximum(x, 0.0)))
+                for x in scaled
+            )
+            / 2.0
+        )
         own = -np.abs(np.where(candidate == 0, scaled[0], scaled[1]))
         if trials is not None:
             return own + (trials - 1.0) * np.log(np.maximum(F, 1e-300))

@@ -151,7 +151,7 @@ def quickly() -> Iterator[None]:
 
 @contextmanager
 def weaker_noise(weaker: float) -> Iterator[None]:
-    """The planted fault: every mechanism draws at its scale divided by `weaker`, and its own price check is gone."""
+    """The planted fault: every mechanism draws at its scale divided by `weaker`, and checks no price."""
     if weaker == 1.0:
         yield
         return

@@ -14,14 +14,12 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-import faults
 import numpy as np
-from worlds import Memory, problem, run
+from worlds import Memory, problem
 
 from audit.laws import Gaussian, GaussianAndChoice, Pure
 from audit.runs import Case, Sums
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise
-from dpbo_core.methods.contract import Method
 from dpbo_core.methods.exact_gp import ExactGP
 from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.methods.noisy_gp import NoisyGP
@@ -46,7 +44,9 @@ class Steep:
         return LinearModel(np.array([1.0 / point["lambda"]]), point["lambda"], 0.0)
 
 
-def world(*, m: int, epsilon: float, n_candidates: int = 2, steps: int = 2, person: bool = False, **wanted: Any) -> Problem:
+def world(
+    *, m: int, epsilon: float, n_candidates: int = 2, steps: int = 2, person: bool = False, **wanted: Any
+) -> Problem:
     """A problem of m records; of persons who own two each."""
     made = problem(
         n_candidates=n_candidates, n_validation=m, epsilon=epsilon, delta=wanted.pop("delta", DELTA), steps=steps,
@@ -69,7 +69,9 @@ def chosen(problem: Problem, shown: Mapping[str, Any]) -> int:
     return next(i for i, point in enumerate(problem.candidates.points) if point == shown["hyperparameters"])
 
 
-def grid_case(name: str, method: PrivateGrid, epsilon: float, *, person: bool = False, runs: tuple[int, int]) -> Case:
+def grid_case(
+    name: str, method: PrivateGrid, epsilon: float, *, person: bool = False, runs: tuple[int, int]
+) -> Case:
     """From a tie to A ahead by 2Δ: permute-and-flip then chooses B e^ε times more seldom, 1/2 against e^−ε/2, and
     B's score goes down by Δ. Both parts of ε are lost in full at one outcome of probability 1/4.
     """
@@ -138,7 +140,8 @@ def margin_case(
     told = replace(world(m=2 if person else 1, epsilon=epsilon, person=person), candidates=candidates)
     asked = replace(told, trainer=type(told.trainer)([point["lambda"] for point in candidates.points]))
     weights = np.array([1.0 / point["lambda"] for point in candidates.points])
-    low, high = (Sums([asked.max_records_per_person * int(np.rint(s * GRID)) for s in told.score.phi(sign * weights)]) for sign in (-1.0, 1.0))  # fmt: skip
+    k, phi = asked.max_records_per_person, told.score.phi
+    low, high = (Sums([k * int(np.rint(s * GRID)) for s in phi(sign * weights)]) for sign in (-1.0, 1.0))
     planned = replace(told, trainer=Steep())
     ((_, noise),) = method.draws(planned)
     ends, scale = (max(low.sums), max(high.sums)), noise.scale
@@ -169,10 +172,10 @@ CROWD = 12
 def noisy_case(name: str, method: NoisyGP, epsilon: float, *, runs: tuple[int, int]) -> Case:
     """A goes from the top to the bottom; what else moves is which candidates the search looks at, and so believes.
 
-    A is asked first. A crowd beside it, hardly correlated with it, is asked next if A was good (V) and never if A was
-    bad (V′), when the search goes far away. Every other score is 0. So on V the crowd is known to be worthless and A
-    is at the top; on V′ A is at the bottom, the crowd is where the prior thinks it is, near the top, and no score was
-    seen above 0: the choice and the best score lose nearly all that the cap allows them, at once.
+    A is asked first. A crowd beside it, hardly correlated with it, is asked next if A was good (V) and never if A
+    was bad (V′), when the search goes far away. Every other score is 0. So on V the crowd is known to be worthless
+    and A is at the top; on V′ A is at the bottom, the crowd is where the prior thinks it is, near the top, and no
+    score was seen above 0: the choice and the best score lose nearly all that the cap allows them, at once.
     """
     positions = [0.6, 0.0, *(0.6 + 0.262 + 1e-4 * i for i in range(CROWD))]
     made = world(m=1, epsilon=epsilon, n_candidates=len(positions), lengthscale=0.1)
@@ -197,11 +200,15 @@ def noisy_case(name: str, method: NoisyGP, epsilon: float, *, runs: tuple[int, i
     @cache
     def told() -> tuple[Any, list[float]]:
         """ℓ of each choice, and where the best score lies on V and on V′."""
-        return np.log(np.divide(*(p.mean(axis=0) for p in chances()))), [float(best.mean()) for _, best in insides()]
+        return np.log(np.divide(*(p.mean(axis=0) for p in chances()))), [
+            float(best.mean()) for _, best in insides()
+        ]
 
     def seen(value: Any, kept: Mapping[str, Any]) -> float:
         choice, ends = told()
-        return float(choice[chosen(asked, value)]) + laplace(value["score"] / asked.score_range * GRID, *ends, scale)
+        return float(choice[chosen(asked, value)]) + laplace(
+            value["score"] / asked.score_range * GRID, *ends, scale
+        )
 
     def loss(weaker: float) -> float:
         """At A and a score above the range: E[Pr[A]·e^(best/b)] on V over the same on V′."""
@@ -215,7 +222,7 @@ def noisy_case(name: str, method: NoisyGP, epsilon: float, *, runs: tuple[int, i
 
 
 def _inside(method: NoisyGP, asked: Problem, table: Sums, n: int) -> tuple[Any, Any]:
-    """Utilities (n, N) and best scores (n,) of n runs, in steps, with imitated observation noise: both are secret."""
+    """Utilities (n, N) and best scores (n,) of n runs, in steps, with imitated observation noise."""
     utilities, best = [], []
     for seed in range(n):
         noise = Noise(InjectedNoise(np.random.default_rng(seed)), Memory())

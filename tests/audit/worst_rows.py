@@ -1,7 +1,7 @@
 """The worst neighbours of the exchange `outsourced`: one row and its opposite, or its answer at either end.
 
-Rows are noised alike and independently, so that a table of n equal rows is n runs on one row. The pair is Δ apart in
-the direction of one vector: Gaussians √(2ρ) apart, whatever else is in the table.
+Rows are noised alike and independently, so that a table of n equal rows is n runs on one row. The pair is Δ apart
+along one line: Gaussians √(2ρ) apart, whatever else is in the table.
 """
 
 from dataclasses import dataclass

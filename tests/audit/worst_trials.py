@@ -82,7 +82,12 @@ class Trials:
         for i in range(n):
             table.asked = 0
             search = HypoSearch(
-                self.method, self.problem, plan, faster, mechanism, lambda: self.method._sampler(self.problem, trial)
+                self.method,
+                self.problem,
+                plan,
+                faster,
+                mechanism,
+                lambda: self.method._sampler(self.problem, trial),
             )
             noise, _ = doors.noise()
             search.step(table, noise)
@@ -96,9 +101,14 @@ class Trials:
 def trials_case(
     name: str, method: DpHypo, epsilon: float, *, mean: int, gap: int, runs: tuple[int, int], reveals: bool = False
 ) -> Trials:
-    """A at 1 and B at `gap`, then A at 0 and B at `gap` + 1, in units of what one record moves."""
+    """A at 1 and B at `gap`, then A at 0 and B at `gap` + 1, in units of what one record moves.
+
+    With K revealed both go up: that the best of many trials is low is then rarer by a factor for each of them.
+    """
     asked = world(m=gap + 1, epsilon=epsilon, steps=mean, delta=0.0)
     tops: Sequence[tuple[float, float]] = ((1.0, float(gap)), (0.0, gap + 1.0))
+    if reveals:
+        tops = ((0.0, 0.0), (1.0, 1.0))
     low, high = sums(asked, *tops)
     trial, _ = method._calibrated(asked)
     base = from_units(trial.score.epsilon_units)
