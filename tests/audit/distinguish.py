@@ -20,7 +20,7 @@ from functools import partial
 import faults
 
 from audit import worst, worst_rows, worst_trials
-from audit.bounds import LEVEL, by_events, separation
+from audit.bounds import LEVEL, Values, by_events, separation
 from audit.laws import Pure, weaker_than
 from audit.runs import quickly, weaker_noise
 from audit.worst import grid_case, last_case, margin_case, noisy_case, trajectory_case
@@ -74,8 +74,8 @@ def studies(epsilon: float = EPSILON) -> dict[str, tuple[Pair, ...]]:
         "exact_gp": (last_case("last score, capped", ASSERTED, epsilon, runs=few),),
         "dp_hypo": (
             trials_case("uniform, η = 1", DpHypo(), 3 * epsilon, mean=48, gap=3, runs=(60_000, 0)),
-            trials_case("uniform, η = 0", DpHypo(shape=0.0), 2 * epsilon, mean=16, gap=2, runs=(20_000, 40_000)),
-            trials_case("adaptive, η = −0.5", ADAPTIVE, 3 * epsilon, mean=6, gap=1, runs=(12_000, 20_000)),
+            trials_case("uniform, η = 0", DpHypo(shape=0.0), 2 * epsilon, mean=16, gap=2, runs=(40_000, 40_000)),
+            trials_case("adaptive, η = −0.5", ADAPTIVE, 3 * epsilon, mean=6, gap=1, runs=(20_000, 20_000)),
         ),
     }
 
@@ -142,16 +142,23 @@ def measure(
     """Run both sides and compare. An honest pair is found above its ε with probability at most 2·`level`."""
     with quickly(), weaker_noise(weaker):
         here, there = pair.ratios(0, runs), pair.ratios(1, runs)
+    return judged(pair, here, there, weaker=weaker, level=level, threshold=threshold)
+
+
+def judged(
+    pair: Pair, here: Values, there: Values, *, weaker: float, level: float = LEVEL, threshold: float | None = None
+) -> Row:
+    """What likelihood ratios of runs on both sides, (n,) each, prove."""
     if isinstance(pair.law, Pure):
         proved = by_events(here, there, level=level, threshold=threshold)
     else:
         proved = pair.law.epsilon(weaker_than(pair.law, separation(here, there, level=level)))
     exact = pair.law.epsilon(weaker)
-    return Row(pair.kind, pair.name, runs, pair.epsilon, pair.delta, exact, max(0.0, proved))
+    return Row(pair.kind, pair.name, len(here), pair.epsilon, pair.delta, exact, max(0.0, proved))
 
 
 def quick(kind: str) -> Iterator[tuple[Row, Row]]:
-    """Every pair of a method at a fifth of its ε, a few runs, the event {ℓ > 0}: honest, and with 1/64 of the noise.
+    """Every pair of a method at a fifth of its ε, few runs, the event {ℓ > 0}: honest, and with 1/64 of the noise.
 
     The first is found above its ε with probability at most 2·`QUICK_LEVEL`.
     """
