@@ -43,7 +43,7 @@ Many = tuple[int, int]  # runs on each side: honest, and with the planted fault
 
 ASSERTED = ExactGP(rate_constant=1e3, decay_constant=0.01)
 OPTIMIST = NoisyGP(score_center=0.9)  # so that what was not looked at is believed to be good
-ADAPTIVE = DpHypo(sampler="gaussian_process", lower=0.95, upper=1.05, shape=-0.5)
+ADAPTIVE = DpHypo(sampler="gaussian_process", lower=0.98, upper=1.02, shape=-0.5)
 
 
 def studies(epsilon: float = EPSILON) -> dict[str, tuple[Pair, ...]]:
@@ -51,43 +51,44 @@ def studies(epsilon: float = EPSILON) -> dict[str, tuple[Pair, ...]]:
 
     Gaussian rows and those that need rare outcomes have a larger ε: what is seen grows with it, at the same cost.
     """
-    few: Many = (10_000, 10_000)
-    looks: Many = (2_500, 2_500)
+    few: Many = (8_000, 6_000)
+    more: Many = (10_000, 10_000)
+    looks: Many = (1_500, 1_200)
     choice = PrivateTrajectory(final_share=0.25)
     return {
         "private_grid": (
-            grid_case("choice and score", PrivateGrid(), epsilon, runs=few),
-            grid_case("a person of two records", PrivateGrid(), epsilon, person=True, runs=few),
+            grid_case("choice and score", PrivateGrid(), epsilon, runs=more),
+            grid_case("a person of two records", PrivateGrid(), epsilon, person=True, runs=more),
         ),
         "private_trajectory": (
-            trajectory_case("path and fresh look", PrivateTrajectory(), 4 * epsilon, runs=looks),
-            trajectory_case("fitted lengthscale", PrivateTrajectory(), 4 * epsilon, lengthscale="fit", runs=looks),
-            trajectory_case("with a final choice", choice, 4 * epsilon, crossed=True, runs=looks),
-            trajectory_case("a person of two records", PrivateTrajectory(), 4 * epsilon, person=True, runs=looks),
+            trajectory_case("path and fresh look", PrivateTrajectory(), 6 * epsilon, runs=looks),
+            trajectory_case("fitted lengthscale", PrivateTrajectory(), 6 * epsilon, lengthscale="fit", runs=looks),
+            trajectory_case("with a final choice", choice, 6 * epsilon, crossed=True, runs=looks),
+            trajectory_case("a person of two records", PrivateTrajectory(), 6 * epsilon, person=True, runs=looks),
         ),
         "lipschitz": (
             margin_case("bounds from λ", Lipschitz(), epsilon, runs=few),
             margin_case("trained bounds", Lipschitz(sensitivity="trained"), epsilon, runs=few),
             margin_case("a person of two records", Lipschitz(), epsilon, person=True, runs=few),
         ),
-        "noisy_gp": (noisy_case("choice and score, capped", OPTIMIST, 2 * epsilon, runs=(24_000, 24_000)),),
+        "noisy_gp": (noisy_case("choice and score, capped", OPTIMIST, 3 * epsilon, runs=(14_000, 20_000)),),
         "exact_gp": (last_case("last score, capped", ASSERTED, epsilon, runs=few),),
         "dp_hypo": (
             trials_case("uniform, η = 1", DpHypo(), 3 * epsilon, mean=48, gap=3, runs=(60_000, 0)),
             trials_case("uniform, η = 0", DpHypo(shape=0.0), 2 * epsilon, mean=16, gap=2, runs=(40_000, 40_000)),
-            trials_case("adaptive, η = −0.5", ADAPTIVE, 3 * epsilon, mean=6, gap=1, runs=(20_000, 20_000)),
+            trials_case("adaptive, η = −0.5", ADAPTIVE, 2.5 * epsilon, mean=6, gap=1, runs=(15_000, 24_000)),
         ),
     }
 
 
 def exchanges(epsilon: float = EPSILON) -> dict[str, tuple[Pair, ...]]:
     """The same of what two parties do with files."""
-    many: Many = (40_000, 40_000)
+    many: Many = (30_000, 30_000)
     return {
         "outsourced": (
-            rows_case("a row and its opposite", epsilon, DELTA, runs=many),
-            moved_case("a row that moves by one", epsilon, DELTA, runs=many),
-            answers_case("private answers", epsilon, DELTA, runs=many),
+            rows_case("a row and its opposite", 2 * epsilon, DELTA, runs=many),
+            moved_case("a row that moves by one", 2 * epsilon, DELTA, runs=many),
+            answers_case("private answers", 2 * epsilon, DELTA, runs=many),
         )
     }
 
@@ -99,13 +100,13 @@ def honest(epsilon: float = EPSILON) -> dict[str, tuple[Pair, ...]]:
 
 def planted() -> tuple[Pair, ...]:
     """Faults of other kinds, each found in a published library or paper; the statistics stay the honest ones."""
-    few: Many = (0, 4_000)
-    steps = {"steps": 4, "runs": (0, 2_000)}
+    few: Many = (0, 3_000)
+    steps = {"steps": 4, "runs": (0, 1_000)}
     return (
         grid_case("half the sensitivity", faults.HalfSensitivity(), EPSILON, runs=few),
         grid_case("sensitivity of a mean on a sum", faults.MeanForSum(), EPSILON, runs=few),
         grid_case("no noise where the winner is clear", faults.ChoosesTheClear(), EPSILON, runs=few),
-        trajectory_case("the whole budget at each step", faults.WholeBudgetEachStep(), 4 * EPSILON, **steps),
+        trajectory_case("the whole budget at each step", faults.WholeBudgetEachStep(), 6 * EPSILON, **steps),
         margin_case("Theorem 7 as printed", Lipschitz(calibration="published"), EPSILON, runs=few),
         trials_case("K revealed", DpHypo(), 3 * EPSILON, mean=8, gap=0, runs=(0, 30_000), reveals=True),
     )
