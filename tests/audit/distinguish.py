@@ -71,7 +71,7 @@ def studies(epsilon: float = EPSILON) -> dict[str, tuple[Pair, ...]]:
             margin_case("trained bounds", Lipschitz(sensitivity="trained"), epsilon, runs=few),
             margin_case("a person of two records", Lipschitz(), epsilon, person=True, runs=few),
         ),
-        "noisy_gp": (noisy_case("choice and score, capped", OPTIMIST, 3 * epsilon, runs=(14_000, 20_000)),),
+        "noisy_gp": (noisy_case("choice and score, capped", OPTIMIST, 3 * epsilon, runs=(24_000, 20_000)),),
         "exact_gp": (last_case("last score, capped", ASSERTED, epsilon, runs=few),),
         "dp_hypo": (
             trials_case("uniform, η = 1", DpHypo(), 3 * epsilon, mean=48, gap=3, runs=(60_000, 0)),
