@@ -46,8 +46,7 @@ def by_events(here: Values, there: Values, *, level: float, threshold: float | N
         one, other = (_hits(side, np.array([threshold]), above=True) for side in (here, there))
         return float(_ratio(one, other, len(here), level)[0])
     n = len(here)
-    part = n // 5
-    times = (n - part) / part
+    part = n // 5  # counted as if there were no more: an event that is rare by luck is not chosen
     best, chosen = -math.inf, (0.0, True, True)
     values = np.concatenate([here[:part], there[:part]])
     thresholds = np.unique(np.quantile(values, _THRESHOLDS, method="lower"))
@@ -55,7 +54,7 @@ def by_events(here: Values, there: Values, *, level: float, threshold: float | N
         counts = [_hits(side[:part], thresholds, above=above) for side in (here, there)]
         for forward in (True, False):
             one, other = counts if forward else counts[::-1]
-            found = _ratio(np.rint(one * times), np.rint(other * times), n - part, level)
+            found = _ratio(one, other, part, level)
             if found.max() > best:
                 best, chosen = float(found.max()), (float(thresholds[found.argmax()]), above, forward)
     threshold, above, forward = chosen
