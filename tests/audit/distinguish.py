@@ -53,7 +53,7 @@ def studies(epsilon: float = EPSILON) -> dict[str, tuple[Pair, ...]]:
     """
     few: Many = (8_000, 6_000)
     more: Many = (10_000, 10_000)
-    looks: Many = (1_500, 1_200)
+    looks: Many = (3_000, 2_400)
     choice = PrivateTrajectory(final_share=0.25)
     return {
         "private_grid": (
@@ -71,11 +71,11 @@ def studies(epsilon: float = EPSILON) -> dict[str, tuple[Pair, ...]]:
             margin_case("trained bounds", Lipschitz(sensitivity="trained"), epsilon, runs=few),
             margin_case("a person of two records", Lipschitz(), epsilon, person=True, runs=few),
         ),
-        "noisy_gp": (noisy_case("choice and score, capped", OPTIMIST, 3 * epsilon, runs=(24_000, 20_000)),),
+        "noisy_gp": (noisy_case("choice and score, capped", OPTIMIST, 3 * epsilon, runs=(24_000, 30_000)),),
         "exact_gp": (last_case("last score, capped", ASSERTED, epsilon, runs=few),),
         "dp_hypo": (
-            trials_case("uniform, η = 1", DpHypo(), 3 * epsilon, mean=48, gap=3, runs=(60_000, 0)),
-            trials_case("uniform, η = 0", DpHypo(shape=0.0), 2 * epsilon, mean=16, gap=2, runs=(40_000, 40_000)),
+            trials_case("uniform, η = 1", DpHypo(), 3 * epsilon, mean=48, gap=3, runs=(75_000, 0)),
+            trials_case("uniform, η = 0", DpHypo(shape=0.0), 2 * epsilon, mean=16, gap=2, runs=(40_000, 60_000)),
             trials_case("adaptive, η = −0.5", ADAPTIVE, 2.5 * epsilon, mean=6, gap=1, runs=(15_000, 24_000)),
         ),
     }
