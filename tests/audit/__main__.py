@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from audit import fuzz, rows, verdict
+from audit import bounds, distinguish, fuzz, rows, verdict
 
 PAGE = Path(__file__).parents[2] / "docs" / "audit.md"
 HEAD = """# The audit
@@ -47,14 +47,23 @@ scores: theirs are tests of their own, in every `make test`.
 
 def neighbours(*, short: bool) -> str:
     share = 0.02 if short else 1.0
-    return f"""Every method whole, with its real noise, on two neighbouring tables as far apart as one
-record can move them. The event is chosen on one half of the runs and tested on the other
-by Clopper and Pearson's bounds; an honest row is accused with probability at most 0.001.
-Every row must stay under its promise.
+    return f"""Every method whole, with the operating system's noise, many times on each of two neighbouring tables
+of exact sums: the pair that loses most of all that are known (`tests/audit/worst*.py` say why), and the likelihood
+ratio of the whole transcript. "ε of the pair" is what the pair loses at δ, computed from the mechanisms' own
+probabilities; "ε proved" is what the runs prove, by Clopper and Pearson's bounds at {bounds.LEVEL:g} each: at δ = 0
+on an event chosen on a fifth of the runs and tested on the others, for Gaussian noise by way of μ (Nasr et al.,
+2023). Some honest row is found above its guarantee with probability at most {bounds.ALL_ROWS:g}. Every row must
+stay under its guarantee and prove at least {distinguish.SEEN:g} of it. The noise cannot be seeded.
 
 {rows.distinguish_table(share, faulty=False)}
 
-Planted faults; every row must be above its promise.
+Where the pair itself stays below its ε: the price of Gaussian noise is zero-concentrated privacy's, about a tenth
+above what the noise loses; the worst pair of `noisy_gp` reaches one of its two caps, and not wholly the other; and
+the best of K trials loses 2 + η times what a trial does only as E[K] grows without bound (for densities that adapt,
+no exact loss is known).
+
+Planted faults; every row must be above its guarantee. First the same pairs with every noise scale divided by
+{distinguish.WEAKER:g} at the mechanism, then faults of other kinds, whose own loss is not computed.
 
 {rows.distinguish_table(share, faulty=True)}"""
 

@@ -4,6 +4,7 @@ import copy
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
@@ -130,18 +131,19 @@ def replay_table(pairs: int, rounds: int) -> str:
     )
 
 
-def distinguish_row(kind: str, name: str, share: float) -> str:
-    row = distinguish.measured((kind, name), share)
-    verdict = "above" if row.broken else "under"
+def distinguish_row(kind: str, name: str, share: float, *, faulty: bool) -> str:
+    row = distinguish.measured(kind, name, share, faulty=faulty)
+    exact = "" if row.exact is None else f"{row.exact:.3f}"
     return (
-        f"| {row.method} | {row.name} | {row.repetitions:,} | {row.epsilon:g} | {row.delta:g} | "
-        f"{max(0.0, row.proved):.3f} | {verdict} |"
+        f"| {row.method} | {row.name} | {row.runs:,} | {row.epsilon:g} | {row.delta:g} | {exact} | "
+        f"{row.proved:.3f} | {row.proved / row.epsilon:.2f} | {row.verdict} |"
     )
 
 
 def distinguish_table(share: float, *, faulty: bool) -> str:
-    head = "method | case | runs on each side | ε promised | δ | ε proved at 99.9% | the promise"
-    return table(head, beside(distinguish_row, [(*job, share) for job in distinguish.jobs(faulty=faulty)]))
+    head = "method | case | runs on each side | ε | δ | ε of the pair | ε proved | share of ε | the guarantee"
+    work = partial(distinguish_row, faulty=faulty)
+    return table(head, beside(work, [(*job, share) for job in distinguish.jobs(faulty=faulty)]))
 
 
 def fuzz_row(name: str, share: float) -> str:
