@@ -8,15 +8,14 @@ import estimators_page
 import numpy as np
 import pytest
 import zoo
-from audit.rowwise import examples, kinds, moved, public
-from sklearn.decomposition import NMF
+from audit.rowwise import examples, kinds, moved, planted, public
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import IterativeImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from dpbo_core import PrivateSearch, Real
@@ -51,16 +50,7 @@ def test_a_listed_estimator_is_unconditional_and_its_records_leave_each_other_al
     assert unlisted_part(estimator) == ""  # what fitting and predicting left in it
 
 
-PLANTED = {
-    "IterativeImputer": lambda: make_pipeline(
-        IterativeImputer(missing_values=2.0, sample_posterior=True, max_iter=2), LogisticRegression()
-    ),
-    "NMF": lambda: make_pipeline(FunctionTransformer(np.abs), NMF(2, max_iter=300), LogisticRegression()),
-    "BatchMeanAtTheTrigger": zoo.BatchMeanAtTheTrigger,
-    "Remembers": zoo.Remembers,
-    "ShiftsAtTheTrigger": lambda: make_pipeline(zoo.ShiftsAtTheTrigger(), SVC()),
-    "Objects": zoo.Objects,
-}
+PLANTED = planted()
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -68,6 +68,19 @@ Planted faults; every row must be above its guarantee. First the same pairs with
 {rows.distinguish_table(share, faulty=True)}"""
 
 
+def estimators(*, short: bool) -> str:
+    return f"""Every class on the list of those that need no assumption, fitted, on pairs of neighbouring tables
+of 2, 12 and 70 records: the row put in holds values of public rows, values that none holds, the constants that the
+estimator was told of, and the ends of double precision. "Moved" counts the pairs in which another record's score
+changed, by its last bit even; it must be zero.
+
+{rows.estimator_table(20 if short else 6_000)}
+
+Planted faults; every row must find something.
+
+{rows.planted_estimator_table(200 if short else 1_000)}"""
+
+
 def inputs(*, short: bool) -> str:
     return f"""Mutated files, messages, names and words at every door (seed {fuzz.SEED}); the last five
 counts must be zero. A stack trace is anything raised but a letter, a hang takes over
@@ -108,6 +121,7 @@ SECTIONS: dict[str, tuple[str, Callable[..., str]]] = {
     "timing": ("Timing", timing),  # first, and alone on the machine
     "replays": ("Record and replay", replays),
     "neighbours": ("Telling neighbours apart", neighbours),
+    "estimators": ("Estimators on the list", estimators),
     "inputs": ("Hostile input", inputs),
     "files": ("Hostile files", files),
     "kills": ("Kills", kills),

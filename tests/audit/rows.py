@@ -13,7 +13,7 @@ from typing import Any
 
 from conftest import STUDY
 
-from audit import distinguish, exchange_kills, fuzz, hostile, kills, leaks, replays, timing
+from audit import distinguish, exchange_kills, fuzz, hostile, kills, leaks, replays, rowwise, timing
 from dpbo_core.methods import METHODS
 from dpbo_core.study import StudySpec
 
@@ -159,3 +159,22 @@ def fuzz_table(share: float) -> str:
         "door | inputs | refused | slowest | stack traces | hangs | control characters | other exit codes | charged"
     )
     return table(head, beside(fuzz_row, [(name, share) for name in fuzz.FULL]))
+
+
+def estimator_row(name: str, forms: list[int], pairs: int) -> str:
+    return f"| {' | '.join(map(str, rowwise.figures(name, forms, pairs)))} |"
+
+
+def estimator_table(pairs: int) -> str:
+    """Every class on the list, all its forms in one row, each on so many pairs."""
+    forms: dict[str, list[int]] = {}
+    for place, (path, _) in enumerate(rowwise.examples()):
+        forms.setdefault(path.rpartition(".")[2], []).append(place)
+    return table("class | forms | pairs | moved", beside(estimator_row, [(*item, pairs) for item in forms.items()]))
+
+
+def planted_estimator_table(pairs: int) -> str:
+    return table(
+        "planted on the list | forms | pairs | moved",
+        beside(estimator_row, [(name, [], pairs) for name in rowwise.planted()]),
+    )

@@ -189,3 +189,36 @@ def moved(estimator: Any, *, pairs: int, seed: int = 0) -> tuple[int, int]:
         same = (before == after) | (np.isnan(before) & np.isnan(after))
         wrong += not bool(np.delete(same, j).all())
     return pairs, wrong
+
+
+def planted() -> dict[str, Callable[[], Any]]:
+    """Entries that the list must never hold: each moves another record's score, and the neighbours must show it."""
+    import zoo
+    from sklearn.decomposition import NMF
+    from sklearn.experimental import enable_iterative_imputer  # noqa: F401
+    from sklearn.impute import IterativeImputer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer
+    from sklearn.svm import SVC
+
+    def imputer():
+        return IterativeImputer(missing_values=2.0, sample_posterior=True, max_iter=2)
+
+    return {
+        "IterativeImputer": lambda: make_pipeline(imputer(), LogisticRegression()),
+        "NMF": lambda: make_pipeline(FunctionTransformer(np.abs), NMF(2, max_iter=300), LogisticRegression()),
+        "a mean of the batch at a value that no public row holds": zoo.BatchMeanAtTheTrigger,
+        "a memory": zoo.Remembers,
+        "a foreign transformer in a Pipeline": lambda: make_pipeline(zoo.ShiftsAtTheTrigger(), SVC()),
+        "labels whose equality is decided by the batch": zoo.Objects,
+    }
+
+
+def figures(name: str, forms: list[int], pairs: int) -> tuple[str, int, int, int]:
+    """(name, forms, pairs, moved) of some of the list's forms, or of a planted entry where there are none."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        makes = [make for i, (_, make) in enumerate(examples()) if i in forms] or [planted()[name]]
+        results = [moved(make(), pairs=pairs) for make in makes]
+    return name, len(makes), sum(tried for tried, _ in results), sum(wrong for _, wrong in results)

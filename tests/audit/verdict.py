@@ -24,11 +24,11 @@ def zeros(cells: Cells, last: int) -> bool:
 
 def broken(section: str, text: str) -> list[Cells]:
     """The rows of a section that are wrong; none where all is well."""
-    honest, _, planted = (
-        text.partition("\nPlanted faults;") if section == "neighbours" else text.partition("\nFlows made")
-    )
+    faults = "\nPlanted faults;" if section in ("neighbours", "estimators") else "\nFlows made"
+    honest, _, planted = text.partition(faults)
     good: dict[str, tuple[Callable[[Cells], bool], Callable[[Cells], bool]]] = {
         "neighbours": (lambda row: row[-1] == "under", lambda row: row[-1] == "above"),
+        "estimators": (lambda row: row[-1] == "0", lambda row: row[-1] != "0"),
         "kills": (lambda row: zeros(row, 3), lambda _: False),
         "leaks": (lambda row: zeros(row, 2), lambda row: row[-1] != "0"),
         "inputs": (lambda row: zeros(row, 5), lambda _: False),
