@@ -91,7 +91,7 @@ class GenerationFile:
                     return _parsed(file.read())
         except FileNotFoundError:
             return Generation(), None
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             problem = f"the ledger's generation, {self.path.name}, cannot be read"
         raise LedgerDamaged(
             problem,
@@ -128,7 +128,7 @@ def _parsed(text: bytes) -> tuple[Generation, LedgerKey | None]:
     kept = json.loads(text)
     if not isinstance(kept, dict) or kept.keys() - {"key"} != {"sequence", "hash"}:
         raise ValueError("not a generation")
-    if not isinstance(kept["sequence"], int) or not isinstance(kept.get("key", ""), str):
+    if type(kept["sequence"]) is not int or not isinstance(kept.get("key", ""), str):
         raise ValueError("not a generation")
     key = LedgerKey.from_hex(kept["key"]) if "key" in kept else None
     return Generation(kept["sequence"], str(kept["hash"])), key
