@@ -244,7 +244,9 @@ def test_facts_that_say_nothing_are_no_release(edit):
 def test_a_release_under_another_methods_name_is_caught(kind):
     """With every amount divided by four: methods that bound less than one record's share are no way around."""
     honest = document("grid", steps=5)
-    divided = [spend | {n: (spend[n] or 0.0) / 4 for n in DIVIDED if n != "noise_scale"} for spend in honest["spends"]]
+    divided = [
+        spend | {n: (spend[n] or 0.0) / 4 for n in DIVIDED if n != "noise_scale"} for spend in honest["spends"]
+    ]
     promise = honest["guarantee"] | {"epsilon": honest["guarantee"]["epsilon"] / 4}
     edited = honest | {"method": kind, "spends": divided, "guarantee": promise}
     with pytest.raises((CertificateFalse, StudyInvalid)):

@@ -543,7 +543,7 @@ def kept_key(here):
 
 @pytest.mark.parametrize("charge", ["nothing", "a tiny one", "one that is there"])
 def test_a_line_that_says_recovered_hides_no_lost_spend(url, here, charge):
-    """1.0 of 1.0 was spent, an old copy with 0.1 comes back, and an edited export says that the rest was recovered."""
+    """1.0 of 1.0 was spent, an old copy with 0.1 comes back, and an edited export says the rest was recovered."""
     book = PrivacyLedger(url)
     book.set_budget(PrivacyBudget.of("d", epsilon=1.0, delta=0.0))
     book.reserve(key("a"), plan(0.1), noise=SYSTEM)
@@ -582,13 +582,13 @@ FORGED = {
     "the history in itself": lambda h: (
         "history", {"sequence": "999", "about": "x", "content": "{}", "hash": "f" * 64, "mac": "y"},
     ),
-    "k is a word": lambda h: fact("max_records_per_person", "abc", {}),  # noqa: ARG005
-    "k is 0": lambda h: fact("max_records_per_person", "0", {}),  # noqa: ARG005
-    "a cap without amounts": lambda h: fact("cap", "x", {}),  # noqa: ARG005
-    "a cap below 0": lambda h: fact("cap", "x", {"epsilon_units": -1, "delta_units": 0}),  # noqa: ARG005
-    "a cap of true": lambda h: fact("cap", "x", {"epsilon_units": True, "delta_units": 0}),  # noqa: ARG005
-    "recovered as nothing": lambda h: fact("recovered", "x", {}),  # noqa: ARG005
-    "a fact of no dataset": lambda h: (  # noqa: ARG005
+    "k is a word": lambda h: fact("max_records_per_person", "abc", {}),
+    "k is 0": lambda h: fact("max_records_per_person", "0", {}),
+    "a cap without amounts": lambda h: fact("cap", "x", {}),
+    "a cap below 0": lambda h: fact("cap", "x", {"epsilon_units": -1, "delta_units": 0}),
+    "a cap of true": lambda h: fact("cap", "x", {"epsilon_units": True, "delta_units": 0}),
+    "recovered as nothing": lambda h: fact("recovered", "x", {}),
+    "a fact of no dataset": lambda h: (
         "dataset_facts", {"dataset": "no", "about": "a", "item": "b", "value": {}, "written_at": ""},
     ),
     "a fact that is there": lambda h: (h[0].about, json.loads(h[0].row)),
@@ -647,3 +647,25 @@ def test_a_database_that_is_damaged_is_a_letter(url, here, harm):
         PrivacyLedger(url).accounts("d")
     with pytest.raises(LedgerDamaged, match="no database, or parts of it are damaged"):
         book.reserve(key("b"), plan(0.1), noise=SYSTEM)
+
+
+def test_a_generation_that_cannot_be_written_is_a_letter_and_nothing_is_paid_twice(url, here, monkeypatch):
+    """The disk is full between a commit and the generation: what was committed stays, and is taken over."""
+    from dpbo_core.accounting import generation
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(generation, "_write", full)
+        with pytest.raises(DpboError, match=r"cannot be written \(no space left on device\)"):
+            PrivacyLedger(url)
+    book = PrivacyLedger(url)
+    book.set_budget(OPEN)
+    with monkeypatch.context() as patch:
+        patch.setattr(generation, "_write", full)
+        with pytest.raises(DpboError, match="nothing is paid twice"):
+            book.reserve(key("a"), plan(0.1), noise=SYSTEM)
+    book.reserve(key("a"), plan(0.1), noise=SYSTEM)
+    assert len(PrivacyLedger(url).accounts("d")[0].entries) == 1
+    audit.verify(url)

@@ -146,7 +146,7 @@ class _Recovery:
             number = int(self._done[dataset, link.hash]["reservation"])
             told = sa.select(DRAWS.c.spend, DRAWS.c.outcome)
             told = told.where(DRAWS.c.reservation == number, DRAWS.c.what == row["what"])
-            if self._pen.connection.execute(told).all() != [(row["spend"], row["outcome"])]:
+            if [tuple(cells) for cells in self._pen.connection.execute(told)] != [(row["spend"], row["outcome"])]:
                 raise self._unrecovered(link)
             return
         drawn = sa.select(DRAWS.c.what).where(DRAWS.c.reservation == number, DRAWS.c.what == row["what"])
@@ -177,7 +177,7 @@ class _Recovery:
             LedgerDamaged: the reservation named is of another dataset or has another price.
         """
         charged = sa.select(RESERVATIONS.c.dataset, RESERVATIONS.c.spends).where(RESERVATIONS.c.id == number)
-        if self._pen.connection.execute(charged).all() != [(dataset, spends)]:
+        if [tuple(cells) for cells in self._pen.connection.execute(charged)] != [(dataset, spends)]:
             raise self._unrecovered(link)
 
     @staticmethod

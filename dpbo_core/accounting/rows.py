@@ -12,7 +12,6 @@ from dpbo_core.accounting.composition import compose
 from dpbo_core.accounting.facts import CAP, RECORDS, RECOVERED
 from dpbo_core.accounting.history import Link
 from dpbo_core.accounting.tables import DATASET_FACTS, DRAWS, METADATA, RECORDED, RESERVATIONS
-from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
@@ -79,13 +78,27 @@ def _check(about: str, row: Mapping[str, Any]) -> None:
         if not all(isinstance(name, str) for name in row["accepts"]):
             raise TypeError("accepts")
     if about == "reservations":
-        if PrivacyGuarantee.from_json(row["guarantee"]).unit is not PrivacyUnit(row["unit"]):
-            raise ValueError("unit")
+        _check_promise(row["guarantee"], PrivacyUnit(row["unit"]))
         _check_composed(row)
     if about == "draws":
         _spend(row["spend"])
     if about == "releases":
         Release.from_json(row["release"])
+
+
+def _check_promise(promise: Mapping[str, Any], unit: PrivacyUnit) -> None:
+    """What an account reads of a guarantee, and that it protects whom the row says.
+
+    Raises:
+        ValueError, TypeError, LookupError: it is otherwise.
+    """
+    if promise.get("unit", unit) != unit:
+        raise ValueError("unit")
+    numbers = (0.0 if promise["epsilon"] is None else promise["epsilon"], promise["delta"])
+    if not all(type(number) in (int, float) and 0 <= number < math.inf for number in numbers):
+        raise TypeError("guarantee")
+    if not isinstance(promise["assumptions"], list) or not all(isinstance(n, str) for n in promise["assumptions"]):
+        raise TypeError("assumptions")
 
 
 def _check_fact(row: Mapping[str, Any], beside: Iterable[Link]) -> None:

@@ -116,7 +116,7 @@ class PrivateTrajectory:
 
     @staticmethod
     def shown(release: Release) -> Shown:
-        """A draw a step, and those that its options buy, each of a mean that every record moves by its own share."""
+        """A draw a step, and those that its options buy, each of a mean that a record moves by its own share."""
         options, gaussian = release.facts["options"], tuple(DiscreteGaussian.WORTH)
         made = {f"score of step {t}": gaussian for t in range(1, len(release.value["trajectory"]) + 1)}
         if len(made) != steps_shown(release):
