@@ -174,16 +174,18 @@ def _private_folder(folder: Path) -> None:
 def _private_file(path: Path) -> None:
     """The file, readable by its owner alone; SQLite gives -wal and -shm the mode of the file they belong to."""
     try:
-        opened = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
-        try:
-            if os.fstat(opened).st_uid == os.geteuid():
-                os.fchmod(opened, 0o600)
-        finally:
-            os.close(opened)
+        if path.exists() and not path.is_file():  # a device's mode is everybody's
+            reason = "it is no ordinary file"
+        else:
+            opened = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+            try:
+                if os.fstat(opened).st_uid == os.geteuid():
+                    os.fchmod(opened, 0o600)
+            finally:
+                os.close(opened)
+            return
     except OSError as error:
         reason = error.strerror or "it cannot be written"
-    else:
-        return
     raise _bad_url(f"points to a place that cannot be used ({reason.lower()})")
 
 
