@@ -47,6 +47,7 @@ def test_the_composition_lies_between_two_independent_accountants():
     assert exact <= recompute(release, CERTIFIED).epsilon <= renyi * 1.01
 
 
+OTHER = {"discrete Laplace": "permute-and-flip", "discrete Gaussian": "discrete Gaussian rows"}
 EDITS = {
     "a smaller ε": lambda d: d["guarantee"].update(epsilon=d["guarantee"]["epsilon"] * 0.99),
     "a smaller δ": lambda d: d["guarantee"].update(delta=d["guarantee"]["delta"] / 10),
@@ -59,6 +60,21 @@ EDITS = {
     "refuted evidence": lambda d: d["guarantee"].update(evidence="refuted"),
     "injected noise": lambda d: d.update(noise="injected"),
     "no ε": lambda d: d["guarantee"].update(epsilon=None),
+    "the first draw left out": lambda d: d.update(spends=d["spends"][1:]),
+    "the last draw left out": lambda d: d.update(spends=d["spends"][:-1]),
+    "one draw twice, another never": lambda d: d.update(spends=[d["spends"][0], *d["spends"][:-1]]),
+    "draws under other names": lambda d: [s.update(what=f"draw {n}") for n, s in enumerate(d["spends"])],
+    "draws of a mechanism whose price is taken as printed": lambda d: [
+        s.update(mechanism="best of a random number of private trials", epsilon=1e-3, rho=1e-6) for s in d["spends"]
+    ],
+    "another mechanism of the same formula": lambda d: [
+        s.update(mechanism=OTHER.get(s["mechanism"], s["mechanism"])) for s in d["spends"]
+    ],
+    "another unit": lambda d: d["guarantee"].update(unit="training_record"),
+    "the rows of a table": lambda d: d["guarantee"].update(unit="candidate_row"),
+    "persons of no column": lambda d: d["guarantee"].update(unit="person"),
+    "a column, and no persons": lambda d: d["guarantee"].update(person="who"),
+    "another relation": lambda d: d["guarantee"].update(relation="add_or_remove_one"),
 }
 
 
@@ -200,3 +216,64 @@ def test_no_name_of_a_method_or_mechanism_stands_in_the_certificate():
 
     text = Path(certificate.__file__).read_text()
     assert not [name for name in (*CERTIFIED.methods, *CERTIFIED.mechanisms) if f'"{name}"' in text]
+
+
+UNREADABLE = {
+    "no trajectory": lambda d: d["value"].pop("trajectory"),
+    "a trajectory of another kind": lambda d: d["value"].update(trajectory={"steps": d["value"]["trajectory"]}),
+    "a shorter one": lambda d: d["value"]["trajectory"].pop(),
+    "no options": lambda d: d["facts"].pop("options"),
+    "m in words": lambda d: d["facts"].update(n_validation="1e400"),
+    "m without end": lambda d: d["facts"].update(n_validation=math.inf),
+    "m of a share": lambda d: d["facts"].update(n_validation=1e-3),
+    "k of a share": lambda d: d["facts"].update(max_records_per_person=1e-3),
+    "k as a truth value": lambda d: d["facts"].update(max_records_per_person=True),
+    "no range": lambda d: d["facts"].update(score_range=0.0),
+}
+
+
+@pytest.mark.parametrize("edit", UNREADABLE)
+def test_facts_that_say_nothing_are_no_release(edit):
+    edited = document("trajectory", steps=5)
+    UNREADABLE[edit](edited)
+    with pytest.raises(StudyInvalid):
+        read_certificate(edited, CERTIFIED)
+
+
+@pytest.mark.parametrize("kind", [*METHODS, *EXCHANGES])
+def test_a_release_under_another_methods_name_is_caught(kind):
+    """With every amount divided by four: methods that bound less than one record's share are no way around."""
+    honest = document("grid", steps=5)
+    divided = [
+        spend | {n: (spend[n] or 0.0) / 4 for n in DIVIDED if n != "noise_scale"} for spend in honest["spends"]
+    ]
+    promise = honest["guarantee"] | {"epsilon": honest["guarantee"]["epsilon"] / 4}
+    edited = honest | {"method": kind, "spends": divided, "guarantee": promise}
+    with pytest.raises((CertificateFalse, StudyInvalid)):
+        recompute(read_certificate(edited, CERTIFIED), CERTIFIED)
+
+
+@pytest.mark.parametrize("name", ["noisy GP under the prior", "exact GP under the prior"])
+def test_an_assumption_that_was_left_out_is_missed(name):
+    honest = document(name)
+    recompute(read_certificate(honest, CERTIFIED), CERTIFIED)
+    assert honest["guarantee"]["assumptions"]
+    honest["guarantee"]["assumptions"] = []
+    with pytest.raises(CertificateFalse, match="cannot keep"):
+        recompute(read_certificate(honest, CERTIFIED), CERTIFIED)
+
+
+def test_every_release_of_yesterday_is_worth_its_promise():
+    import sqlite3
+    from pathlib import Path
+
+    from exchanges import __file__ as beside
+
+    store = Path(beside).parent / "yesterday" / "store" / "ledger.db"
+    with sqlite3.connect(f"file:{store}?mode=ro&immutable=1", uri=True) as connection:
+        found = [json.loads(text) for (text,) in connection.execute("SELECT release FROM releases")]
+    connection.close()
+    assert len(found) >= 15
+    for written in found:
+        if written["guarantee"]["epsilon"] is not None:
+            recompute(read_certificate(written, CERTIFIED), CERTIFIED)

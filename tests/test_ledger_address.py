@@ -172,3 +172,28 @@ def test_a_teams_cap_holds_for_a_notebook(postgresql, here, monkeypatch):
     with pytest.raises(BudgetExceeded, match=r"limit is ε = 0\.5"):
         notebook()
     assert not (here / "mlruns" / "ledger.db").exists()
+
+
+def test_a_sqlite_ledger_has_one_name(here):
+    """Options behind the path made another file, beside the generation of the first."""
+    path = here / "ledger.db"
+    for options in ("mode=memory&uri=true", "uri=true", "vfs=unix-none&uri=true"):
+        with pytest.raises(StudyInvalid, match="had two names"):
+            PrivacyLedger(f"sqlite:///{path}?{options}")
+    PrivacyLedger(f"sqlite:///{path}").set_budget(PrivacyBudget.of("d", epsilon=1.0, delta=0.0))
+    for url in (f"sqlite:///{path}?timeout=0&isolation_level=DEFERRED", f"sqlite+pysqlite:///{path}"):
+        assert PrivacyLedger(url).budget("d") is not None
+    assert {file.name.removeprefix("ledger.db") for file in here.iterdir()} <= {"", ".generation", "-wal", "-shm"}
+
+
+def test_what_is_no_ordinary_file_keeps_its_mode(here):
+    """Named as a ledger by who may change it, a device or a pipe was made its owner's alone."""
+    import os
+
+    pipe = here / "pipe"
+    os.mkfifo(pipe, 0o644)
+    with pytest.raises(StudyInvalid, match="no ordinary file"):
+        PrivacyLedger(f"sqlite:///{pipe}")
+    assert pipe.stat().st_mode & 0o777 == 0o644
+    with pytest.raises(StudyInvalid, match="place that cannot be used"):
+        PrivacyLedger(f"sqlite:///{here}")

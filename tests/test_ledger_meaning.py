@@ -517,3 +517,155 @@ def test_releases_whose_estimator_is_no_longer_unconditional_are_named(yesterday
     assert any("cannot be told" in line and "Pipeline" in line for line in named)
     assert not any(line.startswith("trajectory,") for line in named)
     assert audit.conditional_releases(yesterday, lambda facts: "unconditional") == ()
+
+
+# exports that were written by somebody else's hand
+
+
+def chained(history, *rows, seals=None):
+    """The history and further lines, re-chained; `seals` is the key they are sealed with."""
+    told = list(history)
+    for about, row in rows:
+        content, last = canonical(row), told[-1]
+        hashed = seal(last.hash, last.sequence + 1, about, content)
+        told.append(Link(last.sequence + 1, about, content, hashed, None if seals is None else seals.mac(hashed)))
+    return tuple(told)
+
+
+def fact(about, item, value):
+    told = {"dataset": "d", "about": about, "item": item, "value": value, "written_at": "2026-01-01"}
+    return "dataset_facts", told
+
+
+def kept_key(here):
+    return LedgerKey.from_hex(json.loads((here / "ledger.db.generation").read_text())["key"])
+
+
+@pytest.mark.parametrize("charge", ["nothing", "a tiny one", "one that is there"])
+def test_a_line_that_says_recovered_hides_no_lost_spend(url, here, charge):
+    """1.0 of 1.0 was spent, an old copy with 0.1 comes back, and an edited export says the rest was recovered."""
+    book = PrivacyLedger(url)
+    book.set_budget(PrivacyBudget.of("d", epsilon=1.0, delta=0.0))
+    book.reserve(key("a"), plan(0.1), noise=SYSTEM)
+    shutil.copy(here / "ledger.db", here / "old.db")
+    before, seals = exported(url), kept_key(here)
+    book.reserve(key("b"), plan(0.9), noise=SYSTEM)
+    whole = exported(url)
+    shutil.copy(here / "old.db", here / "ledger.db")
+    for end in ("-wal", "-shm"):
+        (here / f"ledger.db{end}").unlink(missing_ok=True)
+    (lost,) = whole[len(before) :]
+    first = next(json.loads(link.row) for link in before if link.about == "reservations")
+    tiny = ("reservations", first | {"id": 2, "fingerprint": "9" * 64})
+    number = 1 if charge == "one that is there" else 2
+    lines = [fact("recovered", lost.hash, {"reservation": number})]
+    forged = chained(before, *([tiny] if charge == "a tiny one" else []), *lines, seals=seals)
+    (here / "ledger.db.generation").unlink()
+    if charge == "a tiny one":
+        audit.verify(url, forged, accept=True)
+        with pytest.raises(LedgerDamaged, match="says that entry 5 of the copy was recovered"):
+            recover(url, whole)
+        return
+    with pytest.raises(LedgerDamaged, match="holds what cannot be"):
+        audit.verify(url, forged, accept=True)
+    audit.verify(url, before, accept=True)
+    assert recover(url, whole).charges == 1
+    with pytest.raises(BudgetExceeded):
+        PrivacyLedger(url).reserve(key("c"), plan(0.1), noise=SYSTEM)
+
+
+def reservation(history):
+    return next(json.loads(link.row) for link in history if link.about == "reservations")
+
+
+FORGED = {
+    "the history in itself": lambda h: (
+        "history", {"sequence": "999", "about": "x", "content": "{}", "hash": "f" * 64, "mac": "y"},
+    ),
+    "k is a word": lambda h: fact("max_records_per_person", "abc", {}),
+    "k is 0": lambda h: fact("max_records_per_person", "0", {}),
+    "a cap without amounts": lambda h: fact("cap", "x", {}),
+    "a cap below 0": lambda h: fact("cap", "x", {"epsilon_units": -1, "delta_units": 0}),
+    "a cap of true": lambda h: fact("cap", "x", {"epsilon_units": True, "delta_units": 0}),
+    "recovered as nothing": lambda h: fact("recovered", "x", {}),
+    "a fact of no dataset": lambda h: (
+        "dataset_facts", {"dataset": "no", "about": "a", "item": "b", "value": {}, "written_at": ""},
+    ),
+    "a fact that is there": lambda h: (h[0].about, json.loads(h[0].row)),
+    "a reservation that is there": lambda h: ("reservations", reservation(h)),
+    "a reservation of no dataset": lambda h: (
+        "reservations", reservation(h) | {"id": 9, "dataset": "no", "fingerprint": "9" * 64},
+    ),
+    "a guarantee of nothing": lambda h: (
+        "reservations", reservation(h) | {"id": 9, "guarantee": {}, "fingerprint": "9" * 64},
+    ),
+    "another unit than its guarantee's": lambda h: (
+        "reservations", reservation(h) | {"id": 9, "unit": "person", "fingerprint": "9" * 64},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("line", FORGED)
+def test_a_line_that_no_ledger_can_hold_is_refused_and_harms_nothing(ledger_url, line):
+    """Accepted, most of them made every later reading fail; the others were a database's error on the screen."""
+    book = PrivacyLedger(ledger_url)
+    book.set_budget(PrivacyBudget.of("d", epsilon=5.0, delta=0.0))
+    book.reserve(key("a"), plan(0.5), noise=SYSTEM)
+    forged = chained(exported(ledger_url), FORGED[line](exported(ledger_url)))
+    with pytest.raises(LedgerDamaged):
+        audit.verify(ledger_url, forged, accept=True)
+    audit.verify(ledger_url)
+    book.reserve(key("b"), plan(0.5), noise=SYSTEM)
+
+
+def test_half_a_character_in_an_export_is_a_letter(url):
+    PrivacyLedger(url).set_budget(OPEN)
+    lines = [*audit.export(url)]
+    lines[-1] = lines[-1].replace('"d"', '"\\ud800"')
+    with pytest.raises(LedgerDamaged, match="is not a line of an export"):
+        audit.read_export(lines)
+
+
+@pytest.mark.parametrize("harm", ["another file", "cut short", "flipped bytes"])
+def test_a_database_that_is_damaged_is_a_letter(url, here, harm):
+    book = PrivacyLedger(url)
+    book.set_budget(OPEN)
+    book.reserve(key("a"), plan(0.1), noise=SYSTEM)
+    path = here / "ledger.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+    for end in ("-wal", "-shm"):
+        (here / f"ledger.db{end}").unlink(missing_ok=True)
+    if harm == "another file":
+        path.write_bytes(b"this is no database " * 500)
+    elif harm == "cut short":
+        os.truncate(path, 8192)
+    else:
+        path.write_bytes(path.read_bytes()[:4096] + bytes(b ^ 0xFF for b in path.read_bytes()[4096:]))
+    with pytest.raises(LedgerDamaged, match="no database, or parts of it are damaged"):
+        PrivacyLedger(url).accounts("d")
+    with pytest.raises(LedgerDamaged, match="no database, or parts of it are damaged"):
+        book.reserve(key("b"), plan(0.1), noise=SYSTEM)
+
+
+def test_a_generation_that_cannot_be_written_is_a_letter_and_nothing_is_paid_twice(url, here, monkeypatch):
+    """The disk is full between a commit and the generation: what was committed stays, and is taken over."""
+    from dpbo_core.accounting import generation
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(generation, "_write", full)
+        with pytest.raises(DpboError, match=r"cannot be written \(no space left on device\)"):
+            PrivacyLedger(url)
+    book = PrivacyLedger(url)
+    book.set_budget(OPEN)
+    with monkeypatch.context() as patch:
+        patch.setattr(generation, "_write", full)
+        with pytest.raises(DpboError, match="nothing is paid twice"):
+            book.reserve(key("a"), plan(0.1), noise=SYSTEM)
+    book.reserve(key("a"), plan(0.1), noise=SYSTEM)
+    assert len(PrivacyLedger(url).accounts("d")[0].entries) == 1
+    audit.verify(url)

@@ -91,11 +91,13 @@ def open_engine(url: str) -> tuple[sa.Engine, Path]:
 def _sqlite(address: sa.URL) -> tuple[sa.Engine, Path]:
     if not address.database or address.database == ":memory:":
         raise _bad_url("names a database in memory, which would forget what was spent")
+    if "uri" in address.query:
+        raise _bad_url("names a file by options behind its path, so that one file had two names")
     path = Path(address.database).resolve()  # a later change of the current folder must not change the ledger
     _private_folder(path.parent)
     _private_file(path)
     engine = sa.create_engine(
-        address.set(database=str(path)),
+        sa.URL.create("sqlite", database=str(path)),  # nothing else: the file is the one whose generation is kept
         connect_args={"timeout": BUSY_SECONDS, "isolation_level": None},
         poolclass=sa.pool.NullPool,  # a SQLite connection must never be carried into a forked process
     )
@@ -172,16 +174,18 @@ def _private_folder(folder: Path) -> None:
 def _private_file(path: Path) -> None:
     """The file, readable by its owner alone; SQLite gives -wal and -shm the mode of the file they belong to."""
     try:
-        opened = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
-        try:
-            if os.fstat(opened).st_uid == os.geteuid():
-                os.fchmod(opened, 0o600)
-        finally:
-            os.close(opened)
+        if path.exists() and not path.is_file():  # a device's mode is everybody's
+            reason = "it is no ordinary file"
+        else:
+            opened = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+            try:
+                if os.fstat(opened).st_uid == os.geteuid():
+                    os.fchmod(opened, 0o600)
+            finally:
+                os.close(opened)
+            return
     except OSError as error:
         reason = error.strerror or "it cannot be written"
-    else:
-        return
     raise _bad_url(f"points to a place that cannot be used ({reason.lower()})")
 
 

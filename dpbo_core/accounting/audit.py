@@ -170,7 +170,7 @@ def _holds(history: list[Link], kept: Generation, store: LedgerStore) -> bool:
 
 
 def _accept(store: LedgerStore, last: Generation, kept: Generation | None, lost: tuple[Link, ...]) -> Verified:
-    with store.writing() as pen:
+    with store.writing() as pen, legible():
         if pen.last != last:
             raise damaged(["it was written to while it was being verified"])
         for link in lost:

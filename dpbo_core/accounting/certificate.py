@@ -66,7 +66,7 @@ def read_certificate(document: Any, declared: Declared) -> Release:
         sound = not unknown and release.guarantee.delta < 1.0
         if sound:
             shown = declared.methods[release.method](release)
-            sound = len(release.spends) >= max(1, shown.draws) and shown.sensitivity >= 0.0
+            sound = bool(release.spends) and shown.sensitivity >= 0.0
     except (AttributeError, KeyError, TypeError, ValueError, ArithmeticError):
         sound = False
     if unknown:
@@ -124,10 +124,16 @@ def recompute(release: Release, declared: Declared) -> Recomputed:
             cause="its noise was injected, or its evidence is refuted; such releases are for public data",
             remedy="treat its numbers as the raw ones",
         )
-    least = declared.methods[release.method](release).sensitivity
+    shown = declared.methods[release.method](release)
+    if not shown.fits(release):
+        raise CertificateFalse(
+            "the release does not list the draws that its method makes, or promises what they cannot keep",
+            cause="the certificate was edited, or another version wrote it",
+            remedy="ask whoever gave it to you for the release in the ledger",
+        )
     for spend in release.spends:
         _check_price(spend, declared)
-        if not spend.sensitivity >= least * (1.0 - _SLACK):
+        if not spend.sensitivity >= shown.sensitivity * (1.0 - _SLACK):
             raise _underpriced(spend)
     total = compose(release.spends)
     epsilon, delta = total.epsilon(max(0.0, promise.delta - from_units(total.delta_units)))

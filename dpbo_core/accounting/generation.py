@@ -16,7 +16,7 @@ from pathlib import Path
 
 from dpbo_core.accounting.history import ORIGIN
 from dpbo_core.accounting.key import LedgerKey
-from dpbo_core.errors import LedgerDamaged
+from dpbo_core.errors import DpboError, LedgerDamaged
 
 SIZE = 256  # bytes, always the same, written over in one piece: within a disk's sector, so whole or not at all
 
@@ -91,7 +91,7 @@ class GenerationFile:
                     return _parsed(file.read())
         except FileNotFoundError:
             return Generation(), None
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             problem = f"the ledger's generation, {self.path.name}, cannot be read"
         raise LedgerDamaged(
             problem,
@@ -101,12 +101,22 @@ class GenerationFile:
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
-        file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield file
-        finally:
-            os.close(file)
+            file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                yield file
+            finally:
+                os.close(file)
+        except OSError as error:
+            reason = (error.strerror or "no reason given").lower()
+        else:
+            return
+        raise DpboError(
+            f"the ledger's generation, {self.path.name}, cannot be written ({reason})",
+            cause="its disk is full or read-only, or it belongs to another user",
+            remedy="make room and run it again; nothing is paid twice",
+        )
 
 
 def _write(file: int, reached: Generation, key: LedgerKey | None) -> None:
@@ -128,7 +138,7 @@ def _parsed(text: bytes) -> tuple[Generation, LedgerKey | None]:
     kept = json.loads(text)
     if not isinstance(kept, dict) or kept.keys() - {"key"} != {"sequence", "hash"}:
         raise ValueError("not a generation")
-    if not isinstance(kept["sequence"], int) or not isinstance(kept.get("key", ""), str):
+    if type(kept["sequence"]) is not int or not isinstance(kept.get("key", ""), str):
         raise ValueError("not a generation")
     key = LedgerKey.from_hex(kept["key"]) if "key" in kept else None
     return Generation(kept["sequence"], str(kept["hash"])), key

@@ -49,7 +49,10 @@ class Link:
     def from_json(cls, data: Mapping[str, Any]) -> "Link":
         """The inverse of `to_json`."""
         mac = None if data.get("mac") is None else str(data["mac"])
-        return cls(int(data["sequence"]), str(data["about"]), canonical(data["row"]), str(data["hash"]), mac)
+        link = cls(int(data["sequence"]), str(data["about"]), canonical(data["row"]), str(data["hash"]), mac)
+        for text in (link.about, link.row, link.hash, mac or ""):
+            text.encode()  # half a surrogate pair is no text, and no hash is made of it
+        return link
 
 
 def canonical(row: Mapping[str, Any]) -> str:

@@ -133,13 +133,21 @@ class _Recovery:
     def _reservation(self, link: Link, row: Row) -> None:
         key = (row["dataset"], link.hash)
         if key in self._done:
-            self._numbers[row["id"]] = int(self._done[key]["reservation"])
+            self._numbers[row["id"]] = number = int(self._done[key]["reservation"])
+            self._check_charged(link, row["dataset"], number, row["spends"])
             return
         self._numbers[row["id"]] = self._charge(link, row)
 
     def _draw(self, link: Link, row: Row) -> None:
         dataset, number = self._datasets[row["reservation"]], self._numbers.get(row["reservation"])
-        if number is None or (dataset, link.hash) in self._done:
+        if number is None:
+            return
+        if (dataset, link.hash) in self._done:
+            number = int(self._done[dataset, link.hash]["reservation"])
+            told = sa.select(DRAWS.c.spend, DRAWS.c.outcome)
+            told = told.where(DRAWS.c.reservation == number, DRAWS.c.what == row["what"])
+            if [tuple(cells) for cells in self._pen.connection.execute(told)] != [(row["spend"], row["outcome"])]:
+                raise self._unrecovered(link)
             return
         drawn = sa.select(DRAWS.c.what).where(DRAWS.c.reservation == number, DRAWS.c.what == row["what"])
         if (
@@ -161,6 +169,20 @@ class _Recovery:
             return
         self._pen.write(RELEASES, {**row, "reservation": number})
         self.found.releases += 1
+
+    def _check_charged(self, link: Link, dataset: str, number: int, spends: list[Row]) -> None:
+        """That an entry was recovered is believed where its price was charged.
+
+        Raises:
+            LedgerDamaged: the reservation named is of another dataset or has another price.
+        """
+        charged = sa.select(RESERVATIONS.c.dataset, RESERVATIONS.c.spends).where(RESERVATIONS.c.id == number)
+        if [tuple(cells) for cells in self._pen.connection.execute(charged)] != [(dataset, spends)]:
+            raise self._unrecovered(link)
+
+    @staticmethod
+    def _unrecovered(link: Link) -> Exception:
+        return damaged([f"it says that entry {link.sequence} of the copy was recovered, and does not have it"])
 
     def _charge(self, link: Link, row: Row) -> int:
         """A reservation at the ledger's end; under a name of its own where its study was charged again since."""

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from dpbo_core.accounting.composition import compose
+from dpbo_core.accounting.facts import CAP, RECORDS, RECOVERED
 from dpbo_core.accounting.history import Link
-from dpbo_core.accounting.tables import METADATA
+from dpbo_core.accounting.tables import DATASET_FACTS, DRAWS, METADATA, RECORDED, RESERVATIONS
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
@@ -34,9 +35,13 @@ LISTS = {"datasets": ("accepts",), "reservations": ("spends",)}
 
 def faulty(history: Iterable[Link]) -> Iterator[str]:
     """Which entries no version of dpbo can have written, in words."""
-    for link in history:
+    told = list(history)
+    for place, link in enumerate(told):
         try:
-            _check(link.about, json.loads(link.row))
+            row = json.loads(link.row)
+            _check(link.about, row)
+            if link.about == DATASET_FACTS.name:
+                _check_fact(row, told[max(place - 1, 0) : place + 2])
         except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError):
             yield f"entry {link.sequence} of the history ({link.about}) holds what cannot be, an amount below 0 say"
 
@@ -50,6 +55,8 @@ def _check(about: str, row: Mapping[str, Any]) -> None:
     table = METADATA.tables.get(about)
     if table is None:  # a note, in the history alone
         return
+    if table not in RECORDED:
+        raise ValueError("the history has no entries about itself")
     if set(row) != {column.name for column in table.columns}:
         raise ValueError("other columns")
     for name, cell in row.items():
@@ -71,12 +78,51 @@ def _check(about: str, row: Mapping[str, Any]) -> None:
         if not all(isinstance(name, str) for name in row["accepts"]):
             raise TypeError("accepts")
     if about == "reservations":
-        PrivacyUnit(row["unit"])
+        _check_promise(row["guarantee"], PrivacyUnit(row["unit"]))
         _check_composed(row)
     if about == "draws":
         _spend(row["spend"])
     if about == "releases":
         Release.from_json(row["release"])
+
+
+def _check_promise(promise: Mapping[str, Any], unit: PrivacyUnit) -> None:
+    """What an account reads of a guarantee, and that it protects whom the row says.
+
+    Raises:
+        ValueError, TypeError, LookupError: it is otherwise.
+    """
+    if promise.get("unit", unit) != unit:
+        raise ValueError("unit")
+    numbers = (0.0 if promise["epsilon"] is None else promise["epsilon"], promise["delta"])
+    if not all(type(number) in (int, float) and 0 <= number < math.inf for number in numbers):
+        raise TypeError("guarantee")
+    if not isinstance(promise["assumptions"], list) or not all(isinstance(n, str) for n in promise["assumptions"]):
+        raise TypeError("assumptions")
+
+
+def _check_fact(row: Mapping[str, Any], beside: Iterable[Link]) -> None:
+    """What a fact says under a heading of ours; that something was recovered stands beside what was written for it.
+
+    So a line that only says it, without the charge or the draw, is none of ours: it would hide a lost spend.
+
+    Raises:
+        ValueError, TypeError, LookupError: it is otherwise.
+    """
+    about, value = row["about"], row["value"]
+    if about == RECORDS and not (row["item"].isascii() and row["item"].isdigit() and int(row["item"]) >= 1):
+        raise ValueError("k")
+    if about == CAP:
+        for name in AMOUNTS["datasets"]:
+            if not (type(value[name]) is int and 0 <= value[name] <= LARGEST):
+                raise TypeError(name)
+    if about == RECOVERED:
+        number = value["reservation"]
+        written = [(link.about, json.loads(link.row)) for link in beside]
+        charged = any((table, told.get("id")) == (RESERVATIONS.name, number) for table, told in written)
+        drawn = any((table, told.get("reservation")) == (DRAWS.name, number) for table, told in written)
+        if type(number) is not int or not (charged or drawn):
+            raise ValueError("nothing was recovered")
 
 
 def _check_composed(row: Mapping[str, Any]) -> None:

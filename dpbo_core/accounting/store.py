@@ -38,7 +38,9 @@ def legible() -> Iterator[None]:
         yield
     except DpboError:
         raise
-    except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError, sa.exc.DataError):
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError):
+        pass
+    except (sa.exc.DataError, sa.exc.IntegrityError):  # a line of an export that refers to nothing, or comes twice
         pass
     else:
         return
@@ -198,8 +200,18 @@ class LedgerStore:
                 yield connection
         except (sa.exc.OperationalError, sa.exc.TimeoutError) as error:
             failed = type(error).__name__
+        except sa.exc.DatabaseError as error:
+            if type(error) not in (sa.exc.DatabaseError, sa.exc.InternalError):
+                raise  # the others say which row does not fit
+            failed = ""
         else:
             return
+        if not failed:
+            raise LedgerDamaged(
+                "the ledger's database cannot be read: it is no database, or parts of it are damaged",
+                cause="a disk failed, or another file was put in its place",
+                remedy="restore the newest sound copy, and its generation; then run dpbo budget verify",
+            )
         raise DpboError(
             f"the ledger's database cannot be used ({failed})",
             cause="it cannot be reached, its disk is full, or another process has held it for more than a minute",

@@ -30,10 +30,11 @@ from dpbo_core.methods.contract import Draws, Outlook, guarantee, too_small
 from dpbo_core.methods.hypo_search import HypoSearch
 from dpbo_core.privacy.amounts import allowed_units, from_units
 from dpbo_core.privacy.assumption import PRIVATE_TRAINING_FUNCTION
-from dpbo_core.privacy.certified import Shown
+from dpbo_core.privacy.certified import RECORDS, Shown
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.unit import PrivacyUnit
 from dpbo_core.private_training.calibration import Terms, calibrate, longest
 from dpbo_core.private_training.trial import PUBLIC, PURE, Trial, check_base, check_every_point
 from dpbo_core.problem import Problem
@@ -145,9 +146,11 @@ class DpHypo:
         return ((mechanism.spend("best trial"), mechanism),)
 
     @staticmethod
-    def shown(release: Release) -> Shown:  # noqa: ARG004  nothing of it
+    def shown(release: Release) -> Shown:
         """One draw holds all that is shown: the best trial. Its price is the theorems', not a noise scale's."""
-        return Shown(1, 0.0)
+        assumed = (PRIVATE_TRAINING_FUNCTION.name,) if "." in release.facts["options"]["base"] else ()
+        units = (PrivacyUnit.TRAINING_RECORD, *RECORDS)
+        return Shown({"best trial": tuple(RepeatAndSelect.WORTH)}, 0.0, assumed, units)
 
     def outlook(self, problem: Problem) -> Outlook:
         """The quality's noise at the best of K, and the share of Λ that E[K] trials leave unseen."""

@@ -30,7 +30,7 @@ from dpbo_core.models.linear import LinearModel
 from dpbo_core.models.losses import loss_named
 from dpbo_core.models.scores import GRID
 from dpbo_core.objective import Scorer
-from dpbo_core.privacy.certified import Shown, numbers_shown
+from dpbo_core.privacy.certified import Shown, only_shows
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
@@ -102,7 +102,9 @@ class Lipschitz:
     @staticmethod
     def shown(release: Release) -> Shown:
         """One draw, of the score. Theorem 7 may bound it below one record's share."""
-        return Shown(numbers_shown(release, "score"), 0.0)
+        if not only_shows(release, "score"):
+            raise ValueError("value")
+        return Shown({"best score": tuple(DiscreteLaplace.WORTH)}, 0.0)
 
     def outlook(self, problem: Problem) -> Outlook:
         """The error is the Laplace noise: its mean absolute value is its scale."""

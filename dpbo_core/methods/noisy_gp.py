@@ -35,7 +35,7 @@ from dpbo_core.models.scores import GRID
 from dpbo_core.objective import Scorer
 from dpbo_core.privacy.amounts import allowed_units, from_units, split_units
 from dpbo_core.privacy.assumption import GP_PRIOR
-from dpbo_core.privacy.certified import Shown, numbers_shown
+from dpbo_core.privacy.certified import Shown, only_shows, score_range
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
@@ -166,8 +166,18 @@ class NoisyGP:
 
     @staticmethod
     def shown(release: Release) -> Shown:
-        """A draw for each output. Theorems 1 and 3 may bound it below one record's share."""
-        return Shown(numbers_shown(release, "hyperparameters", "score"), 0.0)
+        """A draw for each output. Where one says less than the range, that rests on the prior."""
+        if not only_shows(release, "hyperparameters", "score"):
+            raise ValueError("value")
+        made = {}
+        if "hyperparameters" in release.value:
+            made["best candidate"] = tuple(PrivateSelection.WORTH)
+        if "score" in release.value:
+            made["best score"] = tuple(DiscreteLaplace.WORTH)
+        capped = release.facts["options"]["cap_at_range"] is True and all(
+            spend.sensitivity >= score_range(release) for spend in release.spends
+        )
+        return Shown(made, 0.0, () if capped else (GP_PRIOR.name,))
 
     def outlook(self, problem: Problem) -> Outlook:
         """Theorem 2's loss of the selection, or Theorem 4's error of the score if larger, both with a = 1."""

@@ -22,7 +22,7 @@ from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
 from dpbo_core.methods.contract import Draws, Outlook, guarantee, make_release, split_epsilon
 from dpbo_core.objective import Scorer
-from dpbo_core.privacy.certified import Shown, numbers_shown, one_record_moves
+from dpbo_core.privacy.certified import Shown, one_record_moves
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
@@ -92,7 +92,8 @@ class PrivateGrid:
     @staticmethod
     def shown(release: Release) -> Shown:
         """A draw for the choice and one for its score, each of a mean that every record moves by its own share."""
-        return Shown(numbers_shown(release, "hyperparameters", "score"), one_record_moves(release))
+        made = {"best candidate": tuple(PrivateSelection.WORTH), "its score": tuple(DiscreteLaplace.WORTH)}
+        return Shown(made, one_record_moves(release))
 
     def outlook(self, problem: Problem) -> Outlook:
         """The selection's expected regret (a bound) plus the mean absolute error of the score."""

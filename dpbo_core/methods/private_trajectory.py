@@ -35,7 +35,7 @@ from dpbo_core.mechanisms.noise import Mechanism, Noise
 from dpbo_core.methods.contract import Draws, Outlook, Released, guarantee, make_release, too_small
 from dpbo_core.objective import Scorer
 from dpbo_core.privacy.amounts import UNITS_PER_ONE, from_units, split_units
-from dpbo_core.privacy.certified import Shown, one_record_moves
+from dpbo_core.privacy.certified import Shown, one_record_moves, steps_shown
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
@@ -121,8 +121,16 @@ class PrivateTrajectory:
 
     @staticmethod
     def shown(release: Release) -> Shown:
-        """A draw a step at least, each of a mean that every record moves by its own share."""
-        return Shown(len(release.value.get("trajectory", ())), one_record_moves(release))
+        """A draw a step, and those that its options buy, each of a mean that a record moves by its own share."""
+        options, gaussian = release.facts["options"], tuple(DiscreteGaussian.WORTH)
+        made = {f"score of step {t}": gaussian for t in range(1, len(release.value["trajectory"]) + 1)}
+        if len(made) != steps_shown(release):
+            raise ValueError("steps")
+        if options["final_share"] != 0.0:
+            made["final choice"] = tuple(PrivateSelection.WORTH)
+        if options["look_share"] != 0.0:
+            made["score of the choice"] = gaussian
+        return Shown(made, one_record_moves(release))
 
     def outlook(self, problem: Problem) -> Outlook:
         """Mean absolute error of the posterior mean at T evenly spread candidates, by the prior alone."""

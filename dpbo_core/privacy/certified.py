@@ -3,23 +3,50 @@
 | symbol | name here | meaning |
 |---|---|---|
 | Δ | `sensitivity` | the least that a draw may say one unit moves its query by; 0 where a theorem says less |
-| — | `draws` | draws at least that made what a release shows |
+| — | `draws` | the names of exactly the draws that make such a release, with the mechanisms that may make each |
 | ε, ρ | `Worth.of` | what a draw's printed noise is worth; no pure ε for a Gaussian |
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
+
+RECORDS = (PrivacyUnit.VALIDATION_RECORD, PrivacyUnit.PERSON)
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What the certificate of one release must show."""
+    """What the certificate of one release must show.
 
-    draws: int
+    Attributes:
+        draws: the name of every draw, and who may have made it: no other, none missing, none twice.
+        sensitivity: of every draw, at least.
+        assumptions: names that the promise must state.
+        units: whom the method's promises can protect.
+        relations: which neighbours they can be about.
+    """
+
+    draws: Mapping[str, tuple[str, ...]]
     sensitivity: float
+    assumptions: tuple[str, ...] = ()
+    units: tuple[PrivacyUnit, ...] = RECORDS
+    relations: tuple[NeighboringRelation, ...] = (NeighboringRelation.REPLACE_ONE,)
+
+    def fits(self, release: Release) -> bool:
+        """Whether the release lists these draws and promises what such draws can keep."""
+        promise, names = release.guarantee, [spend.what for spend in release.spends]
+        return (
+            sorted(names) == sorted(self.draws)
+            and all(spend.mechanism in self.draws[spend.what] for spend in release.spends)
+            and promise.unit in self.units
+            and promise.relation in self.relations
+            and (promise.person is not None) == (promise.unit is PrivacyUnit.PERSON)
+            and set(self.assumptions) <= set(promise.assumptions)
+        )
 
 
 @dataclass(frozen=True)
@@ -52,12 +79,40 @@ def one_record_moves(release: Release) -> float:
     """min(k, m)·G/m: what one unit's records can move a mean of m scores in [0, G] by.
 
     Raises:
-        KeyError, TypeError, ValueError, ArithmeticError: the facts do not say.
+        KeyError, TypeError, ValueError: the facts do not say.
     """
-    G, k, m = (float(release.facts[key]) for key in ("score_range", "max_records_per_person", "n_validation"))
-    return min(max(k, 1.0), m) * G / m
+    k, m = (_whole(release, name) for name in ("max_records_per_person", "n_validation"))
+    return min(k, m) * score_range(release) / m
 
 
-def numbers_shown(release: Release, *names: str) -> int:
-    """How many of the numbers of these names a release shows; each has a draw of its own."""
-    return sum(name in release.value for name in names)
+def score_range(release: Release) -> float:
+    """G, a finite number above 0.
+
+    Raises:
+        KeyError, ValueError: the facts do not say.
+    """
+    found = release.facts["score_range"]
+    if type(found) not in (int, float) or not 0.0 < found < math.inf:
+        raise ValueError("score_range")
+    return float(found)
+
+
+def steps_shown(release: Release) -> int:
+    """How many steps the release says its method took, a whole number from 1.
+
+    Raises:
+        KeyError, ValueError: the facts do not say.
+    """
+    return _whole(release, "steps")
+
+
+def _whole(release: Release, name: str) -> int:
+    found = release.facts[name]
+    if type(found) is not int or found < 1:
+        raise ValueError(name)
+    return found
+
+
+def only_shows(release: Release, *names: str) -> bool:
+    """Whether the release's value has no other parts than these."""
+    return set(release.value) <= set(names)

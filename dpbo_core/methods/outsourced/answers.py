@@ -170,7 +170,11 @@ class Curator:
         if injected:
             promise = replace(promise, epsilon=math.inf, evidence=NOT_PRIVATE)
         reservation = self.ledger.reserve(key, plan, noise=INJECTED if injected else OPERATING_SYSTEM)
-        self._fix_way(table, query.publication, private)
+        sealed(  # after the charge: no library's words leave, though no answer was read yet
+            lambda: self._fix_way(table, query.publication, private),
+            failure=lambda: Sealed("a step on the curator's answers failed"),
+            letter=letters(DpboError, LedgerDamaged, StudyInvalid),
+        )
         value = {"publication": query.publication, "range": [private.low, private.high]}
 
         def draw() -> float:

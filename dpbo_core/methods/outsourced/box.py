@@ -17,7 +17,10 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from dpbo_core.accounting.composition import largest_rho
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.gaussian_rows import GaussianRows
+from dpbo_core.mechanisms.random_projection import RandomProjection
+from dpbo_core.methods.outsourced.private_answers import ANSWERS
 from dpbo_core.methods.outsourced.published import REFUTED
 from dpbo_core.methods.outsourced.rows import Geometry
 from dpbo_core.privacy.amounts import from_units, spent_units
@@ -134,9 +137,12 @@ class Outsourced:
         return GaussianRows(geometry.sensitivity, rho, geometry.step, (n_rows, geometry.width))
 
     @staticmethod
-    def shown(release: Release) -> Shown:  # noqa: ARG004  nothing of it
+    def shown(release: Release) -> Shown:
         """One draw, of the table or of all answers about it; the curator's bounds say how far a row moves it."""
-        return Shown(1, 0.0)
+        made = {TABLE: (*GaussianRows.WORTH, *RandomProjection.WORTH)}
+        if "publication" in release.value:
+            made = {ANSWERS: tuple(DiscreteGaussian.WORTH)}
+        return Shown(made, 0.0, (), (PrivacyUnit.CANDIDATE_ROW,), (BY_ONE, REPLACE))
 
     def spend(self, n_rows: int, n_columns: int) -> Spend:
         """The one draw of the plan."""

@@ -81,7 +81,7 @@ class Vault:
             kept = json.loads((self.folder / "answers.json").read_bytes())
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             kept = None
         if not isinstance(kept, dict):
             raise DpboError(
