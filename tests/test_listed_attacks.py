@@ -24,7 +24,7 @@ from dpbo_core.models.rowwise import check_rowwise
 
 
 def test_what_works_in_place_never_reaches_the_rows_it_was_given():
-    """A record that cannot be encoded made its block be predicted row by row, and each row was scaled where it lay."""
+    """A record that cannot be encoded had its block predicted row by row, and each was scaled where it lay."""
     x = np.r_[np.tile([-0.7, 0.7], 100), np.full(199, 8.0), 10.0]
     X, y = np.column_stack([x, np.tile([0.0, 1.0], 200)]), np.r_[np.tile([0, 1], 100), np.zeros(200, dtype=int)]
     encoded = ColumnTransformer([("a", "passthrough", [0]), ("b", OneHotEncoder(), [1])])
@@ -95,7 +95,7 @@ def test_a_verb_hidden_by_an_attribute_is_seen():
 @pytest.mark.parametrize("other", ["typed", "partial", "object"])
 def test_a_method_replaced_by_code_of_no_file_or_by_an_object_is_seen(monkeypatch, other):
     space = {}
-    exec(compile("def predict(self, X): return X.sum()", "<ipython-input-1>", "exec"), space)  # noqa: S102
+    exec(compile("def predict(self, X): return X.sum()", "<ipython-input-1>", "exec"), space)
     found = {"typed": space["predict"], "partial": partial(zoo.shift), "object": zoo.Plain()}[other]
     monkeypatch.setattr(LogisticRegression, "predict", found)
     assert unlisted_part(LogisticRegression()) == "LogisticRegression with its predict replaced"
