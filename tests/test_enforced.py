@@ -7,6 +7,7 @@ alone, so the exact integer sum moves by at most one record. The same checks cat
 import math
 import os
 import pickle
+import struct
 from pathlib import Path
 
 import hostile_rows
@@ -16,7 +17,7 @@ from hostile_rows import ACTS, MARK, Hostile, OnLoading, counted_score
 
 from dpbo_core.data.encoded import Encoded
 from dpbo_core.errors import Sealed, StudyInvalid
-from dpbo_core.models.enforced import available, engine, handle, model, probe
+from dpbo_core.models.enforced import available, engine, handle, model, probe, seccomp
 from dpbo_core.models.enforced.child import Record, model_bytes, result_of
 from dpbo_core.models.enforced.limits import Limits
 from dpbo_core.models.estimators import FittedEstimator
@@ -181,6 +182,15 @@ def test_no_attempt_of_the_probe_succeeds():
     finally:
         images.close()
     assert found == [GRID] + [None] * (len(probe.ATTEMPTS) - 1)
+
+
+def test_a_child_makes_no_instructions_and_no_pages_that_vanish():
+    """By the filter's own text: each is refused before anything is allowed."""
+    code = seccomp.program("x86_64")
+    lines = [struct.unpack("HBBI", code[at : at + 8]) for at in range(0, len(code), 8)]
+    bits = [k for operation, _, _, k in lines if operation == seccomp._ANY_BIT]
+    assert bits.count(seccomp._EXECUTABLE) == 2  # mmap, mprotect
+    assert any(k & 0x8 for k in bits)  # MAP_DROPPABLE
 
 
 def test_a_record_that_cannot_be_used_scores_0_and_costs_no_other():

@@ -232,7 +232,8 @@ class FittedEstimator:
 
         def predicted() -> NDArray[Any] | None:
             with contained():
-                return shaped(getattr(self.estimator, verb)(np.ascontiguousarray(rows)), verb, len(rows))
+                own = np.array(rows, order="C")  # what works in place (copy=False) must not reach the caller's rows
+                return shaped(getattr(self.estimator, verb)(own), verb, len(rows))
 
         return attempted(predicted, None)  # whatever it raised may quote a record
 

@@ -79,7 +79,11 @@ class Engine:
     def trial(self, model: bytes, record: Record) -> tuple[int | None, int, float]:
         """A PUBLIC record's steps (None without a result), how its child ended, and its CPU seconds."""
         with self._lock, in_memory(model) as file:
-            found, ending, seconds = self._handles[0].trial(file, record)
+            try:
+                found, ending, seconds = self._handles[0].trial(file, record)
+            except BaseException:  # interrupted: its answer would be taken for the next record's
+                self.close()
+                raise
         return result_of(found, GRID), ending, seconds
 
     @property

@@ -22,7 +22,9 @@ _BOOT = (
     "from dpbo_core.models.enforced.image import serve; serve(int(sys.argv[1]), int(sys.argv[2]))"
 )
 _ENVIRONMENT = {
-    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",  # large pages: a copy of a process copies the table of its pages
+    # large pages: a copy of a process copies the table of its pages; no restartable sequences: the kernel would
+    # write into a child whenever another process had its turn
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.pthread.rseq=0",
     "PYTHONMALLOC": "malloc",
     "PYTHONHASHSEED": "0",
     "PYTHONDONTWRITEBYTECODE": "1",

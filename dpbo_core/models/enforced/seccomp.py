@@ -22,8 +22,11 @@ _LOAD, _AND, _EQUAL, _ANY_BIT, _RETURN = 0x20, 0x54, 0x15, 0x45, 0x06
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _SHARED, _LOCKED, _HUGE = 0x1, 0x2000, 0x40000  # mmap: what other processes could notice
+_DROPPABLE = 0x8  # mmap: pages that vanish when memory runs short, which other records may bring about
+_EXECUTABLE = 0x4  # mmap, mprotect: instructions of one's own, such as those that feel another core at work
 _WAKE, _FUTEX_COMMAND = 1, 0x7F
-_ADVICE = (0, 1, 2, 3, 4, 8, 14, 15)  # of one's own pages: NORMAL … DONTNEED, FREE, HUGEPAGE, NOHUGEPAGE
+_ADVICE = (0, 1, 2, 3, 4, 14, 15)  # of one's own pages: NORMAL … DONTNEED, HUGEPAGE, NOHUGEPAGE
+_ADVICE_FREE = 8  # such pages vanish too: it is answered, and they stay
 _NR_SECCOMP_MODE_FILTER, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 2, 22, 38
 
 _BOTH = ("x86_64", "aarch64")
@@ -96,7 +99,7 @@ _NUMBERS = {  # name: its number on each
     }.items()
 }
 _FREE = (
-    *("mprotect", "munmap", "brk", "mremap", "rt_sigreturn", "exit", "exit_group"),
+    *("munmap", "brk", "mremap", "rt_sigreturn", "exit", "exit_group"),
     "getrandom",  # coins of one's own: independent of every other record
 )
 _ANSWERED_BY_ZERO = (
@@ -173,18 +176,23 @@ def _checked() -> dict[str, list[bytes]]:
         _return(_ALLOW),
     ]
     refused = _return(_ERRNO | errno.ENOMEM)
+    denied = _return(_ERRNO | errno.EACCES)
+    code = [*_argument(2), _line(_ANY_BIT, _EXECUTABLE, 0, 1), denied]
     mmap = [
+        *code,
         *_argument(3),
-        _line(_ANY_BIT, _SHARED | _LOCKED | _HUGE, 0, 1),
+        _line(_ANY_BIT, _SHARED | _DROPPABLE | _LOCKED | _HUGE, 0, 1),
         refused,
         *_argument(4),
         *_unless(0xFFFFFFFF, [refused]),
         _return(_ALLOW),
     ]
     madvise = [*_argument(2), *(line for a in _ADVICE for line in _if(a, [_return(_ALLOW)]))]
+    madvise += _if(_ADVICE_FREE, [_return(_ERRNO)])
     madvise.append(_return(_ERRNO | errno.EINVAL))
     futex = [*_argument(1), _line(_AND, _FUTEX_COMMAND), *_if(_WAKE, [_return(_ALLOW)]), _return(_TRAP)]
-    return {"write": write, "mmap": mmap, "madvise": madvise, "futex": futex}
+    mprotect = [*code, _return(_ALLOW)]
+    return {"write": write, "mmap": mmap, "mprotect": mprotect, "madvise": madvise, "futex": futex}
 
 
 def _numbered(names: Iterable[str], machine: str) -> list[int]:

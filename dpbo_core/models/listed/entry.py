@@ -20,6 +20,7 @@ class Listed:
         because: why its predict, predict_proba, decision_function and transform are functions of the row alone.
         only: the values that a parameter may take for this to hold; a parameter that is not named may have any
             value that is itself plain data or on the list.
+        dense: attributes that the sentence does not hold for when they are a sparse matrix.
         closed: it is not asked once the estimator is fitted, or it is compiled and holds numbers alone: what it
             holds is not looked at.
         compiled: what it holds is seen in what it pickles, not in its attributes.
@@ -27,6 +28,7 @@ class Listed:
 
     because: str
     only: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    dense: tuple[str, ...] = ()
     closed: bool = False
     compiled: bool = False
 
@@ -35,6 +37,9 @@ class Listed:
         for name, allowed in self.only.items():
             if name in parameters and not any(_is(parameters[name], value) for value in allowed):
                 return f"{name} = {_shown(parameters[name])}"
+        for name in self.dense:
+            if hasattr(parameters.get(name), "indptr"):
+                return "sparse training rows"
         return None
 
 

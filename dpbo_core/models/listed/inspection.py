@@ -6,8 +6,9 @@ Whatever is not plain data, and not on the list, is named; nothing of it is call
 
 import importlib
 import os
-from collections.abc import Iterator, Mapping
-from functools import cache, partial
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache, partial, partialmethod
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
@@ -17,12 +18,13 @@ import numpy as np
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.listed.entry import Listed
 from dpbo_core.models.listed.names import version_was_read
-from dpbo_core.models.listed.parts import FUNCTIONS, PARTS
+from dpbo_core.models.listed.parts import CHECK, FUNCTIONS, PARTS
 from dpbo_core.models.listed.predictors import PREDICTORS
 from dpbo_core.models.listed.transformers import TRANSFORMERS
 
-_PLAIN = (type(None), bool, int, float, complex, str, bytes, slice, range, type(...))
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, range, type(...))
 _MANY = (list, tuple, set, frozenset)
+_CALLED = (FunctionType, BuiltinFunctionType, MethodType, np.ufunc)
 
 
 def unlisted_part(estimator: Any) -> str:
@@ -35,7 +37,7 @@ def unlisted_part(estimator: Any) -> str:
     if wrong_version:
         return wrong_version
     seen: dict[int, Any] = {}  # id → object, kept alive so that no number is used twice
-    checked: set[type] = set()
+    checked: set[int] = set()
     return next(_unlisted(estimator, seen, checked), "")
 
 
@@ -54,12 +56,14 @@ def check_listed(estimator: Any) -> None:
         )
 
 
-def _unlisted(item: Any, seen: dict[int, Any], checked: set[type]) -> Iterator[str]:
+def _unlisted(item: Any, seen: dict[int, Any], checked: set[int]) -> Iterator[str]:
     kind = type(item)
-    if kind in _PLAIN or _plain_of_numpy(item) or id(item) in seen:
+    if _among(kind, _PLAIN) or _plain_of_numpy(item) or id(item) in seen:
         return
     seen[id(item)] = item
-    if kind in _MANY:
+    if kind is slice:
+        yield from _unlisted([item.start, item.stop, item.step], seen, checked)
+    elif _among(kind, _MANY):
         for inner in item:
             yield from _unlisted(inner, seen, checked)
     elif kind is dict:
@@ -69,21 +73,26 @@ def _unlisted(item: Any, seen: dict[int, Any], checked: set[type]) -> Iterator[s
     elif kind is np.ndarray:
         for inner in item.ravel().tolist():  # of objects: numbers were plain
             yield from _unlisted(inner, seen, checked)
-    elif kind in (FunctionType, BuiltinFunctionType, MethodType, np.ufunc) or isinstance(item, type):
+    elif _among(kind, _CALLED) or issubclass(kind, type):
         if not _known(item):
             yield _named(item)
     else:
-        entry = _listed().get(kind)
+        entry = _entry(kind)
         if entry is None:
             yield _named(kind)
             return
-        if kind not in checked:
-            checked.add(kind)
+        if id(kind) not in checked:
+            checked.add(id(kind))
             replaced = _replaced(kind)
             if replaced:
                 yield replaced
         if entry.closed:
             return
+        if kind is partial and item.func is not imported(CHECK):
+            yield f"a partial of {_named(item.func)}"  # an `out` or a `where` shows what lay in memory
+        hidden = [name for name in getattr(item, "__dict__", {}) if callable(getattr(kind, name, None))]
+        if hidden:
+            yield f"{kind.__name__} with its {hidden[0]} replaced"
         held = _held(item, entry)
         refusal = entry.refusal(held)
         if refusal:
@@ -98,14 +107,19 @@ def _plain_of_numpy(item: Any) -> bool:
     kind = type(item)
     if kind is np.ndarray:
         return not item.dtype.hasobject
-    return kind in _numbers_of_numpy()
+    return _among(kind, _numbers_of_numpy()) and not (kind is np.void and item.dtype.hasobject)
 
 
 @cache
-def _numbers_of_numpy() -> frozenset[type]:
+def _numbers_of_numpy() -> tuple[type, ...]:
     """NumPy's own types of numbers, texts and dates, and of their descriptions."""
     described = [getattr(np.dtypes, name) for name in np.dtypes.__all__]
-    return frozenset([*np.sctypeDict.values(), *described])
+    return tuple(dict.fromkeys([*np.sctypeDict.values(), *described]))
+
+
+def _among(kind: object, kinds: Iterable[object]) -> bool:
+    """Whether it is one of them. Never by `in` or a hash: a metaclass would be asked whether they are equal."""
+    return any(kind is other for other in kinds)
 
 
 def _held(item: Any, entry: Listed) -> dict[str, Any]:
@@ -131,6 +145,11 @@ def _listed() -> Mapping[type, Listed]:
     return found
 
 
+def _entry(kind: object) -> Listed | None:
+    """What the list says of a class, by identity."""
+    return next((entry for listed, entry in _listed().items() if listed is kind), None)
+
+
 @cache
 def _functions() -> tuple[Any, ...]:
     return tuple(found for path in FUNCTIONS if (found := imported(path)) is not None)
@@ -149,8 +168,8 @@ def _known(item: Any) -> bool:
     """A function or a type that is on the list itself."""
     if type(item) is np.ufunc:
         return item.nin == item.nout == 1 and getattr(np, item.__name__, None) is item
-    if isinstance(item, type):
-        return item in (bool, int, float, str, object) or item in _numbers_of_numpy() or item in _listed()
+    if issubclass(type(item), type):
+        return _among(item, (bool, int, float, str, object, *_numbers_of_numpy(), *_listed()))
     return any(item is function for function in _functions())
 
 
@@ -161,9 +180,22 @@ def _replaced(kind: type) -> str:
         if home is None:
             continue
         for name, member in vars(owner).items():
-            if any(not (Path(file).is_relative_to(home) or _of_python(file)) for file in _files(member)):
+            if _strange(member, owner) or any(
+                not (Path(file).is_relative_to(home) or _of_python(file)) for file in _files(member)
+            ):
                 return f"{kind.__name__} with its {name} replaced"
     return ""
+
+
+def _strange(member: Any, owner: type) -> bool:
+    """Whether nobody would write this in a class: an object of another package, or code of no file."""
+    known = {owner.__module__.partition(".")[0], *sys.stdlib_module_names}
+    package = type(member).__module__.partition(".")[0]
+    if not (package in known or package.startswith("_cython_")) or type(member) in (partial, partialmethod):
+        return True
+    generated = any(name in vars(owner) for name in ("__dataclass_fields__", "_fields"))
+    typed = type(member) is FunctionType and member.__code__.co_filename.startswith("<")
+    return typed and not generated
 
 
 @cache

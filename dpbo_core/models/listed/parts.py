@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from dpbo_core.models.listed.entry import Listed
 
+CHECK = "sklearn.utils.check_array"
 _NUMBERS = Listed("fitted numbers")
 _COMPILED = Listed("fitted numbers, and the metric they were made with", compiled=True)
 _COMPILED_LOSS = Listed("a loss, applied elementwise", closed=True)
@@ -64,12 +65,12 @@ PARTS: Mapping[str, Listed] = {
     **_each("sklearn.compose", "make_column_selector", _FITTING),
     **_each("sklearn.compose._column_transformer", "_RemainderColsList", Listed("the numbers of columns")),
     **_each("scipy.sparse", "csr_matrix csc_matrix csr_array csc_array", _NUMBERS),
-    **_each("functools", "partial", Listed("a function on the list with some of its arguments given")),
+    **_each("functools", "partial", Listed("`check_array` with some of its arguments given")),
     **_each("sklearn.utils", "Bunch", Listed("a dict whose keys are attributes too")),
     **_each("scipy.interpolate", "BSpline interp1d", Listed("a fitted function of one number, elementwise")),
     **_each("sklearn.preprocessing", "LabelBinarizer LabelEncoder", Listed("one class to its columns, and back")),
     **_each("sklearn.isotonic", "IsotonicRegression", _MEMBER),
-    **_each("sklearn.calibration", "_CalibratedClassifier _SigmoidCalibration _TemperatureScaling", _MEMBER),
+    **_each("sklearn.calibration", "_CalibratedClassifier _SigmoidCalibration", _MEMBER),
     **_each("sklearn.multiclass", "_ConstantPredictor", _MEMBER),
     **_each("sklearn.gaussian_process._gpc", "_BinaryGaussianProcessClassifierLaplace", _MEMBER),
     **_each(
@@ -83,6 +84,6 @@ PARTS: Mapping[str, Listed] = {
 _SELECTION = "f_classif f_regression chi2 mutual_info_classif mutual_info_regression r_regression"  # fitting only
 FUNCTIONS: tuple[str, ...] = (
     *(f"sklearn.feature_selection.{name}" for name in _SELECTION.split()),
-    "sklearn.utils.check_array",  # refuses a table or hands it on, cell by cell
+    CHECK,  # refuses a table or hands it on, cell by cell
     "scipy._lib.array_api_compat.numpy.asarray",  # what a fitted spline makes arrays with
 )

@@ -14,6 +14,9 @@ _NEIGHBOURS = "the fitted points nearest to the row vote; ties are settled by th
 _PARTS = "calls each part on the same rows, and joins what they say row by row; the parts are looked at too"
 _METRICS = ("minkowski", "euclidean", "manhattan", "chebyshev", "cosine", "l1", "l2", "cityblock")
 _NEAREST = {"metric": _METRICS, "weights": ("uniform", "distance", None)}
+_DENSE = (
+    "_fit_X",
+)  # of sparse tables, one without any number in it goes another way, which settles ties otherwise
 _KERNELS = {"kernel": ("linear", "poly", "rbf", "sigmoid", "laplacian", "cosine", "polynomial")}
 _LIBSVM = {"kernel": ("linear", "poly", "rbf", "sigmoid")}
 
@@ -80,11 +83,9 @@ PREDICTORS: Mapping[str, Listed] = {
     "sklearn.gaussian_process.GaussianProcessClassifier": Listed(
         _KERNEL + "; a triangular solve has one right-hand side a row"
     ),
-    "sklearn.neighbors.KNeighborsClassifier": Listed(_NEIGHBOURS, _NEAREST),
-    "sklearn.neighbors.KNeighborsRegressor": Listed(_NEIGHBOURS, _NEAREST),
-    "sklearn.neighbors.NearestCentroid": Listed(
-        "the fitted centre nearest to the row", {"metric": ("euclidean", "manhattan")}
-    ),
+    "sklearn.neighbors.KNeighborsClassifier": Listed(_NEIGHBOURS, _NEAREST, dense=_DENSE),
+    "sklearn.neighbors.KNeighborsRegressor": Listed(_NEIGHBOURS, _NEAREST, dense=_DENSE),
+    "sklearn.neighbors.NearestCentroid": Listed("the fitted centre nearest to the row", {"metric": ("euclidean",)}),
     # Bayes, networks, constants
     "sklearn.naive_bayes.GaussianNB": Listed(_BAYES),
     "sklearn.naive_bayes.BernoulliNB": Listed(_BAYES),
@@ -109,7 +110,7 @@ PREDICTORS: Mapping[str, Listed] = {
     "sklearn.ensemble.VotingRegressor": Listed(_PARTS),
     "sklearn.multiclass.OneVsRestClassifier": Listed(_PARTS),
     "sklearn.multiclass.OneVsOneClassifier": Listed(_PARTS),
-    "sklearn.calibration.CalibratedClassifierCV": Listed(_PARTS),
+    "sklearn.calibration.CalibratedClassifierCV": Listed(_PARTS, {"method": ("sigmoid", "isotonic")}),
     "sklearn.compose.TransformedTargetRegressor": Listed(_PARTS),
     "sklearn.frozen.FrozenEstimator": Listed("calls the same verb of what it wraps, which is looked at too"),
 }
