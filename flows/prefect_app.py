@@ -1,6 +1,6 @@
 """Prefect's server on a socket that its starter holds: python -m flows.prefect_app FD PORT.
 
-Its password, origins and address for its page come from the environment that `flows.server` gives it.
+Its password, origins and address for its page come from the environment that `flows.prefect_child` gives it.
 """
 
 import os
