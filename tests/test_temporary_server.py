@@ -135,20 +135,24 @@ def run_watched(folder, words, settings):
     reader = threading.Thread(target=lambda: streams.extend(process.communicate()))
     reader.start()
     said, known, passwords = set(), set(), set()
-    while reader.is_alive():
-        pids = family(process.pid)
-        said |= {word for pid in pids for word in words_of(pid)}
-        for server in servers(pids) - known:
-            known.add(server)
-            passwords.add(password_of(server))
-            os.kill(process.pid, signal.SIGSTOP)  # it goes on when the attack is over, however long that takes
-            try:
-                (port,) = ports_of({server})
-                wait_until(lambda port=port: answers(address_of(port)))
-                assert Counter(as_nobody(KNOCK, ports=[port])) == {401: 6, 403: 1}
-            finally:
-                os.kill(process.pid, signal.SIGCONT)
-        reader.join(0.1)
+    try:
+        while reader.is_alive():
+            pids = family(process.pid)
+            said |= {word for pid in pids for word in words_of(pid)}
+            for server in servers(pids) - known:
+                known.add(server)
+                passwords.add(password_of(server))
+                os.kill(process.pid, signal.SIGSTOP)  # it goes on when the attack is over, however long that takes
+                try:
+                    (port,) = ports_of({server})
+                    wait_until(lambda port=port: answers(address_of(port)))
+                    assert Counter(as_nobody(KNOCK, ports=[port])) == {401: 6, 403: 1}
+                finally:
+                    os.kill(process.pid, signal.SIGCONT)
+            reader.join(0.1)
+    finally:
+        process.kill()
+        reader.join()
     assert process.returncode == 0, streams[1]
     assert len(known) == 1  # its task processes start none of their own
     assert not any(lives(pid) for pid in known)
