@@ -24,7 +24,8 @@ from dpbo_core.spec.sections import BudgetSection, PrivacySection
 from dpbo_core.study import read_study
 from flows.firing import refuse_fields, seconds
 from flows.own_output import own_output
-from flows.settings import Stores, locked_server, quiet_environment, without_heartbeat
+from flows.settings import Stores, quiet_environment, without_heartbeat
+from flows.temporary_server import locked_server
 
 if TYPE_CHECKING:
     from dpbo_core.spec import StudySpec
@@ -137,7 +138,7 @@ def compare(*, repetitions: int, only: tuple[str, ...], out: Path) -> "Compariso
     from flows.prefect_store import create_prefect_store
 
     create_prefect_store()
-    with own_output(), without_heartbeat():  # public data; its processes would be sent the password masked
+    with own_output(), locked_server(), without_heartbeat():
         return compare_methods(repetitions, str(out), only)
 
 

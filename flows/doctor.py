@@ -133,7 +133,8 @@ def _mlflow() -> Iterator[Finding]:
 
 def _server() -> Iterator[Finding]:
     from flows.own_address import LOOPBACK
-    from flows.server import answers, configured, standing
+    from flows.prefect_child import answers
+    from flows.server import configured, standing
 
     named = configured()
     api = named or f"http://{LOOPBACK}:4200/api"

@@ -5,8 +5,9 @@ unset                   a comparison: as many processes as the machine has cores
 """
 
 import os
+from contextvars import copy_context
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from prefect import flow
 from prefect.task_runners import ProcessPoolTaskRunner, TaskRunner
@@ -19,11 +20,26 @@ from tasks.candidate import candidate
 from tasks.public_score import public_score
 
 
+class OwnProcesses(ProcessPoolTaskRunner):
+    """Prefect's, whose thread that passes on what the processes report knows this run's server.
+
+    A new thread has Prefect's settings as they were when the program began: it would start another server, open to
+    every user of the machine.
+    """
+
+    def __enter__(self) -> Self:
+        self._around = copy_context()
+        return super().__enter__()
+
+    def _forward_subprocess_messages(self) -> None:
+        self._around.run(super()._forward_subprocess_messages)
+
+
 def task_runner(n_tasks: int) -> TaskRunner[Any]:
     """Who runs `n_tasks` tasks side by side: DPBO_WORKERS processes, or those that the machine has cores for."""
     count = asked()
     if not count:
-        return ProcessPoolTaskRunner(max_workers=min(n_tasks, os.cpu_count() or 1))
+        return OwnProcesses(max_workers=min(n_tasks, os.cpu_count() or 1))
     from prefect_dask import DaskTaskRunner
 
     runner: TaskRunner[Any] = DaskTaskRunner(cluster_class=cluster, cluster_kwargs={"n_workers": count})

@@ -6,7 +6,8 @@ import time
 
 import httpx
 
-from flows.server import PAUSE, answers
+from flows.prefect_child import answers
+from flows.server import PAUSE
 
 GIVEN_UP = "Service exceeded error threshold"  # what Prefect's runner raises after three polls without an answer
 

@@ -22,7 +22,8 @@ from dpbo_core.methods.outsourced.session import Progress, where
 from flows.exchange import vaults
 from flows.liveness import alive
 from flows.recording import wait_until_recorded
-from flows.settings import Stores, check_prefect_settings, locked_server, without_heartbeat
+from flows.settings import Stores, check_prefect_settings, without_heartbeat
+from flows.temporary_server import locked_server
 from tasks import policies
 from tasks.answer_query import answer_query
 from tasks.publish_table import publish_table
@@ -151,11 +152,11 @@ def _run(name: str, terms: Outsourcing, server: str | None) -> None:
 
     party: Callable[[Outsourcing], Any] = {"curate": curate, "model": model}[name]
     letter = ""
-    with temporary_settings({PREFECT_API_URL: server} if server else {}), locked_server(), without_heartbeat():
-        try:
+    try:
+        with temporary_settings({PREFECT_API_URL: server} if server else {}), locked_server(), without_heartbeat():
             party(terms)
-        except DpboError as error:
-            letter = error.letter()
+    except DpboError as error:
+        letter = error.letter()
     if letter:
         sys.stderr.write(f"dpbo: {letter}\n")
         sys.exit(1)

@@ -1,6 +1,6 @@
 """Prefect's server on a socket that its starter holds: python -m flows.prefect_app FD PORT.
 
-Its password, origins and address for its page come from the environment that `flows.server` gives it.
+Its password, origins and address for its page come from the environment that `flows.prefect_child` gives it.
 """
 
 import os
@@ -18,7 +18,7 @@ def main() -> None:
 
     follow(str(os.getppid()))  # its leash
     handle, port = int(sys.argv[1]), int(sys.argv[2])
-    config = uvicorn.Config(OwnAddress(create_app(final=True), port), log_level="warning", timeout_keep_alive=5)
+    config = uvicorn.Config(OwnAddress(create_app(final=True), port), log_level="error", timeout_keep_alive=5)
     uvicorn.Server(config).run(sockets=[socket.socket(fileno=handle)])
 
 

@@ -7,9 +7,7 @@ that is found is used only if it asks for a password too, and is this user's own
 
 import base64
 import os
-import sys
 import threading
-import time
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -17,26 +15,13 @@ from types import TracebackType
 from typing import Literal
 
 from dpbo_core.errors import DpboError
-from flows.leash import Leashed
 from flows.listening import ours_alone, taken
-from flows.own_address import LOOPBACK, origins
 from flows.password import password_in
-from flows.prefect_store import SCHEME, prefect_store
+from flows.prefect_child import address_of, not_started, start
 
-PATIENCE = 120.0  # seconds a server may take to answer
 PAUSE = 1.0  # seconds between two looks at it
 ASKED = "/flows/count"  # every Prefect server has it, and it says nothing of anybody
 Standing = Literal["open", "ours", "locked", "silent"]
-
-
-def answers(api: str) -> bool:
-    """Whether a Prefect server answers at `api`."""
-    import httpx
-
-    try:
-        return bool(httpx.get(f"{api}/health", timeout=5.0).json() is True)
-    except (httpx.HTTPError, ValueError):
-        return False
 
 
 def standing(api: str, headers: Mapping[str, str]) -> Standing:
@@ -72,7 +57,7 @@ class LoopbackServer:
         self._log, self._home, self._port, self._trust = folder / "prefect-server.log", home.resolve(), port, trust
         self._held = ExitStack()
         self._closing = threading.Event()
-        self.api = configured() or f"http://{LOOPBACK}:{port}/api"
+        self.api = configured() or address_of(port)
         self.started = False
         self.auth: str | None = None
         self.password_file: Path | None = None
@@ -147,40 +132,19 @@ class LoopbackServer:
             )
 
     def _start(self) -> None:
-        handle = self._socket.fileno()
-        command = [sys.executable, "-P", "-m", "flows.prefect_app", str(handle), str(self._port)]
-        with os.fdopen(
-            os.open(self._log, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW, 0o600), "wb"
-        ) as log:
-            self._child = Leashed(command, log=log, env=self._environment(), cwd=self._home, fd=handle)
-        end = time.monotonic() + PATIENCE
-        while not answers(self.api):
-            if self._child.ended() or time.monotonic() > end or self._closing.is_set():
-                self._child.close()
-                raise DpboError(
-                    f"a Prefect server could not be started on port {self._port}",
-                    cause="a broken installation or settings of Prefect's, or the machine is too slow",
-                    remedy=f"look at {self._log.name} in mlruns",
-                )
-            time.sleep(PAUSE)
-
-    def _environment(self) -> dict[str, str]:
-        """The child's: it is Prefect's server, so it is a client of nobody."""
-        kept = {
-            name: value for name, value in os.environ.items() if name not in ("PREFECT_API_URL", "PREFECT_API_KEY")
-        }
-        place = prefect_store()
-        if place is not None:  # said in full, since the child stands elsewhere
-            kept["PREFECT_API_DATABASE_CONNECTION_URL"] = f"{SCHEME}{place.resolve()}"
-        return kept | {
-            "PREFECT_HOME": str(self._home),
-            "PREFECT_SERVER_API_AUTH_STRING": str(self.auth),
-            "PREFECT_API_AUTH_STRING": str(self.auth),
-            "PREFECT_SERVER_API_HOST": LOOPBACK,
-            "PREFECT_SERVER_API_PORT": str(self._port),
-            "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": ",".join(origins(self._port)),
-            "PREFECT_UI_API_URL": self.api,
-        }
+        kept = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW
+        with os.fdopen(os.open(self._log, kept, 0o600), "wb") as log:
+            child = start(
+                self._socket,
+                auth=str(self.auth),
+                home=self._home,
+                log=log,
+                extra={},
+                given_up=self._closing.is_set,
+            )
+        if child is None:
+            raise not_started(self._port, f"look at {self._log.name} in mlruns")
+        self._child = child
 
     def _watch(self) -> None:
         while not self._closing.wait(PAUSE):

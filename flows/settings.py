@@ -1,7 +1,6 @@
 """Where the stores are, and which of Prefect's settings a private run depends on."""
 
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -81,7 +80,6 @@ QUIET = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",  # it reports usage, and its start-up prints a traceback offline
     "PREFECT_TELEMETRY_ENABLE_RESOURCE_METRICS": "false",
     "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",  # its log goes to its database, ours to the screen
-    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "90",
 }
 
 
@@ -124,23 +122,6 @@ def check_prefect_settings() -> None:
             cause="a Prefect profile, an environment variable or a prefect.toml in this folder",
             remedy="unset it for this run",
         )
-
-
-@contextmanager
-def locked_server() -> Iterator[None]:
-    """The temporary server that Prefect starts for a flow where none is configured asks for a password of this run.
-
-    Every local user reaches it otherwise. The password is in memory, and in the environment of the server alone.
-    """
-    from prefect import settings
-
-    if settings.get_current_settings().api.url is not None:
-        yield
-        return
-    password = secrets.token_urlsafe(32)
-    both = {settings.PREFECT_SERVER_API_AUTH_STRING: password, settings.PREFECT_API_AUTH_STRING: password}
-    with settings.temporary_settings({**both, settings.PREFECT_SERVER_CORS_ALLOWED_ORIGINS: "http://127.0.0.1"}):
-        yield
 
 
 @contextmanager

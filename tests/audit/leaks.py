@@ -185,7 +185,7 @@ class World:
                 start_new_session=True,
             )
             process.wait()
-            with suppress(ProcessLookupError):  # a killed run leaves Prefect's temporary server behind
+            with suppress(ProcessLookupError):  # what a killed run leaves behind
                 os.killpg(process.pid, signal.SIGKILL)
             out.seek(0)
             err.seek(0)

@@ -1,0 +1,227 @@
+"""Prefect's server of one command: who gets in, what it is told, where its password is, and how it ends."""
+
+import base64
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import tomli_w
+from intruder import as_nobody, command, environment, family, lives, wait_until
+from prefect.settings import PREFECT_API_URL, get_current_settings, temporary_settings
+from prefect.task_runners import ProcessPoolTaskRunner
+from test_intruder import ports_of
+
+from flows.fanning_out import OwnProcesses
+from flows.prefect_child import address_of, answers
+from flows.workers import SETTING
+
+AUTH = "PREFECT_SERVER_API_AUTH_STRING="
+HOLD = """
+from flows.temporary_server import locked_server
+from prefect.client.orchestration import get_client
+with locked_server():
+    with get_client(sync_client=True) as client:
+        client.read_flows()
+    print("open", flush=True)
+    input()
+"""
+KNOCK = """
+found = []
+for port in given["ports"]:
+    for path in ("/api/flows/filter", "/api/admin/version", "/api/deployments/filter"):
+        for headers in ({}, {"Authorization": "Basic " + base64.b64encode(b"admin:pass").decode()}):
+            with suppress(httpx.TransportError):  # TLS without a certificate
+                answer = httpx.post(f"http://127.0.0.1:{port}{path}", json={}, headers=headers, timeout=60)
+                found.append(answer.status_code)
+    with suppress(httpx.TransportError):
+        found.append(httpx.get(f"http://127.0.0.1:{port}/api/health", headers={"Host": "evil.example"}).status_code)
+print(json.dumps(found))
+"""
+
+
+def words_of(pid):
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    return []
+
+
+def servers(pids):
+    """Those of the processes that are a Prefect server: ours, or the one that Prefect starts itself."""
+    found = set()
+    for pid in pids:
+        words = words_of(pid)
+        ours = "flows.prefect_app" in words[:4]  # not its leash, which names it further on
+        if ours or any("prefect.server.api.server" in word for word in words):
+            found.add(pid)
+    return found
+
+
+def password_of(pid):
+    """As the server was given it."""
+    (found,) = (
+        text.removeprefix(AUTH)
+        for text in Path(f"/proc/{pid}/environ").read_text().split("\0")
+        if text.startswith(AUTH)
+    )
+    return found
+
+
+def test_a_killed_command_leaves_no_server_and_nobody_else_got_in(tmp_path):
+    """One server, which a second user cannot ask anything; SIGKILL of its starter ends it."""
+    starter = subprocess.Popen(
+        [sys.executable, "-c", HOLD], cwd=tmp_path, env=environment(tmp_path), stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    pids = {starter.pid}
+    try:
+        assert starter.stdout.readline() == "open\n"
+        pids |= family(starter.pid)
+        (server,) = servers(pids)
+        assert ports_of({starter.pid}) == set()
+        found = as_nobody(KNOCK, ports=sorted(ports_of({server})))
+        assert Counter(found) == {401: 6, 403: 1}
+        assert len(password_of(server)) >= 43
+        starter.kill()
+        starter.wait()
+        wait_until(lambda: not any(lives(pid) for pid in pids))
+    finally:
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        starter.wait()
+        starter.stdin.close()
+        starter.stdout.close()
+
+
+def test_a_configured_server_is_used_and_no_other_started():
+    from flows.temporary_server import locked_server
+
+    with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}), locked_server():
+        assert get_current_settings().api.url == "http://127.0.0.1:9/api"
+        assert get_current_settings().api.auth_string is None
+
+
+@pytest.mark.parametrize("runner", [OwnProcesses, ProcessPoolTaskRunner])
+def test_the_thread_that_passes_events_on_knows_the_server(runner, monkeypatch):
+    """Prefect's own does not: it would start one more server, without a password."""
+    seen, looked = [], threading.Event()
+
+    def look(self):
+        seen.append(get_current_settings().api.url)
+        looked.set()
+
+    monkeypatch.setattr(ProcessPoolTaskRunner, "_forward_subprocess_messages", look)
+    before = get_current_settings().api.url
+    with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}), runner(max_workers=1).duplicate():
+        assert looked.wait(60)
+    assert seen == ["http://127.0.0.1:9/api" if runner is OwnProcesses else before]
+
+
+def run_watched(folder, words, settings):
+    """(streams, password, words of every argv) of a whole command, which a second user attacks."""
+    process = subprocess.Popen(
+        command(*words), cwd=folder, env=environment(folder) | settings, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    streams = []
+    reader = threading.Thread(target=lambda: streams.extend(process.communicate()))
+    reader.start()
+    said, known, passwords = set(), set(), set()
+    try:
+        while reader.is_alive():
+            pids = family(process.pid)
+            said |= {word for pid in pids for word in words_of(pid)}
+            for server in servers(pids) - known:
+                known.add(server)
+                passwords.add(password_of(server))
+                os.kill(process.pid, signal.SIGSTOP)  # it goes on when the attack is over, however long that takes
+                try:
+                    (port,) = ports_of({server})
+                    wait_until(lambda port=port: answers(address_of(port)))
+                    assert Counter(as_nobody(KNOCK, ports=[port])) == {401: 6, 403: 1}
+                finally:
+                    os.kill(process.pid, signal.SIGCONT)
+            reader.join(0.1)
+    finally:
+        process.kill()
+        reader.join()
+    assert process.returncode == 0, streams[1]
+    assert len(known) == 1  # its task processes start none of their own
+    assert not any(lives(pid) for pid in known)
+    (password,) = passwords
+    return streams, password, said
+
+
+def places_of(password, folder, streams, said):
+    """Where a password is, in either of its forms."""
+    forms = [password.encode(), base64.b64encode(password.encode()).rstrip(b"=")]
+    texts = {"stdout": streams[0], "stderr": streams[1], "argv": "\0".join(said).encode()}
+    texts |= {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {name for name, text in texts.items() if any(form in text for form in forms)}
+
+
+def recorded(folder):
+    """How often Prefect's database has a finished task run of each name."""
+    with sqlite3.connect(folder / "prefect" / "prefect.db") as base:
+        rows = base.execute("select name, state_type from task_run").fetchall()
+    assert {state for _, state in rows} == {"COMPLETED"}
+    return Counter(name.rsplit("-", 1)[0] for name, _ in rows)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["tune", "compare"])
+def test_a_command_with_task_processes_has_one_locked_server(here, tables, what):
+    """Every task run is recorded, whoever ran it; the password is in no file, argument or stream."""
+    if what == "tune":
+        pytest.importorskip("prefect_dask", reason="the extra dask is not installed")
+        tables["study"]["method"], tables["method"] = "private_grid", {"evaluate": "public_shortlist"}
+        tables["privacy"]["delta"], tables["space"]["lambda"]["points"] = 0.0, 4
+        (here / "study.toml").write_text(tomli_w.dumps(tables))
+        words, settings = ("tune", "study.toml", "--json"), {SETTING: "2"}
+        tasks = {"work ahead": 1, "cross-validate candidate": 4, "reserve": 1, "step": 4, "finish": 1,
+                 "train final model": 1, "publish": 1}  # fmt: skip
+    else:
+        words, settings = ("compare", "--json", "--repetitions", "2", "--only", "breast_cancer"), {}
+        tasks = {"measure": 1, "train every candidate": 1, "compare on one data set": 4, "show the comparison": 1}
+    streams, password, said = run_watched(here, words, settings)
+    assert isinstance(json.loads(streams[0]), dict)
+    assert recorded(here) == tasks
+    assert places_of(password, here, streams, said) == set()
+    (here / "planted").write_text(f"the password is {password}")
+    assert places_of(password, here, streams, said) == {str(here / "planted")}
+
+
+TWICE = """
+from prefect import flow, task
+from flows.temporary_server import locked_server
+from flows.settings import without_heartbeat
+from flows.recording import wait_until_recorded
+@task
+def work(): pass
+@flow(log_prints=False)
+def story():
+    work()
+    wait_until_recorded(1)
+for _ in range(2):
+    with locked_server(), without_heartbeat():
+        story()
+"""
+
+
+@pytest.mark.slow
+def test_one_program_may_have_one_after_another(here):
+    """Each with its own password; nothing of the first is asked again."""
+    (here / "twice.py").write_text(TWICE)
+    around = environment(here) | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    done = subprocess.run([sys.executable, "twice.py"], cwd=here, env=around, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "401" not in done.stderr
+    assert recorded(here) == {"work": 2}
