@@ -223,8 +223,8 @@ class LedgerStore:
             return LedgerDamaged(
                 f"{self._name} is damaged: SQLite cannot read it",
                 cause="the disk or a copy failed, or something else than dpbo wrote to the file",
-                remedy="restore the newest sound copy with the generation beside it, then run dpbo budget verify with "
-                "the newest export; never delete a ledger, it is the record of what was spent",
+                remedy="restore the newest sound copy with the generation beside it, then run dpbo budget verify "
+                "with the newest export; never delete a ledger, it is the record of what was spent",
             )
         longest = "it does not answer, or another process holds it" if self.server else "another process holds it"
         return DpboError(
