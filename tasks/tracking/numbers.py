@@ -11,7 +11,9 @@ from dpbo_core.privacy.release import Release
 from tasks.report.posterior import band_by_step
 
 LONGEST = 500  # characters MLflow takes for a parameter
-UNNAMEABLE = re.compile(r"[^\w\-./: ]")  # what MLflow takes in no name
+LONGEST_NAME = 250
+GROUPS = ("privacy/", "release/", "trajectory/")
+UNNAMEABLE = re.compile(r"[^\w\-.: ]")  # what MLflow takes in no name; of its slashes the groups' alone stay
 
 
 def metrics(release: Release, account: Account) -> list[Any]:
@@ -66,7 +68,10 @@ def params(release: Release) -> list[Any]:
 
 
 def _key(name: str) -> str:
-    return UNNAMEABLE.sub("_", name)
+    """A name that MLflow takes, whatever a hyperparameter is called: it reads names as paths, too."""
+    group = next((group for group in GROUPS if name.startswith(group)), "")
+    kept = UNNAMEABLE.sub("_", name.removeprefix(group))
+    return f"{group}{kept if kept.strip('.') else '_'}"[:LONGEST_NAME]
 
 
 def _numeric(point: Any) -> list[tuple[str, float]]:

@@ -63,7 +63,7 @@ class Store:
             f"the MLflow experiment {dataset!r} was deleted, so no release of that dataset can be shown in it",
             cause="somebody deleted it in MLflow's page; its runs are kept until mlflow gc",
             remedy="restore it, with this store as MLFLOW_TRACKING_URI: mlflow experiments restore "
-            f"--experiment-id {found.experiment_id}; or remove it for good: mlflow gc --experiment-ids {found.experiment_id}",
+            f"--experiment-id {found.experiment_id}; or remove it for good with mlflow gc",
         )
 
     def experiment(self, dataset: str) -> str:
