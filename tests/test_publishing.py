@@ -1,4 +1,4 @@
-"""Whatever fails beside a release, whoever paid for it gets it, is told what to do, and the next run publishes it."""
+"""Whatever fails beside a release, whoever paid gets it and is told what to do; the next run publishes it."""
 
 import json
 import sqlite3
@@ -159,7 +159,9 @@ def test_a_message_of_ours_is_not_tried_four_times(study, monkeypatch):
     assert tries == [1, 2, 2, 2, 2]
 
 
-@pytest.mark.parametrize("broken", ["a damaged database", "a folder for a database", "a file for a folder", "no right"])
+@pytest.mark.parametrize(
+    "broken", ["a damaged database", "a folder for a database", "a file for a folder", "no right"]
+)
 def test_a_local_store_that_takes_nothing_is_refused_before_paying(study, here, monkeypatch, broken):
     (here / "mlruns").mkdir()
     if broken == "a damaged database":
@@ -210,7 +212,10 @@ def test_the_command_prints_the_release_and_a_warning(study, here, monkeypatch, 
         if words:
             document = json.loads(captured.out)
             assert document["tracking"] is None
-            assert document["value"]["score"] == PrivacyLedger(Stores().ledger).recorded("trial")[0].release.value["score"]
+            assert (
+                document["value"]["score"]
+                == PrivacyLedger(Stores().ledger).recorded("trial")[0].release.value["score"]
+            )
         else:
             assert "dpbo show trial:1" in captured.out
             assert "score: " in captured.out
