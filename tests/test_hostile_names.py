@@ -26,7 +26,8 @@ from tasks.tracking.numbers import metrics, params
 
 NAMES = [
     "claims_$10k_$50k", "$", "$$", "$x$", r"$\frac{$", r"\$", r"a\$b$", "$a$$", "$^$", "_^_", "\\", "\\\\",
-    "\\\\\\",    r"\alpha", "a_{", "${x}", "%s", "[red]x[/]", "[/]", "[bold", "x\\", "[link=https://a.b]c[/link]", "x[/]\\",
+    "\\\\\\", r"\alpha", "a_{", "${x}", "%s", "[red]x[/]", "[/]", "[bold", "x\\",
+    "[link=https://a.b]c[/link]", "x[/]\\",
     "<script>alert(1)</script>", "&lt;", "&#60;", '"><img src=x>', "a'b", "**b**", "_i_", "`c`", "# h", "- l",
     "1. n", "[a](https://b.c)", "![a](b)", "<https://a.b>", "| a | b |", "~~s~~", "&amp;", "***", "===", "    x",
     "\x1b[31mred", "a\nb", "a\x00b", "\u202eabc", "é ε 漢字", "\ud800", ":smile:", "a:b@c", "https://a.b",
