@@ -50,14 +50,14 @@ def recorded_release(word: str) -> "tuple[Release, Account]":
     from dpbo_core.accounting.ledger import PrivacyLedger
     from flows.settings import Stores
 
-    url = Stores().ledger
-    if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).exists():
+    stores = Stores()
+    if not is_there(stores.ledger):
         raise StudyInvalid(
             f"there is no ledger here, so {word!r} is not tuned yet",
             cause="another folder's ledger was meant, or nothing has run here",
             remedy="change to the folder that holds mlruns, set DPBO_LEDGER_URL, or run dpbo tune",
         )
-    ledger = PrivacyLedger(url)
+    ledger = PrivacyLedger(stores.ledger)
     found = _matches(ledger, word)
     finished = [(item, item.release) for item in found if item.release is not None]
     if len(finished) > 1:
@@ -67,6 +67,11 @@ def recorded_release(word: str) -> "tuple[Release, Account]":
     ((item, release),) = finished
     (account,) = ledger.accounts(item.dataset)
     return release, account
+
+
+def is_there(url: str) -> bool:
+    """Whether a ledger is there; opening it would make it. A server's is taken to be."""
+    return not url.startswith("sqlite:///") or Path(url.removeprefix("sqlite:///")).exists()
 
 
 def save_page(release: "Release", account: "Account", file: Path) -> None:
