@@ -10,22 +10,24 @@ from prefect.events import emit_event
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.balance import Balance, balance_after
 from dpbo_core.privacy.release import Release
+from tasks.report.literal import in_markdown
 from tasks.report.panels import ALERT
 from tasks.tracking import Tracked
 
 
-def announce(release: Release, account: Account, tracked: Tracked, mlflow_page: str) -> None:
+def announce(release: Release, account: Account, tracked: Tracked | None, mlflow_page: str) -> None:
     """Everything here was released: the table repeats the certificate's first lines."""
     key = f"release-{slug(release.study)}"
     balance = balance_after(account, release.release_id)
     create_table_artifact(
         key=key,
         table=rows(release, balance),
-        description=f"{release.study}, edition {release.edition}. {release.guarantee.in_words()}",
+        description=in_markdown(f"{release.study}, edition {release.edition}. {release.guarantee.in_words()}"),
     )
-    create_link_artifact(
-        key=f"{key}-mlflow", link=f"{mlflow_page}/{tracked.location}", link_text="The release in MLflow"
-    )
+    if tracked is not None:
+        create_link_artifact(
+            key=f"{key}-mlflow", link=f"{mlflow_page}/{tracked.location}", link_text="The release in MLflow"
+        )
     if balance is not None and balance.share >= ALERT:
         _alert(account.budget.dataset, balance)
 

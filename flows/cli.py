@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 
 from dpbo_core.errors import DpboError, StudyInvalid
 from flows.curate import curate_app, model_app
+from flows.show import show
 
 
 class BudgetGroup(TyperGroup):
@@ -41,6 +42,7 @@ budget_app = typer.Typer(cls=BudgetGroup, help="The ledger: limit, spent, remain
 app.add_typer(budget_app, name="budget")
 app.add_typer(curate_app, name="curate")
 app.add_typer(model_app, name="model")
+app.command()(show)
 
 Study = Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]

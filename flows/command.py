@@ -24,6 +24,7 @@ from dpbo_core.spec.sections import BudgetSection, PrivacySection
 from dpbo_core.study import read_study
 from flows.firing import refuse_fields, seconds
 from flows.own_output import own_output
+from flows.screens.letters import print_warnings
 from flows.settings import Stores, quiet_environment, without_heartbeat
 from flows.temporary_server import locked_server
 
@@ -71,6 +72,8 @@ def chosen_study(study: Path | None, *, example: bool) -> Path:
 def tune(path: Path, *, pad_steps: float = 0.0, register: bool = False) -> "tuple[Tuned, Account]":
     """Run the study in `path` as a Prefect flow; its result, and its dataset's account afterwards.
 
+    What could not be published is told on standard error; the result stands.
+
     Raises:
         DpboError: as a letter; whatever Prefect wraps around it is taken off.
     """
@@ -86,6 +89,7 @@ def tune(path: Path, *, pad_steps: float = 0.0, register: bool = False) -> "tupl
     create_prefect_store()
     with own_output(), locked_server(), without_heartbeat():
         tuned = tune_privately(study, folder, pad_steps, register)
+    print_warnings(tuned.warnings)
     (account,) = PrivacyLedger(Stores().ledger).accounts(study.privacy.dataset)
     return tuned, account
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpbo_core.accounting.address import TEAM_SETTING, team_address
+from dpbo_core.accounting.patience import patient_url
 from dpbo_core.errors import DpboError
 
 if TYPE_CHECKING:
@@ -60,7 +61,8 @@ def prepare(url: str) -> None:
     ours = databases(url).prefect
     lead = os.environ.get(PREFECT_SETTING, ours) == ours  # otherwise Prefect was given another database
     names = [f"{address.database}_mlflow", *([f"{address.database}_prefect"] if lead else [])]
-    engine = sa.create_engine(databases(url).ledger, poolclass=sa.pool.NullPool, isolation_level="AUTOCOMMIT")
+    place = patient_url(sa.engine.make_url(databases(url).ledger))
+    engine = sa.create_engine(place, poolclass=sa.pool.NullPool, isolation_level="AUTOCOMMIT")
     try:
         with engine.connect() as connection:
             connection.execute(sa.select(sa.func.pg_advisory_lock(CREATION_LOCK)))  # until the connection closes

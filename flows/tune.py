@@ -4,15 +4,13 @@ from dataclasses import dataclass
 
 from prefect import flow, get_run_logger
 
-from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetRefused
-from dpbo_core.final_model import model_is_public
-from dpbo_core.study import StudyResult, StudyRun, StudySpec
-from flows.announcing import announce
+from dpbo_core.study import StudyResult, StudySpec
 from flows.fanning_out import work_ahead
 from flows.form import study_of
 from flows.liveness import alive
 from flows.progress import Progress, in_short
+from flows.publishing import Warnings, publish_release, ready_for
 from flows.recording import wait_until_recorded
 from flows.settings import Stores, check_prefect_settings
 from flows.workers import workers, workers_for
@@ -21,16 +19,16 @@ from tasks.finish import finish
 from tasks.publish import publish
 from tasks.reserve import reserve
 from tasks.step import step
-from tasks.tracking import Tracked, find_release
-from tasks.train import train
+from tasks.tracking import Tracked
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """A study's result and where it is shown."""
+    """A study's result and where it is shown: None where MLflow failed, and `warnings` say what to do."""
 
     result: StudyResult
-    tracked: Tracked
+    tracked: Tracked | None
+    warnings: tuple[str, ...] = ()
 
 
 @flow(name="tune privately", **policies.FLOW)
@@ -51,10 +49,12 @@ def tune_privately(
         register: make the final model a version of MLflow's registered model of the study's name.
 
     Returns:
-        The release, recorded in the ledger and shown in MLflow. The same study again gives the same release.
+        The release, recorded in the ledger and shown in MLflow. The same study again gives the same release, and
+        publishes what could not be published before.
 
     Raises:
         StudyInvalid, BudgetRefused, AssumptionNotAccepted: nothing was charged.
+        DpboError: nothing was charged: no release could be shown (a deleted experiment, a store out of order).
         Sealed: a step failed; run the study again and it continues.
     """
     return tune(study_of(study), folder, pad_steps=pad_steps, register=register)
@@ -65,9 +65,17 @@ def tune(study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: boo
     check_prefect_settings()
     stores = Stores()
     stores.make_folder()
-    ahead = work_ahead(study, folder)
+    ahead, warnings = work_ahead(study, folder), Warnings()
     with alive(stores.running), workers(workers_for(study)) as scoring:
-        run = reserve(study, folder, stores.ledger, pad_steps, scoring, ahead)
+        run = reserve(
+            study,
+            folder,
+            stores.ledger,
+            pad_steps,
+            scoring,
+            ahead,
+            lambda: ready_for(study.privacy.dataset, stores, warnings),
+        )
         if isinstance(run, BudgetRefused):
             raise run
         steps = run.n_steps if run.replay is None else 0
@@ -79,19 +87,7 @@ def tune(study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: boo
                     if released is not None:  # recorded before it came back, so anyone may see it
                         get_run_logger().info("step %d released %s", released["step"], in_short(released))
         result = finish(run)
-        tracked = _show(study, folder, run, result, stores, register=register)
-        wait_until_recorded(steps + len((reserve, finish, publish)))
-        return Tuned(result, tracked)
-
-
-def _show(
-    study: StudySpec, folder: str, run: StudyRun, result: StudyResult, stores: Stores, *, register: bool
-) -> Tracked:
-    release = result.release
-    (account,) = PrivacyLedger(stores.ledger).accounts(study.privacy.dataset)
-    shown = find_release(release, stores.tracking)
-    wanted = shown is None and model_is_public(release)
-    model = train(study, folder, release, run) if wanted else None
-    tracked = publish(release, account, stores.tracking, model, register)
-    announce(release, account, tracked, stores.mlflow_page)
-    return tracked
+        tracked = publish_release(study, folder, run, result.release, stores, warnings, register=register)
+        wanted = steps + len((reserve, finish, publish))
+        warnings.tried("Prefect's record of the run may lack tasks", lambda: wait_until_recorded(wanted))
+        return Tuned(result, tracked, tuple(warnings.lines))

@@ -9,6 +9,8 @@ from typing import Any
 from prefect.cache_policies import NO_CACHE
 from prefect.serializers import Serializer
 
+from dpbo_core.errors import DpboError
+
 
 class Unkept(Serializer):  # its own registry takes the bare class alone
     """Keeps nothing: Prefect pickles what a failed flow raised into its storage, whatever `persist_result` says."""
@@ -32,6 +34,11 @@ class Unkept(Serializer):  # its own registry takes the bare class alone
         raise ValueError("nothing was kept")
 
 
+def may_pass(_task: Any, _run: Any, state: Any) -> bool:
+    """Whether trying again could help: a message of ours says what a person has to do first."""
+    return not isinstance(state.result(raise_on_failure=False), DpboError)
+
+
 SENSITIVE_TASK: dict[str, Any] = {
     "persist_result": False,  # a result file is a copy of what the task returned
     "cache_policy": NO_CACHE,  # cache keys of inputs are unsalted: a λ was recovered from a file name
@@ -45,6 +52,7 @@ PUBLISHING_TASK: dict[str, Any] = {
     "cache_policy": NO_CACHE,
     "retries": 3,  # publishing reads the recorded release and may be tried again
     "retry_delay_seconds": [1, 5, 15],
+    "retry_condition_fn": may_pass,
     "log_prints": False,
     "task_run_name": None,
 }

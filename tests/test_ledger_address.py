@@ -64,6 +64,12 @@ def exchanged():
     exchange._ledger()
 
 
+def shown():
+    from flows.show import recorded_release
+
+    recorded_release("trial")
+
+
 def of_a_flow():
     from flows.settings import Stores
 
@@ -81,7 +87,8 @@ FACES = {
     exchanged: {"flows/exchange.py"},
     diagnosed: {"flows/doctor.py"},
     outsourcing: {"flows/outsource.py"},
-    of_a_flow: {"flows/tune.py", "flows/serve.py"},
+    shown: {"flows/show.py"},
+    of_a_flow: {"flows/publishing.py", "flows/serve.py"},
 }
 GIVEN = {"tasks/reserve.py", "tasks/publish_table.py"}  # tasks are told the URL by their flow
 
@@ -109,6 +116,7 @@ def test_every_face_finds_the_same_ledger(face, settings, expected, here, monkey
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("dpbo_core.accounting.store.open_engine", opened)
     monkeypatch.setattr("flows.doctor._exists", lambda uri: True)
+    monkeypatch.setattr("flows.show.is_there", lambda url: True)
     monkeypatch.setattr("flows.outsource.check_prefect_settings", lambda: None)
     monkeypatch.setattr("flows.outsource.publish_table", lambda p, d, o, url, v: PrivacyLedger(url))
     with pytest.raises(Opened) as seen:
@@ -127,7 +135,7 @@ def test_an_argument_comes_first(here, monkeypatch):
         ledger_url()
 
 
-OPENERS = {"PrivacyLedger", "LedgerStore", "verify", "export", "recover", "conditional_releases"}
+OPENERS = {"PrivacyLedger", "CheckedLedger", "LedgerStore", "verify", "export", "recover", "conditional_releases"}
 
 
 def opens(tree):

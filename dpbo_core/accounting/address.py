@@ -14,10 +14,11 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from dpbo_core.accounting import patience
 from dpbo_core.errors import StudyInvalid
 
 BUSY_SECONDS = 60
-RESTED_SECONDS = 5
+RESTED_SECONDS = patience.RESTED
 STATE = Path("mlruns")  # where DPBO keeps what must not lie in a team's database
 LEDGER_SETTING, TEAM_SETTING = "DPBO_LEDGER_URL", "DPBO_DATABASE_URL"
 LEDGER_LOCK = 0x6470626F  # "dpbo": the advisory lock every writer of a PostgreSQL ledger takes first
@@ -93,6 +94,7 @@ def _sqlite(address: sa.URL) -> tuple[sa.Engine, Path]:
         raise _bad_url("names a database in memory, which would forget what was spent")
     if "uri" in address.query:
         raise _bad_url("names a file by options behind its path, so that one file had two names")
+    _check_nameable(address.database)
     path = Path(address.database).resolve()  # a later change of the current folder must not change the ledger
     _private_folder(path.parent)
     _private_file(path)
@@ -117,21 +119,23 @@ def _sqlite(address: sa.URL) -> tuple[sa.Engine, Path]:
 
 
 def _postgresql(address: sa.URL) -> tuple[sa.Engine, Path]:
+    _check_nameable(address.database or "")
     try:
         engine = sa.create_engine(
-            address.set(drivername="postgresql+psycopg"),
+            patience.patient_url(address.set(drivername="postgresql+psycopg")),
             isolation_level="READ COMMITTED",  # each statement after the lock sees what the last writer committed
             pool_size=4,
             max_overflow=0,
-            pool_timeout=BUSY_SECONDS,
+            pool_timeout=patience.POOLED,
         )
+        patience.make_patient(engine)
     except ImportError:
         raise _bad_url("names PostgreSQL, whose driver is not installed (pip install 'dpbo[postgres]')") from None
 
     def configure(connection, _record) -> None:  # type: ignore[no-untyped-def]
         """Durable on commit whatever the server's default; a writer waits for its turn, and not for ever."""
         with connection.cursor() as cursor:
-            cursor.execute(f"SET synchronous_commit = 'on'; SET lock_timeout = '{BUSY_SECONDS}s'")
+            cursor.execute(f"SET synchronous_commit = 'on'; SET lock_timeout = '{patience.QUEUED}s'")
         connection.commit()
 
     def rested(_connection, record) -> None:  # type: ignore[no-untyped-def]
@@ -140,15 +144,17 @@ def _postgresql(address: sa.URL) -> tuple[sa.Engine, Path]:
     def check(connection, record, _proxy) -> None:  # type: ignore[no-untyped-def]
         """A long step may outlast a connection: one that has rested is tried first, and replaced if it is gone."""
         if time.monotonic() - record.info.get("since", math.inf) > RESTED_SECONDS:
+            connection.silence = patience.TRIED
             try:
                 connection.execute("SELECT 1")
                 connection.rollback()
             except engine.dialect.loaded_dbapi.Error:
                 raise sa.exc.DisconnectionError from None
+            connection.silence = patience.SILENCE
 
     def begin(connection: sa.Connection) -> None:
         if not connection.get_execution_options().get("reading", False):
-            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LEDGER_LOCK})")
+            connection.exec_driver_sql(patience.QUEUE % LEDGER_LOCK)
 
     sa.event.listen(engine, "connect", configure)
     sa.event.listen(engine, "checkin", rested)
@@ -158,6 +164,21 @@ def _postgresql(address: sa.URL) -> tuple[sa.Engine, Path]:
     _private_folder(STATE)
     name = f"ledger-{hashlib.sha256(place.encode()).hexdigest()[:16]}.generation"
     return engine, STATE.resolve() / name
+
+
+def _check_nameable(name: str) -> None:
+    """No system opens a name with a NUL, nor SQLite or PostgreSQL one that is no Unicode text.
+
+    Raises:
+        StudyInvalid: it is such a name.
+    """
+    try:
+        name.encode()
+        fit = "\0" not in name
+    except UnicodeEncodeError:
+        fit = False
+    if not fit:
+        raise _bad_url(f"names {name!r}, which holds a character that no file and no database can have")
 
 
 def _private_folder(folder: Path) -> None:

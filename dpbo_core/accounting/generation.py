@@ -9,6 +9,7 @@ machine's own, and a machine that meets the ledger for the first time begins one
 import fcntl
 import json
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -38,7 +39,7 @@ class GenerationFile:
     @property
     def exists(self) -> bool:
         """Whether there is one."""
-        return self.path.exists()
+        return self.path.exists() or self.path.is_symlink()
 
     def read(self) -> Generation:
         """What is kept; the origin if nothing is.
@@ -57,7 +58,11 @@ class GenerationFile:
         return self._read()[1]
 
     def make_key(self) -> LedgerKey:
-        """The key that is kept with it, drawn now and kept durably if there is none."""
+        """The key that is kept with it, drawn now and kept durably if there is none.
+
+        Raises:
+            LedgerDamaged: the file cannot be written.
+        """
         with self._locked() as file:
             try:
                 kept, key = _parsed(os.pread(file, SIZE, 0))
@@ -69,18 +74,23 @@ class GenerationFile:
         return key
 
     def keep(self, reached: Generation, *, whatever: bool = False) -> None:
-        """Keep `reached`, unless another process keeps a later one; `whatever` was kept if a person said so."""
+        """Keep `reached`, unless another process keeps a later one; `whatever` was kept if a person said so.
+
+        Raises:
+            LedgerDamaged: the file cannot be written, or is not one that this class wrote.
+        """
         with self._locked() as file:
             try:
                 kept, key = _parsed(os.pread(file, SIZE, 0))
             except ValueError:
                 if not whatever:
-                    raise
+                    raise self._unreadable() from None
                 kept, key = Generation(), None
             if whatever or kept.sequence < reached.sequence:
                 _write(file, reached, key)
 
     def _read(self) -> tuple[Generation, LedgerKey | None]:
+        self._check_kind()
         try:
             with self.path.open("rb") as file:
                 try:
@@ -92,15 +102,39 @@ class GenerationFile:
         except FileNotFoundError:
             return Generation(), None
         except (OSError, ValueError, RecursionError):
-            problem = f"the ledger's generation, {self.path.name}, cannot be read"
-        raise LedgerDamaged(
-            problem,
+            pass
+        raise self._unreadable()
+
+    def _check_kind(self) -> None:
+        """A generation is a file, or a link to one: a link to nothing would begin a new one somewhere else.
+
+        Raises:
+            LedgerDamaged: it is something else.
+        """
+        try:
+            odd = not stat.S_ISREG(self.path.stat().st_mode)
+        except FileNotFoundError:
+            odd = self.path.is_symlink()
+        except OSError:
+            odd = True
+        if odd:
+            raise LedgerDamaged(
+                f"the ledger's generation, {self.path}, is no file but a link to nothing, a folder or a device",
+                cause="the file that the link named was moved, or its disk is not there",
+                remedy="put the file back where the link points; if it is lost, remove the link and, if you answer "
+                "for spends that may be missing, run: dpbo budget verify --accept-restored",
+            )
+
+    def _unreadable(self) -> LedgerDamaged:
+        return LedgerDamaged(
+            f"the ledger's generation, {self.path.name}, cannot be read",
             cause="it was edited, or belongs to another user",
             remedy="if you know the ledger beside it to be the newest, run: dpbo budget verify --accept-restored",
         )
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
+        self._check_kind()
         try:
             file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
             try:

@@ -16,11 +16,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dpbo_core.accounting import admission
+from dpbo_core.accounting import admission, lookup
 from dpbo_core.accounting.accounts import Account, account_of, cap_of, spent_of
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import compose
 from dpbo_core.accounting.facts import ANSWERS, RECORDS, facts_about, records_of, write_fact
+from dpbo_core.accounting.lookup import Recorded
 from dpbo_core.accounting.store import LedgerStore, Pen, legible
 from dpbo_core.accounting.tables import DATASETS, DRAWS, RELEASES, RESERVATIONS
 from dpbo_core.errors import NoBudget
@@ -172,6 +173,23 @@ class PrivacyLedger:
         with self._store.reading() as connection, legible():
             found = connection.scalar(query)
             return None if found is None else Release.from_json(found)
+
+    def recorded(self, word: str) -> tuple[Recorded, ...]:
+        """The charged studies of which `word` is NAME, NAME:EDITION or the release's id."""
+        with self._store.reading() as connection, legible():
+            return lookup.matching(connection, word)
+
+    def editions(
+        self, study: str, *, edition: str | None = None, dataset: str | None = None
+    ) -> tuple[Recorded, ...]:
+        """The charged studies of that name, of one edition and one dataset unless they are None."""
+        with self._store.reading() as connection, legible():
+            return lookup.editions_of(connection, study, edition, dataset)
+
+    def study_names(self) -> tuple[str, ...]:
+        """The names of all studies that were charged."""
+        with self._store.reading() as connection:
+            return lookup.names(connection)
 
     def accounts(self, dataset: str | None = None) -> tuple[Account, ...]:
         """Every dataset's account, or one dataset's; empty if the name is unknown."""

@@ -98,6 +98,7 @@ class LedgerStore:
     def __init__(self, url: str, *, restored: bool = False) -> None:
         self._engine, kept_in = open_engine(url)
         self.server = self._engine.dialect.name == "postgresql"  # whose generation is each machine's own
+        self._name = f"the ledger, {'database' if self.server else 'file'} {self._engine.url.database!r},"
         self._process = os.getpid()
         self._restored = restored
         self.generation = GenerationFile(kept_in)
@@ -195,27 +196,45 @@ class LedgerStore:
         engine = self._engine.execution_options(reading=True) if reading else self._engine
         if reading and self.server:
             engine = engine.execution_options(isolation_level="REPEATABLE READ")
+        failed: DpboError | None = None
         try:
             with engine.begin() as connection:
                 yield connection
-        except (sa.exc.OperationalError, sa.exc.TimeoutError) as error:
-            failed = type(error).__name__
-        except sa.exc.DatabaseError as error:
-            if type(error) not in (sa.exc.DatabaseError, sa.exc.InternalError):
-                raise  # the others say which row does not fit
-            failed = ""
-        else:
-            return
-        if not failed:
-            raise LedgerDamaged(
-                "the ledger's database cannot be read: it is no database, or parts of it are damaged",
-                cause="a disk failed, or another file was put in its place",
-                remedy="restore the newest sound copy, and its generation; then run dpbo budget verify",
+        except (sa.exc.DBAPIError, sa.exc.TimeoutError) as error:
+            failed = self._message(error)
+            if failed is None:
+                raise
+        if failed is not None:
+            raise failed
+
+    def _message(self, error: sa.exc.SQLAlchemyError) -> DpboError | None:
+        """What a person is told of a driver's error; None of a row that the ledger refuses, or a statement of ours.
+
+        What the driver says stays here: it may name an address, or repeat a cell.
+        """
+        code = str(getattr(getattr(error, "orig", None), "sqlstate", "") or "")
+        if isinstance(error, sa.exc.ProgrammingError) and code == "42501":
+            return DpboError(
+                f"{self._name} may not be used so by this role",
+                cause="an operator's role reads the ledger and does not write to it",
+                remedy="ask the curator, whose role may",
             )
-        raise DpboError(
-            f"the ledger's database cannot be used ({failed})",
-            cause="it cannot be reached, its disk is full, or another process has held it for more than a minute",
-            remedy="look at the database and run it again; nothing is paid twice",
+        if isinstance(error, sa.exc.IntegrityError | sa.exc.ProgrammingError | sa.exc.DataError):
+            return None
+        if (
+            type(error) in (sa.exc.DatabaseError, sa.exc.InternalError) and not self.server
+        ):  # "malformed", "not a database"
+            return LedgerDamaged(
+                f"{self._name} is damaged: SQLite cannot read it",
+                cause="the disk or a copy failed, or something else than dpbo wrote to the file",
+                remedy="restore the newest sound copy with the generation beside it, then run dpbo budget verify "
+                "with the newest export; never delete a ledger, it is the record of what was spent",
+            )
+        longest = "it does not answer, or another process holds it" if self.server else "another process holds it"
+        return DpboError(
+            f"{self._name} cannot be used now",
+            cause=f"{longest}, its disk is full, or it may not be written",
+            remedy="look at the database and run it again; it continues, and nothing is paid twice",
         )
 
     def _last(self, connection: sa.Connection, found_schema: str = schema.HEAD) -> Generation:

@@ -36,8 +36,14 @@ def is_plain() -> bool:
 
 
 def named(text: object) -> str:
-    """A name or value that someone chose, for a screen: neither a control character nor markup of the screen's."""
-    return escape(printable(str(text)))
+    """A name or value that someone chose, for a screen: neither a control character nor markup of the screen's.
+
+    Backslashes at its end are doubled before a tag that changes nothing: whatever tag follows, they are its own.
+    """
+    shown = escape(printable(str(text)))
+    bare = shown.rstrip("\\")
+    ending = len(printable(str(text))) - len(printable(str(text)).rstrip("\\"))
+    return shown if not ending else bare + "\\" * (2 * ending) + "[none][/none]"
 
 
 def print_json(document: dict[str, Any]) -> None:

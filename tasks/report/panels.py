@@ -8,6 +8,7 @@ from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.balance import balances
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release
+from tasks.report.literal import in_picture
 from tasks.report.plot import CHOICE, INK, NOISE, plain
 from tasks.report.posterior import slice_through_choice
 
@@ -34,7 +35,7 @@ def draw_posterior(release: Release) -> "Figure | None":
     axes.axvline(release.value["hyperparameters"][cut.axis], color=INK, lw=0.8, ls=":", label="released choice")
     if cut.log:
         axes.set_xscale("log")
-    axes.set(xlabel=cut.axis, ylabel="score", title="What the released scores say of every candidate")
+    axes.set(xlabel=in_picture(cut.axis), ylabel="score", title="What the released scores say of every candidate")
     axes.legend(frameon=False, fontsize=8)
     return figure
 
@@ -51,7 +52,9 @@ def draw_budget(account: Account) -> "Figure | None":
     axes.plot(xs[-1], points[-1].spent, "o", color=INK, label=f"spent, ε = {points[-1].spent:.3g}")
     axes.axhline(limit, color=CHOICE, label=f"the cap, ε = {limit:g}")
     axes.axhline(ALERT * limit, color=CHOICE, lw=0.8, ls=":", label=f"{ALERT:.0%}: an alert")
-    axes.set(xlabel=f"studies of {account.budget.dataset}, in order", ylabel="ε", ylim=(0.0, 1.08 * limit))
+    axes.set(
+        xlabel=f"studies of {in_picture(account.budget.dataset)}, in order", ylabel="ε", ylim=(0.0, 1.08 * limit)
+    )
     axes.set_title("What is spent of the dataset's budget; nothing is ever given back")
     _whole_numbers(axes)
     axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(0.0, 0.92))
@@ -62,7 +65,7 @@ def draw_noise(release: Release) -> "Figure":
     """The score's range beside what noise does to one draw, nine times in ten."""
     figure, axes = _sheet(height=2.8)
     bars = [("score's range", float(release.facts.get("score_range", 1.0)), NOISE)]
-    bars += [(f"{mechanism}\n{n} draw{'s' if n > 1 else ''}", width, CHOICE)
+    bars += [(f"{in_picture(mechanism)}\n{n} draw{'s' if n > 1 else ''}", width, CHOICE)
              for (mechanism, width), n in noises(release).items()]  # fmt: skip
     if "interval" in release.value:
         low, high = release.value["interval"]

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from dpbo_core.privacy.release import Release
+from tasks.report.literal import in_picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,8 +23,9 @@ def draw(release: Release) -> "Figure":
         _by_hyperparameter(right, release)
     else:
         _one_score(figure.subplots(), release)
-    figure.suptitle(f"{release.study} · edition {release.edition} · {release.method}", color=INK, fontweight="bold")
-    figure.supxlabel(release.guarantee.in_words(), fontsize=8, color=NOISE)
+    title = in_picture(f"{release.study} · edition {release.edition} · {release.method}")
+    figure.suptitle(title, color=INK, fontweight="bold")
+    figure.supxlabel(in_picture(release.guarantee.in_words()), fontsize=8, color=NOISE)
     return figure
 
 
@@ -57,7 +59,7 @@ def _by_hyperparameter(axes: "Axes", release: Release) -> None:
     axes.errorbar(
         [chosen], [score], yerr=[[score - low], [high - score]], fmt="D", color=CHOICE, capsize=4, label="released"
     )
-    axes.set(xlabel=name)
+    axes.set(xlabel=in_picture(name))
     axes.legend(frameon=False, fontsize=8)
     plain(axes)
 
@@ -76,7 +78,8 @@ def _one_score(axes: "Axes", release: Release) -> None:
     top = float(release.facts.get("score_range", 1.0))
     axes.axvspan(0.0, top, color="#f5f7fa", lw=0)
     axes.errorbar([score], [0.0], xerr=spread, fmt="D", color=CHOICE, capsize=6)
-    chosen = ", ".join(f"{k} = {v:.4g}" if isinstance(v, float) else f"{k} = {v}" for k, v in _choice(release))
+    named = ", ".join(f"{k} = {v:.4g}" if isinstance(v, float) else f"{k} = {v}" for k, v in _choice(release))
+    chosen = in_picture(named)
     axes.set(
         yticks=[], xlabel=f"released score {score:.4g}, with 90% of its noise{'; ' + chosen if chosen else ''}"
     )

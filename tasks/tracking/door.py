@@ -5,6 +5,7 @@ release is logged once: its identity is a tag, and a second call finds the first
 """
 
 import json
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,11 +23,15 @@ from tasks.tracking.store import Store, open_store
 
 @dataclass(frozen=True)
 class Tracked:
-    """Where a release is shown; `location` is the run's own part of MLflow's address."""
+    """Where a release is shown; `location` is the run's own part of MLflow's address.
+
+    `missing` names what could not be shown there; its run counts as failed, and the next call adds it.
+    """
 
     experiment: str
     run_id: str
     location: str = ""
+    missing: tuple[str, ...] = ()
 
 
 def find_release(release: Release, tracking_uri: str) -> Tracked | None:
@@ -46,8 +51,9 @@ def log_release(
     *,
     model: FinalModel | None = None,
     registered: bool = False,
+    missing: tuple[str, ...] = (),
 ) -> Tracked:
-    """Log `release` to the experiment named after its dataset, once.
+    """Log `release` to the experiment named after its dataset, once, whole or with as much as can be shown.
 
     Args:
         release: recorded in the ledger; an unrecorded one has no identity and is refused.
@@ -55,9 +61,11 @@ def log_release(
         tracking_uri: MLflow's store.
         model: trained on the public set at what was released, if anything to train at was.
         registered: make the run's model a version of the study's registered model.
+        missing: what belongs to it and could not be made.
 
     Raises:
         ValueError: the release was not recorded.
+        DpboError: the experiment was deleted, or a tracking server does not answer.
     """
     if not release.release_id:
         raise ValueError("only a recorded release is shown")
@@ -68,17 +76,19 @@ def log_release(
     if not found or found[0].info.status != "FINISHED":
         store.client.log_batch(run_id, metrics=metrics(release, account), params=params(release))
         with TemporaryDirectory() as scratch:
-            _put_all(store, run_id, release, account, model, Path(scratch))
-        store.client.set_terminated(run_id, "FINISHED")
-    if registered and model_is_public(release):
-        register(store, run_id, release)
-    return _tracked(release, experiment, run_id)
+            missing += tuple(_put_all(store, run_id, release, account, model, Path(scratch)))
+        store.client.set_terminated(run_id, "FAILED" if missing else "FINISHED")
+    if registered and model_is_public(release) and not missing:
+        missing += _tried("the registered model", lambda: register(store, run_id, release))
+    return _tracked(release, experiment, run_id, missing)
 
 
 def _put_all(
     store: Store, run_id: str, release: Release, account: Account, model: FinalModel | None, scratch: Path
-) -> None:
-    pictures = save_pictures(release, account, scratch / "plots")
+) -> Iterator[str]:
+    """Put everything that can be; what cannot is named."""
+    pictures, undrawn = save_pictures(release, account, scratch / "plots")
+    yield from undrawn
     document = json.dumps(release.to_json(), indent=2, ensure_ascii=False, allow_nan=False)
     (scratch / "release.json").write_text(document, encoding="utf-8")
     (scratch / "release.html").write_text(page(release, pictures), encoding="utf-8")
@@ -87,7 +97,16 @@ def _put_all(
     for picture in pictures:
         store.put(run_id, picture, "plots")
     if model is not None:
-        put_model(store, run_id, model, scratch)
+        yield from _tried("the final model", lambda: put_model(store, run_id, model, scratch))
+
+
+def _tried(what: str, work: Callable[[], None]) -> tuple[str, ...]:
+    """`what`, if `work` failed: the release is shown all the same."""
+    try:
+        work()
+    except Exception:  # noqa: BLE001  named, and tried again by the next run
+        return (what,)
+    return ()
 
 
 def _runs(store: Store, experiment: str, release: Release) -> list[Any]:
@@ -95,8 +114,8 @@ def _runs(store: Store, experiment: str, release: Release) -> list[Any]:
     return list(store.client.search_runs([experiment], tagged, max_results=1))
 
 
-def _tracked(release: Release, experiment: str, run_id: str) -> Tracked:
-    return Tracked(release.dataset, run_id, f"#/experiments/{experiment}/runs/{run_id}")
+def _tracked(release: Release, experiment: str, run_id: str, missing: tuple[str, ...] = ()) -> Tracked:
+    return Tracked(release.dataset, run_id, f"#/experiments/{experiment}/runs/{run_id}", missing)
 
 
 def _start(store: Store, experiment: str, release: Release) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.final_model import FinalModel
 from dpbo_core.privacy.release import Release
+from tasks.report.literal import in_markdown
 from tasks.tracking.store import Store
 
 if TYPE_CHECKING:
@@ -51,14 +52,16 @@ def register(store: Store, run_id: str, release: Release) -> None:
     if any(item.tags.get(RELEASE_TAG) == release.release_id for item in _versions(client, name)):
         return
     with suppress(MlflowException):  # it is there already, or creating the version says what is wrong
-        client.create_registered_model(name, description=f"{release.study}: models of private releases.")
+        client.create_registered_model(
+            name, description=f"{in_markdown(release.study)}: models of private releases."
+        )
     source = f"{client.get_run(run_id).info.artifact_uri}/{FOLDER}"
     client.create_model_version(
         name,
         source,
         run_id,
         tags={RELEASE_TAG: release.release_id, "dpbo.edition": release.edition},
-        description=release.guarantee.in_words(),
+        description=in_markdown(release.guarantee.in_words()),
     )
 
 

@@ -1,7 +1,8 @@
 """What of a release becomes a metric, and what a parameter. Nothing else is logged."""
 
 import math
-import time
+import re
+from datetime import datetime
 from typing import Any
 
 from dpbo_core.accounting.accounts import Account
@@ -10,13 +11,19 @@ from dpbo_core.privacy.release import Release
 from tasks.report.posterior import band_by_step
 
 LONGEST = 500  # characters MLflow takes for a parameter
+LONGEST_NAME = 250
+GROUPS = ("privacy/", "release/", "trajectory/")
+UNNAMEABLE = re.compile(r"[^\w\-.: ]")  # what MLflow takes in no name; of its slashes the groups' alone stay
 
 
 def metrics(release: Release, account: Account) -> list[Any]:
-    """The released numbers, their price, the account after them; the trajectory by step, with its band."""
+    """The released numbers, their price, the account after them; the trajectory by step, with its band.
+
+    Their time is that of the release, so that publishing again writes the same rows and none twice.
+    """
     from mlflow.entities import Metric
 
-    now = int(time.time() * 1000)
+    now = int(datetime.fromisoformat(release.released_at).timestamp() * 1000)
     value, promise = release.value, release.guarantee
     flat: dict[str, float] = {
         "privacy/epsilon": promise.epsilon,
@@ -38,7 +45,7 @@ def metrics(release: Release, account: Account) -> list[Any]:
     for step, (mean, half) in enumerate(band_by_step(release), start=1):
         rows += [(f"trajectory/{name}", number, step) for name, number in
                  (("posterior", mean), ("low", mean - half), ("high", mean + half))]  # fmt: skip
-    return [Metric(name, float(number), now, step) for name, number, step in rows if math.isfinite(number)]
+    return [Metric(_key(name), float(number), now, step) for name, number, step in rows if math.isfinite(number)]
 
 
 def params(release: Release) -> list[Any]:
@@ -57,7 +64,14 @@ def params(release: Release) -> list[Any]:
         **{name: item for name, item in facts.items() if name not in ("options", "space")},
         **{f"option.{name}": item for name, item in facts.get("options", {}).items()},
     }
-    return [Param(name, str(item)[:LONGEST]) for name, item in public.items()]
+    return [Param(_key(name), str(item)[:LONGEST]) for name, item in public.items()]
+
+
+def _key(name: str) -> str:
+    """A name that MLflow takes, whatever a hyperparameter is called: it reads names as paths, too."""
+    group = next((group for group in GROUPS if name.startswith(group)), "")
+    kept = UNNAMEABLE.sub("_", name.removeprefix(group))
+    return f"{group}{kept if kept.strip('.') else '_'}"[:LONGEST_NAME]
 
 
 def _numeric(point: Any) -> list[tuple[str, float]]:

@@ -12,14 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpbo_core.accounting.patience import patient_url
 from dpbo_core.atomically import create_atomically
+from dpbo_core.errors import DpboError
 
 if TYPE_CHECKING:
+    from mlflow.entities import Experiment
     from mlflow.tracking import MlflowClient
 
 UNREPORTED = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}  # asked for at every call MLflow counts
 SQLITE, POSTGRESQL = "sqlite:///", "postgresql"
 LOCATION = "mlruns/artifacts"
+ANSWER = 5.0  # seconds a tracking server has for its first answer
 CREATION_LOCK = (
     0x6D6C666C  # "mlfl": an advisory lock of PostgreSQL's; two processes must not make the tables at once
 )
@@ -36,6 +40,10 @@ Every number here is a **differentially private release**; no raw validation sco
 """
 
 
+class StoreSilent(DpboError):
+    """A tracking server does not answer, which may pass."""
+
+
 @dataclass(frozen=True)
 class Store:
     """A client, and the folder that relative artifact locations start from (None where a server keeps them)."""
@@ -44,11 +52,31 @@ class Store:
     uri: str
     root: Path | None
 
+    def check_experiment(self, dataset: str) -> "Experiment | None":
+        """The dataset's experiment, if there is one.
+
+        Raises:
+            DpboError: it was deleted, so that MLflow takes no run for it.
+        """
+        found = self.client.get_experiment_by_name(dataset)
+        if found is None or found.lifecycle_stage == "active":
+            return found
+        raise DpboError(
+            f"the MLflow experiment {dataset!r} was deleted, so no release of that dataset can be shown in it",
+            cause="somebody deleted it in MLflow's page; its runs are kept until mlflow gc",
+            remedy="restore it, with this store as MLFLOW_TRACKING_URI: mlflow experiments restore "
+            f"--experiment-id {found.experiment_id}; or remove it for good with mlflow gc",
+        )
+
     def experiment(self, dataset: str) -> str:
-        """The id of the dataset's experiment, made with its note if need be."""
+        """The id of the dataset's experiment, made with its note if need be.
+
+        Raises:
+            DpboError: it was deleted.
+        """
         from mlflow.exceptions import MlflowException
 
-        found = self.client.get_experiment_by_name(dataset)
+        found = self.check_experiment(dataset)
         if found is None:
             try:
                 made = self.client.create_experiment(dataset, tags={"mlflow.note.content": NOTE})
@@ -77,8 +105,13 @@ class Store:
 
 
 def open_store(uri: str) -> Store:
-    """The store at `uri`; its tables are made if it is a database without them. MLflow reports to nobody."""
+    """The store at `uri`; its tables are made if it is a database without them. MLflow reports to nobody.
+
+    Raises:
+        StoreSilent: it is a tracking server, and does not answer.
+    """
     os.environ.update(UNREPORTED)
+    _check_answer(uri)
     from mlflow.tracking import MlflowClient
 
     for name in ("alembic", "mlflow"):  # creating the store is no news
@@ -87,8 +120,37 @@ def open_store(uri: str) -> Store:
     if uri.startswith(SQLITE):
         create_atomically(Path(uri.removeprefix(SQLITE)), _make)
     elif uri.startswith(POSTGRESQL):
+        uri = _patient(uri)
         _make_postgresql(uri)
     return Store(MlflowClient(tracking_uri=uri, registry_uri=uri), uri, root)
+
+
+def _check_answer(uri: str) -> None:
+    """One request, for which a server has a few seconds; MLflow's own client would try for minutes."""
+    if not uri.startswith(("http://", "https://")):
+        return
+    import httpx
+
+    try:
+        httpx.get(uri, timeout=ANSWER)
+    except (httpx.TransportError, httpx.InvalidURL):
+        silent = True
+    else:
+        silent = False  # whatever it answered
+    if silent:
+        raise StoreSilent(
+            "MLflow's tracking server does not answer",
+            cause="it is not running, or MLFLOW_TRACKING_URI names another place",
+            remedy="start it and run the same study again: it publishes, and spends nothing; dpbo show prints the "
+            "release meanwhile",
+        )
+
+
+def _patient(uri: str) -> str:
+    """A PostgreSQL URL with limits on waiting; what it says itself stays."""
+    import sqlalchemy as sa
+
+    return patient_url(sa.engine.make_url(uri)).render_as_string(hide_password=False)
 
 
 def charts(store: Store) -> str:
@@ -101,9 +163,17 @@ def charts(store: Store) -> str:
 def _root(uri: str) -> Path | None:
     """Where relative artifact locations start: the folder above `mlruns`; None where a server keeps artifacts."""
     if uri.startswith(SQLITE):
-        folder = Path(uri.removeprefix(SQLITE)).resolve().parent
-        return folder.parent if folder.name == "mlruns" else folder
+        return _above(Path(uri.removeprefix(SQLITE)).resolve().parent)
     return Path.cwd() if uri.startswith(POSTGRESQL) else None
+
+
+def _above(folder: Path) -> Path:
+    return folder.parent if folder.name == "mlruns" else folder
+
+
+def artifacts_of(database: Path) -> Path:
+    """Where the artifacts of a store in a SQLite file lie."""
+    return _above(database.resolve().parent) / LOCATION
 
 
 def _sql_store(uri: str, root: Path) -> Any:

@@ -1,0 +1,86 @@
+"""How long a PostgreSQL ledger is waited for: a server or a writer that has stopped ends in a message.
+
+| what has stopped | what ends the wait | seconds |
+|---|---|---|
+| a server that accepts and never answers | connect_timeout | 5 |
+| a network that loses everything | TCP user timeout, keepalives | 12 |
+| a server after the connection, its machine still acknowledging | the connection itself | 12 |
+| another writer, before its commit: those behind it | lock_timeout | 10 |
+| the same: the writer itself, which lets go of the lock | idle_in_transaction_session_timeout | 30 |
+
+Whoever waits gets a message within 15 seconds. A writer has twice as long, since a published table is drawn and
+written to its vault between two statements. A URL may say otherwise of the first two.
+"""
+
+import time
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+CONNECTING, QUEUED, SILENCE, IDLE = 5, 10, 12, 30  # seconds
+RESTED, TRIED = 5, 4  # seconds: a connection unused for so long is tried first, and not for longer than this
+POOLED = 12  # seconds a thread waits for one of its process's connections
+OPTIONS = {
+    "connect_timeout": CONNECTING,
+    "tcp_user_timeout": 1000 * SILENCE,
+    "keepalives": 1,
+    "keepalives_idle": 4,
+    "keepalives_interval": 4,
+    "keepalives_count": 2,
+}
+QUEUE = f"SELECT set_config('idle_in_transaction_session_timeout', '{IDLE}s', true), pg_advisory_xact_lock(%d)"
+
+
+def patient_url(address: sa.URL) -> sa.URL:
+    """`address` with what libpq is told of waiting; what it says itself stays."""
+    return address.update_query_dict(
+        {name: str(value) for name, value in OPTIONS.items() if name not in address.query}
+    )
+
+
+def make_patient(engine: sa.Engine) -> None:
+    """Let every connection of `engine` give up on a server that is silent in the middle of a statement.
+
+    The operating system cannot tell: a stopped server's machine acknowledges what it never reads.
+    """
+    kind = _patient_kind()
+
+    def connect(_dialect, _record, words, options) -> Any:  # type: ignore[no-untyped-def]
+        return kind.connect(*words, **options)
+
+    sa.event.listen(engine, "do_connect", connect)
+
+
+def _patient_kind() -> "type[Connection[Any]]":
+    """psycopg's connection, with a limit on silence. Made here, since the driver may not be installed."""
+    import psycopg
+
+    class PatientConnection(psycopg.Connection[Any]):
+        """A connection that is closed when nothing came for `silence` seconds while it waited."""
+
+        silence: float = SILENCE
+
+        def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
+            return super().wait(self._limited(gen), *args, **options)
+
+        def _limited(self, work: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+            """`work`, which is told now and then that nothing is ready; what comes at all begins the count anew."""
+            heard = time.monotonic()
+            try:
+                wanted = next(work)
+                while True:
+                    ready = yield wanted
+                    if ready:
+                        heard = time.monotonic()
+                    elif time.monotonic() - heard > self.silence:
+                        self.pgconn.finish()  # what it would still say belongs to a statement that was given up
+                        raise psycopg.OperationalError("the server is silent")
+                    wanted = work.send(ready)
+            except StopIteration as done:
+                return done.value
+
+    return PatientConnection

@@ -1,0 +1,227 @@
+"""Whatever fails beside a release, whoever paid gets it and is told what to do; the next run publishes it."""
+
+import json
+import os
+import sys
+from types import SimpleNamespace
+
+import pytest
+import tomli_w
+from prefect.testing.utilities import prefect_test_harness
+from test_ledger_silent import accepting
+
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.errors import DpboError, StudyInvalid
+from dpbo_core.mechanisms.noise import OperatingSystemNoise
+from dpbo_core.study import StudySpec
+from flows import cli
+from flows.settings import Stores, without_heartbeat
+from flows.tune import tune_privately
+from tasks.publish import publish
+from tasks.tracking import targets
+
+
+@pytest.fixture(scope="module", autouse=True)
+def server():
+    with prefect_test_harness(server_startup_timeout=90), without_heartbeat():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch):
+    monkeypatch.setattr(publish, "retry_delay_seconds", [0, 0, 0])
+
+
+@pytest.fixture
+def study(here, tables):
+    """A study of two draws: its spec, under another edition if asked."""
+    tables["study"]["method"] = "private_grid"
+    tables["privacy"]["epsilon"] = 0.5
+    tables["space"]["lambda"]["points"] = 4
+
+    def spec(edition="1", **more):
+        tables["study"]["edition"] = edition
+        for where, value in more.items():
+            tables[where] |= value
+        (here / "study.toml").write_text(tomli_w.dumps(tables))
+        return StudySpec.from_dict(tables)
+
+    return spec
+
+
+def client():
+    from mlflow.tracking import MlflowClient
+
+    return MlflowClient(tracking_uri=Stores().tracking, registry_uri=Stores().tracking)
+
+
+def delete_experiment(name="people"):
+    client().delete_experiment(client().get_experiment_by_name(name).experiment_id)
+
+
+def spent():
+    (account,) = PrivacyLedger(Stores().ledger).accounts("people")
+    return account.spent_epsilon[0], len(account.entries)
+
+
+def no_draw(*_):
+    raise AssertionError("a recorded release was drawn again")
+
+
+FAILURES = {
+    "MLflow": ("flows.publishing.find_release", "MLflow does not show it"),
+    "the door": ("tasks.publish.log_release", "MLflow does not show it"),
+    "Prefect's page": ("flows.publishing.announce", "Prefect's page does not show"),
+    "Prefect's record": ("flows.tune.wait_until_recorded", "Prefect's record"),
+    "the final model": ("tasks.train.train_final", "without the final model"),
+    "the model's file": ("tasks.tracking.door.put_model", "without the final model"),
+    "a picture": ("tasks.report.pictures.draw_noise", "without the picture noise"),
+}
+
+
+@pytest.mark.parametrize(
+    "failure", [pytest.param(name, marks=[pytest.mark.slow] * (name != "MLflow")) for name in FAILURES]
+)
+def test_the_release_arrives_whatever_fails_and_the_next_run_publishes(failure, study, monkeypatch):
+    where, said = FAILURES[failure]
+    spec = study()
+    with monkeypatch.context() as broken:
+        broken.setattr(where, lambda *_, **__: 1 / 0)
+        first = tune_privately(spec)
+    assert not first.result.replayed
+    assert any(said in line for line in first.warnings)
+    assert not any("division" in line for line in first.warnings)  # an error's own words stay where they are
+    assert (first.tracked is None) == ("MLflow does not show" in said)
+    before = spent()
+    with monkeypatch.context() as watched:
+        for door in ("draw", "draw_many"):
+            watched.setattr(OperatingSystemNoise, door, no_draw)
+        again = tune_privately(spec)
+    assert again.result.replayed
+    assert again.result.release == first.result.release
+    assert again.warnings == ()
+    assert spent() == before == (pytest.approx(0.5), 1)
+    run = client().get_run(again.tracked.run_id)
+    assert run.info.status == "FINISHED"
+    assert run.data.metrics["release/score"] == first.result.release.value["score"]
+    assert len(client().get_metric_history(run.info.run_id, "release/score")) == 1  # published again, written once
+    names = {item.path for item in client().list_artifacts(run.info.run_id)}
+    assert names == {"release.json", "release.html", "plots", "model"}
+    assert len(client().list_artifacts(run.info.run_id, "plots")) == 3
+    assert len(client().search_runs([run.info.experiment_id])) == 1
+
+
+def test_a_deleted_experiment_is_refused_before_anything_is_paid(study):
+    tune_privately(study())
+    before = spent()
+    delete_experiment()
+    with pytest.raises(DpboError, match="was deleted") as refused:
+        tune_privately(study("2"))
+    assert "mlflow experiments restore" in str(refused.value)
+    assert spent() == before
+    experiment = client().get_experiment_by_name("people").experiment_id
+    client().restore_experiment(experiment)
+    assert tune_privately(study("2")).tracked is not None
+    assert spent()[1] == 2
+
+
+@pytest.mark.slow
+def test_an_experiment_deleted_after_the_charge_costs_no_release(study, monkeypatch):
+    """Neither a study in the middle nor a finished one is refused for it, however often it is run."""
+    tune_privately(study())
+    spec = study("2")
+    with monkeypatch.context() as broken:
+        broken.setattr("dpbo_core.study.StudyRun.finish", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            tune_privately(spec)
+    assert spent()[1] == 2
+    delete_experiment()
+    first, again = tune_privately(spec), tune_privately(spec)
+    assert (first.result.replayed, again.result.replayed) == (False, True)
+    assert first.result.release == again.result.release
+    for tuned in (first, again):
+        assert tuned.tracked is None
+        assert any("mlflow experiments restore" in line for line in tuned.warnings)
+    assert spent()[1] == 2
+    client().restore_experiment(client().get_experiment_by_name("people").experiment_id)
+    assert tune_privately(spec).tracked is not None
+
+
+@pytest.mark.slow
+def test_a_message_of_ours_is_not_tried_four_times(study, monkeypatch):
+    tries = []
+
+    def refuses(*_, **__):
+        tries.append(1)
+        raise StudyInvalid("a person must act first")
+
+    monkeypatch.setattr("tasks.publish.log_release", refuses)
+    assert tune_privately(study()).tracked is None
+    assert len(tries) == 1
+    monkeypatch.setattr("tasks.publish.log_release", lambda *_, **__: tries.append(2) or 1 / 0)
+    tune_privately(study())
+    assert tries == [1, 2, 2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    "broken", ["a damaged database", "a folder for a database", "a file for a folder", "no right"]
+)
+def test_a_local_store_that_takes_nothing_is_refused_before_paying(study, here, monkeypatch, broken):
+    (here / "mlruns").mkdir()
+    if broken == "a damaged database":
+        (here / "mlruns" / "mlflow.db").write_bytes(b"not a database " * 100)
+    elif broken == "a folder for a database":
+        (here / "mlruns" / "mlflow.db").mkdir()
+    elif broken == "a file for a folder":
+        (here / "mlruns" / "artifacts").write_text("")
+    else:
+        monkeypatch.setattr("tasks.tracking.targets.os", SimpleNamespace(access=lambda *_: False, W_OK=os.W_OK))
+    with pytest.raises(DpboError, match="MLflow's store cannot be") as refused:
+        tune_privately(study())
+    assert "What to do" in str(refused.value)
+    assert PrivacyLedger(Stores().ledger).accounts() == ()
+
+
+@pytest.mark.slow
+def test_a_tracking_server_that_never_answers_is_told_before_and_holds_nothing_up(study, monkeypatch):
+    with accepting() as port:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{port}")
+        monkeypatch.setattr("tasks.tracking.store.ANSWER", 1.0)
+        tuned = tune_privately(study())
+    assert tuned.tracked is None
+    assert "does not answer" in tuned.warnings[0]
+    assert set(tuned.result.release.value) == {"hyperparameters", "score"}
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    assert tune_privately(study()).tracked is not None
+
+
+def test_the_check_looks_and_writes_nothing(here):
+    assert targets.check_target("people", f"sqlite:///{here / 'mlruns' / 'mlflow.db'}") == ""
+    assert list(here.iterdir()) == []
+
+
+def test_the_command_prints_the_release_and_a_warning(study, here, monkeypatch, capsys):
+    """Exit 0, one object on standard output with `tracking` null, one line a warning on standard error."""
+    study()
+    monkeypatch.setattr("flows.publishing.find_release", lambda *_: 1 / 0)
+    monkeypatch.setattr("flows.prefect_store.create_prefect_store", lambda: None)
+    monkeypatch.setenv("DPBO_PLAIN", "1")
+    for words in (["--json"], []):
+        monkeypatch.setattr(sys, "argv", ["dpbo", "tune", "study.toml", *words])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        assert not ended.value.code
+        captured = capsys.readouterr()
+        warned = [line for line in captured.err.splitlines() if line.startswith("dpbo: warning: ")]
+        assert len(warned) == 1
+        assert "dpbo show" in warned[0]
+        if words:
+            document = json.loads(captured.out)
+            assert document["tracking"] is None
+            assert (
+                document["value"]["score"]
+                == PrivacyLedger(Stores().ledger).recorded("trial")[0].release.value["score"]
+            )
+        else:
+            assert "dpbo show trial:1" in captured.out
+            assert "score: " in captured.out

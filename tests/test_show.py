@@ -1,0 +1,254 @@
+"""`dpbo show`: any recorded release, from the ledger alone, whatever else is broken."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+import tomli_w
+
+from dpbo_core.accounting.budget import PrivacyBudget
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.study import StudySpec, open_study, run_study
+from flows import cli
+
+STORE = Path(__file__).parent / "yesterday" / "store"
+KEPT = json.loads((STORE / "kept.json").read_text())
+
+
+@pytest.fixture
+def dpbo(here, monkeypatch, capsys):
+    """Run the command in this process: (exit code, standard output, standard error)."""
+
+    def call(*words):
+        monkeypatch.setenv("DPBO_PLAIN", "")
+        monkeypatch.setattr(sys, "argv", ["dpbo", *map(str, words)])
+        code = 0
+        try:
+            cli.main()
+        except SystemExit as stop:
+            code = stop.code or 0
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def released(here, tables):
+    """Run studies without Prefect into this folder's ledger; the release."""
+
+    def run(edition="1", name="trial", dataset="people", **space):
+        tables["study"] |= {"edition": edition, "name": name, "method": "private_grid"}
+        tables["privacy"] |= {"dataset": dataset, "epsilon": 0.5}
+        (here / "study.toml").write_text(tomli_w.dumps(tables))
+        ledger = PrivacyLedger(f"sqlite:///{here / 'mlruns' / 'ledger.db'}")
+        return run_study(StudySpec.from_dict(tables), ledger=ledger).release
+
+    return run
+
+
+def as_tune(release):
+    return json.loads(json.dumps(release.to_json() | {"replayed": True, "tracking": None}))
+
+
+def test_a_release_is_found_by_file_name_edition_and_id(dpbo, released):
+    release = released()
+    for word in ("study.toml", "trial", "trial:1", release.release_id):
+        code, out, err = dpbo("show", word, "--json")
+        assert (code, err) == (0, "")
+        assert json.loads(out) == as_tune(release)
+    code, out, _ = dpbo("show", "trial")
+    words = " ".join(out.split())
+    assert code == 0
+    assert f"{release.value['score']:.4f}" in words
+    assert release.guarantee.in_words() in words
+    assert "spent" in words
+
+
+def test_several_are_listed_and_none_is_chosen(dpbo, released):
+    releases = [released(edition=str(n)) for n in range(1, 5)]
+    code, out, err = dpbo("show", "trial", "--json")
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert all(f"trial:{n}" in err and release.release_id in err for n, release in enumerate(releases, 1))
+    assert json.loads(dpbo("show", "trial:3", "--json")[1])["release_id"] == releases[2].release_id
+    assert json.loads(dpbo("show", "study.toml", "--json")[1])["release_id"] == releases[3].release_id
+
+
+def test_two_studies_of_one_name_and_edition_are_told_apart_by_their_ids(dpbo, released, tables):
+    first = released()
+    tables["space"]["lambda"]["points"] = 8
+    second = released()
+    for word in ("trial:1", "study.toml"):
+        code, _, err = dpbo("show", word)
+        assert code == 2
+        assert first.release_id in err
+        assert second.release_id in err
+    for release in (first, second):
+        assert json.loads(dpbo("show", release.release_id, "--json")[1])["value"] == as_tune(release)["value"]
+
+
+def test_a_name_with_colons_is_a_name(dpbo, released):
+    release = released(name="a:b", edition="2026-11-21T02:00:00Z")
+    for word in ("a:b", "a:b:2026-11-21T02:00:00Z"):
+        assert json.loads(dpbo("show", word, "--json")[1])["release_id"] == release.release_id
+    assert dpbo("show", "a")[0] == 2
+
+
+def test_what_is_not_tuned_yet_is_exit_2_and_makes_nothing(dpbo, here, tables):
+    (here / "study.toml").write_text(tomli_w.dumps(tables))
+    for word in ("study.toml", "trial"):
+        code, out, err = dpbo("show", word)
+        assert (code, out) == (2, "")
+        assert err.count("\n") == 1
+        assert "not tuned yet" in err
+    assert sorted(path.name for path in here.iterdir()) == ["study.toml"]
+    PrivacyLedger(f"sqlite:///{here / 'mlruns' / 'ledger.db'}")
+    for word in ("study.toml", "trial", "nothing.toml"):
+        code, out, err = dpbo("show", word)
+        assert (code, out) == (2, "")
+
+
+def test_near_names_and_other_editions_are_told(dpbo, released, here, tables):
+    released(edition="7")
+    assert "did you mean 'trial'" in dpbo("show", "trail")[2]
+    tables["study"]["edition"] = "8"
+    (here / "study.toml").write_text(tomli_w.dumps(tables))
+    code, _, err = dpbo("show", "study.toml")
+    assert code == 2
+    assert "trial:7" in err
+
+
+def test_an_unfinished_study_says_that_it_continues(dpbo, here, tables):
+    (here / "study.toml").write_text(tomli_w.dumps(tables))
+    ledger = PrivacyLedger(f"sqlite:///{here / 'mlruns' / 'ledger.db'}")
+    open_study(StudySpec.from_dict(tables), ledger=ledger).step()
+    for word in ("study.toml", "trial", "trial:1"):
+        code, _, err = dpbo("show", word)
+        assert code == 2
+        assert "not finished" in err
+        assert "it continues" in err
+
+
+def test_a_file_of_a_schedule_means_any_firing(dpbo, released, here, tables):
+    release = released(edition="2026-11-21")
+    tables["study"]["edition"] = "{date}"
+    (here / "study.toml").write_text(tomli_w.dumps(tables))
+    assert json.loads(dpbo("show", "study.toml", "--json")[1])["release_id"] == release.release_id
+
+
+def test_everything_that_an_earlier_version_released_is_shown(dpbo, here, monkeypatch):
+    """Every kind: private training, people, dp_hypo, auto, and what outsourcing released."""
+    shutil.copytree(STORE, here / "store")
+    monkeypatch.setenv("DPBO_LEDGER_URL", f"sqlite:///{here / 'store' / 'ledger.db'}")
+    ledger = PrivacyLedger(f"sqlite:///{here / 'store' / 'ledger.db'}")
+    ids = [entry.release_id for account in ledger.accounts() for entry in account.entries if entry.release_id]
+    for name in ids:
+        code, out, err = dpbo("show", name, "--json")
+        assert (code, err) == (0, "")
+        assert json.loads(out) == as_tune(ledger.release_named(name))
+        code, out, err = dpbo("show", name)
+        assert (code, err) == (0, ""), name
+    kept = {release["release_id"] for release in KEPT["finished"].values() if "release_id" in release}
+    assert kept
+    assert kept <= set(ids)
+
+
+@pytest.mark.slow
+def test_every_kind_of_release_has_a_page(dpbo, here, monkeypatch):
+    shutil.copytree(STORE, here / "store")
+    monkeypatch.setenv("DPBO_LEDGER_URL", f"sqlite:///{here / 'store' / 'ledger.db'}")
+    ledger = PrivacyLedger(f"sqlite:///{here / 'store' / 'ledger.db'}")
+    kinds = {entry.method: entry.release_id for account in ledger.accounts() for entry in account.entries
+             if entry.release_id}  # fmt: skip
+    assert len(kinds) >= 6
+    for name in kinds.values():
+        code, _, err = dpbo("--plain", "show", name, "--html", f"{name}.html")
+        assert (code, err) == (0, ""), name
+        assert name in (here / f"{name}.html").read_text()
+
+
+class Page(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.text, self.inside, self.pictures = "", "", 0
+        self._at = None
+
+    def handle_starttag(self, tag, attrs):
+        assert tag not in ("script", "iframe", "object")
+        self.pictures += tag == "img"
+        self._at = dict(attrs).get("id") if tag == "pre" else self._at
+
+    def handle_endtag(self, tag):
+        self._at = None if tag == "pre" else self._at
+
+    def handle_data(self, data):
+        self.text += data
+        self.inside += data if self._at == "release" else ""
+
+
+def test_the_page_is_the_certificate(dpbo, released, here):
+    release = released()
+    code, out, _ = dpbo("show", "trial", "--html", "page.html", "--json")
+    assert code == 0
+    assert json.loads(out) == as_tune(release)
+    page = Page()
+    page.feed((here / "page.html").read_text())
+    assert json.loads(page.inside) == release.to_json()
+    assert page.pictures == 3
+    (here / "release.json").write_text(page.inside)
+    assert dpbo("verify", "release.json")[0] == 0
+    for place in ("nowhere/page.html", "mlruns"):
+        code, out, err = dpbo("show", "trial", "--html", place)
+        assert (code, out) == (2, "")
+        assert "cannot be written" in err
+    assert (here / "page.html").stat().st_mode & 0o777 == 0o600
+
+
+def test_nothing_else_has_to_work(released, here, tmp_path_factory):
+    """Neither Prefect, MLflow nor matplotlib can be imported, and every file but the ledger is gone."""
+    release = released()
+    (here / "study.toml").unlink()
+    broken = tmp_path_factory.mktemp("broken")
+    for name in ("prefect", "mlflow", "matplotlib"):
+        (broken / f"{name}.py").write_text("raise ImportError('broken')\n")
+    path = os.pathsep.join([str(broken), str(Path(cli.__file__).parent.parent)])
+    words = [sys.executable, "-c", "from flows.cli import main; main()", "show", "trial:1", "--json"]
+    run = subprocess.run(
+        [*words, "--html", "page.html"], capture_output=True, text=True, env=os.environ | {"PYTHONPATH": path}
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+    assert json.loads(run.stdout) == as_tune(release)
+    page = Page()
+    page.feed((here / "page.html").read_text())
+    assert page.pictures == 0
+    assert json.loads(page.inside) == release.to_json()
+
+
+def test_showing_changes_nothing(dpbo, released, here):
+    released()
+    kept = [(here / "mlruns" / name).read_bytes() for name in ("ledger.db", "ledger.db.generation")]
+    dpbo("show", "trial")
+    dpbo("show", "nothing")
+    assert kept == [(here / "mlruns" / name).read_bytes() for name in ("ledger.db", "ledger.db.generation")]
+
+
+def test_a_dataset_with_dollars_is_shown(dpbo, released, here):
+    tricky = "claims_$10k_$50k"
+    PrivacyLedger(f"sqlite:///{here / 'mlruns' / 'ledger.db'}").set_budget(
+        PrivacyBudget.of(tricky, epsilon=3.0, delta=1e-5)
+    )
+    release = released(name="q4 $a^2$ \\frac{x}", dataset=tricky)
+    code, out, err = dpbo("show", release.release_id, "--html", "page.html")
+    assert (code, err) == (0, "")
+    assert tricky in out
+    page = Page()
+    page.feed((here / "page.html").read_text())
+    assert page.pictures == 3
+    assert replace(release).dataset in page.text
