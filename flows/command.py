@@ -76,12 +76,13 @@ def tune(path: Path, *, pad_steps: float = 0.0, register: bool = False) -> "tupl
     refuse_fields(study)
     folder = "." if path == EXAMPLE else os.path.relpath(str(path.parent))  # a bundled set is in no folder
     quiet_environment()
+    from flows.owner import owners_terminal
     from flows.prefect_store import create_prefect_store
     from flows.tune import tune_privately
 
     create_prefect_store()
 
-    with without_heartbeat():
+    with without_heartbeat(), owners_terminal():
         tuned = tune_privately(study, folder, pad_steps, register)
     (account,) = PrivacyLedger(Stores().ledger).accounts(study.privacy.dataset)
     return tuned, account

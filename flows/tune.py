@@ -12,6 +12,7 @@ from flows.announcing import announce
 from flows.fanning_out import work_ahead
 from flows.form import study_of
 from flows.liveness import alive
+from flows.owner import at_the_terminal
 from flows.progress import Progress, in_short
 from flows.recording import wait_until_recorded
 from flows.settings import Stores, check_prefect_settings
@@ -67,7 +68,7 @@ def tune(study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: boo
     stores.make_folder()
     ahead = work_ahead(study, folder)
     with alive(stores.running), workers() as scoring:
-        run = reserve(study, folder, stores.ledger, pad_steps, scoring, ahead)
+        run = reserve(study, folder, stores.ledger, pad_steps, scoring, ahead, at_the_terminal())
         if isinstance(run, BudgetRefused):
             raise run
         steps = run.n_steps if run.replay is None else 0

@@ -21,12 +21,13 @@ def reserve(
     pad: float,
     workers: Workers | None,
     ahead: Ahead | None,
+    owner: bool,
 ) -> StudyRun | BudgetRefused:
     """Plan, reserve durably, then open the sensitive half; a handle that says nothing, or the ledger's refusal.
 
     A refusal is an answer and not a failure: the flow decides what it means, and no trace is logged.
     """
-    return opened_or_refused(study, folder, ledger_url, pad=pad, workers=workers, ahead=ahead)
+    return opened_or_refused(study, folder, ledger_url, pad=pad, workers=workers, ahead=ahead, owner=owner)
 
 
 def opened_or_refused(
