@@ -78,7 +78,7 @@ class NoBudget(BudgetRefused):
 
 
 class PolicyRefused(BudgetRefused):
-    """The owner's policy says no: another dataset's file, a name like another's, or a run that is not the owner's."""
+    """The owner's policy says no: another dataset's file, a name like another's, a run that is not the owner's."""
 
 
 class EvidenceRefuted(BudgetRefused):

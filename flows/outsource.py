@@ -69,7 +69,7 @@ def curate(terms: Outsourcing) -> None:
     stores.make_folder()
     with alive(stores.running):
         owner, table = at_the_terminal(), terms.file("Z.parquet")
-        publish_table(terms.publication, Path(terms.data), table, stores.ledger, vaults(), owner)
+        publish_table(terms.publication, Path(terms.data), table, stores.ledger, vaults(), owner=owner)
         curator = replace(Curator.of(PrivacyLedger(stores.ledger), vaults()), names_rows=False, owner=owner)
         for t in range(1, terms.steps + 1):
             query, answer = terms.file(f"query-{t}.json"), terms.file(f"answer-{t}.json")

@@ -68,7 +68,7 @@ def tune(study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: boo
     stores.make_folder()
     ahead = work_ahead(study, folder)
     with alive(stores.running), workers() as scoring:
-        run = reserve(study, folder, stores.ledger, pad_steps, scoring, ahead, at_the_terminal())
+        run = reserve(study, folder, stores.ledger, pad_steps, scoring, ahead, owner=at_the_terminal())
         if isinstance(run, BudgetRefused):
             raise run
         steps = run.n_steps if run.replay is None else 0

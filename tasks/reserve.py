@@ -21,6 +21,7 @@ def reserve(
     pad: float,
     workers: Workers | None,
     ahead: Ahead | None,
+    *,
     owner: bool,
 ) -> StudyRun | BudgetRefused:
     """Plan, reserve durably, then open the sensitive half; a handle that says nothing, or the ledger's refusal.

@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dpbo_core.accounting.approvals import Approvals, approvals_of
+from dpbo_core.accounting.approvals import NOTHING_APPROVED, Approvals, approvals_of
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import NOTHING, Total
 from dpbo_core.accounting.facts import CAP as CAP_FACT
@@ -72,7 +72,7 @@ class Account:
     entries: tuple[Entry, ...]
     unit: PrivacyUnit | None = None
     records: tuple[int, ...] = ()
-    approvals: Approvals = Approvals()
+    approvals: Approvals = NOTHING_APPROVED
 
     @property
     def spent_epsilon(self) -> tuple[float, float]:

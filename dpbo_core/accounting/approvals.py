@@ -6,7 +6,7 @@ The facts of a group stand under the dataset whose cap pays; a source says which
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import cast
 
 import sqlalchemy as sa
 
@@ -51,6 +51,9 @@ class Approvals:
     shares: tuple[str, ...] = ()
     members: tuple[str, ...] = ()
     largest: int | None = None
+
+
+NOTHING_APPROVED = Approvals()
 
 
 def approvals_of(connection: sa.Connection, account: str) -> Approvals:

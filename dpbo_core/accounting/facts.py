@@ -6,7 +6,7 @@
 | `answers` | the publication | {"public": true}, or the range and the price of the noise |
 | `recovered` | hash of a lost entry | {"reservation": number}, under which it was written again |
 | `cap` | hash of a lost entry | {"epsilon_units", "delta_units"}: another cap it once had; the smaller holds |
-| `source` | hash of what follows | {"dataset", "kind", "name", "role"}: what it may be scored on; {"shared": true} |
+| `source` | hash of what follows | {"dataset", "kind", "name", "role"}: what it may be scored on |
 | `mark` | device, inode and time of a source's file | {"source": its item}: it is found again under another name |
 | `shares_people` | another dataset | {}: the owner said that the people of a file pay both |
 | `member` | another name | {}: this dataset's cap pays for its studies |

@@ -21,8 +21,9 @@ from dpbo_core.accounting.accounts import Account, account_of, cap_of, spent_of
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import compose
 from dpbo_core.accounting.facts import ANSWERS, RECORDS, facts_about, records_of, write_fact
+from dpbo_core.accounting.merging import check_merged
 from dpbo_core.accounting.names import check_new_name
-from dpbo_core.accounting.policy import Use
+from dpbo_core.accounting.policy import OWNERS, Use
 from dpbo_core.accounting.sources import Source
 from dpbo_core.accounting.store import LedgerStore, Pen, legible
 from dpbo_core.accounting.tables import DATASETS, DRAWS, RELEASES, RESERVATIONS
@@ -66,7 +67,7 @@ class PrivacyLedger:
     """
 
     def __init__(self, url: str) -> None:
-        self._store = LedgerStore(url)
+        self._store, self._url = LedgerStore(url), url
 
     def set_budget(
         self,
@@ -147,7 +148,7 @@ class PrivacyLedger:
         noise: str,
         opening: PrivacyBudget | None = None,
         max_records_per_person: int = 1,
-        use: Use = Use(),
+        use: Use = OWNERS,
     ) -> "Reservation":
         """Charge the whole plan, or take over the reservation this very study made before.
 
@@ -173,6 +174,7 @@ class PrivacyLedger:
             if opening is not None:
                 admission.same_cap(budget, opening)
             charged = {"dataset": key.dataset, "account": account}
+            check_merged(pen.connection, self._url, **charged)
             earlier = pen.connection.execute(EARLIER, {"fingerprint": key.fingerprint}).one_or_none()
             if earlier is not None:
                 admission.same_plan(earlier.spends == spends and earlier.noise == noise)
@@ -319,6 +321,7 @@ def _account_for(
 
 
 def _open(pen: Pen, budget: PrivacyBudget) -> None:
+    policy.check_no_member(budget.dataset, approvals.account_named(pen.connection, budget.dataset))
     check_new_name(budget.dataset, approvals.names_of(pen.connection))
     row = asdict(budget) | {"name": budget.dataset, "accepts": list(budget.accepts), "opened_at": _now()}
     del row["dataset"]

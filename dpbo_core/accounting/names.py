@@ -90,7 +90,7 @@ def check_new_name(name: str, others: Iterable[str]) -> None:
     twin = next((other for other in others if other != name and skeleton(other) == own), None)
     if twin is not None:
         raise PolicyRefused(
-            f"dataset {name!r} ({_spelt(name)}) cannot be opened beside {twin!r}{_difference(name, twin)}",
+            f"dataset {name!r}{_spelt(name)} cannot be opened beside {twin!r}{_spelt(twin)}",
             cause="they differ in case, punctuation, spaces or letters that look alike, and the same people would "
             "get two budgets",
             remedy=f"write {twin!r}, or give other people a name that nobody can take for it",
@@ -98,10 +98,6 @@ def check_new_name(name: str, others: Iterable[str]) -> None:
 
 
 def _spelt(name: str) -> str:
-    """The letters that are not Latin, by their names; the length otherwise."""
-    foreign = [unicodedata.name(c, "?").lower() for c in name if not c.isascii()]
-    return f"with {', '.join(foreign[:3])}" if foreign else f"{len(name)} characters"
-
-
-def _difference(name: str, twin: str) -> str:
-    return "" if name.isascii() == twin.isascii() else ", which looks like it"
+    """The letters that are not of the English alphabet, by their names."""
+    foreign = [unicodedata.name(character, "?").lower() for character in name if not character.isascii()]
+    return f" (with {', '.join(foreign[:3])})" if foreign else ""

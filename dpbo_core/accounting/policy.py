@@ -29,6 +29,9 @@ class Use:
     owner: bool = True
 
 
+OWNERS = Use()
+
+
 @dataclass(frozen=True)
 class Approved:
     """A source that the owner recorded.
@@ -152,7 +155,7 @@ def check_largest(dataset: str, largest: int | None, guarantee: PrivacyGuarantee
         return
     if not guarantee.epsilon < float("inf") or spent_units(guarantee.epsilon) > largest:
         raise PolicyRefused(
-            f"this study asks for ε = {guarantee.epsilon:g}, and a study of dataset {dataset!r} that Prefect starts "
+            f"this study asks for ε = {guarantee.epsilon:g}, and one of dataset {dataset!r} that Prefect starts "
             f"may ask for {from_units(largest):g}",
             cause="its owner set --largest-epsilon",
             remedy="ask for less in [privacy], or let its owner run it",
@@ -167,7 +170,8 @@ def check_lower(dataset: str, now: int | None, units: int) -> None:
     """
     if now is not None and units > now:
         raise PolicyRefused(
-            f"a study of dataset {dataset!r} that Prefect starts may ask for {from_units(now):g}, and this is never raised",
+            f"a study of dataset {dataset!r} that Prefect starts may ask for {from_units(now):g}, which is never "
+            "raised",
             cause="--largest-epsilon was set lower before",
             remedy="let its owner run larger studies with dpbo tune",
         )
@@ -181,6 +185,20 @@ def already_open(name: str, group: str, account: str) -> PolicyRefused:
         cause="a group is opened before any of its members; what was spent stays where it was spent",
         remedy="open the group under names that are new",
     )
+
+
+def check_no_member(name: str, account: str) -> None:
+    """A member of a group gets no cap of its own.
+
+    Raises:
+        PolicyRefused: it is one.
+    """
+    if account != name:
+        raise PolicyRefused(
+            f"dataset {name!r} is in the group {account!r}, whose cap pays for it",
+            cause="a second cap would be a second budget for the same people",
+            remedy=f"leave it as it is: dpbo budget {account} shows the account",
+        )
 
 
 def _allow(dataset: str, source: Source) -> str:

@@ -2,13 +2,14 @@
 
 | kind | name |
 |---|---|
-| `file` | the real path of a file or a folder of Parquet files; a pattern where it holds a field such as {date} |
+| `file` | the real path of a file or a folder of Parquet files; a pattern where it holds a field ({date}) |
 | `table` | a URL without user and password, `#` and a table |
 | `bundled` | the name of a set that scikit-learn ships: everybody has it, so no budget protects anybody in it |
 | `memory` | "": the tables of a notebook, which have no name that could be compared |
 
-A real file is one file under each of its names: links are followed, and its mark (device, inode and time of its last
-change) finds a hard link and a renamed file. A copy is another file, and so is a hard link to a part of a folder.
+A real file is one file under each of its names: links are followed, and its mark (device, inode and time of its
+last change) finds a hard link and a renamed file.
+A copy is another file, and so is a hard link to a part of a folder.
 """
 
 import os
@@ -54,7 +55,7 @@ def file_source(path: str | Path, role: Role = "records") -> Source:
     """The file, or the folder of Parquet files, that `path` leads to. It need not be there; nothing is opened."""
     real = os.path.realpath(path)
     parts: frozenset[str] = frozenset()
-    if not is_pattern(real) and os.path.isdir(real):
+    if not is_pattern(real) and Path(real).is_dir():
         parts = frozenset(os.path.realpath(part) for part in Path(real).glob("*.parquet"))
     return Source("file", real, role, marks_of(real), parts)
 
@@ -62,7 +63,7 @@ def file_source(path: str | Path, role: Role = "records") -> Source:
 def marks_of(path: str) -> frozenset[str]:
     """The mark of what is at `path` now; none where nothing is."""
     try:
-        found = os.stat(path)
+        found = Path(path).stat()
     except (OSError, ValueError):  # not there yet, or no name a file could have
         return frozenset()
     return frozenset((f"{found.st_dev}:{found.st_ino}:{found.st_mtime_ns}",))
@@ -72,7 +73,7 @@ def named_source(text: str, bundled: Iterable[str] = ()) -> Source:
     """What a person names: `memory`, a bundled set where no such file is, a URL with `#table`, or a file."""
     if text == "memory":
         return MEMORY
-    if text in bundled and not os.path.exists(text):
+    if text in bundled and not Path(text).exists():
         return Source("bundled", text)
     url, found, table = text.partition("#")
     if found and "://" in url:
@@ -82,7 +83,9 @@ def named_source(text: str, bundled: Iterable[str] = ()) -> Source:
 
 def _without_credentials(url: str) -> str:
     try:
-        return sa.engine.make_url(url).set(username=None, password=None).render_as_string()
+        address = sa.engine.make_url(url)
+        parts = {name: getattr(address, name) for name in ("drivername", "host", "port", "database")}
+        return sa.URL.create(**parts).render_as_string()
     except (sa.exc.ArgumentError, ValueError):
         return url.rpartition("@")[2]
 
@@ -115,4 +118,4 @@ def _lies_in(one: Source, folder: Source) -> bool:
     names = {one.name, *one.parts}
     if names & (folder.parts | {folder.name}):
         return True
-    return any(os.path.dirname(name) == folder.name and name.endswith(".parquet") for name in names)
+    return any(str(Path(name).parent) == folder.name and name.endswith(".parquet") for name in names)
