@@ -23,7 +23,7 @@ from dpbo_core.accounting.facts import (
 from dpbo_core.accounting.names import check_new_name
 from dpbo_core.accounting.patterns import filled, is_pattern, values_in
 from dpbo_core.accounting.policy import Approved, Use
-from dpbo_core.accounting.sources import KINDS, ROLES, Kind, Role, Source, marks_of
+from dpbo_core.accounting.sources import KINDS, ROLES, Kind, Role, Source, marks_of, same_records
 from dpbo_core.accounting.store import Pen, legible
 from dpbo_core.accounting.tables import DATASET_FACTS, DATASETS
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
@@ -245,6 +245,6 @@ def template_of(
             for item in known
             if item.account == name
         ]
-        if all(any(policy.same_records(asked, item.source) for item in here) for asked in sources):
+        if all(any(same_records(asked, item.source) for item in here) for asked in sources):
             return name, tuple(replace(item, account=dataset, dataset=dataset) for item in here)
     return None
