@@ -71,7 +71,7 @@ def ledger():
 
 
 def test_whoever_may_start_runs_reads_no_record_of_somebody_elses(server, study):
-    """What an operator did: two studies, two fresh names, ε = 4000 under a cap of 10⁶, one file. Nothing is charged."""
+    """What an operator did: two fresh names, ε = 4000 under a cap of 10⁶, one file. Nothing is charged."""
     study()
     sent = json.loads(json.dumps({**study("1", "mine", epsilon=4000.0).to_dict(), "budget": {"epsilon": 1e6}}))
     for dataset in ("mine", "mine too"):
@@ -167,7 +167,7 @@ def test_allow_set_and_what_budget_shows(dpbo, study, folder):  # noqa: F811
     assert "dpbo budget allow clinic" in err
     code, out, _ = dpbo("budget", "allow", "clinic", "w.csv")
     assert (code, out.split()) == (0, f"clinic: may be scored on {folder.resolve()}/w.csv from now on.".split())
-    assert "as before" in dpbo("budget", "allow", "clinic", "w.csv")[1]
+    assert "as before" in " ".join(dpbo("budget", "allow", "clinic", "w.csv")[1].split())
     assert dpbo("budget", "set", "ward", "--epsilon", "1", "--file", "v.csv")[0] == 3
     assert dpbo("budget", "set", "ward", "--epsilon", "1", "--largest-epsilon", "0.5")[0] == 0
     code, out, _ = dpbo("budget", "allow", "ward", "v.csv", "--shared")
@@ -204,8 +204,8 @@ def test_a_notebook_is_not_bothered_at_first_use_and_told_when_it_matters(study,
 
     def fit(dataset, edition):
         search = PrivateSearch(
-            LogisticRegression(), {"C": Real(0.1, 1.0)}, epsilon=0.5, delta=0.0, dataset=dataset, budget=(3.0, 1e-5),
-            method="private_grid", n_candidates=2, edition=edition, ledger=url,
+            LogisticRegression(), {"C": Real(0.1, 1.0)}, epsilon=0.5, delta=0.0, dataset=dataset,
+            budget=(3.0, 1e-5), method="private_grid", n_candidates=2, edition=edition, ledger=url,
         )  # fmt: skip
         return search.fit(x[:40], y[:40], X_validation=x[40:], y_validation=y[40:])
 
@@ -217,7 +217,7 @@ def test_a_notebook_is_not_bothered_at_first_use_and_told_when_it_matters(study,
     with pytest.raises(PolicyRefused, match="dpbo budget allow files memory"):
         fit("files", "2")
     with pytest.raises(PolicyRefused, match=re.escape("tables in memory")):
-        run_study(study("1", "mine"), ledger=book)
+        run_study(study("1", "mine", "w.csv"), ledger=book)
 
 
 # A second ledger
@@ -236,8 +236,8 @@ def test_what_was_spent_here_is_merged_before_the_teams_ledger_is_used(dpbo, stu
     assert ledger().accounts() == ()
     code, out, _ = dpbo("budget", "merge")
     assert code == 0
-    assert "3 local charges were added, with 6 draws and 3 releases" in " ".join(out.split()) or "3 local" in out
-    assert "nothing was added" in dpbo("budget", "merge")[1]
+    assert re.search(r"3 local charges were added, with \d+ draws and 3 releases", " ".join(out.split()))
+    assert "nothing was added" in " ".join(dpbo("budget", "merge")[1].split())
     spent = {account.budget.dataset: account.spent_epsilon[0] for account in ledger().accounts()}
     assert spent == pytest.approx({"clinic": 1.0, "elsewhere": 0.5})
     again = run_study(study("2"), ledger=ledger())
