@@ -20,6 +20,7 @@ from dpbo_core import halves
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
 from dpbo_core.accounting.policy import Use
+from dpbo_core.accounting.sources import file_source
 from dpbo_core.advice import Advice, advise, check_scoring, choose
 from dpbo_core.ahead import Ahead, remembering
 from dpbo_core.errors import AssumptionNotAccepted, DpboError, LedgerDamaged, PolicyRefused, StudyInvalid
@@ -303,6 +304,16 @@ def approve_study(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path)
         StudyInvalid, PolicyRefused: nothing was written.
     """
     ledger.approve(spec.privacy.dataset, _cap(spec), halves.sources_of(spec, folder))
+
+
+def check_public_file(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path) -> None:
+    """What somebody else's study would read as public is no dataset's sensitive file; before it is opened.
+
+    Raises:
+        PolicyRefused: it is one.
+    """
+    if spec.data.training is not None and not spec.data.trains_privately:
+        ledger.check_public(file_source(Path(folder) / spec.data.training))
 
 
 def _untold(error: BaseException) -> StudyInvalid | None:

@@ -7,7 +7,7 @@ from prefect import flow, get_run_logger
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.final_model import model_is_public
-from dpbo_core.study import StudyResult, StudyRun, StudySpec
+from dpbo_core.study import StudyResult, StudyRun, StudySpec, check_public_file
 from flows.announcing import announce
 from flows.fanning_out import work_ahead
 from flows.form import study_of
@@ -66,6 +66,8 @@ def tune(study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: boo
     check_prefect_settings()
     stores = Stores()
     stores.make_folder()
+    if not at_the_terminal():
+        check_public_file(study, ledger=PrivacyLedger(stores.ledger), folder=folder)
     ahead = work_ahead(study, folder)
     with alive(stores.running), workers() as scoring:
         run = reserve(study, folder, stores.ledger, pad_steps, scoring, ahead, owner=at_the_terminal())

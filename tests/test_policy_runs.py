@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -153,6 +154,20 @@ def test_a_monthly_dataset_gets_its_cap_from_what_was_served(server, study, fold
     assert fire("study.toml", NOON, monkeypatch).is_completed()
     names = {account.budget.dataset: len(account.entries) for account in ledger().accounts()}
     assert names == {"visits 2026-11": 1, "visits {month}": 0}
+
+
+def test_somebody_elses_records_are_not_read_as_public(server, study, folder, monkeypatch):
+    run_study(study(), ledger=ledger())
+    (folder / "mine.csv").symlink_to(folder / "v.csv")
+    run_study(study("1", "mine", "w.csv"), ledger=ledger())
+    opened = []
+    monkeypatch.setattr("flows.tune.reserve", lambda *_, **__: opened.append(1))
+    for training in ("v.csv", "mine.csv"):
+        spec = study("2", "mine", "w.csv")
+        spec = replace(spec, data=replace(spec.data, training=training))
+        with pytest.raises(PolicyRefused, match="scored on, and would be read as public"):
+            tune_privately(spec)
+    assert opened == []
 
 
 # The command

@@ -119,6 +119,15 @@ class PrivacyLedger:
                 raise _no_budget(dataset)
             return approvals.allow(pen, dataset, source, shared=shared)
 
+    def check_public(self, source: Source) -> None:
+        """Return if no dataset is scored on what a study would read as public.
+
+        Raises:
+            PolicyRefused: one is.
+        """
+        with self._store.reading() as connection:
+            policy.check_public(source, approvals.approved(connection, (source,)))
+
     def approve(self, dataset: str, opening: PrivacyBudget | None, sources: tuple[Source, ...]) -> None:
         """The owner's word for studies that others will start: as the first of them at the owner's own terminal.
 

@@ -124,6 +124,21 @@ def another_source(dataset: str, asked: Source, before: Source) -> PolicyRefused
     )
 
 
+def check_public(asked: Source, approved: Sequence[Approved]) -> None:
+    """What a run that Prefect started reads as public is no dataset's: its values could be printed and released.
+
+    Raises:
+        PolicyRefused: it is.
+    """
+    owner = next((item.dataset for item in approved if same_records(asked, item.source)), None)
+    if owner is not None:
+        raise PolicyRefused(
+            f"the study's training file is what dataset {owner!r} is scored on, and would be read as public",
+            cause="data.training and data.validation were exchanged, or somebody asked for another's records",
+            remedy="name the public file in data.training",
+        )
+
+
 def check_opening(dataset: str, *, owner: bool) -> None:
     """Only the owner opens a cap.
 
