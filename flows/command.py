@@ -177,6 +177,9 @@ class Policy:
     members: tuple[str, ...] = ()
 
 
+CAP_ALONE = Policy()
+
+
 def set_budget(
     dataset: str,
     *,
@@ -185,7 +188,7 @@ def set_budget(
     relation: str,
     accepts: tuple[str, ...],
     public: bool,
-    policy: Policy,
+    policy: Policy = CAP_ALONE,
 ) -> str:
     """Open a cap, or add to the policy of one that is open; one sentence about it.
 
@@ -204,7 +207,7 @@ def set_budget(
     stores = Stores()
     stores.make_folder()
     ledger = PrivacyLedger(stores.ledger)
-    budget = ledger.budget(dataset) if epsilon is None and not public and policy != Policy() else None
+    budget = ledger.budget(dataset) if epsilon is None and not public and policy != CAP_ALONE else None
     if budget is not None:
         public, epsilon, delta = budget.public, from_units(budget.epsilon_units), from_units(budget.delta_units)
     elif public:
