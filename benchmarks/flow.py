@@ -59,9 +59,11 @@ def measured() -> Iterator[Row]:
 
 
 def through_prefect(number: Iterator[int], steps: int) -> None:
+    from flows.owner import owners_terminal
     from flows.tune import tune_privately
 
-    tune_privately(study(next(number), steps))
+    with owners_terminal():
+        tune_privately(study(next(number), steps))
 
 
 def plainly(number: Iterator[int], steps: int) -> None:

@@ -6,6 +6,7 @@
     │   ├── BudgetExceeded                 the cap has no room for this plan
     │   ├── NoBudget                       the dataset has no cap yet
     │   ├── EvidenceRefuted                the guarantee asked for is known to be false
+    │   ├── PolicyRefused                  the owner's policy: whose file, whose cap, who may open one
     │   └── NoiseNotPrivate                the noise would come from an injected or seeded source
     ├── AssumptionNotAccepted          4   a theorem's hypothesis nobody has taken on
     ├── LedgerDamaged                  1   the history is not what was written
@@ -74,6 +75,10 @@ class BudgetExceeded(BudgetRefused):
 
 class NoBudget(BudgetRefused):
     """The dataset has no cap, so nothing may be spent on it."""
+
+
+class PolicyRefused(BudgetRefused):
+    """The owner's policy says no: another dataset's file, a name like another's, a run that is not the owner's."""
 
 
 class EvidenceRefuted(BudgetRefused):

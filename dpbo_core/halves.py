@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from dpbo_core import data
+from dpbo_core.accounting.sources import Role, Source, file_source
 from dpbo_core.data import Preprocessing, Table, bundled
 from dpbo_core.data.bundled import TARGET as BUNDLED_TARGET
 from dpbo_core.data.people import Person, read_people, uncounted
@@ -31,6 +32,10 @@ class Halves(Protocol):
 
     def public(self) -> "PublicHalf":
         """The public half, fitted."""
+        ...
+
+    def sources(self) -> tuple[Source, ...]:
+        """Where the records come from that the study is charged for."""
         ...
 
     def check(self, public: "PublicHalf") -> None:
@@ -54,6 +59,10 @@ class FileHalves:
         """Read and fit the training set."""
         return public_half(self.spec, self.folder)
 
+    def sources(self) -> tuple[Source, ...]:
+        """The sensitive files, by the names under which they really are; none is opened."""
+        return sources_of(self.spec, self.folder)
+
     def check(self, public: "PublicHalf") -> None:
         """Presence, header and number of records."""
         check_presence(self.spec, self.folder, public)
@@ -61,6 +70,16 @@ class FileHalves:
     def sensitive(self, public: "PublicHalf") -> Scorer:
         """Read the validation records."""
         return sensitive_half(self.spec, self.folder, public, self.workers)
+
+
+def sources_of(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
+    """What a study on files is charged for: its bundled set, or every sensitive file that it names."""
+    if spec.data.source is not None:
+        return (Source("bundled", spec.data.source),)
+    named: tuple[tuple[str | None, Role], ...] = ((spec.data.validation, "records"),)
+    if spec.data.trains_privately:
+        named = (*named, (spec.data.training, "training records"))
+    return tuple(file_source(Path(folder) / name, role) for name, role in named if name is not None)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpbo_core import data, halves
+from dpbo_core.accounting.sources import MEMORY, Source
 from dpbo_core.data.core_dumps import no_core_dumps
 from dpbo_core.data.frames import Frame
 from dpbo_core.data.people import Person, person_of
@@ -57,6 +58,10 @@ class FrameHalves:
         )
         identity = "\n".join([public.fingerprint, self.prototype.identity()])
         return replace(public, fingerprint=hashlib.sha256(identity.encode()).hexdigest())
+
+    def sources(self) -> tuple[Source, ...]:
+        """Tables in memory have no name."""
+        return (MEMORY,)
 
     def check(self, public: halves.PublicHalf) -> None:
         """Names and numbers of records, and that the two halves are two tables.

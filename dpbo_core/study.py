@@ -19,9 +19,11 @@ from pathlib import Path
 from dpbo_core import halves
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
+from dpbo_core.accounting.policy import Use
+from dpbo_core.accounting.sources import file_source
 from dpbo_core.advice import Advice, advise, check_scoring, choose
 from dpbo_core.ahead import Ahead, remembering
-from dpbo_core.errors import AssumptionNotAccepted, DpboError, LedgerDamaged, StudyInvalid
+from dpbo_core.errors import AssumptionNotAccepted, DpboError, LedgerDamaged, PolicyRefused, StudyInvalid
 from dpbo_core.mechanisms.noise import INJECTED, OPERATING_SYSTEM, Noise, NoiseSource, OperatingSystemNoise, try_out
 from dpbo_core.methods.contract import Method, Prepares, Released
 from dpbo_core.partitions import Workers
@@ -34,7 +36,16 @@ from dpbo_core.problem import Problem
 from dpbo_core.spec import StudySpec
 from dpbo_core.versions import library_version
 
-__all__ = ["StudyResult", "StudyRun", "StudySpec", "open_study", "plan_study", "read_study", "run_study"]
+__all__ = [
+    "StudyResult",
+    "StudyRun",
+    "StudySpec",
+    "approve_study",
+    "open_study",
+    "plan_study",
+    "read_study",
+    "run_study",
+]
 
 LARGEST_PRIVATE_PATH = 4096
 LARGEST_STUDY, LONGEST_LINE = 2**16, 2**12  # bytes
@@ -48,15 +59,23 @@ class StudyResult:
     replayed: bool
 
 
-def read_study(path: str | Path) -> StudySpec:
+def read_study(path: str | Path, *, frozen: str | None = None) -> StudySpec:
     """The study in a TOML file.
+
+    Args:
+        path: of the file.
+        frozen: SHA-256 of the file as its owner approved it (`study_digest`), or None for any.
 
     Raises:
         StudyInvalid: a missing or unreadable file, or anything in it that a study cannot hold.
+        PolicyRefused: the file is not as it was approved.
     """
     shown = str(path)
     try:
-        tables = tomllib.loads(_study_text(Path(path)))
+        text = _study_text(Path(path))
+        if frozen is not None and hashlib.sha256(text.encode()).hexdigest() != frozen:
+            raise changed_study(shown)
+        tables = tomllib.loads(text)
     except OSError as error:
         problem = f"the study file {shown!r} cannot be read ({(error.strerror or 'no reason given').lower()})"
     except UnicodeDecodeError:
@@ -68,6 +87,25 @@ def read_study(path: str | Path) -> StudySpec:
     else:
         return StudySpec.from_dict(tables)
     raise StudyInvalid(problem, cause="a mistyped path or a syntax error", remedy="check the file named")
+
+
+def study_digest(path: str | Path) -> str:
+    """SHA-256 of a study file, in hex.
+
+    Raises:
+        StudyInvalid: it cannot be read as a study.
+    """
+    read_study(path)
+    return hashlib.sha256(_study_text(Path(path)).encode()).hexdigest()
+
+
+def changed_study(shown: str) -> PolicyRefused:
+    """The message for a study file that was changed since it was served."""
+    return PolicyRefused(
+        f"the study file {shown!r} is not the one that was served",
+        cause="it was changed after dpbo serve started, or the run names another file",
+        remedy="change it back, or stop dpbo serve and start it again with the new one",
+    )
 
 
 def _study_text(path: Path) -> str:
@@ -120,6 +158,7 @@ class StudyRun(Opaque):
         source: NoiseSource,
         pad: float,
         ahead: Ahead | None = None,
+        owner: bool = True,
     ) -> None:
         self._pad = pad
         self._public = data.public()
@@ -148,6 +187,7 @@ class StudyRun(Opaque):
             noise=standing,
             opening=_cap(spec),
             max_records_per_person=spec.privacy.max_records_per_person,
+            use=Use(data.sources(), owner),
         )
         self._noise = Noise(source, self._reservation)
         sealed(lambda: self._noise.ahead(draws))
@@ -212,6 +252,7 @@ def open_study(
     workers: Workers | None = None,
     ahead: Ahead | None = None,
     data: halves.Halves | None = None,
+    owner: bool = True,
 ) -> StudyRun:
     """Read the public half, price, reserve, then open the sensitive half.
 
@@ -224,6 +265,7 @@ def open_study(
         workers: who scores the parts of a partitioned validation set; this process unless said otherwise.
         ahead: public work that was done elsewhere.
         data: the study's two halves where they do not come from the files it names.
+        owner: whether the data's owner asks, who may open a cap and add a file; not so for what Prefect starts.
 
     Raises:
         StudyInvalid, BudgetRefused, AssumptionNotAccepted: nothing was charged.
@@ -231,7 +273,7 @@ def open_study(
     noise = source or OperatingSystemNoise()
     with padded(pad):
         data = data or halves.FileHalves(spec, folder, workers)
-        return StudyRun(spec, ledger=ledger, data=data, source=noise, pad=pad, ahead=ahead)
+        return StudyRun(spec, ledger=ledger, data=data, source=noise, pad=pad, ahead=ahead, owner=owner)
 
 
 def run_study(
@@ -251,6 +293,27 @@ def run_study(
             if on_step is not None:
                 on_step(step, released)
     return run.finish()
+
+
+def approve_study(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path) -> None:
+    """The owner's word for a study that others will start: its cap is open, its sources are recorded.
+
+    Its names may hold fields that a schedule fills: then for every firing. Charges nothing.
+
+    Raises:
+        StudyInvalid, PolicyRefused: nothing was written.
+    """
+    ledger.approve(spec.privacy.dataset, _cap(spec), halves.sources_of(spec, folder))
+
+
+def check_public_file(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path) -> None:
+    """What somebody else's study would read as public is no dataset's sensitive file; before it is opened.
+
+    Raises:
+        PolicyRefused: it is one.
+    """
+    if spec.data.training is not None and not spec.data.trains_privately:
+        ledger.check_public(file_source(Path(folder) / spec.data.training))
 
 
 def _untold(error: BaseException) -> StudyInvalid | None:

@@ -15,6 +15,7 @@ from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.final_model import FinalModel
 from dpbo_core.privacy.release import Release
 from dpbo_core.study import StudySpec, advise_study, read_study
+from flows.owner import owners_terminal
 from flows.settings import Stores
 from flows.tune import tune_privately
 from tasks.publish import publish
@@ -85,4 +86,5 @@ def team_pipeline(folder: str = "team", least_score: float = 0.7) -> str:
 
 
 if __name__ == "__main__":
-    print(team_pipeline(*sys.argv[1:2]))
+    with owners_terminal():  # you answer for the data, and run it yourself: it may open the cap and record the file
+        print(team_pipeline(*sys.argv[1:2]))

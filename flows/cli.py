@@ -164,6 +164,16 @@ def budget_set(
     relation: Annotated[str, typer.Option(help="Which data sets are neighbours.")] = "replace_one",
     accept: Annotated[list[str] | None, typer.Option(help="An assumption the cap allows; repeat for more.")] = None,
     public: Annotated[bool, typer.Option("--public", help="Nothing to protect: no limit.")] = False,
+    largest_epsilon: Annotated[
+        float | None, typer.Option(help="The most that a study which Prefect starts may ask for; only lowered.")
+    ] = None,
+    file: Annotated[
+        list[str] | None, typer.Option(metavar="FILE", help="What it is scored on; repeat for more.")
+    ] = None,
+    member: Annotated[
+        list[str] | None,
+        typer.Option("--with", metavar="NAME", help="A new name whose studies this cap pays too; repeat for more."),
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Open a dataset's cap, once; the same again is fine, another is refused."""
@@ -171,9 +181,42 @@ def budget_set(
 
     typer.echo(
         command.set_budget(
-            dataset, epsilon=epsilon, delta=delta, relation=relation, accepts=tuple(accept or ()), public=public
+            dataset,
+            epsilon=epsilon,
+            delta=delta,
+            relation=relation,
+            accepts=tuple(accept or ()),
+            public=public,
+            policy=command.Policy(largest_epsilon, tuple(file or ()), tuple(member or ())),
         )
     )
+
+
+@budget_app.command("allow")
+def budget_allow(
+    dataset: Annotated[str, typer.Argument(help="The dataset's name in the ledger.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="A path ({date} allowed), URL#table, bundled name, or memory.")
+    ],
+    shared: Annotated[
+        bool, typer.Option("--shared", help="Its people pay another dataset too; both accounts say so.")
+    ] = False,
+    debug: Debug = False,
+) -> None:
+    """Add a file to what a dataset may be scored on. Charges nothing."""
+    from flows import command
+    from flows.screens.terminal import print_sentence
+
+    print_sentence(command.allow(dataset, file, shared=shared))
+
+
+@budget_app.command("merge")
+def budget_merge(debug: Debug = False) -> None:
+    """Charge what was spent in ./mlruns/ledger.db to the team's ledger. Asked twice it adds nothing."""
+    from flows import command
+    from flows.screens.terminal import print_sentence
+
+    print_sentence(command.merge())
 
 
 @budget_app.command("export")

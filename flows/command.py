@@ -5,18 +5,22 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpbo_core.accounting import audit, recovery
+from dpbo_core.accounting import audit, merging, recovery
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.accounting.sources import Source, named_source
 from dpbo_core.comparison.measuring import names_of
+from dpbo_core.data.bundled import SIZES
 from dpbo_core.errors import DpboError, StudyInvalid, printable
 from dpbo_core.models.listed.names import unlisted_name
 from dpbo_core.nearest import suggestion
+from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.spec.model import OUR_ESTIMATORS
@@ -82,12 +86,13 @@ def tune(path: Path, *, pad_steps: float = 0.0, register: bool = False) -> "tupl
     refuse_fields(study)
     folder = "." if path == EXAMPLE else os.path.relpath(str(path.parent))  # a bundled set is in no folder
     quiet_environment()
+    from flows.owner import owners_terminal
     from flows.prefect_store import create_prefect_store
     from flows.tune import tune_privately
 
     os.umask(OWNER_ALONE)
     create_prefect_store()
-    with own_output(), locked_server(), without_heartbeat():
+    with own_output(), locked_server(), without_heartbeat(), owners_terminal():
         tuned = tune_privately(study, folder, pad_steps, register)
     print_warnings(tuned.warnings)
     (account,) = PrivacyLedger(Stores().ledger).accounts(study.privacy.dataset)
@@ -171,27 +176,64 @@ def accounts(dataset: str | None) -> tuple[Account, ...]:
     return found
 
 
+WORDS = ("recover", "allow", "merge")  # no cap was ever refused for them before: a study that has one keeps it
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What `dpbo budget set` says beside the cap.
+
+    Attributes:
+        largest_epsilon: the most that a study which Prefect starts may ask for.
+        files: what the dataset may be scored on, as typed.
+        members: names whose studies the cap pays too.
+    """
+
+    largest_epsilon: float | None = None
+    files: tuple[str, ...] = ()
+    members: tuple[str, ...] = ()
+
+
+CAP_ALONE = Policy()
+
+
 def set_budget(
-    dataset: str, *, epsilon: float | None, delta: float, relation: str, accepts: tuple[str, ...], public: bool
+    dataset: str,
+    *,
+    epsilon: float | None,
+    delta: float,
+    relation: str,
+    accepts: tuple[str, ...],
+    public: bool,
+    policy: Policy = CAP_ALONE,
 ) -> str:
-    """Open a cap; one sentence about it.
+    """Open a cap, or add to the policy of one that is open; one sentence about it.
 
     Raises:
         StudyInvalid: impossible numbers or names, or the dataset has another cap.
+        PolicyRefused: a name looks like another, or a file is another dataset's.
     """
-    if dataset == "recover":  # no cap was ever refused for it before, so a study that has one keeps it
-        raise StudyInvalid(
-            "'recover' is a word of dpbo budget", cause="the dataset is named so", remedy="give it another name"
-        )
-    if public:
+    for name in (dataset, *policy.members):
+        PrivacySection(dataset=name, epsilon=1.0)
+        if name in WORDS:
+            raise StudyInvalid(
+                f"{name!r} is a word of dpbo budget", cause="the dataset is named so", remedy="give it another name"
+            )
+    if policy.largest_epsilon is not None:
+        PrivacySection(dataset=dataset, epsilon=policy.largest_epsilon)
+    stores = Stores()
+    stores.make_folder()
+    ledger = PrivacyLedger(stores.ledger)
+    budget = ledger.budget(dataset) if epsilon is None and not public and policy != CAP_ALONE else None
+    if budget is not None:
+        public, epsilon, delta = budget.public, from_units(budget.epsilon_units), from_units(budget.delta_units)
+    elif public:
         if epsilon is not None:
             raise StudyInvalid("a public dataset has no ε", remedy="give --public or --epsilon, not both")
-        PrivacySection(dataset=dataset, epsilon=1.0)
         budget = PrivacyBudget.without_limit(dataset)
     else:
         if epsilon is None:
             raise StudyInvalid("a cap needs --epsilon", remedy="add --epsilon 5 --delta 1e-5, say")
-        PrivacySection(dataset=dataset, epsilon=1.0)
         BudgetSection(epsilon=epsilon, delta=delta)
         valid = [item.value for item in NeighboringRelation]
         if relation not in valid:
@@ -202,11 +244,47 @@ def set_budget(
         budget = PrivacyBudget.of(
             dataset, epsilon=epsilon, delta=delta, relation=NeighboringRelation(relation), accepts=accepts
         )
-    stores = Stores()
-    stores.make_folder()
-    new = PrivacyLedger(stores.ledger).set_budget(budget)
+    new = ledger.set_budget(
+        budget,
+        sources=tuple(_source(text) for text in policy.files),
+        members=policy.members,
+        largest_epsilon=policy.largest_epsilon,
+    )
     limit = "no limit: declared public" if public else f"limit ε = {epsilon:g}, δ = {delta:g}"
     return printable(f"{dataset}: {limit} ({'opened' if new else 'as before'})")
+
+
+def allow(dataset: str, text: str, *, shared: bool) -> str:
+    """Add to what a dataset may be scored on; one sentence about it.
+
+    Raises:
+        BudgetRefused: the dataset has no cap, or the file is another dataset's and not said to be shared.
+    """
+    stores = Stores()
+    stores.make_folder()
+    source = _source(text)
+    others = PrivacyLedger(stores.ledger).allow(dataset, source, shared=shared)
+    if others is None:
+        return printable(f"{dataset}: may be scored on {source} (as before).")
+    told = f" Its people pay {', '.join(others)} too, and each of these accounts says so." if others else ""
+    return printable(f"{dataset}: may be scored on {source} from now on.{told}")
+
+
+def merge() -> str:
+    """Charge the current folder's ledger to the team's; one sentence about it.
+
+    Raises:
+        StudyInvalid: there is one ledger only.
+        LedgerDamaged: a ledger is not whole; nothing was added.
+    """
+    found = merging.merge(Stores().ledger)
+    if found == recovery.Recovered():
+        return "The team's ledger has every spend of ./mlruns/ledger.db; nothing was added."
+    return printable(f"{_told(found, 'local')} They count as spent: dpbo budget shows what is left.")
+
+
+def _source(text: str) -> Source:
+    return named_source(text, [name for name, _ in SIZES])
 
 
 def export(out: Path | None) -> None:
@@ -280,11 +358,15 @@ def recover(file: Path) -> str:
     found = recovery.recover(stores.ledger, copy)
     if found == recovery.Recovered():
         return "The ledger has everything that the export has; nothing was added."
-    told = f"{found.charges} lost charges were added, with {found.draws} draws and {found.releases} releases."
+    return printable(f"{_told(found, 'lost')} They count as spent: dpbo budget shows what is left.")
+
+
+def _told(found: recovery.Recovered, which: str) -> str:
+    told = f"{found.charges} {which} charges were added, with {found.draws} draws and {found.releases} releases."
     if found.smaller_caps:
         names = ", ".join(sorted(set(found.smaller_caps)))
         told += f" There were two caps of {names}; the smaller holds now, or no more is admitted."
-    return printable(f"{told} They count as spent: dpbo budget shows what is left.")
+    return told
 
 
 def _lines(file: Path, *, remedy: str = "check the path") -> list[str]:

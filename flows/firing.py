@@ -11,19 +11,10 @@ import re
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from dpbo_core.accounting.patterns import FIELDS, fields_of, filled_at
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.nearest import suggestion
 from dpbo_core.spec import StudySpec
-
-FIELDS = {
-    "year": "%Y",
-    "month": "%Y-%m",
-    "week": "%G-W%V",
-    "date": "%Y-%m-%d",
-    "hour": "%Y-%m-%dT%H",
-    "time": "%Y-%m-%dT%H:%M:%SZ",
-}
-_FIELD = re.compile(r"\{([^{}]*)\}")
 
 
 def edition_at(spec: StudySpec, moment: datetime) -> StudySpec:
@@ -36,7 +27,7 @@ def edition_at(spec: StudySpec, moment: datetime) -> StudySpec:
     moment = moment.astimezone(UTC)
 
     def filled(text: str) -> str:
-        return _FIELD.sub(lambda found: moment.strftime(FIELDS[found[1]]), text)
+        return filled_at(text, moment)
 
     edition = filled(spec.edition) if fields_of(spec.edition) else filled("{time}")
     data = spec.data
@@ -65,11 +56,6 @@ def check_fields(spec: StudySpec) -> None:
             cause="the same people would get a new budget at every change",
             remedy="put the same field into data.validation, or keep one name for one group of people",
         )
-
-
-def fields_of(text: str) -> tuple[str, ...]:
-    """The fields in a name, in order."""
-    return tuple(_FIELD.findall(text))
 
 
 def refuse_fields(spec: StudySpec) -> None:

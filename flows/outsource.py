@@ -21,6 +21,7 @@ from dpbo_core.methods.outsourced.private_answers import PrivateAnswers
 from dpbo_core.methods.outsourced.session import Progress, where
 from flows.exchange import vaults
 from flows.liveness import alive
+from flows.owner import at_the_terminal, owners_terminal
 from flows.recording import wait_until_recorded
 from flows.settings import Stores, check_prefect_settings, without_heartbeat
 from flows.temporary_server import locked_server
@@ -68,8 +69,9 @@ def curate(terms: Outsourcing) -> None:
     stores = Stores()
     stores.make_folder()
     with alive(stores.running):
-        publish_table(terms.publication, Path(terms.data), terms.file("Z.parquet"), stores.ledger, vaults())
-        curator = replace(Curator.of(PrivacyLedger(stores.ledger), vaults()), names_rows=False)
+        owner, table = at_the_terminal(), terms.file("Z.parquet")
+        publish_table(terms.publication, Path(terms.data), table, stores.ledger, vaults(), owner=owner)
+        curator = replace(Curator.of(PrivacyLedger(stores.ledger), vaults()), names_rows=False, owner=owner)
         for t in range(1, terms.steps + 1):
             query, answer = terms.file(f"query-{t}.json"), terms.file(f"answer-{t}.json")
             wait_for(query)
@@ -96,7 +98,7 @@ def model(terms: Outsourcing) -> None:
 
 
 def outsource(terms: Outsourcing) -> Progress:
-    """Run both parties on this machine until the search ends.
+    """Run both parties on this machine until the search ends; their owner calls it.
 
     Raises:
         DpboError: one of the two stopped; its own letter is on standard error.
@@ -152,8 +154,9 @@ def _run(name: str, terms: Outsourcing, server: str | None) -> None:
 
     party: Callable[[Outsourcing], Any] = {"curate": curate, "model": model}[name]
     letter = ""
+    settings = temporary_settings({PREFECT_API_URL: server} if server else {})
     try:
-        with temporary_settings({PREFECT_API_URL: server} if server else {}), locked_server(), without_heartbeat():
+        with settings, locked_server(), without_heartbeat(), owners_terminal():
             party(terms)
     except DpboError as error:
         letter = error.letter()

@@ -3,6 +3,8 @@
 import os
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,8 +13,9 @@ from prefect import flow, get_run_logger
 from prefect.client.schemas.objects import State
 from prefect.states import Cancelled, Completed
 
+from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetRefused
-from dpbo_core.study import StudyResult, plan_study, read_study
+from dpbo_core.study import StudyResult, approve_study, plan_study, read_study, study_digest
 from flows import outage
 from flows.announcing import slug
 from flows.firing import check_fields, edition_at
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 REFUSED, MISSED = "Refused: budget", "Skipped: missed"
 GRACE = timedelta(minutes=1)  # how late a firing may be although the next one is due
 SERVED_BY = "DPBO_SERVED_BY"  # the process of `dpbo serve`, told to the flow runs it starts
+FROZEN = "DPBO_SERVED_STUDY"  # SHA-256 of the study as it was when serve began; a run inherits it from serve alone
 POLL = 2  # seconds between two looks for a firing that is due
 
 
@@ -52,8 +56,8 @@ def tune_on_schedule(study: str, pad_steps: float = 0.0, register: bool = False)
     if overtaken(fired):
         return missed_state()
     path = Path(study)
-    edition = edition_at(read_study(path), fired)
     try:
+        edition = edition_at(read_study(path, frozen=os.environ.get(FROZEN)), fired)
         result = tune(edition, str(path.parent), pad_steps=pad_steps, register=register).result
     except BudgetRefused as refused:
         letter = refused.letter()
@@ -127,6 +131,16 @@ def told(line: str) -> str:
     return line
 
 
+@contextmanager
+def in_environment(name: str, value: str) -> Iterator[None]:
+    """A variable for the processes that are started inside."""
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        del os.environ[name]
+
+
 def serve(
     path: Path, *, cron: str | None, every: float | None, port: int, pad_steps: float, register: bool, trust: bool
 ) -> None:
@@ -134,6 +148,7 @@ def serve(
 
     Raises:
         StudyInvalid: the study cannot be planned, or its names hold fields that no firing fills.
+        PolicyRefused: its dataset's name or a file of it is another dataset's.
         DpboError: no Prefect server answers, and none can be started; or one answers whoever asks, without `trust`.
     """
     import prefect
@@ -146,8 +161,11 @@ def serve(
     plan_study(spec)
     stores = Stores()
     stores.make_folder()
+    frozen = study_digest(path)
+    approve_study(spec, ledger=PrivacyLedger(stores.ledger), folder=path.parent)
     home = get_current_settings().home
     with (
+        in_environment(FROZEN, frozen),
         LoopbackServer(stores.running.parent, port=port, home=home, trust=trust) as server,
         temporary_settings(_settings(server)),
     ):

@@ -100,8 +100,8 @@ def _matches(ledger: "PrivacyLedger", word: str) -> "tuple[Recorded, ...]":
     """A file is read for its names alone; fields of a schedule stand for any firing's."""
     if not (Path(word).is_file() or word.endswith(".toml")):
         return ledger.recorded(word)
+    from dpbo_core.accounting.patterns import fields_of
     from dpbo_core.study import read_study
-    from flows.firing import fields_of
 
     spec = read_study(Path(word))
     edition = None if fields_of(spec.edition) else spec.edition

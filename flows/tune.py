@@ -4,11 +4,13 @@ from dataclasses import dataclass
 
 from prefect import flow, get_run_logger
 
+from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetRefused
-from dpbo_core.study import StudyResult, StudySpec
+from dpbo_core.study import StudyResult, StudySpec, check_public_file
 from flows.fanning_out import work_ahead
 from flows.form import study_of
 from flows.liveness import alive
+from flows.owner import at_the_terminal
 from flows.progress import Progress, in_short
 from flows.publishing import Warnings, publish_release, ready_for
 from flows.recording import wait_until_recorded
@@ -65,6 +67,8 @@ def tune(study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: boo
     check_prefect_settings()
     stores = Stores()
     stores.make_folder()
+    if not at_the_terminal():
+        check_public_file(study, ledger=PrivacyLedger(stores.ledger), folder=folder)
     ahead, warnings = work_ahead(study, folder), Warnings()
     with alive(stores.running), workers(workers_for(study)) as scoring:
         run = reserve(
@@ -75,6 +79,7 @@ def tune(study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: boo
             scoring,
             ahead,
             lambda: ready_for(study.privacy.dataset, stores, warnings),
+            owner=at_the_terminal(),
         )
         if isinstance(run, BudgetRefused):
             raise run

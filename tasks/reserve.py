@@ -23,6 +23,8 @@ def reserve(
     workers: Workers | None,
     ahead: Ahead | None,
     ready: Callable[[], None],
+    *,
+    owner: bool,
 ) -> StudyRun | BudgetRefused:
     """Plan, reserve durably, then open the sensitive half; a handle that says nothing, or the ledger's refusal.
 
@@ -30,7 +32,8 @@ def reserve(
 
     A refusal is an answer and not a failure: the flow decides what it means, and no trace is logged.
     """
-    return opened_or_refused(study, folder, CheckedLedger(ledger_url, ready), pad=pad, workers=workers, ahead=ahead)
+    ledger = CheckedLedger(ledger_url, ready)
+    return opened_or_refused(study, folder, ledger, pad=pad, workers=workers, ahead=ahead, owner=owner)
 
 
 def opened_or_refused(

@@ -17,6 +17,7 @@ from dpbo_core.methods import METHODS
 from dpbo_core.objective import Objective
 from dpbo_core.study import StudySpec
 from flows.liveness import bury
+from flows.owner import owners_terminal
 from flows.settings import Stores, check_prefect_settings, without_heartbeat
 from flows.tune import tune_privately
 from tasks import policies
@@ -29,6 +30,13 @@ TASK_FILES = sorted(path for path in (ROOT / "tasks").glob("*.py") if path.stem 
 def server():
     """One temporary Prefect server for this file."""
     with prefect_test_harness(server_startup_timeout=90), without_heartbeat():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def terminal():
+    """The owner's own process, as `dpbo tune` is: the studies here open their caps."""
+    with owners_terminal():
         yield
 
 

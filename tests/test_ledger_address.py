@@ -118,7 +118,7 @@ def test_every_face_finds_the_same_ledger(face, settings, expected, here, monkey
     monkeypatch.setattr("flows.doctor._exists", lambda uri: True)
     monkeypatch.setattr("flows.show.is_there", lambda url: True)
     monkeypatch.setattr("flows.outsource.check_prefect_settings", lambda: None)
-    monkeypatch.setattr("flows.outsource.publish_table", lambda p, d, o, url, v: PrivacyLedger(url))
+    monkeypatch.setattr("flows.outsource.publish_table", lambda p, d, o, url, v, **_: PrivacyLedger(url))
     with pytest.raises(Opened) as seen:
         face()
     assert str(seen.value) == expected.format(here=here)

@@ -12,6 +12,7 @@ from prefect.utilities.callables import parameter_schema
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.study import StudySpec
 from flows.form import study_of
+from flows.owner import owners_terminal
 from flows.settings import Stores, without_heartbeat
 from flows.tune import tune_privately
 
@@ -24,7 +25,7 @@ def test_the_team_pipeline_runs(here):
     spec = importlib.util.spec_from_file_location("team_pipeline", ROOT / "examples" / "team_pipeline.py")
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)
-    with prefect_test_harness(server_startup_timeout=90), without_heartbeat():
+    with prefect_test_harness(server_startup_timeout=90), without_heartbeat(), owners_terminal():
         release = example.team_pipeline("team")
         assert example.team_pipeline("team") == release  # again: the same release, no second version
     uri = Stores().tracking

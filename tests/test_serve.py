@@ -14,8 +14,9 @@ from prefect.context import FlowRunContext
 from prefect.states import AwaitingRetry, Scheduled
 from prefect.testing.utilities import prefect_test_harness
 
+from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.study import StudySpec, read_study
+from dpbo_core.study import StudySpec, approve_study, read_study
 from flows import serve
 from flows.doctor import examine
 from flows.firing import FIELDS, edition_at, refuse_fields, seconds
@@ -37,6 +38,9 @@ def study(here, tables):
     tables["study"] |= {"name": "nightly", "method": "private_grid"}
     tables["space"]["lambda"]["points"] = 2
     (here / "nightly.toml").write_text(tomli_w.dumps(tables))
+    stores = Stores()
+    stores.make_folder()  # and what dpbo serve does at its owner's terminal before the first firing
+    approve_study(read_study("nightly.toml"), ledger=PrivacyLedger(stores.ledger), folder=here)
     return "nightly.toml"
 
 
@@ -102,8 +106,6 @@ def fire(study, moment, monkeypatch):
 
 
 def test_a_retry_returns_the_release_and_the_next_firing_is_a_new_spend(server, study, monkeypatch, caplog, capsys):
-    from dpbo_core.accounting.ledger import PrivacyLedger
-
     first = fire(study, NOON, monkeypatch)
     again = fire(study, NOON, monkeypatch)
     assert first.is_completed()

@@ -101,7 +101,8 @@ def test_a_viewer_reads_mlflow_and_writes_nothing(team, here):
     page = (Path(__file__).parent.parent / "docs" / "pipeline.md").read_text()
     (script,) = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
     found, name, viewer = databases(url), sa.engine.make_url(url).database, f"viewer_{uuid.uuid4().hex[:8]}"
-    script = script.replace("viewer", viewer).replace("dpbo", name)
+    operator = viewer.replace("viewer", "operator")
+    script = script.replace("viewer", viewer).replace("operator", operator).replace("dpbo", name)
     everywhere, inside = script.split(f"-- in {name}_mlflow:")
     run_sql(found.ledger, everywhere)
     run_sql(found.mlflow, inside)
@@ -112,6 +113,31 @@ def test_a_viewer_reads_mlflow_and_writes_nothing(team, here):
             rows(seen, statement)
     with pytest.raises(sa.exc.OperationalError, match="permission denied"):
         rows(sa.engine.make_url(found.ledger).set(username=viewer), "SELECT 1")
+    theirs = sa.engine.make_url(found.ledger).set(username=operator).render_as_string(hide_password=False)
+    (account,) = json.loads(call("budget", "--json", settings={"DPBO_LEDGER_URL": theirs}).stdout)["datasets"]
+    assert len(account["entries"]) == 1
+    shown = sa.engine.make_url(found.mlflow).set(username=operator)
+    assert rows(shown, "SELECT key FROM metrics WHERE key = 'release/score'") == [("release/score",)]
+    for writing in (("set", "others", "--epsilon", "3"), ("allow", "people", "memory")):
+        call("budget", *writing, settings={"DPBO_LEDGER_URL": theirs}, code=1)
+    for address, statement in ((shown, "DELETE FROM runs"), (theirs, "DELETE FROM reservations")):
+        with pytest.raises(sa.exc.ProgrammingError, match="permission denied"):
+            rows(address, statement)
+
+
+def test_the_table_of_roles_is_what_the_roles_can_do():
+    """Each cell of docs/pipeline.md's table is a test's: of the SQL above, or of tests/test_policy_runs.py."""
+    page = (Path(__file__).parent.parent / "docs" / "pipeline.md").read_text()
+    table = page.split("### Roles")[1].split("Whoever holds")[0]
+    rows_ = [
+        [cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line.startswith("|")
+    ]
+    assert rows_[2:] == [
+        ["owner (the command, a notebook)", "writes; opens caps, adds files", "writes", "writes", "reads"],
+        ["worker, and whoever holds Prefect's password", "writes", "writes", "writes", "reads"],
+        ["operator", "reads (`dpbo budget`)", "–", "reads", "–"],
+        ["viewer", "–", "–", "reads", "–"],
+    ]
 
 
 def test_an_operator_reads_the_ledger_and_writes_nothing(team, here):

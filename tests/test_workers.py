@@ -366,6 +366,7 @@ def test_a_study_on_workers_shows_prefect_candidates_and_steps_only(world, table
     from prefect.client.orchestration import get_client
     from prefect.testing.utilities import prefect_test_harness
 
+    from flows.owner import owners_terminal
     from flows.settings import without_heartbeat
     from flows.tune import tune_privately
 
@@ -373,7 +374,7 @@ def test_a_study_on_workers_shows_prefect_candidates_and_steps_only(world, table
     tables["space"]["lambda"]["points"] = 4
     spec = world("parts", method="private_grid", name="scaled out")
     (here / "study.toml").write_text(tomli_w.dumps(spec.to_dict()))
-    with prefect_test_harness(server_startup_timeout=90), without_heartbeat():
+    with prefect_test_harness(server_startup_timeout=90), without_heartbeat(), owners_terminal():
         release = tune_privately(spec).result.release
         with get_client(sync_client=True) as client:
             names = {run.name.rsplit("-", 1)[0] for run in client.read_task_runs(limit=200)}

@@ -9,6 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from dpbo_core.accounting.approvals import NOTHING_APPROVED, Approvals, approvals_of
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import NOTHING, Total
 from dpbo_core.accounting.facts import CAP as CAP_FACT
@@ -63,6 +64,7 @@ class Account:
     """A dataset's cap, what is spent of it, its history, and the one unit of its promises (None before any).
 
     `records` are the k of its spends: one, or several where an older version let them differ; the largest holds.
+    `approvals` are what its owner approved: what it may be scored on, its group, the largest ε of one run.
     """
 
     budget: PrivacyBudget
@@ -70,6 +72,7 @@ class Account:
     entries: tuple[Entry, ...]
     unit: PrivacyUnit | None = None
     records: tuple[int, ...] = ()
+    approvals: Approvals = NOTHING_APPROVED
 
     @property
     def spent_epsilon(self) -> tuple[float, float]:
@@ -161,4 +164,4 @@ def account_of(connection: sa.Connection, dataset: str) -> Account:
     )
     spent, units = spent_of(connection, dataset)
     unit = next(iter(units), None) if len(units) == 1 else None
-    return Account(budget, spent, entries, unit, records_of(connection, dataset))
+    return Account(budget, spent, entries, unit, records_of(connection, dataset), approvals_of(connection, dataset))

@@ -6,6 +6,11 @@
 | `answers` | the publication | {"public": true}, or the range and the price of the noise |
 | `recovered` | hash of a lost entry | {"reservation": number}, under which it was written again |
 | `cap` | hash of a lost entry | {"epsilon_units", "delta_units"}: another cap it once had; the smaller holds |
+| `source` | hash of what follows | {"dataset", "kind", "name", "role"}: what it may be scored on |
+| `mark` | device, inode and time of a source's file | {"source": its item}: it is found again under another name |
+| `shares_people` | another dataset | {}: the owner said that the people of a file pay both |
+| `member` | another name | {}: this dataset's cap pays for its studies |
+| `largest_epsilon` | 10⁻¹², as text | {}: of a study that Prefect starts; the smallest holds |
 
 A fact is written once. Later rules that need to know something of a dataset put it here, without a migration.
 """
@@ -20,6 +25,7 @@ from dpbo_core.accounting.store import Pen, legible
 from dpbo_core.accounting.tables import DATASET_FACTS
 
 RECORDS, ANSWERS, RECOVERED, CAP = "max_records_per_person", "answers", "recovered", "cap"
+SOURCE, MARK, SHARES, MEMBER, LARGEST = "source", "mark", "shares_people", "member", "largest_epsilon"
 
 # Built once: building a statement takes longer than running it, and a reservation is made while others wait.
 ABOUT = sa.select(DATASET_FACTS.c.item, DATASET_FACTS.c.value).where(

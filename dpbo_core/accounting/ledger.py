@@ -16,15 +16,20 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dpbo_core.accounting import admission, lookup
+from dpbo_core.accounting import admission, approvals, lookup, policy
 from dpbo_core.accounting.accounts import Account, account_of, cap_of, spent_of
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import compose
 from dpbo_core.accounting.facts import ANSWERS, RECORDS, facts_about, records_of, write_fact
 from dpbo_core.accounting.lookup import Recorded
+from dpbo_core.accounting.merging import check_merged
+from dpbo_core.accounting.names import check_new_name
+from dpbo_core.accounting.policy import OWNERS, Use
+from dpbo_core.accounting.sources import Source
 from dpbo_core.accounting.store import LedgerStore, Pen, legible
 from dpbo_core.accounting.tables import DATASETS, DRAWS, RELEASES, RESERVATIONS
 from dpbo_core.errors import NoBudget
+from dpbo_core.privacy.amounts import allowed_units
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.unit import PrivacyUnit
@@ -63,23 +68,82 @@ class PrivacyLedger:
     """
 
     def __init__(self, url: str) -> None:
-        self._store = LedgerStore(url)
+        self._store, self._url = LedgerStore(url), url
 
-    def set_budget(self, budget: PrivacyBudget) -> bool:
+    def set_budget(
+        self,
+        budget: PrivacyBudget,
+        *,
+        sources: tuple[Source, ...] = (),
+        members: tuple[str, ...] = (),
+        largest_epsilon: float | None = None,
+    ) -> bool:
         """Open a cap; True if it is new, False if the very same cap was open already.
+
+        Args:
+            budget: the cap.
+            sources: what the dataset may be scored on.
+            members: other names whose studies this cap pays, since their people are the same.
+            largest_epsilon: the most that a study which Prefect starts may ask for.
 
         Raises:
             StudyInvalid: the dataset has another cap. A cap never changes.
+            PolicyRefused: a name looks like another, or a source is another dataset's.
         """
         with self._store.writing() as pen:
             found = cap_of(pen.connection, budget.dataset)
             if found is None:
                 _open(pen, budget)
-        if found is None:
-            return True
-        if found != budget:
-            raise admission.another_cap(found)
-        return False
+            elif found != budget:
+                raise admission.another_cap(found)
+            approvals.add_members(pen, budget.dataset, members)
+            for source in sources:
+                approvals.allow(pen, budget.dataset, source, shared=False)
+            if largest_epsilon is not None:
+                approvals.set_largest(pen, budget.dataset, allowed_units(largest_epsilon))
+        return found is None
+
+    def allow(self, dataset: str, source: Source, *, shared: bool = False) -> tuple[str, ...] | None:
+        """The owner adds a source to a dataset; whom its people pay too, or None if it was its own already.
+
+        Args:
+            dataset: which has a cap.
+            source: what it may be scored on from now on.
+            shared: its people pay another dataset as well, and both accounts say so.
+
+        Raises:
+            NoBudget: the dataset has no cap.
+            PolicyRefused: the source is another dataset's, and not said to be shared.
+        """
+        with self._store.writing() as pen:
+            if cap_of(pen.connection, approvals.account_named(pen.connection, dataset)) is None:
+                raise _no_budget(dataset)
+            return approvals.allow(pen, dataset, source, shared=shared)
+
+    def check_public(self, source: Source) -> None:
+        """Return if no dataset is scored on what a study would read as public.
+
+        Raises:
+            PolicyRefused: one is.
+        """
+        with self._store.reading() as connection:
+            policy.check_public(source, approvals.approved(connection, (source,)))
+
+    def approve(self, dataset: str, opening: PrivacyBudget | None, sources: tuple[Source, ...]) -> None:
+        """The owner's word for studies that others will start: as the first of them at the owner's own terminal.
+
+        Raises:
+            StudyInvalid: `opening` is not the cap the dataset has.
+            PolicyRefused: the dataset's name or a source of it is another's.
+        """
+        with self._store.writing() as pen:
+            use = Use(sources)
+            account, budget = _account_for(pen, dataset, opening, use)
+            if budget is None:
+                return  # its firings will be told so
+            if opening is not None:
+                admission.same_cap(budget, opening)
+            approvals.check_sources(pen, use, dataset=dataset, account=account, public=budget.public)
 
     def budget(self, dataset: str) -> PrivacyBudget | None:
         """The dataset's cap, if it has one."""
@@ -94,6 +158,7 @@ class PrivacyLedger:
         noise: str,
         opening: PrivacyBudget | None = None,
         max_records_per_person: int = 1,
+        use: Use = OWNERS,
     ) -> "Reservation":
         """Charge the whole plan, or take over the reservation this very study made before.
 
@@ -103,55 +168,57 @@ class PrivacyLedger:
             noise: standing of the noise source, "operating_system" or "injected".
             opening: the cap to open if the dataset has none; it stays unopened if the plan is refused.
             max_records_per_person: k, which the dataset's first spend fixes for all.
+            use: what will be scored, and whether the owner asks.
 
         Raises:
             StudyInvalid: `opening` is not the cap the dataset has.
             NoBudget, BudgetExceeded, EvidenceRefuted, NoiseNotPrivate, BudgetRefused: nothing was charged.
+            PolicyRefused: the owner's policy says no; nothing was charged.
             AssumptionNotAccepted: the dataset's cap was not opened with an assumption of the plan.
         """
         asked, spends = compose(plan.spends), [spend.to_json() for spend in plan.spends]
         with self._store.writing() as pen:
-            budget = cap_of(pen.connection, key.dataset)
-            if budget is None and opening is not None:
-                _open(pen, opening)
-                budget = opening
+            account, budget = _account_for(pen, key.dataset, opening, use)
             if budget is None:
-                raise NoBudget(
-                    f"dataset {key.dataset!r} has no privacy budget, so nothing may be spent on it",
-                    cause="this is its first study",
-                    remedy=f"add [budget] to the study, or: dpbo budget set {key.dataset} --epsilon 5 --delta 1e-5",
-                )
+                raise _no_budget(key.dataset)
             if opening is not None:
                 admission.same_cap(budget, opening)
+            charged = {"dataset": key.dataset, "account": account}
+            check_merged(pen.connection, self._url, **charged)
             earlier = pen.connection.execute(EARLIER, {"fingerprint": key.fingerprint}).one_or_none()
             if earlier is not None:
                 admission.same_plan(earlier.spends == spends and earlier.noise == noise)
+                approvals.check_same_sources(pen.connection, use, **charged)
                 return Reservation(self._store, earlier.id, key)
-            spent, units = spent_of(pen.connection, key.dataset)
+            spent, units = spent_of(pen.connection, account)
             admission.admit(budget, spent=spent, units=units, asked=asked, guarantee=plan.guarantee, noise=noise)
-            first = pen.connection.scalar(FIRST, {"dataset": key.dataset})
+            first = pen.connection.scalar(FIRST, {"dataset": account})
             admission.same_persons(budget, first, plan.guarantee)
-            fixed = records_of(pen.connection, key.dataset)
+            fixed = records_of(pen.connection, account)
             admission.same_records(budget, fixed, plan.guarantee, max_records_per_person)
-            row = asdict(key) | asdict(asked)
+            approvals.check_largest(pen.connection, use, plan.guarantee, account=account)
+            approvals.check_sources(pen, use, **charged, public=budget.public)
+            row = asdict(key) | asdict(asked) | {"dataset": account}
             row |= {"unit": plan.guarantee.unit.value, "guarantee": plan.guarantee.to_json(), "spends": spends}
             number = pen.write(RESERVATIONS, row | {"noise": noise, "reserved_at": _now()})
             assert number is not None  # noqa: S101  reservations are numbered
             if not (fixed or budget.public or plan.guarantee.unit is PrivacyUnit.PERSON):
-                write_fact(pen, key.dataset, RECORDS, str(max_records_per_person), {})
+                write_fact(pen, account, RECORDS, str(max_records_per_person), {})
         return Reservation(self._store, number, key)
 
     def way_of_answers(self, dataset: str, publication: str) -> Mapping[str, Any] | None:
         """How a published table's rows are answered; None before the first answer."""
         with self._store.reading() as connection:
-            return facts_about(connection, dataset, ANSWERS).get(publication)
+            account = approvals.account_named(connection, dataset)
+            return facts_about(connection, account, ANSWERS).get(publication)
 
     def fix_answers(self, dataset: str, publication: str, way: Mapping[str, Any]) -> Mapping[str, Any]:
         """The same, and `way` from now on if this is the first."""
         with self._store.writing() as pen:
-            found = facts_about(pen.connection, dataset, ANSWERS).get(publication)
+            account = approvals.account_named(pen.connection, dataset)
+            found = facts_about(pen.connection, account, ANSWERS).get(publication)
             if found is None:
-                write_fact(pen, dataset, ANSWERS, publication, way)
+                write_fact(pen, account, ANSWERS, publication, way)
         return way if found is None else found
 
     def reserved(self, fingerprint: str) -> bool:
@@ -192,8 +259,10 @@ class PrivacyLedger:
             return lookup.names(connection)
 
     def accounts(self, dataset: str | None = None) -> tuple[Account, ...]:
-        """Every dataset's account, or one dataset's; empty if the name is unknown."""
+        """Every dataset's account, or the one that pays for one dataset; empty if the name is unknown."""
         with self._store.reading() as connection, legible():
+            if dataset is not None:
+                dataset = approvals.account_named(connection, dataset)
             names = connection.scalars(sa.select(DATASETS.c.name).order_by(DATASETS.c.name))
             return tuple(account_of(connection, name) for name in names.all() if dataset in (None, name))
 
@@ -246,7 +315,41 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
+def _no_budget(dataset: str) -> NoBudget:
+    return NoBudget(
+        f"dataset {dataset!r} has no privacy budget, so nothing may be spent on it",
+        cause="this is its first study",
+        remedy=f"add [budget] to the study, or: dpbo budget set {dataset} --epsilon 5 --delta 1e-5",
+    )
+
+
+def _account_for(
+    pen: Pen, dataset: str, opening: PrivacyBudget | None, use: Use
+) -> tuple[str, PrivacyBudget | None]:
+    """Whose cap pays for the dataset, and the cap: opened now if the owner asks, or served it under a template."""
+    account = approvals.account_named(pen.connection, dataset)
+    budget = cap_of(pen.connection, account)
+    if budget is not None:
+        return account, budget
+    served = approvals.template_of(pen.connection, dataset, use.sources)
+    if served is not None:
+        template, sources = served
+        budget = cap_of(pen.connection, template)
+        assert budget is not None  # noqa: S101  its facts stand under its cap
+        budget = replace(budget, dataset=dataset)
+        _open(pen, budget)
+        for item in sources:
+            approvals.write_source(pen, item)
+    elif opening is not None:
+        policy.check_opening(dataset, owner=use.owner)
+        _open(pen, opening)
+        budget = opening
+    return dataset, budget
+
+
 def _open(pen: Pen, budget: PrivacyBudget) -> None:
+    policy.check_no_member(budget.dataset, approvals.account_named(pen.connection, budget.dataset))
+    check_new_name(budget.dataset, approvals.names_of(pen.connection))
     row = asdict(budget) | {"name": budget.dataset, "accepts": list(budget.accepts), "opened_at": _now()}
     del row["dataset"]
     row["relation"] = budget.relation.value

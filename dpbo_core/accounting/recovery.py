@@ -64,11 +64,34 @@ def recover(url: str, copy: tuple[Link, ...]) -> Recovered:
             problems.append("the exported copy is another ledger's")
         if problems:
             raise damaged(problems)
-        work = _Recovery(pen, history, copy)
-        work.run()
-        if work.found != Recovered():
-            now = datetime.now(UTC).isoformat(timespec="seconds")
-            pen.note(RECOVERY, {"recovered_at": now, "copy": copy[-1].hash, **asdict(work.found)})
+        return _added(pen, history, copy, RECOVERY)
+
+
+def add(url: str, copy: tuple[Link, ...], *, what: str) -> Recovered:
+    """Add what another ledger's whole history has and this one lacks.
+
+    Args:
+        url: the ledger's; it must be whole.
+        copy: the other history, verified.
+        what: the note's heading in the history.
+
+    Raises:
+        LedgerDamaged: this ledger is not whole; nothing was added.
+    """
+    with LedgerStore(url).writing() as pen, legible():
+        history = links(pen.connection)
+        problems = list(broken_links(history))
+        if problems:
+            raise damaged(problems)
+        return _added(pen, history, copy, what)
+
+
+def _added(pen: Pen, history: list[Link], copy: tuple[Link, ...], what: str) -> Recovered:
+    work = _Recovery(pen, history, copy)
+    work.run()
+    if work.found != Recovered():
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        pen.note(what, {"recovered_at": now, "copy": copy[-1].hash, **asdict(work.found)})
     return work.found
 
 

@@ -21,7 +21,7 @@ from dpbo_core.data.table import Table, table_of
 from dpbo_core.errors import StudyInvalid
 
 TARGET = "target"
-_SIZES = (("breast_cancer", 569), ("digits", 1797), ("iris", 150), ("wine", 178))
+SIZES = (("breast_cancer", 569), ("digits", 1797), ("iris", 150), ("wine", 178))
 
 
 def n_records(name: str) -> int:
@@ -30,7 +30,7 @@ def n_records(name: str) -> int:
     Raises:
         StudyInvalid: there is no such set; names the nearest.
     """
-    sizes = dict(_SIZES)
+    sizes = dict(SIZES)
     if name not in sizes:
         import difflib
 

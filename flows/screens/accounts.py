@@ -1,5 +1,6 @@
 """`dpbo budget`: each data set's account, and its entries."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from dpbo_core.accounting.accounts import Account, Entry
@@ -40,6 +41,13 @@ def account_json(account: Account) -> dict[str, Any]:
         "relation": budget.relation.value,
         "accepts": list(budget.accepts),
         "max_records_per_person": account.records[-1] if account.records else None,
+        "sources": [
+            {"dataset": item.dataset, "kind": item.source.kind, "name": item.source.name, "shared": item.shared}
+            for item in account.approvals.sources
+        ],
+        "shares_people_with": list(account.approvals.shares),
+        "members": list(account.approvals.members),
+        "largest_epsilon": None if account.approvals.largest is None else from_units(account.approvals.largest),
         "entries": [
             {
                 "study": entry.study,
@@ -67,12 +75,28 @@ def print_accounts(accounts: tuple[Account, ...]) -> None:
         if place:
             screen.say()
         screen.say(f"[bold]{account_line(account)}[/]  {_bar(account, screen)}".rstrip())
+        for line in approval_lines(account):
+            screen.say(f"  {line}")
         if account.entries:
             screen.table(HEADER, [_cells(entry) for entry in account.entries], left=3, wraps=0)
             if len(account.records) > 1:
                 screen.say(f"  {mixed(account)}")
         else:
             screen.say("  nothing was spent on it yet")
+
+
+def approval_lines(account: Account) -> Iterator[str]:
+    """What the owner approved, a line each; nothing where nothing is recorded."""
+    approvals = account.approvals
+    if approvals.members:
+        yield f"pays for {', '.join(map(named, approvals.members))} too: one group of people, one cap"
+    for item in approvals.sources:
+        of = "" if item.dataset == account.budget.dataset else f" (as {named(item.dataset)})"
+        yield f"scored on {named(str(item.source))}{of}"
+    if approvals.shares:
+        yield f"its people pay {', '.join(map(named, approvals.shares))} too: add the two accounts up for them"
+    if approvals.largest is not None:
+        yield f"a study that Prefect starts asks for ε {from_units(approvals.largest):g} at most"
 
 
 def mixed(account: Account) -> str:

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 
 from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
+from dpbo_core.accounting.policy import Use
+from dpbo_core.accounting.sources import file_source
 from dpbo_core.data import read_header, read_table
 from dpbo_core.data.values import numbers
 from dpbo_core.errors import AssumptionNotAccepted, DpboError, LedgerDamaged, Sealed, StudyInvalid
@@ -41,6 +43,7 @@ class Curator:
     vaults: Path
     source: NoiseSource
     names_rows: bool = True  # whether a letter may tell which row of the curator's own file is asked about
+    owner: bool = True  # whether the data's owner asks, who may add a file
 
     @classmethod
     def of(cls, ledger: PrivacyLedger, vaults: Path, source: NoiseSource | None = None) -> "Curator":
@@ -169,7 +172,12 @@ class Curator:
         promise = plan.guarantee
         if injected:
             promise = replace(promise, epsilon=math.inf, evidence=NOT_PRIVATE)
-        reservation = self.ledger.reserve(key, plan, noise=INJECTED if injected else OPERATING_SYSTEM)
+        reservation = self.ledger.reserve(
+            key,
+            plan,
+            noise=INJECTED if injected else OPERATING_SYSTEM,
+            use=Use((file_source(answers, "answers"),), self.owner),
+        )
         sealed(  # after the charge: no library's words leave, though no answer was read yet
             lambda: self._fix_way(table, query.publication, private),
             failure=lambda: Sealed("a step on the curator's answers failed"),

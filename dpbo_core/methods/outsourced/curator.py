@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.accounting.ledger import PrivacyLedger, Reservation, StudyKey
+from dpbo_core.accounting.policy import Use
+from dpbo_core.accounting.sources import file_source
 from dpbo_core.atomically import replace_atomically
 from dpbo_core.data import read_header, read_table
 from dpbo_core.data.table import Table
@@ -81,6 +83,7 @@ def publish(
     ledger: PrivacyLedger,
     vaults: Path,
     source: NoiseSource | None = None,
+    owner: bool = True,
 ) -> Published:
     """Publish the table of `data` at `out`; the same publication again publishes the same bytes and pays nothing.
 
@@ -91,6 +94,7 @@ def publish(
         ledger: where budgets are kept.
         vaults: the curator's folder.
         source: where noise comes from; the operating system unless a test says otherwise.
+        owner: whether the data's owner asks, who may add a file; not so for what Prefect starts.
 
     Raises:
         StudyInvalid, BudgetRefused: nothing was charged.
@@ -112,7 +116,7 @@ def publish(
             try_out([(plan.spends[0], publication.box.mechanism(1, d))])
         standing = OPERATING_SYSTEM if type(source) is OperatingSystemNoise else INJECTED
         with vault.locked():
-            reservation = ledger.reserve(key, plan, noise=standing)
+            reservation = ledger.reserve(key, plan, noise=standing, use=Use((file_source(data, "rows"),), owner))
             release = sealed(
                 lambda: _draw(publication, data, (n, d), plan, vault, reservation, source),
                 failure=lambda: Sealed("a step on the curator's rows failed"),

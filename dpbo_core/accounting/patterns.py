@@ -1,0 +1,75 @@
+"""Names with fields that a schedule fills from a firing's time, UTC: how each is written, and what it matches.
+
+{year} 2026 · {month} 2026-11 · {week} 2026-W47 · {date} 2026-11-21 · {hour} 2026-11-21T02
+{time} 2026-11-21T02:00:00Z
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+
+FIELDS = {
+    "year": "%Y",
+    "month": "%Y-%m",
+    "week": "%G-W%V",
+    "date": "%Y-%m-%d",
+    "hour": "%Y-%m-%dT%H",
+    "time": "%Y-%m-%dT%H:%M:%SZ",
+}
+_DAY = r"\d{4}-\d\d-\d\d"
+_WRITTEN = {
+    "year": r"\d{4}",
+    "month": r"\d{4}-\d\d",
+    "week": r"\d{4}-W\d\d",
+    "date": _DAY,
+    "hour": _DAY + r"T\d\d",
+    "time": _DAY + r"T\d\d:\d\d:\d\dZ",
+}
+_FIELD = re.compile(r"\{([^{}]*)\}")
+
+
+def fields_of(text: str) -> tuple[str, ...]:
+    """The fields in a name, in order; unknown ones too."""
+    return tuple(_FIELD.findall(text))
+
+
+def is_pattern(text: str) -> bool:
+    """Whether the name holds a field that a schedule fills."""
+    return any(name in FIELDS for name in fields_of(text))
+
+
+def filled_at(text: str, moment: datetime) -> str:
+    """The name with its fields filled; unknown ones stay.
+
+    Args:
+        text: the name.
+        moment: in UTC.
+    """
+    return _FIELD.sub(lambda found: moment.strftime(FIELDS.get(found[1], found[0].replace("%", "%%"))), text)
+
+
+def filled(text: str, values: Mapping[str, str]) -> str:
+    """The name with the fields that have a value filled; the others stay."""
+    return _FIELD.sub(lambda found: values.get(found[1], found[0]), text)
+
+
+def values_in(pattern: str, text: str) -> Mapping[str, str] | None:
+    """field → what it holds in `text`, or None where `text` is not written by `pattern`.
+
+    A field that stands twice holds the same both times.
+    """
+    parts, seen = [], set()
+    end = 0
+    for found in _FIELD.finditer(pattern):
+        name = found[1]
+        parts.append(re.escape(pattern[end : found.start()]))
+        end = found.end()
+        if name not in FIELDS:
+            parts.append(re.escape(found[0]))
+        elif name in seen:
+            parts.append(f"(?P={name})")
+        else:
+            seen.add(name)
+            parts.append(f"(?P<{name}>{_WRITTEN[name]})")
+    matched = re.fullmatch("".join(parts) + re.escape(pattern[end:]), text)
+    return None if matched is None else matched.groupdict()

@@ -1,0 +1,221 @@
+"""The owner's policy: whose file is charged to whom, who may open a cap, and how much one study may ask for.
+
+Pure rules; what they are told was read from the ledger in the transaction that reserves. The owner is whoever sits
+at the command or the notebook. A run that Prefect started is somebody's who may start runs, and may only do what
+the owner did before: it opens no cap, adds no file, and asks for no more than the cap's largest ε.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dpbo_core.accounting.sources import Source, same_records
+from dpbo_core.errors import PolicyRefused
+from dpbo_core.privacy.amounts import from_units, spent_units
+from dpbo_core.privacy.guarantee import PrivacyGuarantee
+
+UNCOMPARED = ("memory", "bundled")  # no name says whose records they are; everybody has them
+
+
+@dataclass(frozen=True)
+class Use:
+    """What a reservation wants to score, and whether the owner asks for it.
+
+    Attributes:
+        sources: of the records that the study is charged for.
+        owner: False for a run that was started through Prefect.
+    """
+
+    sources: tuple[Source, ...] = ()
+    owner: bool = True
+
+
+OWNERS = Use()
+
+
+@dataclass(frozen=True)
+class Approved:
+    """A source that the owner recorded.
+
+    Attributes:
+        account: the dataset whose cap pays.
+        dataset: the name that studies give; another one than `account` for a member of a group.
+        source: where its records come from.
+        shared: whether the owner said that others pay for the same records too.
+    """
+
+    account: str
+    dataset: str
+    source: Source
+    shared: bool = False
+
+
+def is_new(
+    asked: Source, approved: Sequence[Approved], *, dataset: str, account: str, owner: bool, public: bool
+) -> bool:
+    """Whether the source is to be recorded for the dataset; False if it is its own already.
+
+    Args:
+        asked: the source of a study.
+        approved: every source that the ledger knows.
+        dataset: the study's.
+        account: whose cap pays for it.
+        owner: whether the owner asks.
+        public: whether the dataset was declared public.
+
+    Raises:
+        PolicyRefused: it is another dataset's, another one than before, or not the owner asks.
+    """
+    own = [item for item in approved if (item.account, item.dataset) == (account, dataset)]
+    if any(same_records(asked, item.source) for item in own):
+        return False
+    check_unshared(asked, approved, dataset=dataset, account=account)
+    if not owner:
+        raise PolicyRefused(
+            f"dataset {dataset!r} may not be scored on {asked}",
+            cause="its owner did not allow it, and a run that Prefect started cannot",
+            remedy=f"its owner runs the study once, or: {_allow(dataset, asked)}",
+        )
+    before = next((item.source for item in own if item.source.role == asked.role), None)
+    if before is not None and not public:
+        raise another_source(dataset, asked, before)
+    return True
+
+
+def check_unshared(asked: Source, approved: Sequence[Approved], *, dataset: str, account: str) -> None:
+    """One real source belongs to one dataset, unless the owner says that its people pay both.
+
+    Raises:
+        PolicyRefused: it is another dataset's.
+    """
+    other = next((item.dataset for item in sharing(asked, approved, account=account)), None)
+    if other is not None:
+        raise PolicyRefused(
+            f"{asked} is scored as dataset {other!r}, and this study calls it {dataset!r}",
+            cause="a second name for the same records would be a second budget for the same people",
+            remedy=f"say dataset = {other!r}; or, if its people are to pay both: {_allow(dataset, asked)} --shared",
+        )
+
+
+def sharing(asked: Source, approved: Sequence[Approved], *, account: str) -> tuple[Approved, ...]:
+    """What other accounts have that is the same records."""
+    if asked.kind in UNCOMPARED:
+        return ()
+    return tuple(item for item in approved if item.account != account and same_records(asked, item.source))
+
+
+def still_own(asked: Source, approved: Sequence[Approved], *, dataset: str, account: str) -> None:
+    """A study that goes on is scored on what it began with; one of an older version's ledger may say no source.
+
+    Raises:
+        PolicyRefused: the dataset has sources of this kind, and this is none of them.
+    """
+    own = [item.source for item in approved if (item.account, item.dataset) == (account, dataset)]
+    before = [source for source in own if source.role == asked.role]
+    if before and not any(same_records(asked, source) for source in before):
+        raise another_source(dataset, asked, before[0])
+
+
+def another_source(dataset: str, asked: Source, before: Source) -> PolicyRefused:
+    """The message for a dataset that is suddenly scored on something else."""
+    return PolicyRefused(
+        f"dataset {dataset!r} is scored on {before}, and this study's {asked.role} are {asked}",
+        cause="the study names another file than before, and whose people they are nobody said",
+        remedy=f"if they are the same group of people: {_allow(dataset, asked)}; otherwise another dataset name",
+    )
+
+
+def check_public(asked: Source, approved: Sequence[Approved]) -> None:
+    """What a run that Prefect started reads as public is no dataset's: its values could be printed and released.
+
+    Raises:
+        PolicyRefused: it is.
+    """
+    owner = next((item.dataset for item in approved if same_records(asked, item.source)), None)
+    if owner is not None:
+        raise PolicyRefused(
+            f"the study's training file is what dataset {owner!r} is scored on, and would be read as public",
+            cause="data.training and data.validation were exchanged, or somebody asked for another's records",
+            remedy="name the public file in data.training",
+        )
+
+
+def check_opening(dataset: str, *, owner: bool) -> None:
+    """Only the owner opens a cap.
+
+    Raises:
+        PolicyRefused: a run that Prefect started would open one.
+    """
+    if not owner:
+        raise PolicyRefused(
+            f"dataset {dataset!r} has no cap, and a run that Prefect started cannot open one",
+            cause="whoever may start runs is not whoever answers for the data",
+            remedy=f"its owner runs the study once with dpbo tune, or: dpbo budget set {dataset} --epsilon 5 "
+            "--delta 1e-5",
+        )
+
+
+def check_largest(dataset: str, largest: int | None, guarantee: PrivacyGuarantee, *, owner: bool) -> None:
+    """A run that Prefect started asks for no more than the owner said one study may.
+
+    Args:
+        dataset: the study's.
+        largest: ε in 10⁻¹², or None where the owner said nothing.
+        guarantee: what the study promises.
+        owner: whether the owner asks.
+
+    Raises:
+        PolicyRefused: it asks for more.
+    """
+    if owner or largest is None:
+        return
+    if not guarantee.epsilon < float("inf") or spent_units(guarantee.epsilon) > largest:
+        raise PolicyRefused(
+            f"this study asks for ε = {guarantee.epsilon:g}, and one of dataset {dataset!r} that Prefect starts "
+            f"may ask for {from_units(largest):g}",
+            cause="its owner set --largest-epsilon",
+            remedy="ask for less in [privacy], or let its owner run it",
+        )
+
+
+def check_lower(dataset: str, now: int | None, units: int) -> None:
+    """The largest ε of a study that Prefect starts is only ever lowered.
+
+    Raises:
+        PolicyRefused: it would be raised.
+    """
+    if now is not None and units > now:
+        raise PolicyRefused(
+            f"a study of dataset {dataset!r} that Prefect starts may ask for {from_units(now):g}, which is never "
+            "raised",
+            cause="--largest-epsilon was set lower before",
+            remedy="let its owner run larger studies with dpbo tune",
+        )
+
+
+def already_open(name: str, group: str, account: str) -> PolicyRefused:
+    """The message for a member that has an account of its own."""
+    own = "has a cap of its own" if account == name else f"is in the group {account!r}"
+    return PolicyRefused(
+        f"dataset {name!r} {own} and cannot join {group!r}",
+        cause="a group is opened before any of its members; what was spent stays where it was spent",
+        remedy="open the group under names that are new",
+    )
+
+
+def check_no_member(name: str, account: str) -> None:
+    """A member of a group gets no cap of its own.
+
+    Raises:
+        PolicyRefused: it is one.
+    """
+    if account != name:
+        raise PolicyRefused(
+            f"dataset {name!r} is in the group {account!r}, whose cap pays for it",
+            cause="a second cap would be a second budget for the same people",
+            remedy=f"leave it as it is: dpbo budget {account} shows the account",
+        )
+
+
+def _allow(dataset: str, source: Source) -> str:
+    named = "memory" if source.kind == "memory" else source.name
+    return f"dpbo budget allow {dataset} {named}"

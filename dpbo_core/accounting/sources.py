@@ -1,0 +1,121 @@
+"""Where a dataset's records come from, as the ledger knows it: never what is in them.
+
+| kind | name |
+|---|---|
+| `file` | the real path of a file or a folder of Parquet files; a pattern where it holds a field ({date}) |
+| `table` | a URL without user and password, `#` and a table |
+| `bundled` | the name of a set that scikit-learn ships: everybody has it, so no budget protects anybody in it |
+| `memory` | "": the tables of a notebook, which have no name that could be compared |
+
+A real file is one file under each of its names: links are followed, and its mark (device, inode and time of its
+last change) finds a hard link and a renamed file.
+A copy is another file, and so is a hard link to a part of a folder.
+"""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal, get_args
+
+import sqlalchemy as sa
+
+from dpbo_core.accounting.patterns import filled_at, is_pattern, values_in
+
+Kind = Literal["file", "table", "bundled", "memory"]
+KINDS: tuple[str, ...] = get_args(Kind)
+Role = Literal["records", "training records", "rows", "answers"]
+ROLES: tuple[str, ...] = get_args(Role)
+
+
+@dataclass(frozen=True)
+class Source:
+    """One source. `role` is what it is to the study: a dataset may have one of each.
+
+    Attributes:
+        marks: of the file as it is, or as it was whenever it was charged for: "device:inode:time".
+        parts: real paths of a folder's Parquet files.
+    """
+
+    kind: Kind
+    name: str = ""
+    role: Role = "records"
+    marks: frozenset[str] = field(default=frozenset(), compare=False)
+    parts: frozenset[str] = field(default=frozenset(), compare=False)
+
+    def __str__(self) -> str:
+        return {"memory": "tables in memory", "bundled": f"the bundled set {self.name}"}.get(self.kind, self.name)
+
+
+MEMORY = Source("memory")
+
+
+def file_source(path: str | Path, role: Role = "records") -> Source:
+    """The file, or the folder of Parquet files, that `path` leads to. It need not be there; nothing is opened."""
+    real = os.path.realpath(path)
+    parts: frozenset[str] = frozenset()
+    if not is_pattern(real) and Path(real).is_dir():
+        parts = frozenset(os.path.realpath(part) for part in Path(real).glob("*.parquet"))
+    return Source("file", real, role, marks_of(real), parts)
+
+
+def marks_of(path: str) -> frozenset[str]:
+    """The mark of what is at `path` now; none where nothing is."""
+    try:
+        found = Path(path).stat()
+    except (OSError, ValueError):  # not there yet, or no name a file could have
+        return frozenset()
+    return frozenset((f"{found.st_dev}:{found.st_ino}:{found.st_mtime_ns}",))
+
+
+def named_source(text: str, bundled: Iterable[str] = ()) -> Source:
+    """What a person names: `memory`, a bundled set where no such file is, a URL with `#table`, or a file."""
+    if text == "memory":
+        return MEMORY
+    if text in bundled and not Path(text).exists():
+        return Source("bundled", text)
+    url, found, table = text.partition("#")
+    if found and "://" in url:
+        return Source("table", f"{_without_credentials(url)}#{table}")
+    return file_source(text)
+
+
+def _without_credentials(url: str) -> str:
+    try:
+        address = sa.engine.make_url(url)
+        parts = {name: getattr(address, name) for name in ("drivername", "host", "port", "database")}
+        return sa.URL.create(**parts).render_as_string()
+    except (sa.exc.ArgumentError, ValueError):
+        return url.rpartition("@")[2]
+
+
+def same_records(one: Source, other: Source) -> bool:
+    """Whether both lead to the same records, by their names, their marks and the folders they lie in.
+
+    Tables in memory cannot be compared, and count as the same.
+    """
+    if one.kind != other.kind:
+        return False
+    if one.name == other.name or one.marks & other.marks:
+        return True
+    if one.kind != "file":
+        return False
+    return _written_by(one.name, other.name) or _lies_in(one, other) or _lies_in(other, one)
+
+
+def _written_by(one: str, other: str) -> bool:
+    """Whether a pattern writes the other's path; of two patterns, whether one writes what the other does today."""
+    now = datetime.now(UTC)
+    return any(
+        is_pattern(pattern) and values_in(pattern, filled_at(path, now)) is not None
+        for pattern, path in ((one, other), (other, one))
+    )
+
+
+def _lies_in(one: Source, folder: Source) -> bool:
+    """Whether a file, or a part of a folder, is a part of another folder that was scored."""
+    names = {one.name, *one.parts}
+    if names & (folder.parts | {folder.name}):
+        return True
+    return any(str(Path(name).parent) == folder.name and name.endswith(".parquet") for name in names)

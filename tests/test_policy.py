@@ -1,0 +1,380 @@
+"""Who may spend whose budget: the owner's policy, on both databases, and its rules as values."""
+
+import os
+from contextlib import nullcontext
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_ledger import PROMISE, SYSTEM, entries, key, plan
+
+from dpbo_core.accounting import audit, policy
+from dpbo_core.accounting.budget import PrivacyBudget
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.accounting.names import check_new_name, skeleton
+from dpbo_core.accounting.patterns import FIELDS, filled_at, values_in
+from dpbo_core.accounting.policy import Approved, Use
+from dpbo_core.accounting.sources import MEMORY, Source, file_source, named_source, same_records
+from dpbo_core.errors import BudgetRefused, NoBudget, PolicyRefused
+
+CYRILLIC = "\u0441linic"
+
+
+def cap(name, epsilon=5.0):
+    return PrivacyBudget.of(name, epsilon=epsilon, delta=1e-6)
+
+
+def use(*paths, owner=True):
+    return Use(tuple(file_source(path) for path in paths), owner)
+
+
+@pytest.fixture
+def ledger(ledger_url):
+    return PrivacyLedger(ledger_url)
+
+
+@pytest.fixture
+def file(here):
+    path = here / "v.csv"
+    path.write_text("a,y\n1,0\n")
+    return path
+
+
+def spend(ledger, name, dataset, uses, *, epsilon=0.5, opening=True):
+    return ledger.reserve(
+        key(name, dataset), plan(epsilon), noise=SYSTEM, opening=cap(dataset) if opening else None, use=uses
+    )
+
+
+# Names
+
+
+@pytest.mark.parametrize(
+    "twin", ["Clinic", "clinic-", "clinic.", CYRILLIC, "CLINIC", "c l i n i c", "c1inic", "cl\u0131nic"]
+)
+def test_names_that_are_taken_for_one_are_refused_by_both_names(ledger, twin):
+    ledger.set_budget(cap("clinic"))
+    with pytest.raises(PolicyRefused) as caught:
+        ledger.set_budget(cap(twin))
+    assert caught.value.exit_code == 3
+    assert repr(twin) in caught.value.what
+    assert "'clinic'" in caught.value.what
+    with pytest.raises(PolicyRefused, match="clinic"):
+        spend(ledger, "s", twin, Use())
+    assert [account.budget.dataset for account in ledger.accounts()] == ["clinic"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("clinic", "clinics"), ("visits 2026-1-11", "visits 2026-11-1"), ("q1", "q2"), ("a", "b"), ("--", "-")],
+)
+def test_names_that_nobody_takes_for_one_are_two(ledger, one, other):
+    ledger.set_budget(cap(one))
+    assert ledger.set_budget(cap(other))
+
+
+def test_a_cap_that_is_open_is_open_whatever_looks_like_it(ledger):
+    """The rule is about new names alone: an older ledger may hold two that look alike."""
+    assert ledger.set_budget(cap("clinic"))
+    assert not ledger.set_budget(cap("clinic"))
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.text("aZ \u0441\u0456-\u200b.19\u00df\ufb01", min_size=1, max_size=8))
+def test_a_skeleton_says_nothing_of_case_and_spaces(name):
+    assert skeleton(name.upper()) == skeleton(name) == skeleton(f" {name}\u200b") or not skeleton(name).isalnum()
+    check_new_name(name, [name])
+
+
+# Patterns
+
+
+@given(st.datetimes(min_value=datetime(1990, 1, 1)), st.sampled_from(sorted(FIELDS)))  # noqa: DTZ001
+def test_a_filled_pattern_is_written_by_it(moment, field):
+    pattern = f"/data (1)/v+{{{field}}}.csv"
+    found = values_in(pattern, filled_at(pattern, moment.replace(tzinfo=UTC)))
+    assert found == {field: moment.strftime(FIELDS[field])}
+
+
+def test_what_a_pattern_does_not_write():
+    assert values_in("/d/v-{date}.csv", "/d/v-2026-11-1.csv") is None
+    assert values_in("/d/v-{date}.csv", "/d/../x/v-2026-11-21.csv") is None
+    assert values_in("/d/v-{date}.csv", "/d/v-2026-11-21xcsv") is None
+    assert values_in("{month}/{month}", "2026-11/2026-12") is None
+    assert values_in("{anything}", "{anything}") == {}
+
+
+# Sources
+
+
+def test_a_file_is_one_file_under_each_of_its_names(here, file):
+    (here / "link.csv").symlink_to(file)
+    os.link(file, here / "hard.csv")
+    (here / "copy.csv").write_bytes(file.read_bytes())
+    one = file_source(file)
+    assert same_records(one, file_source(here / "link.csv"))
+    assert same_records(one, file_source(here / "." / "v.csv"))
+    assert same_records(one, file_source(here / "hard.csv"))
+    assert not same_records(one, file_source(here / "copy.csv"))  # stated as out of scope
+    assert not same_records(one, MEMORY)
+    file.rename(here / "renamed.csv")
+    assert same_records(one, file_source(here / "renamed.csv"))
+
+
+def test_a_part_of_a_folder_is_in_the_folder(here):
+    (here / "parts").mkdir()
+    part = here / "parts" / "a.parquet"
+    part.write_bytes(b"")
+    folder = file_source(here / "parts")
+    assert same_records(folder, file_source(part))
+    assert same_records(file_source(part), Source("file", folder.name))  # as the ledger keeps it: a name alone
+    (here / "other").mkdir()
+    (here / "other" / "b.parquet").symlink_to(part)
+    assert same_records(file_source(here / "other"), folder)
+    assert not same_records(folder, file_source(here / "parts" / "a.csv"))
+
+
+def test_a_source_as_typed(here, file):
+    assert named_source("memory") == MEMORY
+    assert named_source("iris", ["iris"]) == Source("bundled", "iris")
+    assert named_source("v.csv") == Source("file", str(file.resolve()))
+    table = named_source("postgresql://ann:s3cret@db.example/ward#visits")
+    assert table == Source("table", "postgresql://db.example/ward#visits")
+    (here / "iris").mkdir()
+    assert named_source("iris", ["iris"]).kind == "file"
+
+
+A, B = Source("file", "/d/a.csv"), Source("file", "/d/b.csv")
+RULES = [  # asked, what is approved, owner, public → recorded (True), known (False) or refused (words)
+    (A, [], True, False, True),
+    (A, [], False, False, "did not allow"),
+    (A, [Approved("d", "d", A)], False, False, False),
+    (B, [Approved("d", "d", A)], True, False, "budget allow d /d/b.csv"),
+    (B, [Approved("d", "d", A)], False, False, "did not allow"),
+    (B, [Approved("d", "d", A)], True, True, True),
+    (B, [Approved("d", "d", A)], False, True, "did not allow"),
+    (replace(B, role="answers"), [Approved("d", "d", A)], True, False, True),
+    (A, [Approved("e", "e", A)], True, False, "dataset 'e'"),
+    (A, [Approved("e", "e", A)], True, True, "dataset 'e'"),
+    (A, [Approved("e", "e", A), Approved("d", "d", A, shared=True)], False, False, False),
+    (A, [Approved("d", "f", A)], True, False, True),  # another member of its own group
+    (MEMORY, [Approved("e", "e", MEMORY)], True, False, True),
+    (MEMORY, [Approved("d", "d", A)], True, False, "budget allow d memory"),
+    (A, [Approved("d", "d", MEMORY)], True, False, "budget allow d /d/a.csv"),
+    (Source("bundled", "iris"), [Approved("e", "e", Source("bundled", "iris"))], True, False, True),
+    (
+        Source("file", "/d/v-2026-11-21.csv"),
+        [Approved("d", "d", Source("file", "/d/v-{date}.csv"))],
+        False,
+        False,
+        False,
+    ),
+    (
+        Source("file", "/d/v-2026-11-21.csv"),
+        [Approved("e", "e", Source("file", "/d/v-{date}.csv"))],
+        True,
+        False,
+        "'e'",
+    ),
+    (
+        Source("file", "/d/v-{date}.csv"),
+        [Approved("e", "e", Source("file", "/d/v-{year}-{month}.csv"))],
+        True,
+        False,
+        True,
+    ),
+]
+
+
+@pytest.mark.parametrize(("asked", "approved", "owner", "public", "says"), RULES)
+def test_the_rules(asked, approved, owner, public, says):
+    asks = {"dataset": "d", "account": "d", "owner": owner, "public": public}
+    if isinstance(says, bool):
+        assert policy.is_new(asked, approved, **asks) is says
+    else:
+        with pytest.raises(PolicyRefused, match=says):
+            policy.is_new(asked, approved, **asks)
+
+
+# In the ledger
+
+
+def test_one_file_has_one_budget_whatever_it_is_called(ledger, here, file):
+    """The goal's line: ε from one file by renaming, × 1."""
+    names = ["clinic", "ward", "hospital", "people", "patients"]
+    os.link(file, here / "hard.csv")
+    (here / "soft.csv").symlink_to(file)
+    paths, spent = [file, here / "hard.csv", here / "soft.csv", here / "." / "v.csv", file], 0
+    for name, path in zip(names, paths, strict=True):
+        with nullcontext() if name == "clinic" else pytest.raises(PolicyRefused, match="'clinic'"):
+            spend(ledger, name, name, use(path))
+            spent += 1
+    file.rename(here / "moved.csv")
+    with pytest.raises(PolicyRefused, match="'clinic'"):
+        spend(ledger, "moved", "moved", use(here / "moved.csv"))
+    assert spent == 1
+    assert [account.budget.dataset for account in ledger.accounts()] == ["clinic"]
+
+
+def test_a_file_that_was_changed_and_linked_is_found_by_its_inode(ledger, here, file):
+    spend(ledger, "a", "clinic", use(file))
+    with file.open("a") as more:
+        more.write("2,1\n")
+    os.utime(file, ns=(1, 1))
+    os.link(file, here / "hard.csv")
+    with pytest.raises(PolicyRefused, match="'clinic'"):
+        spend(ledger, "b", "ward", use(here / "hard.csv"))
+
+
+def test_an_inode_that_is_another_file_by_now_says_nothing(ledger, here, file):
+    spend(ledger, "a", "clinic", use(file))
+    (mark,) = file_source(file).marks
+    other = here / "new.csv"
+    other.write_text("a,y\n")
+    file.unlink()
+    reused = mark.rpartition(":")[0] + ":7"
+    spend(ledger, "b", "ward", Use((replace(file_source(other), marks=frozenset((reused,))),)))
+    assert len(entries(ledger, "ward")) == 1
+
+
+def test_another_file_needs_the_owners_word(ledger, here, file):
+    spend(ledger, "a", "clinic", use(file))
+    other = here / "w.csv"
+    other.write_text("a,y\n")
+    with pytest.raises(PolicyRefused, match=r"dpbo budget allow clinic .*w\.csv") as caught:
+        spend(ledger, "b", "clinic", use(other))
+    assert caught.value.exit_code == 3
+    assert len(entries(ledger, "clinic")) == 1
+    assert ledger.allow("clinic", file_source(other)) == ()
+    assert ledger.allow("clinic", file_source(other)) is None
+    spend(ledger, "b", "clinic", use(other, owner=False))
+    with pytest.raises(NoBudget):
+        ledger.allow("nobody", file_source(other))
+
+
+def test_the_same_name_with_new_content_is_the_same_file(ledger, here, file):
+    spend(ledger, "a", "clinic", use(file))
+    (here / "new").write_text("a,y\n1,1\n2,2\n")
+    (here / "new").replace(file)
+    spend(ledger, "b", "clinic", use(file, owner=False))
+    file.rename(here / "moved.csv")
+    with pytest.raises(PolicyRefused, match="'clinic'"):
+        spend(ledger, "c", "ward", use(here / "moved.csv"))
+
+
+def test_shared_people_pay_both_and_both_accounts_say_so(ledger, file):
+    spend(ledger, "a", "clinic", use(file))
+    ledger.set_budget(cap("ward"))
+    with pytest.raises(PolicyRefused, match="--shared"):
+        ledger.allow("ward", file_source(file))
+    assert ledger.allow("ward", file_source(file), shared=True) == ("clinic",)
+    spend(ledger, "b", "ward", use(file, owner=False))
+    spend(ledger, "c", "clinic", use(file, owner=False))
+    shares = {account.budget.dataset: account.approvals.shares for account in ledger.accounts()}
+    assert shares == {"clinic": ("ward",), "ward": ("clinic",)}
+    with pytest.raises(PolicyRefused, match="--shared"):
+        spend(ledger, "d", "third", use(file))
+
+
+def test_what_prefect_starts_opens_no_cap_and_adds_no_file(ledger, here, file):
+    with pytest.raises(PolicyRefused, match="cannot open one"):
+        spend(ledger, "a", "fresh", use(file, owner=False))
+    assert ledger.accounts() == ()
+    ledger.set_budget(cap("clinic"))
+    with pytest.raises(PolicyRefused, match="did not allow"):
+        spend(ledger, "a", "clinic", use(file, owner=False))
+    spend(ledger, "a", "clinic", use(file))
+    spend(ledger, "b", "clinic", use(file, owner=False))
+    with pytest.raises(PolicyRefused, match="did not allow"):
+        spend(ledger, "c", "clinic", use(here / "w.csv", owner=False))
+    ledger.set_budget(PrivacyBudget.without_limit("open"))
+    for path in (file, here / "w.csv"):
+        with pytest.raises(PolicyRefused):
+            spend(ledger, "d", "open", use(path, owner=False), opening=False)
+    with pytest.raises(PolicyRefused, match="'clinic'"):  # nor does its owner declare it public by a second name
+        spend(ledger, "d", "open", use(file), opening=False)
+
+
+def test_the_largest_epsilon_holds_for_what_prefect_starts(ledger, file):
+    budget = cap("clinic")
+    assert ledger.set_budget(budget, sources=(file_source(file),), largest_epsilon=0.1)
+    assert not ledger.set_budget(budget, largest_epsilon=0.1)
+    spend(ledger, "a", "clinic", use(file, owner=False), epsilon=0.1)
+    with pytest.raises(PolicyRefused, match=r"may ask for 0\.1"):
+        spend(ledger, "b", "clinic", use(file, owner=False), epsilon=0.1 + 1e-12)
+    spend(ledger, "b", "clinic", use(file), epsilon=1.0)
+    with pytest.raises(PolicyRefused, match="never raised"):
+        ledger.set_budget(budget, largest_epsilon=0.2)
+    ledger.set_budget(budget, largest_epsilon=0.05)
+    with pytest.raises(PolicyRefused, match=r"may ask for 0\.05"):
+        spend(ledger, "c", "clinic", use(file, owner=False), epsilon=0.1)
+    infinite = replace(PROMISE, epsilon=float("inf"))
+    with pytest.raises(PolicyRefused):
+        policy.check_largest("clinic", 10**30, infinite, owner=False)
+
+
+def test_a_group_has_one_cap_and_one_account(ledger, here, file):
+    ledger.set_budget(cap("hospital", 1.0), members=("labs", "imaging"))
+    spend(ledger, "a", "labs", use(file), epsilon=0.6, opening=False)
+    spend(ledger, "b", "imaging", use(file), epsilon=0.4, opening=False)  # the same people, and they pay once
+    with pytest.raises(BudgetRefused, match=r"'hospital'.*spent ε = 1"):
+        spend(ledger, "c", "labs", use(file), epsilon=0.1, opening=False)
+    (account,) = ledger.accounts()
+    assert account.approvals.members == ("imaging", "labs")
+    assert [entry.study for entry in account.entries] == ["a", "b"]
+    assert ledger.accounts("labs") == (account,)
+    with pytest.raises(PolicyRefused, match="'labs'"):
+        ledger.set_budget(cap("Labs"))
+    with pytest.raises(PolicyRefused, match="cannot join"):
+        ledger.set_budget(cap("other"), members=("labs",))
+    assert [item.budget.dataset for item in ledger.accounts()] == ["hospital"]
+
+
+def test_a_member_is_no_dataset_of_its_own(ledger):
+    ledger.set_budget(cap("hospital"), members=("labs",))
+    with pytest.raises(PolicyRefused, match="'hospital'"):
+        ledger.set_budget(cap("labs"))
+    ledger.set_budget(cap("clinic"))
+    with pytest.raises(PolicyRefused, match="cap of its own"):
+        ledger.set_budget(cap("hospital"), members=("clinic",))
+
+
+def test_a_served_template_opens_its_own_months_alone(ledger, here):
+    pattern, month = file_source(here / "v-{month}.csv"), "visits 2026-11"
+    ledger.approve("visits {month}", cap("visits {month}"), (pattern,))
+    november = use(here / "v-2026-11.csv", owner=False)
+    spend(ledger, "a", month, november)
+    assert ledger.budget(month) == cap(month)
+    spend(ledger, "b", month, november)
+    for dataset, path in (
+        ("visits 2026-12", "v-2026-11.csv"),  # the same people under the next month's name
+        ("visits 2026-12", "w-2026-12.csv"),
+        ("visits 2026-1", "v-2026-1.csv"),
+        ("visit 2026-12", "v-2026-12.csv"),
+        (month, "v-2026-12.csv"),
+    ):
+        with pytest.raises(PolicyRefused):
+            spend(ledger, "c", dataset, use(here / path, owner=False))
+    with pytest.raises(PolicyRefused, match="visits"):
+        spend(ledger, "c", "ward", use(here / "v-2026-11.csv"))
+    assert [account.budget.dataset for account in ledger.accounts()] == ["visits 2026-11", "visits {month}"]
+
+
+def test_a_study_goes_on_with_the_file_it_began_with(ledger, here, file):
+    spend(ledger, "old", "clinic", Use())  # of a ledger that knows no sources
+    spend(ledger, "old", "clinic", use(file, owner=False))
+    assert ledger.accounts("clinic")[0].approvals.sources == ()
+    spend(ledger, "new", "clinic", use(file))
+    spend(ledger, "new", "clinic", use(file, owner=False))
+    with pytest.raises(PolicyRefused):
+        spend(ledger, "new", "clinic", use(here / "w.csv"))
+    assert len(entries(ledger, "clinic")) == 2
+
+
+def test_the_policy_is_in_the_history(ledger, ledger_url, file):
+    ledger.set_budget(cap("hospital"), sources=(file_source(file),), members=("labs",), largest_epsilon=1.0)
+    audit.verify(ledger_url)
+    exported = "".join(audit.export(ledger_url))
+    assert all(word in exported for word in ("largest_epsilon", '"member', "labs", str(file.resolve())))

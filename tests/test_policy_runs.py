@@ -1,0 +1,284 @@
+"""The owner's policy where studies are run: the command, Prefect, a served study, a notebook, a second ledger."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tomli_w
+from prefect import flow
+from prefect.testing.utilities import prefect_test_harness
+from sklearn.linear_model import LogisticRegression
+from test_cli import dpbo  # noqa: F401  a fixture
+from test_serve import NOON, fire
+
+from dpbo_core import PrivateSearch, Real
+from dpbo_core.accounting import audit
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.accounting.merging import local_ledger
+from dpbo_core.errors import PolicyRefused
+from dpbo_core.study import StudySpec, approve_study, read_study, run_study, study_digest
+from flows.owner import at_the_terminal, owners_terminal
+from flows.serve import FROZEN, REFUSED
+from flows.settings import Stores, without_heartbeat
+from flows.tune import tune_privately
+
+
+@pytest.fixture(scope="module")
+def server():
+    with prefect_test_harness(server_startup_timeout=90), without_heartbeat():
+        yield
+
+
+@pytest.fixture
+def folder(here):
+    """A public file and two sensitive ones of 60 records."""
+    rng = np.random.default_rng(0)
+    for name in ("train", "v", "w"):
+        x = rng.normal(size=(60, 2))
+        rows = [f"{a:.6f},{b:.6f},{int(a + b > 0)}" for a, b in x]
+        (here / f"{name}.csv").write_text("\n".join(["a,b,y", *rows]) + "\n")
+    return here
+
+
+@pytest.fixture
+def study(folder, tables):
+    """A study of a file, written and read: `study(edition, dataset, validation, **privacy)`."""
+
+    def write(edition="1", dataset="clinic", validation="v.csv", *, budget=True, **privacy):
+        made = tables | {
+            "study": {"name": "trial", "method": "private_grid", "edition": edition},
+            "privacy": {"dataset": dataset, "epsilon": 0.5, **privacy},
+            "data": {"training": "train.csv", "validation": validation, "n_validation": 60, "target": "y"},
+            "space": {"lambda": {"low": 1e-3, "high": 1.0, "log": True, "points": 2}},
+        }
+        if not budget:
+            made = {name: table for name, table in made.items() if name != "budget"}
+        (folder / "study.toml").write_text(tomli_w.dumps(made))
+        return StudySpec.from_dict(made)
+
+    return write
+
+
+def ledger():
+    stores = Stores()
+    stores.make_folder()
+    return PrivacyLedger(stores.ledger)
+
+
+# Prefect
+
+
+def test_whoever_may_start_runs_reads_no_record_of_somebody_elses(server, study):
+    """What an operator did: two fresh names, ε = 4000 under a cap of 10⁶, one file. Nothing is charged."""
+    study()
+    sent = json.loads(json.dumps({**study("1", "mine", epsilon=4000.0).to_dict(), "budget": {"epsilon": 1e6}}))
+    for dataset in ("mine", "mine too"):
+        sent["privacy"]["dataset"] = dataset
+        with pytest.raises(PolicyRefused, match="cannot open one") as refused:
+            tune_privately(sent)
+        assert refused.value.exit_code == 3
+    assert ledger().accounts() == ()
+    run_study(study(), ledger=ledger())  # at its owner's terminal: the cap is open, the file recorded
+    for dataset, file in (("mine", "v.csv"), ("clinic", "w.csv")):
+        with pytest.raises(PolicyRefused):
+            tune_privately(study("2", dataset, file))
+    assert [len(account.entries) for account in ledger().accounts()] == [1]
+    assert not tune_privately(study("2")).result.replayed
+    ledger().set_budget(ledger().budget("clinic"), largest_epsilon=0.25)
+    with pytest.raises(PolicyRefused, match=r"0\.25"):
+        tune_privately(study("3"))
+    assert tune_privately(study("2")).result.replayed  # a release is shown before anything is refused
+
+
+def test_the_owners_word_is_no_parameter_and_reaches_a_subflow(server, study):
+    @flow
+    def team(spec):
+        return tune_privately(spec).result.replayed, at_the_terminal()
+
+    with pytest.raises(PolicyRefused):
+        team(study())
+    with owners_terminal():
+        assert team(study()) == (False, True)
+    assert not at_the_terminal()
+
+
+def test_a_served_study_is_frozen(server, study, folder, monkeypatch):
+    study(edition="{time}")
+    approve_study(read_study("study.toml"), ledger=ledger(), folder=folder)
+    monkeypatch.setenv(FROZEN, study_digest("study.toml"))
+    assert fire("study.toml", NOON, monkeypatch).is_completed()
+    study(edition="{time}", epsilon=2.0)
+    changed = fire("study.toml", NOON, monkeypatch)
+    assert (changed.name, changed.type.value) == (REFUSED, "CANCELLED")
+    assert "'study.toml' is not the one that was served" in changed.message
+    study(edition="{time}")
+    (folder / "other.toml").write_text((folder / "study.toml").read_text().replace("trial", "other"))
+    assert "'other.toml' is not the one" in fire("other.toml", NOON, monkeypatch).message
+    assert len(ledger().accounts("clinic")[0].entries) == 1
+
+
+def test_serve_begins_with_the_owners_word(study, folder, monkeypatch):
+    """The cap is open and the pattern recorded before the first firing; the runs inherit the hash."""
+    import os
+    from contextlib import nullcontext
+    from types import SimpleNamespace
+
+    import prefect
+
+    from flows import command, serve
+
+    seen = []
+    server = SimpleNamespace(started=False, api="http://127.0.0.1:1/api")
+    monkeypatch.setattr(serve, "LoopbackServer", lambda *_, **__: nullcontext(server))
+    monkeypatch.setattr(prefect, "serve", lambda *_, **__: seen.append(os.environ[FROZEN]))
+    monkeypatch.setattr("flows.prefect_store.create_prefect_store", lambda: None)
+    study("{date}", validation="v-{date}.csv")
+    words = {"cron": None, "every": "6h", "port": 1, "pad_steps": 0.0, "register": False}
+    command.serve(Path("study.toml"), **words)
+    assert seen == [study_digest("study.toml")]
+    assert FROZEN not in os.environ
+    (source,) = ledger().accounts("clinic")[0].approvals.sources
+    assert source.source.name == str(folder.resolve() / "v-{date}.csv")
+    study("{date}", "ward", "v-{date}.csv")
+    with pytest.raises(PolicyRefused, match="'clinic'"):
+        command.serve(Path("study.toml"), **words)
+
+
+def test_a_monthly_dataset_gets_its_cap_from_what_was_served(server, study, folder, monkeypatch):
+    study("{time}", "visits {month}", "v-{month}.csv")
+    approve_study(read_study("study.toml"), ledger=ledger(), folder=folder)
+    (folder / "v.csv").rename(folder / "v-2026-11.csv")
+    assert fire("study.toml", NOON, monkeypatch).is_completed()
+    names = {account.budget.dataset: len(account.entries) for account in ledger().accounts()}
+    assert names == {"visits 2026-11": 1, "visits {month}": 0}
+
+
+def test_somebody_elses_records_are_not_read_as_public(server, study, folder, monkeypatch):
+    run_study(study(), ledger=ledger())
+    (folder / "mine.csv").symlink_to(folder / "v.csv")
+    run_study(study("1", "mine", "w.csv"), ledger=ledger())
+    opened = []
+    monkeypatch.setattr("flows.tune.reserve", lambda *_, **__: opened.append(1))
+    for training in ("v.csv", "mine.csv"):
+        spec = study("2", "mine", "w.csv")
+        spec = replace(spec, data=replace(spec.data, training=training))
+        with pytest.raises(PolicyRefused, match="scored on, and would be read as public"):
+            tune_privately(spec)
+    assert opened == []
+
+
+# The command
+
+
+def test_allow_set_and_what_budget_shows(dpbo, study, folder):  # noqa: F811
+    spec = study()
+    run_study(spec, ledger=ledger())
+    study("2", validation="w.csv")
+    code, _, err = dpbo("tune", "study.toml")
+    assert code == 3
+    assert "dpbo budget allow clinic" in err
+    code, out, _ = dpbo("budget", "allow", "clinic", "w.csv")
+    assert (code, out.split()) == (0, f"clinic: may be scored on {folder.resolve()}/w.csv from now on.".split())
+    assert "as before" in " ".join(dpbo("budget", "allow", "clinic", "w.csv")[1].split())
+    assert dpbo("budget", "set", "ward", "--epsilon", "1", "--file", "v.csv")[0] == 3
+    assert dpbo("budget", "set", "ward", "--epsilon", "1", "--largest-epsilon", "0.5")[0] == 0
+    code, out, _ = dpbo("budget", "allow", "ward", "v.csv", "--shared")
+    assert "clinic too" in " ".join(out.split())
+    assert dpbo("budget", "set", "ward", "--largest-epsilon", "0.25")[0] == 0
+    assert dpbo("budget", "set", "ward", "--largest-epsilon", "0.5")[0] == 3
+    assert dpbo("budget", "set", "ward", "--largest-epsilon", "-1")[0] == 2
+    assert dpbo("budget", "set", "unknown", "--largest-epsilon", "1")[0] == 2
+    assert dpbo("budget", "set", "Ward", "--epsilon", "1")[0] == 3
+    assert dpbo("budget", "set", "house", "--epsilon", "1", "--with", "labs", "--with", "x-ray")[0] == 0
+    for word in ("allow", "merge", "recover"):
+        assert dpbo("budget", "set", word, "--epsilon", "1")[0] == 2
+    shown = {item["name"]: item for item in json.loads(dpbo("budget", "--json")[1])["datasets"]}
+    assert [source["name"] for source in shown["clinic"]["sources"]] == [
+        f"{folder.resolve()}/{name}.csv" for name in ("v", "w")
+    ]
+    assert shown["clinic"]["shares_people_with"] == ["ward"]
+    assert shown["ward"]["largest_epsilon"] == 0.25
+    assert shown["house"]["members"] == ["labs", "x-ray"]
+    words = " ".join(dpbo("budget")[1].split())
+    assert "its people pay clinic too" in words
+    assert "pays for labs, x-ray too" in words
+    assert json.loads(dpbo("budget", "labs", "--json")[1])["datasets"][0]["name"] == "house"
+    audit.verify(Stores().ledger)
+
+
+# A notebook
+
+
+def test_a_notebook_is_not_bothered_at_first_use_and_told_when_it_matters(study, here):
+    x = np.random.default_rng(1).normal(size=(80, 2))
+    y = (x[:, 0] > 0).astype(int)
+    url = f"sqlite:///{here / 'l.db'}"
+
+    def fit(dataset, edition):
+        search = PrivateSearch(
+            LogisticRegression(), {"C": Real(0.1, 1.0)}, epsilon=0.5, delta=0.0, dataset=dataset,
+            budget=(3.0, 1e-5), method="private_grid", n_candidates=2, edition=edition, ledger=url,
+        )  # fmt: skip
+        return search.fit(x[:40], y[:40], X_validation=x[40:], y_validation=y[40:])
+
+    fit("mine", "1")
+    fit("mine", "2")
+    fit("another", "1")
+    book = PrivacyLedger(url)
+    run_study(study("1", "files"), ledger=book)
+    with pytest.raises(PolicyRefused, match="dpbo budget allow files memory"):
+        fit("files", "2")
+    with pytest.raises(PolicyRefused, match=re.escape("tables in memory")):
+        run_study(study("1", "mine", "w.csv"), ledger=book)
+
+
+# A second ledger
+
+
+def test_what_was_spent_here_is_merged_before_the_teams_ledger_is_used(dpbo, study, folder, monkeypatch):  # noqa: F811
+    for edition in ("1", "2"):
+        local = run_study(study(edition), ledger=ledger())
+    run_study(study("1", "elsewhere", "w.csv"), ledger=ledger())
+    assert dpbo("budget", "merge")[0] == 2  # one ledger: nothing to merge
+    url = f"sqlite:///{folder / 'team.db'}"
+    monkeypatch.setenv("DPBO_LEDGER_URL", url)
+    assert local_ledger(url) is not None
+    with pytest.raises(PolicyRefused, match=r"2 spends in \./mlruns/ledger\.db.*budget merge"):
+        run_study(study("3"), ledger=ledger())
+    assert ledger().accounts() == ()
+    code, out, _ = dpbo("budget", "merge")
+    assert code == 0
+    assert re.search(r"3 local charges were added, with \d+ draws and 3 releases", " ".join(out.split()))
+    assert "nothing was added" in " ".join(dpbo("budget", "merge")[1].split())
+    spent = {account.budget.dataset: account.spent_epsilon[0] for account in ledger().accounts()}
+    assert spent == pytest.approx({"clinic": 1.0, "elsewhere": 0.5})
+    again = run_study(study("2"), ledger=ledger())
+    assert again.replayed
+    assert again.release == local.release
+    run_study(study("3"), ledger=ledger())
+    audit.verify(url)
+    monkeypatch.delenv("DPBO_LEDGER_URL")
+    run_study(study("4"), ledger=ledger())  # here again, past the team's: the next look at the team's refuses
+    monkeypatch.setenv("DPBO_LEDGER_URL", url)
+    with pytest.raises(PolicyRefused, match="1 spends"):
+        run_study(study("5"), ledger=ledger())
+
+
+def test_a_local_spend_of_a_groups_member_is_charged_to_the_group(study, folder, monkeypatch):
+    from dpbo_core.accounting.budget import PrivacyBudget
+    from dpbo_core.accounting.merging import merge
+
+    run_study(study("1", "labs"), ledger=ledger())
+    url = f"sqlite:///{folder / 'team.db'}"
+    monkeypatch.setenv("DPBO_LEDGER_URL", url)
+    ledger().set_budget(PrivacyBudget.of("hospital", epsilon=3.0, delta=1e-5), members=("labs", "imaging"))
+    with pytest.raises(PolicyRefused, match="budget merge"):
+        run_study(study("1", "imaging", budget=False), ledger=ledger())
+    assert merge(url).charges == 1
+    (account,) = ledger().accounts()
+    assert (account.budget.dataset, account.spent_epsilon[0]) == ("hospital", pytest.approx(0.5))
+    run_study(study("1", "imaging", budget=False), ledger=ledger())
+    audit.verify(url)
