@@ -1,7 +1,6 @@
 """Studies with rowwise = "enforced": no assumption, whatever the estimator; refused before anything is charged."""
 
 import json
-from dataclasses import replace
 
 import hostile_rows
 import numpy as np
@@ -139,10 +138,9 @@ def test_an_estimator_of_others_and_a_score_of_ones_own_need_no_assumption():
         {"estimator": "theirs.Model", "score": "ours.score", "score_low": 0.0, "score_high": 1.0},
     ):
         for how, promised in ((None, False), ("enforced", True)):
-            section = ModelSection(**model, rowwise=how)
-            tables_ = tables() | {"model": {"estimator": "sklearn.linear_model.LogisticRegression"}}
-            problem = problem_of(StudySpec.from_dict(tables_), n_validation=9)
-            assert replace(problem, model=section).rowwise is promised
+            asked = model if how is None else model | {"rowwise": how}
+            problem = problem_of(StudySpec.from_dict(tables() | {"model": asked}), n_validation=9)
+            assert problem.rowwise is promised
 
 
 def test_a_stateful_estimator_is_right_for_every_record():

