@@ -32,8 +32,9 @@ def reserve(
 
     A refusal is an answer and not a failure: the flow decides what it means, and no trace is logged.
     """
-    ledger = CheckedLedger(ledger_url, ready)
-    return opened_or_refused(study, folder, ledger, pad=pad, workers=workers, ahead=ahead, owner=owner)
+    return opened_or_refused(
+        study, folder, CheckedLedger(ledger_url, ready), pad=pad, workers=workers, ahead=ahead, owner=owner
+    )
 
 
 def opened_or_refused(

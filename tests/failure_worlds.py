@@ -135,7 +135,9 @@ def worlds(folder):
     fixed = random.Random()  # which branch is taken must not differ from run to run
     secrets.randbits, secrets.randbelow = fixed.getrandbits, fixed.randrange
 
-    def of(tables):
+    def of(place, tables):
+        ledger = PrivacyLedger(f"sqlite:///{folder / f'ledger-{place}.db'}")  # they score the same files
+
         def go(edition):
             fixed.seed(5)
             return run_study(
@@ -181,7 +183,7 @@ def worlds(folder):
             query, folder / "answers.csv", private=PrivateAnswers(-1.0, 1.0, 1.0, 1e-6)
         )
 
-    made = {name: of(tables) for name, tables in STUDIES.items()}
+    made = {name: of(place, tables) for place, (name, tables) in enumerate(STUDIES.items())}
     return made | {"PrivateSearch, a score function": search, "outsourced": curate}
 
 

@@ -26,6 +26,7 @@ def world(request, tables, tmp_path):
     return make_world(tables, tmp_path, ledger)
 
 
+@pytest.mark.slow  # every command starts a server of its own
 @pytest.mark.parametrize("world", ["sqlite"], indirect=True)
 def test_no_store_holds_a_planted_secret(world):
     streams = world.go(SCENARIOS["success and refusal"])
@@ -39,6 +40,7 @@ def test_no_store_holds_a_planted_secret(world):
     assert search(world.run / "mlruns", {"tag": {b"mlflow.source.name", b"mlflow.source.git"}}) == set()
 
 
+@pytest.mark.slow  # every command starts a server of its own
 @pytest.mark.parametrize("world", ["postgresql"], indirect=True)
 def test_a_failing_step_leaves_nothing_even_under_debug(world):
     streams = world.go(SCENARIOS["scoring fails, --debug"])
@@ -47,6 +49,7 @@ def test_a_failing_step_leaves_nothing_even_under_debug(world):
     assert world.found(streams) == set()
 
 
+@pytest.mark.slow  # every command starts a server of its own
 @pytest.mark.parametrize("world", ["sqlite"], indirect=True)
 def test_a_leak_is_found_in_every_place_at_once(world):
     together = "\n".join(code.replace("def leak(", f"def leak{n}(") for n, code in enumerate(LEAKS.values()))

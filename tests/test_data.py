@@ -474,7 +474,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     path = tmp_path / "v.csv"
     path.write_bytes(b"a\n1\n")
 
-    def fails(*_: object) -> None:
+    def fails(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(Path, "open", fails)

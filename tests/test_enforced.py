@@ -152,7 +152,7 @@ image.Image._record = record
 
     def test_a_clock_is_caught(self, planted):
         planted(self.CLOCKS)
-        assert neighbours_differ("processor's counter")
+        assert neighbours_differ("clocks")
 
     def test_memory_shared_by_the_processes_is_caught(self, planted):
         planted(self.SHARED_PAGE)

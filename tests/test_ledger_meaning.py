@@ -643,9 +643,9 @@ def test_a_database_that_is_damaged_is_a_letter(url, here, harm):
         os.truncate(path, 8192)
     else:
         path.write_bytes(path.read_bytes()[:4096] + bytes(b ^ 0xFF for b in path.read_bytes()[4096:]))
-    with pytest.raises(LedgerDamaged, match="no database, or parts of it are damaged"):
+    with pytest.raises(LedgerDamaged, match="is damaged: SQLite cannot read it"):
         PrivacyLedger(url).accounts("d")
-    with pytest.raises(LedgerDamaged, match="no database, or parts of it are damaged"):
+    with pytest.raises(LedgerDamaged, match="is damaged: SQLite cannot read it"):
         book.reserve(key("b"), plan(0.1), noise=SYSTEM)
 
 

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -22,6 +21,7 @@ from dpbo_core.errors import printable
 WIDTH = 80
 PLAIN = "DPBO_PLAIN"
 BLANKS = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$")  # before the end of a line, colours aside
+SPECIAL = re.compile(r"\\+|\[")  # what rich's markup is made of
 SPOKEN = {
     "ε": "epsilon", "δ": "delta", "λ": "lambda", "ρ": "rho", "σ": "sigma", "γ": "gamma", "Δ": "Delta",
     "∞": "infinity", "≤": "at most", "≥": "at least", "√": "root of ", "²": " squared", " · ": ", ", " … ": " to ",
@@ -38,12 +38,10 @@ def is_plain() -> bool:
 def named(text: object) -> str:
     """A name or value that someone chose, for a screen: neither a control character nor markup of the screen's.
 
-    Backslashes at its end are doubled before a tag that changes nothing: whatever tag follows, they are its own.
+    A tag that changes nothing follows every bracket, so that it opens no tag, and all backslashes, which are doubled
+    before a tag: whatever follows, they escape nothing of it.
     """
-    shown = escape(printable(str(text)))
-    bare = shown.rstrip("\\")
-    ending = len(printable(str(text))) - len(printable(str(text)).rstrip("\\"))
-    return shown if not ending else bare + "\\" * (2 * ending) + "[none][/none]"
+    return SPECIAL.sub(lambda found: found[0].replace("\\", "\\\\") + "[none][/none]", printable(str(text)))
 
 
 def print_json(document: dict[str, Any]) -> None:
