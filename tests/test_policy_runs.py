@@ -131,7 +131,7 @@ def test_serve_begins_with_the_owners_word(study, folder, monkeypatch):
     from flows import command, serve
 
     seen = []
-    server = SimpleNamespace(started=False, api="http://127.0.0.1:1/api")
+    server = SimpleNamespace(started=False, api="http://127.0.0.1:1/api", auth=None, password_file=None)
     monkeypatch.setattr(serve, "LoopbackServer", lambda *_, **__: nullcontext(server))
     monkeypatch.setattr(prefect, "serve", lambda *_, **__: seen.append(os.environ[FROZEN]))
     monkeypatch.setattr("flows.prefect_store.create_prefect_store", lambda: None)

@@ -15,6 +15,7 @@ from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.mechanisms.noise import OperatingSystemNoise
 from dpbo_core.study import StudySpec
 from flows import cli
+from flows.owner import owners_terminal
 from flows.settings import Stores, without_heartbeat
 from flows.tune import tune_privately
 from tasks.publish import publish
@@ -24,6 +25,13 @@ from tasks.tracking import targets
 @pytest.fixture(scope="module", autouse=True)
 def server():
     with prefect_test_harness(server_startup_timeout=90), without_heartbeat():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def terminal():
+    """The owner's own process, as `dpbo tune` is: the studies here open their caps."""
+    with owners_terminal():
         yield
 
 

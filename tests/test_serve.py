@@ -213,9 +213,11 @@ def test_of_missed_firings_only_the_last_runs(server, monkeypatch):
 
 def test_a_skipped_firing_spends_nothing(server, study, here, monkeypatch):
     monkeypatch.setattr(serve, "overtaken", lambda fired: True)
+    before = {path.name for path in (here / "mlruns").iterdir()}
     state = fire(study, NOON, monkeypatch)
     assert (state.name, state.type.value) == (MISSED, "CANCELLED")
-    assert not (here / "mlruns").exists()
+    assert {path.name for path in (here / "mlruns").iterdir()} == before
+    assert [len(account.entries) for account in PrivacyLedger(Stores().ledger).accounts()] == [0]
 
 
 def test_a_retried_firing_keeps_its_time(server):
@@ -227,7 +229,8 @@ def test_a_retried_firing_keeps_its_time(server):
         assert abs(client.read_flow_run(run.id).expected_start_time - due) < timedelta(milliseconds=1)
 
 
-def test_the_doctor_looks_and_changes_nothing(here):
+def test_the_doctor_looks_and_changes_nothing(here, monkeypatch):
+    monkeypatch.setattr("flows.server.configured", lambda: None)  # this file's server asks nobody: rightly "wrong"
     findings = {finding.what: finding for finding in examine()}
     assert list(here.iterdir()) == []
     assert findings["versions"].verdict == "fine"
@@ -239,7 +242,6 @@ def test_the_doctor_finds_what_is_wrong(here, study):
     from dpbo_core.accounting.ledger import PrivacyLedger
     from dpbo_core.study import run_study
 
-    (here / "mlruns").mkdir()
     ledger = PrivacyLedger(Stores().ledger)
     for edition in ("a", "b", "c"):
         run_study(edition_at(read_study(study), NOON + timedelta(days=ord(edition))), ledger=ledger)

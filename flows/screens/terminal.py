@@ -38,8 +38,8 @@ def is_plain() -> bool:
 def named(text: object) -> str:
     """A name or value that someone chose, for a screen: neither a control character nor markup of the screen's.
 
-    A tag that changes nothing follows every bracket, so that it opens no tag, and all backslashes, which are doubled
-    before a tag: whatever follows, they escape nothing of it.
+    A tag that changes nothing follows every bracket, so that it opens no tag, and every run of backslashes, which
+    are doubled before a tag: whatever follows, they escape nothing of it.
     """
     return SPECIAL.sub(lambda found: found[0].replace("\\", "\\\\") + "[none][/none]", printable(str(text)))
 
