@@ -27,6 +27,7 @@ SCRIPTS = {
     "projection": "The projection of a sampling density",
     "flow": "The flow",
     "repetitions": "Repetitions of an audit",
+    "enforced": "Records scored alone",
     "startup": "Start-up",
     "ledger": "The ledger",
     "growth": "Growth",

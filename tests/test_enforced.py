@@ -223,13 +223,22 @@ def test_images_end_with_the_engine_and_a_lost_one_seals_the_study():
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
 
 
+def watched(send, k, dealt):
+    """Sends as before, and notes which image gets which record."""
+
+    def sent(message, model, record, result):
+        dealt.append((record.x[3], k))
+        send(message, model, record, result)
+
+    return sent
+
+
 def test_records_are_dealt_out_by_their_index(monkeypatch):
     dealt = []
     images = engine.Engine(MODULES, MODULES, BRIEF)
     n = len(images._handles)
     for k, one in enumerate(images._handles):
-        original = one.score
-        monkeypatch.setattr(one, "score", lambda f, r, k=k, o=original: (dealt.append((r.x[3], k)), o(f, r))[1])
+        monkeypatch.setattr(one, "_send_record", watched(one._send_record, k, dealt))
     try:
         X, y = rows((1,), m=7)
         images.steps(model_bytes(pickle.dumps(Hostile("nothing")), pickle.dumps(Correct())), X, y)

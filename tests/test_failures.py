@@ -147,7 +147,7 @@ def test_a_letter_is_made_anew_and_only_of_its_kind():
 
 def test_the_operators_interrupt_is_told_from_a_records():
     def interrupted(*_):
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)  # to this thread: another would hear of it too late
         raise ValueError(SECRET)  # whatever a library makes of it
 
     before = signal.getsignal(signal.SIGINT)

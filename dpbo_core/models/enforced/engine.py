@@ -61,11 +61,12 @@ class Engine:
         stopped = threading.Event()
 
         def work(first: int) -> None:
-            for i in range(first, len(rows), len(self._handles)):
+            own = range(first, len(rows), len(self._handles))
+            records = (Record(rows[i], truth[i : i + 1]) for i in own)
+            for i, found in zip(own, self._handles[first].scores(file, records), strict=True):
+                scores[i] = result_of(found, GRID) or 0
                 if stopped.is_set():
                     return
-                found = self._handles[first].score(file, Record(rows[i], truth[i : i + 1]))
-                scores[i] = result_of(found, GRID) or 0
 
         with self._lock, in_memory(model) as file, ThreadPoolExecutor(len(self._handles)) as pool:
             try:

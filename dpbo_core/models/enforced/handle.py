@@ -6,7 +6,8 @@ import select
 import socket
 import subprocess
 import sys
-from collections.abc import Collection, Sequence
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from dpbo_core.models.enforced.image import LARGEST_MESSAGE
 from dpbo_core.models.enforced.limits import Limits
 from dpbo_core.models.enforced.seccomp import RESULT_BYTES
 
+AHEAD = 4  # records that wait in their pipes while one is predicted
 PUBLIC_SECONDS = 300  # for importing, and for what is tried on public records: no score waits for a clock
 _BOOT = (
     "import sys; sys.path[:] = sys.argv[3:]; "
@@ -81,24 +83,34 @@ class Handle:
         self._control.settimeout(None)
         return answer.decode() if self.process.poll() is None else "the process for it ended"
 
-    def score(self, model: int, record: Record) -> bytes:
-        """What the record's child wrote.
+    def scores(self, model: int, records: Iterable[Record]) -> Iterator[bytes]:
+        """What each record's child wrote, in their order.
+
+        The next are sent while one is predicted, and wait in their pipes: the image takes one up, without
+        waiting for this process to wake, when the child before it is dead.
 
         Args:
             model: the open file of the pickled model.
-            record: sensitive.
+            records: sensitive.
 
         Raises:
             Sealed: the image itself is gone.
         """
-        found, answer = self._ask(b"record", model, record)
-        if answer != b"done":
-            raise Sealed
-        return found
+        under_way: deque[int] = deque()
+        try:
+            for record in records:
+                under_way.append(self._begin(b"record", model, record))
+                if len(under_way) > AHEAD:
+                    yield self._end(under_way.popleft())
+            while under_way:
+                yield self._end(under_way.popleft())
+        finally:
+            for result in under_way:
+                os.close(result)
 
     def trial(self, model: int, record: Record) -> tuple[bytes, int, float]:
         """The same of a PUBLIC record: what was written, how the child ended, its CPU seconds."""
-        found, answer = self._ask(b"trial", model, record)
+        found, answer = self._answered(self._begin(b"trial", model, record))
         if not answer:
             raise Sealed
         ending = json.loads(answer)
@@ -124,20 +136,42 @@ class Handle:
         self.process.kill()
         self.process.wait()
 
-    def _ask(self, message: bytes, model: int, record: Record) -> tuple[bytes, bytes]:
-        self._send_record(message, model, record, result := os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC))
+    def _begin(self, message: bytes, model: int, record: Record) -> int:
+        """Send a record; the pipe that its result will be in."""
+        result = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         try:
+            self._send_record(message, model, record, result)
+        except BaseException:
+            os.close(result[0])
+            raise
+        finally:
             os.close(result[1])
+        return result[0]
+
+    def _end(self, result: int) -> bytes:
+        """What is in the pipe of a child that is dead.
+
+        Raises:
+            Sealed: the image itself is gone.
+        """
+        found, answer = self._answered(result)
+        if answer != b"done":
+            raise Sealed
+        return found
+
+    def _answered(self, result: int) -> tuple[bytes, bytes]:
+        """What the child wrote, and what the image says once it is dead; closes the pipe."""
+        try:
             try:
-                answer = self._control.recv(LARGEST_MESSAGE)  # sent once the child is dead
+                answer = self._control.recv(LARGEST_MESSAGE)
             except OSError:
                 answer = b""
             try:
-                found = os.read(result[0], RESULT_BYTES + 1)
+                found = os.read(result, RESULT_BYTES + 1)
             except BlockingIOError:
                 found = b""
         finally:
-            os.close(result[0])
+            os.close(result)
         return found, answer
 
     def _send_record(self, message: bytes, model: int, record: Record, result: Sequence[int]) -> None:
