@@ -10,7 +10,7 @@ a random power, so that a lengthscale that fits one end does not fit the other. 
 another sample of 500 records: a smooth difference of half a standard error (candidates are scored on the same
 records, so that half of the error is shared), and on one landscape in eight a shift as large as its own.
 Methods run as they are, on the table of scores, at ε = 1; the validation set's size sets the noise. The outcome
-replaces dpbo_core/calibration_table.py, and is printed in docs/calibration.md.
+replaces dpbo_core/advice/expected_loss_table.py, and is printed in docs/calibration.md.
 """
 
 import sys
@@ -26,7 +26,7 @@ from dpbo_core.comparison.tasks import ScoreTable, on_table
 from dpbo_core.gp.kernels import Matern52
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
-from dpbo_core.models.scores import GRID, Accuracy
+from dpbo_core.models.scores.margin import GRID, Accuracy
 from dpbo_core.problem import Problem
 from dpbo_core.space.candidates import sobol
 from dpbo_core.space.search_space import Real, SearchSpace
@@ -159,7 +159,7 @@ def main(count: int) -> None:
 
 def page() -> str:
     """docs/calibration.md: what each form loses at each size, and what is simulated."""
-    from dpbo_core.calibration_table import RECORDS, ROWS
+    from dpbo_core.advice.expected_loss_table import RECORDS, ROWS
 
     told = __doc__.partition("\n\n")[2].partition("\n\n")[2].strip().partition(" The outcome")[0]
     head = "| form | trainings | " + " | ".join(f"m = {m:,}" for m in RECORDS) + " |\n" + "|---" * 8 + "|"

@@ -22,13 +22,13 @@ import numpy as np
 from benchmarks.rows import Row, main, spread_row
 from benchmarks.timing import Spread, in_turn
 from benchmarks.training import table
-from dpbo_core.study import StudySpec
+from dpbo_core.study.run import StudySpec
 
 RECORDS, FEATURES, STEPS, REPETITIONS = 100_000, 50, 30, 7
 
 
 def rows() -> Iterator[Row]:
-    from flows.settings import quiet_environment
+    from flows.prefect_runtime.settings import quiet_environment
 
     home = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
@@ -43,7 +43,7 @@ def rows() -> Iterator[Row]:
 def measured() -> Iterator[Row]:
     from prefect.testing.utilities import prefect_test_harness
 
-    from flows.settings import without_heartbeat
+    from flows.prefect_runtime.settings import without_heartbeat
 
     write_tables()
     with prefect_test_harness(server_startup_timeout=90), without_heartbeat():
@@ -59,7 +59,7 @@ def measured() -> Iterator[Row]:
 
 
 def through_prefect(number: Iterator[int], steps: int) -> None:
-    from flows.owner import owners_terminal
+    from flows.prefect_runtime.owner import owners_terminal
     from flows.tune import tune_privately
 
     with owners_terminal():
@@ -68,8 +68,8 @@ def through_prefect(number: Iterator[int], steps: int) -> None:
 
 def plainly(number: Iterator[int], steps: int) -> None:
     from dpbo_core.accounting.ledger import PrivacyLedger
-    from dpbo_core.study import run_study
-    from flows.settings import Stores
+    from dpbo_core.study.run import run_study
+    from flows.prefect_runtime.settings import Stores
 
     stores = Stores()
     stores.make_folder()

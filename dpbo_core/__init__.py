@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dpbo_core.accounting.budget import PrivacyBudget
     from dpbo_core.accounting.ledger import PrivacyLedger
-    from dpbo_core.estimator import PrivateSearch
     from dpbo_core.privacy.release import Release
+    from dpbo_core.sklearn_api.private_search import PrivateSearch
     from dpbo_core.space.search_space import Categorical, Integer, Real
-    from dpbo_core.study import StudyResult, StudySpec, plan_study, read_study, run_study
+    from dpbo_core.study.run import StudyResult, StudySpec, plan_study, read_study, run_study
 
 __all__ = [
     "Categorical",
@@ -34,14 +34,14 @@ _HOME = {
     "Integer": "space.search_space",
     "PrivacyBudget": "accounting.budget",
     "PrivacyLedger": "accounting.ledger",
-    "PrivateSearch": "estimator",
+    "PrivateSearch": "sklearn_api.private_search",
     "Real": "space.search_space",
     "Release": "privacy.release",
-    "StudyResult": "study",
+    "StudyResult": "study.run",
     "StudySpec": "spec",
-    "plan_study": "study",
-    "read_study": "study",
-    "run_study": "study",
+    "plan_study": "study.run",
+    "read_study": "study.run",
+    "run_study": "study.run",
 }
 
 

@@ -14,8 +14,11 @@
     ├── MechanismRefused               1   a draw would have cost more than was planned
     └── Sealed                         1   a step on sensitive data failed; it says nothing more
 
-An error is a short letter: what happened, the usual cause, what to do. It never holds a sensitive value.
+An error is a short message: what happened, the usual cause, what to do. It never holds a sensitive value.
 """
+
+from collections.abc import Iterable
+from difflib import get_close_matches
 
 
 class DpboError(Exception):
@@ -38,6 +41,12 @@ class DpboError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.what, self.cause, self.remedy)
+
+
+def suggestion(name: str, valid: Iterable[str]) -> str:
+    """The words ", did you mean 'x'?" for the nearest of `valid`, or nothing if none is near."""
+    near = get_close_matches(name.lower(), list(valid), n=1, cutoff=0.5)
+    return f", did you mean {near[0]!r}?" if near else ""
 
 
 def printable(text: str) -> str:

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from dpbo_core.data.values import canonical, shown
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models import record_scores
 from dpbo_core.models.import_path import function_at
 from dpbo_core.models.listed.names import unlisted_name
-from dpbo_core.models.record_scores import LOG_LOSS_BOUND, RecordScore
-from dpbo_core.models.scores import GRID, MarginScore, score_named
+from dpbo_core.models.scores import record
+from dpbo_core.models.scores.margin import GRID, MarginScore, score_named
+from dpbo_core.models.scores.record import LOG_LOSS_BOUND, RecordScore
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 from dpbo_core.space import candidates as candidate_sets
 from dpbo_core.space.candidates import CandidateSet
@@ -217,19 +217,19 @@ def _score_of(model: ModelSection) -> Score:
         return score_named(model.score_name, model.steepness)
     match model.score_name:
         case "accuracy":
-            return record_scores.Correct()
+            return record.Correct()
         case "balanced_accuracy":
-            return record_scores.BalancedAccuracy(tuple(_shares(model).values()))
+            return record.BalancedAccuracy(tuple(_shares(model).values()))
         case "brier":
-            return record_scores.Brier()
+            return record.Brier()
         case "log_loss":
-            return record_scores.LogLoss(LOG_LOSS_BOUND if model.error_bound is None else model.error_bound)
+            return record.LogLoss(LOG_LOSS_BOUND if model.error_bound is None else model.error_bound)
         case "absolute_error" | "squared_error" as name:
             assert model.error_bound is not None  # noqa: S101  the section was checked when it was made
-            return record_scores.RegressionError(model.error_bound, 1 if name == "absolute_error" else 2)
+            return record.RegressionError(model.error_bound, 1 if name == "absolute_error" else 2)
     assert model.score_low is not None  # noqa: S101  as above
     assert model.score_high is not None  # noqa: S101
-    return record_scores.BoundedFunction(model.score_name, model.score_low, model.score_high)
+    return record.BoundedFunction(model.score_name, model.score_low, model.score_high)
 
 
 def _shares(model: ModelSection) -> dict[Any, float]:
@@ -259,14 +259,14 @@ def score_on(
         StudyInvalid: the shares are those of other classes, or the function cannot be imported.
     """
     score = score_of(model)
-    if isinstance(score, record_scores.BalancedAccuracy) and tuple(_shares(model)) != classes:
+    if isinstance(score, record.BalancedAccuracy) and tuple(_shares(model)) != classes:
         raise StudyInvalid(
             f"model.class_shares names {', '.join(map(shown, _shares(model)))}; "
             f"the training classes are {', '.join(map(str, classes))}",
             cause="a class is missing or misspelt",
             remedy="give the share of every class of the training set",
         )
-    if isinstance(score, record_scores.BoundedFunction):
+    if isinstance(score, record.BoundedFunction):
         return replace(score, function=function or function_at(score.name), classes=classes)
     return score
 

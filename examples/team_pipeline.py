@@ -12,14 +12,13 @@ from pathlib import Path
 from prefect import flow, get_run_logger, task
 
 from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.final_model import FinalModel
+from dpbo_core.final_model.train import FinalModel
 from dpbo_core.privacy.release import Release
-from dpbo_core.study import StudySpec, advise_study, read_study
-from flows.owner import owners_terminal
-from flows.settings import Stores
+from dpbo_core.study.run import StudySpec, advise_study, read_study
+from flows.prefect_runtime.owner import owners_terminal
+from flows.prefect_runtime.settings import Stores
 from flows.tune import tune_privately
-from tasks.publish import publish
-from tasks.train import train
+from tasks.tuning import publish, train
 
 STUDY = """\
 [study]

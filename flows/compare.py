@@ -10,13 +10,11 @@ from prefect import flow
 
 from dpbo_core.comparison.cells import Cell
 from dpbo_core.comparison.measuring import EPSILONS, names_of
-from flows.fanning_out import task_runner
-from flows.recording import wait_until_recorded
-from flows.settings import FOLDER, Stores
+from flows.prefect_runtime.fanning_out import task_runner
+from flows.prefect_runtime.recording import wait_until_recorded
+from flows.prefect_runtime.settings import FOLDER, Stores
 from tasks import policies
-from tasks.compare_on import compare_on
-from tasks.show_comparison import show_comparison
-from tasks.train_table import train_table
+from tasks.comparing import compare_on, show_comparison, train_table
 
 
 @dataclass(frozen=True)

@@ -19,17 +19,14 @@ from dpbo_core.methods.outsourced.answers import Curator
 from dpbo_core.methods.outsourced.curator import Publication
 from dpbo_core.methods.outsourced.private_answers import PrivateAnswers
 from dpbo_core.methods.outsourced.session import Progress, where
-from flows.exchange import vaults
-from flows.liveness import alive
-from flows.owner import at_the_terminal, owners_terminal
-from flows.recording import wait_until_recorded
-from flows.settings import Stores, check_prefect_settings, without_heartbeat
-from flows.temporary_server import locked_server
+from flows.cli.exchange import vaults
+from flows.prefect_runtime.liveness import alive
+from flows.prefect_runtime.owner import at_the_terminal, owners_terminal
+from flows.prefect_runtime.recording import wait_until_recorded
+from flows.prefect_runtime.settings import Stores, check_prefect_settings, without_heartbeat
+from flows.prefect_runtime.temporary_server import locked_server
 from tasks import policies
-from tasks.answer_query import answer_query
-from tasks.publish_table import publish_table
-from tasks.suggest_row import suggest_row
-from tasks.take_answer import take_answer
+from tasks.outsourcing import answer_query, publish_table, suggest_row, take_answer
 
 PATIENCE = 3600.0  # seconds one party waits for a file of the other's
 STATE = "search.json"

@@ -10,15 +10,14 @@ from prefect import get_run_logger
 
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import DpboError
-from dpbo_core.final_model import FinalModel, model_is_public
+from dpbo_core.final_model.train import FinalModel, model_is_public
 from dpbo_core.privacy.release import Release
-from dpbo_core.study import StudyRun, StudySpec
-from flows.announcing import announce
-from flows.settings import Stores
-from tasks.publish import publish
-from tasks.tracking import Tracked, find_release
-from tasks.tracking.targets import check_target
-from tasks.train import train
+from dpbo_core.study.run import StudyRun, StudySpec
+from flows.prefect_runtime.announcing import announce
+from flows.prefect_runtime.settings import Stores
+from tasks.reporting import Tracked, find_release
+from tasks.reporting.targets import check_target
+from tasks.tuning import publish, train
 
 T = TypeVar("T")
 AGAIN = (

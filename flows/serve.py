@@ -15,15 +15,15 @@ from prefect.states import Cancelled, Completed
 
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetRefused
-from dpbo_core.study import StudyResult, approve_study, plan_study, read_study, study_digest
-from flows import outage
-from flows.announcing import slug
-from flows.firing import check_fields, edition_at
-from flows.folder_settings import refuse_folder_settings
-from flows.following import follow
-from flows.progress import in_short
-from flows.server import LoopbackServer
-from flows.settings import Stores
+from dpbo_core.study.run import StudyResult, approve_study, plan_study, read_study, study_digest
+from flows.prefect_runtime import outage
+from flows.prefect_runtime.announcing import slug
+from flows.prefect_runtime.folder_settings import refuse_folder_settings
+from flows.prefect_runtime.following import follow
+from flows.prefect_runtime.progress import in_short
+from flows.prefect_runtime.scheduled_run import check_fields, edition_at
+from flows.prefect_runtime.server import LoopbackServer
+from flows.prefect_runtime.settings import Stores
 from flows.tune import tune
 from tasks import policies
 

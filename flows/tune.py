@@ -6,22 +6,19 @@ from prefect import flow, get_run_logger
 
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetRefused
-from dpbo_core.study import StudyResult, StudySpec, check_public_file
-from flows.fanning_out import work_ahead
-from flows.form import study_of
-from flows.liveness import alive
-from flows.owner import at_the_terminal
-from flows.progress import Progress, in_short
+from dpbo_core.study.run import StudyResult, StudySpec, check_public_file
+from flows.prefect_runtime.fanning_out import work_ahead
+from flows.prefect_runtime.form import study_of
+from flows.prefect_runtime.liveness import alive
+from flows.prefect_runtime.owner import at_the_terminal
+from flows.prefect_runtime.progress import Progress, in_short
+from flows.prefect_runtime.recording import wait_until_recorded
+from flows.prefect_runtime.settings import Stores, check_prefect_settings
+from flows.prefect_runtime.workers import workers, workers_for
 from flows.publishing import Warnings, publish_release, ready_for
-from flows.recording import wait_until_recorded
-from flows.settings import Stores, check_prefect_settings
-from flows.workers import workers, workers_for
 from tasks import policies
-from tasks.finish import finish
-from tasks.publish import publish
-from tasks.reserve import reserve
-from tasks.step import step
-from tasks.tracking import Tracked
+from tasks.reporting import Tracked
+from tasks.tuning import finish, publish, reserve, step
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""One Prefect task a file; a task's body is one call into `dpbo_core` or into the tracking door."""
+"""Prefect tasks by story; a task's body is one call into `dpbo_core` or into `reporting`."""

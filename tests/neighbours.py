@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dpbo_core.data import Preprocessing, read_table, table_of
 from dpbo_core.models.trainer import EstimatorTrainer, LinearTrainer
-from dpbo_core.objective import Objective
+from dpbo_core.objective.in_memory import Objective
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem import problem_of
 from dpbo_core.spec import StudySpec

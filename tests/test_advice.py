@@ -8,23 +8,22 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from dpbo_core import calibration
 from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.advice import advise, choose
-from dpbo_core.calibration import expected
-from dpbo_core.calibration_table import RECORDS, ROWS
+from dpbo_core.advice import advise, choose, expected_loss
+from dpbo_core.advice.expected_loss import expected
+from dpbo_core.advice.expected_loss_table import RECORDS, ROWS
 from dpbo_core.comparison.contenders import run_on
 from dpbo_core.comparison.tasks import ScoreTable, on_table
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
-from dpbo_core.models.scores import GRID
+from dpbo_core.models.scores.margin import GRID
 from dpbo_core.problem import problem_of
 from dpbo_core.space.candidates import sobol
 from dpbo_core.space.search_space import Real, SearchSpace
 from dpbo_core.spec import StudySpec
-from dpbo_core.study import advise_study, plan_study, run_study
+from dpbo_core.study.run import advise_study, plan_study, run_study
 
 FORMS = (
     PrivateGrid(),
@@ -62,13 +61,13 @@ def test_auto_asked_twice_is_one_release_even_if_the_advice_has_changed_since(ta
     spec, book = spec_of(tables), PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}")
     first = run_study(spec, ledger=book)
     other = "private_trajectory" if first.release.method == "private_grid" else "private_grid"
-    advised = calibration.expected
+    advised = expected_loss.expected
 
     def reversed_(method, problem):
         found = advised(method, problem)
         return found and replace(found, regret=0.0 if method.kind == other else 1.0)
 
-    monkeypatch.setattr("dpbo_core.advice.expected", reversed_)
+    monkeypatch.setattr("dpbo_core.advice.advise.expected", reversed_)
     assert advise_study(spec).recommended == other
     again = run_study(spec, ledger=book)
     assert again.replayed
@@ -149,7 +148,7 @@ def test_less_noise_never_expects_a_much_larger_loss(form):
 
 
 def synthetic(*, d, size, steps, m, epsilon=1.0):
-    from dpbo_core.models.scores import Accuracy
+    from dpbo_core.models.scores.margin import Accuracy
     from dpbo_core.problem import Problem
     from dpbo_core.spec import ModelSection, SearchSection
 

@@ -7,11 +7,12 @@ import pyarrow as pa
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from dpbo_core import PrivacyLedger, PrivateSearch, Real, halves
+from dpbo_core import PrivacyLedger, PrivateSearch, Real
 from dpbo_core.data import aliasing
 from dpbo_core.data.aliasing import aliased
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.spec import StudySpec
+from dpbo_core.study import data_split
 
 RNG = np.random.default_rng(0)
 A = RNG.normal(size=(200, 3))
@@ -134,7 +135,7 @@ def test_the_search_refuses_before_it_pays_and_replays_what_was_released(tmp_pat
             search(url).fit(X, y, X_validation=V, y_validation=z)
     assert PrivacyLedger(url).accounts() == ()
     with monkeypatch.context() as before:  # as it was released before there was a refusal
-        before.setattr("dpbo_core.estimator.aliased", lambda *_: False)
+        before.setattr("dpbo_core.sklearn_api.private_search.aliased", lambda *_: False)
         first = search(url).fit(A, Y, X_validation=A, y_validation=Y)
     with pytest.warns(UserWarning, match="nothing was drawn"):
         again = search(url).fit(A, Y, X_validation=A, y_validation=Y)
@@ -180,14 +181,14 @@ def test_a_folder_that_holds_the_training_file_or_one_file_twice(tmp_path):
     pq.write_table(pa.table({"a": A[:100, 0], "y": Y[:100]}), folder / "one.parquet")
     pq.write_table(pa.table({"a": A[100:, 0], "y": Y[100:]}), folder / "two.parquet")
     spec = study("parts")
-    public = halves.public_half(spec, tmp_path)
-    halves.check_presence(spec, tmp_path, public)
+    public = data_split.public_half(spec, tmp_path)
+    data_split.check_presence(spec, tmp_path, public)
     (folder / "three.parquet").symlink_to(folder / "one.parquet")
     with pytest.raises(StudyInvalid, match="one file under two names"):
-        halves.check_presence(spec, tmp_path, public)
+        data_split.check_presence(spec, tmp_path, public)
     (folder / "three.parquet").unlink()
     (folder / "three.parquet").hardlink_to(tmp_path / "train.parquet")
     with pytest.raises(StudyInvalid, match="both the training file and the validation file"):
-        halves.check_presence(spec, tmp_path, public)
+        data_split.check_presence(spec, tmp_path, public)
     (tmp_path / "copy.parquet").write_bytes((tmp_path / "train.parquet").read_bytes())
-    halves.check_presence(study("copy.parquet"), tmp_path, public)  # equal content is not looked for
+    data_split.check_presence(study("copy.parquet"), tmp_path, public)  # equal content is not looked for

@@ -35,9 +35,9 @@ def test_the_house_keeps_its_rules(house):
 @pytest.mark.parametrize(
     ("room", "planted", "rule"),
     [
-        ("dpbo_core/study.py", "import tasks.step", "flows > tasks > dpbo_core"),
-        ("tasks/step.py", "import flows.tune", "flows > tasks > dpbo_core"),
-        ("dpbo_core/problem.py", "import dpbo_core.objective", "the floors of dpbo_core"),
+        ("dpbo_core/study/run.py", "import tasks.step", "flows > tasks > dpbo_core"),
+        ("tasks/tuning.py", "import flows.tune", "flows > tasks > dpbo_core"),
+        ("dpbo_core/problem.py", "import dpbo_core.objective.in_memory", "the floors of dpbo_core"),
         ("dpbo_core/gp/kernels.py", "import dpbo_core.space", "the floors of dpbo_core"),
         ("dpbo_core/mechanisms/laplace.py", "import dpbo_core.accounting.ledger", "the floors of dpbo_core"),
         ("dpbo_core/errors.py", "import dpbo_core.privacy.plan", "the floors of dpbo_core"),
@@ -52,7 +52,7 @@ def test_the_house_keeps_its_rules(house):
             "the modeller knows nothing",
         ),
         ("dpbo_core/methods/outsourced/box.py", "import dpbo_core.methods.lipschitz", "methods do not import"),
-        ("dpbo_core/study.py", "import prefect", "the core stays free"),
+        ("dpbo_core/study/run.py", "import prefect", "the core stays free"),
         ("dpbo_core/methods/private_grid.py", "import mlflow", "the core stays free"),
         ("dpbo_core/spec/study.py", "import pydantic", "the core stays free"),
     ],

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from dpbo_core.atomically import create_atomically
-from tasks.tracking.store import open_store
+from tasks.reporting.mlflow_store import open_store
 
 
 def write(text):

@@ -23,15 +23,15 @@ from worlds import problem, smooth_table
 from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.data.frames import frame_of
 from dpbo_core.errors import CertificateFalse, Sealed, StudyInvalid
-from dpbo_core.in_memory import _inferred
 from dpbo_core.methods import CERTIFIED
 from dpbo_core.models.containment import contained
 from dpbo_core.models.estimators import FittedEstimator, fitted
 from dpbo_core.models.prototype import function_name, import_name
-from dpbo_core.models.record_scores import BoundedFunction, RegressionError
 from dpbo_core.models.rowwise import check_rowwise
+from dpbo_core.models.scores.record import BoundedFunction, RegressionError
 from dpbo_core.privacy.sealing import sealed
 from dpbo_core.problem import score_of
+from dpbo_core.sklearn_api.tables_in_memory import _inferred
 from dpbo_core.spec import ModelSection
 
 

@@ -12,9 +12,9 @@ import tomli_w
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.methods import EXCHANGES, METHODS
-from dpbo_core.study import StudySpec, run_study
-from flows import cli
-from flows.screens.tuned import print_tuned, tuned_json
+from dpbo_core.study.run import StudySpec, run_study
+from flows.cli import main as cli
+from flows.cli.screens.tuned import print_tuned, tuned_json
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def test_debug_shows_the_trace_and_nothing_else_does(dpbo):
 
 
 def test_what_is_unexpected_is_one_line_too(dpbo, study, monkeypatch):
-    monkeypatch.setattr("dpbo_core.study.read_study", lambda _: 1 / 0)
+    monkeypatch.setattr("dpbo_core.study.run.read_study", lambda _: 1 / 0)
     code, _, err = dpbo("plan", study())
     assert code == 1
     assert "ZeroDivisionError" in err
@@ -159,7 +159,7 @@ def test_what_is_unexpected_is_one_line_too(dpbo, study, monkeypatch):
 def test_the_release_prints_and_serialises(here, tables, capsys):
     """The screens of a release, without Prefect: every key of the documented JSON, no NaN."""
     from flows.tune import Tuned
-    from tasks.tracking import Tracked
+    from tasks.reporting import Tracked
 
     book = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
     for kind, keys in {

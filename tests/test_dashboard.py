@@ -13,16 +13,16 @@ import pytest
 from worlds import Memory, problem, smooth_table, with_method
 
 from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.final_model import train_final
+from dpbo_core.final_model.train import train_final
 from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
 from dpbo_core.methods import METHODS
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
-from dpbo_core.study import StudySpec, run_study
-from tasks.report.page import page
-from tasks.report.panels import draw_noise, noises
-from tasks.report.posterior import band_by_step, slice_through_choice
-from tasks.tracking import find_release, log_release
+from dpbo_core.study.run import StudySpec, run_study
+from tasks.reporting import find_release, log_release
+from tasks.reporting.panels import draw_noise, noises
+from tasks.reporting.posterior_picture import band_by_step, slice_through_choice
+from tasks.reporting.release_page import page
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from private_worlds import records
 from scipy import stats
 from worlds import Memory, Table, problem, smooth_table
 
-from dpbo_core import halves
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import NOTHING, compose
 from dpbo_core.accounting.ledger import PrivacyLedger
@@ -25,7 +24,8 @@ from dpbo_core.privacy.amounts import spent_units
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.privacy.unit import PrivacyUnit
-from dpbo_core.study import StudySpec, advise_study, plan_study, run_study
+from dpbo_core.study import data_split
+from dpbo_core.study.run import StudySpec, advise_study, plan_study, run_study
 
 SYSTEM = OperatingSystemNoise()
 POINTS = {
@@ -106,7 +106,7 @@ def test_nothing_of_a_sensitive_training_set_enters_the_public_half(tmp_path):
         folder.mkdir()
         tables = study(folder, seed=seed)
     spec = StudySpec.from_dict(tables)
-    one, two = (halves.public_half(spec, folder) for folder in (first, second))
+    one, two = (data_split.public_half(spec, folder) for folder in (first, second))
     assert one == two
     assert one.fingerprint == ""
     assert one.problem.trainer is None
@@ -180,7 +180,7 @@ def test_a_study_that_cannot_be_is_refused_with_a_letter(tmp_path, change, said)
 
 
 def sensitive_problem(spec_tables, **changes):
-    return replace(halves.planning_problem(StudySpec.from_dict(spec_tables)), **changes)
+    return replace(data_split.planning_problem(StudySpec.from_dict(spec_tables)), **changes)
 
 
 @pytest.mark.parametrize("base", POINTS)

@@ -17,12 +17,12 @@ from dpbo_core.advice import advise
 from dpbo_core.data.encoded import Encoded
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.enforced import available, engine
-from dpbo_core.models.record_scores import Correct
+from dpbo_core.models.scores.record import Correct
 from dpbo_core.models.trainer import EstimatorTrainer
-from dpbo_core.objective import exact_sum
+from dpbo_core.objective.in_memory import exact_sum
 from dpbo_core.problem import problem_of
 from dpbo_core.spec import ModelSection, StudySpec
-from dpbo_core.study import plan_study
+from dpbo_core.study.run import plan_study
 
 RNG = np.random.default_rng(0)
 X, V = RNG.random((60, 4)), RNG.random((12, 4))

@@ -23,10 +23,11 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from dpbo_core import Categorical, Integer, PrivacyBudget, PrivacyLedger, PrivateSearch, Real, estimator
+from dpbo_core import Categorical, Integer, PrivacyBudget, PrivacyLedger, PrivateSearch, Real
 from dpbo_core.errors import AssumptionNotAccepted, BudgetExceeded, DpboError, NoBudget, StudyInvalid
 from dpbo_core.models.prototype import Prototype, import_name
 from dpbo_core.privacy.unit import PrivacyUnit
+from dpbo_core.sklearn_api import private_search
 
 X, Y = load_wine(return_X_y=True, as_frame=True)
 PUBLIC, SENSITIVE = slice(0, None, 2), slice(1, None, 2)
@@ -112,7 +113,9 @@ def test_scikit_learns_estimator_checks(inner, url):
 
 
 def test_without_a_cap_it_refuses_and_reads_nothing(url, monkeypatch):
-    monkeypatch.setattr("dpbo_core.in_memory.FrameHalves.sensitive", lambda *_: pytest.fail("it was read"))
+    monkeypatch.setattr(
+        "dpbo_core.sklearn_api.tables_in_memory.FrameHalves.sensitive", lambda *_: pytest.fail("it was read")
+    )
     with pytest.raises(NoBudget, match="wine"):
         fit(search(url, budget=None))
     with pytest.raises(StudyInvalid, match="no validation set"):
@@ -381,4 +384,4 @@ def test_text_labels_and_text_columns(url):
 
 
 def test_it_is_exported():
-    assert estimator.PrivateSearch is PrivateSearch
+    assert private_search.PrivateSearch is PrivateSearch

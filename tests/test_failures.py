@@ -29,8 +29,8 @@ from dpbo_core.mechanisms.noise import InjectedNoise, Noise, OperatingSystemNois
 from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, PoissonStopping
 from dpbo_core.methods import METHODS
 from dpbo_core.methods.dp_hypo import DpHypo
-from dpbo_core.models import tilted
-from dpbo_core.models.record_scores import BoundedFunction
+from dpbo_core.models.linear import tilted
+from dpbo_core.models.scores.record import BoundedFunction
 from dpbo_core.privacy.sealing import attempted, each, letters, sealed
 from dpbo_core.private_training.contract import Sizes
 from dpbo_core.private_training.dp_sgd import DpSgd
@@ -38,7 +38,7 @@ from dpbo_core.private_training.noisy_gradient_descent import NoisyGradientDesce
 from dpbo_core.private_training.objective_perturbation import ObjectivePerturbation
 from dpbo_core.private_training.output_perturbation import OutputPerturbation
 from dpbo_core.private_training.solving import check_solvable, solvable, tolerance
-from dpbo_core.study import StudySpec, plan_study, run_study
+from dpbo_core.study.run import StudySpec, plan_study, run_study
 from dpbo_core.theorems.chaudhuri_2011 import corollary_8_sensitivity
 
 HERE = Path(__file__).parent

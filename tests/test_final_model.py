@@ -29,10 +29,10 @@ from sklearn.tree import DecisionTreeClassifier
 
 from dpbo_core.data import Preprocessing, table_of
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.final_model import FinalModel, _load_pyfunc, load
-from dpbo_core.model_file import ESTIMATOR, NUMBERS, TRUSTED
+from dpbo_core.final_model.storage import ESTIMATOR, NUMBERS, TRUSTED
+from dpbo_core.final_model.train import FinalModel, _load_pyfunc, load
 from dpbo_core.models.estimators import fitted
-from dpbo_core.models.linear import train
+from dpbo_core.models.linear.fit import train
 
 ROOT = Path(__file__).parents[1]
 RNG = np.random.default_rng(5)
@@ -297,7 +297,7 @@ def test_a_model_that_mlflow_opens(tmp_path, monkeypatch):
 
 
 def test_a_release_with_a_model_of_foreign_code_is_shown_without_it(tmp_path):
-    from tasks.tracking import model as tracked
+    from tasks.reporting import logged_model as tracked
 
     told = {}
 

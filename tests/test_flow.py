@@ -14,11 +14,11 @@ from worlds import with_method
 
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.methods import METHODS
-from dpbo_core.objective import Objective
-from dpbo_core.study import StudySpec
-from flows.liveness import bury
-from flows.owner import owners_terminal
-from flows.settings import Stores, check_prefect_settings, without_heartbeat
+from dpbo_core.objective.in_memory import Objective
+from dpbo_core.study.run import StudySpec
+from flows.prefect_runtime.liveness import bury
+from flows.prefect_runtime.owner import owners_terminal
+from flows.prefect_runtime.settings import Stores, check_prefect_settings, without_heartbeat
 from flows.tune import tune_privately
 from tasks import policies
 

@@ -21,9 +21,10 @@ from dpbo_core.errors import CertificateFalse, DpboError, LedgerDamaged, StudyIn
 from dpbo_core.methods.outsourced.box import Outsourced
 from dpbo_core.methods.outsourced.curator import Publication, publish
 from dpbo_core.privacy.release import Release
-from dpbo_core.study import StudySpec, run_study
-from flows import cli, command
-from flows.screens.accounts import print_accounts
+from dpbo_core.study.run import StudySpec, run_study
+from flows.cli import commands as command
+from flows.cli import main as cli
+from flows.cli.screens.accounts import print_accounts
 
 ESC = "\x1b[2J\x07"
 

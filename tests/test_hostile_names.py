@@ -14,15 +14,15 @@ from rich.text import Text
 
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import printable
-from dpbo_core.study import StudySpec, run_study
-from flows.screens.terminal import Screen, named, spoken
-from flows.screens.tuned import print_release
-from tasks.report.literal import in_markdown, in_picture
-from tasks.report.page import page
-from tasks.report.panels import draw_budget, draw_noise, draw_posterior
-from tasks.report.pictures import save_pictures
-from tasks.report.plot import draw
-from tasks.tracking.numbers import metrics, params
+from dpbo_core.study.run import StudySpec, run_study
+from flows.cli.screens.terminal import Screen, named, spoken
+from flows.cli.screens.tuned import print_release
+from tasks.reporting.literal import in_markdown, in_picture
+from tasks.reporting.logged_numbers import metrics, params
+from tasks.reporting.panels import draw_budget, draw_noise, draw_posterior
+from tasks.reporting.pictures import save_pictures
+from tasks.reporting.release_page import page
+from tasks.reporting.release_picture import draw
 
 NAMES = [
     "claims_$10k_$50k", "$", "$$", "$x$", r"$\frac{$", r"\$", r"a\$b$", "$a$$", "$^$", "_^_", "\\", "\\\\",

@@ -20,13 +20,14 @@ from hypothesis import strategies as st
 from hypothesis.errors import UnsatisfiedAssumption
 from sklearn.linear_model import LogisticRegression
 
-from dpbo_core import PrivacyLedger, PrivateSearch, Real, in_memory
+from dpbo_core import PrivacyLedger, PrivateSearch, Real
 from dpbo_core.data import Preprocessing
 from dpbo_core.data.frames import frame_of
 from dpbo_core.data.table import Table, table_of
 from dpbo_core.data.values import canonical
 from dpbo_core.errors import Sealed, StudyInvalid
-from dpbo_core.models.scores import GRID
+from dpbo_core.models.scores.margin import GRID
+from dpbo_core.sklearn_api import tables_in_memory
 
 N = 40
 ZOO = zoo()
@@ -93,7 +94,7 @@ def told(columns, y, table, *, person=None, k=1):
     width = len({*training.names} | ({person} if person else set()))
     validation = frame_of(V, make_y(y), shown_as="X_validation", width=width)
     spec, prototype = it._study(training, validation.n_records)
-    halves = in_memory.FrameHalves(spec, training, validation, prototype, str(spec.data.target))
+    halves = tables_in_memory.FrameHalves(spec, training, validation, prototype, str(spec.data.target))
     half = halves.public()
     halves.check(half)
     objective = halves.sensitive(half)
@@ -158,7 +159,7 @@ def test_one_at_a_time_the_others_stand_still(place):
     before = told(columns, y, "rows")
     training = frame_of(X, Y, shown_as="X")
     spec, prototype = search("nowhere")._study(training, 9)
-    half = in_memory.FrameHalves(spec, training, training, prototype, "y").public()
+    half = tables_in_memory.FrameHalves(spec, training, training, prototype, "y").public()
     model = half.problem.train(0)
     others = [i for i in range(9) if i != 4]
     for item in ZOO:
@@ -170,7 +171,7 @@ def test_one_at_a_time_the_others_stand_still(place):
         else:
             rows[4] = item.value
         validation = frame_of(rows, targets, shown_as="X_validation", width=2)
-        halves = in_memory.FrameHalves(spec, training, validation, prototype, "y")
+        halves = tables_in_memory.FrameHalves(spec, training, validation, prototype, "y")
         halves.check(half)
         objective = halves.sensitive(half)
         encoded = objective._records.expose()
@@ -253,7 +254,7 @@ def test_nothing_of_a_record_travels_with_a_failure_that_is_nobodys_doing(table,
     def failing(*_):
         raise ending
 
-    monkeypatch.setattr(in_memory.halves, "sealed_half", failing)
+    monkeypatch.setattr(tables_in_memory.halves, "sealed_half", failing)
     with pytest.raises((Sealed, KeyboardInterrupt)) as caught:
         search(tmp_path).fit(public(table), Y, X_validation=make([values, columns[1]]), y_validation=make_y(values))
     assert not any(CANARY in text or "hostile" in text for text in chained(caught.value))
@@ -316,7 +317,7 @@ def test_a_masked_cell_is_a_missing_one(dtype):
             "nan" if hidden and i == 1 else repr(v) for i, v in enumerate(wanted.tolist())
         ]
         if name != "y":
-            people = [[in_memory._inferred(v) for v in frame.values(name)] for frame in (seen, bare)]
+            people = [[tables_in_memory._inferred(v) for v in frame.values(name)] for frame in (seen, bare)]
             assert [people[0][i] for i in (0, 2)] == [people[1][i] for i in (0, 2)]
             assert people[0][1] is None or not hidden
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from prefect.testing.utilities import prefect_test_harness
 
 from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.study import read_study, run_study
-from flows import cli
-from flows.init import study_text
-from flows.settings import without_heartbeat
+from dpbo_core.study.run import read_study, run_study
+from flows.cli import main as cli
+from flows.cli.init import study_text
+from flows.prefect_runtime.settings import without_heartbeat
 
 HEADER = "visit,age,weight_kg,ward,smoker,note,outcome"
 SECRET = "V00007-canary"

@@ -23,9 +23,9 @@ import tomli_w
 from audit.schedule import free_port
 from intruder import as_nobody, command, environment, family, lives, wait_until
 
-from flows.listening import owners
-from flows.password import NAME
-from flows.server import credentials
+from flows.prefect_runtime.listening import owners
+from flows.prefect_runtime.password import NAME
+from flows.prefect_runtime.server import credentials
 
 pytestmark = pytest.mark.slow
 CANARY = "zq7-canary"
@@ -207,7 +207,7 @@ def look_around(folder, running):
 def test_a_second_user_reads_neither_files_nor_memory_nor_the_password(served, password, folder):
     read, words = look_around(folder, served)
     assert read == LEFT_OPEN
-    assert "flows.prefect_app" in words
+    assert "flows.prefect_runtime.prefect_app" in words
     assert password not in words
     assert password not in served.text()
 
@@ -241,7 +241,7 @@ def test_the_page_asks_its_own_port(served):
 
 def test_another_folders_server_is_found_and_used(served, password, folder):
     """A second schedule on the same port: the same user's, with the same password."""
-    from flows.server import LoopbackServer
+    from flows.prefect_runtime.server import LoopbackServer
 
     with LoopbackServer(folder, port=served.port, home=folder / "prefect") as found:
         assert (found.started, found.auth) == (False, password)
@@ -280,10 +280,10 @@ def test_a_server_that_is_killed_comes_again_and_one_whose_schedule_is_killed_go
 def store(folder):
     """A release in the team's store; and beside it an experiment whose root is the curator's folder."""
     from dpbo_core.accounting.ledger import PrivacyLedger
-    from dpbo_core.final_model import train_final
-    from dpbo_core.study import read_study, run_study
-    from tasks.tracking import log_release
-    from tasks.tracking.store import open_store
+    from dpbo_core.final_model.train import train_final
+    from dpbo_core.study.run import read_study, run_study
+    from tasks.reporting import log_release
+    from tasks.reporting.mlflow_store import open_store
 
     mlruns = folder / "mlruns"
     mlruns.mkdir(mode=0o700, exist_ok=True)

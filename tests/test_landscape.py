@@ -8,18 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import problem
 
-from dpbo_core import halves
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.landscape import doubt, head_start, public_landscape, public_shortlist
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.models.cross_validation import FOLDS, fold_of
-from dpbo_core.models.scores import Accuracy, Sigmoid
+from dpbo_core.models.scores.margin import Accuracy, Sigmoid
 from dpbo_core.models.trainer import EstimatorTrainer, LinearTrainer
+from dpbo_core.public_search import doubt, head_start, public_landscape, public_shortlist
 from dpbo_core.space.candidates import grid, sobol
 from dpbo_core.space.search_space import Categorical, Integer, Real, SearchSpace
 from dpbo_core.spec import StudySpec
-from dpbo_core.study import open_study, run_study
+from dpbo_core.study import data_split
+from dpbo_core.study.run import open_study, run_study
 
 
 @given(st.lists(st.integers(0, 3), min_size=2, max_size=60), st.integers(0, 2**32 - 1))
@@ -173,7 +173,7 @@ def test_the_landscape_keeps_what_was_measured_and_guesses_the_rest_well():
 def test_the_public_score_is_kept_by_the_trainer(tables, monkeypatch):
     from dpbo_core.models import trainer
 
-    public = halves.public_half(StudySpec.from_dict(tables), ".")
+    public = data_split.public_half(StudySpec.from_dict(tables), ".")
     first, trained = public.problem.public_score(3), []
     monkeypatch.setattr(trainer, "train", lambda *a, **k: trained.append(1))
     assert public.problem.public_score(3) == first
@@ -184,7 +184,7 @@ def test_a_shortlist_study_pays_once_and_releases_one_of_its_list(tables, tmp_pa
     tables["study"]["method"] = "private_grid"
     tables["method"] = {"evaluate": "public_shortlist"}
     spec, book = StudySpec.from_dict(tables), PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}")
-    public = halves.public_half(spec, ".")
+    public = data_split.public_half(spec, ".")
     listed = [public.problem.candidates.points[i] for i in public_shortlist(public.problem, 5, 256)]
     first, again = run_study(spec, ledger=book), run_study(spec, ledger=book)
     assert first.release.value["hyperparameters"] in listed

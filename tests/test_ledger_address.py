@@ -38,7 +38,7 @@ def outsourcing():
 
 def command(name, *words, **options):
     def call():
-        from flows import command
+        from flows.cli import commands as command
 
         getattr(command, name)(*words, **options)
 
@@ -51,7 +51,7 @@ def copied():
 
 
 def diagnosed():
-    from flows import doctor
+    from flows.cli import doctor
 
     Path("mlruns").mkdir(exist_ok=True)
     Path("mlruns/ledger.db").touch()
@@ -59,38 +59,38 @@ def diagnosed():
 
 
 def exchanged():
-    from flows import exchange
+    from flows.cli import exchange
 
     exchange._ledger()
 
 
 def shown():
-    from flows.show import recorded_release
+    from flows.cli.show import recorded_release
 
     recorded_release("trial")
 
 
 def of_a_flow():
-    from flows.settings import Stores
+    from flows.prefect_runtime.settings import Stores
 
     PrivacyLedger(Stores().ledger)
 
 
 # face → the modules in which it opens a ledger. `tune`, `serve` and the flow of an exchange say `stores.ledger`.
 FACES = {
-    notebook: {"dpbo_core/estimator.py"},
-    command("accounts", None): {"flows/command.py"},
+    notebook: {"dpbo_core/sklearn_api/private_search.py"},
+    command("accounts", None): {"flows/cli/commands.py"},
     command("set_budget", "d", epsilon=1.0, delta=0.0, relation="replace_one", accepts=(), public=False): set(),
     command("export", None): set(),
     command("verify", None, accept_restored=False): set(),
     copied: set(),
-    exchanged: {"flows/exchange.py"},
-    diagnosed: {"flows/doctor.py"},
+    exchanged: {"flows/cli/exchange.py"},
+    diagnosed: {"flows/cli/doctor.py"},
     outsourcing: {"flows/outsource.py"},
-    shown: {"flows/show.py"},
+    shown: {"flows/cli/show.py"},
     of_a_flow: {"flows/publishing.py", "flows/serve.py", "flows/tune.py"},
 }
-GIVEN = {"tasks/reserve.py", "tasks/publish_table.py"}  # tasks are told the URL by their flow
+GIVEN = {"tasks/tuning.py", "tasks/outsourcing.py"}  # tasks are told the URL by their flow
 
 
 class Opened(Exception):
@@ -115,8 +115,8 @@ def test_every_face_finds_the_same_ledger(face, settings, expected, here, monkey
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("dpbo_core.accounting.store.open_engine", opened)
-    monkeypatch.setattr("flows.doctor._exists", lambda uri: True)
-    monkeypatch.setattr("flows.show.is_there", lambda url: True)
+    monkeypatch.setattr("flows.cli.doctor._exists", lambda uri: True)
+    monkeypatch.setattr("flows.cli.show.is_there", lambda url: True)
     monkeypatch.setattr("flows.outsource.check_prefect_settings", lambda: None)
     monkeypatch.setattr("flows.outsource.publish_table", lambda p, d, o, url, v, **_: PrivacyLedger(url))
     with pytest.raises(Opened) as seen:

@@ -23,7 +23,7 @@ from dpbo_core.accounting.recovery import Recovered, recover
 from dpbo_core.errors import BudgetExceeded, BudgetRefused, DpboError, LedgerDamaged, StudyInvalid
 from dpbo_core.privacy.unit import PrivacyUnit
 from dpbo_core.spec import StudySpec
-from dpbo_core.study import run_study
+from dpbo_core.study.run import run_study
 
 YESTERDAY = Path(__file__).parent / "yesterday" / "store"
 
@@ -107,7 +107,7 @@ def test_an_older_ledger_whose_k_differed_keeps_the_largest_and_says_so(yesterda
     with pytest.raises(BudgetRefused, match=r"at most 3 records \(earlier ones also said 1\)"):
         book.reserve(key("new", "wards"), plan(0.1), noise=SYSTEM, max_records_per_person=1)
     book.reserve(key("new", "wards"), plan(0.1), noise=SYSTEM, max_records_per_person=3)
-    from flows.screens.accounts import mixed
+    from flows.cli.screens.accounts import mixed
 
     assert "to be 1 and 3" in mixed(account)
 
@@ -455,7 +455,7 @@ def test_another_ledgers_export_is_not_recovered(url, here):
 
 
 def test_the_command_recovers(url, here, monkeypatch):
-    from flows import command
+    from flows.cli import commands as command
 
     copy = forked(url, here)
     (here / "found.jsonl").write_text("".join(json.dumps(link.to_json()) + "\n" for link in copy))

@@ -19,8 +19,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.models.listed.inspection import unlisted_part
-from dpbo_core.models.record_scores import Correct
 from dpbo_core.models.rowwise import check_rowwise
+from dpbo_core.models.scores.record import Correct
 
 
 def test_what_works_in_place_never_reaches_the_rows_it_was_given():

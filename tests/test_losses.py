@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.certificates import default_tolerance, gap_certificate, gradient_certificate, row_norm
-from dpbo_core.models.losses import (
+from dpbo_core.models.linear.certificates import default_tolerance, gap_certificate, gradient_certificate, row_norm
+from dpbo_core.models.linear.losses import (
     Hinge,
     Logistic,
     gradient,

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpbo_core import objective
 from dpbo_core.data import Encoded, Preprocessing, table_of
 from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.models.estimators import EstimatorFactory
-from dpbo_core.models.linear import LinearModel, train
-from dpbo_core.models.record_scores import Correct
-from dpbo_core.models.scores import GRID, Accuracy, Ramp, Sigmoid, to_grid
-from dpbo_core.objective import Objective
+from dpbo_core.models.linear.fit import LinearModel, train
+from dpbo_core.models.scores.margin import GRID, Accuracy, Ramp, Sigmoid, to_grid
+from dpbo_core.models.scores.record import Correct
+from dpbo_core.objective import in_memory
+from dpbo_core.objective.in_memory import Objective
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem import Problem
 from dpbo_core.space.candidates import grid
@@ -207,7 +207,7 @@ def test_the_sum_is_the_same_to_the_last_bit_in_blocks_of_any_size(monkeypatch, 
         alone += int(to_grid(score.phi(model.margins(one.X, one.signs)), 1.0, broken_score=score.broken_score)[0])
     for block in (1, 7, 1000, 16_384):
         if m / block < 1001:
-            monkeypatch.setattr(objective, "BLOCK", block)
+            monkeypatch.setattr(in_memory, "BLOCK", block)
             assert Objective(Sensitive(records), score).evaluate(model).expose() == alone
 
 
@@ -220,4 +220,4 @@ def test_scoring_takes_the_memory_of_a_block():
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 8 * 8 * objective.BLOCK  # one array of all the scores would be 4.8 MB
+    assert peak < 8 * 8 * in_memory.BLOCK  # one array of all the scores would be 4.8 MB

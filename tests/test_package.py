@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from dpbo_core.study import read_study
-from flows.command import EXAMPLE
+from dpbo_core.study.run import read_study
+from flows.cli.commands import EXAMPLE
 
 ROOT = Path(__file__).parent.parent
 DEPENDENCIES = sysconfig.get_path("purelib")

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from test_training import DEGENERATE, LAMBDAS, audit, exact_logistic, world
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models import newton, path
-from dpbo_core.models.linear import minimise, train
-from dpbo_core.models.newton import Start
-from dpbo_core.models.path import LogisticPath
-from dpbo_core.models.rows import SignedRows
+from dpbo_core.models.linear import newton, path
+from dpbo_core.models.linear.fit import minimise, train
+from dpbo_core.models.linear.newton import Start
+from dpbo_core.models.linear.path import LogisticPath
+from dpbo_core.models.linear.signed_rows import SignedRows
 from dpbo_core.models.trainer import LinearTrainer
 
 

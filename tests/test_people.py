@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpbo_core import halves
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.data.people import person_of, read_people, uncounted
 from dpbo_core.errors import BudgetRefused, StudyInvalid
-from dpbo_core.models.scores import GRID
+from dpbo_core.models.scores.margin import GRID
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.unit import PrivacyUnit
 from dpbo_core.spec import StudySpec
-from dpbo_core.study import plan_study, run_study
+from dpbo_core.study import data_split
+from dpbo_core.study.run import plan_study, run_study
 
 PEOPLE = st.one_of(st.sampled_from(["a", "b", "c"]), st.none())
 
@@ -129,9 +129,9 @@ def study(folder, *, parquet=False, m=12, k=2, **privacy):
 
 
 def labels(spec, folder):
-    public = halves.public_half(spec, folder)
-    halves.check_presence(spec, folder, public)
-    return halves.sensitive_half(spec, folder, public)._records.expose().labels
+    public = data_split.public_half(spec, folder)
+    data_split.check_presence(spec, folder, public)
+    return data_split.sensitive_half(spec, folder, public)._records.expose().labels
 
 
 @pytest.mark.parametrize("parquet", [False, True])
@@ -191,11 +191,11 @@ def test_the_promise_is_to_persons_and_no_other_is_made(tmp_path):
 def test_the_column_is_no_feature_and_must_be_there(tmp_path):
     files(tmp_path, parquet=False, ids=list(range(12)))
     spec = study(tmp_path)
-    assert halves.public_half(spec, tmp_path).preprocessing.feature_names == ("x",)
+    assert data_split.public_half(spec, tmp_path).preprocessing.feature_names == ("x",)
     text = (tmp_path / "validation.csv").read_text()
     (tmp_path / "validation.csv").write_text(text.replace("who", "whom", 1))
     with pytest.raises(StudyInvalid, match="no column 'who'"):
-        halves.check_presence(spec, tmp_path, halves.public_half(spec, tmp_path))
+        data_split.check_presence(spec, tmp_path, data_split.public_half(spec, tmp_path))
     with pytest.raises(StudyInvalid, match="is the target"):
         study(tmp_path, person="ill")
 
@@ -206,13 +206,13 @@ def test_the_sum_moves_by_k_records_through_the_whole_objective(tmp_path):
     ids = [str(rng.integers(4)) for _ in range(12)]
     files(tmp_path, parquet=False, ids=ids)
     spec = study(tmp_path, k=2)
-    public = halves.public_half(spec, tmp_path)
+    public = data_split.public_half(spec, tmp_path)
     model = public.problem.train(0)
     header, *lines = (tmp_path / "validation.csv").read_text().splitlines()
 
     def total(rows):
         (tmp_path / "validation.csv").write_text("\n".join([header, *rows]) + "\n")
-        return halves.sensitive_half(spec, tmp_path, public).evaluate(model).expose()
+        return data_split.sensitive_half(spec, tmp_path, public).evaluate(model).expose()
 
     before, moved = total(lines), []
     for _ in range(40):

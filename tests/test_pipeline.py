@@ -10,10 +10,10 @@ from prefect.testing.utilities import prefect_test_harness
 from prefect.utilities.callables import parameter_schema
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.study import StudySpec
-from flows.form import study_of
-from flows.owner import owners_terminal
-from flows.settings import Stores, without_heartbeat
+from dpbo_core.study.run import StudySpec
+from flows.prefect_runtime.form import study_of
+from flows.prefect_runtime.owner import owners_terminal
+from flows.prefect_runtime.settings import Stores, without_heartbeat
 from flows.tune import tune_privately
 
 ROOT = Path(__file__).parent.parent
@@ -62,7 +62,7 @@ def test_the_deployments_name_flows_and_studies_that_exist():
     import yaml
     from prefect.flows import load_flow_from_entrypoint
 
-    from dpbo_core.study import plan_study, read_study
+    from dpbo_core.study.run import plan_study, read_study
 
     for deployment in yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]:
         flow = load_flow_from_entrypoint(str(ROOT / deployment["entrypoint"]))

@@ -19,10 +19,10 @@ from dpbo_core.accounting import audit
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.accounting.merging import local_ledger
 from dpbo_core.errors import PolicyRefused
-from dpbo_core.study import StudySpec, approve_study, read_study, run_study, study_digest
-from flows.owner import at_the_terminal, owners_terminal
+from dpbo_core.study.run import StudySpec, approve_study, read_study, run_study, study_digest
+from flows.prefect_runtime.owner import at_the_terminal, owners_terminal
+from flows.prefect_runtime.settings import Stores, without_heartbeat
 from flows.serve import FROZEN, REFUSED
-from flows.settings import Stores, without_heartbeat
 from flows.tune import tune_privately
 
 
@@ -128,13 +128,14 @@ def test_serve_begins_with_the_owners_word(study, folder, monkeypatch):
 
     import prefect
 
-    from flows import command, serve
+    from flows import serve
+    from flows.cli import commands as command
 
     seen = []
     server = SimpleNamespace(started=False, api="http://127.0.0.1:1/api", auth=None, password_file=None)
     monkeypatch.setattr(serve, "LoopbackServer", lambda *_, **__: nullcontext(server))
     monkeypatch.setattr(prefect, "serve", lambda *_, **__: seen.append(os.environ[FROZEN]))
-    monkeypatch.setattr("flows.prefect_store.create_prefect_store", lambda: None)
+    monkeypatch.setattr("flows.prefect_runtime.prefect_store.create_prefect_store", lambda: None)
     study("{date}", validation="v-{date}.csv")
     words = {"cron": None, "every": "6h", "port": 1, "pad_steps": 0.0, "register": False}
     command.serve(Path("study.toml"), **words)

@@ -14,7 +14,7 @@ from dpbo_core.errors import MechanismRefused, StudyInvalid
 from dpbo_core.mechanisms.noise import InjectedNoise, OperatingSystemNoise
 from dpbo_core.mechanisms.subsampling import poisson_sample
 from dpbo_core.mechanisms.vectors import DiscreteGaussianVector, DiscreteLaplaceVector
-from dpbo_core.models.tilted import _descend, minimise_tilted
+from dpbo_core.models.linear.tilted import _descend, minimise_tilted
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.private_training import dp_sgd, noisy_gradient_descent, output_perturbation, solving

@@ -13,13 +13,13 @@ from test_ledger_silent import accepting
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.mechanisms.noise import OperatingSystemNoise
-from dpbo_core.study import StudySpec
-from flows import cli
-from flows.owner import owners_terminal
-from flows.settings import Stores, without_heartbeat
+from dpbo_core.study.run import StudySpec
+from flows.cli import main as cli
+from flows.prefect_runtime.owner import owners_terminal
+from flows.prefect_runtime.settings import Stores, without_heartbeat
 from flows.tune import tune_privately
-from tasks.publish import publish
-from tasks.tracking import targets
+from tasks.reporting import targets
+from tasks.tuning import publish
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -78,12 +78,12 @@ def no_draw(*_):
 
 FAILURES = {
     "MLflow": ("flows.publishing.find_release", "MLflow does not show it"),
-    "the door": ("tasks.publish.log_release", "MLflow does not show it"),
+    "the door": ("tasks.tuning.log_release", "MLflow does not show it"),
     "Prefect's page": ("flows.publishing.announce", "Prefect's page does not show"),
     "Prefect's record": ("flows.tune.wait_until_recorded", "Prefect's record"),
-    "the final model": ("tasks.train.train_final", "without the final model"),
-    "the model's file": ("tasks.tracking.door.put_model", "without the final model"),
-    "a picture": ("tasks.report.pictures.draw_noise", "without the picture noise"),
+    "the final model": ("tasks.tuning.train_final", "without the final model"),
+    "the model's file": ("tasks.reporting.mlflow_door.put_model", "without the final model"),
+    "a picture": ("tasks.reporting.pictures.draw_noise", "without the picture noise"),
 }
 
 
@@ -139,7 +139,7 @@ def test_an_experiment_deleted_after_the_charge_costs_no_release(study, monkeypa
     tune_privately(study())
     spec = study("2")
     with monkeypatch.context() as broken:
-        broken.setattr("dpbo_core.study.StudyRun.finish", lambda _: 1 / 0)
+        broken.setattr("dpbo_core.study.run.StudyRun.finish", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             tune_privately(spec)
     assert spent()[1] == 2
@@ -163,10 +163,10 @@ def test_a_message_of_ours_is_not_tried_four_times(study, monkeypatch):
         tries.append(1)
         raise StudyInvalid("a person must act first")
 
-    monkeypatch.setattr("tasks.publish.log_release", refuses)
+    monkeypatch.setattr("tasks.tuning.log_release", refuses)
     assert tune_privately(study()).tracked is None
     assert len(tries) == 1
-    monkeypatch.setattr("tasks.publish.log_release", lambda *_, **__: tries.append(2) or 1 / 0)
+    monkeypatch.setattr("tasks.tuning.log_release", lambda *_, **__: tries.append(2) or 1 / 0)
     tune_privately(study())
     assert tries == [1, 2, 2, 2, 2]
 
@@ -183,7 +183,7 @@ def test_a_local_store_that_takes_nothing_is_refused_before_paying(study, here, 
     elif broken == "a file for a folder":
         (here / "mlruns" / "artifacts").write_text("")
     else:
-        monkeypatch.setattr("tasks.tracking.targets.os", SimpleNamespace(access=lambda *_: False, W_OK=os.W_OK))
+        monkeypatch.setattr("tasks.reporting.targets.os", SimpleNamespace(access=lambda *_: False, W_OK=os.W_OK))
     with pytest.raises(DpboError, match="MLflow's store cannot be") as refused:
         tune_privately(study())
     assert "What to do" in str(refused.value)
@@ -194,7 +194,7 @@ def test_a_local_store_that_takes_nothing_is_refused_before_paying(study, here, 
 def test_a_tracking_server_that_never_answers_is_told_before_and_holds_nothing_up(study, monkeypatch):
     with accepting() as port:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{port}")
-        monkeypatch.setattr("tasks.tracking.store.ANSWER", 1.0)
+        monkeypatch.setattr("tasks.reporting.mlflow_store.ANSWER", 1.0)
         tuned = tune_privately(study())
     assert tuned.tracked is None
     assert "does not answer" in tuned.warnings[0]
@@ -212,7 +212,7 @@ def test_the_command_prints_the_release_and_a_warning(study, here, monkeypatch, 
     """Exit 0, one object on standard output with `tracking` null, one line a warning on standard error."""
     study()
     monkeypatch.setattr("flows.publishing.find_release", lambda *_: 1 / 0)
-    monkeypatch.setattr("flows.prefect_store.create_prefect_store", lambda: None)
+    monkeypatch.setattr("flows.prefect_runtime.prefect_store.create_prefect_store", lambda: None)
     monkeypatch.setenv("DPBO_PLAIN", "1")
     for words in (["--json"], []):
         monkeypatch.setattr(sys, "argv", ["dpbo", "tune", "study.toml", *words])

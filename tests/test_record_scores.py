@@ -15,7 +15,9 @@ from sklearn import metrics
 from dpbo_core.data import Preprocessing, table_of
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.estimators import EstimatorFactory, FittedEstimator
-from dpbo_core.models.record_scores import (
+from dpbo_core.models.rowwise import check_rowwise
+from dpbo_core.models.scores.margin import GRID, to_grid
+from dpbo_core.models.scores.record import (
     BalancedAccuracy,
     BoundedFunction,
     Brier,
@@ -23,13 +25,11 @@ from dpbo_core.models.record_scores import (
     LogLoss,
     RegressionError,
 )
-from dpbo_core.models.rowwise import check_rowwise
-from dpbo_core.models.scores import GRID, to_grid
-from dpbo_core.objective import Objective
+from dpbo_core.objective.in_memory import Objective
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem import problem_of
 from dpbo_core.spec import StudySpec
-from dpbo_core.study import plan_study
+from dpbo_core.study.run import plan_study
 
 RNG = np.random.default_rng(11)
 M, C = 500, 3

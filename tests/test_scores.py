@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.scores import GRID, Accuracy, Ramp, Sigmoid, score_named, to_grid
+from dpbo_core.models.scores.margin import GRID, Accuracy, Ramp, Sigmoid, score_named, to_grid
 
 SCORES = [
     Accuracy(),

@@ -11,15 +11,15 @@ from rich.console import Console
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.study import StudySpec, advise_study, run_study
-from flows.cli import plain_first
-from flows.screens import terminal
-from flows.screens.accounts import print_accounts
-from flows.screens.advice import HEADER, print_advice
-from flows.screens.findings import print_findings
-from flows.screens.first import COMMANDS, print_first
-from flows.screens.letters import print_letter
-from flows.screens.tuned import print_tuned
+from dpbo_core.study.run import StudySpec, advise_study, run_study
+from flows.cli.main import plain_first
+from flows.cli.screens import terminal
+from flows.cli.screens.accounts import print_accounts
+from flows.cli.screens.advice import HEADER, print_advice
+from flows.cli.screens.findings import print_findings
+from flows.cli.screens.first import COMMANDS, print_first
+from flows.cli.screens.letters import print_letter
+from flows.cli.screens.tuned import print_tuned
 
 SIGNS = re.compile("[\u2190-\u27bf\u0370-\u03ff\x1b]")  # arrows, boxes, blocks, marks, Greek, terminal codes
 COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-7]m")
@@ -28,9 +28,9 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-7]m")
 @pytest.fixture
 def screens(here, tables, capsys, monkeypatch):
     """Every screen of a released study, printed: name → text."""
-    from flows.doctor import Finding
+    from flows.cli.doctor import Finding
     from flows.tune import Tuned
-    from tasks.tracking import Tracked
+    from tasks.reporting import Tracked
 
     tables["study"]["name"] = "[red]trial[/]"
     book = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
@@ -73,7 +73,7 @@ def test_no_line_ends_in_blanks(screens):
 
 def test_the_noise_of_each_mechanism_is_said(here, tables, capsys):
     from flows.tune import Tuned
-    from tasks.tracking import Tracked
+    from tasks.reporting import Tracked
 
     tables["study"]["method"] = "private_grid"
     tables.pop("method", None)
@@ -197,7 +197,7 @@ def test_an_error_on_a_terminal_has_three_aligned_parts_and_elsewhere_one_line(c
 
 
 def test_progress_is_a_line_where_it_is_listened_to(monkeypatch, capsys):
-    from flows.progress import Progress
+    from flows.prefect_runtime.progress import Progress
 
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("DPBO_PLAIN", "1")

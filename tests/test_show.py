@@ -14,8 +14,8 @@ import tomli_w
 
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.study import StudySpec, open_study, run_study
-from flows import cli
+from dpbo_core.study.run import StudySpec, open_study, run_study
+from flows.cli import main as cli
 
 STORE = Path(__file__).parent / "yesterday" / "store"
 KEPT = json.loads((STORE / "kept.json").read_text())

@@ -25,12 +25,12 @@ from dpbo_core.methods.noisy_gp import NoisyGP
 from dpbo_core.methods.outsourced.box import Outsourced
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
-from dpbo_core.models.scores import GRID
+from dpbo_core.models.scores.margin import GRID
 from dpbo_core.privacy.guarantee import Evidence
 from dpbo_core.privacy.unit import NeighboringRelation
-from dpbo_core.study import StudySpec
+from dpbo_core.study.run import StudySpec
 from dpbo_core.theorems import srinivas_2010
-from tasks import step as step_task
+from tasks import tuning as step_task
 
 Prices = Callable[[Any], list[tuple[float, float]]]  # (Δ, scale of the noise) of each draw, in units of the score
 N, M, T, K, DELTA = 12, 50, 30, 2, 1e-6

@@ -7,19 +7,19 @@ import numpy as np
 import pytest
 from worlds import with_method
 
-from dpbo_core import halves
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.ahead import Ahead, known_candidates, train_candidate
 from dpbo_core.errors import AssumptionNotAccepted, BudgetExceeded, NoBudget, NoiseNotPrivate, Sealed, StudyInvalid
-from dpbo_core.final_model import train_final
+from dpbo_core.final_model.train import train_final
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.models.estimators import EstimatorFactory
-from dpbo_core.objective import Objective
+from dpbo_core.objective.in_memory import Objective
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.spec import StudySpec
-from dpbo_core.study import advise_study, open_study, plan_study, run_study
+from dpbo_core.study import data_split
+from dpbo_core.study.precomputed import Ahead, known_candidates, train_candidate
+from dpbo_core.study.run import advise_study, open_study, plan_study, run_study
 
 HEADER = "age,dose,ill\n"
 
@@ -203,7 +203,7 @@ def test_the_final_model_of_a_run_is_the_one_its_files_give(on_files, tmp_path, 
         run.step()
     release = run.finish().release
     afresh = train_final(spec, tmp_path, release)
-    monkeypatch.setattr("dpbo_core.final_model.public_half", None)
+    monkeypatch.setattr("dpbo_core.final_model.train.public_half", None)
     kept = train_final(spec, tmp_path, release, run.public)
     assert afresh is not kept
     assert repr(afresh.preprocessing) == repr(kept.preprocessing)
@@ -291,7 +291,7 @@ def test_a_private_path_seals_even_a_trainings_letter(tables, tmp_path, monkeypa
 
 def test_no_content_is_read_before_the_budget_is_reserved(on_files, tmp_path, monkeypatch):
     opened = []
-    monkeypatch.setattr(halves, "sensitive_half", lambda *_: opened.append("opened"))
+    monkeypatch.setattr(data_split, "sensitive_half", lambda *_: opened.append("opened"))
     on_files["budget"]["epsilon"] = 0.5
     with pytest.raises(BudgetExceeded):
         run_study(StudySpec.from_dict(on_files), ledger=ledger(tmp_path), folder=tmp_path)

@@ -14,7 +14,7 @@ import tomli_w
 from conftest import new_database
 
 from dpbo_core.errors import StudyInvalid
-from flows.database import databases
+from flows.prefect_runtime.database import databases
 
 
 def test_the_three_addresses():
@@ -169,7 +169,7 @@ def run_once(url, edition, here):
     from conftest import STUDY
 
     from dpbo_core.accounting.ledger import PrivacyLedger
-    from dpbo_core.study import StudySpec, run_study
+    from dpbo_core.study.run import StudySpec, run_study
 
     tables = copy.deepcopy(STUDY)
     tables["study"] |= {"edition": edition, "method": "private_grid"}

@@ -17,11 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.certificates import default_tolerance, gap_certificate, row_norm
-from dpbo_core.models.linear import LinearModel, train
-from dpbo_core.models.losses import Hinge, Logistic, gradient, loss_named, objective
-from dpbo_core.models.newton import minimise_logistic
-from dpbo_core.models.rows import SignedRows
+from dpbo_core.models.linear.certificates import default_tolerance, gap_certificate, row_norm
+from dpbo_core.models.linear.fit import LinearModel, train
+from dpbo_core.models.linear.losses import Hinge, Logistic, gradient, loss_named, objective
+from dpbo_core.models.linear.newton import minimise_logistic
+from dpbo_core.models.linear.signed_rows import SignedRows
 from dpbo_core.theorems.kusner_2015 import weight_norm_bound
 
 LAMBDAS = [1e-6, 1e-5, 1e-4, 1e-2, 1.0, 10.0, 1e3]

@@ -14,8 +14,14 @@ from audit.leaks import Scenario, make_world
 from canary import search
 from worlds import plain, with_method
 
-from dpbo_core import halves
-from dpbo_core.ahead import (
+from dpbo_core.errors import Sealed, StudyInvalid
+from dpbo_core.mechanisms.noise import InjectedNoise
+from dpbo_core.methods import METHODS
+from dpbo_core.objective.partitioned import PartitionedObjective, PartWorker
+from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.public_search import public_landscape
+from dpbo_core.study import data_split
+from dpbo_core.study.precomputed import (
     Ahead,
     cross_validate_candidate,
     known_candidates,
@@ -23,14 +29,8 @@ from dpbo_core.ahead import (
     remembering,
     train_candidate,
 )
-from dpbo_core.errors import Sealed, StudyInvalid
-from dpbo_core.landscape import public_landscape
-from dpbo_core.mechanisms.noise import InjectedNoise
-from dpbo_core.methods import METHODS
-from dpbo_core.partitions import PartitionedObjective, PartWorker
-from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.study import StudySpec, open_study
-from flows.workers import SETTING, asked, from_one_width, of_one_width, workers, workers_for
+from dpbo_core.study.run import StudySpec, open_study
+from flows.prefect_runtime.workers import SETTING, asked, from_one_width, of_one_width, workers, workers_for
 
 
 @pytest.fixture
@@ -77,11 +77,11 @@ def test_parts_add_up_to_the_last_bit(world, tables, here, cluster, estimator):
         tables["model"] = {"estimator": estimator, "score": "accuracy"}
         tables["space"] = {"max_depth": {"low": 1, "high": 6, "integer": True}}
     whole, split = world("validation.parquet"), world("parts")
-    public = halves.public_half(whole, here)
-    halves.check_presence(split, here, public)
-    one = halves.sensitive_half(whole, here, public)
-    here_alone = halves.sensitive_half(split, here, public)
-    on_workers = halves.sensitive_half(split, here, public, cluster)
+    public = data_split.public_half(whole, here)
+    data_split.check_presence(split, here, public)
+    one = data_split.sensitive_half(whole, here, public)
+    here_alone = data_split.sensitive_half(split, here, public)
+    on_workers = data_split.sensitive_half(split, here, public, cluster)
     assert isinstance(on_workers, PartitionedObjective)
     for index in range(0, len(public.problem.candidates), 3):
         model = public.problem.train(index)
@@ -90,9 +90,9 @@ def test_parts_add_up_to_the_last_bit(world, tables, here, cluster, estimator):
 
 def test_a_damaged_part_costs_its_own_records_and_a_lost_one_seals(world, here, cluster):
     spec = world("parts")
-    public = halves.public_half(spec, here)
+    public = data_split.public_half(spec, here)
     model = public.problem.train(4)
-    objective = halves.sensitive_half(spec, here, public, cluster)
+    objective = data_split.sensitive_half(spec, here, public, cluster)
     sound = total(objective, model)
     path = here / "parts" / "05.parquet"
     raw = bytearray(path.read_bytes())
@@ -105,12 +105,12 @@ def test_a_damaged_part_costs_its_own_records_and_a_lost_one_seals(world, here, 
         objective.evaluate(model)
     assert sealed.value.__context__ is None
     with pytest.raises(StudyInvalid, match="500"):
-        halves.check_presence(spec, here, public)
+        data_split.check_presence(spec, here, public)
 
 
 def test_nothing_sensitive_can_be_sent(world, here, cluster):
     spec = world("parts")
-    objective = halves.sensitive_half(spec, here, halves.public_half(spec, here), cluster)
+    objective = data_split.sensitive_half(spec, here, data_split.public_half(spec, here), cluster)
     for handle in (Sensitive(987654321), objective):
         with pytest.raises(TypeError, match=r"stays|leaves"):
             pickle.dumps(handle)
@@ -228,7 +228,7 @@ def test_the_certificate_is_in_no_file(tmp_path, monkeypatch):
 
     from distributed.security import Security
 
-    from flows.certificates import UnwrittenSecurity
+    from flows.prefect_runtime.dask_certificates import UnwrittenSecurity
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     written, watching = [], [True]
@@ -263,7 +263,7 @@ def test_what_is_trained_elsewhere_is_what_we_would_train(world, here, kind):
     spec = world("parts", method=kind)
     indices = known_candidates(spec)
     assert bool(indices) == (kind == "private_grid" or not plain(kind).public_path)
-    public = halves.public_half(spec, here)
+    public = data_split.public_half(spec, here)
     models = {index: pickle.loads(pickle.dumps(train_candidate(spec, here, index))) for index in indices}
     given = remembering(public.problem, Ahead(models=models))
     for index in indices:
@@ -294,13 +294,13 @@ class Counting:
 def test_what_is_cross_validated_elsewhere_is_what_we_would_find(world, tables, here, name):
     kind, options, n_known = PUBLIC_SEARCHES[name]
     spec = replace(world("validation.parquet", method=kind), options=options)
-    known, plainly = known_public(spec), halves.public_half(spec, here)
+    known, plainly = known_public(spec), data_split.public_half(spec, here)
     assert known_candidates(spec) == ()
     assert len(known) == n_known
     found = public_landscape(plainly.problem, options.get("public_trials", 256))
     assert found.tried[:n_known] == known
     scores = {index: pickle.loads(pickle.dumps(cross_validate_candidate(spec, here, index))) for index in known}
-    counting = Counting(halves.public_half(spec, here).problem.trainer)
+    counting = Counting(data_split.public_half(spec, here).problem.trainer)
     half = replace(plainly, problem=replace(plainly.problem, trainer=counting))
     again = public_landscape(remembering(half.problem, Ahead(scores=scores)), options.get("public_trials", 256))
     assert again.tried == found.tried
@@ -311,7 +311,7 @@ def test_what_is_cross_validated_elsewhere_is_what_we_would_find(world, tables, 
 
 
 def test_another_score_or_seed_is_not_answered_from_what_was_given(world, here):
-    public = halves.public_half(world("validation.parquet"), here)
+    public = data_split.public_half(world("validation.parquet"), here)
     problem, point = public.problem, public.problem.candidates.points[2]
     given = remembering(public.problem, Ahead(scores={2: -1.0}))
     assert given.public_score(2) == -1.0
@@ -322,11 +322,11 @@ def test_another_score_or_seed_is_not_answered_from_what_was_given(world, here):
 def test_nothing_is_worked_out_ahead_on_a_sensitive_training_set(here, monkeypatch):
     from test_dp_hypo import study
 
-    from flows.fanning_out import work_ahead
+    from flows.prefect_runtime.fanning_out import work_ahead
 
     spec = StudySpec.from_dict(study(here))
     monkeypatch.setenv(SETTING, "2")
-    monkeypatch.setattr("flows.fanning_out.fan_out", None)
+    monkeypatch.setattr("flows.prefect_runtime.fanning_out.fan_out", None)
     assert known_candidates(spec) == known_public(spec) == ()
     assert work_ahead(spec, ".") is None
 
@@ -340,8 +340,8 @@ def test_a_release_is_the_same_whoever_worked_ahead(world, here, monkeypatch, na
 
     from dpbo_core.accounting.budget import PrivacyBudget
     from dpbo_core.accounting.ledger import PrivacyLedger
-    from flows.fanning_out import work_ahead
-    from flows.settings import without_heartbeat
+    from flows.prefect_runtime.fanning_out import work_ahead
+    from flows.prefect_runtime.settings import without_heartbeat
 
     kind, options, n_known = PUBLIC_SEARCHES[name]
     spec = replace(world("validation.parquet", method=kind), options=options, budget=None)
@@ -366,8 +366,8 @@ def test_a_study_on_workers_shows_prefect_candidates_and_steps_only(world, table
     from prefect.client.orchestration import get_client
     from prefect.testing.utilities import prefect_test_harness
 
-    from flows.owner import owners_terminal
-    from flows.settings import without_heartbeat
+    from flows.prefect_runtime.owner import owners_terminal
+    from flows.prefect_runtime.settings import without_heartbeat
     from flows.tune import tune_privately
 
     monkeypatch.setenv(SETTING, "2")
@@ -383,7 +383,7 @@ def test_a_study_on_workers_shows_prefect_candidates_and_steps_only(world, table
 
 
 LEAKY_PARTS = """
-from flows.workers import DaskWorkers
+from flows.prefect_runtime.workers import DaskWorkers
 honest = DaskWorkers.map
 def leaky(self, work, parts):
     from prefect import get_run_logger
@@ -409,7 +409,7 @@ def planted(tables, here):
     for kind, options in ON_WORKERS.items():
         study = with_method(tables, kind) | {"method": options}
         (world.run / f"{kind}.toml").write_text(tomli_w.dumps(study))
-    public, secrets = halves.public_half(StudySpec.from_dict(study), world.run), dict(world.secrets)
+    public, secrets = data_split.public_half(StudySpec.from_dict(study), world.run), dict(world.secrets)
     for i in range(4):
         work = PartWorker(public.preprocessing, public.problem.score, public.problem.train(i))
         sums = [work(path)[0] for path in sorted(parts.iterdir())]

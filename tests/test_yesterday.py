@@ -16,7 +16,7 @@ from dpbo_core.methods.outsourced.curator import Publication, publish
 from dpbo_core.methods.outsourced.private_answers import PrivateAnswers
 from dpbo_core.methods.outsourced.session import suggest
 from dpbo_core.spec import StudySpec
-from dpbo_core.study import open_study, run_study
+from dpbo_core.study.run import open_study, run_study
 
 STORE = Path(__file__).parent / "yesterday" / "store"
 KEPT = json.loads((STORE / "kept.json").read_text())

@@ -22,9 +22,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.errors import StudyInvalid
+from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.gp.posterior import Posterior
-from dpbo_core.nearest import suggestion
 from dpbo_core.theorems import srinivas_2010
 
 Seed = tuple[int, int] | np.random.Generator  # for `numpy.random.default_rng`; a generator is used as it is

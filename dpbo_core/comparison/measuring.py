@@ -12,8 +12,7 @@ import numpy as np
 
 from dpbo_core.comparison.cells import Cell, cells_of
 from dpbo_core.comparison.tasks import TASKS, ScoreTable, on_table
-from dpbo_core.errors import StudyInvalid
-from dpbo_core.nearest import suggestion
+from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.problem import Problem
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0)

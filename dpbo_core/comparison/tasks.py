@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core import halves
 from dpbo_core.data import Encoded, bundled
 from dpbo_core.models.trainer import EstimatorTrainer, Score
-from dpbo_core.objective import Scorable, exact_sum
+from dpbo_core.objective.in_memory import Scorable, exact_sum
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem import Problem, problem_of
 from dpbo_core.space.search_space import Value
 from dpbo_core.spec import StudySpec
+from dpbo_core.study import data_split
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +183,7 @@ def _spec(data: dict[str, Any], model: dict[str, Any], space: dict[str, Any]) ->
 
 def _bundled(source: str, model: dict[str, Any], space: dict[str, Any]) -> tuple[Problem, Encoded]:
     spec = _spec({"source": source, "validation_share": 0.5}, model, space)
-    public = halves.public_half(spec, ".")
+    public = data_split.public_half(spec, ".")
     return public.problem, public.preprocessing.transform(bundled.load(source, 0.5)[1])
 
 

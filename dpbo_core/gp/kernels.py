@@ -17,8 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.errors import StudyInvalid
-from dpbo_core.nearest import suggestion
+from dpbo_core.errors import StudyInvalid, suggestion
 
 _ROWS = 65_536  # covariances made at once by `matrix`
 _BLOCK = 32_768  # and by `column`: its temporaries stay in the processor's cache

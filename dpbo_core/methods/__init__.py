@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, get_args, get_origin, get_type_hints
 
-from dpbo_core.errors import StudyInvalid
+from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.mechanisms.worth import WORTH
 from dpbo_core.methods.dp_hypo import DpHypo
 from dpbo_core.methods.exact_gp import ExactGP
@@ -13,7 +13,6 @@ from dpbo_core.methods.noisy_gp import NoisyGP
 from dpbo_core.methods.outsourced.box import Exchange, Outsourced
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
-from dpbo_core.nearest import suggestion
 from dpbo_core.privacy.certified import Declared
 
 AnyMethod = PrivateTrajectory | PrivateGrid | Lipschitz | NoisyGP | ExactGP | DpHypo

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.noise import OPERATING_SYSTEM, Mechanism, Noise
-from dpbo_core.objective import Scorer
+from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.amounts import allowed_units, split_units
 from dpbo_core.privacy.assumption import ROWWISE_PREDICTIONS
 from dpbo_core.privacy.certified import Shown

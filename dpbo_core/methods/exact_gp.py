@@ -24,7 +24,7 @@ from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
 from dpbo_core.methods.contract import Draws, Outlook, guarantee, make_release, split_epsilon
 from dpbo_core.methods.prior_scale import PriorScale, check_prior, only_delta
-from dpbo_core.objective import Scorer
+from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.amounts import allowed_units, from_units
 from dpbo_core.privacy.assumption import DE_FREITAS_CONSTANTS, GP_PRIOR
 from dpbo_core.privacy.certified import Shown, only_shows, score_range

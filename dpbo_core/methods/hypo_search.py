@@ -17,7 +17,7 @@ from dpbo_core.mechanisms.noise import Noise, NoiseSource
 from dpbo_core.mechanisms.random_stopping import bounded_weights, draw_index
 from dpbo_core.mechanisms.repeat_and_select import Procedure, RepeatAndSelect
 from dpbo_core.methods.contract import Method, make_release
-from dpbo_core.objective import Scorable, Scorer
+from dpbo_core.objective.in_memory import Scorable, Scorer
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sealing import attempted

@@ -25,11 +25,11 @@ from dpbo_core.gp.kernels import kernel_named
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
 from dpbo_core.methods.contract import Draws, Outlook, guarantee, make_release, split_epsilon
-from dpbo_core.models.certificates import default_tolerance
-from dpbo_core.models.linear import LinearModel
-from dpbo_core.models.losses import loss_named
-from dpbo_core.models.scores import GRID
-from dpbo_core.objective import Scorer
+from dpbo_core.models.linear.certificates import default_tolerance
+from dpbo_core.models.linear.fit import LinearModel
+from dpbo_core.models.linear.losses import loss_named
+from dpbo_core.models.scores.margin import GRID
+from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.certified import Shown, only_shows
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan

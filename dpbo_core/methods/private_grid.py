@@ -16,18 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.landscape import check_trials, head_start, public_shortlist, surely_tried
 from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
 from dpbo_core.methods.contract import Draws, Outlook, guarantee, make_release, split_epsilon
-from dpbo_core.objective import Scorer
+from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.certified import Shown, one_record_moves
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.problem import Problem
+from dpbo_core.public_search import check_trials, head_start, public_shortlist, surely_tried
 from dpbo_core.space.candidates import sobol_subset
 from dpbo_core.theorems.mckenna_sheldon_2020 import theorem_2_expected_error
 

@@ -28,12 +28,11 @@ from dpbo_core.bo.averaged import AveragedSearch, prior_of
 from dpbo_core.bo.score_map import ScoreMap
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.gp.kernels import kernel_named
-from dpbo_core.landscape import check_trials, public_landscape, surely_tried
 from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.noise import Mechanism, Noise
 from dpbo_core.methods.contract import Draws, Outlook, Released, guarantee, make_release, too_small
-from dpbo_core.objective import Scorer
+from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.amounts import UNITS_PER_ONE, from_units, split_units
 from dpbo_core.privacy.certified import Shown, one_record_moves, steps_shown
 from dpbo_core.privacy.guarantee import Evidence, Standing
@@ -41,6 +40,7 @@ from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.problem import Problem
+from dpbo_core.public_search import check_trials, public_landscape, surely_tried
 
 EVIDENCE = Evidence(
     Standing.STANDARD,

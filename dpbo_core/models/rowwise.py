@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.models.outcome import Verb
-from dpbo_core.models.record_scores import equal
+from dpbo_core.models.scores.record import equal
 
 _ROWS_TRIED = 64
 

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.cross_validation import fold_of
 from dpbo_core.models.estimators import EstimatorFactory, FittedEstimator
-from dpbo_core.models.linear import LinearModel, minimise, train
+from dpbo_core.models.linear.fit import LinearModel, minimise, train
+from dpbo_core.models.linear.path import LARGEST, LogisticPath
+from dpbo_core.models.linear.signed_rows import SignedRows
 from dpbo_core.models.listed.inspection import check_listed
-from dpbo_core.models.path import LARGEST, LogisticPath
-from dpbo_core.models.record_scores import BoundedFunction, Correct, RecordScore
-from dpbo_core.models.rows import SignedRows
 from dpbo_core.models.rowwise import check_rowwise
-from dpbo_core.models.scores import GRID, MarginScore, to_grid
+from dpbo_core.models.scores.margin import GRID, MarginScore, to_grid
+from dpbo_core.models.scores.record import BoundedFunction, Correct, RecordScore
 
 Model = LinearModel | FittedEstimator
 Score = MarginScore | RecordScore

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dpbo_core.data import Encoded
-from dpbo_core.errors import StudyInvalid
+from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.mechanisms.noise import NoiseSource
-from dpbo_core.models.linear import LinearModel
-from dpbo_core.models.softmax import SoftmaxModel
-from dpbo_core.nearest import suggestion
+from dpbo_core.models.linear.fit import LinearModel
+from dpbo_core.models.linear.softmax import SoftmaxModel
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.privacy.unit import NeighboringRelation
 

@@ -20,8 +20,8 @@ import numpy as np
 from dpbo_core.data import Encoded
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.mechanisms.vectors import DiscreteGaussianVector, check_vector
-from dpbo_core.models.linear import LinearModel
-from dpbo_core.models.softmax import SoftmaxModel
+from dpbo_core.models.linear.fit import LinearModel
+from dpbo_core.models.linear.softmax import SoftmaxModel
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.private_training.contract import Axis, PrivateModel, Sizes, check_moderate, value_of

@@ -28,8 +28,8 @@ from dpbo_core.data import Encoded
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.mechanisms.vectors import DiscreteLaplaceVector, check_vector
-from dpbo_core.models.linear import LinearModel
-from dpbo_core.models.tilted import minimise_tilted
+from dpbo_core.models.linear.fit import LinearModel
+from dpbo_core.models.linear.tilted import minimise_tilted
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.private_training.contract import Axis, PrivateModel, Sizes

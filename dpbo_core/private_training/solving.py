@@ -15,8 +15,8 @@ can be had, or where the descent that never fails would take more than `MOST_STE
 import math
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.certificates import certifiable
-from dpbo_core.models.tilted import descent_steps
+from dpbo_core.models.linear.certificates import certifiable
+from dpbo_core.models.linear.tilted import descent_steps
 
 TOLERANCE = 1e-4  # of 1/(nλ): far below the noise
 MOST_STEPS = 1_000_000

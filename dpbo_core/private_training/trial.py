@@ -16,10 +16,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dpbo_core.errors import StudyInvalid
+from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
-from dpbo_core.nearest import suggestion
 from dpbo_core.privacy.amounts import UNITS_PER_ONE, from_units
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.private_training import dp_sgd, noisy_gradient_descent, objective_perturbation, output_perturbation

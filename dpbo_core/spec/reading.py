@@ -5,8 +5,7 @@ from dataclasses import MISSING, asdict, fields
 from typing import Any, get_args, get_origin, get_type_hints
 from unicodedata import is_normalized
 
-from dpbo_core.errors import StudyInvalid
-from dpbo_core.nearest import suggestion
+from dpbo_core.errors import StudyInvalid, suggestion
 
 
 def require(condition: bool, what: str, *, cause: str = "", remedy: str = "") -> None:  # noqa: FBT001

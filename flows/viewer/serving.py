@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 import httpx
 
 from dpbo_core.errors import DpboError
-from flows.leash import Leashed
-from flows.listening import listening
-from flows.own_address import LOOPBACK, OwnAddress, names, origins
+from flows.prefect_runtime.leash import Leashed
+from flows.prefect_runtime.listening import listening
+from flows.prefect_runtime.own_address import LOOPBACK, OwnAddress, names, origins
 from flows.viewer.gate import TOKEN, Gate
-from tasks.tracking.store import LOCATION, UNREPORTED, Store, charts
+from tasks.reporting.mlflow_store import LOCATION, UNREPORTED, Store, charts
 
 if TYPE_CHECKING:
     import uvicorn

@@ -16,9 +16,9 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from dpbo_core.data import Preprocessing, read_table, table_of
-from dpbo_core.models.linear import train
-from dpbo_core.models.scores import GRID, Sigmoid
-from dpbo_core.objective import Objective
+from dpbo_core.models.linear.fit import train
+from dpbo_core.models.scores.margin import GRID, Sigmoid
+from dpbo_core.objective.in_memory import Objective
 from dpbo_core.privacy.sensitive import Sensitive
 
 NASTY = [

@@ -17,7 +17,7 @@ from typing import Any
 from worlds import OPTIONS
 
 from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.study import StudySpec, plan_study, run_study
+from dpbo_core.study.run import StudySpec, plan_study, run_study
 
 CONTEXT = multiprocessing.get_context("fork")  # the parent has imported everything: a child lives for a moment only
 PATIENCE = 60  # attempts after which a study counts as one that cannot be finished

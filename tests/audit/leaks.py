@@ -21,17 +21,17 @@ import tomli_w
 from canary import forms_of_number, forms_of_text, rows_of, search
 from worlds import with_method
 
-from dpbo_core import halves
 from dpbo_core.methods import METHODS
-from dpbo_core.study import StudySpec
+from dpbo_core.study import data_split
+from dpbo_core.study.run import StudySpec
 
 FEATURE, LABEL, OTHER = 73914.28571429, "zq7-canary-label", "0.123456789"
 STORES = ("DPBO_LEDGER_URL", "MLFLOW_TRACKING_URI", "PREFECT_API_URL", "PREFECT_API_DATABASE_CONNECTION_URL")
 
 SCRIPT = """
 import os, signal, sys
-from dpbo_core.objective import Objective
-from flows import cli
+from dpbo_core.objective.in_memory import Objective
+from flows.cli import main as cli
 SECRET = "{feature} {label}"
 calls = 0
 {prelude}
@@ -93,14 +93,14 @@ def set_terminated(self, run_id, *arguments, **named):
 MlflowClient.set_terminated = set_terminated
 """,
     "mlruns/artifacts": """
-from tasks.tracking import door
-honest_pictures = door.save_pictures
+from tasks.reporting import mlflow_door
+honest_pictures = mlflow_door.save_pictures
 def save_pictures(release, account, folder):
     import pyarrow, pyarrow.parquet
     shown = honest_pictures(release, account, folder)
     pyarrow.parquet.write_table(pyarrow.table({"score": [float(score) for score in kept]}), folder / "p.parquet")
     return [*shown, folder / "p.parquet"]
-door.save_pictures = save_pictures
+mlflow_door.save_pictures = save_pictures
 """,
     "ledger": """
 from dataclasses import replace
@@ -230,8 +230,8 @@ def make_world(tables: dict[str, Any], folder: Path, ledger: str | None = None) 
 
 def _secrets(spec: StudySpec, run: Path) -> dict[str, set[bytes]]:
     """The planted record raw and standardised, its label, and the true score of every candidate."""
-    public = halves.public_half(spec, run)
-    objective, problem = halves.sensitive_half(spec, run, public), public.problem
+    public = data_split.public_half(spec, run)
+    objective, problem = data_split.sensitive_half(spec, run, public), public.problem
     center, scale = public.preprocessing.features[0].center_and_scale
     secrets = {
         "feature": forms_of_number(FEATURE),

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.models.listed.predictors import PREDICTORS
 from dpbo_core.models.listed.transformers import TRANSFORMERS
-from dpbo_core.models.record_scores import Brier, Correct, RecordScore, RegressionError
+from dpbo_core.models.scores.record import Brier, Correct, RecordScore, RegressionError
 
 D, N = 4, 80
 SIZES, NEIGHBOURS = (2, 12, 70), 10  # neighbours of one table

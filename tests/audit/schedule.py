@@ -16,7 +16,7 @@ from tempfile import TemporaryFile
 from audit.leaks import STORES
 
 PATIENCE = 600.0  # seconds for anything on a busy machine
-SERVER = "flows.prefect_app"
+SERVER = "flows.prefect_runtime.prefect_app"
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.data import Preprocessing, read_header, read_table, table_of
 from dpbo_core.errors import DpboError
 from dpbo_core.spec import StudySpec
-from dpbo_core.study import plan_study, read_study, run_study
+from dpbo_core.study.run import plan_study, read_study, run_study
 
 PLANNED = 8  # one accepted study in so many is planned too
 LINES = ["1,2,0", "0.5,-1,1", "2,2,1", "-1,0.3,0", "0.1,0.2,1", "3,1,0", "-2,1,1", "1,1,0"]
@@ -247,8 +247,8 @@ def ledger_names(folder: Path) -> Iterator[Target]:
     """Every name that reaches a row of the ledger, past the study's own checks and through them."""
     from test_ledger import key, plan
 
-    from flows import command
-    from flows.screens.accounts import print_accounts
+    from flows.cli import commands as command
+    from flows.cli.screens.accounts import print_accounts
 
     ledger = PrivacyLedger(f"sqlite:///{folder / 'ledger.db'}")
     ledger.set_budget(PrivacyBudget.of("d", epsilon=1e6, delta=1e-6))
@@ -304,7 +304,7 @@ def used_ledger(folder: Path) -> str:
 @contextmanager
 def ledger_cells(folder: Path) -> Iterator[Target]:
     """A cell of the database overwritten past dpbo: the check must say so, and every reader survive it."""
-    from flows.screens.accounts import print_accounts
+    from flows.cli.screens.accounts import print_accounts
 
     used_ledger(folder)
     honest = (folder / "ledger.db").read_bytes()
@@ -356,7 +356,7 @@ def ledger_cells(folder: Path) -> Iterator[Target]:
 
 @contextmanager
 def ledger_export(folder: Path) -> Iterator[Target]:
-    from flows import command
+    from flows.cli import commands as command
 
     url = used_ledger(folder)
     lines = "".join(f"{line}\n" for line in audit.export(url)).encode()
@@ -374,7 +374,7 @@ def ledger_export(folder: Path) -> Iterator[Target]:
 
 @contextmanager
 def certificate(folder: Path) -> Iterator[Target]:
-    from flows import command
+    from flows.cli import commands as command
 
     write_data(folder)
     corpus = []
@@ -398,8 +398,8 @@ def final_model(folder: Path) -> Iterator[Target]:
     """Both files of a saved model: a letter, or numbers of the right form."""
     from sklearn.tree import DecisionTreeClassifier
 
-    from dpbo_core.final_model import FinalModel, load
-    from dpbo_core.model_file import ESTIMATOR, NUMBERS
+    from dpbo_core.final_model.storage import ESTIMATOR, NUMBERS
+    from dpbo_core.final_model.train import FinalModel, load
     from dpbo_core.models.estimators import fitted
 
     columns = {"a": [1.0, 2.0, 3.0, 4.0], "b": ["x", "y", "x", "y"], "y": [0, 1, 0, 1]}
@@ -441,7 +441,7 @@ def command_line(folder: Path) -> Iterator[Target]:
     """Random words on the command line. What would start a server, or run a flow on a whole study, is left out."""
     from unittest.mock import patch
 
-    from flows import cli
+    from flows.cli import main as cli
 
     write_data(folder)
     (folder / "study.toml").write_text(tomli_w.dumps(studies()[5]))

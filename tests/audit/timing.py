@@ -15,12 +15,12 @@ import numpy as np
 from scipy import stats
 from worlds import Memory, plain
 
-from dpbo_core import halves
 from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
 from dpbo_core.methods import METHODS
-from dpbo_core.objective import Objective
+from dpbo_core.objective.in_memory import Objective
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.study import StudySpec
+from dpbo_core.study import data_split
+from dpbo_core.study.run import StudySpec
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ class Correlation:
 
 def measure(spec: StudySpec, runs: int) -> list[Correlation]:
     """The correlations of every method over `runs` runs on the bundled study."""
-    public = halves.public_half(spec, ".")
+    public = data_split.public_half(spec, ".")
     problem = replace(public.problem, search=replace(public.problem.search, steps=10))
     for i in range(len(problem.candidates)):
         problem.train(i)  # trained models are kept, so that a step's time is its scoring, its noise and its search
-    records = halves._validation_table(spec, ".")
+    records = data_split._validation_table(spec, ".")
     encoded, rng = public.preprocessing.transform(records), np.random.default_rng(0)
     found = []
     for kind in METHODS:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpbo_core.models.linear import train
-from dpbo_core.models.scores import GRID, Sigmoid
+from dpbo_core.models.linear.fit import train
+from dpbo_core.models.scores.margin import GRID, Sigmoid
 from dpbo_core.theorems import kusner_2015 as theorems
 
 SETTING = {

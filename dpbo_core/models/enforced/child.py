@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from dpbo_core.models.enforced.seccomp import RESULT_FD
 from dpbo_core.models.outcome import shaped
-from dpbo_core.models.record_scores import BoundedFunction, RecordScore
-from dpbo_core.models.scores import to_grid
+from dpbo_core.models.scores.margin import to_grid
+from dpbo_core.models.scores.record import BoundedFunction, RecordScore
 
 _HEAD = struct.Struct("<qq8s")  # features, whether the target is a number, the class index or target
 _RESULT = struct.Struct("<q")

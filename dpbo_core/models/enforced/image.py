@@ -24,7 +24,7 @@ import numpy as np
 
 from dpbo_core.models.enforced import child, limits, seccomp
 from dpbo_core.models.enforced.probe import Probe
-from dpbo_core.models.record_scores import Correct
+from dpbo_core.models.scores.record import Correct
 
 REHEARSALS = 30  # CPython adapts its instructions within the first dozens of calls
 LARGEST_MESSAGE = 2**20

@@ -20,8 +20,8 @@ from dpbo_core.models.enforced.child import Record, model_bytes
 from dpbo_core.models.enforced.engine import engine, scouted
 from dpbo_core.models.enforced.handle import hidden_beside
 from dpbo_core.models.enforced.limits import Limits
-from dpbo_core.models.record_scores import RecordScore
-from dpbo_core.models.scores import GRID
+from dpbo_core.models.scores.margin import GRID
+from dpbo_core.models.scores.record import RecordScore
 
 ROWS_TRIED = 5
 SHARE_OF_TIME = 0.25  # of the limit, that a public row may take: far from where caches would decide

@@ -1,0 +1,1 @@
+"""Honest advice before spending, from public facts alone."""

@@ -1,0 +1,283 @@
+"""Honest advice before spending: what every method would do on this study, from public facts alone.
+
+Nothing is opened and nothing is charged. A method that cannot run says so in its own words. The expected regret and
+score error of the methods that may be recommended come from one simulation (`calibration`), so that they compare
+like with like; a bound for one and a guess for another would not. `choose` makes method = "auto" a method: the same
+advice, a function of the study and of public facts alone.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from dpbo_core.advice.expected_loss import Expected, expected
+from dpbo_core.errors import DpboError, StudyInvalid
+from dpbo_core.methods import EXCHANGES, METHODS, NO_STUDY, AnyMethod, method_named
+from dpbo_core.methods.dp_hypo import DpHypo
+from dpbo_core.methods.private_grid import PrivateGrid
+from dpbo_core.methods.private_trajectory import PrivateTrajectory
+from dpbo_core.models.enforced.available import check_enforceable, seconds_expected
+from dpbo_core.problem import Problem
+from dpbo_core.spec import StudySpec
+
+Verdict = Literal["good", "poor", "useless", "refused"]
+AUTO = "auto"
+TIE = 1.1  # the table's means are known to about a tenth
+POOR, USELESS = 0.1, 0.25  # expected error as a share of the score's range
+PRIVATE_TRAININGS = ("noisy_gradient_descent", "dp_sgd", "output_perturbation", "objective_perturbation")
+
+
+@dataclass(frozen=True)
+class MethodAdvice:
+    """One line of `dpbo plan`."""
+
+    kind: str
+    epsilon: float | None
+    delta: float
+    noise_scale: float | None
+    score_range: float
+    expected_error: float | None
+    expected_regret: float | None
+    options: Mapping[str, Any]
+    trainings: int | None
+    assumptions: tuple[str, ...]
+    evidence: str
+    verdict: Verdict
+    why: str
+    seconds: float | None = None  # of scoring, estimated; None where records are not scored in processes
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON, null where a refused method has no number."""
+        return {
+            "kind": self.kind,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "noise_scale": self.noise_scale,
+            "score_range": self.score_range,
+            "expected_error": self.expected_error,
+            "expected_regret": self.expected_regret,
+            "options": dict(self.options),
+            "trainings": self.trainings,
+            "assumptions": list(self.assumptions),
+            "evidence": self.evidence,
+            "verdict": self.verdict,
+            "why": self.why,
+            **({} if self.seconds is None else {"estimated_seconds": self.seconds}),
+        }
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A method to choose, its options, and why."""
+
+    kind: str
+    options: Mapping[str, Any]
+    why: str
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Every method's line, and what to choose (None if nothing would run)."""
+
+    choice: Choice | None
+    methods: tuple[MethodAdvice, ...]
+
+    @property
+    def recommended(self) -> str | None:
+        """The kind to choose."""
+        return self.choice.kind if self.choice else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {
+            "recommended": self.recommended,
+            "recommended_options": dict(self.choice.options) if self.choice else None,
+            "recommended_because": self.choice.why if self.choice else None,
+            "methods": [line.to_json() for line in self.methods],
+        }
+
+
+def advise(spec: StudySpec, problem: Problem) -> Advice:
+    """Price every method; the study's own method with its own options, the others as they serve best.
+
+    Raises:
+        StudyInvalid: the study's own method or options are not valid, or this machine cannot score as it says.
+    """
+    check_scoring(problem)
+    own = None if spec.method == AUTO else method_named(spec.method, spec.options)
+    _check_auto(spec)
+    forms = _forms(problem)
+    lines = []
+    for kind, cls in METHODS.items():
+        best: AnyMethod = next((form for form, _ in forms if form.kind == kind), cls())
+        if kind == "dp_hypo" and problem.training is not None:
+            best = _privately_trained(problem) or best
+        lines.append(_line(own if own is not None and kind == own.kind else best, problem))
+    elsewhere = tuple(
+        MethodAdvice(kind, None, 0.0, None, problem.score_range, None, None, {}, None, (), "", "refused", NO_STUDY)
+        for kind in EXCHANGES
+    )
+    return Advice(_choice(forms, problem), (*lines, *elsewhere))
+
+
+def check_scoring(problem: Problem) -> None:
+    """This machine can score each record in a process of its own, where the study says so.
+
+    Raises:
+        StudyInvalid: it cannot.
+    """
+    if problem.model.enforced:
+        check_enforceable()
+
+
+def choose(spec: StudySpec, problem: Problem) -> tuple[AnyMethod, str]:
+    """The study's method, and why: its own with its own options, or with "auto" the one advised.
+
+    Raises:
+        StudyInvalid: the method or its options are not valid, or "auto" finds none that would run.
+    """
+    if spec.method != AUTO:
+        return method_named(spec.method, spec.options), ""
+    _check_auto(spec)
+    choice = recommendation(problem)
+    if choice is None:
+        raise StudyInvalid(
+            'method = "auto" finds no method that can run on this study',
+            cause="ε is too small to be divided",
+            remedy="raise epsilon",
+        )
+    return method_named(choice.kind, choice.options), choice.why
+
+
+def recommendation(problem: Problem) -> Choice | None:
+    """What "auto" becomes on this problem; None if nothing calibrated would run."""
+    return _choice(_forms(problem), problem)
+
+
+def _check_auto(spec: StudySpec) -> None:
+    if spec.method == AUTO and spec.options:
+        raise StudyInvalid(
+            f'[method] has the key {next(iter(spec.options))!r}, and method = "auto" chooses the options too',
+            cause="an option of another method was left over",
+            remedy="remove [method], or name the method",
+        )
+
+
+def _forms(problem: Problem) -> list[tuple[AnyMethod, Expected]]:
+    """The calibrated methods in every form that needs no more trainings than the study has steps, best first.
+
+    A pure one that expects at most `TIE` times the least regret, which is all that the simulation can tell, comes
+    first; of equals the smaller score error, then the order written here.
+    """
+    if problem.training is not None:
+        return []  # their models are trained without noise
+    forms: list[AnyMethod] = [
+        PrivateGrid(evaluate="public_shortlist"),
+        PrivateGrid(evaluate="sobol"),
+        PrivateTrajectory(prior="public"),
+        PrivateTrajectory(),
+    ]
+    if len(problem.candidates) <= problem.search.steps:
+        forms[:2] = [PrivateGrid()]
+    known = []
+    for form in forms:
+        with suppress(DpboError):  # its line says why it cannot run
+            found = expected(form, problem)
+            if found is not None:
+                known.append((form, found))
+    least = min((found.regret for _, found in known), default=0.0)
+
+    def rank(pair: tuple[AnyMethod, Expected]) -> tuple[bool, float, float]:
+        form, found = pair
+        tied = form.plan(problem).guarantee.delta == 0.0 and found.regret <= TIE * least
+        return not tied, found.regret, found.score_error
+
+    return sorted(known, key=rank)
+
+
+def _choice(forms: list[tuple[AnyMethod, Expected]], problem: Problem) -> Choice | None:
+    if problem.training is not None:
+        trained = _privately_trained(problem)
+        if trained is None:
+            return None
+        why = "the training set is sensitive, and this method alone trains privately"
+        return Choice(trained.kind, _changed(trained), why)
+    if not forms:
+        return None
+    best, found = forms[0]
+    alone = all(found.regret <= other.regret for _, other in forms)
+    merit = "loses least" if alone else "is pure and loses as little as any, so far as can be told,"
+    why = (
+        f"of {len(forms)} ways it {merit} on simulated landscapes with this noise "
+        f"({problem.n_validation} records, ε = {problem.epsilon:g}, {problem.search.steps} steps, "
+        f"{len(problem.candidates)} candidates): an expected regret of {found.regret:.2g}"
+    )
+    if len(forms) > 1:
+        second, other = forms[1]
+        why += f", before {_in_short(second)} with {other.regret:.2g}"
+    return Choice(best.kind, _changed(best), why)
+
+
+def _privately_trained(problem: Problem) -> DpHypo | None:
+    """dp_hypo with the first training that knows the study's hyperparameters and can be paid for."""
+    for base in PRIVATE_TRAININGS:
+        with suppress(DpboError):
+            DpHypo(base=base).plan(problem)
+            return DpHypo(base=base)
+    return None
+
+
+def _changed(method: AnyMethod) -> dict[str, Any]:
+    """The options that differ from the method's defaults."""
+    usual = type(method)()
+    pairs = [(item.name, getattr(method, item.name)) for item in fields(method)]
+    return {name: value for name, value in pairs if value != getattr(usual, name)}
+
+
+def _in_short(method: AnyMethod) -> str:
+    options = ", ".join(f"{name} = {value}" for name, value in _changed(method).items())
+    return f"{method.kind} ({options})" if options else method.kind
+
+
+def _line(method: AnyMethod, problem: Problem) -> MethodAdvice:
+    G, options = problem.score_range, _changed(method)
+    try:
+        plan, outlook, found = method.plan(problem), method.outlook(problem), expected(method, problem)
+    except DpboError as error:
+        return MethodAdvice(
+            method.kind, None, 0.0, None, G, None, None, options, None, (), "", "refused", error.what
+        )
+    promise = plan.guarantee
+    evidence = promise.evidence
+    regret, error_expected, why = None, outlook.expected_error, outlook.why
+    if found is not None:
+        regret, error_expected = found.regret, found.regret + found.score_error
+        why += f"; on simulated landscapes it loses {regret:.2g} and errs by {found.score_error:.2g} on the score"
+    verdict = _verdict(outlook.noise_scale, error_expected, G)
+    if evidence.refuted:
+        verdict, why = "refused", f"{evidence.note}; it runs only on a dataset declared public"
+    elif outlook.noise_scale >= G:
+        why = f"the noise reaches the score's whole range: {why}"
+    return MethodAdvice(
+        kind=method.kind,
+        epsilon=None if evidence.refuted else promise.epsilon,
+        delta=promise.delta,
+        noise_scale=outlook.noise_scale,
+        score_range=G,
+        expected_error=error_expected,
+        expected_regret=regret,
+        options=options,
+        trainings=outlook.trainings,
+        assumptions=promise.assumptions,
+        evidence=evidence.standing.value,
+        verdict=verdict,
+        why=why,
+        seconds=seconds_expected(problem.n_validation, outlook.trainings) if problem.model.enforced else None,
+    )
+
+
+def _verdict(noise_scale: float, expected_error: float, score_range: float) -> Verdict:
+    if expected_error >= USELESS * score_range or noise_scale >= score_range:
+        return "useless"
+    return "poor" if expected_error >= POOR * score_range else "good"

@@ -1,0 +1,220 @@
+"""The final model on disk: numbers as JSON, scikit-learn's estimators by skops. Nothing is unpickled.
+
+    model.json         preprocessing; of a linear model ŵ, λ and its certificate; of an estimator its stand-in row
+    estimator.skops    of an estimator: a zip of JSON and arrays (`allow_pickle=False`), types named in the clear
+
+skops builds only what it trusts by itself (scikit-learn's estimators, arrays, plain Python) and the types below;
+the list is a constant here, never read from a file, so a file cannot extend it. A type beyond it is refused when
+saving and when loading.
+A file changed by hand can still hold wrong numbers, or crash the process that loads it (a tree whose children point
+nowhere): what it cannot do is name code to run.
+"""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.data import Preprocessing
+from dpbo_core.data.features import Category, Feature, Number
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.estimators import FittedEstimator
+from dpbo_core.models.linear.fit import LinearModel
+from dpbo_core.models.trainer import Model
+
+NUMBERS, ESTIMATOR = "model.json", "estimator.skops"
+FORMAT = 1
+
+TRUSTED = (  # what fitted estimators of scikit-learn hold besides what skops trusts: no function among them
+    "numpy.dtype",
+    "scipy.interpolate._bsplines.BSpline",
+    "sklearn._loss.loss.HalfTweedieLossIdentity",
+    "sklearn.calibration._CalibratedClassifier",
+    "sklearn.calibration._SigmoidCalibration",
+    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+    "sklearn.gaussian_process._gpc._BinaryGaussianProcessClassifierLaplace",
+    "sklearn.gaussian_process.kernels.ConstantKernel",
+    "sklearn.gaussian_process.kernels.DotProduct",
+    "sklearn.gaussian_process.kernels.Exponentiation",
+    "sklearn.gaussian_process.kernels.Matern",
+    "sklearn.gaussian_process.kernels.Product",
+    "sklearn.gaussian_process.kernels.RBF",
+    "sklearn.gaussian_process.kernels.RationalQuadratic",
+    "sklearn.gaussian_process.kernels.Sum",
+    "sklearn.gaussian_process.kernels.WhiteKernel",
+    "sklearn.metrics._dist_metrics.EuclideanDistance64",
+    "sklearn.metrics._dist_metrics.ManhattanDistance64",
+    "sklearn.neighbors._ball_tree.BallTree",
+    "sklearn.neighbors._kd_tree.KDTree",
+    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
+    "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
+    "sklearn.tree._tree.Tree",
+)
+
+
+def write(folder: Path, preprocessing: Preprocessing, model: Model) -> None:
+    """Both files into `folder`, or neither.
+
+    Raises:
+        StudyInvalid: the estimator holds something that could not be loaded again without running foreign code.
+    """
+    document: dict[str, Any] = {"format": FORMAT, "preprocessing": _told(preprocessing)}
+    if isinstance(model, LinearModel):
+        document["linear"] = {
+            "weights": model.weights.tolist(),
+            "lambda": model.regularization,
+            "certificate": model.certificate,
+        }
+    else:
+        document["stand_in"] = model.stand_in.tolist()
+        (folder / ESTIMATOR).write_bytes(_dumped(model.estimator))
+    (folder / NUMBERS).write_text(json.dumps(document, allow_nan=False), encoding="utf-8")
+
+
+def read(folder: Path) -> tuple[Preprocessing, Model]:
+    """What `write` wrote, to the last bit.
+
+    Raises:
+        StudyInvalid: a file is missing, damaged, of another format, or names a type beyond the list above.
+    """
+    document = _document(folder / NUMBERS)
+    try:
+        if document["format"] != FORMAT:
+            raise ValueError
+        preprocessing = _preprocessing(document["preprocessing"])
+        if "linear" in document:
+            linear = document["linear"]
+            weights = _row(linear["weights"], preprocessing.n_features)
+            model: Model = LinearModel(weights, float(linear["lambda"]), float(linear["certificate"]))
+        else:
+            stand_in = _row(document["stand_in"], preprocessing.n_features)
+            model = FittedEstimator(_loaded(folder / ESTIMATOR), stand_in)
+    except StudyInvalid:
+        raise
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+        pass
+    else:
+        return preprocessing, model
+    raise _damaged(folder / NUMBERS)
+
+
+def _dumped(estimator: Any) -> bytes:
+    from skops import io
+
+    try:
+        data: bytes = io.dumps(estimator)
+        foreign = sorted({*io.get_untrusted_types(data=data)} - {*TRUSTED})
+    except Exception as error:  # noqa: BLE001  whatever a foreign estimator raises; it was trained on public rows
+        foreign = [f"{type(estimator).__module__}.{type(estimator).__qualname__} ({type(error).__name__})"]
+    if foreign:
+        raise StudyInvalid(
+            f"the final model is not written: {foreign[0]} could not be loaded without running its own code",
+            cause="an estimator or a function that is not scikit-learn's",
+            remedy="train it yourself on the public set at the released hyperparameters",
+        )
+    return data
+
+
+def _loaded(path: Path) -> Any:
+    from skops import io
+
+    try:
+        data = path.read_bytes()
+        foreign = sorted({*io.get_untrusted_types(data=data)} - {*TRUSTED})
+        estimator = None if foreign else io.loads(data, trusted=list(TRUSTED))
+    except Exception:  # noqa: BLE001  a damaged zip fails in a hundred ways
+        foreign, estimator = [], None
+    if foreign:
+        raise StudyInvalid(
+            f"the model in {str(path)!r} names {foreign[0]}, which is not loaded",
+            cause="another program wrote it, or somebody changed it",
+            remedy="publish the release again",
+        )
+    if not callable(getattr(estimator, "predict", None)):
+        raise _damaged(path)
+    return estimator
+
+
+def _document(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        pass
+    raise _damaged(path)
+
+
+def _damaged(path: Path) -> StudyInvalid:
+    return StudyInvalid(
+        f"no final model can be read from {str(path)!r}",
+        cause="another version of dpbo or scikit-learn wrote it, or it is damaged or missing",
+        remedy="publish the release again",
+    )
+
+
+def _told(fitted: Preprocessing) -> dict[str, Any]:
+    return {
+        "target": fitted.target,
+        "classes": list(fitted.classes),
+        "features": [_feature_told(feature) for feature in fitted.features],
+        "unit_ball": fitted.unit_ball,
+        "bias": fitted.bias,
+        "radius": fitted.radius,
+        "ignored": sorted(fitted.ignored),
+    }
+
+
+def _feature_told(feature: Feature) -> dict[str, Any]:
+    if isinstance(feature, Category):
+        return {"name": feature.name, "values": list(feature.values)}
+    return {
+        "name": feature.name,
+        "mean": feature.mean,
+        "deviation": feature.deviation,
+        "stand_in": feature.stand_in,
+    }
+
+
+def _preprocessing(told: dict[str, Any]) -> Preprocessing:
+    return Preprocessing(
+        target=_text(told["target"]),
+        classes=tuple(_value(value) for value in told["classes"]),
+        features=tuple(_feature(feature) for feature in told["features"]),
+        unit_ball=bool(told["unit_ball"]),
+        bias=_number(told["bias"]),
+        radius=_number(told["radius"]),
+        ignored=frozenset(_text(name) for name in told["ignored"]),
+    )
+
+
+def _feature(told: dict[str, Any]) -> Feature:
+    name = _text(told["name"])
+    if "values" in told:
+        return Category(name, tuple(_value(value) for value in told["values"]))
+    stand_in = None if told["stand_in"] is None else _number(told["stand_in"])
+    return Number(name, _number(told["mean"]), _number(told["deviation"]), stand_in)
+
+
+def _row(told: Any, length: int) -> NDArray[np.float64]:
+    row = np.array([_number(value) for value in told], dtype=np.float64)
+    if row.shape != (length,):
+        raise ValueError
+    return row
+
+
+def _value(told: Any) -> float | str:
+    return told if isinstance(told, str) else _number(told)
+
+
+def _text(told: Any) -> str:
+    if not isinstance(told, str):
+        raise TypeError
+    return told
+
+
+def _number(told: Any) -> float:
+    if isinstance(told, bool) or not isinstance(told, int | float) or not math.isfinite(told):
+        raise TypeError
+    return float(told)

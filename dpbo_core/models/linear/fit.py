@@ -1,0 +1,146 @@
+"""Linear models with a certificate, trained on the public rows.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| x_i, y_i | `X`, `signs` | rows with ‖x‖₂ ≤ 1, and their classes in {−1, +1} | (n, d), (n,) |
+| ŵ | `weights` | the weights | (d,) |
+| λ | `regularization` | strength of the penalty | scalar > 0 |
+| τ_λ | `certificate` | ‖ŵ − w_λ‖ ≤ τ_λ | scalar ≥ 0 |
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.linear.certificates import default_tolerance
+from dpbo_core.models.linear.interior_point import minimise_hinge
+from dpbo_core.models.linear.losses import Logistic, loss_named, row_blocks
+from dpbo_core.models.linear.newton import Start, minimise_logistic
+from dpbo_core.models.linear.signed_rows import SignedRows
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LinearModel:
+    """ŵ and what is known of it. Its repr gives the number of weights alone: a step's λ may be a secret."""
+
+    weights: NDArray[np.float64]
+    regularization: float
+    certificate: float
+
+    def __post_init__(self) -> None:
+        weights = np.array(self.weights, dtype=np.float64)
+        weights.flags.writeable = False
+        object.__setattr__(self, "weights", weights)
+
+    def __repr__(self) -> str:
+        return f"LinearModel(d={len(self.weights)})"
+
+    @property
+    def norm(self) -> float:
+        """‖ŵ‖: no record with ‖x‖₂ ≤ 1 has a margin beyond it."""
+        return float(np.linalg.norm(self.weights))
+
+    def margins(self, X: ArrayLike, signs: ArrayLike) -> NDArray[np.float64]:
+        """y·ŵᵀx of each record.
+
+        Each margin is a function of its own row and ŵ alone, to the last bit: one scalar product a row, its order
+        fixed by d (a matrix product's rounding may depend on a row's place in the block).
+        A sign of 0 gives margin 0. Never warns; a row that is not finite gives what arithmetic gives.
+
+        Args:
+            X: (m, d) rows, the constant feature among them where there is one.
+            signs: (m,) in {−1, 0, +1}.
+
+        Returns:
+            (m,). Rows that are not contiguous doubles take a block of at most 4096 of them in extra memory.
+
+        Raises:
+            StudyInvalid: another number of columns than the model's, or of signs than rows.
+        """
+        rows, classes = np.asarray(X), np.asarray(signs)
+        slopes = self.weights
+        if rows.ndim != 2 or rows.shape[1] != len(slopes) or classes.shape != (len(rows),):
+            raise StudyInvalid(
+                f"rows of shape {rows.shape}, signs of shape {classes.shape}, a model of {len(slopes)} features",
+                cause="the validation table has other columns than the training table",
+                remedy="give both tables the same features",
+            )
+        margins = np.empty(len(rows))
+        with np.errstate(all="ignore"):
+            whole = rows.flags.c_contiguous and rows.dtype == np.float64
+            for block in [slice(None)] if whole else row_blocks(*rows.shape):
+                part = np.ascontiguousarray(rows[block], dtype=np.float64)
+                np.vecdot(part, slopes, out=margins[block])
+            margins *= classes
+        return margins
+
+
+def train(
+    X: ArrayLike,
+    signs: ArrayLike,
+    *,
+    loss: str,
+    regularization: float,
+    tolerance: float | None = None,
+) -> LinearModel:
+    """ŵ ≈ argmin (λ/2)‖w‖² + (1/n) Σ ℓ(y_i wᵀx_i), always from w = 0, with its certificate.
+
+    Args:
+        X: (n, d) public rows, finite, n ≥ 1, d ≥ 1.
+        signs: (n,) in {−1, +1}.
+        loss: "logistic" or "hinge".
+        regularization: λ > 0.
+        tolerance: the largest certificate to return; `default_tolerance(loss, λ)` where None.
+
+    Returns:
+        A model with certificate ≤ tolerance.
+
+    Raises:
+        StudyInvalid: an argument out of range, or a tolerance beyond what double precision reaches here.
+    """
+    loss_named(loss)
+    _check_positive("regularisation", regularization)
+    return minimise(SignedRows.of(X, signs), loss=loss, regularization=regularization, tolerance=tolerance)
+
+
+def minimise(
+    rows: SignedRows,
+    *,
+    loss: str,
+    regularization: float,
+    tolerance: float | None = None,
+    start: Start | None = None,
+) -> LinearModel:
+    """`train` on rows made before, the logistic loss from a `start` of its path where one is given.
+
+    The certificate is computed at what is returned, so it does not depend on the start.
+    """
+    _check_positive("regularisation", regularization)
+    asked = default_tolerance(loss, regularization) if tolerance is None else tolerance
+    _check_positive("tolerance", asked)
+    with np.errstate(all="ignore"):
+        if isinstance(loss_named(loss), Logistic):
+            w, certificate = minimise_logistic(rows, float(regularization), float(asked), start)
+        else:
+            w, certificate = minimise_hinge(rows, float(regularization), float(asked))
+    if not certificate <= asked:
+        raise StudyInvalid(
+            f"training at lambda = {regularization:g} reached a certificate of {certificate:.2g}; "
+            f"the tolerance asks for {asked:.2g}",
+            cause="the tolerance is below what double precision can certify at so small a lambda, or rows are not "
+            "scaled to norm 1",
+            remedy=f"ask for a tolerance of {2.0 * certificate:.1g} or more, or raise the low end of lambda",
+        )
+    return LinearModel(w, float(regularization), certificate)
+
+
+def _check_positive(what: str, value: float) -> None:
+    if not (math.isfinite(value) and value > 0.0):
+        raise StudyInvalid(
+            f"the {what} is {value:g}",
+            cause="without a penalty the model has no certificate" if what == "regularisation" else "",
+            remedy="give a finite number above 0",
+        )

@@ -1,0 +1,1 @@
+"""How records are scored: bounded, larger is better, a whole number of steps."""

@@ -1,0 +1,1 @@
+"""The sensitive half as exact integer sums: in memory, or part by part."""

@@ -1,0 +1,98 @@
+"""The sensitive half: exact integer sums of bounded per-record scores.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| — | `training` | the training records, where they are sensitive too | the same |
+| V | `records` | the validation records, preprocessed row by row | X (m, d), labels (m,), broken (m,) |
+| g | `score` | one record's score in [0, G] | — |
+| 2²⁴·m·f_V(λ)/G | `evaluate(model)` | the sum of the scores, each rounded to a multiple of 2⁻²⁴·G first | integer |
+
+Every conceivable record has a score: a broken one is replaced by (x = 0, y = +1) under a margin score, so it scores
+φ(0), and scores 0 under any other. A record's score depends on the model and that record alone, so at a fixed model
+replacing one record moves the sum by at most 2²⁴ steps, and the order of summation cannot matter.
+"""
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.data import Encoded
+from dpbo_core.models.estimators import FittedEstimator
+from dpbo_core.models.linear.fit import LinearModel
+from dpbo_core.models.linear.softmax import SoftmaxModel
+from dpbo_core.models.scores.margin import GRID, Accuracy, MarginScore, to_grid
+from dpbo_core.models.scores.record import Correct
+from dpbo_core.models.trainer import Model, Score
+from dpbo_core.privacy.sensitive import Opaque, Sensitive
+
+Scorable = Model | SoftmaxModel
+BLOCK = 16_384  # records whose scores are in memory at once: larger arrays cost a system call each
+
+
+class Scorer(Protocol):
+    """What a method sees of the sensitive half."""
+
+    def evaluate(self, model: Scorable) -> Sensitive[int]:
+        """The exact integer sum of the records' scores under `model`."""
+        ...
+
+    @property
+    def training(self) -> Sensitive[Encoded] | None:
+        """The training records where they are sensitive too; None where they are public."""
+        ...
+
+
+class Objective(Opaque):
+    """The validation set with its score, sealed; with the training set, where that is sensitive too."""
+
+    __slots__ = ("_records", "_score", "_training")
+
+    def __init__(
+        self, records: Sensitive[Encoded], score: Score, training: Sensitive[Encoded] | None = None
+    ) -> None:
+        self._records, self._score, self._training = records, score, training
+
+    @property
+    def training(self) -> Sensitive[Encoded] | None:
+        """The sensitive training records, or None."""
+        return self._training
+
+    def evaluate(self, model: Scorable) -> Sensitive[int]:
+        """Σ_i round(2²⁴ g(w; x_i, y_i)/G), exactly; never raises on account of a record."""
+        return Sensitive(exact_sum(model, self._records.expose(), self._score))
+
+
+def exact_sum(model: Scorable, records: Encoded, score: Score) -> int:
+    """Σ_i round(2²⁴ g(w; x_i, y_i)/G) over plain records: of a sensitive set, it is the sensitive value itself."""
+    if isinstance(model, LinearModel):
+        assert isinstance(score, MarginScore)  # noqa: S101  a study of a linear model has no other
+        starts = range(0, records.n_records, BLOCK)
+        return sum(_steps(model, records.part(slice(at, at + BLOCK)), score) for at in starts)
+    if isinstance(score, Correct | Accuracy):
+        return _correct(model, records) * GRID
+    assert isinstance(model, FittedEstimator)  # noqa: S101  nothing else has probabilities or predicts numbers
+    assert not isinstance(score, MarginScore)  # noqa: S101  nor is it scored by a margin
+    scores = np.where(_usable(records), model.scores(records.X, records.truth, score), 0.0)
+    return int(to_grid(scores, score.score_range, broken_score=0.0).sum(dtype=np.int64))
+
+
+def _steps(model: LinearModel, records: Encoded, score: MarginScore) -> int:
+    """The sum over some of the records. A record's steps do not depend on which others are with it."""
+    scores = score.phi(model.margins(records.X, records.signs))
+    steps = to_grid(scores, score.score_range, broken_score=score.broken_score)
+    return int(steps.sum(dtype=np.int64))
+
+
+def _correct(model: FittedEstimator | SoftmaxModel, records: Encoded) -> int:
+    """Records predicted right; broken ones and unknown labels count as wrong."""
+    return int(np.count_nonzero(model.correct(records.X, records.labels) & _usable(records)))
+
+
+def _usable(records: Encoded) -> NDArray[np.bool_]:
+    return ~records.broken & (records.labels >= 0)
+
+
+def partial_sum(records: Encoded, score: Score, model: Scorable) -> int:
+    """The exact sum over one partition, still sensitive: whoever calls this seals it again (`partitions`)."""
+    return exact_sum(model, records, score)

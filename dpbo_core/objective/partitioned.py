@@ -1,0 +1,100 @@
+"""A validation set larger than memory: a folder of Parquet files, scored one at a time, here or by workers.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| V = V_1 ∪ … ∪ V_p | `parts` | the files of the folder, sorted by name | p files |
+| S_j | `score_part(part, …)` | exact integer sum of the scores of V_j | integer |
+| S | `evaluate(model)` | Σ S_j, the same integer as if V were one table | integer |
+
+Each record's score is rounded to the grid before it is summed, and a record's encoding depends on that record
+alone, so the total is the single table's to the last bit, in whatever order the parts come. A worker is inside the
+curator's boundary: it reads its own files and answers with an integer and a count, to the curator's process alone.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from dpbo_core import data
+from dpbo_core.data import Preprocessing
+from dpbo_core.errors import Sealed
+from dpbo_core.models.trainer import Score
+from dpbo_core.objective.in_memory import Scorable, partial_sum
+from dpbo_core.privacy.sealing import attempted
+from dpbo_core.privacy.sensitive import Opaque, Sensitive
+
+PartWork = Callable[[Path], "tuple[int, int] | None"]
+
+
+class Workers(Protocol):
+    """Who scores partitions. Anything that maps a function over paths, inside the curator's boundary."""
+
+    def map(self, work: PartWork, parts: Sequence[Path]) -> list["tuple[int, int] | None"]:
+        """`work` on every part, in any order; a part that was lost is None."""
+        ...
+
+
+class OneByOne:
+    """This process: one partition in memory at a time."""
+
+    def map(self, work: PartWork, parts: Sequence[Path]) -> list["tuple[int, int] | None"]:
+        """In order."""
+        return [work(part) for part in parts]
+
+
+def parts_of(path: Path) -> tuple[Path, ...]:
+    """The Parquet files of a folder, by name; empty for anything else."""
+    try:
+        return tuple(sorted(path.glob("*.parquet"))) if path.is_dir() else ()
+    except OSError:  # no name a file could have: whoever opens it says so
+        return ()
+
+
+class PartWorker:
+    """What a worker is sent: the public map, the public model and the score. It holds nothing sensitive."""
+
+    def __init__(self, preprocessing: Preprocessing, score: Score, model: Scorable) -> None:
+        self.preprocessing, self.score, self.model = preprocessing, score, model
+
+    def __call__(self, part: Path) -> tuple[int, int] | None:
+        """(sum, records) of one file. Never raises: an error here would be written to a worker's log."""
+
+        def scored() -> tuple[int, int]:
+            table = data.read_table(part, sensitive=True, shown_as="a validation file")
+            return partial_sum(self.preprocessing.transform(table), self.score, self.model), table.n_records
+
+        return attempted(scored, None)  # the curator's process says that something failed, and nothing else
+
+
+class PartitionedObjective(Opaque):
+    """The sensitive half, on disk. Its parts are opened while a model is scored, and at no other time."""
+
+    __slots__ = ("_n_records", "_parts", "_preprocessing", "_score", "_workers")
+
+    def __init__(
+        self,
+        parts: Sequence[Path],
+        preprocessing: Preprocessing,
+        score: Score,
+        n_records: int,
+        workers: Workers | None = None,
+    ) -> None:
+        self._parts, self._preprocessing, self._score = tuple(parts), preprocessing, score
+        self._n_records, self._workers = n_records, workers or OneByOne()
+
+    @property
+    def training(self) -> None:
+        """The training records are public."""
+        return
+
+    def evaluate(self, model: Scorable) -> Sensitive[int]:
+        """The exact integer sum over all parts.
+
+        Raises:
+            Sealed: a part could not be scored, or the parts no longer hold m records.
+        """
+        found = self._workers.map(PartWorker(self._preprocessing, self._score, model), self._parts)
+        answers = [answer for answer in found if answer is not None]
+        if len(answers) != len(self._parts) or sum(n for _, n in answers) != self._n_records:
+            raise Sealed
+        return Sensitive(sum(total for total, _ in answers))

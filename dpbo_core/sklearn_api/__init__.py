@@ -1,0 +1,1 @@
+"""The face of scikit-learn: a search over tables in memory."""

@@ -1,0 +1,297 @@
+"""`PrivateSearch`: a hyperparameter search with scikit-learn's face, whose every result is differentially private.
+
+The budget is kept in a ledger outside the object, under the data set's name. A clone, a copy, another process or
+another day asks the same ledger, so nothing is spent twice and nothing is forgotten; the object itself holds no
+record of the validation set, before or after `fit`.
+"""
+
+import warnings
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, is_regressor
+from sklearn.pipeline import Pipeline
+from sklearn.utils import column_or_1d, get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dpbo_core.accounting.address import ledger_url
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.advice.advise import Advice, advise
+from dpbo_core.data.aliasing import aliased
+from dpbo_core.data.frames import Frame, frame_of
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.prototype import Prototype
+from dpbo_core.problem import problem_of
+from dpbo_core.sklearn_api.public_encoder import PublicEncoder, target_name
+from dpbo_core.sklearn_api.tables_in_memory import FrameHalves, model_section, sections_of
+from dpbo_core.spec import (
+    BudgetSection,
+    DataSection,
+    PrivacySection,
+    SearchSection,
+    StudySpec,
+)
+from dpbo_core.study.data_split import left_out
+from dpbo_core.study.run import run_study
+
+WITHOUT_HYPERPARAMETERS = ("lipschitz", "exact_gp")
+
+
+def _best_has(verb: str) -> Callable[["PrivateSearch"], bool]:
+    def check(search: "PrivateSearch") -> bool:
+        return hasattr(getattr(search, "best_estimator_", search.estimator), verb)
+
+    return check
+
+
+class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """Search `search_space` for the hyperparameters that score best on a SENSITIVE validation set.
+
+    Models are trained on the public X and y alone. The validation set is touched through differentially private
+    releases only, paid from the budget of `dataset`. Nobody in the validation set may be in the public training
+    set: one object, or one piece of memory, given as both is refused; equal content is not looked for, because the
+    answer would be an output that no ε prices.
+
+    Args:
+        estimator: any scikit-learn classifier or regressor, a Pipeline too.
+        search_space: name → `Real`, `Integer` or `Categorical`; (axis, {"kernel": "rbf"}) exists only there.
+        epsilon: ε of this search in total.
+        delta: δ of this search in total; 0 leaves the pure methods.
+        dataset: the budget's name. Data that share people share a name.
+        budget: (ε, δ) of the data set's cap, set at its first use; without any cap the ledger refuses.
+        method: "auto" takes what the advice recommends, from public facts alone.
+        n_steps: observations of a search.
+        n_candidates: points that are spread over the space; the best of them is sought.
+        scoring: "accuracy", "balanced_accuracy", "brier", "log_loss", "absolute_error", "squared_error", or a
+            function f(truth, prediction) of ONE record, defined at the top of a module. Larger is better; of a loss
+            clipped at E the score is E − loss.
+        score_bounds: (low, high) of a function; values outside are clipped.
+        error_bound: E of an error or the log-loss: public.
+        class_shares: public share of each class for the balanced accuracy; those of the public y where None.
+        person: the column of X_validation that says whose record it is; whoever has more than
+            `max_records_per_person` records is protected whole, and the surplus scores a constant.
+        max_records_per_person: k.
+        options: of the method, as in a study's [method].
+        accepts: assumptions you answer for, by name; "rowwise_predictions" for estimators of others.
+        rowwise: "enforced" scores every validation record alone, in a process of its own: no assumption, whatever
+            the estimator and the score function are. Both must be importable from a module.
+        study: the study's name in the ledger.
+        edition: the same study asked twice gives the same release; new data is a new edition, and a new spend.
+        random_state: seeds training and search. Noise is never seeded.
+        ledger: the ledger's URL; where None that of the command: DPBO_LEDGER_URL, the team's
+            DPBO_DATABASE_URL, or ./mlruns/ledger.db.
+
+    Attributes:
+        best_params_: the hyperparameters released.
+        best_score_: their score as released, with its noise.
+        best_estimator_: a Pipeline trained on the public X and y at `best_params_`.
+        guarantee_: the promise.
+        release_: everything that was released.
+        trajectory_: what each step released, for a method that releases its steps; else None.
+        replayed_: whether all this had been released before, so that nothing was spent now.
+        classes_: of y, for a classification.
+        n_features_in_: of X.
+        feature_names_in_: of X where it has text names.
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        search_space: Mapping[str, Any],
+        *,
+        epsilon: float,
+        delta: float,
+        dataset: str,
+        budget: tuple[float, float] | None = None,
+        method: str = "auto",
+        n_steps: int = 20,
+        n_candidates: int = 256,
+        scoring: str | Callable[[Any, Any], float] = "accuracy",
+        score_bounds: tuple[float, float] | None = None,
+        error_bound: float | None = None,
+        class_shares: Mapping[Any, float] | None = None,
+        person: str | None = None,
+        max_records_per_person: int = 1,
+        options: Mapping[str, Any] | None = None,
+        accepts: tuple[str, ...] = (),
+        rowwise: str | None = None,
+        study: str = "PrivateSearch",
+        edition: str = "1",
+        random_state: int | None = 0,
+        ledger: str | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.search_space = search_space
+        self.epsilon = epsilon
+        self.delta = delta
+        self.dataset = dataset
+        self.budget = budget
+        self.method = method
+        self.n_steps = n_steps
+        self.n_candidates = n_candidates
+        self.scoring = scoring
+        self.score_bounds = score_bounds
+        self.error_bound = error_bound
+        self.class_shares = class_shares
+        self.person = person
+        self.max_records_per_person = max_records_per_person
+        self.options = options
+        self.accepts = accepts
+        self.rowwise = rowwise
+        self.study = study
+        self.edition = edition
+        self.random_state = random_state
+        self.ledger = ledger
+
+    def fit(self, X: Any, y: Any, *, X_validation: Any = None, y_validation: Any = None) -> Self:
+        """Search, release, and train the best model on the public data.
+
+        Args:
+            X: PUBLIC training records, (n, d): a pandas, polars or Arrow table, or an array.
+            y: their classes or targets, (n,).
+            X_validation: SENSITIVE validation records, (m, d), the same columns (and `person`); m is public.
+            y_validation: their classes or targets, (m,).
+
+        Raises:
+            StudyInvalid: something cannot be used as it is, X_validation sharing memory with X, say. Nothing inside
+                a validation record is ever an error.
+            BudgetRefused: the ledger said no; nothing was charged.
+            AssumptionNotAccepted: the promise rests on something that `accepts` does not name.
+        """
+        given, y = (X, y), self._public_target(y)
+        if X_validation is None or y_validation is None:
+            raise StudyInvalid(
+                "there is no validation set",
+                cause="fit(X, y) alone, as other searches are called; here X and y are PUBLIC",
+                remedy="call fit(X_public, y_public, X_validation=..., y_validation=...)",
+            )
+        training = frame_of(X, y, shown_as="X")
+        validate_data(self, X, reset=True, skip_check_array=True)
+        width = len({*training.names} | ({self.person} if self.person else set()))
+        validation = frame_of(X_validation, y_validation, shown_as="X_validation", width=width)
+        spec, prototype = self._study(training, validation.n_records)
+        halves = FrameHalves(
+            spec,
+            training,
+            validation,
+            prototype,
+            str(spec.data.target),
+            score=self.scoring if callable(self.scoring) else None,
+            aliased=aliased(given, (X_validation, y_validation)),
+        )
+        result = run_study(spec, ledger=PrivacyLedger(ledger_url(self.ledger)), data=halves)
+        release = result.release
+        self.release_, self.guarantee_, self.replayed_ = release, release.guarantee, result.replayed
+        self.best_score_, self.trajectory_ = release.value["score"], release.value.get("trajectory")
+        named = release.value["hyperparameters"]
+        self.best_params_ = prototype.decoded(named)
+        encoder = PublicEncoder(ignore=tuple(left_out(spec)), regression=spec.model.regression)
+        self.best_estimator_ = Pipeline([("encode", encoder), ("model", prototype.build(named))]).fit(X, y)
+        if not spec.model.regression:
+            self.classes_ = self.best_estimator_.classes_
+        if result.replayed:
+            warnings.warn(
+                f"released on {release.released_at[:10]}; nothing was drawn or spent now. "
+                "For new data give a new edition.",
+                stacklevel=2,
+            )
+        return self
+
+    def advise(self, X: Any, y: Any, *, n_validation: int) -> Advice:
+        """The price and the expected error of every method, from public facts alone. Charges nothing.
+
+        Args:
+            X: public training records.
+            y: their classes or targets.
+            n_validation: the number of validation records.
+        """
+        spec, prototype = self._study(frame_of(X, self._public_target(y), shown_as="X"), n_validation)
+        return advise(spec, problem_of(spec, n_validation=n_validation, unlisted=prototype.unlisted()))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predictions of `best_estimator_` for X (r, d)."""
+        return np.asarray(self._best(X).predict(X))
+
+    @available_if(_best_has("predict_proba"))  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Probabilities of `best_estimator_` for X, (r, C)."""
+        return np.asarray(self._best(X).predict_proba(X))
+
+    @available_if(_best_has("decision_function"))  # type: ignore[untyped-decorator]
+    def decision_function(self, X: Any) -> NDArray[Any]:
+        """Decision values of `best_estimator_` for X."""
+        return np.asarray(self._best(X).decision_function(X))
+
+    def score(self, X: Any, y: Any) -> float:
+        """`best_estimator_`'s own score on records you may look at: it is exact, so it is not private."""
+        return float(self._best(X).score(X, y))
+
+    def __sklearn_tags__(self) -> Any:
+        """What `estimator` is; gaps are allowed, sparse matrices are not."""
+        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags.estimator_type = inner.estimator_type
+        tags.classifier_tags, tags.regressor_tags = deepcopy(inner.classifier_tags), deepcopy(inner.regressor_tags)
+        tags.target_tags.required = True
+        tags.input_tags.allow_nan, tags.input_tags.string = True, True
+        return tags
+
+    def _best(self, X: Any) -> Any:
+        check_is_fitted(self)
+        frame_of(X, None, shown_as="X")
+        validate_data(self, X, reset=False, skip_check_array=True)
+        return self.best_estimator_
+
+    def _public_target(self, y: Any) -> NDArray[Any]:
+        if y is None:
+            raise StudyInvalid(
+                "This PrivateSearch estimator requires y to be passed, but the target y is None",
+                remedy="call fit(X_public, y_public, X_validation=..., y_validation=...)",
+            )
+        target = column_or_1d(y, warn=True)
+        if not is_regressor(self.estimator):
+            check_classification_targets(target)
+        return np.asarray(target)
+
+    def _study(self, training: Frame, n_validation: int) -> tuple[StudySpec, Prototype]:
+        """The study these parameters describe, and the estimator by example."""
+        axes, decode = sections_of(self.search_space)
+        model = model_section(self, training)
+        budget = None if self.budget is None else BudgetSection(*map(float, self.budget))
+        spec = StudySpec(
+            name=self.study,
+            edition=self.edition,
+            method=self.method,
+            accepts=tuple(self.accepts),
+            privacy=PrivacySection(
+                dataset=self.dataset,
+                epsilon=float(self.epsilon),
+                delta=float(self.delta),
+                max_records_per_person=int(self.max_records_per_person),
+                person=self.person,
+            ),
+            budget=budget,
+            data=DataSection(
+                training="X",
+                validation="X_validation",
+                n_validation=n_validation,
+                target=target_name(training.names),
+                missing="mean",
+            ),
+            model=model,
+            space=axes,
+            search=SearchSection(
+                steps=int(self.n_steps),
+                candidates="sobol",
+                n_candidates=int(self.n_candidates),
+                seed=int(self.random_state or 0),
+            ),
+            options=dict(self.options or {}),
+        )
+        if self.method in WITHOUT_HYPERPARAMETERS:
+            raise StudyInvalid(f"{self.method} releases no hyperparameters", remedy='use method = "auto"')
+        return spec, Prototype(self.estimator, spec.search.seed, model.regression, decode)

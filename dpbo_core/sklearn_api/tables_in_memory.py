@@ -1,0 +1,192 @@
+"""A study on tables in memory: its two halves, its sections, and the axes of a dict."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dpbo_core import data
+from dpbo_core.accounting.sources import MEMORY, Source
+from dpbo_core.data.core_dumps import no_core_dumps
+from dpbo_core.data.frames import Frame
+from dpbo_core.data.people import Person, person_of
+from dpbo_core.data.values import canonical, plain, shown
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.prototype import Prototype, function_name, import_name
+from dpbo_core.objective.in_memory import Objective
+from dpbo_core.space.search_space import Axis, Categorical, Integer, Real
+from dpbo_core.spec import AxisSection, ModelSection, StudySpec
+from dpbo_core.study import data_split
+
+PLAIN = (str, int, float, bool)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FrameHalves:
+    """The two halves in memory. Only the outside of `validation` is looked at before the study is paid for.
+
+    Attributes:
+        spec: the study.
+        training: public.
+        validation: sensitive.
+        prototype: the estimator.
+        target: the target's name in the study.
+        score: the user's score function, if there is one.
+        aliased: whether the call gave one table, or part of it, as both.
+    """
+
+    spec: StudySpec
+    training: Frame
+    validation: Frame
+    prototype: Prototype
+    target: str
+    score: Any = None
+    aliased: bool = False
+
+    def public(self) -> data_split.PublicHalf:
+        """Fit to the training table."""
+        table = self.training.table(target_name=self.target, source="X")
+        public = data_split.fitted_half(
+            self.spec,
+            table,
+            self.target,
+            factory=self.prototype,
+            unlisted=self.prototype.unlisted(),
+            function=self.score,
+        )
+        identity = "\n".join([public.fingerprint, self.prototype.identity()])
+        return replace(public, fingerprint=hashlib.sha256(identity.encode()).hexdigest())
+
+    def sources(self) -> tuple[Source, ...]:
+        """Tables in memory have no name."""
+        return (MEMORY,)
+
+    def check(self, public: data_split.PublicHalf) -> None:
+        """Names and numbers of records, and that the two halves are two tables.
+
+        Raises:
+            StudyInvalid: it is not so. No record's content was looked at.
+        """
+        if self.aliased:
+            raise StudyInvalid(
+                "X_validation or y_validation is, or shares its memory with, the public X or y",
+                cause="the same table was passed twice, and a record in both is protected in neither",
+                remedy="split the records into two tables that share no person",
+            )
+        self.validation.check_target(shown_as="X_validation")
+        data_split.check_names(self.spec, (*self.validation.names, self.target), public, shown_as="X_validation")
+        data.check_record_count(
+            self.validation.n_records, data_split.n_validation(self.spec), shown_as="X_validation"
+        )
+
+    def sensitive(self, public: data_split.PublicHalf) -> Objective:
+        """Read the validation records."""
+        no_core_dumps()
+        people: list[Person] | None = None
+        if self.spec.privacy.person is not None:
+            people = [_inferred(value) for value in self.validation.values(self.spec.privacy.person)]
+        table = self.validation.table(target_name=self.target, source="X_validation")
+        return data_split.sealed_half(self.spec, table, people, public)
+
+
+def _inferred(value: object) -> Person:
+    """The person in a table whose types somebody's library inferred: a number that a double holds, or a text.
+
+    One missing cell turns integers into doubles, in which large ones are not told apart: they name nobody either
+    way, so that no record decides what the others mean.
+    """
+    value = plain(value)
+    return None if isinstance(value, int | np.integer) and abs(int(value)) >= 2**53 else person_of(value)
+
+
+def sections_of(space: Mapping[str, Any]) -> tuple[dict[str, AxisSection], dict[str, dict[Any, Any]]]:
+    """A dict of axes as a study has them, and the values that it can only name.
+
+    Args:
+        space: name → `Real`, `Integer` or `Categorical`, or (axis, {parent: values}) for a conditional one.
+
+    Raises:
+        StudyInvalid: it is no such dict.
+    """
+    sections: dict[str, AxisSection] = {}
+    decode: dict[str, dict[Any, Any]] = {}
+    if not isinstance(space, Mapping):
+        raise StudyInvalid("the search space is not a dict", remedy='write {"C": Real(1e-3, 1e3, log=True)}')
+    for name, item in space.items():
+        axis, when = item if isinstance(item, tuple) and len(item) == 2 else (item, None)
+        sections[name], names = _section(name, axis)
+        if names:
+            decode[name] = names
+        if when is not None:
+            sections[name] = replace(sections[name], when=_encoded(when, decode))
+    return sections, decode
+
+
+def _section(name: str, axis: Axis | Any) -> tuple[AxisSection, dict[Any, Any]]:
+    match axis:
+        case Real() | Integer():
+            integer = isinstance(axis, Integer)
+            return AxisSection(low=float(axis.low), high=float(axis.high), log=axis.log, integer=integer), {}
+        case Categorical():
+            if all(type(value) in PLAIN for value in axis.values):
+                return AxisSection(values=axis.values), {}
+            names = {repr(value): value for value in axis.values}
+            return AxisSection(values=tuple(names)), names
+    raise StudyInvalid(
+        f"axis {name!r} of the search space is a {type(axis).__name__}",
+        cause="a list or a distribution of another library",
+        remedy="use Real(low, high), Integer(low, high) or Categorical(values) from dpbo_core",
+    )
+
+
+def _encoded(when: Mapping[str, Any], decode: Mapping[str, Mapping[Any, Any]]) -> dict[str, Any]:
+    """A condition on the values as the study names them."""
+
+    def named(parent: str, value: Any) -> Any:
+        return repr(value) if parent in decode else value
+
+    return {
+        parent: tuple(named(parent, value) for value in values)
+        if isinstance(values, list | tuple)
+        else named(parent, values)
+        for parent, values in when.items()
+    }
+
+
+def model_section(search: Any, training: Frame) -> ModelSection:
+    """[model] of a `PrivateSearch`: its estimator by name, its score with its public range.
+
+    Raises:
+        StudyInvalid: a score function without bounds, or one that cannot be found again by its name.
+    """
+    from sklearn.base import is_regressor
+
+    shares, function = search.class_shares, search.scoring if callable(search.scoring) else None
+    if search.scoring == "balanced_accuracy" and shares is None:
+        shares = class_shares(training)
+    low, high = (None, None) if search.score_bounds is None else map(float, search.score_bounds)
+    return ModelSection(
+        estimator=import_name(search.estimator) if search.rowwise is None else _class_path(search.estimator),
+        score=search.scoring if function is None else function_name(function),
+        standardize=False,
+        class_shares=None if shares is None else {str(name): float(share) for name, share in shares.items()},
+        error_bound=None if search.error_bound is None else float(search.error_bound),
+        score_low=low,
+        score_high=high,
+        task="regression" if function is not None and is_regressor(search.estimator) else None,
+        rowwise=search.rowwise,
+    )
+
+
+def _class_path(estimator: Any) -> str:
+    """Of the estimator itself: where records are scored alone, no part of it needs to be known."""
+    return f"{type(estimator).__module__}.{type(estimator).__name__}"
+
+
+def class_shares(training: Frame) -> dict[str, float]:
+    """The share of each class among the PUBLIC training records."""
+    found = Counter(canonical(value) for value in np.asarray(training.target).tolist())
+    return {shown(value): count / training.n_records for value, count in found.items()}

@@ -1,0 +1,114 @@
+"""Public work that is known before any score is: it may be done anywhere, in any order, by anyone.
+
+The candidates of a grid, of a Sobol subset, and every candidate of a private path are trained whatever the data
+says; a public shortlist and a public prior cross-validate all of Λ, or first a half of their trials, spread evenly.
+A trajectory's trainings are not known, nor is a public search's other half: each follows from what was before.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+
+from dpbo_core.advice.advise import choose
+from dpbo_core.methods.contract import Prepares
+from dpbo_core.methods.private_grid import PrivateGrid
+from dpbo_core.models.trainer import Model
+from dpbo_core.problem import Problem, Score, Trainer
+from dpbo_core.space.search_space import Value
+from dpbo_core.spec import StudySpec
+from dpbo_core.study.data_split import PublicHalf, planning_problem, public_half
+
+Scored = tuple[str, Score, int]  # a point, a score, the seed that deals out the folds
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """Public work done elsewhere: models, and cross-validated scores in [0, G], by candidate."""
+
+    models: Mapping[int, Model] = field(default_factory=dict)
+    scores: Mapping[int, float] = field(default_factory=dict)
+
+
+def known_candidates(spec: StudySpec) -> tuple[int, ...]:
+    """Indices of the candidates that the study will train whatever the data says; opens no file.
+
+    None where the training set is sensitive: its models are trained inside one private step alone.
+    """
+    if spec.data.trains_privately:
+        return ()
+    problem = planning_problem(spec)
+    method, _ = choose(spec, problem)
+    if isinstance(method, PrivateGrid) and method.evaluate != "public_shortlist":
+        return method.subset(problem)
+    return () if method.public_path else tuple(range(len(problem.candidates)))
+
+
+def known_public(spec: StudySpec) -> tuple[int, ...]:
+    """Indices of the candidates that the study will cross-validate in public whatever comes out; opens no file.
+
+    None where the training set is sensitive: a score on it is a sensitive number.
+    """
+    if spec.data.trains_privately:
+        return ()
+    problem = planning_problem(spec)
+    method, _ = choose(spec, problem)
+    return method.cross_validated(problem) if isinstance(method, Prepares) else ()
+
+
+def train_candidate(spec: StudySpec, folder: str | Path, index: int) -> Model:
+    """The model of one candidate; a process that trains many reads the training set once."""
+    return _read(json.dumps(spec.to_dict(), sort_keys=True), str(folder)).problem.train(index)
+
+
+def cross_validate_candidate(spec: StudySpec, folder: str | Path, index: int) -> float:
+    """p(λ) of one candidate, under the study's own score and seed."""
+    return _read(json.dumps(spec.to_dict(), sort_keys=True), str(folder)).problem.public_score(index)
+
+
+@dataclass(frozen=True)
+class Remembering:
+    """A trainer that was given some models and scores; it works out the others itself."""
+
+    trainer: Trainer
+    models: Mapping[str, Model]
+    scores: Mapping[Scored, float]
+
+    @property
+    def n_records(self) -> int:
+        """n."""
+        return self.trainer.n_records
+
+    def train(self, point: Mapping[str, Value]) -> Model:
+        """The model given for `point`, or one trained now."""
+        given = self.models.get(_named(point))
+        return self.trainer.train(point) if given is None else given
+
+    def public_score(self, point: Mapping[str, Value], score: Score, *, seed: int) -> float:
+        """The score given for `point` under this score and seed, or one worked out now."""
+        given = self.scores.get((_named(point), score, seed))
+        return self.trainer.public_score(point, score, seed=seed) if given is None else given
+
+
+def remembering(problem: Problem, ahead: Ahead | None) -> Problem:
+    """The problem with the work of `ahead` already done.
+
+    Its models are for scoring: some of scikit-learn's count what they were asked (nearest neighbours do), so none
+    that has seen a sensitive record is ever published. What is published is trained by the plain problem.
+    """
+    if ahead is None or problem.trainer is None:
+        return problem
+    names = [_named(point) for point in problem.candidates.points]
+    models = {names[index]: model for index, model in ahead.models.items()}
+    scores = {(names[index], problem.score, problem.search.seed): p for index, p in ahead.scores.items()}
+    return replace(problem, trainer=Remembering(problem.trainer, models, scores))
+
+
+def _named(point: Mapping[str, Value]) -> str:
+    return repr(sorted(point.items()))
+
+
+@lru_cache(maxsize=2)
+def _read(text: str, folder: str) -> PublicHalf:
+    return public_half(StudySpec.from_dict(json.loads(text)), folder)

@@ -1,0 +1,1 @@
+"""The `dpbo` command: its words, what they do, and its screens."""

@@ -1,0 +1,156 @@
+"""`dpbo doctor`: is this machine fit for private studies? It asks nothing, opens no data and changes nothing."""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import Literal
+
+from dpbo_core.accounting import audit
+from dpbo_core.accounting.accounts import Account
+from dpbo_core.accounting.balance import balances
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.errors import DpboError
+from flows.prefect_runtime.settings import FOLDER, Stores, check_prefect_settings
+
+Verdict = Literal["fine", "note", "wrong"]
+ALERT = 0.8
+LEAST_DISK = 500 * 2**20  # bytes; a study writes a few megabytes, a full disk fails one in the middle
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line: what was looked at, the verdict, what was seen, and what to do where something is wrong."""
+
+    what: str
+    verdict: Verdict
+    seen: str
+    remedy: str = ""
+
+
+def examine() -> tuple[Finding, ...]:
+    """Every finding. None of the looks may raise: what breaks one is its finding."""
+    looks: tuple[Callable[[], Iterator[Finding]], ...] = (
+        _python, _versions, _disk, _settings, _ledger, _budgets, _mlflow, _server
+    )  # fmt: skip
+    return tuple(finding for look in looks for finding in _looked(look))
+
+
+def _looked(look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
+    name = look.__name__.strip("_")
+    try:
+        yield from look()
+    except DpboError as error:
+        yield Finding(name, "wrong", error.what, error.remedy)
+    except Exception as error:  # noqa: BLE001  a doctor reports what is broken
+        yield Finding(name, "wrong", type(error).__name__, "run dpbo doctor --debug on a fresh installation")
+
+
+def _python() -> Iterator[Finding]:
+    yield Finding("python", "fine", sys.version.split()[0])
+
+
+def _versions() -> Iterator[Finding]:
+    """Every requirement of our own, as pip reads it; ranges were chosen because others are known to break."""
+    from packaging.requirements import Requirement
+
+    wrong, seen = [], 0
+    for line in requires("dpbo") or ():
+        requirement = Requirement(line)
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
+            continue
+        seen += 1
+        try:
+            found = version(requirement.name)
+        except PackageNotFoundError:
+            found = "missing"
+        if found == "missing" or not requirement.specifier.contains(found, prereleases=True):
+            wrong.append(f"{requirement.name} {found}, wanted {requirement.specifier}")
+    if wrong:
+        yield Finding("versions", "wrong", "; ".join(wrong), "install dpbo again, into an environment of its own")
+    else:
+        yield Finding("versions", "fine", f"{seen} packages within their ranges")
+
+
+def _disk() -> Iterator[Finding]:
+    here = FOLDER if FOLDER.exists() else Path()
+    free = shutil.disk_usage(here).free
+    gigabytes = f"{free / 2**30:.1f} GB free"
+    if not os.access(here, os.W_OK):
+        yield Finding("stores", "wrong", f"{here} cannot be written", "run in a folder of your own")
+    elif free < LEAST_DISK:
+        yield Finding("stores", "wrong", gigabytes, "free some space: a full disk stops a study in the middle")
+    else:
+        made = "./mlruns" if FOLDER.exists() else "./mlruns, made at the first study"
+        yield Finding("stores", "fine", f"{made}; {gigabytes}")
+
+
+def _settings() -> Iterator[Finding]:
+    check_prefect_settings()
+    yield Finding("prefect's settings", "fine", "nothing of a run is kept beyond its policy")
+
+
+def _ledger() -> Iterator[Finding]:
+    if not _exists(Stores().ledger):
+        yield Finding("ledger", "note", "none yet; the first study or dpbo budget set makes it")
+        return
+    found = audit.verify(Stores().ledger, (), accept=False)
+    yield Finding("ledger", "fine", f"whole, {found.last.sequence} entries")
+
+
+def _budgets() -> Iterator[Finding]:
+    accounts = PrivacyLedger(Stores().ledger).accounts() if _exists(Stores().ledger) else ()
+    for account in accounts:
+        yield _budget(account)
+
+
+def _budget(account: Account) -> Finding:
+    name = f"budget of {account.budget.dataset}"
+    if account.budget.public:
+        return Finding(name, "fine", "declared public, no limit")
+    last = list(balances(account))[-1:]
+    share = last[0].share if last else 0.0
+    seen = f"{share:.0%} of ε = {account.budget.epsilon_units / 1e12:g} spent"
+    open_ended = sum(entry.released_at is None for entry in account.entries)
+    if open_ended:
+        return Finding(name, "note", f"{seen}; {open_ended} not finished", "run those studies again: they continue")
+    return Finding(name, "note" if share >= ALERT else "fine", seen, "plan what the rest is for" * (share >= ALERT))
+
+
+def _mlflow() -> Iterator[Finding]:
+    uri = Stores().tracking
+    if not _exists(uri):
+        yield Finding("mlflow", "note", "no store yet; the first study makes it")
+        return
+    from tasks.reporting.mlflow_store import open_store
+
+    n = len(open_store(uri).client.search_experiments())
+    yield Finding("mlflow", "fine", f"{n} experiments")
+
+
+def _server() -> Iterator[Finding]:
+    from flows.prefect_runtime.own_address import LOOPBACK
+    from flows.prefect_runtime.prefect_child import answers
+    from flows.prefect_runtime.server import configured, standing
+
+    named = configured()
+    api = named or f"http://{LOOPBACK}:4200/api"
+    if not answers(api):
+        if named is None:
+            yield Finding("prefect server", "note", "none runs; dpbo serve starts one, dpbo tune needs none")
+        else:
+            yield Finding("prefect server", "wrong", api, "start it, or unset PREFECT_API_URL")
+    elif standing(api, {}) == "open":
+        remedy = "set PREFECT_SERVER_API_AUTH_STRING for it, or let dpbo serve start one"
+        verdict: Verdict = "note" if named is None else "wrong"  # one that is merely there is not used
+        yield Finding("prefect server", verdict, f"{api} asks nobody for a password", remedy)
+    else:
+        yield Finding("prefect server", "fine", f"{api} answers, and asks for a password")
+
+
+def _exists(uri: str) -> bool:
+    """Whether a store is there; a database server or a tracking server is taken to be, and is then looked at."""
+    return not uri.startswith("sqlite:///") or Path(uri.removeprefix("sqlite:///")).exists()

@@ -1,0 +1,126 @@
+"""`dpbo budget`: each data set's account, and its entries."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from dpbo_core.accounting.accounts import Account, Entry
+from dpbo_core.privacy.amounts import from_units
+from flows.cli.screens.terminal import Screen, named
+
+HEADER = ("study", "edition", "method", "ε", "δ", "reserved", "released")
+
+
+def account_line(account: Account) -> str:
+    """One line: spent, limit, left."""
+    numbers = account_json(account)
+    if numbers["public"]:
+        return f"{named(numbers['name'])}: declared public, no limit"
+    spent, limit, left = numbers["spent"]["epsilon"], numbers["limit"]["epsilon"], numbers["remaining"]["epsilon"]
+    if spent is None:
+        return f"{named(numbers['name'])}: ε without end of {limit:g} spent, nothing left"
+    return f"{named(numbers['name'])}: ε {spent:.3g} of {limit:g} spent, {left:.3g} left"
+
+
+def accounts_json(accounts: tuple[Account, ...]) -> dict[str, Any]:
+    """`dpbo budget --json`."""
+    return {"datasets": [account_json(account) for account in accounts]}
+
+
+def account_json(account: Account) -> dict[str, Any]:
+    """One dataset: spent is the smaller of the two routes of composition, rounded up by construction."""
+    budget = account.budget
+    limit, delta = from_units(budget.epsilon_units), from_units(budget.delta_units)
+    epsilon, paid = account.spent_epsilon
+    finite = epsilon < float("inf")
+    return {
+        "name": budget.dataset,
+        "public": budget.public,
+        "limit": {"epsilon": None if budget.public else limit, "delta": None if budget.public else delta},
+        "spent": {"epsilon": epsilon if finite else None, "delta": paid if finite else None},
+        "remaining": {"epsilon": None if budget.public or not finite else max(0.0, limit - epsilon)},
+        "relation": budget.relation.value,
+        "accepts": list(budget.accepts),
+        "max_records_per_person": account.records[-1] if account.records else None,
+        "sources": [
+            {"dataset": item.dataset, "kind": item.source.kind, "name": item.source.name, "shared": item.shared}
+            for item in account.approvals.sources
+        ],
+        "shares_people_with": list(account.approvals.shares),
+        "members": list(account.approvals.members),
+        "largest_epsilon": None if account.approvals.largest is None else from_units(account.approvals.largest),
+        "entries": [
+            {
+                "study": entry.study,
+                "edition": entry.edition,
+                "method": entry.method,
+                "epsilon": entry.epsilon,
+                "delta": entry.delta,
+                "rho": entry.rho,
+                "assumptions": list(entry.assumptions),
+                "reserved_at": entry.reserved_at,
+                "released_at": entry.released_at,
+                "release_id": entry.release_id,
+            }
+            for entry in account.entries
+        ],
+    }
+
+
+def print_accounts(accounts: tuple[Account, ...]) -> None:
+    """`dpbo budget`."""
+    screen = Screen()
+    if not accounts:
+        screen.say("The ledger is empty. Open a cap: dpbo budget set DATASET --epsilon 5 --delta 1e-5")
+    for place, account in enumerate(accounts):
+        if place:
+            screen.say()
+        screen.say(f"[bold]{account_line(account)}[/]  {_bar(account, screen)}".rstrip())
+        for line in approval_lines(account):
+            screen.say(f"  {line}")
+        if account.entries:
+            screen.table(HEADER, [_cells(entry) for entry in account.entries], left=3, wraps=0)
+            if len(account.records) > 1:
+                screen.say(f"  {mixed(account)}")
+        else:
+            screen.say("  nothing was spent on it yet")
+
+
+def approval_lines(account: Account) -> Iterator[str]:
+    """What the owner approved, a line each; nothing where nothing is recorded."""
+    approvals = account.approvals
+    if approvals.members:
+        yield f"pays for {', '.join(map(named, approvals.members))} too: one group of people, one cap"
+    for item in approvals.sources:
+        of = "" if item.dataset == account.budget.dataset else f" (as {named(item.dataset)})"
+        yield f"scored on {named(str(item.source))}{of}"
+    if approvals.shares:
+        yield f"its people pay {', '.join(map(named, approvals.shares))} too: add the two accounts up for them"
+    if approvals.largest is not None:
+        yield f"a study that Prefect starts asks for ε {from_units(approvals.largest):g} at most"
+
+
+def mixed(account: Account) -> str:
+    """The words for a dataset of an older version's whose studies differed in k."""
+    *others, largest = account.records
+    return (
+        f"Earlier studies took max_records_per_person to be {', '.join(map(str, others))} and {largest}: a person "
+        f"with {largest} records paid more than is shown. From now on {largest} holds for all."
+    )
+
+
+def _bar(account: Account, screen: Screen) -> str:
+    numbers = account_json(account)
+    spent, limit = numbers["spent"]["epsilon"], numbers["limit"]["epsilon"]
+    return "" if spent is None or not limit else screen.bar(spent / limit)
+
+
+def _cells(entry: Entry) -> tuple[str, ...]:
+    return (
+        named(entry.study),
+        named(entry.edition),
+        named(entry.method),
+        "∞" if entry.epsilon is None else f"{entry.epsilon:g}",
+        f"{entry.delta:g}",
+        named(entry.reserved_at[:10]),
+        named(entry.released_at[:10]) if entry.released_at else "not finished",
+    )

@@ -1,0 +1,64 @@
+"""`dpbo plan`: a line a method, then why."""
+
+from typing import Any
+
+from dpbo_core.advice.advise import Advice
+from dpbo_core.spec import StudySpec
+from flows.cli.screens.terminal import Screen, named
+
+VERDICT_STYLE = {"good": "green", "poor": "yellow", "useless": "red", "refused": "dim"}
+HEADER = ("method", "verdict", "ε", "δ", "noise", "regret", "error", "trainings")
+
+
+def print_advice(spec: StudySpec, advice: Advice) -> None:
+    """`dpbo plan`: a line a method, then why."""
+    screen = Screen()
+    screen.say(
+        f"[bold]{named(spec.name)}[/] · edition {named(spec.edition)} · dataset {named(spec.privacy.dataset)}"
+    )
+    screen.say("Nothing was opened and nothing was charged.\n")
+    rows = []
+    for line in advice.methods:
+        numbers = (
+            line.epsilon,
+            line.delta,
+            line.noise_scale,
+            line.expected_regret,
+            line.expected_error,
+            line.trainings,
+        )
+        cells = ("–" if number is None else f"{number:.3g}" for number in numbers)
+        rows.append((line.kind, f"[{VERDICT_STYLE[line.verdict]}]{line.verdict}[/]", *cells))
+    screen.table(HEADER, rows, left=2)
+    screen.say(
+        "\nregret: what the chosen hyperparameters are expected to lose; error: that and the error of the released "
+        "score; noise: its scale on the score.\n"
+    )
+    for line in advice.methods:
+        if line.seconds is not None:
+            screen.say(
+                f"[bold]{line.kind}[/] scores every record in a process of its own: "
+                f"about {line.seconds:,.0f} s here, an estimate."
+            )
+    for line in advice.methods:
+        screen.say(f"[bold]{line.kind}[/]: {named(line.why)}.")
+    choice = advice.choice
+    if choice is None:
+        screen.say("\nNo method can run on this study.")
+        return
+    if all(line.verdict in ("useless", "refused") for line in advice.methods):
+        screen.say(
+            "\n[red]Nothing here is worth its price[/]: the answer would be noise. More records or a larger ε "
+            "would help, fewer steps or candidates hardly."
+        )
+    screen.say(f"\n[bold]{choice.kind}[/] is the one to choose: {named(choice.why)}.")
+    if spec.method == "auto":
+        screen.say('The study says "auto", so it will be.')
+        return
+    wanted = "".join(f", with {name} = {_toml(value)} in \\[method]" for name, value in choice.options.items())
+    if choice.kind != spec.method or any(spec.options.get(name) != value for name, value in choice.options.items()):
+        screen.say(f'Choose method = "{choice.kind}"{wanted}, or method = "auto"; the study says "{spec.method}".')
+
+
+def _toml(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value)

@@ -1,0 +1,23 @@
+"""`dpbo doctor`: a line a finding, and what to do."""
+
+from typing import TYPE_CHECKING
+
+from flows.cli.screens.terminal import Screen, named
+
+if TYPE_CHECKING:
+    from flows.cli.doctor import Finding
+
+MARKS = {"fine": "[green]✓[/]", "note": "[yellow]·[/]", "wrong": "[red]✗[/]"}
+
+
+def print_findings(findings: "tuple[Finding, ...]") -> None:
+    """`dpbo doctor`."""
+    screen = Screen()
+    rows = []
+    for finding in findings:
+        advice = f". {finding.remedy[0].upper()}{finding.remedy[1:]}" if finding.remedy else ""
+        rows.append((MARKS[finding.verdict], finding.verdict, finding.what, f"{named(finding.seen)}{advice}"))
+    if screen.plain:
+        screen.facts((f"{what}, {verdict}", seen) for _, verdict, what, seen in rows)
+    else:
+        screen.facts((f"{mark}  {what}", seen) for mark, _, what, seen in rows)

@@ -1,0 +1,96 @@
+"""`dpbo tune`: the release, its promise, what is left, where to look."""
+
+import shlex
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from dpbo_core.accounting.accounts import Account
+from dpbo_core.privacy.release import Release
+from flows.cli.screens.accounts import account_line
+from flows.cli.screens.terminal import Screen, named
+
+if TYPE_CHECKING:
+    from flows.tune import Tuned
+
+
+def tuned_json(tuned: "Tuned") -> dict[str, Any]:
+    """`dpbo tune --json`."""
+    tracked = tuned.tracked
+    place = None if tracked is None else {"experiment": tracked.experiment, "run_id": tracked.run_id}
+    return release_json(tuned.result.release, replayed=tuned.result.replayed, tracking=place)
+
+
+def release_json(release: Release, *, replayed: bool, tracking: dict[str, str] | None) -> dict[str, Any]:
+    """A release as every command gives it to programs."""
+    return release.to_json() | {"replayed": replayed, "tracking": tracking}
+
+
+def print_tuned(tuned: "Tuned", account: Account) -> None:
+    """`dpbo tune`."""
+    tracked, release = tuned.tracked, tuned.result.release
+    if tracked is None:
+        look = f"dpbo show {named(asked_for(release))}   (MLflow does not show it yet)"
+    else:
+        look = f"dpbo ui   (MLflow experiment {named(repr(tracked.experiment))}, run {tracked.run_id[:8]})"
+    print_release(release, account, replayed=tuned.result.replayed, look=look)
+
+
+def asked_for(release: Release) -> str:
+    """The word that `dpbo show` finds the release by, as a shell takes it."""
+    return shlex.quote(f"{release.study}:{release.edition}")
+
+
+def print_release(release: Release, account: Account | None, *, replayed: bool, look: str) -> None:
+    """A release: its value, its promise, what is left of its dataset's budget, where to look."""
+    screen = Screen()
+    screen.say(f"[bold]{named(release.study)}[/] · edition {named(release.edition)} · {named(release.method)}")
+    if replayed:
+        screen.say(
+            f"released on {named(release.released_at[:10])}; nothing was drawn or spent now. "
+            "For new data give the study a new edition."
+        )
+    screen.say()
+    left = [] if account is None else [("budget", account_line(account))]
+    screen.facts([*_facts(release, screen), *left, ("look", look)])
+
+
+def _facts(release: Release, screen: Screen) -> list[tuple[str, str]]:
+    value, promise = release.value, release.guarantee
+    chosen = value.get("hyperparameters", {})
+    facts = [(named(name), f"[bold]{named(_number(item))}[/]") for name, item in chosen.items()]
+    top = release.facts.get("score_range")
+    if "score" in value:
+        interval = value.get("interval")
+        more = f"   90% interval {interval[0]:.3f} … {interval[1]:.3f}" if interval else ""
+        within = top is None or 0.0 <= value["score"] <= top
+        above = "" if within else "   (the noise took it out of its range)"
+        facts.append(("score", f"[bold]{value['score']:.4f}[/]{more}{above}"))
+    if "trajectory" in value:
+        scores = screen.spark([point["score"] for point in value["trajectory"]])
+        facts.append(("seen", f"{scores}   private scores, step by step"))
+    facts += [(named(name), named(_number(item))) for name, item in value.items() if _plain(name, item)]
+    draws = f"{len(release.spends)} draws" if len(release.spends) > 1 else "1 draw"
+    scored = "" if top is None else f" on a score between 0 and {top:g}"
+    noise = f"{draws}; {'; '.join(_scales(release))}{scored}"
+    return [
+        *facts,
+        ("promise", named(promise.in_words())),
+        ("evidence", f"{promise.evidence.standing.value}: {named(promise.evidence.note)}"),
+        ("noise", noise if release.noise == "operating_system" else f"{noise}; INJECTED: NOT PRIVATE"),
+    ]
+
+
+def _scales(release: Release) -> Iterator[str]:
+    for mechanism in dict.fromkeys(spend.mechanism for spend in release.spends):
+        scales = [spend.noise_scale for spend in release.spends if spend.mechanism == mechanism]
+        ends = dict.fromkeys(f"{end:.3g}" for end in (min(scales), max(scales)))
+        yield f"{named(mechanism)}, scale {' … '.join(ends)}"
+
+
+def _plain(name: str, item: Any) -> bool:
+    """Whether a part of the value has no line of its own and fits in one: what an exchange released, say."""
+    return name not in ("score", "hyperparameters") and isinstance(item, str | int | float)
+
+
+def _number(item: Any) -> str:
+    return f"{item:.4g}" if isinstance(item, float) else str(item)

@@ -1,0 +1,152 @@
+"""`dpbo show`: any recorded release, from the ledger alone. It needs no training file, no MLflow, no Prefect."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dpbo_core.errors import StudyInvalid
+
+if TYPE_CHECKING:
+    from dpbo_core.accounting.accounts import Account
+    from dpbo_core.accounting.ledger import PrivacyLedger
+    from dpbo_core.accounting.lookup import Recorded
+    from dpbo_core.privacy.release import Release
+
+LISTED = 10  # of several matches in one line; the newest
+
+
+def show(
+    study: Annotated[
+        str, typer.Argument(metavar="STUDY", help="A study file, NAME, NAME:EDITION, or a release's id.")
+    ],
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the certificate, one page, here too.")
+    ] = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")] = False,
+) -> None:
+    """Print a recorded release, from the ledger alone. Opens no data, draws nothing, spends nothing."""
+    from flows.cli.screens.terminal import print_json
+    from flows.cli.screens.tuned import print_release, release_json
+
+    release, account = recorded_release(study)
+    if html is not None:
+        save_page(release, account, html)
+    if json:
+        print_json(release_json(release, replayed=True, tracking=None))
+    else:
+        look = "dpbo ui   (if MLflow shows it)" if html is None else f"the page {str(html)!r}"
+        print_release(release, account, replayed=True, look=look)
+
+
+def recorded_release(word: str) -> "tuple[Release, Account]":
+    """The one release that `word` means, and its dataset's account.
+
+    Raises:
+        StudyInvalid: there is none, it is not finished, or there are several.
+    """
+    from dpbo_core.accounting.ledger import PrivacyLedger
+    from flows.prefect_runtime.settings import Stores
+
+    stores = Stores()
+    if not is_there(stores.ledger):
+        raise StudyInvalid(
+            f"there is no ledger here, so {word!r} is not tuned yet",
+            cause="another folder's ledger was meant, or nothing has run here",
+            remedy="change to the folder that holds mlruns, set DPBO_LEDGER_URL, or run dpbo tune",
+        )
+    ledger = PrivacyLedger(stores.ledger)
+    found = _matches(ledger, word)
+    finished = [(item, item.release) for item in found if item.release is not None]
+    if len(finished) > 1:
+        raise _several(word, [item for item, _ in finished])
+    if not finished:
+        raise _unfinished(word, found[-1]) if found else _unknown(ledger, word)
+    ((item, release),) = finished
+    (account,) = ledger.accounts(item.dataset)
+    return release, account
+
+
+def is_there(url: str) -> bool:
+    """Whether a ledger is there; opening it would make it. A server's is taken to be."""
+    return not url.startswith("sqlite:///") or Path(url.removeprefix("sqlite:///")).exists()
+
+
+def save_page(release: "Release", account: "Account", file: Path) -> None:
+    """The certificate as one page, with every picture that can be drawn.
+
+    Raises:
+        StudyInvalid: the file cannot be written.
+    """
+    from dpbo_core.atomically import replace_atomically
+    from tasks.reporting.pictures import save_pictures
+    from tasks.reporting.release_page import page
+
+    with TemporaryDirectory() as scratch:
+        pictures, _ = save_pictures(release, account, Path(scratch))
+        text = page(release, pictures)
+    try:
+        replace_atomically(file, text.encode())
+    except (OSError, ValueError) as error:
+        reason = (getattr(error, "strerror", None) or "no reason given").lower()
+    else:
+        return
+    raise StudyInvalid(f"the file {str(file)!r} cannot be written ({reason})", remedy="choose another place")
+
+
+def _matches(ledger: "PrivacyLedger", word: str) -> "tuple[Recorded, ...]":
+    """A file is read for its names alone; fields of a schedule stand for any firing's."""
+    if not (Path(word).is_file() or word.endswith(".toml")):
+        return ledger.recorded(word)
+    from dpbo_core.accounting.patterns import fields_of
+    from dpbo_core.study.run import read_study
+
+    spec = read_study(Path(word))
+    edition = None if fields_of(spec.edition) else spec.edition
+    dataset = None if fields_of(spec.privacy.dataset) else spec.privacy.dataset
+    found = ledger.editions(spec.name, edition=edition, dataset=dataset)
+    if found:
+        return found
+    others = ledger.editions(spec.name, dataset=dataset)  # of a schedule's firings, or before the file was edited
+    raise StudyInvalid(
+        f"study {spec.name!r}, edition {spec.edition!r}, is not tuned yet",
+        cause=f"the ledger has other editions of it: {_listed(others)}" if others else "it has not run",
+        remedy="run dpbo tune with it" + ("; or name another edition: dpbo show NAME:EDITION" if others else ""),
+    )
+
+
+def _several(word: str, found: "list[Recorded]") -> StudyInvalid:
+    return StudyInvalid(
+        f"{len(found)} releases match {word!r}: {_listed(found)}",
+        cause="a study has several editions, or two studies have one name",
+        remedy="name one of them: dpbo show NAME:EDITION, or dpbo show and the release's id",
+    )
+
+
+def _unfinished(word: str, found: "Recorded") -> StudyInvalid:
+    return StudyInvalid(
+        f"{word!r} was charged on {found.reserved_at[:10]} and is not finished, so there is no release yet",
+        cause="its run was stopped, or is still at work",
+        remedy="run dpbo tune with it again: it continues, and nothing is paid twice",
+    )
+
+
+def _unknown(ledger: "PrivacyLedger", word: str) -> StudyInvalid:
+    from dpbo_core.errors import suggestion
+
+    return StudyInvalid(
+        f"the ledger has no release of {word!r}{suggestion(word, ledger.study_names())}",
+        cause="a misspelt name, another folder's ledger, or a study that is not tuned yet",
+        remedy="run dpbo budget to see what was released, or dpbo tune with the study",
+    )
+
+
+def _listed(found: "tuple[Recorded, ...] | list[Recorded]") -> str:
+    """The newest first; each with what tells it from the others."""
+    shown = [
+        f"{item.study}:{item.edition} ({item.method}, {item.release_id})" for item in found[: -LISTED - 1 : -1]
+    ]
+    more = len(found) - len(shown)
+    return ", ".join(shown) + (f", and {more} more in dpbo budget" if more else "")

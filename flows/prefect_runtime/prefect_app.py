@@ -1,0 +1,26 @@
+"""Prefect's server on a socket that its starter holds: python -m flows.prefect_runtime.prefect_app FD PORT.
+
+Its password, origins and address for its page come from the environment that `prefect_child` gives it.
+"""
+
+import os
+import socket
+import sys
+
+
+def main() -> None:
+    """Serve until stopped."""
+    import uvicorn
+    from prefect.server.api.server import create_app
+
+    from flows.prefect_runtime.following import follow
+    from flows.prefect_runtime.own_address import OwnAddress
+
+    follow(str(os.getppid()))  # its leash
+    handle, port = int(sys.argv[1]), int(sys.argv[2])
+    config = uvicorn.Config(OwnAddress(create_app(final=True), port), log_level="error", timeout_keep_alive=5)
+    uvicorn.Server(config).run(sockets=[socket.socket(fileno=handle)])
+
+
+if __name__ == "__main__":
+    main()

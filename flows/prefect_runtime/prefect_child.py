@@ -1,0 +1,92 @@
+"""A child process that is Prefect's server: behind a password, on a socket that we hold, dead when we are."""
+
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO
+
+from dpbo_core.errors import DpboError
+from flows.prefect_runtime.leash import Leashed
+from flows.prefect_runtime.own_address import LOOPBACK, origins
+from flows.prefect_runtime.prefect_store import SCHEME, prefect_store
+
+PATIENCE = 120.0  # seconds a server may take to answer
+PAUSE = 0.2  # seconds between two looks at it
+SHORT = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1"}  # as Prefect's own temporary server: no page
+
+
+def address_of(port: int) -> str:
+    """The API of a server of this machine."""
+    return f"http://{LOOPBACK}:{port}/api"
+
+
+def answers(api: str) -> bool:
+    """Whether a Prefect server answers at `api`."""
+    import httpx
+
+    try:
+        return bool(httpx.get(f"{api}/health", timeout=5.0).json() is True)
+    except (httpx.HTTPError, ValueError):
+        return False
+
+
+def start(
+    listening: socket.socket,
+    *,
+    auth: str,
+    home: Path,
+    log: IO[bytes] | int,
+    extra: Mapping[str, str],
+    given_up: Callable[[], bool] = lambda: False,
+) -> Leashed | None:
+    """A server that answers on `listening` to whoever knows `auth`; None if it ended, or took too long.
+
+    It stands in `home`, Prefect's folder, with our environment and `extra`, and writes to `log`.
+    """
+    handle, port = listening.fileno(), int(listening.getsockname()[1])
+    command = [sys.executable, "-P", "-m", "flows.prefect_runtime.prefect_app", str(handle), str(port)]
+    environment = _environment(auth, home, port) | dict(extra)
+    child = Leashed(command, log=log, env=environment, cwd=home, fd=handle)
+    end = time.monotonic() + PATIENCE
+    try:
+        while not answers(address_of(port)):
+            if child.ended() or time.monotonic() > end or given_up():
+                child.close()
+                return None
+            time.sleep(PAUSE)
+    except BaseException:
+        child.close()
+        raise
+    return child
+
+
+def not_started(port: int, remedy: str) -> DpboError:
+    """What to say then."""
+    return DpboError(
+        f"a Prefect server could not be started on port {port}",
+        cause="a broken installation or settings of Prefect's, or the machine is too slow",
+        remedy=remedy,
+    )
+
+
+def _environment(auth: str, home: Path, port: int) -> dict[str, str]:
+    """The child's: it is Prefect's server, so it is a client of nobody."""
+    from prefect.settings import get_current_settings
+
+    ours = os.environ | get_current_settings().to_environment_variables(exclude_unset=True)
+    kept = {name: value for name, value in ours.items() if name not in ("PREFECT_API_URL", "PREFECT_API_KEY")}
+    place = prefect_store()
+    if place is not None:  # said in full, since the child stands elsewhere
+        kept["PREFECT_API_DATABASE_CONNECTION_URL"] = f"{SCHEME}{place.resolve()}"
+    return kept | {
+        "PREFECT_HOME": str(home),
+        "PREFECT_SERVER_API_AUTH_STRING": auth,
+        "PREFECT_API_AUTH_STRING": auth,
+        "PREFECT_SERVER_API_HOST": LOOPBACK,
+        "PREFECT_SERVER_API_PORT": str(port),
+        "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": ",".join(origins(port)),
+        "PREFECT_UI_API_URL": address_of(port),
+    }

@@ -1,0 +1,47 @@
+"""Prefect's database on this machine, made whole before the first server opens it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from dpbo_core.atomically import create_atomically
+from flows.prefect_runtime.database import prepare
+from flows.prefect_runtime.settings import Stores
+
+SCHEME = "sqlite+aiosqlite:///"
+
+
+def create_prefect_store() -> None:
+    """Migrate a fresh database beside its place and name it when it is whole; nothing where a server is set.
+
+    A team's databases (DPBO_DATABASE_URL) are made ready here too, before anything opens them.
+    """
+    from prefect.settings import get_current_settings
+
+    team = Stores().team
+    if team is not None:
+        prepare(team)
+
+    if get_current_settings().api.url is not None:
+        return
+    place = prefect_store()
+    if place is not None:
+        create_atomically(place, _migrate)
+
+
+def prefect_store() -> Path | None:
+    """The file of Prefect's database; None where it is kept elsewhere."""
+    from prefect.settings import get_current_settings
+
+    settings = get_current_settings()
+    url = settings.server.database.connection_url
+    address = url.get_secret_value() if url is not None else f"{SCHEME}{settings.home / 'prefect.db'}"
+    place = address.removeprefix(SCHEME)
+    return None if place == address or ":memory:" in place else Path(place)
+
+
+def _migrate(path: Path) -> None:
+    environment = os.environ | {"PREFECT_API_DATABASE_CONNECTION_URL": f"{SCHEME}{path}"}
+    command = [sys.executable, "-P", "-m", "prefect", "server", "database", "upgrade", "-y"]
+    subprocess.run(command, env=environment, check=True, capture_output=True)  # noqa: S603  our own interpreter

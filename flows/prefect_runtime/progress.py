@@ -1,0 +1,55 @@
+"""The progress bar of a study: steps done, and what the last one released where it released something."""
+
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+
+from dpbo_core.errors import printable
+from dpbo_core.methods.contract import Released
+from flows.cli.screens.terminal import Screen, is_plain
+
+
+class Progress:
+    """A bar on standard error while a person is watching, one line where one listens; silent otherwise."""
+
+    def __init__(self, name: str, steps: int) -> None:
+        console = Console(stderr=True, emoji=False)
+        if console.is_terminal and is_plain():
+            Screen(stderr=True).say(f"{steps} steps to go.")
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        )
+        self._bar = Bar(
+            *columns,
+            TextColumn("{task.fields[last]}", markup=False),
+            console=console,
+            disable=not console.is_terminal or is_plain(),
+        )
+        self._task = self._bar.add_task(name, total=steps, last="")
+
+    def __enter__(self) -> "Progress":
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self._bar.stop()
+
+    def show(self, released: Released | None) -> None:
+        """One more step; `released` is already recorded."""
+        self._bar.update(self._task, advance=1, last="" if released is None else in_short(released))
+
+
+def in_short(released: Released) -> str:
+    """What a step released, in a few words."""
+    point = ", ".join(f"{name} = {_number(item)}" for name, item in released["hyperparameters"].items())
+    return printable(f"{point}: {released['score']:.3f}")
+
+
+def _number(item: Any) -> str:
+    return f"{item:.3g}" if isinstance(item, float) else str(item)

@@ -1,0 +1,88 @@
+"""One firing of a schedule is one edition of its study: names with fields are filled from the firing's time, UTC.
+
+    {year} 2026 · {month} 2026-11 · {week} 2026-W47 · {date} 2026-11-21 · {hour} 2026-11-21T02
+    {time} 2026-11-21T02:00:00Z
+
+Fields may stand in the edition, the dataset and the data paths. A dataset's name decides which people share a
+budget, so it may change with the time only if the validation file changes with it, field for field.
+"""
+
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from dpbo_core.accounting.patterns import FIELDS, fields_of, filled_at
+from dpbo_core.errors import StudyInvalid, suggestion
+from dpbo_core.spec import StudySpec
+
+
+def edition_at(spec: StudySpec, moment: datetime) -> StudySpec:
+    """The study of the firing at `moment`; an edition without fields becomes the moment itself.
+
+    Raises:
+        StudyInvalid: an unknown field, or a dataset that changes without its data.
+    """
+    check_fields(spec)
+    moment = moment.astimezone(UTC)
+
+    def filled(text: str) -> str:
+        return filled_at(text, moment)
+
+    edition = filled(spec.edition) if fields_of(spec.edition) else filled("{time}")
+    data = spec.data
+    if data.training is not None and data.validation is not None:
+        data = replace(data, training=filled(data.training), validation=filled(data.validation))
+    privacy = replace(spec.privacy, dataset=filled(spec.privacy.dataset))
+    return replace(spec, edition=edition, data=data, privacy=privacy)
+
+
+def check_fields(spec: StudySpec) -> None:
+    """Every field is known, and a dataset's name changes only with its validation file.
+
+    Raises:
+        StudyInvalid: it is not so.
+    """
+    dataset, validation = fields_of(spec.privacy.dataset), fields_of(spec.data.validation or "")
+    for name in (*fields_of(spec.edition), *dataset, *validation, *fields_of(spec.data.training or "")):
+        if name not in FIELDS:
+            raise StudyInvalid(
+                f"{{{name}}} is no field of a scheduled study{suggestion(name, FIELDS)}",
+                remedy=f"use {', '.join(f'{{{field}}}' for field in FIELDS)}",
+            )
+    if set(dataset) - set(validation):
+        raise StudyInvalid(
+            f"privacy.dataset = {spec.privacy.dataset!r} changes with the time, and the validation data does not",
+            cause="the same people would get a new budget at every change",
+            remedy="put the same field into data.validation, or keep one name for one group of people",
+        )
+
+
+def refuse_fields(spec: StudySpec) -> None:
+    """A study run by hand has no firing to take its fields from.
+
+    Raises:
+        StudyInvalid: it has fields.
+    """
+    texts = (spec.edition, spec.privacy.dataset, spec.data.training or "", spec.data.validation or "")
+    found = [name for text in texts for name in fields_of(text) if name in FIELDS]
+    if found:
+        raise StudyInvalid(
+            f"the study holds the field {{{found[0]}}}, which a schedule fills",
+            cause="it was written for dpbo serve",
+            remedy="run it with dpbo serve, or write the name out",
+        )
+
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def seconds(text: str) -> float:
+    """`6h`, `30m`, `5s` or `1d` in seconds.
+
+    Raises:
+        StudyInvalid: it is none of them.
+    """
+    found = re.fullmatch(r"(\d{1,6})([smhd])", text.strip())
+    if found is None or int(found[1]) == 0:
+        raise StudyInvalid(f"--every {text!r} is no duration", remedy="write 30m, 6h or 1d")
+    return float(int(found[1]) * _UNITS[found[2]])

@@ -1,0 +1,161 @@
+"""A Prefect server on this machine alone: found where one of ours answers, else started, and again if it dies.
+
+Whoever reaches a Prefect server's API can make its runner execute what they like. So the one that is started here
+asks for a password, is reached by its own address and from its own page alone, and dies with this process; and one
+that is found is used only if it asks for a password too, and is this user's own.
+"""
+
+import base64
+import os
+import threading
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Literal
+
+from dpbo_core.errors import DpboError
+from flows.prefect_runtime.listening import ours_alone, taken
+from flows.prefect_runtime.password import password_in
+from flows.prefect_runtime.prefect_child import address_of, not_started, start
+
+PAUSE = 1.0  # seconds between two looks at it
+ASKED = "/flows/count"  # every Prefect server has it, and it says nothing of anybody
+Standing = Literal["open", "ours", "locked", "silent"]
+
+
+def standing(api: str, headers: Mapping[str, str]) -> Standing:
+    """What the server at `api` says to a stranger ("open"), and to whom sends `headers` ("ours", or "locked")."""
+    import httpx
+
+    try:
+        if httpx.post(f"{api}{ASKED}", json={}, timeout=5.0).status_code == 200:
+            return "open"
+        known = httpx.post(f"{api}{ASKED}", json={}, headers=dict(headers), timeout=5.0).status_code == 200
+    except httpx.HTTPError:
+        return "silent"
+    return "ours" if known else "locked"
+
+
+def credentials(auth: str) -> dict[str, str]:
+    """The header that Prefect's clients send."""
+    return {"Authorization": f"Basic {base64.b64encode(auth.encode()).decode()}"}
+
+
+class LoopbackServer:
+    """While it is open a server answers at `api`: a configured one, one that was there, or a child of its own.
+
+    A child that dies is started again, on the same socket: nobody else can listen there meanwhile. Its database is
+    Prefect's own, so its schedules and runs are still there. `auth` is what clients send; None: as Prefect is set.
+    """
+
+    def __init__(self, folder: Path, *, port: int, home: Path, trust: bool = False) -> None:
+        """`folder` keeps the server's log, `home` its password; `port` is where one is looked for or started.
+
+        With `trust` a server is used whoever may reach it.
+        """
+        self._log, self._home, self._port, self._trust = folder / "prefect-server.log", home.resolve(), port, trust
+        self._held = ExitStack()
+        self._closing = threading.Event()
+        self.api = configured() or address_of(port)
+        self.started = False
+        self.auth: str | None = None
+        self.password_file: Path | None = None
+
+    def __enter__(self) -> "LoopbackServer":
+        if configured():
+            self._use_configured()
+            return self
+        socket = taken(self._port)
+        if socket is None:
+            self._use_found()
+            return self
+        self.auth, self.password_file = password_in(self._home)
+        self._socket = self._held.enter_context(socket)
+        try:
+            self._start()
+        except BaseException:
+            self.__exit__()
+            raise
+        self.started = True
+        threading.Thread(target=self._watch, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self._closing.set()
+        child = getattr(self, "_child", None)
+        if child is not None:
+            child.close()
+        self._held.close()
+
+    def _use_configured(self) -> None:
+        """How it knows its clients is between it and Prefect's settings; that it asks them is our business."""
+        found = standing(self.api, {})
+        if found == "silent":
+            raise DpboError(
+                f"no Prefect server answers at {self.api}",
+                cause="PREFECT_API_URL names a server that is not running",
+                remedy="start it, or unset PREFECT_API_URL to have one on this machine",
+            )
+        self._refuse_open(found)
+
+    def _use_found(self) -> None:
+        """A server on our port, which must be this user's before it is told any password."""
+        if not self._trust and not ours_alone(self._port):
+            raise DpboError(
+                f"what listens on port {self._port} is not known to be yours",
+                cause="another user of this machine runs a program there, who would decide what your schedule runs",
+                remedy="choose another --port; --trust-server uses it all the same",
+            )
+        from prefect.settings import get_current_settings
+
+        secret = get_current_settings().api.auth_string
+        if secret is None:
+            self.auth, self.password_file = password_in(self._home)
+        else:
+            self.auth = secret.get_secret_value()
+        found = standing(self.api, credentials(self.auth))
+        self._refuse_open(found)
+        if found in ("silent", "locked"):
+            raise DpboError(
+                f"what listens on port {self._port} is no Prefect server that knows us",
+                cause="another program, or a server started with another password",
+                remedy="choose another --port, or set PREFECT_API_AUTH_STRING to the server's password",
+            )
+
+    def _refuse_open(self, found: Standing) -> None:
+        if found == "open" and not self._trust:
+            raise DpboError(
+                f"the Prefect server at {self.api} asks nobody for a password",
+                cause="it was started without PREFECT_SERVER_API_AUTH_STRING; whoever reaches it runs code as you",
+                remedy="stop it, and dpbo serve starts one that does; --trust-server uses it all the same",
+            )
+
+    def _start(self) -> None:
+        kept = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW
+        with os.fdopen(os.open(self._log, kept, 0o600), "wb") as log:
+            child = start(
+                self._socket,
+                auth=str(self.auth),
+                home=self._home,
+                log=log,
+                extra={},
+                given_up=self._closing.is_set,
+            )
+        if child is None:
+            raise not_started(self._port, f"look at {self._log.name} in mlruns")
+        self._child = child
+
+    def _watch(self) -> None:
+        while not self._closing.wait(PAUSE):
+            if self._child.ended():
+                with suppress(DpboError):  # tried again after the next pause
+                    self._start()
+
+
+def configured() -> str | None:
+    """The API that Prefect's settings name, if any."""
+    from prefect.settings import get_current_settings
+
+    url = get_current_settings().api.url
+    return None if url is None else str(url).rstrip("/")

@@ -1,0 +1,133 @@
+"""Where the stores are, and which of Prefect's settings a private run depends on."""
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from pathlib import Path
+
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from dpbo_core.accounting.address import STATE, ledger_url, team_setting
+from dpbo_core.errors import StudyInvalid
+from flows.prefect_runtime.database import databases, lead_prefect
+from flows.prefect_runtime.folder_settings import refuse_folder_settings
+from tasks.reporting.mlflow_store import UNREPORTED
+
+FOLDER = STATE
+MLFLOW_PAGE = "http://127.0.0.1:5000"
+
+
+class Stores(BaseSettings):
+    """The ledger and MLflow's store: ./mlruns of the current folder unless the environment says otherwise.
+
+    DPBO_DATABASE_URL puts all three stores (Prefect's too) on one PostgreSQL server.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="", extra="ignore", frozen=True)
+
+    mlflow_tracking_uri: str | None = None
+
+    @cached_property
+    def ledger(self) -> str:
+        """SQLAlchemy URL of the ledger, by the one rule that a notebook follows too."""
+        return ledger_url()
+
+    @cached_property
+    def team(self) -> str | None:
+        """The team's PostgreSQL URL, if there is one (DPBO_DATABASE_URL)."""
+        return team_setting()
+
+    @cached_property
+    def tracking(self) -> str:
+        """MLflow's tracking URI (MLFLOW_TRACKING_URI)."""
+        if self.mlflow_tracking_uri is None and self.team is not None:
+            return databases(self.team).mlflow
+        return self.mlflow_tracking_uri or f"sqlite:///{FOLDER.resolve() / 'mlflow.db'}"
+
+    @cached_property
+    def mlflow_page(self) -> str:
+        """Where people open MLflow: the tracking server, or what `dpbo ui` starts on this machine."""
+        uri = self.tracking
+        return uri.rstrip("/") if uri.startswith(("http://", "https://")) else MLFLOW_PAGE
+
+    @cached_property
+    def running(self) -> Path:
+        """Locks of the flow runs that are alive on this machine."""
+        return FOLDER.resolve() / "running"
+
+    def make_folder(self) -> None:
+        """The folder of the stores, for its owner alone.
+
+        Raises:
+            StudyInvalid: a link stands there, or another user's folder.
+        """
+        with suppress(FileExistsError):
+            FOLDER.mkdir(mode=0o700)
+        found, above = FOLDER.lstat(), Path().stat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid not in (os.geteuid(), above.st_uid):
+            raise StudyInvalid(
+                f"./{FOLDER} is a link, a file or another user's folder",
+                cause="somebody else may write here, and would choose where what is kept of a study goes",
+                remedy="run in a folder of your own; to keep the stores elsewhere, set DPBO_LEDGER_URL and "
+                "MLFLOW_TRACKING_URI",
+            )
+        FOLDER.chmod(0o700)
+
+
+QUIET = {
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",  # it reports usage, and its start-up prints a traceback offline
+    "PREFECT_TELEMETRY_ENABLE_RESOURCE_METRICS": "false",
+    "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",  # its log goes to its database, ours to the screen
+}
+
+
+def quiet_environment() -> None:
+    """Defaults for the command, set before Prefect is imported; what the user set stays. Nobody is reported to.
+
+    Raises:
+        StudyInvalid: the current folder holds settings of Prefect's.
+    """
+    refuse_folder_settings(Path())
+    os.environ.update(UNREPORTED)
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+    team = team_setting()
+    if team is not None:
+        lead_prefect(team)
+
+
+def check_prefect_settings() -> None:
+    """Refuse to start where Prefect would store more of a task than its policy says.
+
+    Raises:
+        StudyInvalid: names the setting.
+    """
+    from prefect.settings import get_current_settings
+
+    settings = get_current_settings()
+    wrong = {
+        "PREFECT_RESULTS_PERSIST_BY_DEFAULT": settings.results.persist_by_default,
+        "PREFECT_TASKS_DEFAULT_PERSIST_RESULT": settings.tasks.default_persist_result,
+        "PREFECT_LOGGING_LOG_PRINTS": settings.logging.log_prints,
+        "PREFECT_LOGGING_EXTRA_LOGGERS": settings.logging.extra_loggers,
+        "PREFECT_TASKS_DEFAULT_RETRIES": settings.tasks.default_retries,
+        "PREFECT_FLOWS_DEFAULT_RETRIES": settings.flows.default_retries,
+    }
+    named = [name for name, value in wrong.items() if value]
+    if named:
+        raise StudyInvalid(
+            f"Prefect is set to keep more of a run than a private study allows ({', '.join(named)})",
+            cause="a Prefect profile, an environment variable or a prefect.toml in this folder",
+            remedy="unset it for this run",
+        )
+
+
+@contextmanager
+def without_heartbeat() -> Iterator[None]:
+    """Prefect without its heartbeat thread, which a synchronous flow waits a second for at its end."""
+    from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+
+    with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):
+        yield

@@ -1,0 +1,128 @@
+"""Dask for what one process is too small for: scoring partitions, and training candidates. Optional extra `dask`.
+
+Workers are processes of this machine, inside the curator's boundary, reachable on the loopback alone and by who
+holds this run's certificate: other users do not, and it is in no file. They have no pages: Dask's would show to
+every local user how many bytes an exact sum took and how often one was asked for. Nothing of a partition is kept by
+Dask: its answer is bytes of one width, which are forgotten when they arrive, and spilling is off.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpbo_core.advice.advise import choose
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.objective.partitioned import PartWork
+from dpbo_core.spec import StudySpec
+from dpbo_core.study import data_split
+
+if TYPE_CHECKING:
+    from distributed import LocalCluster
+
+SETTING = "DPBO_WORKERS"
+LOOPBACK = "127.0.0.1"
+CLUSTER: dict[str, Any] = {
+    "host": LOOPBACK,
+    "processes": True,
+    "threads_per_worker": 1,  # scoring is exact in any order; one thread keeps memory to one partition a worker
+    "memory_limit": 0,  # no limit, so nothing is ever paused, spilt to disk or killed by Dask
+    "dashboard_address": f"{LOOPBACK}:0",  # it must listen somewhere; its own default is every interface
+    "scheduler_kwargs": {"dashboard": False},
+    "silence_logs": 50,  # a worker's log may quote what failed
+}
+NO_PAGES: dict[str, Any] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
+WIDTH = 16  # bytes of an integer; a sum is below 2**127 by far
+
+
+def cluster(n_workers: int) -> "LocalCluster":
+    """`n_workers` processes and their scheduler. Workers that are started again take these settings too."""
+    import dask
+    from distributed import LocalCluster
+
+    from flows.prefect_runtime.dask_certificates import UnwrittenSecurity
+
+    with dask.config.set(NO_PAGES):
+        return LocalCluster(n_workers=n_workers, security=UnwrittenSecurity.temporary(), **CLUSTER)
+
+
+class DaskWorkers:
+    """Scores parts on a cluster. An answer that was lost with its worker is None."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def map(self, work: PartWork, parts: Sequence[Path]) -> list[tuple[int, int] | None]:
+        """`work` on every part; keys say nothing and nothing is cached between models."""
+        places = [Path(part).resolve() for part in parts]
+        futures = self._client.map(partial(of_one_width, work), places, pure=False, key="part")
+        try:
+            return [from_one_width(answer) for answer in self._client.gather(futures, errors="skip")]
+        finally:
+            self._client.cancel(futures)
+
+
+def of_one_width(work: PartWork, part: Path) -> bytes:
+    """The answer of `work`, in as many bytes whatever it is: others can see how many bytes are sent.
+
+    Bytes are the whole answer, its presence too: a part that failed is as wide as one that did not.
+    """
+    answer = work(part)
+    total, n_records = (0, 0) if answer is None else answer
+    numbers = (int(answer is not None), int(total), int(n_records))
+    return b"".join(number.to_bytes(WIDTH, "little", signed=True) for number in numbers)
+
+
+def from_one_width(raw: bytes) -> tuple[int, int] | None:
+    """The answer again."""
+    there, total, n_records = (
+        int.from_bytes(raw[i * WIDTH : (i + 1) * WIDTH], "little", signed=True) for i in range(3)
+    )
+    return (total, n_records) if there else None
+
+
+def workers_for(study: StudySpec) -> int:
+    """How many may score for this study: none where the number of evaluations is what its method hides."""
+    count = asked()
+    if not count:
+        return 0
+    method, _ = choose(study, data_split.planning_problem(study))
+    return 0 if method.hides_evaluations else count
+
+
+@contextmanager
+def workers(count: int | None = None) -> Iterator[DaskWorkers | None]:
+    """`count` processes (DPBO_WORKERS), or None where none are asked for.
+
+    Raises:
+        StudyInvalid: the setting is no number, or Dask is not installed.
+    """
+    count = asked() if count is None else count
+    if count == 0:
+        yield None
+        return
+    try:
+        from distributed import Client
+    except ImportError:
+        raise StudyInvalid(
+            f"{SETTING} asks for workers, and Dask is not installed",
+            remedy=f"pip install 'dpbo[dask]', or unset {SETTING}",
+        ) from None
+    with cluster(count) as running, Client(running) as client:
+        yield DaskWorkers(client)
+
+
+def asked() -> int:
+    """How many workers the environment asks for; 0 for none.
+
+    Raises:
+        StudyInvalid: it is no whole number.
+    """
+    text = os.environ.get(SETTING, "0")
+    if not text.isdecimal() or int(text) > 1024:
+        raise StudyInvalid(
+            f"{SETTING} = {text!r} is no number of workers", remedy="give a whole number, or unset it"
+        )
+    return int(text)

@@ -1,0 +1,28 @@
+"""Every method beside its rivals on public data: train, compare, show."""
+
+from pathlib import Path
+
+from prefect import task
+
+from dpbo_core.comparison.cells import Cell
+from dpbo_core.comparison.measuring import measured_at, trained
+from tasks import policies
+from tasks.reporting.comparison_page import save_comparison
+
+
+@task(name="train every candidate", **policies.SENSITIVE_TASK)
+def train_table(name: str, folder: Path) -> int:
+    """How many there are; whoever needs their scores reads the folder."""
+    return len(trained(name, folder)[1].sums)
+
+
+@task(name="compare on one data set", **policies.SENSITIVE_TASK)
+def compare_on(name: str, epsilon: float, repetitions: int, folder: Path) -> list[Cell]:
+    """Every contender; what was trained before is looked up."""
+    return measured_at(name, epsilon, repetitions, folder)
+
+
+@task(name="show the comparison", **policies.SENSITIVE_TASK)
+def show_comparison(cells: list[Cell], out: Path, tracking_uri: str) -> tuple[Path, ...]:
+    """The table, the picture and the numbers, in a folder and in MLflow."""
+    return save_comparison(cells, out, tracking_uri)

@@ -1,0 +1,47 @@
+"""The two parties of an outsourced search: the curator publishes and answers, the modeller asks."""
+
+from pathlib import Path
+
+from prefect import task
+
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.methods.outsourced import session
+from dpbo_core.methods.outsourced.answers import Curator
+from dpbo_core.methods.outsourced.curator import Publication, Published, publish
+from dpbo_core.methods.outsourced.messages import Answer, Query
+from dpbo_core.methods.outsourced.private_answers import PrivateAnswers
+from dpbo_core.methods.outsourced.session import Progress
+from tasks import policies
+
+
+@task(name="publish table", **policies.SENSITIVE_TASK)
+def publish_table(
+    publication: Publication, data: Path, out: Path, ledger_url: str, vaults: Path, *, owner: bool
+) -> Published:
+    """Reserve, draw, record, and only then write the table for the modeller; asked again, write the same one."""
+    return publish(publication, data, out, ledger=PrivacyLedger(ledger_url), vaults=vaults, owner=owner)
+
+
+@task(name="suggest row", **policies.SENSITIVE_TASK)
+def suggest_row(table: Path, state: Path, out: Path) -> Query:
+    """The query, written after the state that remembers it."""
+    return session.suggest(table, state, out)
+
+
+@task(name="answer query", **policies.SENSITIVE_TASK)
+def answer_query(
+    curator: Curator,
+    query: Path,
+    answers: Path,
+    out: Path,
+    private: PrivateAnswers | None,
+    accepts: tuple[str, ...],
+) -> Answer:
+    """The answer, recorded before it is written."""
+    return curator.answer_file(query, answers, out, private=private, accepts=accepts)
+
+
+@task(name="take answer", **policies.SENSITIVE_TASK)
+def take_answer(answer: Path, state: Path) -> Progress:
+    """Where the search stands after it."""
+    return session.update(answer, state)

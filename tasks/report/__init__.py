@@ -1,1 +1,0 @@
-"""Pictures and pages of a release, made from the `Release` alone."""

@@ -1,0 +1,148 @@
+"""The page of a comparison: a table a task, a picture of regret against ε, and the numbers for programs."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpbo_core.comparison.cells import MORE_TRAININGS, NOT_PRIVATE, Cell
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+EXPERIMENT = "comparison on public data"
+NOTE = "Every number here was measured on **public** data with seeded noise; nothing here needs to be private."
+COLOURS = (
+    "#1b9e77",
+    "#d95f02",
+    "#7570b3",
+    "#e7298a",
+    "#66a61e",
+    "#e6ab02",
+    "#a6761d",
+    "#1f78b4",
+    "#b15928",
+    "#666666",
+)
+LEAST = 1e-5  # what a logarithmic axis shows for a regret of 0
+
+
+def save_comparison(cells: list[Cell], out: Path, tracking_uri: str) -> tuple[Path, ...]:
+    """`comparison.md`, `comparison.json` and `pictures/comparison.png` in `out`, and the same in MLflow."""
+    (out / "pictures").mkdir(parents=True, exist_ok=True)
+    page, numbers = out / "comparison.md", out / "comparison.json"
+    picture = out / "pictures" / "comparison.png"
+    page.write_text(markdown(cells), encoding="utf-8")
+    numbers.write_text(json.dumps([cell.to_json() for cell in cells], indent=1, allow_nan=False) + "\n")
+    draw(cells).savefig(picture, dpi=130)
+    _log(cells, (page, numbers, picture), tracking_uri)
+    return page, numbers, picture
+
+
+def markdown(cells: list[Cell]) -> str:
+    """The page."""
+    repetitions = cells[0].repetitions
+    parts = [
+        "# Every method on public data\n",
+        "Written by `dpbo compare`. Regret: the best score of Λ less that of the chosen candidate, mean ± standard "
+        f"error of {repetitions} runs (seeds 0 to {repetitions - 1}), 20 trainings each; smaller is better. "
+        f'"{MORE_TRAININGS}" trains all of Λ. Where nothing is chosen, the error of the released score in italics. '
+        '"auto" is what `dpbo plan` advises.\n',
+        "![Regret against ε](pictures/comparison.png)\n",
+    ]
+    for task in dict.fromkeys(cell.task for cell in cells):
+        here = [cell for cell in cells if cell.task == task]
+        epsilons = sorted({cell.epsilon for cell in here})
+        parts.append(f"## {task}, m = {here[0].n_validation:,}\n")
+        rows = ["| | " + " | ".join(f"ε = {epsilon:g}" for epsilon in epsilons) + " |"]
+        rows.append("|---|" + "---|" * len(epsilons))
+        for name in dict.fromkeys(cell.contender for cell in here):
+            row = {cell.epsilon: _shown(cell) for cell in here if cell.contender == name}
+            rows.append(f"| {name} | " + " | ".join(row.get(epsilon, "–") for epsilon in epsilons) + " |")
+        parts.append("\n".join(rows) + "\n")
+    covered = [
+        (cell.covered, cell.repetitions) for cell in cells if cell.covered is not None and cell.contender != "auto"
+    ]
+    if covered:
+        runs = sum(n for _, n in covered)
+        share = sum(c * n for c, n in covered) / runs
+        parts.append(f"The trajectories' 90% intervals held the true score in {share:.1%} of {runs:,} runs.\n")
+    return "\n".join(parts)
+
+
+def draw(cells: list[Cell]) -> "Figure":
+    """Regret against ε with its standard error, a panel a task."""
+    from matplotlib.figure import Figure
+
+    tasks = list(dict.fromkeys(cell.task for cell in cells))
+    names = [n for n in dict.fromkeys(cell.contender for cell in cells) if any(_plotted(cells, n))]
+    figure = Figure(figsize=(4.2 * len(tasks), 5.2), layout="constrained")
+    panels = figure.subplots(1, len(tasks), squeeze=False)[0]
+    for panel, task in zip(panels, tasks, strict=True):
+        for place, name in enumerate(names):
+            here = [cell for cell in _plotted(cells, name) if cell.task == task]
+            means = [max(cell.regret or 0.0, LEAST) for cell in here]
+            errors = [cell.regret_error or 0.0 for cell in here]
+            style = "--" if name == NOT_PRIVATE else "-"
+            wide = 2.6 if name == "auto" else 1.2
+            colour = "black" if name == "auto" else COLOURS[place % len(COLOURS)]
+            panel.errorbar(
+                [cell.epsilon for cell in here],
+                means,
+                errors,
+                ls=style,
+                lw=wide,
+                color=colour,
+                capsize=2,
+                label=name,
+            )
+        panel.set(
+            xscale="log", yscale="log", xlabel="ε", title=f"{task}, m = {_records(cells, task):,}", ylim=(LEAST, 1)
+        )
+        panel.spines[["top", "right"]].set_visible(False)
+    panels[0].set_ylabel("regret")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    return figure
+
+
+def _plotted(cells: Iterable[Cell], name: str) -> list[Cell]:
+    return [cell for cell in cells if cell.contender == name and cell.regret is not None]
+
+
+def _records(cells: Iterable[Cell], task: str) -> int:
+    return next(cell.n_validation for cell in cells if cell.task == task)
+
+
+def _shown(cell: Cell) -> str:
+    if cell.regret is not None:
+        return f"{cell.regret:.4f} ± {cell.regret_error:.4f}"
+    return "–" if cell.score_error is None else f"*{cell.score_error:.3g} ± {cell.score_error_error:.2g}*"
+
+
+def _log(cells: list[Cell], files: tuple[Path, ...], tracking_uri: str) -> None:
+    """One run a contender, metrics stepped by 1000·ε; and one with the files."""
+    import time
+
+    from mlflow.entities import Metric
+
+    from tasks.reporting.mlflow_store import open_store
+
+    store = open_store(tracking_uri)
+    experiment, now = store.experiment(EXPERIMENT), int(time.time() * 1000)
+    store.client.set_experiment_tag(experiment, "mlflow.note.content", NOTE)
+    for name in dict.fromkeys(cell.contender for cell in cells):
+        run = store.client.create_run(experiment, run_name=name, tags={"dpbo.data": "public"})
+        points = [cell for cell in cells if cell.contender == name]
+        values = [
+            Metric(f"{kind}/{cell.task}", value, now, round(1000 * cell.epsilon))
+            for cell in points
+            for kind, value in (("regret", cell.regret), ("score_error", cell.score_error))
+            if value is not None
+        ]
+        store.client.log_batch(run.info.run_id, metrics=values)
+        store.client.set_terminated(run.info.run_id, "FINISHED")
+    run = store.client.create_run(experiment, run_name="the comparison", tags={"dpbo.data": "public"})
+    for file in files:
+        store.put(run.info.run_id, file, "plots" if file.suffix == ".png" else "")
+    store.client.set_terminated(run.info.run_id, "FINISHED")

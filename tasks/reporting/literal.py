@@ -1,0 +1,20 @@
+"""Text that people chose, as it is: neither mathtext in a picture nor markup on a page.
+
+On the terminal `flows.cli.screens.terminal.named` does the same, on the certificate `html.escape`.
+"""
+
+import re
+
+from dpbo_core.errors import printable
+
+PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")  # all of ASCII's, which a backslash makes plain in Markdown
+
+
+def in_picture(text: object) -> str:
+    """For matplotlib, which reads what stands between two dollars as mathtext and stops at what it cannot parse."""
+    return printable(str(text)).replace("$", r"\$")
+
+
+def in_markdown(text: object) -> str:
+    """For a description or note that MLflow and Prefect render."""
+    return PUNCTUATION.sub(r"\\\1", printable(str(text)))

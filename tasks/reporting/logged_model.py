@@ -1,0 +1,75 @@
+"""The final model beside its release, and in the registry when asked."""
+
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.final_model.train import FinalModel
+from dpbo_core.privacy.release import Release
+from tasks.reporting.literal import in_markdown
+from tasks.reporting.mlflow_store import Store
+
+if TYPE_CHECKING:
+    from mlflow.tracking import MlflowClient
+
+FOLDER = "model"
+RELEASE_TAG = "dpbo.release_id"
+REFUSED_TAG = "dpbo.final_model"  # why a run has no model, where it should have one
+
+
+def put_model(store: Store, run_id: str, model: FinalModel, scratch: Path) -> None:
+    """Save `model` as MLflow's own kind of folder, which `mlflow.pyfunc.load_model` opens.
+
+    With a loader module MLflow copies the files and pickles nothing. A model of foreign code is not kept, and the
+    run says so: the release is shown all the same.
+    """
+    import mlflow.pyfunc
+
+    folder = scratch / FOLDER
+    try:
+        data = model.save(scratch / "data")
+    except StudyInvalid as refused:
+        store.client.set_tag(run_id, REFUSED_TAG, refused.letter())
+        return
+    mlflow.pyfunc.save_model(
+        str(folder),
+        loader_module="dpbo_core.final_model",
+        data_path=str(data),
+        pip_requirements=[f"dpbo=={version('dpbo')}"],  # said, so that MLflow need not load the model to find out
+    )
+    store.put(run_id, folder, FOLDER)
+
+
+def register(store: Store, run_id: str, release: Release) -> None:
+    """A version of the study's registered model, once a release; none where the run says why it has no model."""
+    from mlflow.exceptions import MlflowException
+
+    client, name = store.client, registered_name(release)
+    if REFUSED_TAG in client.get_run(run_id).data.tags:
+        return
+    if any(item.tags.get(RELEASE_TAG) == release.release_id for item in _versions(client, name)):
+        return
+    with suppress(MlflowException):  # it is there already, or creating the version says what is wrong
+        client.create_registered_model(
+            name, description=f"{in_markdown(release.study)}: models of private releases."
+        )
+    source = f"{client.get_run(run_id).info.artifact_uri}/{FOLDER}"
+    client.create_model_version(
+        name,
+        source,
+        run_id,
+        tags={RELEASE_TAG: release.release_id, "dpbo.edition": release.edition},
+        description=in_markdown(release.guarantee.in_words()),
+    )
+
+
+def registered_name(release: Release) -> str:
+    """The study's name, without the two characters that MLflow's addresses use."""
+    return release.study.replace("/", "-").replace(":", "-")
+
+
+def _versions(client: "MlflowClient", name: str) -> list[Any]:
+    escaped = name.replace("'", "''")
+    return list(client.search_model_versions(f"name = '{escaped}'"))

@@ -1,0 +1,78 @@
+"""What of a release becomes a metric, and what a parameter. Nothing else is logged."""
+
+import math
+import re
+from datetime import datetime
+from typing import Any
+
+from dpbo_core.accounting.accounts import Account
+from dpbo_core.accounting.balance import balance_after
+from dpbo_core.privacy.release import Release
+from tasks.reporting.posterior_picture import band_by_step
+
+LONGEST = 500  # characters MLflow takes for a parameter
+LONGEST_NAME = 250
+GROUPS = ("privacy/", "release/", "trajectory/")
+UNNAMEABLE = re.compile(r"[^\w\-.: ]")  # what MLflow takes in no name; of its slashes the groups' alone stay
+
+
+def metrics(release: Release, account: Account) -> list[Any]:
+    """The released numbers, their price, the account after them; the trajectory by step, with its band.
+
+    Their time is that of the release, so that publishing again writes the same rows and none twice.
+    """
+    from mlflow.entities import Metric
+
+    now = int(datetime.fromisoformat(release.released_at).timestamp() * 1000)
+    value, promise = release.value, release.guarantee
+    flat: dict[str, float] = {
+        "privacy/epsilon": promise.epsilon,
+        "privacy/delta": promise.delta,
+        "privacy/noise_scale": release.spends[0].noise_scale,
+    }
+    flat |= {"release/score": value["score"]} if "score" in value else {}
+    if "interval" in value:
+        flat |= dict(zip(("release/score_low", "release/score_high"), value["interval"], strict=True))
+    flat |= {f"release/{name}": item for name, item in _numeric(value.get("hyperparameters", {}))}
+    rows = [(name, number, 0) for name, number in flat.items()]
+    balance = balance_after(account, release.release_id)
+    if balance is not None:
+        rows.append(("privacy/epsilon_spent", balance.spent, balance.position))
+        rows.append(("privacy/epsilon_remaining", balance.remaining, balance.position))
+    for point in value.get("trajectory", []):
+        rows.append(("trajectory/score", point["score"], point["step"]))
+        rows += [(f"trajectory/{name}", item, point["step"]) for name, item in _numeric(point["hyperparameters"])]
+    for step, (mean, half) in enumerate(band_by_step(release), start=1):
+        rows += [(f"trajectory/{name}", number, step) for name, number in
+                 (("posterior", mean), ("low", mean - half), ("high", mean + half))]  # fmt: skip
+    return [Metric(_key(name), float(number), now, step) for name, number, step in rows if math.isfinite(number)]
+
+
+def params(release: Release) -> list[Any]:
+    """Public facts, as text."""
+    from mlflow.entities import Param
+
+    promise, facts = release.guarantee, release.facts
+    public = {
+        "study": release.study,
+        "edition": release.edition,
+        "method": release.method,
+        "unit": promise.unit.value,
+        "relation": promise.relation.value,
+        "mechanism": release.spends[0].mechanism,
+        **{f"release.{name}": item for name, item in release.value.get("hyperparameters", {}).items()},
+        **{name: item for name, item in facts.items() if name not in ("options", "space")},
+        **{f"option.{name}": item for name, item in facts.get("options", {}).items()},
+    }
+    return [Param(_key(name), str(item)[:LONGEST]) for name, item in public.items()]
+
+
+def _key(name: str) -> str:
+    """A name that MLflow takes, whatever a hyperparameter is called: it reads names as paths, too."""
+    group = next((group for group in GROUPS if name.startswith(group)), "")
+    kept = UNNAMEABLE.sub("_", name.removeprefix(group))
+    return f"{group}{kept if kept.strip('.') else '_'}"[:LONGEST_NAME]
+
+
+def _numeric(point: Any) -> list[tuple[str, float]]:
+    return [(name, item) for name, item in point.items() if type(item) in (int, float)]

@@ -1,0 +1,131 @@
+"""The one door to MLflow. It takes a recorded release, its dataset's account and a publicly trained model.
+
+Nothing else can be logged: no autologging, no fluent API (it tags user, script and commit), no path, no host. A
+release is logged once: its identity is a tag, and a second call finds the first one's run.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from dpbo_core.accounting.accounts import Account
+from dpbo_core.final_model.train import FinalModel, model_is_public
+from dpbo_core.privacy.release import Release
+from tasks.reporting.logged_model import RELEASE_TAG, put_model, register
+from tasks.reporting.logged_numbers import metrics, params
+from tasks.reporting.mlflow_store import Store, open_store
+from tasks.reporting.pictures import save_pictures
+from tasks.reporting.release_page import page
+
+
+@dataclass(frozen=True)
+class Tracked:
+    """Where a release is shown; `location` is the run's own part of MLflow's address.
+
+    `missing` names what could not be shown there; its run counts as failed, and the next call adds it.
+    """
+
+    experiment: str
+    run_id: str
+    location: str = ""
+    missing: tuple[str, ...] = ()
+
+
+def find_release(release: Release, tracking_uri: str) -> Tracked | None:
+    """Where `release` is shown already, whole; None if it is not."""
+    store = open_store(tracking_uri)
+    experiment = store.experiment(release.dataset)
+    found = _runs(store, experiment, release)
+    if not found or found[0].info.status != "FINISHED":
+        return None
+    return _tracked(release, experiment, found[0].info.run_id)
+
+
+def log_release(
+    release: Release,
+    account: Account,
+    tracking_uri: str,
+    *,
+    model: FinalModel | None = None,
+    registered: bool = False,
+    missing: tuple[str, ...] = (),
+) -> Tracked:
+    """Log `release` to the experiment named after its dataset, once, whole or with as much as can be shown.
+
+    Args:
+        release: recorded in the ledger; an unrecorded one has no identity and is refused.
+        account: the dataset's, for what is spent and left.
+        tracking_uri: MLflow's store.
+        model: trained on the public set at what was released, if anything to train at was.
+        registered: make the run's model a version of the study's registered model.
+        missing: what belongs to it and could not be made.
+
+    Raises:
+        ValueError: the release was not recorded.
+        DpboError: the experiment was deleted, or a tracking server does not answer.
+    """
+    if not release.release_id:
+        raise ValueError("only a recorded release is shown")
+    store = open_store(tracking_uri)
+    experiment = store.experiment(release.dataset)
+    found = _runs(store, experiment, release)
+    run_id = found[0].info.run_id if found else _start(store, experiment, release)
+    if not found or found[0].info.status != "FINISHED":
+        store.client.log_batch(run_id, metrics=metrics(release, account), params=params(release))
+        with TemporaryDirectory() as scratch:
+            missing += tuple(_put_all(store, run_id, release, account, model, Path(scratch)))
+        store.client.set_terminated(run_id, "FAILED" if missing else "FINISHED")
+    if registered and model_is_public(release) and not missing:
+        missing += _tried("the registered model", lambda: register(store, run_id, release))
+    return _tracked(release, experiment, run_id, missing)
+
+
+def _put_all(
+    store: Store, run_id: str, release: Release, account: Account, model: FinalModel | None, scratch: Path
+) -> Iterator[str]:
+    """Put everything that can be; what cannot is named."""
+    pictures, undrawn = save_pictures(release, account, scratch / "plots")
+    yield from undrawn
+    document = json.dumps(release.to_json(), indent=2, ensure_ascii=False, allow_nan=False)
+    (scratch / "release.json").write_text(document, encoding="utf-8")
+    (scratch / "release.html").write_text(page(release, pictures), encoding="utf-8")
+    for name in ("release.json", "release.html"):
+        store.put(run_id, scratch / name)
+    for picture in pictures:
+        store.put(run_id, picture, "plots")
+    if model is not None:
+        yield from _tried("the final model", lambda: put_model(store, run_id, model, scratch))
+
+
+def _tried(what: str, work: Callable[[], None]) -> tuple[str, ...]:
+    """`what`, if `work` failed: the release is shown all the same."""
+    try:
+        work()
+    except Exception:  # noqa: BLE001  named, and tried again by the next run
+        return (what,)
+    return ()
+
+
+def _runs(store: Store, experiment: str, release: Release) -> list[Any]:
+    tagged = f"tags.`{RELEASE_TAG}` = '{release.release_id}'"
+    return list(store.client.search_runs([experiment], tagged, max_results=1))
+
+
+def _tracked(release: Release, experiment: str, run_id: str, missing: tuple[str, ...] = ()) -> Tracked:
+    return Tracked(release.dataset, run_id, f"#/experiments/{experiment}/runs/{run_id}", missing)
+
+
+def _start(store: Store, experiment: str, release: Release) -> str:
+    promise = release.guarantee
+    tags = {
+        RELEASE_TAG: release.release_id,
+        "dpbo.promise": promise.in_words(),
+        "dpbo.evidence": promise.evidence.standing.value,
+        "dpbo.assumptions": ", ".join(promise.assumptions) or "none",
+        "dpbo.noise": release.noise,
+    }
+    name = f"{release.study} · {release.edition}"
+    return str(store.client.create_run(experiment, run_name=name, tags=tags).info.run_id)

@@ -1,0 +1,46 @@
+"""All pictures of a release as PNG files, in the order a page shows them."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpbo_core.accounting.accounts import Account
+from dpbo_core.privacy.release import Release
+from tasks.reporting.panels import draw_budget, draw_noise, draw_posterior
+from tasks.reporting.release_picture import draw
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def save_pictures(release: Release, account: Account | None, folder: Path) -> tuple[list[Path], tuple[str, ...]]:
+    """trajectory.png or release.png, then posterior.png, noise.png and budget.png where there is one to draw.
+
+    Returns:
+        The files, and the names of pictures that could not be drawn: no release waits for a picture.
+    """
+    figures: dict[str, Callable[[], Figure | None]] = {
+        "trajectory" if "trajectory" in release.value else "release": lambda: draw(release),
+        "posterior": lambda: draw_posterior(release),
+        "noise": lambda: draw_noise(release),
+        "budget": lambda: None if account is None else draw_budget(account),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    saved, failed = [], []
+    for name, make in figures.items():
+        try:
+            saved += _saved(make, folder / f"{name}.png")
+        except Exception:  # noqa: BLE001  matplotlib's, its backends' and its fonts'; the caller says what is missing
+            failed.append(f"the picture {name}")
+    return saved, tuple(failed)
+
+
+def _saved(make: "Callable[[], Figure | None]", path: Path) -> list[Path]:
+    from matplotlib import rc_context
+
+    with rc_context({"text.usetex": False}):  # a user's own setting would send every text through LaTeX
+        figure = make()
+        if figure is None:
+            return []
+        figure.savefig(path, dpi=130)
+    return [path]

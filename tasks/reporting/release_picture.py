@@ -1,0 +1,96 @@
+"""The picture of a release: what was tried and seen through the noise, and what was chosen."""
+
+from typing import TYPE_CHECKING, Any
+
+from dpbo_core.privacy.release import Release
+from tasks.reporting.literal import in_picture
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+INK, NOISE, CHOICE = "#1f2933", "#7b8794", "#c2410c"
+
+
+def draw(release: Release) -> "Figure":
+    """The figure itself, without touching any global state of matplotlib."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.0, 4.2), layout="constrained")
+    if "trajectory" in release.value:
+        left, right = figure.subplots(1, 2, sharey=True)
+        _by_step(left, release)
+        _by_hyperparameter(right, release)
+    else:
+        _one_score(figure.subplots(), release)
+    title = in_picture(f"{release.study} · edition {release.edition} · {release.method}")
+    figure.suptitle(title, color=INK, fontweight="bold")
+    figure.supxlabel(in_picture(release.guarantee.in_words()), fontsize=8, color=NOISE)
+    return figure
+
+
+def _by_step(axes: "Axes", release: Release) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    points = release.value["trajectory"]
+    steps, scores = [p["step"] for p in points], [p["score"] for p in points]
+    axes.errorbar(steps, scores, yerr=release.spends[0].noise_scale, fmt="o", color=NOISE, ecolor="#cbd2d9", ms=4)
+    _chosen(axes, release, [min(steps), max(steps)])
+    axes.set(xlabel="step", ylabel="private score (± one noise scale)")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    plain(axes)
+
+
+def _by_hyperparameter(axes: "Axes", release: Release) -> None:
+    """Scores over the first numeric hyperparameter; logarithmic where the values span two decades."""
+    points = release.value["trajectory"]
+    numeric = [name for name, item in points[0]["hyperparameters"].items() if type(item) in (int, float)]
+    if not numeric:
+        axes.set_visible(False)
+        return
+    name = numeric[0]
+    xs = [p["hyperparameters"][name] for p in points]
+    axes.scatter(xs, [p["score"] for p in points], color=NOISE, s=18, label="what was tried")
+    if min(xs) > 0 and max(xs) / min(xs) > 100:
+        axes.set_xscale("log")
+    chosen = release.value["hyperparameters"][name]
+    low, high = release.value["interval"]
+    score = release.value["score"]
+    axes.errorbar(
+        [chosen], [score], yerr=[[score - low], [high - score]], fmt="D", color=CHOICE, capsize=4, label="released"
+    )
+    axes.set(xlabel=in_picture(name))
+    axes.legend(frameon=False, fontsize=8)
+    plain(axes)
+
+
+def _chosen(axes: "Axes", release: Release, ends: list[Any]) -> None:
+    low, high = release.value["interval"]
+    axes.fill_between(ends, low, high, color=CHOICE, alpha=0.12, lw=0)
+    axes.plot(ends, [release.value["score"]] * 2, color=CHOICE, lw=1.5, label="released score, 90% interval")
+    axes.legend(frameon=False, fontsize=8)
+
+
+def _one_score(axes: "Axes", release: Release) -> None:
+    """A single score with the central 90% of its Laplace noise, on the score's whole range."""
+    score, scale = release.value["score"], release.spends[-1].noise_scale
+    spread = 2.302585092994046 * scale  # log 10: a Laplace variable stays within it nine times in ten
+    top = float(release.facts.get("score_range", 1.0))
+    axes.axvspan(0.0, top, color="#f5f7fa", lw=0)
+    axes.errorbar([score], [0.0], xerr=spread, fmt="D", color=CHOICE, capsize=6)
+    named = ", ".join(f"{k} = {v:.4g}" if isinstance(v, float) else f"{k} = {v}" for k, v in _choice(release))
+    chosen = in_picture(named)
+    axes.set(
+        yticks=[], xlabel=f"released score {score:.4g}, with 90% of its noise{'; ' + chosen if chosen else ''}"
+    )
+    plain(axes)
+
+
+def _choice(release: Release) -> list[tuple[str, Any]]:
+    return list(release.value.get("hyperparameters", {}).items())
+
+
+def plain(axes: "Axes") -> None:
+    """Two spines and small ticks, as all our pictures have."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(colors=INK, labelsize=8)

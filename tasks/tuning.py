@@ -1,0 +1,88 @@
+"""A private tune: one task a step, and the release shown.
+
+A task of a step trains and scores one model where the path is public. Where it is private (`lipschitz`, `noisy_gp`,
+`exact_gp`) every model was trained before anything was charged, since which of them a step trains would tell the
+path: the step scores. For `dp_hypo` one step runs all trials.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from prefect import task
+
+from dpbo_core.accounting.accounts import Account
+from dpbo_core.errors import BudgetRefused
+from dpbo_core.final_model.train import FinalModel, train_final
+from dpbo_core.methods.contract import Released
+from dpbo_core.objective.partitioned import Workers
+from dpbo_core.privacy.release import Release
+from dpbo_core.study.precomputed import Ahead
+from dpbo_core.study.run import StudyResult, StudyRun, StudySpec, open_study
+from tasks import policies
+from tasks.reporting import Tracked, log_release
+from tasks.reporting.targets import CheckedLedger
+
+
+@task(name="reserve", **policies.SENSITIVE_TASK)
+def reserve(
+    study: StudySpec,
+    folder: str | Path,
+    ledger_url: str,
+    pad: float,
+    workers: Workers | None,
+    ahead: Ahead | None,
+    ready: Callable[[], None],
+    *,
+    owner: bool,
+) -> StudyRun | BudgetRefused:
+    """Plan, reserve durably, then open the sensitive half; a handle that says nothing, or the ledger's refusal.
+
+    `ready` is asked before a first charge, and may refuse by raising.
+
+    A refusal is an answer and not a failure: the flow decides what it means, and no trace is logged.
+    """
+    return opened_or_refused(
+        study, folder, CheckedLedger(ledger_url, ready), pad=pad, workers=workers, ahead=ahead, owner=owner
+    )
+
+
+def opened_or_refused(
+    study: StudySpec, folder: str | Path, ledger: CheckedLedger, **options: Any
+) -> StudyRun | BudgetRefused:
+    """The study opened, or the letter that says why the ledger would not pay for it."""
+    try:
+        return open_study(study, ledger=ledger, folder=folder, **options)
+    except BudgetRefused as refused:
+        return refused.with_traceback(None)
+
+
+@task(name="step", **policies.SENSITIVE_TASK)
+def step(run: StudyRun) -> Released | None:
+    """What the step released (recorded before it is returned), or None."""
+    return run.step()
+
+
+@task(name="finish", **policies.SENSITIVE_TASK)
+def finish(run: StudyRun) -> StudyResult:
+    """The release of a study, drawn once and recorded, or read back."""
+    return run.finish()
+
+
+@task(name="train final model", **policies.SENSITIVE_TASK)
+def train(study: StudySpec, folder: str | Path, release: Release, run: StudyRun | None = None) -> FinalModel | None:
+    """From the public training set alone, read again without a `run`; None where no point was released."""
+    return train_final(study, folder, release, None if run is None else run.public)
+
+
+@task(name="publish", **policies.PUBLISHING_TASK)
+def publish(
+    release: Release,
+    account: Account,
+    tracking_uri: str,
+    model: FinalModel | None,
+    registered: bool,
+    missing: tuple[str, ...] = (),
+) -> Tracked:
+    """Log the release once; asked again, find what was logged. `missing` is what could not be made of it."""
+    return log_release(release, account, tracking_uri, model=model, registered=registered, missing=missing)
