@@ -15,10 +15,20 @@ from typing import Any, Literal
 import sqlalchemy as sa
 
 from dpbo_core.accounting.generation import Generation, missing, older
-from dpbo_core.accounting.history import RESTORATION, Link, broken_links, links, unattested, unlike_tables
+from dpbo_core.accounting.history import (
+    RESTORATION,
+    Link,
+    broken_links,
+    links,
+    unattested,
+    unlike_tables,
+    unlike_totals,
+)
 from dpbo_core.accounting.key import LedgerKey
+from dpbo_core.accounting.legible import legible
+from dpbo_core.accounting.pen import Pen
 from dpbo_core.accounting.rows import faulty
-from dpbo_core.accounting.store import FRESH, LedgerStore, Pen, legible
+from dpbo_core.accounting.store import FRESH, LedgerStore
 from dpbo_core.accounting.tables import DATASETS, METADATA, RELEASES, RESERVATIONS
 from dpbo_core.errors import LedgerDamaged
 from dpbo_core.privacy.assumption import ROWWISE_PREDICTIONS
@@ -81,6 +91,7 @@ def verify(url: str, copy: tuple[Link, ...] = (), *, accept: bool = False) -> Ve
     with store.reading() as connection, legible():
         history = links(connection)
         problems = [*broken_links(history), *unlike_tables(history, connection), *faulty(history)]
+        problems += unlike_totals(history) if not problems else ()
     problems += unattested(history, keys, strangers=accept)
     problems += unsound_copy(copy, keys, strangers=accept)
     problems += [
@@ -109,6 +120,7 @@ def verify(url: str, copy: tuple[Link, ...] = (), *, accept: bool = False) -> Ve
 def unsound_copy(copy: tuple[Link, ...], keys: tuple[LedgerKey, ...], *, strangers: bool) -> list[str]:
     """What is wrong with an exported copy by itself, in words."""
     found = [*broken_links(copy), *faulty(copy), *unattested(copy, keys, strangers=strangers)]
+    found += unlike_totals(copy) if not found else ()
     return [f"{problem} (in the exported copy)" for problem in found]
 
 
@@ -199,9 +211,9 @@ def _write_again(pen: Pen, link: Link) -> None:
     """A lost row, into its table and to the same place of the history."""
     row = json.loads(link.row)
     if link.about in METADATA.tables:
-        pen.write(METADATA.tables[link.about], row)
+        pen.write(METADATA.tables[link.about], row, again=link)
     else:
-        pen.note(link.about, row)
+        pen.note(link.about, row, again=link)
     if pen.last != Generation(link.sequence, link.hash):
         raise damaged([f"entry {link.sequence} of the exported copy does not fit the ledger"])
 
