@@ -87,7 +87,7 @@ def verify(url: str, copy: tuple[Link, ...] = (), *, accept: bool = False) -> Ve
     """
     store = LedgerStore(url, restored=True)
     keys = _keys(store, accept=accept)
-    kept = _kept(store, accept=accept)  # before the history is read: the ledger may grow meanwhile
+    kept, seen = _kept(store, accept=accept), store.seen.read()  # before the history: the ledger may grow meanwhile
     with store.reading() as connection, legible():
         history = links(connection)
         problems = [*broken_links(history), *unlike_tables(history, connection), *faulty(history)]
@@ -108,12 +108,15 @@ def verify(url: str, copy: tuple[Link, ...] = (), *, accept: bool = False) -> Ve
         raise damaged(problems, apart=bool(copy) and history[0] == copy[0])
     last = Generation(history[-1].sequence, history[-1].hash)
     sealed_here = not list(unattested(history, keys))
-    if kept is not None and _holds(history, kept, store) and not lost and sealed_here:
+    reached, place = kept is not None and _holds(history, kept, store), store.generation.path
+    if reached and seen.sequence and not _holds(history, seen, store):  # in another folder, or both were restored
+        reached, kept, place = False, seen, store.seen.path or place
+    if reached and not lost and sealed_here:
         return Verified(last)
     if not accept and not store.generation.exists:
         raise missing(store.generation.path)
     if not accept:
-        raise older(store.generation.path, kept or Generation())
+        raise older(place, kept or Generation())
     return _accept(store, last, kept, lost)
 
 

@@ -63,7 +63,8 @@ class Reservation:
             stored = pen.connection.scalar(query)
             if stored is None:
                 now = utc_now()
-                final = replace(release, release_id=self._key.fingerprint[:16], released_at=now)
+                recorded = {"identity": self._store.identity, "head": pen.last.hash}
+                final = replace(release, release_id=self._key.fingerprint[:16], released_at=now, ledger=recorded)
                 stored = final.to_json()
                 pen.write(RELEASES, {"reservation": self._id, "release": stored, "released_at": now})
         return Release.from_json(json.loads(json.dumps(stored)))

@@ -1,8 +1,8 @@
-"""The newest entry that this user saw of a ledger, in a folder of the user's own: whatever folder the study runs in.
+"""The newest entry that this user saw of a ledger, in a folder of the user's own, wherever the study runs.
 
 The generation lies beside a SQLite ledger, and for PostgreSQL in the folder of the study; this one lies in
-$XDG_STATE_HOME/dpbo (~/.local/state/dpbo), 0700, one small file a ledger, named by a hash and holding a number and a
-hash. So an old copy that was restored is noticed by every user who saw the newer one. Reading is what detects: an
+$XDG_STATE_HOME/dpbo (~/.local/state/dpbo), 0700, one small file a ledger, named by a hash and holding a number and
+a hash. So an old copy that was restored is noticed by every user who saw the newer one. Reading is what detects: an
 entry that the history does not hold is a refusal, an older one that it holds is not. A folder that cannot be used
 is a warning, and the study goes on.
 """

@@ -9,6 +9,7 @@ transaction failed and nobody saw it. Readers take no lock and see one snapshot.
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import sqlalchemy as sa
 
@@ -21,9 +22,11 @@ from dpbo_core.accounting.seen import Seen
 from dpbo_core.accounting.tables import FACTS, HISTORY
 from dpbo_core.errors import DpboError, LedgerDamaged
 
+LAST = sa.select(HISTORY.c.sequence, HISTORY.c.hash).order_by(HISTORY.c.sequence.desc()).limit(1)
 NEWEST = sa.select(HISTORY.c.sequence, HISTORY.c.hash, HISTORY.c.mac).order_by(HISTORY.c.sequence.desc()).limit(1)
 SEALED = sa.select(HISTORY.c.sequence).where(HISTORY.c.mac.is_not(None)).limit(1)
 FRESH = 1  # entries of a ledger that was just made: its identity, and nothing spent
+AT = sa.select(HISTORY.c.hash).where(HISTORY.c.sequence == sa.bindparam("sequence"))
 IDENTITY = sa.select(FACTS.c.value).where(FACTS.c.name == "identity")
 MIGRATION = "migrations"  # where the history of an older schema ends: in the history alone
 
@@ -52,15 +55,15 @@ class LedgerStore:
         self._name = f"the ledger, {'database' if self.server else 'file'} {self._engine.url.database!r},"
         self._process = os.getpid()
         self._restored = restored
-        self.generation = GenerationFile(kept_in)
-        self.seen: Seen | None = None
+        self.generation, self.seen = GenerationFile(kept_in), Seen("")  # until the identity is read
         with self.reading() as connection:
             current = schema.found(connection) == schema.HEAD
         if not current:
             self._bring_up_to_date()
         with self.reading() as connection:
             self.identity = str(connection.scalar(IDENTITY) or "")
-            self.seen = Seen(self.identity, "" if self.server else str(self._engine.url.database))
+        self.seen = Seen(self.identity, "" if self.server else str(self._engine.url.database))
+        with self.reading() as connection:
             last = self._last(connection)
         if not self.generation.exists and not restored:  # the first look at a new ledger, or this machine's first
             self.generation.keep(last)
@@ -99,8 +102,8 @@ class LedgerStore:
         """Make the tables, or take an older ledger to this schema: its history so far is sealed with the key."""
         with self._begun(reading=False) as connection:
             before = schema.found(connection)
-            if before is not None and before != schema.HEAD and not self._restored:
-                self._last(connection, before)
+            if before not in (None, "0001", schema.HEAD) and not self._restored:  # the first had no history
+                self._last(connection)
             schema.bring_up_to_date(connection)
             rows = connection.execute(NEWEST).all()
             last = Generation(rows[0].sequence, rows[0].hash)
@@ -198,39 +201,33 @@ class LedgerStore:
             remedy="look at the database and run it again; it continues, and nothing is paid twice",
         )
 
-    def _last(self, connection: sa.Connection, found_schema: str = schema.HEAD) -> Generation:
-        """The last entry of the history, which must hold the entry that the generation says was there.
+    def _last(self, connection: sa.Connection) -> Generation:
+        """The last entry of the history, which must hold the entries that the generation and the user's folder say.
 
-        The generation is read after the writers' lock was taken and written after a commit: it is never ahead of
-        what a sound ledger holds.
+        Both are read before the first statement of a reader, or after the writers' lock was taken, and written
+        after a commit: they are never ahead of what a sound ledger holds.
         """
-        if found_schema == "0001":  # before there was a history
-            return Generation()
-        kept = Generation() if self._restored else self.generation.read()
-        newest = sa.select(HISTORY.c.sequence, HISTORY.c.hash).order_by(HISTORY.c.sequence.desc()).limit(1)
-        rows = connection.execute(newest).all()
+        kept, seen = Generation(), Generation()
+        if not self._restored:
+            kept, seen = self.generation.read(), self.seen.read()
+        rows = connection.execute(LAST).all()
         last = Generation(rows[0].sequence, rows[0].hash) if rows else Generation()
-        if last != kept and kept.sequence:
-            found = connection.scalar(sa.select(HISTORY.c.hash).where(HISTORY.c.sequence == kept.sequence))
-            if found != kept.hash:
-                raise older(self.generation.path, kept)
-        self._check_seen(connection)
+        self._check_reached(connection, last, kept, self.generation.path)
         unknown = not (kept.sequence or self._restored or self.server) and last.sequence > FRESH
         if unknown and not self.generation.read().sequence:  # read again: another process may just have begun it
             raise missing(self.generation.path)
+        self._check_reached(connection, last, seen, self.seen.path or self.generation.path)
         return last
 
-    def _check_seen(self, connection: sa.Connection) -> None:
-        """The newest entry that this user saw is in the history still.
+    @staticmethod
+    def _check_reached(connection: sa.Connection, last: Generation, known: Generation, path: Path) -> None:
+        """An entry that was known is in the history.
 
         Raises:
             LedgerDamaged: it is not.
         """
-        if self._restored or self.seen is None:
+        if known in (last, Generation()):
             return
-        kept = self.seen.read()
-        if not kept.sequence:
-            return
-        found = connection.scalar(sa.select(HISTORY.c.hash).where(HISTORY.c.sequence == kept.sequence))
-        if found != kept.hash:
-            raise older(self.seen.path or self.generation.path, kept)
+        found = connection.scalar(AT, {"sequence": known.sequence})
+        if found != known.hash:
+            raise older(path, known)
