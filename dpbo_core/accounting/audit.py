@@ -113,7 +113,7 @@ def verify(url: str, copy: tuple[Link, ...] = (), *, accept: bool = False) -> Ve
         reached, kept, place = False, seen, store.seen.path or place
     if reached and not lost and sealed_here:
         return Verified(last)
-    if not accept and not store.generation.exists:
+    if not accept and place == store.generation.path and not store.generation.exists:
         raise missing(store.generation.path)
     if not accept:
         raise older(place, kept or Generation())
