@@ -16,7 +16,7 @@ from dpbo_core.accounting.tables import RESERVATIONS
 from dpbo_core.accounting.totals import Totals, cap_in, hashed
 from dpbo_core.privacy.unit import PrivacyUnit
 
-NEWEST = 16  # entries whose chain is looked at before a charge
+NEWEST = 8  # entries whose chain is looked at before a charge
 TOLD = {
     "cap": "the cap",
     "charges": "the number of charges",

@@ -61,7 +61,7 @@ class Seen:
             if not stat.S_ISDIR(folder.st_mode) or folder.st_uid != os.geteuid():
                 raise OSError
             path.parent.chmod(0o700)
-            GenerationFile(path).keep(last, whatever=whatever)
+            GenerationFile(path, durable=False).keep(last, whatever=whatever)
         except (DpboError, OSError, ValueError):
             _warn()
 
