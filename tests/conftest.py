@@ -11,6 +11,8 @@ import absl.logging  # comes with dp-accounting
 import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+STATE = tempfile.TemporaryDirectory()  # what a user saw of a ledger is kept here, and not in the real home
+os.environ["XDG_STATE_HOME"] = STATE.name
 # Prefect, configuring logging, closes every handler, and this one would close pytest's own stream with itself.
 absl.logging.get_absl_handler().python_handler.stream = sys.__stderr__
 

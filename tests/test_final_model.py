@@ -283,7 +283,7 @@ def test_a_model_that_mlflow_opens(tmp_path, monkeypatch):
     model = estimator_model(RandomForestClassifier(5, random_state=0))
     folder = tmp_path / "shown"
     mlflow.pyfunc.save_model(
-        str(folder), loader_module="dpbo_core.final_model", data_path=str(model.save(tmp_path / "data")),
+        str(folder), loader_module="dpbo_core.final_model.train", data_path=str(model.save(tmp_path / "data")),
         pip_requirements=["dpbo"],
     )  # fmt: skip
     assert not [path for path in folder.rglob("*") if path.suffix in (".pkl", ".pickle", ".joblib")]

@@ -399,7 +399,7 @@ def test_a_reader_reads_and_changes_nothing(reader, store):
     listed = reader.get(READ + "/artifacts/list", params={"run_uuid": run_id}).json()["files"]
     assert {"release.json", "release.html", "plots", "model"} <= {item["path"] for item in listed}
     words = {"name": "nightly", "version": "1", "path": "MLmodel"}
-    assert "dpbo_core.final_model" in reader.get("/model-versions/get-artifact", params=words).text
+    assert "dpbo_core.final_model.train" in reader.get("/model-versions/get-artifact", params=words).text
     found = reader.post(READ + "/runs/search", json={"experiment_ids": ["1"]}).json()["runs"]
     assert run_id in {run["info"]["run_id"] for run in found}
     text = 'query R { mlflowGetRun(input: {runId: "%s"}) { run { info { runId } } } }' % run_id  # noqa: UP031

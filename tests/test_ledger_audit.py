@@ -65,6 +65,9 @@ def test_an_export_can_be_checked_with_nothing_but_sha_256(used):
         entry = json.loads(line)
         row = json.dumps(entry["row"], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         text = f"{last}\n{entry['sequence']}\n{entry['about']}\n{row}"
+        if "totals" in entry:
+            totals = json.dumps(entry["totals"], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+            text += f"\n{totals}"
         last = hashlib.sha256(text.encode()).hexdigest()
         assert entry["hash"] == last
 

@@ -14,7 +14,7 @@ from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import NOTHING, Total
 from dpbo_core.accounting.facts import CAP as CAP_FACT
 from dpbo_core.accounting.facts import facts_about, records_of
-from dpbo_core.accounting.store import legible
+from dpbo_core.accounting.legible import legible
 from dpbo_core.accounting.tables import DATASETS, RELEASES, RESERVATIONS
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 

@@ -20,11 +20,12 @@ from dpbo_core.accounting.facts import (
     facts_about,
     write_fact,
 )
+from dpbo_core.accounting.legible import legible
 from dpbo_core.accounting.names import check_new_name
 from dpbo_core.accounting.patterns import filled, is_pattern, values_in
+from dpbo_core.accounting.pen import Pen
 from dpbo_core.accounting.policy import Approved, Use
 from dpbo_core.accounting.sources import KINDS, ROLES, Kind, Role, Source, marks_of, same_records
-from dpbo_core.accounting.store import Pen, legible
 from dpbo_core.accounting.tables import DATASET_FACTS, DATASETS
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 

@@ -15,10 +15,20 @@ from typing import Any, Literal
 import sqlalchemy as sa
 
 from dpbo_core.accounting.generation import Generation, missing, older
-from dpbo_core.accounting.history import RESTORATION, Link, broken_links, links, unattested, unlike_tables
+from dpbo_core.accounting.history import (
+    RESTORATION,
+    Link,
+    broken_links,
+    links,
+    unattested,
+    unlike_tables,
+    unlike_totals,
+)
 from dpbo_core.accounting.key import LedgerKey
+from dpbo_core.accounting.legible import legible
+from dpbo_core.accounting.pen import Pen
 from dpbo_core.accounting.rows import faulty
-from dpbo_core.accounting.store import FRESH, LedgerStore, Pen, legible
+from dpbo_core.accounting.store import FRESH, LedgerStore
 from dpbo_core.accounting.tables import DATASETS, METADATA, RELEASES, RESERVATIONS
 from dpbo_core.errors import LedgerDamaged
 from dpbo_core.privacy.assumption import ROWWISE_PREDICTIONS
@@ -77,10 +87,11 @@ def verify(url: str, copy: tuple[Link, ...] = (), *, accept: bool = False) -> Ve
     """
     store = LedgerStore(url, restored=True)
     keys = _keys(store, accept=accept)
-    kept = _kept(store, accept=accept)  # before the history is read: the ledger may grow meanwhile
+    kept, seen = _kept(store, accept=accept), store.seen.read()  # before the history: the ledger may grow meanwhile
     with store.reading() as connection, legible():
         history = links(connection)
         problems = [*broken_links(history), *unlike_tables(history, connection), *faulty(history)]
+        problems += unlike_totals(history) if not problems else ()
     problems += unattested(history, keys, strangers=accept)
     problems += unsound_copy(copy, keys, strangers=accept)
     problems += [
@@ -97,18 +108,22 @@ def verify(url: str, copy: tuple[Link, ...] = (), *, accept: bool = False) -> Ve
         raise damaged(problems, apart=bool(copy) and history[0] == copy[0])
     last = Generation(history[-1].sequence, history[-1].hash)
     sealed_here = not list(unattested(history, keys))
-    if kept is not None and _holds(history, kept, store) and not lost and sealed_here:
+    reached, place = kept is not None and _holds(history, kept, store), store.generation.path
+    if reached and seen.sequence and not _holds(history, seen, store):  # in another folder, or both were restored
+        reached, kept, place = False, seen, store.seen.path or place
+    if reached and not lost and sealed_here:
         return Verified(last)
-    if not accept and not store.generation.exists:
+    if not accept and place == store.generation.path and not store.generation.exists:
         raise missing(store.generation.path)
     if not accept:
-        raise older(store.generation.path, kept or Generation())
+        raise older(place, kept or Generation())
     return _accept(store, last, kept, lost)
 
 
 def unsound_copy(copy: tuple[Link, ...], keys: tuple[LedgerKey, ...], *, strangers: bool) -> list[str]:
     """What is wrong with an exported copy by itself, in words."""
     found = [*broken_links(copy), *faulty(copy), *unattested(copy, keys, strangers=strangers)]
+    found += unlike_totals(copy) if not found else ()
     return [f"{problem} (in the exported copy)" for problem in found]
 
 
@@ -199,9 +214,9 @@ def _write_again(pen: Pen, link: Link) -> None:
     """A lost row, into its table and to the same place of the history."""
     row = json.loads(link.row)
     if link.about in METADATA.tables:
-        pen.write(METADATA.tables[link.about], row)
+        pen.write(METADATA.tables[link.about], row, again=link)
     else:
-        pen.note(link.about, row)
+        pen.note(link.about, row, again=link)
     if pen.last != Generation(link.sequence, link.hash):
         raise damaged([f"entry {link.sequence} of the exported copy does not fit the ledger"])
 

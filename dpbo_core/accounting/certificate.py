@@ -94,6 +94,7 @@ def _check_types(document: Any) -> None:
     texts = [document[key] for key in ("study", "edition", "method", "dataset", "noise")]
     texts += [promise["evidence_note"], *promise["assumptions"], promise.get("person") or ""]
     texts += [spend[key] for spend in spends for key in ("what", "mechanism")]
+    texts += [text for pair in document.get("ledger", {}).items() for text in pair]
     amounts = [promise["delta"], 0 if promise["epsilon"] is None else promise["epsilon"]]
     for spend in spends:
         amounts += [spend[key] for key in ("delta", "rho", "sensitivity", "noise_scale")]

@@ -21,7 +21,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dpbo_core.accounting.store import Pen, legible
+from dpbo_core.accounting.legible import legible
+from dpbo_core.accounting.pen import Pen
 from dpbo_core.accounting.tables import DATASET_FACTS
 
 RECORDS, ANSWERS, RECOVERED, CAP = "max_records_per_person", "answers", "recovered", "cap"

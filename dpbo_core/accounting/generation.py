@@ -31,10 +31,10 @@ class Generation:
 
 
 class GenerationFile:
-    """A generation in a small file of its owner's."""
+    """A generation in a small file of its owner's; `durable` where an older one will not do."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, *, durable: bool = True) -> None:
+        self.path, self._durable = path, durable
 
     @property
     def exists(self) -> bool:
@@ -70,7 +70,7 @@ class GenerationFile:
                 kept, key = Generation(), None
             if key is None:
                 key = LedgerKey.drawn()
-                _write(file, kept, key)
+                _write(file, kept, key, durable=True)
         return key
 
     def keep(self, reached: Generation, *, whatever: bool = False) -> None:
@@ -87,7 +87,7 @@ class GenerationFile:
                     raise self._unreadable() from None
                 kept, key = Generation(), None
             if whatever or kept.sequence < reached.sequence:
-                _write(file, reached, key)
+                _write(file, reached, key, durable=self._durable)
 
     def _read(self) -> tuple[Generation, LedgerKey | None]:
         self._check_kind()
@@ -153,12 +153,13 @@ class GenerationFile:
         )
 
 
-def _write(file: int, reached: Generation, key: LedgerKey | None) -> None:
+def _write(file: int, reached: Generation, key: LedgerKey | None, *, durable: bool) -> None:
     kept = asdict(reached) | ({} if key is None else {"key": key.hex})
     os.pwrite(file, json.dumps(kept).encode().ljust(SIZE), 0)
     if os.fstat(file).st_size > SIZE:
         os.ftruncate(file, SIZE)  # somebody else's bytes, over which a person said to go on
-    os.fsync(file)
+    if durable:
+        os.fsync(file)
 
 
 def _parsed(text: bytes) -> tuple[Generation, LedgerKey | None]:

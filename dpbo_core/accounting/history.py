@@ -3,14 +3,16 @@
 | symbol | name here | meaning |
 |---|---|---|
 | n | `sequence` | 1, 2, 3, … without gaps |
-| h_n | `hash` | SHA-256(h_{n−1}, n, table, row), in hex; h_0 is 64 zeros |
+| h_n | `hash` | SHA-256(h_{n−1}, n, table, row, totals), in hex; h_0 is 64 zeros |
+| — | `totals` | what admission uses of the row's dataset from now on, and where others' is found (`nodes`) |
+
+An entry of a version before there were totals has none, and its hash is without that line.
 
 The chain shows a change to anyone who knows a later hash: the generation beside the ledger, or an exported copy. It
 can be checked by anybody. Beside each hash stands the `mac` of the owner's key (`key`): one that is right attests
 every entry up to it, also those that were written before there was a key.
 """
 
-import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -19,7 +21,23 @@ from typing import Any
 import sqlalchemy as sa
 
 from dpbo_core.accounting.key import LedgerKey, made_by
+from dpbo_core.accounting.nodes import Entry, Node, Place, following, reach
 from dpbo_core.accounting.tables import HISTORY, RECORDED
+from dpbo_core.accounting.totals import LEDGER, Totals, replayed
+from dpbo_core.accounting.writing import canonical, seal
+
+__all__ = [
+    "ORIGIN",
+    "RESTORATION",
+    "Link",
+    "broken_links",
+    "canonical",
+    "links",
+    "seal",
+    "unattested",
+    "unlike_tables",
+    "unlike_totals",
+]
 
 ORIGIN = "0" * 64
 RESTORATION = "restorations"  # a person's confirmation of an old copy: in the history alone
@@ -37,38 +55,32 @@ class Link:
     row: str
     hash: str
     mac: str | None = field(default=None, compare=False)
+    totals: str | None = field(default=None, compare=False)  # the hash compares them
 
     def to_json(self) -> dict[str, Any]:
         """A line of an export; the row as an object, for people."""
         told = asdict(self) | {"row": json.loads(self.row)}
-        if self.mac is None:
-            del told["mac"]
-        return told
+        if self.totals is not None:
+            told["totals"] = json.loads(self.totals)
+        return {name: said for name, said in told.items() if said is not None}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Link":
         """The inverse of `to_json`."""
         mac = None if data.get("mac") is None else str(data["mac"])
-        link = cls(int(data["sequence"]), str(data["about"]), canonical(data["row"]), str(data["hash"]), mac)
-        for text in (link.about, link.row, link.hash, mac or ""):
+        totals = None if data.get("totals") is None else canonical(data["totals"])
+        link = cls(
+            int(data["sequence"]), str(data["about"]), canonical(data["row"]), str(data["hash"]), mac, totals
+        )
+        for text in (link.about, link.row, link.hash, mac or "", totals or ""):
             text.encode()  # half a surrogate pair is no text, and no hash is made of it
         return link
-
-
-def canonical(row: Mapping[str, Any]) -> str:
-    """The one way a row is written down: sorted keys, no spaces, no NaN."""
-    return json.dumps(row, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-
-
-def seal(previous: str, sequence: int, about: str, row: str) -> str:
-    """h_n, in hex."""
-    return hashlib.sha256("\n".join((previous, str(sequence), about, row)).encode()).hexdigest()
 
 
 def links(connection: sa.Connection) -> list[Link]:
     """The whole history, in its order."""
     rows = connection.execute(sa.select(HISTORY).order_by(HISTORY.c.sequence))
-    return [Link(row.sequence, row.about, row.content, row.hash, row.mac) for row in rows]
+    return [Link(row.sequence, row.about, row.content, row.hash, row.mac, row.totals) for row in rows]
 
 
 def broken_links(history: Iterable[Link]) -> Iterator[str]:
@@ -78,9 +90,35 @@ def broken_links(history: Iterable[Link]) -> Iterator[str]:
         if link.sequence != expected:
             missing = str(expected) if link.sequence == expected + 1 else f"{expected} to {link.sequence - 1}"
             yield f"entry {missing} of the history is missing"
-        elif seal(previous, link.sequence, link.about, link.row) != link.hash:
+        elif seal(previous, link.sequence, link.about, link.row, link.totals) != link.hash:
             yield f"entry {link.sequence} of the history ({link.about}) is not what was written there"
         previous, expected = link.hash, link.sequence + 1
+
+
+def unlike_totals(history: Iterable[Link]) -> Iterator[str]:
+    """Which entries carry other totals than those that follow from the rows so far, in words.
+
+    Args:
+        history: in its order, its chain whole.
+    """
+    entries: dict[Place, Entry] = {}
+    known: dict[str, Totals] = {}
+    head: Entry | None = None
+    told = list(history)
+    for link, (of, totals) in zip(told, replayed((link.about, json.loads(link.row)) for link in told), strict=True):
+        if link.totals is None:
+            head = None
+        else:
+            if head is None:
+                node = Node(of, totals, everything=dict(known))
+            else:
+                node = following(head, of, totals, reach(head, of, entries.__getitem__)[1])
+            if node.text() != link.totals:
+                yield f"entry {link.sequence} of the history ({link.about}) carries totals that do not follow"
+            place = (link.sequence, link.hash)
+            head = entries[place] = Entry(place, node)
+        if of != LEDGER:
+            known[of] = totals
 
 
 def unattested(history: Iterable[Link], keys: Collection[LedgerKey], *, strangers: bool = False) -> Iterator[str]:

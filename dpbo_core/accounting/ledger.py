@@ -8,56 +8,37 @@ The protocol, keyed by a study's fingerprint (its whole spec, its edition and th
     rerun      takes over its own reservation, reads recorded draws back, continues after them
 """
 
-import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import sqlalchemy as sa
 
-from dpbo_core.accounting import admission, approvals, lookup, policy
+from dpbo_core.accounting import admission, approvals, lookup, policy, sealed_totals
 from dpbo_core.accounting.accounts import Account, account_of, cap_of, spent_of
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import compose
 from dpbo_core.accounting.facts import ANSWERS, RECORDS, facts_about, records_of, write_fact
+from dpbo_core.accounting.legible import legible
 from dpbo_core.accounting.lookup import Recorded
 from dpbo_core.accounting.merging import check_merged
-from dpbo_core.accounting.names import check_new_name
+from dpbo_core.accounting.opening import account_for, no_budget, open_cap
 from dpbo_core.accounting.policy import OWNERS, Use
+from dpbo_core.accounting.reservation import Reservation, StudyKey, utc_now
 from dpbo_core.accounting.sources import Source
-from dpbo_core.accounting.store import LedgerStore, Pen, legible
-from dpbo_core.accounting.tables import DATASETS, DRAWS, RELEASES, RESERVATIONS
-from dpbo_core.errors import NoBudget
+from dpbo_core.accounting.store import LedgerStore
+from dpbo_core.accounting.tables import DATASETS, RELEASES, RESERVATIONS
 from dpbo_core.privacy.amounts import allowed_units
-from dpbo_core.privacy.plan import PrivacyPlan, Spend
+from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.unit import PrivacyUnit
+
+__all__ = ["PrivacyLedger", "Reservation", "StudyKey"]
 
 # Built once: building a statement takes longer than running it, and a reservation is made while others wait.
 EARLIER = sa.select(RESERVATIONS.c.id, RESERVATIONS.c.spends, RESERVATIONS.c.noise).where(
     RESERVATIONS.c.fingerprint == sa.bindparam("fingerprint")
 )
-FIRST = (
-    sa.select(RESERVATIONS.c.guarantee)
-    .where(RESERVATIONS.c.dataset == sa.bindparam("dataset"))
-    .order_by(RESERVATIONS.c.id)
-    .limit(1)
-)
-OUTCOME = sa.select(DRAWS.c.outcome).where(
-    DRAWS.c.reservation == sa.bindparam("reservation"), DRAWS.c.what == sa.bindparam("what")
-)
-
-
-@dataclass(frozen=True)
-class StudyKey:
-    """Which study edition this is. `fingerprint` is a SHA-256 in hex; the rest is for people."""
-
-    fingerprint: str
-    dataset: str
-    study: str
-    edition: str
-    method: str
 
 
 class PrivacyLedger:
@@ -93,7 +74,7 @@ class PrivacyLedger:
         with self._store.writing() as pen:
             found = cap_of(pen.connection, budget.dataset)
             if found is None:
-                _open(pen, budget)
+                open_cap(pen, budget)
             elif found != budget:
                 raise admission.another_cap(found)
             approvals.add_members(pen, budget.dataset, members)
@@ -117,7 +98,7 @@ class PrivacyLedger:
         """
         with self._store.writing() as pen:
             if cap_of(pen.connection, approvals.account_named(pen.connection, dataset)) is None:
-                raise _no_budget(dataset)
+                raise no_budget(dataset)
             return approvals.allow(pen, dataset, source, shared=shared)
 
     def check_public(self, source: Source) -> None:
@@ -138,7 +119,7 @@ class PrivacyLedger:
         """
         with self._store.writing() as pen:
             use = Use(sources)
-            account, budget = _account_for(pen, dataset, opening, use)
+            account, budget = account_for(pen, dataset, opening, use)
             if budget is None:
                 return  # its firings will be told so
             if opening is not None:
@@ -159,7 +140,7 @@ class PrivacyLedger:
         opening: PrivacyBudget | None = None,
         max_records_per_person: int = 1,
         use: Use = OWNERS,
-    ) -> "Reservation":
+    ) -> Reservation:
         """Charge the whole plan, or take over the reservation this very study made before.
 
         Args:
@@ -172,27 +153,31 @@ class PrivacyLedger:
 
         Raises:
             StudyInvalid: `opening` is not the cap the dataset has.
+            LedgerDamaged: what the tables say is not what the history sealed; nothing was charged.
             NoBudget, BudgetExceeded, EvidenceRefuted, NoiseNotPrivate, BudgetRefused: nothing was charged.
             PolicyRefused: the owner's policy says no; nothing was charged.
             AssumptionNotAccepted: the dataset's cap was not opened with an assumption of the plan.
         """
         asked, spends = compose(plan.spends), [spend.to_json() for spend in plan.spends]
         with self._store.writing() as pen:
-            account, budget = _account_for(pen, key.dataset, opening, use)
+            account = approvals.account_named(pen.connection, key.dataset)
+            spent, units = spent_of(pen.connection, account)
+            sealed_totals.check(pen, account, spent, units)
+            account, budget = account_for(pen, key.dataset, opening, use)
             if budget is None:
-                raise _no_budget(key.dataset)
+                raise no_budget(key.dataset)
             if opening is not None:
                 admission.same_cap(budget, opening)
             charged = {"dataset": key.dataset, "account": account}
             check_merged(pen.connection, self._url, **charged)
             earlier = pen.connection.execute(EARLIER, {"fingerprint": key.fingerprint}).one_or_none()
             if earlier is not None:
+                pen.check_whole()  # its draws are read back, and one that is missing would be drawn again
                 admission.same_plan(earlier.spends == spends and earlier.noise == noise)
                 approvals.check_same_sources(pen.connection, use, **charged)
                 return Reservation(self._store, earlier.id, key)
-            spent, units = spent_of(pen.connection, account)
             admission.admit(budget, spent=spent, units=units, asked=asked, guarantee=plan.guarantee, noise=noise)
-            first = pen.connection.scalar(FIRST, {"dataset": account})
+            first = pen.connection.scalar(sealed_totals.FIRST, {"dataset": account})
             admission.same_persons(budget, first, plan.guarantee)
             fixed = records_of(pen.connection, account)
             admission.same_records(budget, fixed, plan.guarantee, max_records_per_person)
@@ -200,7 +185,7 @@ class PrivacyLedger:
             approvals.check_sources(pen, use, **charged, public=budget.public)
             row = asdict(key) | asdict(asked) | {"dataset": account}
             row |= {"unit": plan.guarantee.unit.value, "guarantee": plan.guarantee.to_json(), "spends": spends}
-            number = pen.write(RESERVATIONS, row | {"noise": noise, "reserved_at": _now()})
+            number = pen.write(RESERVATIONS, row | {"noise": noise, "reserved_at": utc_now()})
             assert number is not None  # noqa: S101  reservations are numbered
             if not (fixed or budget.public or plan.guarantee.unit is PrivacyUnit.PERSON):
                 write_fact(pen, account, RECORDS, str(max_records_per_person), {})
@@ -265,92 +250,3 @@ class PrivacyLedger:
                 dataset = approvals.account_named(connection, dataset)
             names = connection.scalars(sa.select(DATASETS.c.name).order_by(DATASETS.c.name))
             return tuple(account_of(connection, name) for name in names.all() if dataset in (None, name))
-
-
-class Reservation:
-    """A study's claim on its budget, and the record of its draws. This is the recorder a method draws through."""
-
-    __slots__ = ("_id", "_key", "_store")
-
-    def __init__(self, store: LedgerStore, identity: int, key: StudyKey) -> None:
-        self._store, self._id, self._key = store, identity, key
-
-    def recorded(self, what: str) -> Mapping[str, Any] | None:
-        """The outcome of an earlier draw of this name, if there is one."""
-        with self._store.reading() as connection:
-            return self._outcome(connection, what)
-
-    def record(self, spend: Spend, draw: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-        """Read the draw, or make it and write it with its spend, in one transaction; return it after the commit.
-
-        The transaction is never tried again: if it fails, the draw in it is discarded, and nobody saw it.
-        """
-        with self._store.writing() as pen:
-            outcome = self._outcome(pen.connection, spend.what)
-            if outcome is None:
-                outcome = dict(draw())
-                row = {"reservation": self._id, "what": spend.what, "spend": spend.to_json()}
-                pen.write(DRAWS, row | {"outcome": outcome, "drawn_at": _now()})
-        return outcome
-
-    def conclude(self, release: Release) -> Release:
-        """Record the finished release, or read back the one that was recorded first."""
-        query = sa.select(RELEASES.c.release).where(RELEASES.c.reservation == self._id)
-        with self._store.writing() as pen:
-            stored = pen.connection.scalar(query)
-            if stored is None:
-                now = _now()
-                final = replace(release, release_id=self._key.fingerprint[:16], released_at=now)
-                stored = final.to_json()
-                pen.write(RELEASES, {"reservation": self._id, "release": stored, "released_at": now})
-        return Release.from_json(json.loads(json.dumps(stored)))
-
-    @legible()
-    def _outcome(self, connection: sa.Connection, what: str) -> Mapping[str, Any] | None:
-        outcome: Mapping[str, Any] | None = connection.scalar(OUTCOME, {"reservation": self._id, "what": what})
-        return outcome
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _no_budget(dataset: str) -> NoBudget:
-    return NoBudget(
-        f"dataset {dataset!r} has no privacy budget, so nothing may be spent on it",
-        cause="this is its first study",
-        remedy=f"add [budget] to the study, or: dpbo budget set {dataset} --epsilon 5 --delta 1e-5",
-    )
-
-
-def _account_for(
-    pen: Pen, dataset: str, opening: PrivacyBudget | None, use: Use
-) -> tuple[str, PrivacyBudget | None]:
-    """Whose cap pays for the dataset, and the cap: opened now if the owner asks, or served it under a template."""
-    account = approvals.account_named(pen.connection, dataset)
-    budget = cap_of(pen.connection, account)
-    if budget is not None:
-        return account, budget
-    served = approvals.template_of(pen.connection, dataset, use.sources)
-    if served is not None:
-        template, sources = served
-        budget = cap_of(pen.connection, template)
-        assert budget is not None  # noqa: S101  its facts stand under its cap
-        budget = replace(budget, dataset=dataset)
-        _open(pen, budget)
-        for item in sources:
-            approvals.write_source(pen, item)
-    elif opening is not None:
-        policy.check_opening(dataset, owner=use.owner)
-        _open(pen, opening)
-        budget = opening
-    return dataset, budget
-
-
-def _open(pen: Pen, budget: PrivacyBudget) -> None:
-    policy.check_no_member(budget.dataset, approvals.account_named(pen.connection, budget.dataset))
-    check_new_name(budget.dataset, approvals.names_of(pen.connection))
-    row = asdict(budget) | {"name": budget.dataset, "accepts": list(budget.accepts), "opened_at": _now()}
-    del row["dataset"]
-    row["relation"] = budget.relation.value
-    pen.write(DATASETS, row)

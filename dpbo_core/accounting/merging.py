@@ -18,8 +18,9 @@ from dpbo_core.accounting.address import LEDGER_SETTING, STATE
 from dpbo_core.accounting.approvals import account_named, names_of
 from dpbo_core.accounting.facts import MARK, MEMBER, RECOVERED, SOURCE, facts_about
 from dpbo_core.accounting.history import Link, links
+from dpbo_core.accounting.legible import legible
 from dpbo_core.accounting.recovery import Recovered, add
-from dpbo_core.accounting.store import LedgerStore, legible
+from dpbo_core.accounting.store import LedgerStore
 from dpbo_core.accounting.tables import DATASET_FACTS, DATASETS, RESERVATIONS
 from dpbo_core.errors import PolicyRefused, StudyInvalid
 

@@ -28,7 +28,9 @@ from dpbo_core.accounting.audit import damaged, unsound_copy
 from dpbo_core.accounting.composition import compose
 from dpbo_core.accounting.facts import CAP, RECOVERED, facts_about, write_fact
 from dpbo_core.accounting.history import Link, broken_links, links
-from dpbo_core.accounting.store import LedgerStore, Pen, legible
+from dpbo_core.accounting.legible import legible
+from dpbo_core.accounting.pen import Pen
+from dpbo_core.accounting.store import LedgerStore
 from dpbo_core.accounting.tables import DATASET_FACTS, DATASETS, DRAWS, RELEASES, RESERVATIONS
 from dpbo_core.privacy.plan import Spend
 

@@ -7,8 +7,8 @@ import sqlalchemy as sa
 
 from dpbo_core.errors import DpboError
 
-HEAD = "0003"
-OLDER = ("0001", "0002")
+HEAD = "0004"
+OLDER = ("0001", "0002", "0003")
 MIGRATIONS = Path(__file__).parent / "migrations"
 _ONE_AT_A_TIME = threading.Lock()  # Alembic keeps what it is doing in module variables
 

@@ -7,76 +7,28 @@ transaction failed and nobody saw it. Readers take no lock and see one snapshot.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
 
 import sqlalchemy as sa
 
 from dpbo_core.accounting import schema
 from dpbo_core.accounting.address import open_engine
 from dpbo_core.accounting.generation import Generation, GenerationFile, missing, older
-from dpbo_core.accounting.history import canonical, seal
 from dpbo_core.accounting.key import SETTING, LedgerKey, key_of_setting, made_by
-from dpbo_core.accounting.tables import HISTORY
+from dpbo_core.accounting.pen import Pen
+from dpbo_core.accounting.seen import Seen
+from dpbo_core.accounting.tables import FACTS, HISTORY
 from dpbo_core.errors import DpboError, LedgerDamaged
 
+LAST = sa.select(HISTORY.c.sequence, HISTORY.c.hash).order_by(HISTORY.c.sequence.desc()).limit(1)
 NEWEST = sa.select(HISTORY.c.sequence, HISTORY.c.hash, HISTORY.c.mac).order_by(HISTORY.c.sequence.desc()).limit(1)
 SEALED = sa.select(HISTORY.c.sequence).where(HISTORY.c.mac.is_not(None)).limit(1)
 FRESH = 1  # entries of a ledger that was just made: its identity, and nothing spent
+AT = sa.select(HISTORY.c.hash).where(HISTORY.c.sequence == sa.bindparam("sequence"))
+IDENTITY = sa.select(FACTS.c.value).where(FACTS.c.name == "identity")
 MIGRATION = "migrations"  # where the history of an older schema ends: in the history alone
-
-
-@contextmanager
-def legible() -> Iterator[None]:
-    """Around reading rows back: a cell that holds something else than was written there is damage.
-
-    Raises:
-        LedgerDamaged: it says so; what the cell holds it does not repeat.
-    """
-    try:
-        yield
-    except DpboError:
-        raise
-    except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError):
-        pass
-    except (sa.exc.DataError, sa.exc.IntegrityError):  # a line of an export that refers to nothing, or comes twice
-        pass
-    else:
-        return
-    raise LedgerDamaged(
-        "a row of the ledger cannot be read: it does not hold what was written there",
-        cause="somebody wrote to its database past dpbo, or a disk failed",
-        remedy="run dpbo budget verify; restore the newest sound copy",
-    )
-
-
-class Pen:
-    """A writing transaction: `connection` reads and `write` adds a row, to its table and to the history."""
-
-    def __init__(self, connection: sa.Connection, last: Generation, key: LedgerKey | None) -> None:
-        self.connection, self.last, self._key = connection, last, key
-
-    def write(self, table: sa.Table, row: Mapping[str, Any]) -> int | None:
-        """Add a row; the number the database gave it, if the table numbers its rows."""
-        number: int | None = None
-        result = self.connection.execute(table.insert(), dict(row))
-        if "id" in table.c:
-            key = result.inserted_primary_key
-            assert key is not None  # noqa: S101  an insert of one row into a table that numbers them
-            number = int(key[0])
-            row = {**row, "id": number}
-        self.note(table.name, row)
-        return number
-
-    def note(self, about: str, row: Mapping[str, Any]) -> None:
-        """Add an entry to the history."""
-        sequence, content = self.last.sequence + 1, canonical(row)
-        sealed = seal(self.last.hash, sequence, about, content)
-        entry = {"sequence": sequence, "about": about, "content": content, "hash": sealed}
-        mac = None if self._key is None else self._key.mac(sealed)
-        self.connection.execute(HISTORY.insert(), entry | {"mac": mac})
-        self.last = Generation(sequence, sealed)
 
 
 class LedgerStore:
@@ -88,6 +40,8 @@ class LedgerStore:
 
     Attributes:
         server: whether it is in a database server, so that other machines have generations of their own.
+        identity: drawn when it was made; its copies share it.
+        seen: the newest entry that this user saw.
 
     Raises:
         StudyInvalid: the URL names no place a ledger can be kept in.
@@ -101,15 +55,20 @@ class LedgerStore:
         self._name = f"the ledger, {'database' if self.server else 'file'} {self._engine.url.database!r},"
         self._process = os.getpid()
         self._restored = restored
-        self.generation = GenerationFile(kept_in)
+        self.generation, self.seen = GenerationFile(kept_in), Seen("")  # until the identity is read
         with self.reading() as connection:
             current = schema.found(connection) == schema.HEAD
         if not current:
             self._bring_up_to_date()
         with self.reading() as connection:
+            self.identity = str(connection.scalar(IDENTITY) or "")
+        self.seen = Seen(self.identity, "" if self.server else str(self._engine.url.database))
+        with self.reading() as connection:
             last = self._last(connection)
         if not self.generation.exists and not restored:  # the first look at a new ledger, or this machine's first
             self.generation.keep(last)
+        if not restored:
+            self.seen.keep(last)
 
     def keys(self) -> tuple[LedgerKey, ...]:
         """The keys known here; the first is the one that new entries are sealed with.
@@ -133,22 +92,27 @@ class LedgerStore:
         with self._begun(reading=False) as connection:
             schema.check(connection)
             begun = self._last(connection)
-            pen = Pen(connection, begun, self._writing_key(connection))
+            pen = Pen(connection, begun, self._writing_key(connection), self._name)
             yield pen
         if pen.last != begun:
             self.generation.keep(pen.last, whatever=self._restored)
+            self.seen.keep(pen.last, whatever=self._restored)
 
     def _bring_up_to_date(self) -> None:
         """Make the tables, or take an older ledger to this schema: its history so far is sealed with the key."""
         with self._begun(reading=False) as connection:
             before = schema.found(connection)
-            if before is not None and before != schema.HEAD and not self._restored:
-                self._last(connection, before)
+            if before not in (None, "0001", schema.HEAD) and not self._restored:  # the first had no history
+                self._last(connection)
             schema.bring_up_to_date(connection)
             rows = connection.execute(NEWEST).all()
             last = Generation(rows[0].sequence, rows[0].hash)
             if before not in (None, schema.HEAD):
-                pen = Pen(connection, last, self._writing_key(connection))
+                pen = Pen(connection, last, self._writing_key(connection), self._name)
+                try:
+                    pen.check_whole()
+                except LedgerDamaged:  # what is wrong `verify` says, and the next to write
+                    pen.leave_totals()
                 pen.note(MIGRATION, {"from": before, "to": schema.HEAD, "head": last.hash})
                 last = pen.last
         if not self._restored:
@@ -237,23 +201,33 @@ class LedgerStore:
             remedy="look at the database and run it again; it continues, and nothing is paid twice",
         )
 
-    def _last(self, connection: sa.Connection, found_schema: str = schema.HEAD) -> Generation:
-        """The last entry of the history, which must hold the entry that the generation says was there.
+    def _last(self, connection: sa.Connection) -> Generation:
+        """The last entry of the history, which must hold the entries that the generation and the user's folder say.
 
-        The generation is read after the writers' lock was taken and written after a commit: it is never ahead of
-        what a sound ledger holds.
+        Both are read before the first statement of a reader, or after the writers' lock was taken, and written
+        after a commit: they are never ahead of what a sound ledger holds.
         """
-        if found_schema == "0001":  # before there was a history
-            return Generation()
-        kept = Generation() if self._restored else self.generation.read()
-        newest = sa.select(HISTORY.c.sequence, HISTORY.c.hash).order_by(HISTORY.c.sequence.desc()).limit(1)
-        rows = connection.execute(newest).all()
+        kept, seen = Generation(), Generation()
+        if not self._restored:
+            kept, seen = self.generation.read(), self.seen.read()
+        rows = connection.execute(LAST).all()
         last = Generation(rows[0].sequence, rows[0].hash) if rows else Generation()
-        if last != kept and kept.sequence:
-            found = connection.scalar(sa.select(HISTORY.c.hash).where(HISTORY.c.sequence == kept.sequence))
-            if found != kept.hash:
-                raise older(self.generation.path, kept)
+        self._check_reached(connection, last, kept, self.generation.path)
         unknown = not (kept.sequence or self._restored or self.server) and last.sequence > FRESH
         if unknown and not self.generation.read().sequence:  # read again: another process may just have begun it
             raise missing(self.generation.path)
+        self._check_reached(connection, last, seen, self.seen.path or self.generation.path)
         return last
+
+    @staticmethod
+    def _check_reached(connection: sa.Connection, last: Generation, known: Generation, path: Path) -> None:
+        """An entry that was known is in the history.
+
+        Raises:
+            LedgerDamaged: it is not.
+        """
+        if known in (last, Generation()):
+            return
+        found = connection.scalar(AT, {"sequence": known.sequence})
+        if found != known.hash:
+            raise older(path, known)

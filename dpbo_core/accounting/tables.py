@@ -7,7 +7,7 @@ draws          one row a draw: its spend and what it drew, written in the transa
 releases       one row a finished study edition
 dataset_facts  what rules need to know of a dataset: k, how a table's rows are answered, what was recovered
 history        one row a row of the tables above, in the order they were written, each sealed to the one before, and
-               to the owner's key where there is one
+               to the owner's key where there is one, with its dataset's totals
 """
 
 import sqlalchemy as sa
@@ -81,5 +81,6 @@ HISTORY = sa.Table(
     sa.Column("content", sa.Text, nullable=False),
     sa.Column("hash", sa.String(64), nullable=False, unique=True),
     sa.Column("mac", sa.String(96), nullable=True),
+    sa.Column("totals", sa.Text, nullable=True),
 )
 RECORDED = (FACTS, DATASETS, RESERVATIONS, DRAWS, RELEASES, DATASET_FACTS)

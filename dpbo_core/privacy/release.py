@@ -24,6 +24,8 @@ class Release:
         noise: "operating_system", or "injected" for a run that is not private at all.
         release_id: the ledger's number for it; empty until it is recorded.
         released_at: UTC date of recording; empty until then.
+        ledger: which ledger recorded it ("identity"), and the hash of the entry before it ("head"), which that
+            ledger's history holds for ever; empty until then, and in what an older version recorded.
     """
 
     value: Mapping[str, Any]
@@ -37,10 +39,11 @@ class Release:
     noise: str = "operating_system"
     release_id: str = ""
     released_at: str = ""
+    ledger: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON: no NaN, no Infinity."""
-        return {
+        told = {
             "release_id": self.release_id,
             "released_at": self.released_at,
             "study": self.study,
@@ -53,6 +56,7 @@ class Release:
             "facts": dict(self.facts),
             "noise": self.noise,
         }
+        return told | ({"ledger": dict(self.ledger)} if self.ledger else {})
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Release":
@@ -69,4 +73,5 @@ class Release:
             noise=data["noise"],
             release_id=data["release_id"],
             released_at=data["released_at"],
+            ledger=data.get("ledger", {}),
         )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpbo_core.accounting import audit, merging, recovery
+from dpbo_core.accounting import audit, merging, recorded_in, recovery
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.certificate import read_certificate, recompute
@@ -17,10 +17,11 @@ from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.accounting.sources import Source, named_source
 from dpbo_core.comparison.measuring import names_of
 from dpbo_core.data.bundled import SIZES
-from dpbo_core.errors import DpboError, StudyInvalid, printable, suggestion
+from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid, printable, suggestion
 from dpbo_core.models.listed.names import unlisted_name
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
+from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.spec.model import OUR_ESTIMATORS
 from dpbo_core.spec.sections import BudgetSection, PrivacySection
@@ -392,6 +393,7 @@ def check_certificate(file: Path) -> str:
     Raises:
         StudyInvalid: the file is no release.
         CertificateFalse: its numbers do not support its promise.
+        LedgerDamaged: the ledger here recorded it, and is older than it was.
     """
     from dpbo_core.methods import CERTIFIED
 
@@ -406,9 +408,26 @@ def check_certificate(file: Path) -> str:
         f"ε = {found.epsilon:.6g}" if found.delta == 0.0 else f"(ε, δ) = ({found.epsilon:.6g}, {found.delta:.6g})"
     )
     by_price = f" Priced as printed: {', '.join(found.by_price)}." if found.by_price else ""
+    in_ledger = _in_ledger(release)
     draws = "1 draw costs" if found.draws == 1 else f"{found.draws} draws cost"
     said = f"{release.study}, edition {release.edition}: {draws} {kind}.{by_price} {release.guarantee.in_words()}"
-    return printable(said)
+    return printable(said + in_ledger)
+
+
+def _in_ledger(release: Release) -> str:
+    """What the ledger here, if there is one, adds to a certificate that proves itself; mostly nothing.
+
+    Raises:
+        LedgerDamaged: it is the release's, and older than the release.
+    """
+    url = Stores().ledger
+    try:
+        standing = recorded_in.standing_of(release, url) if recorded_in.at_hand(url) else "another"
+    except LedgerDamaged:
+        raise
+    except DpboError:
+        return " The ledger could not be asked whether it has this release."
+    return " The ledger does not have it any more: an older copy was accepted since." * (standing == "accepted")
 
 
 def ui(port: int) -> None:

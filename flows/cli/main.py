@@ -288,7 +288,7 @@ def verify(
     certificate: Annotated[Path, typer.Argument(metavar="release.json", help="A release's own page.")],
     debug: Debug = False,
 ) -> None:
-    """Recompute ε and δ of a release from its certificate alone: its draws, composed again."""
+    """Recompute ε and δ of a release from its certificate alone; where its ledger is here, that it has it still."""
     from flows.cli import commands as command
     from flows.cli.screens.terminal import print_sentence
 

@@ -35,7 +35,7 @@ def put_model(store: Store, run_id: str, model: FinalModel, scratch: Path) -> No
         return
     mlflow.pyfunc.save_model(
         str(folder),
-        loader_module="dpbo_core.final_model",
+        loader_module="dpbo_core.final_model.train",
         data_path=str(data),
         pip_requirements=[f"dpbo=={version('dpbo')}"],  # said, so that MLflow need not load the model to find out
     )

@@ -29,6 +29,24 @@ def refuse(table: str, verb: str) -> None:
     op.execute(f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table} {does}")
 
 
+def refuse_replacing(table: str, *keys: tuple[str, ...]) -> None:
+    """Refuse a row whose key is there: SQLite's INSERT OR REPLACE removes the old one past the trigger on DELETE.
+
+    A row's number in the file is a key too, with or without a name. PostgreSQL has no such words, and its ON
+    CONFLICT DO UPDATE is an UPDATE to its triggers.
+    """
+    if on_postgresql():
+        return
+    taken = " OR ".join(
+        f"EXISTS (SELECT 1 FROM {table} WHERE {' AND '.join(f'{column} = NEW.{column}' for column in key)})"
+        for key in (*keys, ("rowid",))
+    )
+    op.execute(
+        f"CREATE TRIGGER {table}_no_replace BEFORE INSERT ON {table} WHEN {taken} "
+        f"BEGIN SELECT RAISE(ABORT, '{LETTER}'); END"
+    )
+
+
 def refuse_negative(table: str, *columns: str) -> None:
     """No new row of a table has an amount below 0, or one that is no whole number; older rows are not looked at."""
     if on_postgresql():  # whose columns are typed

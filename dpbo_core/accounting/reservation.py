@@ -1,0 +1,80 @@
+"""A study's claim on its budget: a draw is recorded in the transaction that draws it, and the release once."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from dpbo_core.accounting.legible import legible
+from dpbo_core.accounting.store import LedgerStore
+from dpbo_core.accounting.tables import DRAWS, RELEASES
+from dpbo_core.privacy.plan import Spend
+from dpbo_core.privacy.release import Release
+
+OUTCOME = sa.select(DRAWS.c.outcome).where(
+    DRAWS.c.reservation == sa.bindparam("reservation"), DRAWS.c.what == sa.bindparam("what")
+)
+
+
+@dataclass(frozen=True)
+class StudyKey:
+    """Which study edition this is. `fingerprint` is a SHA-256 in hex; the rest is for people."""
+
+    fingerprint: str
+    dataset: str
+    study: str
+    edition: str
+    method: str
+
+
+class Reservation:
+    """A study's claim on its budget, and the record of its draws. This is the recorder a method draws through."""
+
+    __slots__ = ("_id", "_key", "_store")
+
+    def __init__(self, store: LedgerStore, identity: int, key: StudyKey) -> None:
+        self._store, self._id, self._key = store, identity, key
+
+    def recorded(self, what: str) -> Mapping[str, Any] | None:
+        """The outcome of an earlier draw of this name, if there is one."""
+        with self._store.reading() as connection:
+            return self._outcome(connection, what)
+
+    def record(self, spend: Spend, draw: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+        """Read the draw, or make it and write it with its spend, in one transaction; return it after the commit.
+
+        The transaction is never tried again: if it fails, the draw in it is discarded, and nobody saw it.
+        """
+        with self._store.writing() as pen:
+            outcome = self._outcome(pen.connection, spend.what)
+            if outcome is None:
+                outcome = dict(draw())
+                row = {"reservation": self._id, "what": spend.what, "spend": spend.to_json()}
+                pen.write(DRAWS, row | {"outcome": outcome, "drawn_at": utc_now()})
+        return outcome
+
+    def conclude(self, release: Release) -> Release:
+        """Record the finished release, or read back the one that was recorded first."""
+        query = sa.select(RELEASES.c.release).where(RELEASES.c.reservation == self._id)
+        with self._store.writing() as pen:
+            stored = pen.connection.scalar(query)
+            if stored is None:
+                now = utc_now()
+                recorded = {"identity": self._store.identity, "head": pen.last.hash}
+                final = replace(release, release_id=self._key.fingerprint[:16], released_at=now, ledger=recorded)
+                stored = final.to_json()
+                pen.write(RELEASES, {"reservation": self._id, "release": stored, "released_at": now})
+        return Release.from_json(json.loads(json.dumps(stored)))
+
+    @legible()
+    def _outcome(self, connection: sa.Connection, what: str) -> Mapping[str, Any] | None:
+        outcome: Mapping[str, Any] | None = connection.scalar(OUTCOME, {"reservation": self._id, "what": what})
+        return outcome
+
+
+def utc_now() -> str:
+    """The time, to the second, as it is written down."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
