@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.advice import advise, choose, expected_loss
+from dpbo_core.advice import expected_loss
+from dpbo_core.advice.advise import advise, choose
 from dpbo_core.advice.expected_loss import expected
 from dpbo_core.advice.expected_loss_table import RECORDS, ROWS
 from dpbo_core.comparison.contenders import run_on

@@ -13,7 +13,7 @@ from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.study.run import StudySpec, run_study
-from flows.cli import main as cli
+from flows.cli import app as cli
 from flows.cli.screens.tuned import print_tuned, tuned_json
 
 

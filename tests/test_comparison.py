@@ -169,7 +169,7 @@ def test_the_page_shows_every_row_and_the_picture_every_task(bench):
 
 @pytest.mark.slow
 def test_the_command_prints_one_object_and_writes_the_page(here):
-    from flows.cli.main import app
+    from flows.cli.app import app
 
     outcome = CliRunner().invoke(app, ["compare", "--json", "--repetitions", "2", "--only", "breast_cancer"])
     assert outcome.exit_code == 0

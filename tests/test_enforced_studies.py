@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 from dpbo_core import PrivacyLedger, PrivateSearch, Real
-from dpbo_core.advice import advise
+from dpbo_core.advice.advise import advise
 from dpbo_core.data.encoded import Encoded
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.enforced import available, engine

@@ -22,7 +22,7 @@ from dpbo_core.methods.prior_scale import PriorScale
 from dpbo_core.models.scores.margin import GRID
 from dpbo_core.study.run import StudySpec, advise_study, plan_study, run_study
 from dpbo_core.theorems import kusner_2015, srinivas_2010
-from flows.cli import main as cli
+from flows.cli import app as cli
 
 
 def test_where_the_range_binds_the_release_is_pure_and_assumes_nothing():

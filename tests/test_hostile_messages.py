@@ -22,8 +22,8 @@ from dpbo_core.methods.outsourced.box import Outsourced
 from dpbo_core.methods.outsourced.curator import Publication, publish
 from dpbo_core.privacy.release import Release
 from dpbo_core.study.run import StudySpec, run_study
+from flows.cli import app as cli
 from flows.cli import commands as command
-from flows.cli import main as cli
 from flows.cli.screens.accounts import print_accounts
 
 ESC = "\x1b[2J\x07"

@@ -11,7 +11,7 @@ from prefect.testing.utilities import prefect_test_harness
 
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.study.run import read_study, run_study
-from flows.cli import main as cli
+from flows.cli import app as cli
 from flows.cli.init import study_text
 from flows.prefect_runtime.settings import without_heartbeat
 

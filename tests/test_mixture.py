@@ -8,9 +8,10 @@ from scipy import stats
 
 from dpbo_core.bo.acquisition import UCB
 from dpbo_core.bo.averaged import AveragedSearch, prior_of
-from dpbo_core.bo.score_map import LEVEL, ScoreMap, bounded_interval
+from dpbo_core.bo.score_map import ScoreMap
 from dpbo_core.gp.kernels import kernel_named
 from dpbo_core.gp.mixture import Mixture, Prior, average
+from dpbo_core.theorems.feldman_cousins_1998 import LEVEL, bounded_interval
 
 LINE = np.linspace(0.0, 1.0, 25)[:, None]
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from exchanges import write_csv
 
-from flows.cli import main as cli
+from flows.cli import app as cli
 
 PUBLISH = ("curate", "publish", "X.csv", "--out", "Z.parquet", "--dataset", "people")
 PRICE = ("--epsilon", 3, "--delta", 1e-6)

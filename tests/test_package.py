@@ -51,7 +51,7 @@ def test_they_ship_the_package_whole_and_no_test(built):
         for path in (ROOT / room).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    assert {"dpbo_core/py.typed", "flows/breast_cancer.toml"} < wanted
+    assert {"dpbo_core/py.typed", "flows/cli/breast_cancer.toml"} < wanted
     shipped = set(zipfile.ZipFile(wheel).namelist())
     assert {name for name in shipped if ".dist-info/" not in name} == wanted
     with tarfile.open(sdist) as archive:

@@ -14,7 +14,7 @@ from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.mechanisms.noise import OperatingSystemNoise
 from dpbo_core.study.run import StudySpec
-from flows.cli import main as cli
+from flows.cli import app as cli
 from flows.prefect_runtime.owner import owners_terminal
 from flows.prefect_runtime.settings import Stores, without_heartbeat
 from flows.tune import tune_privately

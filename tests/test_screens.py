@@ -12,7 +12,7 @@ from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.study.run import StudySpec, advise_study, run_study
-from flows.cli.main import plain_first
+from flows.cli.app import plain_first
 from flows.cli.screens import terminal
 from flows.cli.screens.accounts import print_accounts
 from flows.cli.screens.advice import HEADER, print_advice

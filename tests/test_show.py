@@ -15,7 +15,7 @@ import tomli_w
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.study.run import StudySpec, open_study, run_study
-from flows.cli import main as cli
+from flows.cli import app as cli
 
 STORE = Path(__file__).parent / "yesterday" / "store"
 KEPT = json.loads((STORE / "kept.json").read_text())

@@ -31,7 +31,7 @@ STORES = ("DPBO_LEDGER_URL", "MLFLOW_TRACKING_URI", "PREFECT_API_URL", "PREFECT_
 SCRIPT = """
 import os, signal, sys
 from dpbo_core.objective.in_memory import Objective
-from flows.cli import main as cli
+from flows.cli import app as cli
 SECRET = "{feature} {label}"
 calls = 0
 {prelude}

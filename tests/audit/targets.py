@@ -441,7 +441,7 @@ def command_line(folder: Path) -> Iterator[Target]:
     """Random words on the command line. What would start a server, or run a flow on a whole study, is left out."""
     from unittest.mock import patch
 
-    from flows.cli import main as cli
+    from flows.cli import app as cli
 
     write_data(folder)
     (folder / "study.toml").write_text(tomli_w.dumps(studies()[5]))
