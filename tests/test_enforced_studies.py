@@ -102,7 +102,7 @@ def test_where_it_is_not_to_be_had_it_is_refused_at_plan(monkeypatch):
 
 def test_plan_says_how_long_it_will_take(monkeypatch):
     monkeypatch.setattr(available.os, "sched_getaffinity", lambda pid: {0, 1, 2, 3})
-    assert available.seconds_expected(1000, 20) == pytest.approx(1000 * 20 * 0.012 / 4)
+    assert available.seconds_expected(1000, 20) == pytest.approx(1000 * 20 * 0.014 / 4)
     monkeypatch.undo()
     spec = StudySpec.from_dict(tables(rowwise="enforced"))
     lines = advise(spec, problem_of(spec, n_validation=1000)).to_json()["methods"]
