@@ -12,7 +12,6 @@ import gc
 import importlib
 import json
 import os
-import pickle
 import platform
 import signal
 import socket
@@ -20,13 +19,8 @@ import sys
 import traceback
 from typing import Any, NoReturn
 
-import numpy as np
-
 from dpbo_core.models.enforced import child, limits, seccomp
-from dpbo_core.models.enforced.probe import Probe
-from dpbo_core.models.record_scores import Correct
 
-REHEARSALS = 30  # CPython adapts its instructions within the first dozens of calls
 LARGEST_MESSAGE = 2**20
 _FILES = 3
 _CONTROL = 3  # the lowest file that is free, so that whatever a module opens is above it
@@ -86,21 +80,9 @@ class Image:
                 if name in wanted["needed"]:
                     self._control.send(f"importing {name} failed with {type(error).__name__}".encode())
                     return
-        self._rehearse()
+        child.rehearse()
         self._seconds = wanted["cpu_seconds"]
         self._control.send(self._pristine(wanted["memory"]).encode())
-
-    @staticmethod
-    def _rehearse() -> None:
-        """What every child does, on a row of zeros and the probe: a copy need not make its caches once more."""
-        model = pickle.dumps(Probe()), pickle.dumps(Correct())
-        row = child.Record(np.zeros(1), np.zeros(1, dtype=np.int64)).to_bytes()
-        for _ in range(REHEARSALS):
-            source, sink = os.pipe()
-            os.write(sink, row)
-            os.close(sink)
-            child.steps(child.Record.of_file(source), *model)
-            os.close(source)
 
     def _pristine(self, memory: int) -> str:
         limits.silence(self._libc)
