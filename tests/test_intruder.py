@@ -113,7 +113,7 @@ def password(served, folder):
 
 def deployment(api, headers):
     """The attack that ran as the curator: a deployment whose pull steps are a shell's. Its answer's status."""
-    with httpx.Client(base_url=api, headers=headers, timeout=30) as client:
+    with httpx.Client(base_url=api, headers=headers, timeout=180) as client:
         made = client.post("/flows/", json={"name": "attack"})
         flow = made.json().get("id", "0") if made.status_code < 300 else "00000000-0000-0000-0000-000000000000"
         body = {
@@ -132,7 +132,7 @@ def deployment(api, headers):
 
 SERVE_ATTACK = """
 api, found = given["api"], {}
-with httpx.Client(base_url=api, timeout=30) as c:
+with httpx.Client(base_url=api, timeout=180) as c:
     for guess in (None, "admin:pass", ":", "prefect", "nobody:"):
         h = {} if guess is None else {"Authorization": "Basic " + base64.b64encode(guess.encode()).decode()}
         for method, path, body in given["asks"]:
@@ -146,7 +146,7 @@ async def sockets():
             try:
                 async with websockets.connect(api.replace("http", "ws") + path, subprotocols=protocols) as ws:
                     await ws.send(json.dumps({"type": "auth", "token": "guess"}))
-                    answer = json.loads(await asyncio.wait_for(ws.recv(), 20))
+                    answer = json.loads(await asyncio.wait_for(ws.recv(), 180))
                     found[f"ws {path} {protocols}"] = answer.get("type")
             except (websockets.WebSocketException, ConnectionError) as e:
                 found[f"ws {path} {protocols}"] = "closed"
@@ -328,14 +328,14 @@ def link_of(page):
 
 @pytest.fixture
 def reader(page):
-    with httpx.Client(base_url=page.url, timeout=60, follow_redirects=True) as client:
+    with httpx.Client(base_url=page.url, timeout=180, follow_redirects=True) as client:
         assert client.get(link_of(page)).status_code == 200
         yield client
 
 
 UI_ATTACK = """
 found = {}
-with httpx.Client(base_url=given["url"], timeout=30, follow_redirects=True) as c:
+with httpx.Client(base_url=given["url"], timeout=180, follow_redirects=True) as c:
     for method, path, body in given["asks"]:
         for extra in ({}, {"Cookie": given["cookie"] + "=guess"}, {"Authorization": "Bearer guess"}):
             answer = c.request(method, path, json=body, headers=extra)
@@ -458,7 +458,7 @@ def test_mlflow_alone_would_have_given_it(folder, store):
         mlflow(f"sqlite:///{folder / 'mlruns' / 'mlflow.db'}", folder, port) as path,
         httpx.Client(transport=httpx.HTTPTransport(uds=str(path)), base_url=f"http://127.0.0.1:{port}") as inside,
     ):
-        answer = inside.get("/get-artifact", params=words, timeout=60)
+        answer = inside.get("/get-artifact", params=words, timeout=180)
     assert CANARY in answer.text
 
 
@@ -470,7 +470,7 @@ def test_mlflow_ends_with_its_gate(folder, store, how):
         assert len(children) >= 3  # the leash, MLflow's command, its worker
         assert owners(server.port) == {os.geteuid()}
         server.process.send_signal(how)
-        server.process.wait(60)
+        wait_until(lambda: server.process.poll() is not None)
         wait_until(lambda: not any(map(lives, children)))
         assert port_is_free(server.port)
         if how != signal.SIGKILL:
