@@ -17,7 +17,7 @@ import tomli_w
 from intruder import as_nobody, command, environment, family, lives, wait_until
 from prefect.settings import PREFECT_API_URL, get_current_settings, temporary_settings
 from prefect.task_runners import ProcessPoolTaskRunner
-from test_intruder import ports_of
+from team import ports_of
 
 from flows.fanning_out import OwnProcesses
 from flows.prefect_child import address_of, answers

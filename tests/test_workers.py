@@ -169,7 +169,7 @@ def test_a_second_user_sees_no_counter(cluster):
     import os
 
     from intruder import as_nobody, family
-    from test_intruder import ports_of
+    from team import ports_of
 
     ports = sorted(ports_of(family(os.getpid())))
     info = cluster._client.scheduler_info()
