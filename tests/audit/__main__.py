@@ -117,6 +117,13 @@ hides it.
 {rows.timing_table(3 if short else 300)}"""
 
 
+def intrusion(*, short: bool) -> str:
+    del short  # there is no shorter form: each way is tried once
+    from audit.intrusion import text
+
+    return text()
+
+
 SECTIONS: dict[str, tuple[str, Callable[..., str]]] = {
     "timing": ("Timing", timing),  # first, and alone on the machine
     "replays": ("Record and replay", replays),
@@ -126,6 +133,7 @@ SECTIONS: dict[str, tuple[str, Callable[..., str]]] = {
     "files": ("Hostile files", files),
     "kills": ("Kills", kills),
     "leaks": ("Leaks", leaks),
+    "intrusion": ("Intruders", intrusion),
 }
 
 

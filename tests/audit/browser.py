@@ -1,4 +1,4 @@
-"""A headless Chromium that opens pages as a curator would, and a web page that attacks what listens on the machine."""
+"""A headless Chromium that opens pages as a curator would, and a web page that attacks what listens here."""
 
 import json
 import subprocess
@@ -34,7 +34,8 @@ async targets => {
     }
     if (t.method == "GET") {
       const picture = await limit(new Promise(r => {
-        const img = new Image(); img.onload = () => r(img.naturalWidth); img.onerror = () => r(null); img.src = t.url;
+        const img = new Image(); img.onload = () => r(img.naturalWidth); img.onerror = () => r(null);
+        img.src = t.url;
       }));
       if (picture) got.push(`picture ${t.url}`);
       const text = await limit(new Promise(r => {

@@ -1,8 +1,9 @@
 """What others write and dpbo reads, by the ten thousand, mutated: what must come is a letter or a result.
 
 Each target takes one input and does what the product does with it. Counted are: a stack trace (anything raised that
-is no `DpboError`, or the command's last door), a hang (over 10 s of the processor), a letter or a screen with a control character,
-an exit code beyond the documented ones, and a charge where the answer was a refusal. All five must be 0.
+is no `DpboError`, or the command's last door), a hang (over 10 s of the processor), a letter or a screen with a
+control character, an exit code beyond the documented ones, and a charge where the answer was a refusal. All five
+must be 0.
 """
 
 import hashlib

@@ -20,9 +20,6 @@ from typing import Any
 
 import httpx
 import tomli_w
-from audit.browser import ELSEWHERE, browser, web_page
-from audit.look import chromium
-from audit.schedule import free_port
 from intruder import NOBODY, as_nobody, command, environment, family, lives, wait_until
 from team import (
     ASKS,
@@ -40,6 +37,9 @@ from team import (
     running,
 )
 
+from audit.browser import ELSEWHERE, browser, web_page
+from audit.look import chromium
+from audit.schedule import free_port
 from flows.password import NAME
 from flows.server import credentials
 
@@ -149,7 +149,7 @@ def of_serve(folder: Path) -> Iterator[Way]:
         password = (folder / "prefect" / NAME).read_text().strip()
         found = as_nobody(SERVE_ATTACK, api=f"{held.url}/api", asks=ASKS)
         kinds = {"code as a deployment's pull step": " /deployments/", "the open pages under other paths": "path ",
-                 "sockets of events and logs": "ws ", "every other route, under guessed passwords": " "}  # fmt: skip
+                 "sockets of events and logs": "ws ", "other routes, under guessed passwords": " "}  # fmt: skip
         for name, part in kinds.items():
             mine = {what: found.pop(what) for what in list(found) if part in what}
             yield Way(server, "second user", name, len(mine), told(mine))
@@ -211,8 +211,8 @@ def of_ui(folder: Path) -> Iterator[Way]:
         targets = [{"method": "GET", "url": f"{held.url}{path}"} for path in (
             "/version", f"/get-artifact?run_uuid={run_id}&path=release.json",
             f"/get-artifact?run_uuid={run_id}&path=plots/noise.png")]  # fmt: skip
-        targets += [{"method": "POST", "url": f"{held.url}{READ}/{what}", "body": body} for what, body in (
-            ("runs/search", '{"experiment_ids":["1"]}'), ("experiments/create", '{"name":"by-a-page"}'))]  # fmt: skip
+        posts = {"runs/search": '{"experiment_ids":["1"]}', "experiments/create": '{"name":"by-a-page"}'}
+        targets += [{"method": "POST", "url": f"{held.url}{READ}/{at}", "body": text} for at, text in posts.items()]
         let_in = link_of(held)
         yield from by_browser(server, held.port, targets, [f"ws://127.0.0.1:{held.port}/"], let_in)
         made = client.get_experiment_by_name("by-a-page")
@@ -337,10 +337,14 @@ def of_shared_folders(top: Path) -> Iterator[Way]:
         script = f"os.chdir(given['folder'])\n{plant}\nprint('null')"
         as_nobody(script, folder=str(folder), mine=str(mine))
         around = environment(folder) | {"PREFECT_HOME": str(top / f"home-{len(name)}")}
-        done = subprocess.run(command("tune", "nightly.toml"), cwd=folder, env=around, capture_output=True, text=True)
+        done = subprocess.run(
+            command("tune", "nightly.toml"), cwd=folder, env=around, capture_output=True, text=True
+        )
         if done.returncode != 2 or list(mine.iterdir()):
             got.append(name)
-    yield Way("dpbo tune", "second user", "links, stores and settings laid in a shared folder", len(plants), tuple(got))
+    yield Way(
+        "dpbo tune", "second user", "links, stores and settings laid in a shared folder", len(plants), tuple(got)
+    )
 
 
 SQUAT = """
@@ -380,7 +384,9 @@ def of_squatters(folder: Path) -> Iterator[Way]:
             squatter.wait()
         got += [f"{words_[0]} went on"] * (done.returncode == 0)
         got += [f"{words_[0]} said {text[:80]}" for text in json.loads(heard) if "authorization" in text.lower()]
-    yield Way("dpbo serve, dpbo ui", "second user", "a port taken beforehand, to be told the password", 2, tuple(got))
+    yield Way(
+        "dpbo serve, dpbo ui", "second user", "a port taken beforehand, to be told the password", 2, tuple(got)
+    )
 
 
 def of_workers() -> Iterator[Way]:
@@ -466,8 +472,8 @@ def of_mlflow_alone(folder: Path, hostile: str) -> Iterator[Way]:
     """`mlflow server`, as `dpbo ui` started it once."""
     port = free_port()
     store = f"sqlite:///{folder / 'mlruns' / 'mlflow.db'}"
-    words_ = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1",
-              "--backend-store-uri", store, "--registry-store-uri", store]  # fmt: skip
+    words_ = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port),
+              "--workers", "1", "--backend-store-uri", store, "--registry-store-uri", store]  # fmt: skip
     with alone(folder, words_, f"http://127.0.0.1:{port}/health"):
         url = f"http://127.0.0.1:{port}/get-artifact?run_uuid={hostile}&path=validation.csv"
         got = as_nobody(REPLAY.replace('("GET", "POST")', '("GET",)'), asks=[[url, {}]])
