@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
+import sqlalchemy as sa
 import tomli_w
 from conftest import STUDY
 
@@ -64,6 +65,7 @@ def waits() -> dict[str, float]:
 
     from dpbo_core.accounting.budget import PrivacyBudget
     from dpbo_core.accounting.ledger import PrivacyLedger
+    from tasks.tracking.store import open_store
     from tasks.tracking.targets import check_target
 
     taken: dict[str, float] = {}
@@ -88,7 +90,14 @@ def waits() -> dict[str, float]:
     with TemporaryDirectory(prefix="dpbo-audit-") as name, ledger_in("PostgreSQL", Path(name)) as url:
         ledger = PrivacyLedger(url)
         ledger.set_budget(PrivacyBudget.of("d", epsilon=1.0, delta=0.0))
+        beside = sa.create_engine(url, isolation_level="AUTOCOMMIT", poolclass=sa.pool.NullPool)
+        with beside.connect() as connection:
+            connection.exec_driver_sql("CREATE DATABASE pictures")
+        shown = sa.make_url(url).set(database="pictures").render_as_string(hide_password=False)
+        open_store(shown)  # its tables
         processes = postgres_of(Path(name) / "postgresql")
+        with stopped(processes), timed("MLflow, stopped"):
+            told(check_target("people", shown))
         with stopped(processes), timed("ledger, stopped after the connection"):
             ledger.reserve(key(), plan(0.25), noise=SYSTEM)
     return taken
