@@ -76,7 +76,7 @@ def text() -> str:
     tried += [accounts.operator(), accounts.restoring(), accounts.replay()]
     head = "what listens | who | the way | tried | got in"
     return f"""Tried as another user of the machine (uid 65534, on the loopback, data files 0600), as somebody who
-may start runs and lacks Prefect's password, and as web pages in a headless Chromium whose user is let in. "Before"
+may start runs and lacks Prefect's password, and as web pages in a headless Chromium that opened the link. "Before"
 is what these attacks came to when they were first made; all else is measured by each run.
 
 {main_table(tried)}
