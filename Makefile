@@ -2,7 +2,7 @@
 # make test    set everything up and run the tests
 # make audit   kill, fuzz and search campaigns; their figures go to docs/audit.md (half an hour)
 # make intruder  attack every server, budget and ledger as another user, an operator and a web page; the figures
-#              go to docs/audit.md (ten minutes; needs root for a second user, Chromium for the page)
+#              go to docs/audit.md (a quarter of an hour; needs root for a second user, Chromium for the page)
 # make supply  look the locked dependencies up for known faults; write the bill of materials, sbom.json
 # make look    photograph every page that shows a release into docs/pictures (needs Chromium, port 4200 free)
 # make docs    build the site into build/site and fail on a warning (needs the group `docs`)

@@ -4,6 +4,8 @@
 other cell is measured by the run that writes the page.
 """
 
+import sys
+
 from audit import accounts, paid, ways
 from audit.rows import table
 from audit.ways import Way
@@ -74,6 +76,9 @@ def text() -> str:
     """The section."""
     tried, planted = ways.campaign()
     tried += [accounts.operator(), accounts.restoring(), accounts.replay()]
+    for way in tried:
+        for what in way.got:  # for whoever mends it
+            sys.stderr.write(f"{way.server}, {way.name}: {what}\n")
     head = "what listens | who | the way | tried | got in"
     return f"""Tried as another user of the machine (uid 65534, on the loopback, data files 0600), as somebody who
 may start runs and lacks Prefect's password, and as web pages in a headless Chromium that opened the link. "Before"
