@@ -31,6 +31,7 @@ from flows.firing import refuse_fields, seconds
 from flows.own_output import own_output
 from flows.screens.letters import print_warnings
 from flows.settings import Stores, quiet_environment, without_heartbeat
+from flows.show import recorded_all_the_same
 from flows.temporary_server import locked_server
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def tune(path: Path, *, pad_steps: float = 0.0, register: bool = False) -> "tupl
     What could not be published is told on standard error; the result stands.
 
     Raises:
-        DpboError: as a letter; whatever Prefect wraps around it is taken off.
+        DpboError: as a letter; whatever Prefect wraps around it is taken off. Prefect failed after the release.
     """
     _check_padding(pad_steps)
     study = read_study(path)
@@ -93,8 +94,18 @@ def tune(path: Path, *, pad_steps: float = 0.0, register: bool = False) -> "tupl
 
     os.umask(OWNER_ALONE)
     create_prefect_store()
-    with own_output(), locked_server(), without_heartbeat(), owners_terminal():
-        tuned = tune_privately(study, folder, pad_steps, register)
+    late = None
+    try:
+        with own_output(), locked_server(), without_heartbeat(), owners_terminal():
+            tuned = tune_privately(study, folder, pad_steps, register)
+    except DpboError:
+        raise
+    except Exception as error:
+        late = recorded_all_the_same(study, type(error).__name__)
+        if late is None:
+            raise
+    if late is not None:
+        raise late
     print_warnings(tuned.warnings)
     (account,) = PrivacyLedger(Stores().ledger).accounts(study.privacy.dataset)
     return tuned, account

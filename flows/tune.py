@@ -10,7 +10,7 @@ from dpbo_core.study import StudyResult, StudySpec, check_public_file
 from flows.fanning_out import work_ahead
 from flows.form import study_of
 from flows.liveness import alive
-from flows.owner import at_the_terminal
+from flows.owner import at_the_terminal, refuse_job_variables
 from flows.progress import Progress, in_short
 from flows.publishing import Warnings, publish_release, ready_for
 from flows.recording import wait_until_recorded
@@ -68,6 +68,7 @@ def tune(study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: boo
     stores = Stores()
     stores.make_folder()
     if not at_the_terminal():
+        refuse_job_variables()
         check_public_file(study, ledger=PrivacyLedger(stores.ledger), folder=folder)
     ahead, warnings = work_ahead(study, folder), Warnings()
     with alive(stores.running), workers(workers_for(study)) as scoring:
