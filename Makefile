@@ -1,6 +1,8 @@
 # make tune    set everything up into .venv and run the first private study
 # make test    set everything up and run the tests
 # make audit   kill, fuzz and search campaigns; their figures go to docs/audit.md (half an hour)
+# make intruder  attack every server, budget and ledger as another user, an operator and a web page; the figures
+#              go to docs/audit.md (a quarter of an hour; needs root for a second user, Chromium for the page)
 # make supply  look the locked dependencies up for known faults; write the bill of materials, sbom.json
 # make look    photograph every page that shows a release into docs/pictures (needs Chromium, port 4200 free)
 # make docs    build the site into build/site and fail on a warning (needs the group `docs`)
@@ -14,7 +16,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: setup tune test audit supply look check bench docs docs-run format lock clean
+.PHONY: setup tune test audit intruder supply look check bench docs docs-run format lock clean
 
 setup: $(STAMP)
 
@@ -35,6 +37,9 @@ test: $(STAMP)
 audit: $(STAMP)
 	@cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m audit
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -m slow --ignore=tests/test_docs.py --ignore=tests/test_notebooks.py
+
+intruder: $(STAMP)
+	@cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m audit intrusion
 
 supply: $(STAMP)
 	@cd tests && ../$(BIN)/python -m audit.supply ../sbom.json

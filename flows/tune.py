@@ -10,7 +10,7 @@ from dpbo_core.study.run import StudyResult, StudySpec, check_public_file
 from flows.prefect_runtime.fanning_out import work_ahead
 from flows.prefect_runtime.form import study_of
 from flows.prefect_runtime.liveness import alive
-from flows.prefect_runtime.owner import at_the_terminal
+from flows.prefect_runtime.owner import at_the_terminal, refuse_job_variables
 from flows.prefect_runtime.progress import Progress, in_short
 from flows.prefect_runtime.recording import wait_until_recorded
 from flows.prefect_runtime.settings import Stores, check_prefect_settings
@@ -65,6 +65,7 @@ def tune(study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: boo
     stores = Stores()
     stores.make_folder()
     if not at_the_terminal():
+        refuse_job_variables()
         check_public_file(study, ledger=PrivacyLedger(stores.ledger), folder=folder)
     ahead, warnings = work_ahead(study, folder), Warnings()
     with alive(stores.running), workers(workers_for(study)) as scoring:

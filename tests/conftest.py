@@ -9,12 +9,16 @@ import uuid
 
 import absl.logging  # comes with dp-accounting
 import pytest
+from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 STATE = tempfile.TemporaryDirectory()  # what a user saw of a ledger is kept here, and not in the real home
 os.environ["XDG_STATE_HOME"] = STATE.name
 # Prefect, configuring logging, closes every handler, and this one would close pytest's own stream with itself.
 absl.logging.get_absl_handler().python_handler.stream = sys.__stderr__
+# No example has a deadline: what a busy machine needs for one says nothing of it.
+settings.register_profile("unhurried", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 
 STUDY = {
     "study": {"name": "trial", "method": "private_trajectory"},

@@ -44,7 +44,7 @@ def as_nobody(script: str, **given: object) -> object:
         [sys.executable, "-c", DROP + script, json.dumps(given)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=900,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]

@@ -24,6 +24,7 @@ from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.data.frames import frame_of
 from dpbo_core.errors import CertificateFalse, Sealed, StudyInvalid
 from dpbo_core.methods import CERTIFIED
+from dpbo_core.models import containment
 from dpbo_core.models.containment import contained
 from dpbo_core.models.estimators import FittedEstimator, fitted
 from dpbo_core.models.prototype import function_name, import_name
@@ -33,6 +34,8 @@ from dpbo_core.privacy.sealing import sealed
 from dpbo_core.problem import score_of
 from dpbo_core.sklearn_api.tables_in_memory import _inferred
 from dpbo_core.spec import ModelSection
+
+FOREVER = 300.0  # seconds that only a fault makes pass
 
 
 def euclid(a, b):
@@ -169,17 +172,32 @@ def test_a_range_that_cannot_be_counted_in_is_a_letter(bounds):
         score_of(shares)
 
 
-def test_containment_holds_one_thread_at_a_time(capsys):
+def test_containment_holds_one_thread_at_a_time(capsys, monkeypatch):
     """Two overlapping blocks used to restore each other's streams: the first to leave let the second speak."""
-    out, entered, leave = sys.stdout, threading.Event(), threading.Event()
+    out, entered, waiting = sys.stdout, threading.Event(), threading.Event()
+
+    class Told:
+        """The lock, which says when somebody must wait for it."""
+
+        def __enter__(self):
+            if not alone.acquire(blocking=False):
+                waiting.set()
+                alone.acquire()
+
+        def __exit__(self, *_):
+            alone.release()
+
+    alone = containment._ALONE
+    monkeypatch.setattr(containment, "_ALONE", Told())
+    overlapped = []
 
     def first():
         with contained():
             entered.set()
-            leave.wait(5)
+            overlapped.append(waiting.wait(FOREVER))
 
     def second():
-        entered.wait(5)
+        entered.wait(FOREVER)
         with contained():
             print("a record")
             logging.getLogger("x").log(60, "a record")
@@ -187,10 +205,9 @@ def test_containment_holds_one_thread_at_a_time(capsys):
     threads = [threading.Thread(target=first), threading.Thread(target=second)]
     for thread in threads:
         thread.start()
-    entered.wait(5)
-    leave.set()
     for thread in threads:
         thread.join()
+    assert overlapped == [True]
     assert sys.stdout is out
     assert logging.root.manager.disable == 0
     assert "a record" not in "".join(capsys.readouterr())

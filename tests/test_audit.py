@@ -202,3 +202,41 @@ def test_a_row_that_is_not_what_it_must_be_fails_the_audit():
     replays = "| m | pairs | found | share |\n|---|---|---|---|\n| a | 9 | 0 | %s |"
     assert verdict.broken("replays", replays % "1.000") == []
     assert verdict.broken("replays", replays % "1.001")
+
+
+INTRUSION = """| attack | before | now | shown by |
+|---|---|---|---|
+| {0} | x | {1} | y |
+
+| what listens | who | the way | tried | got in |
+|---|---|---|---|---|
+| dpbo serve | web page | forms | 10 | {2} |
+
+Planted faults; every row must find something.
+
+| what listens | who | the way | tried | got in |
+|---|---|---|---|---|
+| prefect | second user | every route | 10 | {3} |
+"""
+
+
+@pytest.mark.parametrize(("attack", "met", "missed"), [
+    ("local uid runs code", "0 of 25 ways", "0 of 11 ways"),
+    ("local uid runs code", "0 of 25 ways; 3 not run", "1 of 25 ways"),
+    ("ε from one file by renaming", "× 1", "× 2"), ("operator reads a record", "no", "yes"),
+    ("paid release readable", "9 of 9", "8 of 9 (not: a picture)"), ("tampering noticed", "3 of 3", "0 of 3"),
+    ("silent PostgreSQL", "12.1 s", "15.2 s"), ("silent PostgreSQL", "5.0 s", "inf s"),
+    ("exact bits", "0; 0", "1; 0"),
+    ("outbound connections", "0", "1"), ("a canary in a core", "0", "2"),
+])  # fmt: skip
+def test_what_an_intruder_must_not_get(attack, met, missed):
+    def broken(*cells):
+        return [row[0] for row in verdict.broken("intrusion", INTRUSION.format(*cells))]
+
+    assert broken(attack, met, 0, 3) == []
+    assert broken(attack, missed, 0, 3) == [attack]
+    assert broken(attack, met, 1, 3) == ["dpbo serve"]
+    assert broken(attack, met, "not run: no Chromium on this machine", 3) == []
+    assert broken(attack, met, "not run: tired", 3) == ["dpbo serve"]
+    assert broken(attack, met, 0, 0) == ["prefect"]
+    assert broken("something else", met, 0, 3) == ["something else"]

@@ -218,7 +218,7 @@ def test_a_writer_that_stopped_blocks_the_others_for_seconds_alone(server):
                 break
         assert [entry.study for entry in entries(book)] == ["s", "other"]
         os.kill(writer.pid, signal.SIGCONT)
-        said, _ = writer.communicate("\n", timeout=60)
+        said, _ = writer.communicate("\n", timeout=300)
     finally:
         writer.kill()
     assert said.startswith("DpboError")

@@ -2,11 +2,13 @@
 
 import json
 import math
-import time
+import os
+import signal
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
-from audit.exchange_kills import campaign, killed, quietly
+from audit.exchange_kills import CONTEXT, campaign
 from canary import forms_of_number, search
 from exchanges import PRIVATE, World, world
 from hypothesis import given, settings
@@ -14,9 +16,11 @@ from hypothesis import strategies as st
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods import EXCHANGES
+from dpbo_core.methods.outsourced import session
 from dpbo_core.methods.outsourced.messages import Answer, Query, digest, read_message, write_message
 from dpbo_core.methods.outsourced.published_table import read_published
 
+PIECE = 8  # bytes that a state written in place is written in
 QUERY = Query("0123456789abcdef", "fedcba9876543210", 3, 17)
 ANSWER = Answer.to(QUERY, value=-1.25, noise_scale=0.5)
 
@@ -239,28 +243,63 @@ def test_either_party_killed_anywhere_ends_in_the_same_state(tmp_path, kind):
     assert figures.clean, figures
 
 
+def ended_by_itself(work):
+    """Run `work` in a child that kills itself wherever `work` says: how it ended."""
+    child = CONTEXT.Process(target=work)
+    child.start()
+    child.join()
+    return child.exitcode
+
+
+def at_its_worst():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def test_a_state_written_in_pieces_would_be_caught(tmp_path, monkeypatch):
-    """The planted fault: files written in place. A kill between two bytes leaves a search that cannot be read."""
-
-    def in_place(path, content, *, mode=0o600):
-        del mode
-        with path.open("wb", buffering=0) as file:
-            for byte in range(0, len(content), 8):
-                file.write(content[byte : byte + 8])
-                time.sleep(0.001)
-
+    """The planted fault: files written in place, killed after the n-th write. None leaves a search to be read."""
     w = world(tmp_path)
     w.publish()
-    monkeypatch.setattr("dpbo_core.methods.outsourced.session.replace_atomically", in_place)
-    damaged = 0
-    for _ in range(12):
-        killed(lambda: quietly(w.suggest), 0.08)
-        try:
+    whole = []
+    with monkeypatch.context() as measured:
+        measured.setattr(session, "replace_atomically", lambda path, content: whole.append(len(content)))
+        w.suggest()
+    n_pieces = -(-whole[0] // PIECE)
+    assert n_pieces > 4
+    for n in (0, 1, n_pieces // 2, n_pieces - 1):
+
+        def in_place(path, content, n=n):
+            with path.open("wb", buffering=0) as file:
+                for start in range(0, n * PIECE, PIECE):
+                    file.write(content[start : start + PIECE])
+                at_its_worst()
+
+        with monkeypatch.context() as planted:
+            planted.setattr(session, "replace_atomically", in_place)
+            assert ended_by_itself(w.suggest) == -signal.SIGKILL
+        with pytest.raises(StudyInvalid):
             w.suggest()
-        except StudyInvalid:
-            damaged += 1
-        (tmp_path / "S").unlink(missing_ok=True)
-    assert damaged
+        (tmp_path / "S").unlink()
+
+
+@pytest.mark.parametrize(("where", "call", "nth", "is_new"), [
+    (os, "fchmod", 1, False), (os, "fsync", 1, False), (Path, "replace", 1, False), (os, "fsync", 2, True),
+])  # fmt: skip
+def test_a_state_killed_at_any_call_is_the_old_or_the_new(tmp_path, monkeypatch, where, call, nth, is_new):
+    """The same kill in what does write it: instead of each call to the system, one after another."""
+    w = world(tmp_path)
+    w.publish()
+    w.exchange()
+    old, calls, honest = (tmp_path / "S").read_bytes(), [], getattr(where, call)
+
+    def killing(*arguments, **named):
+        calls.append(arguments)
+        return at_its_worst() if len(calls) == nth else honest(*arguments, **named)
+
+    with monkeypatch.context() as planted:
+        planted.setattr(where, call, killing)
+        assert ended_by_itself(w.suggest) == -signal.SIGKILL
+    assert ((tmp_path / "S").read_bytes() != old) == is_new
+    assert w.suggest().step == 2
 
 
 # Leaks.

@@ -1,5 +1,6 @@
 """The owner's policy where studies are run: the command, Prefect, a served study, a notebook, a second ledger."""
 
+import hashlib
 import json
 import re
 from dataclasses import replace
@@ -22,7 +23,7 @@ from dpbo_core.errors import PolicyRefused
 from dpbo_core.study.run import StudySpec, approve_study, read_study, run_study, study_digest
 from flows.prefect_runtime.owner import at_the_terminal, owners_terminal
 from flows.prefect_runtime.settings import Stores, without_heartbeat
-from flows.serve import FROZEN, REFUSED
+from flows.serve import FROZEN, REFUSED, tune_on_schedule
 from flows.tune import tune_privately
 
 
@@ -103,6 +104,47 @@ def test_the_owners_word_is_no_parameter_and_reaches_a_subflow(server, study):
     with owners_terminal():
         assert team(study()) == (False, True)
     assert not at_the_terminal()
+
+
+def begun_with(story, parameters, job_variables):
+    """A run of a deployment of `story`, as somebody who may start runs begins one."""
+    from prefect.client.orchestration import get_client
+    from prefect.flow_engine import run_flow
+
+    with get_client(sync_client=True) as client:
+        flow_id = client.create_flow(story)
+        made = client.create_deployment(flow_id=flow_id, name=f"{story.name} on request")
+        run = client.create_flow_run_from_deployment(made, job_variables=job_variables)
+    return run_flow(story, flow_run=run, parameters=parameters, return_type="state")
+
+
+def test_a_run_with_an_environment_of_its_own_is_refused(server, study, folder, monkeypatch):
+    """DPBO_SERVED_STUDY of another study, DPBO_LEDGER_URL of another ledger: both come as job variables."""
+    run_study(study(), ledger=ledger())
+    spec, study_file = study("2"), folder / "study.toml"
+
+    @flow
+    def team(study):
+        return tune_privately(study)
+
+    sent = {"study": spec, "folder": ".", "pad_steps": 0.0, "register": False}
+    for given in ({"env": {"DPBO_LEDGER_URL": "sqlite:////tmp/x.db"}}, {"command": "true"}):
+        for story, words in ((tune_privately, sent), (team, {"study": spec})):
+            with pytest.raises(PolicyRefused, match="job variables"):
+                begun_with(story, words, given).result()
+    monkeypatch.setenv(FROZEN, study_digest(study_file))  # as such a variable would
+    fired = {"study": "study.toml", "pad_steps": 0.0, "register": False}
+    state = begun_with(tune_on_schedule, fired, {"env": {FROZEN: study_digest(study_file)}})
+    assert (state.name, "job variables" in state.message) == (REFUSED, True)
+    assert len(ledger().accounts("clinic")[0].entries) == 1
+    assert begun_with(tune_privately, sent, {}).is_completed()
+    assert len(ledger().accounts("clinic")[0].entries) == 2
+
+
+def test_what_fixes_a_study_is_the_files_own_sum(study, folder):
+    """So that a worker can be started with `DPBO_SERVED_STUDY=$(sha256sum …)`."""
+    study()
+    assert study_digest("study.toml") == hashlib.sha256((folder / "study.toml").read_bytes()).hexdigest()
 
 
 def test_a_served_study_is_frozen(server, study, folder, monkeypatch):

@@ -5,16 +5,18 @@ import os
 import sys
 from types import SimpleNamespace
 
+import httpx
 import pytest
 import tomli_w
 from prefect.testing.utilities import prefect_test_harness
-from test_ledger_silent import accepting
+from test_ledger_silent import accepting, server, stopped, within  # noqa: F401  a fixture
 
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.mechanisms.noise import OperatingSystemNoise
 from dpbo_core.study.run import StudySpec
 from flows.cli import app as cli
+from flows.cli.show import recorded_release
 from flows.prefect_runtime.owner import owners_terminal
 from flows.prefect_runtime.settings import Stores, without_heartbeat
 from flows.tune import tune_privately
@@ -23,7 +25,7 @@ from tasks.tuning import publish
 
 
 @pytest.fixture(scope="module", autouse=True)
-def server():
+def prefect_server():
     with prefect_test_harness(server_startup_timeout=90), without_heartbeat():
         yield
 
@@ -233,3 +235,50 @@ def test_the_command_prints_the_release_and_a_warning(study, here, monkeypatch, 
         else:
             assert "dpbo show trial:1" in captured.out
             assert "score: " in captured.out
+
+
+@pytest.mark.parametrize("words", [[], ["--json"]])
+def test_an_engine_that_dies_after_the_release_says_that_it_is_recorded(study, monkeypatch, capsys, words):
+    """Prefect's own step after the flow: before, the message was of a broken installation."""
+    study()
+    monkeypatch.setattr("flows.prefect_runtime.prefect_store.create_prefect_store", lambda: None)
+
+    def gone(*_, **__):
+        raise httpx.ConnectError("the server is gone")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("prefect.flow_engine.FlowRunEngine.handle_success", gone)
+        broken.setattr(sys, "argv", ["dpbo", "tune", "study.toml", *words])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+    assert ended.value.code == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "is recorded, and Prefect failed after it (ConnectError)" in captured.err
+    assert "dpbo show trial:1 prints it" in captured.err
+    assert recorded_release("trial:1")[0].value["score"] is not None
+    with monkeypatch.context() as broken:  # before the release it is what it was
+        study("2")
+        broken.setattr("flows.tune.finish", gone)
+        broken.setattr(sys, "argv", ["dpbo", "tune", "study.toml"])
+        with pytest.raises(SystemExit):
+            cli.main()
+    assert "something unexpected" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_database_of_mlflows_that_stops_holds_nothing_up(server):  # noqa: F811
+    """SIGSTOP under a store that is open: its machine goes on acknowledging. The next look says so at once."""
+    from tasks.reporting.mlflow_store import StoreSilent, open_store
+
+    url, processes = server
+    store = open_store(url)
+    assert store.client.get_experiment_by_name("people") is None
+    with stopped(processes):
+        with within(60.0), pytest.raises(Exception, match=r"(?s).*"):  # MLflow's own, after the wait's end
+            store.client.get_experiment_by_name("people")
+        with within(), pytest.raises(StoreSilent, match="does not answer"):
+            open_store(url)
+        with within():
+            assert "does not answer" in targets.check_target("people", url)
+    assert store.client.get_experiment_by_name("people") is None

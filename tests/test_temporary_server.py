@@ -17,7 +17,7 @@ import tomli_w
 from intruder import as_nobody, command, environment, family, lives, wait_until
 from prefect.settings import PREFECT_API_URL, get_current_settings, temporary_settings
 from prefect.task_runners import ProcessPoolTaskRunner
-from test_intruder import ports_of
+from team import ports_of
 
 from flows.prefect_runtime.fanning_out import OwnProcesses
 from flows.prefect_runtime.prefect_child import address_of, answers
@@ -39,7 +39,7 @@ for port in given["ports"]:
     for path in ("/api/flows/filter", "/api/admin/version", "/api/deployments/filter"):
         for headers in ({}, {"Authorization": "Basic " + base64.b64encode(b"admin:pass").decode()}):
             with suppress(httpx.TransportError):  # TLS without a certificate
-                answer = httpx.post(f"http://127.0.0.1:{port}{path}", json={}, headers=headers, timeout=60)
+                answer = httpx.post(f"http://127.0.0.1:{port}{path}", json={}, headers=headers, timeout=180)
                 found.append(answer.status_code)
     with suppress(httpx.TransportError):
         found.append(httpx.get(f"http://127.0.0.1:{port}/api/health", headers={"Host": "evil.example"}).status_code)
@@ -121,7 +121,7 @@ def test_the_thread_that_passes_events_on_knows_the_server(runner, monkeypatch):
     monkeypatch.setattr(ProcessPoolTaskRunner, "_forward_subprocess_messages", look)
     before = get_current_settings().api.url
     with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}), runner(max_workers=1).duplicate():
-        assert looked.wait(60)
+        assert looked.wait(180)
     assert seen == ["http://127.0.0.1:9/api" if runner is OwnProcesses else before]
 
 

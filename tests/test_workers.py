@@ -134,14 +134,14 @@ def test_a_stranger_on_the_machine_is_not_let_in(cluster):
     address = cluster._client.scheduler_info()["address"]
     assert address.startswith("tls://")
 
-    async def knock(where, security):
-        comm = await connect(where, timeout=3, **security.get_connection_args("client"))
+    async def knock(where, security, patience=3):  # a stranger who waits longer is let in no more
+        comm = await connect(where, timeout=patience, **security.get_connection_args("client"))
         await comm.write({"op": "identity", "reply": True, "close": True})
         answer = await comm.read()
         comm.abort()
         return answer
 
-    assert asyncio.run(knock(address, cluster._client.security))["type"] == "Scheduler"
+    assert asyncio.run(knock(address, cluster._client.security, 300))["type"] == "Scheduler"
     for stranger in (Security(), Security.temporary()):
         with pytest.raises((OSError, TypeError)):
             asyncio.run(knock(address, stranger))
@@ -153,7 +153,7 @@ SCAN = """
 found = []
 for port, path in given["asks"]:
     try:
-        answer = httpx.get(f"http://127.0.0.1:{port}{path}", timeout=20)
+        answer = httpx.get(f"http://127.0.0.1:{port}{path}", timeout=120)
         found.append([port, path, answer.text if "sitemap" in path else answer.status_code])
     except httpx.TransportError:
         found.append([port, path, None])
@@ -169,7 +169,7 @@ def test_a_second_user_sees_no_counter(cluster):
     import os
 
     from intruder import as_nobody, family
-    from test_intruder import ports_of
+    from team import ports_of
 
     ports = sorted(ports_of(family(os.getpid())))
     info = cluster._client.scheduler_info()

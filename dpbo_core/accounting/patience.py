@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 CONNECTING, QUEUED, SILENCE, IDLE = 5, 10, 12, 30  # seconds
 RESTED, TRIED = 5, 4  # seconds: a connection unused for so long is tried first, and not for longer than this
 POOLED = 12  # seconds a thread waits for one of its process's connections
+NAMED = "dpbo's MLflow"  # what a connection calls itself that somebody else's engine opens for us
 OPTIONS = {
     "connect_timeout": CONNECTING,
     "tcp_user_timeout": 1000 * SILENCE,
@@ -53,6 +54,23 @@ def make_patient(engine: sa.Engine) -> None:
         return kind.connect(*words, **options)
 
     sa.event.listen(engine, "do_connect", connect)
+
+
+def make_patient_by_name() -> None:
+    """The same for every connection of this process that calls itself NAMED: MLflow makes its engines itself."""
+    if not sa.event.contains(sa.engine.Engine, "do_connect", _connect_named):
+        sa.event.listen(sa.engine.Engine, "do_connect", _connect_named)
+
+
+def named(address: sa.URL) -> sa.URL:
+    """`address`, its connections to be made patient by their name."""
+    return patient_url(address).update_query_dict({"application_name": NAMED})
+
+
+def _connect_named(dialect, _record, words, options) -> Any:  # type: ignore[no-untyped-def]
+    if dialect.driver == "psycopg" and options.get("application_name") == NAMED:
+        return _patient_kind().connect(*words, **options)
+    return None  # as the dialect would
 
 
 def _patient_kind() -> "type[Connection[Any]]":

@@ -27,6 +27,7 @@ from dpbo_core.spec.model import OUR_ESTIMATORS
 from dpbo_core.spec.sections import BudgetSection, PrivacySection
 from dpbo_core.study.run import read_study
 from flows.cli.screens.letters import print_warnings
+from flows.cli.show import recorded_all_the_same
 from flows.prefect_runtime.own_output import own_output
 from flows.prefect_runtime.scheduled_run import refuse_fields, seconds
 from flows.prefect_runtime.settings import Stores, quiet_environment, without_heartbeat
@@ -79,7 +80,7 @@ def tune(path: Path, *, pad_steps: float = 0.0, register: bool = False) -> "tupl
     What could not be published is told on standard error; the result stands.
 
     Raises:
-        DpboError: as a letter; whatever Prefect wraps around it is taken off.
+        DpboError: as a letter; whatever Prefect wraps around it is taken off. Prefect failed after the release.
     """
     _check_padding(pad_steps)
     study = read_study(path)
@@ -92,8 +93,18 @@ def tune(path: Path, *, pad_steps: float = 0.0, register: bool = False) -> "tupl
 
     os.umask(OWNER_ALONE)
     create_prefect_store()
-    with own_output(), locked_server(), without_heartbeat(), owners_terminal():
-        tuned = tune_privately(study, folder, pad_steps, register)
+    late = None
+    try:
+        with own_output(), locked_server(), without_heartbeat(), owners_terminal():
+            tuned = tune_privately(study, folder, pad_steps, register)
+    except DpboError:
+        raise
+    except Exception as error:
+        late = recorded_all_the_same(study, type(error).__name__)
+        if late is None:
+            raise
+    if late is not None:
+        raise late
     print_warnings(tuned.warnings)
     (account,) = PrivacyLedger(Stores().ledger).accounts(study.privacy.dataset)
     return tuned, account

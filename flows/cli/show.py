@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpbo_core.errors import StudyInvalid
+from dpbo_core.errors import DpboError, StudyInvalid
 
 if TYPE_CHECKING:
     from dpbo_core.accounting.accounts import Account
     from dpbo_core.accounting.ledger import PrivacyLedger
     from dpbo_core.accounting.lookup import Recorded
     from dpbo_core.privacy.release import Release
+    from dpbo_core.spec import StudySpec
 
 LISTED = 10  # of several matches in one line; the newest
 
@@ -67,6 +68,26 @@ def recorded_release(word: str) -> "tuple[Release, Account]":
     ((item, release),) = finished
     (account,) = ledger.accounts(item.dataset)
     return release, account
+
+
+def recorded_all_the_same(study: "StudySpec", what: str) -> DpboError | None:
+    """The message where a run of `study` ended in an error, `what`, after its release was recorded; None if not."""
+    from dpbo_core.accounting.ledger import PrivacyLedger
+    from flows.prefect_runtime.settings import Stores
+
+    url = Stores().ledger
+    if not is_there(url):
+        return None
+    found = PrivacyLedger(url).editions(study.name, edition=study.edition, dataset=study.privacy.dataset)
+    if not any(item.release is not None for item in found):
+        return None
+    return DpboError(
+        f"the release of study {study.name!r}, edition {study.edition!r}, is recorded, "
+        f"and Prefect failed after it ({what})",
+        cause="Prefect's server or its database went away before it was told that the run was over",
+        remedy=f"dpbo show {study.name}:{study.edition} prints it; dpbo tune with the same study publishes it, "
+        "draws nothing and spends nothing",
+    )
 
 
 def is_there(url: str) -> bool:

@@ -7,6 +7,12 @@ may start a run could give; a run that a worker or a served deployment begins is
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+from dpbo_core.errors import PolicyRefused
+
+if TYPE_CHECKING:
+    from prefect.client.schemas.objects import FlowRun
 
 _OWNER: ContextVar[bool] = ContextVar("the owner of the data started this run", default=False)
 
@@ -22,6 +28,40 @@ def owners_terminal() -> Iterator[None]:
         yield
     finally:
         _OWNER.reset(token)
+
+
+def refuse_job_variables() -> None:
+    """Refuse a run that was started with job variables of its own, or inside one that was.
+
+    They set the environment of a work pool's process, and with it which ledger pays and which study was fixed by
+    its hash. A deployment's own are from who made it, who is trusted as the worker is.
+
+    Raises:
+        PolicyRefused: it has some.
+    """
+    from prefect.context import FlowRunContext
+
+    context = FlowRunContext.get()
+    run = None if context is None else context.flow_run
+    while run is not None:
+        if run.job_variables:
+            raise PolicyRefused(
+                "this run was started with job variables of its own, which can name another ledger or study",
+                cause="whoever started it gave some; a private run is started as its deployment says",
+                remedy="start it without, or let the owner of the data run the study with dpbo tune",
+            )
+        run = _parent(run)
+
+
+def _parent(run: "FlowRun") -> "FlowRun | None":
+    """The flow run that called this one."""
+    from prefect.client.orchestration import get_client
+
+    if run.parent_task_run_id is None:
+        return None
+    with get_client(sync_client=True) as client:
+        called = client.read_task_run(run.parent_task_run_id).flow_run_id
+        return None if called is None else client.read_flow_run(called)
 
 
 def at_the_terminal() -> bool:

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpbo_core.accounting.patience import patient_url
+from dpbo_core.accounting.patience import make_patient_by_name, named
 from dpbo_core.atomically import create_atomically
 from dpbo_core.errors import DpboError
 
 if TYPE_CHECKING:
+    import sqlalchemy as sa
     from mlflow.entities import Experiment
     from mlflow.tracking import MlflowClient
 
@@ -24,6 +25,9 @@ UNREPORTED = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}  # ask
 SQLITE, POSTGRESQL = "sqlite:///", "postgresql"
 LOCATION = "mlruns/artifacts"
 ANSWER = 5.0  # seconds a tracking server has for its first answer
+CREATION = 120.0  # seconds for which one process may wait while another makes MLflow's tables
+SILENT_REMEDY = """start it and run the same study again: it publishes, and spends nothing; dpbo show prints the
+release meanwhile"""
 CREATION_LOCK = (
     0x6D6C666C  # "mlfl": an advisory lock of PostgreSQL's; two processes must not make the tables at once
 )
@@ -120,6 +124,7 @@ def open_store(uri: str) -> Store:
     if uri.startswith(SQLITE):
         create_atomically(Path(uri.removeprefix(SQLITE)), _make)
     elif uri.startswith(POSTGRESQL):
+        make_patient_by_name()
         uri = _patient(uri)
         _make_postgresql(uri)
     return Store(MlflowClient(tracking_uri=uri, registry_uri=uri), uri, root)
@@ -141,8 +146,7 @@ def _check_answer(uri: str) -> None:
         raise StoreSilent(
             "MLflow's tracking server does not answer",
             cause="it is not running, or MLFLOW_TRACKING_URI names another place",
-            remedy="start it and run the same study again: it publishes, and spends nothing; dpbo show prints the "
-            "release meanwhile",
+            remedy=SILENT_REMEDY,
         )
 
 
@@ -150,7 +154,7 @@ def _patient(uri: str) -> str:
     """A PostgreSQL URL with limits on waiting; what it says itself stays."""
     import sqlalchemy as sa
 
-    return patient_url(sa.engine.make_url(uri)).render_as_string(hide_password=False)
+    return named(sa.engine.make_url(uri)).render_as_string(hide_password=False)
 
 
 def charts(store: Store) -> str:
@@ -200,9 +204,31 @@ def _make_postgresql(uri: str) -> None:
     import sqlalchemy as sa
 
     engine = sa.create_engine(uri, poolclass=sa.pool.NullPool)
+    try:
+        with engine.connect() as connection:
+            made = sa.inspect(connection).has_table("alembic_version")
+    except sa.exc.OperationalError:
+        silent = True
+    else:
+        silent = False
+    if silent:
+        raise StoreSilent(
+            "MLflow's database does not answer",
+            cause="its server is not running, has stopped, or MLFLOW_TRACKING_URI names another place",
+            remedy=SILENT_REMEDY,
+        )
+    if not made:
+        _make_tables(uri, engine)
+
+
+def _make_tables(uri: str, engine: "sa.Engine") -> None:
+    """One process at a time, which may take a while."""
+    import sqlalchemy as sa
+
     with engine.connect() as connection:
-        if sa.inspect(connection).has_table("alembic_version"):
-            return
+        ours: Any = connection.connection.driver_connection
+        if hasattr(ours, "silence"):
+            ours.silence = CREATION
         connection.execute(sa.select(sa.func.pg_advisory_lock(CREATION_LOCK)))
         _sql_store(uri, Path.cwd()).engine.dispose()
         _make_relative(uri, experiment=0)

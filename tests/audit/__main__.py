@@ -84,7 +84,7 @@ Planted faults; every row must find something.
 def inputs(*, short: bool) -> str:
     return f"""Mutated files, messages, names and words at every door (seed {fuzz.SEED}); the last five
 counts must be zero. A stack trace is anything raised but a letter, a hang takes over
-{fuzz.LONGEST} s, and a charge is one that a refusal left behind.
+{fuzz.LONGEST} s of the processor, and a charge is one that a refusal left behind.
 
 {rows.fuzz_table(0.005 if short else 1.0)}"""
 
@@ -117,6 +117,13 @@ hides it.
 {rows.timing_table(3 if short else 300)}"""
 
 
+def intrusion(*, short: bool) -> str:
+    del short  # there is no shorter form: each way is tried once
+    from audit.intrusion import text
+
+    return text()
+
+
 SECTIONS: dict[str, tuple[str, Callable[..., str]]] = {
     "timing": ("Timing", timing),  # first, and alone on the machine
     "replays": ("Record and replay", replays),
@@ -126,6 +133,7 @@ SECTIONS: dict[str, tuple[str, Callable[..., str]]] = {
     "files": ("Hostile files", files),
     "kills": ("Kills", kills),
     "leaks": ("Leaks", leaks),
+    "intrusion": ("Intruders", intrusion),
 }
 
 

@@ -4,6 +4,7 @@ A child process runs a study; SIGKILL reaches it after a random time; the next c
 the end there must be one reservation, each planned draw once, one release, the same to everyone who asks.
 """
 
+import math
 import multiprocessing
 import os
 import random
@@ -21,6 +22,7 @@ from dpbo_core.study.run import StudySpec, plan_study, run_study
 
 CONTEXT = multiprocessing.get_context("fork")  # the parent has imported everything: a child lives for a moment only
 PATIENCE = 60  # attempts after which a study counts as one that cannot be finished
+GROWTH = 1.1  # of a life from one attempt to the next: on a machine of any speed the last take minutes
 
 
 @dataclass(frozen=True)
@@ -46,18 +48,22 @@ def child(spec: StudySpec, url: str, outcome: Any) -> None:
     outcome.send(run_study(spec, ledger=PrivacyLedger(url)).release.to_json())
 
 
-def attempt(spec: StudySpec, url: str, life: float, together: int) -> tuple[int, list[Any]]:
-    """`together` processes on one study, each killed after its own share of `life`; kills and what was shown."""
+def attempt(spec: StudySpec, url: str, life: float | None, together: int) -> tuple[int, list[Any]]:
+    """`together` processes on one study, each killed after its own share of `life`; kills and what was shown.
+
+    Nobody is killed where `life` is None.
+    """
     running = []
     for _ in range(together):
         receive, send = CONTEXT.Pipe(duplex=False)
         process = CONTEXT.Process(target=child, args=(spec, url, send))
         process.start()
         send.close()
-        running.append((process, receive, time.monotonic() + random.uniform(0.0, life)))
+        deadline = math.inf if life is None else time.monotonic() + random.uniform(0.0, life)
+        running.append((process, receive, deadline))
     kills, shown = 0, []
     for process, receive, deadline in sorted(running, key=lambda item: item[2]):
-        process.join(max(0.0, deadline - time.monotonic()))
+        process.join(None if deadline == math.inf else max(0.0, deadline - time.monotonic()))
         if process.is_alive():
             os.kill(process.pid, signal.SIGKILL)
             kills += 1
@@ -71,10 +77,10 @@ def one_study(spec: StudySpec, url: str, life: float, together: int) -> Figures:
     """Run, kill and run again until somebody finishes; then compare what was shown with what was recorded."""
     kills, shown, attempts = 0, [], 0
     while not shown and attempts < PATIENCE:
-        killed, seen = attempt(spec, url, life * (1 + attempts / 10), together)
+        killed, seen = attempt(spec, url, life * GROWTH**attempts, together)
         kills, attempts = kills + killed, attempts + 1
         shown += seen
-    shown += attempt(spec, url, 600.0, 1)[1]  # and asked once more, by a process that nobody kills
+    shown += attempt(spec, url, None, 1)[1]  # and asked once more, by a process that nobody kills
     ledger, plan = PrivacyLedger(url), plan_study(spec)
     (account,) = ledger.accounts(spec.privacy.dataset)
     planned = sum(spend.rho_units for spend in plan.spends)

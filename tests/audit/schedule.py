@@ -91,7 +91,7 @@ def day(folder: Path, study: str, *, kill_after: int, until: Callable[[tuple[Fir
             _wait(lambda: until(firings(home)), serving)
             serving.send_signal(signal.SIGTERM)  # an interrupt is ignored by what a shell started in the background
             with suppress(subprocess.TimeoutExpired):
-                serving.wait(60)
+                serving.wait(PATIENCE)
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(serving.pid, signal.SIGKILL)

@@ -22,15 +22,37 @@ def zeros(cells: Cells, last: int) -> bool:
     return all(cell == "0" for cell in cells[-last:])
 
 
+GOALS = {  # of `make intruder`, by how the row begins: what its third cell must be
+    "local uid": r"0 of (1[2-9]|[2-9]\d|\d{3}) ways(; \d+ not run)?",
+    "ε from one file": "× 1",
+    "operator": "no",
+    "paid release": r"(\d+) of \1",
+    "tampering": r"(\d+) of \1",
+    "silent PostgreSQL": r"(\d|1[0-4])\.\d s",
+    "exact bits": "0; 0",
+    "outbound": "0",
+    "a canary": "0",
+}
+
+
+def kept_out(cells: Cells) -> bool:
+    """Whether a way got nothing (or was not run, and says why), or a goal is met; an unknown row meets none."""
+    if len(cells) == 5:
+        return cells[-1] == "0" or cells[-1].startswith("not run: no Chromium")
+    goals = [goal for begins, goal in GOALS.items() if cells[0].startswith(begins)]
+    return len(goals) == 1 and re.fullmatch(goals[0], cells[2]) is not None
+
+
 def broken(section: str, text: str) -> list[Cells]:
     """The rows of a section that are wrong; none where all is well."""
-    faults = "\nPlanted faults;" if section in ("neighbours", "estimators") else "\nFlows made"
+    faults = "\nPlanted faults;" if section in ("neighbours", "estimators", "intrusion") else "\nFlows made"
     honest, _, planted = text.partition(faults)
     good: dict[str, tuple[Callable[[Cells], bool], Callable[[Cells], bool]]] = {
         "neighbours": (lambda row: row[-1] == "under", lambda row: row[-1] == "above"),
         "estimators": (lambda row: row[-1] == "0", lambda row: row[-1] != "0"),
         "kills": (lambda row: zeros(row, 3), lambda _: False),
         "leaks": (lambda row: zeros(row, 2), lambda row: row[-1] != "0"),
+        "intrusion": (kept_out, lambda row: row[-1] != "0"),
         "inputs": (lambda row: zeros(row, 5), lambda _: False),
         "replays": (lambda row: row[2] == "0" and float(row[3]) <= 1.0, lambda _: False),
     }
