@@ -1,0 +1,142 @@
+"""What two worlds' observations may differ in: nothing, but what differs between runs on one world, by a written list.
+
+Two kinds of items. *Exact* ones are equal in every run, whatever the world; one that is not is a finding, even if it
+differs between two runs on one world: what varies must be on the list, with its reason. *Counted* ones are on the
+list: they vary from run to run, so worlds are told apart by a permutation test over all of them together (the
+largest studentised difference of means, Westfall and Young 1993): with n runs on each of two worlds all 2n-choose-n
+ways of sharing the runs out are as likely, so a false alarm has probability at most `level`, for a way of running as a
+whole, however many items there are.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from observer.run import Seen
+
+COUNTED: tuple[tuple[str, str, str], ...] = (
+    ("durations", "*", "stated: whoever sees durations learns them; pad them"),
+    ("network of the kernel", "*", "polls, heartbeats and acknowledgements come by the clock: bytes and segments vary"),
+    ("processes", "* /stat*", "numbers of processes, processor time, faults and memory in pages: stated as visible"),
+    ("processes", "* /statm*", "memory in pages: where an allocator puts things varies"),
+    ("processes", "* /status *", "memory, threads at the moment of looking, switches: stated as visible"),
+    ("processes", "* /sched*", "processor time in nanoseconds"),
+    ("processes", "* /wchan*", "what it waited for at the moment of looking"),
+    ("processes", "* /syscall*", "the same"),
+    ("processes", "* /arch_status*", "milliseconds since wide registers were used"),
+    ("processes", "* /oom_score*", "memory, as a share of the machine's"),
+    ("processes", "* /sessionid*", "a number of the login, not of the run"),
+    ("processes", "* /numa*", "memory by its place"),
+    ("processes", "* /comm*", "a process is called python, and then what it runs: seen or not between two looks"),
+)
+LARGEST = 60  # of a text that is shown
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One item that differs, and between whom."""
+
+    channel: str
+    key: str
+    told: str
+
+    def __str__(self) -> str:
+        return f"{self.channel}: {self.key}: {self.told}"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was compared, and what differs."""
+
+    runs: int
+    items: int
+    counted: int
+    differences: tuple[Difference, ...]
+    p_value: float | None  # of the counted items; None where there are too few runs to say anything
+    most: str  # the counted item that differs most
+
+
+def listed(channel: str, key: str) -> str | None:
+    """Why this item may vary from run to run, or None."""
+    for where, what, why in COUNTED:
+        if fnmatchcase(channel, where) and fnmatchcase(key, what):
+            return why
+    return None
+
+
+def exact(seen: Sequence[tuple[str, Seen]]) -> list[Difference]:
+    """Every exact item that is not the same in all runs which watched its channel."""
+    found = []
+    for channel in sorted({channel for _, run in seen for channel in run.items}):
+        runs = [(world, run.items[channel]) for world, run in seen if channel in run.items]
+        for key in sorted({key for _, items in runs for key in items}):
+            values = [items.get(key) for _, items in runs]
+            if listed(channel, key) is None and any(value != values[0] for value in values):
+                within = [[v for (w, _), v in zip(runs, values, strict=True) if w == world] for world in _worlds(runs)]
+                how = "varies on one world" if any(v != vs[0] for vs in within for v in vs) else "differs"
+                found.append(Difference(channel, key, f"{how}: {_short(runs, values)}"))
+    return found
+
+
+def _worlds(runs: Iterable[tuple[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(world for world, _ in runs))
+
+
+def _short(runs: Sequence[tuple[str, Any]], values: Sequence[Any]) -> str:
+    """What differs, at the first place where two texts do."""
+    texts = ["".join(v) if isinstance(v, list) else str(v) for v in values]
+    other = next(text for text in texts if text != texts[0])
+    place = next((i for i, (a, b) in enumerate(zip(texts[0], other, strict=False)) if a != b), 0)
+    start = max(0, place - LARGEST // 2)
+    shown = [f"{world}: {text[start : start + LARGEST]!r}" for (world, _), text in zip(runs, texts, strict=True)]
+    return " | ".join(dict.fromkeys(shown))
+
+
+def counted(first: Sequence[Seen], second: Sequence[Seen]) -> tuple[int, float | None, str]:
+    """(how many items, p-value, the item that differs most) of the counted items of two worlds."""
+    runs = [*first, *second]
+    names, columns = [], []
+    channels = set.intersection(*(set(run.items) for run in runs))
+    for channel in sorted(channels):
+        for key in sorted({key for run in runs for key in run.items[channel]}):
+            if listed(channel, key) is not None:
+                for name, column in _columns(key, [run.items[channel].get(key) for run in runs]):
+                    names.append(f"{channel}: {name}")
+                    columns.append(column)
+    n, whole = len(first), len(runs)
+    shares = [set(share) for share in combinations(range(whole), n) if 0 in share or 2 * n != whole]
+    if len(shares) < 20 or not columns:
+        return len(names), None, ""
+    X = np.array(columns)
+    masks = np.array([[i in share for i in range(whole)] for share in shares])
+    statistics = np.array([_studentised(X, mask) for mask in masks])  # (shares, items)
+    largest = statistics.max(axis=1)
+    own = next(i for i, share in enumerate(shares) if share == set(range(n)))
+    p = float((largest >= largest[own] * (1 - 1e-12)).mean())
+    return len(names), p, names[int(statistics[own].argmax())]
+
+
+def _columns(key: str, values: list[Any]) -> list[tuple[str, list[float]]]:
+    """An item as numbers: itself, or for each text whether it was seen; and whether it is there at all."""
+    if all(isinstance(value, float | int) or value is None for value in values):
+        found = [(key, [math.nan if v is None else float(v) for v in values])]
+        if any(v is None for v in values):
+            found = [(f"{key} there", [float(v is not None) for v in values])]
+        return [] if len(set(found[0][1])) == 1 else found
+    texts = sorted({text for value in values if isinstance(value, list) for text in value})
+    told = [(f"{key} {t!r}", [float(isinstance(v, list) and t in v) for v in values]) for t in texts[:20]]
+    return [(name, column) for name, column in told if len(set(column)) > 1]
+
+
+def _studentised(X: NDArray[np.float64], mask: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """|difference of means| over its standard error, each row on its own; infinite where nothing varies within."""
+    one, other = X[:, mask], X[:, ~mask]
+    gap = np.abs(one.mean(axis=1) - other.mean(axis=1))
+    error = np.sqrt(one.var(axis=1, ddof=1) / one.shape[1] + other.var(axis=1, ddof=1) / other.shape[1])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(gap == 0.0, 0.0, gap / error)
