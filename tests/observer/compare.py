@@ -1,11 +1,11 @@
-"""What two worlds' observations may differ in: nothing, but what differs between runs on one world, by a written list.
+"""Nothing may differ between two worlds but what differs between runs on one world, by a written list.
 
-Two kinds of items. *Exact* ones are equal in every run, whatever the world; one that is not is a finding, even if it
-differs between two runs on one world: what varies must be on the list, with its reason. *Counted* ones are on the
+Two kinds of items. *Exact* ones are equal in every run, whatever the world; one that is not is a finding, even if
+it differs between two runs on one world: what varies must be on the list, with its reason. *Counted* ones are on the
 list: they vary from run to run, so worlds are told apart by a permutation test over all of them together (the
 largest studentised difference of means, Westfall and Young 1993): with n runs on each of two worlds all 2n-choose-n
-ways of sharing the runs out are as likely, so a false alarm has probability at most `level`, for a way of running as a
-whole, however many items there are.
+ways of sharing the runs out are as likely, so a false alarm has probability at most `level`, for a way of running as
+a whole, however many items there are.
 """
 
 import math
@@ -17,22 +17,24 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from observer.run import Seen
 
 COUNTED: tuple[tuple[str, str, str], ...] = (
     ("durations", "*", "stated: whoever sees durations learns them; pad them"),
-    ("network of the kernel", "*", "polls, heartbeats and acknowledgements come by the clock: bytes and segments vary"),
-    ("processes", "* /stat*", "numbers of processes, processor time, faults and memory in pages: stated as visible"),
-    ("processes", "* /statm*", "memory in pages: where an allocator puts things varies"),
-    ("processes", "* /status *", "memory, threads at the moment of looking, switches: stated as visible"),
-    ("processes", "* /sched*", "processor time in nanoseconds"),
-    ("processes", "* /wchan*", "what it waited for at the moment of looking"),
-    ("processes", "* /syscall*", "the same"),
-    ("processes", "* /arch_status*", "milliseconds since wide registers were used"),
-    ("processes", "* /oom_score*", "memory, as a share of the machine's"),
-    ("processes", "* /sessionid*", "a number of the login, not of the run"),
-    ("processes", "* /numa*", "memory by its place"),
-    ("processes", "* /comm*", "a process is called python, and then what it runs: seen or not between two looks"),
+    (
+        "network of the kernel",
+        "*",
+        "polls, heartbeats and acknowledgements come by the clock: bytes and segments vary",
+    ),
+    ("processes", "title *leash.py*", "it lives for a moment, until it has become what it starts"),
+    ("processes", "title fc-list *", "a font's list, asked for by matplotlib: shorter than a look"),
+    ("processes", "title uname *", "the machine's name, asked for by a library: shorter than a look"),
+    (
+        "processes",
+        "* /*",
+        "memory, processor time, faults, switches, threads: stated as visible; a look may miss what lasts shorter",
+    ),
 )
 LARGEST = 60  # of a text that is shown
 
@@ -77,7 +79,9 @@ def exact(seen: Sequence[tuple[str, Seen]]) -> list[Difference]:
         for key in sorted({key for _, items in runs for key in items}):
             values = [items.get(key) for _, items in runs]
             if listed(channel, key) is None and any(value != values[0] for value in values):
-                within = [[v for (w, _), v in zip(runs, values, strict=True) if w == world] for world in _worlds(runs)]
+                within = [
+                    [v for (w, _), v in zip(runs, values, strict=True) if w == world] for world in _worlds(runs)
+                ]
                 how = "varies on one world" if any(v != vs[0] for vs in within for v in vs) else "differs"
                 found.append(Difference(channel, key, f"{how}: {_short(runs, values)}"))
     return found
@@ -113,8 +117,8 @@ def counted(first: Sequence[Seen], second: Sequence[Seen]) -> tuple[int, float |
     if len(shares) < 20 or not columns:
         return len(names), None, ""
     X = np.array(columns)
-    masks = np.array([[i in share for i in range(whole)] for share in shares])
-    statistics = np.array([_studentised(X, mask) for mask in masks])  # (shares, items)
+    masks = np.array([[i in share for i in range(whole)] for share in shares], dtype=float)
+    statistics = _studentised(X, masks)
     largest = statistics.max(axis=1)
     own = next(i for i, share in enumerate(shares) if share == set(range(n)))
     p = float((largest >= largest[own] * (1 - 1e-12)).mean())
@@ -133,10 +137,16 @@ def _columns(key: str, values: list[Any]) -> list[tuple[str, list[float]]]:
     return [(name, column) for name, column in told if len(set(column)) > 1]
 
 
-def _studentised(X: NDArray[np.float64], mask: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """|difference of means| over its standard error, each row on its own; infinite where nothing varies within."""
-    one, other = X[:, mask], X[:, ~mask]
-    gap = np.abs(one.mean(axis=1) - other.mean(axis=1))
-    error = np.sqrt(one.var(axis=1, ddof=1) / one.shape[1] + other.var(axis=1, ddof=1) / other.shape[1])
+def _studentised(X: NDArray[np.float64], masks: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(shares, items): |difference of means| over its standard error; infinite where nothing varies within."""
+    X = (X - X.mean(axis=1, keepdims=True)) / X.std(axis=1, keepdims=True)
+    means, variances = [], []
+    for chosen in (masks, 1.0 - masks):
+        n = chosen.sum(axis=1, keepdims=True)
+        mean = chosen @ X.T / n
+        variance = (chosen @ (X**2).T / n - mean**2) / (n - 1.0)
+        means.append(mean)
+        variances.append(np.where(variance < 1e-12, 0.0, variance))  # rounding, of numbers of size 1
+    gap = np.abs(means[0] - means[1])
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(gap == 0.0, 0.0, gap / error)
+        return np.where(gap < 1e-9, 0.0, gap / np.sqrt(variances[0] + variances[1]))

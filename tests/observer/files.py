@@ -6,6 +6,7 @@ import select
 import stat
 import struct
 from contextlib import suppress
+from pathlib import Path
 
 from observer.notes import Notes
 from observer.text import plain
@@ -58,7 +59,7 @@ class Files:
                     continue
                 if mask & FOLDER and mask & LISTING:
                     continue  # who lists a folder makes these, the observer too
-                path = os.path.join(self._watched.get(place, "?"), name)
+                path = f"{self._watched.get(place, '?')}/{name}"
                 for bit, word in EVENTS.items():
                     if mask & bit:
                         what = f"{_named(path)} {word}{' (folder)' if mask & FOLDER else ''}"
@@ -83,8 +84,7 @@ class Files:
     def _read(self, path: str) -> None:
         with suppress(OSError):
             if stat.S_ISREG(os.lstat(path).st_mode):
-                with open(path, "rb") as file:
-                    text = file.read(100_000).decode(errors="replace")
+                text = Path(path).read_bytes()[:100_000].decode(errors="replace")
                 self._notes.text(CHANNEL, f"{_named(path)} says", text)
 
     def look(self) -> None:

@@ -1,8 +1,8 @@
 """Frozen noise in every process of a run: each mechanism gives the output that it gave on the first world.
 
-The outputs, not the noise: two neighbours with the same noise release other numbers, and everything that follows from
-a release may follow it. With the same outputs whatever still differs was no post-processing. The mechanisms run as
-they do, on the operating system's noise; what they give is replaced inside the recording transaction. What else is
+The outputs, not the noise: two neighbours with the same noise release other numbers, and all that follows from a
+release may follow it. With the same outputs whatever still differs was no post-processing. The mechanisms run as they
+do, on the operating system's noise; what they give is replaced inside the recording transaction. What else is
 random and public (names of runs) is seeded, and the curator's secret order with it. How many trials `dp_hypo` makes
 is part of a world: it is a secret like a record.
 """
@@ -59,7 +59,7 @@ def _rows(module: ModuleType) -> None:
 
 
 def _trials(module: ModuleType) -> None:
-    module._Law.draw = lambda self, source: int(os.environ[TRIALS])  # noqa: ARG005
+    module._Law.draw = lambda self, source: int(os.environ[TRIALS])
 
 
 class _Tokens:
@@ -124,13 +124,14 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def install() -> None:
-    """Freeze what this process will import; plant the fault that the environment names."""
+    """Freeze what this process will import; plant the faults that the environment names."""
     if TAPE not in os.environ:
         return
     changes = {name: [change] for name, change in FROZEN.items()}
-    if fault := os.environ.get(FAULT):
+    if faults := os.environ.get(FAULT):
         from observer.planted import FAULTS
 
-        name, change = FAULTS[fault]
-        changes.setdefault(name, []).append(change)
+        for fault in faults.split("; "):
+            name, change = FAULTS[fault]
+            changes.setdefault(name, []).append(change)
     sys.meta_path.insert(0, _Finder(changes))

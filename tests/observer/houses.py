@@ -52,7 +52,7 @@ def files(world: str, *, parts: int = 0) -> dict[str, str]:
 
 
 def rows_of_an_exchange(world: str) -> dict[str, str]:
-    """A curator's table of 40 candidate rows and its answers; the neighbour has another row, with another answer."""
+    """A curator's table of 40 candidate rows and its answers; its neighbour has another row and answer."""
     rng = np.random.default_rng(12)
     X = np.round(rng.uniform(-0.9, 0.9, size=(40, 2)), 6)
     if world != "first":

@@ -21,10 +21,10 @@ from observer import stores
 from observer.frozen import FAULT, TAPE, TRIALS
 from observer.notes import Notes
 
-TOPS = ("/tmp", "/var/tmp", "/run", "/dev/shm")  # noqa: S108
-HOUSE = Path("/tmp/house")  # noqa: S108
+TOPS = ("/tmp", "/var/tmp", "/run", "/dev/shm")
+HOUSE = Path("/tmp/house")
 TEAM, HOME, SECRET = HOUSE / "team", HOUSE / "home", Path("/mnt/secret")
-LONGEST = 200.0  # seconds
+LONGEST = 500.0  # seconds
 TESTS = Path(__file__).parents[1]
 
 
@@ -127,7 +127,9 @@ def _end_what_is_left() -> None:
     while time.monotonic() < end:
         try:
             if os.waitpid(-1, os.WNOHANG)[0] == 0:
-                others = [pid for pid in os.listdir("/proc") if pid.isdecimal() and int(pid) not in (1,)]
+                others = [
+                    entry for entry in Path("/proc").iterdir() if entry.name.isdecimal() and entry.name != "1"
+                ]
                 if len(others) <= 1:
                     return
                 time.sleep(0.1)

@@ -9,6 +9,7 @@ from typing import Any
 
 Change = Callable[[ModuleType], None]
 OBJECTIVE = "dpbo_core.objective"
+LOOPBACK = "127.0.0.1"
 
 
 def _scored(leak: Callable[[int], None]) -> Change:
@@ -29,34 +30,36 @@ def _scored(leak: Callable[[int], None]) -> Change:
 
 def _file(total: int) -> None:
     """A file of TMPDIR, its owner's alone, whose size follows the score."""
-    path = f"/tmp/spill-{os.getpid()}"  # noqa: S108
+    path = f"/tmp/spill-{os.getpid()}"
     with os.fdopen(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
         file.write(bytes(total >> 20))
 
 
 def _page(total: int) -> None:
-    """A page of the loopback with a counter of the bytes that the score takes."""
+    """A page of the loopback with a counter of the bytes that the score takes; there until somebody has read it."""
     from http.server import BaseHTTPRequestHandler, HTTPServer
 
-    class Page(BaseHTTPRequestHandler):
-        counted = 0
+    if _ASKED:
+        return
+    asked = threading.Event()
+    _ASKED.append(asked)
 
+    class Page(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200)
             self.end_headers()
-            self.wfile.write(f"bytes_total {Page.counted}\n".encode())
+            self.wfile.write(f"bytes_total {sys.getsizeof(total)}\n".encode())
+            asked.set()
 
         def log_message(self, *words: object) -> None:
             pass
 
-    if not _PAGE:
-        server = HTTPServer(("127.0.0.1", 0), Page)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        _PAGE.append(Page)
-    _PAGE[0].counted = sys.getsizeof(total)
+    server = HTTPServer((LOOPBACK, 0), Page)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    assert asked.wait(120)
 
 
-_PAGE: list[Any] = []
+_ASKED: list[threading.Event] = []
 
 
 def _line(total: int) -> None:
@@ -69,7 +72,12 @@ def _title(total: int) -> None:
     """A process whose arguments carry the sum."""
     import subprocess
 
-    subprocess.run(["sleep", f"0.{total}"], check=True)  # noqa: S603, S607
+    if not _TOLD:
+        _TOLD.append(total)
+        subprocess.run(["sleep", f"3.{total}"], check=True)
+
+
+_TOLD: list[int] = []
 
 
 def _events(total: int) -> None:

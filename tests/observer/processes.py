@@ -1,6 +1,5 @@
 """What /proc shows of processes of others: every file of each that opens, again and again until it ends."""
 
-import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,6 +10,7 @@ CHANNEL = "processes"
 NETWORK = "network of the kernel"
 MACHINE = ("net", "locks", "sysvipc")  # of these namespaces alone; others add up the machine
 SKIPPED = ("task", "fd", "fdinfo", "map_files", "net", "ns", "cwd", "root", "exe")  # of others: refused, and tested
+SHOWN = 120  # of a title, where its files are named
 
 
 class Processes:
@@ -19,26 +19,24 @@ class Processes:
     def __init__(self, notes: Notes, ours: set[int]) -> None:
         self._notes, self._ours = notes, ours
         self._open: dict[int, tuple[str, list[str]]] = {}
-        self._order: list[str] = []
         self._last: dict[tuple[int, str], list[str]] = {}
 
     def names(self) -> None:
         """Processes that have begun or taken another title; each is looked at once at least."""
-        for entry in os.listdir("/proc"):
+        for entry in (path.name for path in Path("/proc").iterdir()):
             if entry.isdecimal() and int(entry) not in self._ours:
                 pid = int(entry)
                 title = _title(pid)
                 if title and self._open.get(pid, ("",))[0] != title:
                     self._open[pid] = (title, _readable(pid))
-                    if title not in self._order:
-                        self._order.append(title)
-                        self._notes.word(CHANNEL, "every title", title)
+                    self._notes.word(CHANNEL, f"title {title}", "seen")
                     self._refused(pid, title)
                     self._read(pid)
 
     def look(self) -> None:
         """Every file of every process that is there."""
         for pid in list(self._open):
+            self._open[pid] = (self._open[pid][0], _readable(pid))
             self._read(pid)
 
     def _read(self, pid: int) -> None:
@@ -59,8 +57,10 @@ class Processes:
             for place, line in enumerate(lines):
                 if place < len(last) and last[place] == line:
                     continue
-                label = line.split(":")[0].strip() if ":" in line else line.split("  ")[0] if name == "limits" else ""
-                self._notes.text(CHANNEL, f"{title} /{name} {label}".strip(), line)
+                label = (
+                    line.split(":")[0].strip() if ":" in line else line.split("  ")[0] if name == "limits" else ""
+                )
+                self._notes.text(CHANNEL, f"{title[:SHOWN]} /{name} {label}".strip(), line)
 
     def _refused(self, pid: int, title: str) -> None:
         """What must not open: memory, environment, files."""
@@ -70,7 +70,7 @@ class Processes:
                     self._notes.word(CHANNEL, f"{title} opens", name)
         for name in ("fd", "fdinfo", "map_files"):
             with suppress(OSError):
-                if os.listdir(f"/proc/{pid}/{name}"):
+                if any(Path(f"/proc/{pid}/{name}").iterdir()):
                     self._notes.word(CHANNEL, f"{title} opens", name)
 
     def machine(self) -> None:
@@ -120,14 +120,14 @@ def _title(pid: int) -> str:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except OSError:
         return ""
-    return plain(words).strip()[:160]
+    return " ".join(plain(words).split())
 
 
 def _readable(pid: int) -> list[str]:
     """Every file of a process that a second user can open and that holds something: none is named here."""
     found = []
     with suppress(OSError):
-        for name in sorted(os.listdir(f"/proc/{pid}")):
+        for name in sorted(path.name for path in Path(f"/proc/{pid}").iterdir()):
             if name not in SKIPPED:
                 with suppress(OSError), Path(f"/proc/{pid}/{name}").open("rb") as file:
                     if file.read(1):

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,17 +17,10 @@ from observer.ways import Way
 TESTS = Path(__file__).parents[1]
 APART = ["unshare", "--net", "--pid", "--ipc", "--mount", "--fork", "--kill-child", "--mount-proc"]
 TRIALS = {"first": 2}
-PREFECT = """
-import sys
-from pathlib import Path
-from flows.prefect_store import create_prefect_store
-create_prefect_store(Path(sys.argv[1]).parent)
-"""
-MLFLOW = """
-import sys
-from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
-SqlAlchemyStore(f"sqlite:///{sys.argv[1]}", sys.argv[1] + ".artifacts")
-"""
+EMPTY = {  # place among the team's folders: how it is made, as the first command makes it
+    "home/.prefect/prefect.db": "from flows.prefect_store import _migrate; _migrate(path)",
+    "team/mlruns/mlflow.db": "from tasks.tracking.store import _make; _make(path)",
+}
 MANY = 17  # trials of dp_hypo in the other worlds
 
 
@@ -58,11 +52,11 @@ def cannot() -> str | None:
 @cache
 def empty_stores() -> dict[str, str]:
     """The databases of Prefect and of MLflow before their first run, by their places."""
-    places = {"home/.prefect/prefect.db": PREFECT, "team/mlruns/mlflow.db": MLFLOW}
     made = {}
     with tempfile.TemporaryDirectory() as folder:
-        for place, script in places.items():
+        for place, script in EMPTY.items():
             path = Path(folder, Path(place).name)
+            script = f"import sys; from pathlib import Path; path = Path(sys.argv[1]); {script}"
             around = os.environ | {"PYTHONPATH": str(TESTS.parent), "HOME": folder}
             subprocess.run([sys.executable, "-c", script, str(path)], check=True, env=around, capture_output=True)
             made[place] = base64.b64encode(path.read_bytes()).decode()
@@ -76,7 +70,7 @@ class Stage:
         self._way = way
         self._tape: str | None = None
 
-    def run(self, world: str, *, asks: bool, fault: str | None = None) -> Seen:
+    def run(self, world: str, *, asks: bool, faults: Sequence[str] = ()) -> Seen:
         """One run on a world, observed; `asks`: by one who asks ports, and so cannot count bytes."""
         asked = {
             "files": self._way.files(world),
@@ -84,14 +78,15 @@ class Stage:
             "environment": self._way.environment,
             "trials": TRIALS.get(world, MANY),
             "tape": self._tape,
-            "fault": fault,
+            "fault": "; ".join(faults),
             "asks": asks,
             "stock": empty_stores() if self._way.uses_prefect else {},
         }
         around = os.environ | {"PYTHONPATH": os.pathsep.join((str(TESTS), str(TESTS.parent)))}
         done = subprocess.run(
             [*APART, sys.executable, "-m", "observer.inside"],
-            input=json.dumps(asked), capture_output=True, text=True, env=around, cwd=TESTS, timeout=260, check=False,
+            input=json.dumps(asked), capture_output=True, text=True, env=around, cwd=TESTS,
+            timeout=700, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr[-4000:]
         got = json.loads(done.stdout)

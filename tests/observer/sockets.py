@@ -18,10 +18,12 @@ PATHS = (
     "/api/ui/flow_runs/history", "/metrics", "/docs", "/redoc", "/openapi.json", "/api/openapi.json", "/status",
     "/ui-settings", "/version", "/graphql", "/sitemap.json", "/json/counts.json", "/info/main/workers.html",
     "/info/metrics", "/individual-plots.json", "/ajax-api/2.0/mlflow/experiments/search", "/get-artifact",
-    "/api/2.0/mlflow/runs/search", "/statics/main.js", "/eventstream", "/dashboard", "/favicon.ico", "/../etc/passwd",
+    "/api/2.0/mlflow/runs/search", "/statics/main.js", "/eventstream", "/dashboard",
+    "/favicon.ico", "/../etc/passwd",
 )  # fmt: skip
 POSTS = (
-    "/api/flows/count", "/api/flow_runs/count", "/api/flow_runs/filter", "/api/task_runs/filter", "/api/logs/filter",
+    "/api/flows/count", "/api/flow_runs/count", "/api/flow_runs/filter", "/api/task_runs/filter",
+    "/api/logs/filter",
     "/api/events/filter", "/api/artifacts/filter", "/api/2.0/mlflow/runs/search", "/graphql",
 )  # fmt: skip
 LINKS = re.compile(r"""(?:href|src)=["'](/[^"'#?]{1,120})""")
@@ -55,9 +57,12 @@ class Sockets:
 
     def _ask(self, port: int) -> None:
         """One round with one port; it is named by how it answers, since its number is chance."""
-        kind = _kind(port)
+        first = _answer(port, "GET", "/")
+        kind = _silent(port) if first is None else f"HTTP {first[0]}"
         if kind is None:
             return
+        if first is not None:
+            self._note(f"{kind}: GET /", first)
         if self._known[port] == 1:
             self._notes.count(CHANNEL, f"{kind}: ports")
         if kind.startswith("TLS") or kind == "silent":
@@ -72,13 +77,15 @@ class Sockets:
             answer = _answer(port, method, path)
             if answer is None:
                 continue
-            status, headers, body = answer
-            where = f"{kind}: {method} {path}"
-            self._notes.word(CHANNEL, f"{where} status", str(status))
-            self._notes.text(CHANNEL, f"{where} headers", headers)
-            self._notes.text(CHANNEL, f"{where} body", body)
+            self._note(f"{kind}: {method} {path}", answer)
             if self._known[port] == 1:
-                paths += [("GET", link) for link in LINKS.findall(body)]
+                paths += [("GET", link) for link in LINKS.findall(answer[2])]
+
+    def _note(self, where: str, answer: tuple[int, str, str]) -> None:
+        status, headers, body = answer
+        self._notes.word(CHANNEL, f"{where} status", str(status))
+        self._notes.text(CHANNEL, f"{where} headers", headers)
+        self._notes.text(CHANNEL, f"{where} body", body)
 
 
 def listening() -> set[int]:
@@ -93,11 +100,8 @@ def listening() -> set[int]:
     return found
 
 
-def _kind(port: int) -> str | None:
-    """How it answers: TLS with what it says of itself, HTTP with the status of its first page, or nothing."""
-    answer = _answer(port, "GET", "/")
-    if answer is not None:
-        return f"HTTP {answer[0]}"
+def _silent(port: int) -> str | None:
+    """How one answers that speaks no HTTP: TLS with what it says of itself, a banner, or nothing."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
@@ -134,7 +138,9 @@ def _answer(port: int, method: str, path: str) -> tuple[int, str, str] | None:
         connection = http.client.HTTPConnection(LOOPBACK, port, timeout=PATIENCE)
         try:
             body = b"{}" if method == "POST" else None
-            connection.request(method, path, body=body, headers={"Content-Type": "application/json"} if body else {})
+            connection.request(
+                method, path, body=body, headers={"Content-Type": "application/json"} if body else {}
+            )
             got = connection.getresponse()
             headers = "\n".join(sorted(f"{k.lower()}: {v}" for k, v in got.getheaders() if k.lower() not in UNSAID))
             return got.status, headers, got.read(100_000).decode(errors="replace")

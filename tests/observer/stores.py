@@ -1,4 +1,4 @@
-"""What the parties see who may read a store: every row of Prefect's and MLflow's databases and of the ledger, files.
+"""What the parties see who may read a store: every row of Prefect's and MLflow's databases, of the ledger, files.
 
 The curator's vault of an exchange is inside his boundary and left out; what he publishes is a file like any other.
 """
@@ -27,10 +27,10 @@ def databases(notes: Notes, stores: dict[str, Path]) -> None:
             connection.row_factory = sqlite3.Row
             master = "SELECT name FROM sqlite_master WHERE type = 'table'"
             for (table,) in connection.execute(master).fetchall():
-                _table(notes, store, table, connection.execute(f'SELECT * FROM "{table}"').fetchall())  # noqa: S608
+                _table(notes, store, table, connection.execute(f'SELECT * FROM "{table}"').fetchall())
             for table, order in ORDERED.items():
                 if store == "Prefect" and connection.execute(f"{master} AND name = ?", (table,)).fetchone():
-                    rows = connection.execute(f'SELECT * FROM "{table}" ORDER BY {order}').fetchall()  # noqa: S608
+                    rows = connection.execute(f'SELECT * FROM "{table}" ORDER BY {order}').fetchall()
                     column = {"events": "event", "log": "message"}.get(table, "name")
                     notes.word(store, f"order of {table}", "\n".join(plain(str(row[column])) for row in rows))
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import tomli_w
-from observer import houses
 from worlds import with_method
+
+from observer import houses
 
 SMOOTH = {"score": "sigmoid", "steepness": 10.0}
 DPBO = "from flows.cli import main; main()"
