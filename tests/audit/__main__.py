@@ -115,10 +115,10 @@ def observer(*, short: bool) -> str:
 validation files that differ in one person's 16 records (other scores, or no numbers in them), in namespaces of its
 own; every mechanism gives the outputs that it gave on the first, and `dp_hypo` makes 2 trials or {campaign.MANY}.
 Watched are ports and all that they answer, the kernel's counters, every file of `/proc` that opens, every folder
-that can be listed (with the kernel's own events), both streams, and as those see them who may read them Prefect's and
-MLflow's databases and files, the ledger's rows and what an exchange publishes. "Items" must be the same in all
-runs: "differences" counts those that are not, and must be zero. What is random and public (ids, times,
-ports) is replaced.
+that can be listed (with the kernel's own events), both streams, and, as those see them who may read them, Prefect's
+and MLflow's databases and files, the ledger's rows and what an exchange publishes. "Items" must be the same in all
+runs: "differences" counts those that are not, and must be zero. What is random and public (ids, times, ports) is
+replaced.
 
 {campaign.table(short=short)}
 

@@ -1,11 +1,11 @@
 """Nothing may differ between two worlds but what differs between runs on one world, by a written list.
 
 Two kinds of items. *Exact* ones are equal in every run, whatever the world; one that is not is a finding, even if
-it differs between two runs on one world: what varies must be on the list, with its reason. *Counted* ones are on the
-list: they vary from run to run, so worlds are told apart by a permutation test over all of them together (the
-largest studentised difference of means, Westfall and Young 1993): with n runs on each of two worlds all 2n-choose-n
-ways of sharing the runs out are as likely, so a false alarm has probability at most `level`, for a way of running as
-a whole, however many items there are.
+it differs between two runs on one world: what varies must be on the list, with its reason. *Counted* ones are on
+the list: they vary from run to run, so worlds are told apart by a permutation test over all of them together (the
+largest studentised difference of means, Westfall and Young 1993): with n runs on each of two worlds all
+2n-choose-n ways of sharing the runs out are as likely, so p is at most any level with a probability of that level,
+for a way of running as a whole, however many items there are.
 """
 
 import math

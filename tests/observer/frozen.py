@@ -1,10 +1,10 @@
 """Frozen noise in every process of a run: each mechanism gives the output that it gave on the first world.
 
 The outputs, not the noise: two neighbours with the same noise release other numbers, and all that follows from a
-release may follow it. With the same outputs whatever still differs was no post-processing. The mechanisms run as they
-do, on the operating system's noise; what they give is replaced inside the recording transaction. What else is
-random and public (names of runs) is seeded, and the curator's secret order with it. How many trials `dp_hypo` makes
-is part of a world: it is a secret like a record.
+release may follow it. With the same outputs whatever still differs was no post-processing. The mechanisms run as
+they do, on the operating system's noise; what they give is replaced inside the recording transaction. What else is
+random and public (names of runs) is frozen, and the curator's secret order with it. How many trials `dp_hypo`
+makes is part of a world: it is a secret like a record.
 """
 
 import base64
