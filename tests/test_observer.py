@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from audit import verdict
 from observer import compare, houses
 from observer.notes import Notes
 from observer.run import Seen, Stage, cannot
@@ -45,6 +46,8 @@ def test_worlds_are_neighbours_of_one_size():
         assert len(lines) == len(others) == houses.M + 1
         assert sum(a != b for a, b in zip(lines, others, strict=True)) == houses.THEIRS
         assert [*map(len, lines)] == [*map(len, others)]
+        sizes = [{name: len(raw) for name, raw in houses.files(it, parts=4).items()} for it in ("first", world)]
+        assert sizes[0] == sizes[1]
 
 
 def test_what_is_replaced_is_random_by_construction():
@@ -142,3 +145,11 @@ def test_who_cannot_observe_says_so(monkeypatch):
     monkeypatch.setattr("observer.run.subprocess.run", lambda *_, **__: SimpleNamespace(returncode=1))
     assert "namespaces" in cannot()
     cannot.cache_clear()
+
+
+def test_the_audit_fails_on_a_difference_and_on_a_leak_that_is_missed():
+    head = "| way of running | runs | differences |\n|---|---|---|\n"
+    page = head + "| plain | 3 | {} |\n\nFlows made to leak.\n\n| leak | items |\n|---|---|\n| a file | {} |\n"
+    assert verdict.broken("observer", page.format(0, 3)) == []
+    assert verdict.broken("observer", page.format(1, 3)) == [["plain", "3", "1"]]
+    assert verdict.broken("observer", page.format(0, 0)) == [["a file", "0"]]

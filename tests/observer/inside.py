@@ -47,7 +47,7 @@ def _write(files: dict[str, str]) -> None:
     for name, text in files.items():
         path = TEAM / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        path.write_bytes(text.encode("latin-1"))
         path.chmod(0o600 if "validation" in name else 0o644)
 
 

@@ -12,6 +12,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     (r"(?<=sem\.)(?!joblib)[A-Za-z0-9]{6}\b", "<random>"),
     (r"(?<=sem\.joblib)-\d+-\w{8}", "-<random>"),
     (r"(?<=etilqs_)[0-9a-f]+", "<random>"),
+    (r"(?<=/)(\.[\w. -]+?)-[a-z0-9_]{8}(?=[ /\n]|$)", r"\1-<random>"),
     (r"(?<=/tmp/)[a-z0-9_]{8}\b", "<random>"),
     (r"(?<=/tmp/spill-)\d+", "<pid>"),
     (r"(?<=prefect_app )\d+ \d+", "<file> <port>"),

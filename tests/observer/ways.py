@@ -103,7 +103,7 @@ def study(method: str, *, parts: int = 0, trains: bool = False) -> Callable[[str
             },
             "budget": {"epsilon": 30.0, "delta": 1e-4},
             "data": {
-                "training": "training.csv", "validation": "validation" if parts else "validation.csv",
+                "training": f"training.{'parquet' if parts else 'csv'}", "validation": "validation" if parts else "validation.csv",
                 "n_validation": houses.M, "target": "ill",
             },
             "model": {"estimator": "logistic", **(SMOOTH if method == "lipschitz" else {"score": "accuracy"})},
