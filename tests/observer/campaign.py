@@ -1,5 +1,6 @@
 """Every way of running on three worlds: what was watched, what differs. A section of `make audit`."""
 
+import sys
 from dataclasses import dataclass
 
 from observer import compare
@@ -61,7 +62,10 @@ def table(*, short: bool) -> str:
     if (why := cannot()) is not None:
         return f"Not run: {why}."
     ways = ["plain"] if short else list(WAYS)
-    rows = [observe(way, short=short) for way in ways]
+    rows = []
+    for way in ways:
+        rows.append(observe(way, short=short))
+        sys.stderr.write(f"{rows[-1]}\n")  # it takes long
     lines = [
         "| way of running | runs | channels | items | counted: items that vary | p | differences |",
         "|---|---|---|---|---|---|---|",

@@ -3,8 +3,8 @@
 The outputs, not the noise: two neighbours with the same noise release other numbers, and all that follows from a
 release may follow it. With the same outputs whatever still differs was no post-processing. The mechanisms run as
 they do, on the operating system's noise; what they give is replaced inside the recording transaction. What else is
-random and public (names of runs) is frozen, and the curator's secret order with it. How many trials `dp_hypo`
-makes is part of a world: it is a secret like a record.
+random and public (names of runs, the moment of a firing) is frozen, and the curator's secret order with it. How
+many trials `dp_hypo` makes is part of a world: it is a secret like a record.
 """
 
 import base64
@@ -76,6 +76,12 @@ def _names(module: ModuleType) -> None:
     module.generate_slug = lambda n_words: "-".join(["name"] * n_words)
 
 
+def _firing(module: ModuleType) -> None:
+    from datetime import UTC, datetime
+
+    module.fired_at = lambda: datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
 FROZEN: dict[str, Callable[[ModuleType], None]] = {
     "dpbo_core.mechanisms.noise": _noise,
     "dpbo_core.mechanisms.gaussian_rows": _rows,
@@ -83,6 +89,7 @@ FROZEN: dict[str, Callable[[ModuleType], None]] = {
     "dpbo_core.methods.outsourced.vault": _tokens,
     "dpbo_core.methods.outsourced.session": _tokens,
     "prefect.utilities.names": _names,
+    "flows.serve": _firing,
 }
 
 

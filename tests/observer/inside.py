@@ -101,7 +101,7 @@ def main() -> None:
     stores.databases(
         notes,
         {
-            "Prefect": HOME / ".prefect" / "prefect.db",
+            "Prefect": _prefect(),
             "MLflow": TEAM / "mlruns" / "mlflow.db",
             "ledger": TEAM / "mlruns" / "ledger.db",
         },
@@ -119,6 +119,12 @@ def main() -> None:
         },
         sys.stdout,
     )
+
+
+def _prefect() -> Path:
+    """Prefect's database; where its server was stopped, as it was at rest before, for stopping is a race."""
+    home = HOME / ".prefect"
+    return next((home / name for name in ("at-rest.db", "prefect.db") if (home / name).exists()), home)
 
 
 def _end_what_is_left() -> None:

@@ -61,7 +61,17 @@ deployment = waited(lambda: asked("/deployments/filter", {}))[0]["id"]
 run = waited(lambda: asked(f"/deployments/{deployment}/create_flow_run", {}))["id"]
 ended = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 last = waited(lambda: [r for r in asked("/flow_runs/filter", {}) if r["id"] == run and r["state_type"] in ended])[0]
-time.sleep(3)
+def written():
+    with sqlite3.connect(f"file:{home}/prefect.db?mode=ro", uri=True, timeout=60) as store:
+        return [store.execute(f"SELECT count(*) FROM {table}").fetchone() for table in ("events", "log", "flow_run")]
+before, since = written(), time.monotonic()
+while time.monotonic() < since + 10:  # Prefect writes events when it has time
+    time.sleep(1)
+    if (now := written()) != before:
+        before, since = now, time.monotonic()
+with sqlite3.connect(home / "prefect.db", timeout=60) as store, sqlite3.connect(home / "at-rest.db") as copy:
+    store.backup(copy)
+os.chmod(home / "at-rest.db", 0o600)
 serving.send_signal(signal.SIGTERM)
 serving.wait(60)
 print("firing", last["state_type"])
@@ -103,7 +113,8 @@ def study(method: str, *, parts: int = 0, trains: bool = False) -> Callable[[str
             },
             "budget": {"epsilon": 30.0, "delta": 1e-4},
             "data": {
-                "training": f"training.{'parquet' if parts else 'csv'}", "validation": "validation" if parts else "validation.csv",
+                "training": f"training.{'parquet' if parts else 'csv'}",
+                "validation": "validation" if parts else "validation.csv",
                 "n_validation": houses.M, "target": "ill",
             },
             "model": {"estimator": "logistic", **(SMOOTH if method == "lipschitz" else {"score": "accuracy"})},
