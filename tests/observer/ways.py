@@ -60,7 +60,9 @@ def waited(wanted):
 deployment = waited(lambda: asked("/deployments/filter", {}))[0]["id"]
 run = waited(lambda: asked(f"/deployments/{deployment}/create_flow_run", {}))["id"]
 ended = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
-last = waited(lambda: [r for r in asked("/flow_runs/filter", {}) if r["id"] == run and r["state_type"] in ended])[0]
+def over(r):
+    return r["id"] == run and r["state_type"] in ended
+last = waited(lambda: [r for r in asked("/flow_runs/filter", {}) if over(r)])[0]
 def written():
     with sqlite3.connect(f"file:{home}/prefect.db?mode=ro", uri=True, timeout=60) as store:
         return [store.execute(f"SELECT count(*) FROM {table}").fetchone() for table in ("events", "log", "flow_run")]
