@@ -65,7 +65,8 @@ def over(r):
 last = waited(lambda: [r for r in asked("/flow_runs/filter", {}) if over(r)])[0]
 def written():
     with sqlite3.connect(f"file:{home}/prefect.db?mode=ro", uri=True, timeout=60) as store:
-        return [store.execute(f"SELECT count(*) FROM {table}").fetchone() for table in ("events", "log", "flow_run")]
+        counts = (store.execute(f"SELECT count(*) FROM {table}") for table in ("events", "log", "flow_run"))
+        return [count.fetchone() for count in counts]
 before, since = written(), time.monotonic()
 while time.monotonic() < since + 10:  # Prefect writes events when it has time
     time.sleep(1)
