@@ -18,6 +18,7 @@ EVENTS = {
 }  # fmt: skip
 ALL = sum(EVENTS)
 FOLDER, OVERFLOW, LISTING, WRITTEN = 0x40000000, 0x4000, 0x031, 0x088
+SPILT = "etilqs_"  # by SQLite, when its memory is full
 HEAD = struct.Struct("iIII")
 
 
@@ -64,7 +65,7 @@ class Files:
                     if mask & bit:
                         what = f"{_named(path)} {word}{' (folder)' if mask & FOLDER else ''}"
                         self._notes.count(CHANNEL, what)
-                        if what not in self._seen:
+                        if what not in self._seen and SPILT not in what:
                             self._seen.add(what)
                             self._order.append(what)
                 if mask & FOLDER and mask & 0x180:

@@ -102,6 +102,7 @@ class Way:
     command: list[str]
     environment: dict[str, str] = field(default_factory=dict)
     uses_prefect: bool = True
+    loses_events: bool = False  # its flow runs are processes that end before Prefect has all their events
 
 
 def study(method: str, *, parts: int = 0, trains: bool = False) -> Callable[[str], dict[str, str]]:
@@ -138,7 +139,7 @@ TUNE = _python(DPBO, "tune", "study.toml")
 WAYS: dict[str, Way] = {
     "plain": Way(study("lipschitz"), _python(PLAIN), uses_prefect=False),
     "flow": Way(study("noisy_gp"), TUNE),
-    "serve": Way(study("private_trajectory"), _python(SERVE)),
+    "serve": Way(study("private_trajectory"), _python(SERVE), loses_events=True),
     "workers": Way(study("private_grid", parts=4), TUNE, {"DPBO_WORKERS": "2"}),
     "partitions": Way(study("private_trajectory", parts=4), TUNE),
     "outsourced": Way(houses.rows_of_an_exchange, _python(EXCHANGE), uses_prefect=False),
