@@ -35,7 +35,7 @@ COUNTED: tuple[tuple[str, str, str], ...] = (
     (
         "Prefect's events of a schedule",
         "*",
-        "they are sent in the background, and lost with a process that ends first",
+        "workers end public work in any order; a process that ends loses events",
     ),
     ("processes", "title git *", "asked by a library: shorter than a look"),
     ("processes", "title *leash.py*", "it lives for a moment, until it has become what it starts"),

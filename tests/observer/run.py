@@ -21,7 +21,7 @@ EMPTY = {  # place among the team's folders: how it is made, as the first comman
     "home/.prefect/prefect.db": "from flows.prefect_store import _migrate; _migrate(path)",
     "team/mlruns/mlflow.db": "from tasks.tracking.store import _make; _make(path)",
 }
-LOST = "Prefect's events of a schedule"
+CLOCK = "Prefect by the clock"
 MANY = 17  # trials of dp_hypo in the other worlds
 
 
@@ -97,7 +97,7 @@ class Stage:
             self._tape = got["tape"]
         assert json.loads(got["tape"]).keys() == json.loads(self._tape).keys()  # each draw was made, and no other
         items = got["seen"]
-        if self._way.loses_events:
-            events = {key for key in items["Prefect"] if key.startswith(("event", "order of events"))}
-            items[LOST] = {key: items["Prefect"].pop(key) for key in sorted(events)}
+        if self._way.by_the_clock:
+            moved = sorted(key for key in items["Prefect"] if key.startswith(self._way.by_the_clock))
+            items[CLOCK] = {key: items["Prefect"].pop(key) for key in moved}
         return Seen(items, said, got["code"])

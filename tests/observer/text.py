@@ -11,6 +11,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     (r"\b(?=[0-9]*[a-f])[0-9a-f]{15,}\b", "<hex>"),
     (r"\b(\d+:\d+:)?1[789]\d{11,17}\b", "<time>"),
     (r"(?<=sem\.)(?!joblib)[A-Za-z0-9]{6}\b", "<random>"),
+    (r"(?<=sem\.mp)-\w{8}", "-<random>"),
     (r"(?<=sem\.joblib)-\d+-\w{8}", "-<random>"),
     (r"(?<=etilqs_)[0-9a-f]+", "<random>"),
     (r"(?<=/)(\.[\w. -]+?)-[a-z0-9_]{8}(?=[ /\n]|$)", r"\1-<random>"),

@@ -102,7 +102,7 @@ class Way:
     command: list[str]
     environment: dict[str, str] = field(default_factory=dict)
     uses_prefect: bool = True
-    loses_events: bool = False  # its flow runs are processes that end before Prefect has all their events
+    by_the_clock: tuple[str, ...] = ()  # how keys of Prefect's begin that vary from run to run, as the list says
 
 
 def study(method: str, *, parts: int = 0, trains: bool = False) -> Callable[[str], dict[str, str]]:
@@ -136,11 +136,12 @@ def _python(script: str, *words: str) -> list[str]:
 
 
 TUNE = _python(DPBO, "tune", "study.toml")
+ORDERS = ("order of events", "order of task_run", "order of log")
 WAYS: dict[str, Way] = {
     "plain": Way(study("lipschitz"), _python(PLAIN), uses_prefect=False),
     "flow": Way(study("noisy_gp"), TUNE),
-    "serve": Way(study("private_trajectory"), _python(SERVE), loses_events=True),
-    "workers": Way(study("private_grid", parts=4), TUNE, {"DPBO_WORKERS": "2"}),
+    "serve": Way(study("private_trajectory"), _python(SERVE), by_the_clock=("event", "order of events")),
+    "workers": Way(study("private_grid", parts=4), TUNE, {"DPBO_WORKERS": "2"}, by_the_clock=ORDERS),
     "partitions": Way(study("private_trajectory", parts=4), TUNE),
     "outsourced": Way(houses.rows_of_an_exchange, _python(EXCHANGE), uses_prefect=False),
     "PrivateSearch": Way(study("private_grid"), _python(SEARCH), uses_prefect=False),
