@@ -33,7 +33,7 @@ COUNTED: tuple[tuple[str, str, str], ...] = (
     ("files", "*etilqs_*", "pages that SQLite spills when its memory is full, which goes by the clock"),
     ("Prefect's home", "*dpbo-password digest", "a random password in a file of its owner's"),
     (
-        "Prefect's events of a schedule",
+        "Prefect by the clock",
         "*",
         "workers end public work in any order; a process that ends loses events",
     ),
