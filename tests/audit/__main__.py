@@ -15,6 +15,8 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
+from observer import campaign, compare
+
 from audit import bounds, distinguish, fuzz, rows, verdict
 
 PAGE = Path(__file__).parents[2] / "docs" / "audit.md"
@@ -107,6 +109,30 @@ Flows made to leak an exact score, one for each place; every row must find somet
 {rows.planted_table()}"""
 
 
+def observer(*, short: bool) -> str:
+    reasons = "\n".join(f"* {channel}, `{key}`: {why}." for channel, key, why in compare.COUNTED)
+    return f"""Another user of the machine (uid 65534) writes down everything that he can see while a study runs, on
+validation files that differ in one person's 16 records (other scores, or no numbers in them), in namespaces of its
+own; every mechanism gives the outputs that it gave on the first, and `dp_hypo` makes 2 trials or {campaign.MANY}.
+Watched are ports and all that they answer, the kernel's counters, every file of `/proc` that opens, every folder
+that can be listed (with the kernel's own events), both streams, and, as those see them who may read them, Prefect's
+and MLflow's databases and files, the ledger's rows and what an exchange publishes. "Items" must be the same in all
+runs: "differences" counts those that are not, and must be zero. What is random and public (ids, times, ports) is
+replaced.
+
+{campaign.table(short=short)}
+
+What varies between runs on one file is on a list, and compared by a permutation test over all of it together where
+the way is run {campaign.REPEATED["plain"]} times on each of two files (false alarm with probability at most
+{campaign.LEVEL:.2g} each); empty where it is not: a study through Prefect takes too long.
+
+{reasons}
+
+Flows made to leak an exact score, one for each place; every row must find something.
+
+{campaign.planted_table(short=short)}"""
+
+
 def timing(*, short: bool) -> str:
     return f"""Rank correlation of a step's duration with a private quantity of that step, over runs on
 different validation sets, within steps of one number and, but for λ, within one candidate;
@@ -134,6 +160,7 @@ SECTIONS: dict[str, tuple[str, Callable[..., str]]] = {
     "kills": ("Kills", kills),
     "leaks": ("Leaks", leaks),
     "intrusion": ("Intruders", intrusion),
+    "observer": ("What an observer sees", observer),
 }
 
 

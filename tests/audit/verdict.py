@@ -53,6 +53,7 @@ def broken(section: str, text: str) -> list[Cells]:
         "kills": (lambda row: zeros(row, 3), lambda _: False),
         "leaks": (lambda row: zeros(row, 2), lambda row: row[-1] != "0"),
         "intrusion": (kept_out, lambda row: row[-1] != "0"),
+        "observer": (lambda row: zeros(row, 1), lambda row: row[-1] != "0"),
         "inputs": (lambda row: zeros(row, 5), lambda _: False),
         "replays": (lambda row: row[2] == "0" and float(row[3]) <= 1.0, lambda _: False),
     }
