@@ -15,7 +15,7 @@ DPBO = "from flows.cli import main; main()"
 PLAIN = """
 from pathlib import Path
 from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.study import read_study, run_study
+from dpbo_core.study.run import read_study, run_study
 Path("mlruns").mkdir(mode=0o700)
 result = run_study(read_study("study.toml"), ledger=PrivacyLedger("sqlite:///mlruns/ledger.db"))
 print(result.release.value)
@@ -44,7 +44,7 @@ command = [sys.executable, "-c", "from flows.cli import main; main()"]
 port = "4279"
 serving = subprocess.Popen([*command, "serve", "study.toml", "--every", "1d", "--port", port], umask=0o077)
 def asked(path, body):
-    from flows.password import NAME
+    from flows.prefect_runtime.password import NAME
     token = base64.b64encode((home / NAME).read_bytes().strip()).decode()
     headers = {"Authorization": "Basic " + token, "Content-Type": "application/json"}
     request = urllib.request.Request(f"http://127.0.0.1:{port}/api{path}", json.dumps(body).encode(), headers)
