@@ -22,7 +22,7 @@ import numpy as np
 from benchmarks.rows import Row, main, spread_row
 from benchmarks.timing import Spread, in_turn
 from benchmarks.training import table
-from dpbo_core.study.run import StudySpec
+from dpbo_core.spec import StudySpec
 
 RECORDS, FEATURES, STEPS, REPETITIONS = 100_000, 50, 30, 7
 

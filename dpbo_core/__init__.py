@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from dpbo_core.privacy.release import Release
     from dpbo_core.sklearn_api.private_search import PrivateSearch
     from dpbo_core.space.search_space import Categorical, Integer, Real
-    from dpbo_core.study.run import StudyResult, StudySpec, plan_study, read_study, run_study
+    from dpbo_core.spec import StudySpec
+    from dpbo_core.study.resolve import plan_study
+    from dpbo_core.study.run import StudyResult, run_study
+    from dpbo_core.study.study_file import read_study
 
 __all__ = [
     "Categorical",
@@ -39,8 +42,8 @@ _HOME = {
     "Release": "privacy.release",
     "StudyResult": "study.run",
     "StudySpec": "spec",
-    "plan_study": "study.run",
-    "read_study": "study.run",
+    "plan_study": "study.resolve",
+    "read_study": "study.study_file",
     "run_study": "study.run",
 }
 

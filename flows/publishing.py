@@ -12,7 +12,8 @@ from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import DpboError
 from dpbo_core.final_model.train import FinalModel, model_is_public
 from dpbo_core.privacy.release import Release
-from dpbo_core.study.run import StudyRun, StudySpec
+from dpbo_core.spec import StudySpec
+from dpbo_core.study.run import ReplayedStudy, StudyRun
 from flows.prefect_runtime.announcing import announce
 from flows.prefect_runtime.settings import Stores
 from tasks.reporting import Tracked, find_release
@@ -62,7 +63,7 @@ def ready_for(dataset: str, stores: Stores, warnings: Warnings) -> None:
 def publish_release(
     study: StudySpec,
     folder: str,
-    run: StudyRun,
+    run: StudyRun | ReplayedStudy,
     release: Release,
     stores: Stores,
     warnings: Warnings,

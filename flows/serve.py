@@ -15,7 +15,9 @@ from prefect.states import Cancelled, Completed
 
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetRefused
-from dpbo_core.study.run import StudyResult, approve_study, plan_study, read_study, study_digest
+from dpbo_core.study.resolve import plan_study
+from dpbo_core.study.run import StudyResult, approve_study
+from dpbo_core.study.study_file import read_study, study_digest
 from flows.prefect_runtime import outage
 from flows.prefect_runtime.announcing import slug
 from flows.prefect_runtime.folder_settings import refuse_folder_settings

@@ -6,7 +6,9 @@ from prefect import flow, get_run_logger
 
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetRefused
-from dpbo_core.study.run import StudyResult, StudySpec, check_public_file
+from dpbo_core.spec import StudySpec
+from dpbo_core.study.resolve import resolve
+from dpbo_core.study.run import StudyResult, StudyRun, check_public_file
 from flows.prefect_runtime.fanning_out import work_ahead
 from flows.prefect_runtime.form import study_of
 from flows.prefect_runtime.liveness import alive
@@ -67,10 +69,11 @@ def tune(study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: boo
     if not at_the_terminal():
         refuse_job_variables()
         check_public_file(study, ledger=PrivacyLedger(stores.ledger), folder=folder)
-    ahead, warnings = work_ahead(study, folder), Warnings()
-    with alive(stores.running), workers(workers_for(study)) as scoring:
+    resolved, warnings = resolve(study), Warnings()
+    ahead = work_ahead(resolved, folder)
+    with alive(stores.running), workers(workers_for(resolved.method)) as scoring:
         run = reserve(
-            study,
+            resolved,
             folder,
             stores.ledger,
             pad_steps,
@@ -81,8 +84,9 @@ def tune(study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: boo
         )
         if isinstance(run, BudgetRefused):
             raise run
-        steps = run.n_steps if run.replay is None else 0
-        if steps:
+        steps = 0
+        if isinstance(run, StudyRun):
+            steps = run.n_steps
             with Progress(study.name, steps) as progress:
                 for _ in range(steps):
                     released = step(run)

@@ -5,8 +5,8 @@ from pathlib import Path
 from prefect import task
 
 from dpbo_core.models.trainer import Model
+from dpbo_core.spec import StudySpec
 from dpbo_core.study.precomputed import cross_validate_candidate, train_candidate
-from dpbo_core.study.run import StudySpec
 from tasks import policies
 
 

@@ -17,8 +17,10 @@ from dpbo_core.final_model.train import FinalModel, train_final
 from dpbo_core.methods.contract import Released
 from dpbo_core.objective.partitioned import Workers
 from dpbo_core.privacy.release import Release
+from dpbo_core.spec import StudySpec
 from dpbo_core.study.precomputed import Ahead
-from dpbo_core.study.run import StudyResult, StudyRun, StudySpec, open_study
+from dpbo_core.study.resolve import ResolvedStudy
+from dpbo_core.study.run import ReplayedStudy, StudyResult, StudyRun, open_study
 from tasks import policies
 from tasks.reporting import Tracked, log_release
 from tasks.reporting.targets import CheckedLedger
@@ -26,7 +28,7 @@ from tasks.reporting.targets import CheckedLedger
 
 @task(name="reserve", **policies.SENSITIVE_TASK)
 def reserve(
-    study: StudySpec,
+    study: ResolvedStudy,
     folder: str | Path,
     ledger_url: str,
     pad: float,
@@ -35,8 +37,10 @@ def reserve(
     ready: Callable[[], None],
     *,
     owner: bool,
-) -> StudyRun | BudgetRefused:
-    """Plan, reserve durably, then open the sensitive half; a handle that says nothing, or the ledger's refusal.
+) -> StudyRun | ReplayedStudy | BudgetRefused:
+    """Price, reserve durably, then open the sensitive half; a handle that says nothing, or the ledger's refusal.
+
+    A study that was released before is replayed: nothing is reserved.
 
     `ready` is asked before a first charge, and may refuse by raising.
 
@@ -48,8 +52,8 @@ def reserve(
 
 
 def opened_or_refused(
-    study: StudySpec, folder: str | Path, ledger: CheckedLedger, **options: Any
-) -> StudyRun | BudgetRefused:
+    study: ResolvedStudy, folder: str | Path, ledger: CheckedLedger, **options: Any
+) -> StudyRun | ReplayedStudy | BudgetRefused:
     """The study opened, or the letter that says why the ledger would not pay for it."""
     try:
         return open_study(study, ledger=ledger, folder=folder, **options)
@@ -64,13 +68,15 @@ def step(run: StudyRun) -> Released | None:
 
 
 @task(name="finish", **policies.SENSITIVE_TASK)
-def finish(run: StudyRun) -> StudyResult:
+def finish(run: StudyRun | ReplayedStudy) -> StudyResult:
     """The release of a study, drawn once and recorded, or read back."""
     return run.finish()
 
 
 @task(name="train final model", **policies.SENSITIVE_TASK)
-def train(study: StudySpec, folder: str | Path, release: Release, run: StudyRun | None = None) -> FinalModel | None:
+def train(
+    study: StudySpec, folder: str | Path, release: Release, run: StudyRun | ReplayedStudy | None = None
+) -> FinalModel | None:
     """From the public training set alone, read again without a `run`; None where no point was released."""
     return train_final(study, folder, release, None if run is None else run.public)
 

@@ -128,7 +128,8 @@ def worlds(folder):
     from dpbo_core.methods.outsourced.messages import Query
     from dpbo_core.methods.outsourced.private_answers import PrivateAnswers
     from dpbo_core.privacy.unit import NeighboringRelation
-    from dpbo_core.study.run import StudySpec, run_study
+    from dpbo_core.spec import StudySpec
+    from dpbo_core.study.run import run_study
 
     url = f"sqlite:///{folder / 'ledger.db'}"
     ledger = PrivacyLedger(url)

@@ -180,7 +180,8 @@ def make_store(folder):
     """A release in the team's store; and beside it an experiment whose root is the curator's folder."""
     from dpbo_core.accounting.ledger import PrivacyLedger
     from dpbo_core.final_model.train import train_final
-    from dpbo_core.study.run import read_study, run_study
+    from dpbo_core.study.run import run_study
+    from dpbo_core.study.study_file import read_study
     from tasks.reporting import log_release
     from tasks.reporting.mlflow_store import open_store
 

@@ -24,7 +24,8 @@ from dpbo_core.problem import problem_of
 from dpbo_core.space.candidates import sobol
 from dpbo_core.space.search_space import Real, SearchSpace
 from dpbo_core.spec import StudySpec
-from dpbo_core.study.run import advise_study, plan_study, run_study
+from dpbo_core.study.resolve import advise_study, plan_study
+from dpbo_core.study.run import run_study
 
 FORMS = (
     PrivateGrid(),

@@ -12,7 +12,8 @@ import tomli_w
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.methods import EXCHANGES, METHODS
-from dpbo_core.study.run import StudySpec, run_study
+from dpbo_core.spec import StudySpec
+from dpbo_core.study.run import run_study
 from flows.cli import app as cli
 from flows.cli.screens.tuned import print_tuned, tuned_json
 
@@ -149,7 +150,7 @@ def test_debug_shows_the_trace_and_nothing_else_does(dpbo):
 
 
 def test_what_is_unexpected_is_one_line_too(dpbo, study, monkeypatch):
-    monkeypatch.setattr("dpbo_core.study.run.read_study", lambda _: 1 / 0)
+    monkeypatch.setattr("dpbo_core.study.study_file.read_study", lambda _: 1 / 0)
     code, _, err = dpbo("plan", study())
     assert code == 1
     assert "ZeroDivisionError" in err

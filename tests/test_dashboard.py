@@ -18,7 +18,8 @@ from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
 from dpbo_core.methods import METHODS
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
-from dpbo_core.study.run import StudySpec, run_study
+from dpbo_core.spec import StudySpec
+from dpbo_core.study.run import run_study
 from tasks.reporting import find_release, log_release
 from tasks.reporting.panels import draw_noise, noises
 from tasks.reporting.posterior_picture import band_by_step, slice_through_choice

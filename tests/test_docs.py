@@ -14,7 +14,7 @@ import pytest
 from pages import PAGES, ROOT, RUN, SHOWN, blocks, commands
 
 from dpbo_core.methods import EXCHANGES, METHODS
-from dpbo_core.study.run import StudySpec
+from dpbo_core.spec import StudySpec
 
 NEEDS = {"tutorial": "statsmodels", "side_by_side": "skopt"}  # packages of the group `docs`
 TEXTS = {page.relative_to(ROOT).as_posix(): page.read_text() for page in PAGES}

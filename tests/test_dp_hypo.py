@@ -24,8 +24,10 @@ from dpbo_core.privacy.amounts import spent_units
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.privacy.unit import PrivacyUnit
+from dpbo_core.spec import StudySpec
 from dpbo_core.study import data_split
-from dpbo_core.study.run import StudySpec, advise_study, plan_study, run_study
+from dpbo_core.study.resolve import advise_study, plan_study, planning_problem
+from dpbo_core.study.run import run_study
 
 SYSTEM = OperatingSystemNoise()
 POINTS = {
@@ -180,7 +182,7 @@ def test_a_study_that_cannot_be_is_refused_with_a_letter(tmp_path, change, said)
 
 
 def sensitive_problem(spec_tables, **changes):
-    return replace(data_split.planning_problem(StudySpec.from_dict(spec_tables)), **changes)
+    return replace(planning_problem(StudySpec.from_dict(spec_tables)), **changes)
 
 
 @pytest.mark.parametrize("base", POINTS)

@@ -22,7 +22,7 @@ from dpbo_core.models.trainer import EstimatorTrainer
 from dpbo_core.objective.in_memory import exact_sum
 from dpbo_core.problem import problem_of
 from dpbo_core.spec import ModelSection, StudySpec
-from dpbo_core.study.run import plan_study
+from dpbo_core.study.resolve import plan_study
 
 RNG = np.random.default_rng(0)
 X, V = RNG.random((60, 4)), RNG.random((12, 4))

@@ -38,7 +38,9 @@ from dpbo_core.private_training.noisy_gradient_descent import NoisyGradientDesce
 from dpbo_core.private_training.objective_perturbation import ObjectivePerturbation
 from dpbo_core.private_training.output_perturbation import OutputPerturbation
 from dpbo_core.private_training.solving import check_solvable, solvable, tolerance
-from dpbo_core.study.run import StudySpec, plan_study, run_study
+from dpbo_core.spec import StudySpec
+from dpbo_core.study.resolve import plan_study
+from dpbo_core.study.run import run_study
 from dpbo_core.theorems.chaudhuri_2011 import corollary_8_sensitivity
 
 HERE = Path(__file__).parent

@@ -15,7 +15,7 @@ from worlds import with_method
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.methods import METHODS
 from dpbo_core.objective.in_memory import Objective
-from dpbo_core.study.run import StudySpec
+from dpbo_core.spec import StudySpec
 from flows.prefect_runtime.liveness import bury
 from flows.prefect_runtime.owner import owners_terminal
 from flows.prefect_runtime.settings import Stores, check_prefect_settings, without_heartbeat

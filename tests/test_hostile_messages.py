@@ -21,7 +21,8 @@ from dpbo_core.errors import CertificateFalse, DpboError, LedgerDamaged, StudyIn
 from dpbo_core.methods.outsourced.box import Outsourced
 from dpbo_core.methods.outsourced.curator import Publication, publish
 from dpbo_core.privacy.release import Release
-from dpbo_core.study.run import StudySpec, run_study
+from dpbo_core.spec import StudySpec
+from dpbo_core.study.run import run_study
 from flows.cli import app as cli
 from flows.cli import commands as command
 from flows.cli.screens.accounts import print_accounts

@@ -14,7 +14,8 @@ from rich.text import Text
 
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import printable
-from dpbo_core.study.run import StudySpec, run_study
+from dpbo_core.spec import StudySpec
+from dpbo_core.study.run import run_study
 from flows.cli.screens.terminal import Screen, named, spoken
 from flows.cli.screens.tuned import print_release
 from tasks.reporting.literal import in_markdown, in_picture

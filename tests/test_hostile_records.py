@@ -28,6 +28,7 @@ from dpbo_core.data.values import canonical
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.models.scores.margin import GRID
 from dpbo_core.sklearn_api import tables_in_memory
+from dpbo_core.study.resolve import planning_problem
 
 N = 40
 ZOO = zoo()
@@ -95,7 +96,7 @@ def told(columns, y, table, *, person=None, k=1):
     validation = frame_of(V, make_y(y), shown_as="X_validation", width=width)
     spec, prototype = it._study(training, validation.n_records)
     halves = tables_in_memory.FrameHalves(spec, training, validation, prototype, str(spec.data.target))
-    half = halves.public()
+    half = halves.public(planning_problem(spec, unlisted=prototype.unlisted()))
     halves.check(half)
     objective = halves.sensitive(half)
     encoded = objective._records.expose()
@@ -159,7 +160,8 @@ def test_one_at_a_time_the_others_stand_still(place):
     before = told(columns, y, "rows")
     training = frame_of(X, Y, shown_as="X")
     spec, prototype = search("nowhere")._study(training, 9)
-    half = tables_in_memory.FrameHalves(spec, training, training, prototype, "y").public()
+    problem = planning_problem(spec, unlisted=prototype.unlisted())
+    half = tables_in_memory.FrameHalves(spec, training, training, prototype, "y").public(problem)
     model = half.problem.train(0)
     others = [i for i in range(9) if i != 4]
     for item in ZOO:

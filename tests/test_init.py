@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from prefect.testing.utilities import prefect_test_harness
 
 from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.study.run import read_study, run_study
+from dpbo_core.study.run import run_study
+from dpbo_core.study.study_file import read_study
 from flows.cli import app as cli
 from flows.cli.init import study_text
 from flows.prefect_runtime.settings import without_heartbeat

@@ -4,7 +4,7 @@ import pytest
 from audit.kills import Figures, campaign
 
 from dpbo_core.methods import METHODS
-from dpbo_core.study.run import StudySpec
+from dpbo_core.spec import StudySpec
 
 
 @pytest.mark.parametrize("together", [1, 4])

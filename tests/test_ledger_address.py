@@ -38,9 +38,9 @@ def outsourcing():
 
 def command(name, *words, **options):
     def call():
-        from flows.cli import commands as command
+        from flows.cli import budget_commands
 
-        getattr(command, name)(*words, **options)
+        getattr(budget_commands, name)(*words, **options)
 
     return call
 
@@ -79,7 +79,7 @@ def of_a_flow():
 # face → the modules in which it opens a ledger. `tune`, `serve` and the flow of an exchange say `stores.ledger`.
 FACES = {
     notebook: {"dpbo_core/sklearn_api/private_search.py"},
-    command("accounts", None): {"flows/cli/commands.py"},
+    command("accounts", None): {"flows/cli/budget_commands.py"},
     command("set_budget", "d", epsilon=1.0, delta=0.0, relation="replace_one", accepts=(), public=False): set(),
     command("export", None): set(),
     command("verify", None, accept_restored=False): set(),

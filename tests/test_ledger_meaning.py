@@ -455,7 +455,7 @@ def test_another_ledgers_export_is_not_recovered(url, here):
 
 
 def test_the_command_recovers(url, here, monkeypatch):
-    from flows.cli import commands as command
+    from flows.cli import budget_commands as command
 
     copy = forked(url, here)
     (here / "found.jsonl").write_text("".join(json.dumps(link.to_json()) + "\n" for link in copy))

@@ -556,7 +556,8 @@ def test_the_command_says_that_a_certificate_s_entry_is_missing(here, tables, mo
 
     (here / "study.toml").write_text(tomli_w.dumps(tables))
     monkeypatch.setenv("DPBO_LEDGER_URL", f"sqlite:///{here / 'ledger.db'}")
-    from dpbo_core.study.run import open_study, read_study
+    from dpbo_core.study.run import open_study
+    from dpbo_core.study.study_file import read_study
 
     book = PrivacyLedger(os.environ["DPBO_LEDGER_URL"])
     book.set_budget(PrivacyBudget.of("people", epsilon=3.0, delta=1e-5))

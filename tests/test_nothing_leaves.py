@@ -15,7 +15,7 @@ from intruder import NOBODY, command, environment
 
 from dpbo_core.data.core_dumps import FILTER, no_core_dumps
 from dpbo_core.errors import BudgetRefused, StudyInvalid
-from dpbo_core.study.run import StudySpec
+from dpbo_core.spec import StudySpec
 from flows.prefect_runtime.own_output import own_output
 from flows.prefect_runtime.settings import Stores
 

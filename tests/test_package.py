@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from dpbo_core.study.run import read_study
+from dpbo_core.study.study_file import read_study
 from flows.cli.commands import EXAMPLE
 
 ROOT = Path(__file__).parent.parent

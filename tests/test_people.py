@@ -20,7 +20,8 @@ from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.unit import PrivacyUnit
 from dpbo_core.spec import StudySpec
 from dpbo_core.study import data_split
-from dpbo_core.study.run import plan_study, run_study
+from dpbo_core.study.resolve import plan_study
+from dpbo_core.study.run import run_study
 
 PEOPLE = st.one_of(st.sampled_from(["a", "b", "c"]), st.none())
 

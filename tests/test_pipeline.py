@@ -10,7 +10,7 @@ from prefect.testing.utilities import prefect_test_harness
 from prefect.utilities.callables import parameter_schema
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.study.run import StudySpec
+from dpbo_core.spec import StudySpec
 from flows.prefect_runtime.form import study_of
 from flows.prefect_runtime.owner import owners_terminal
 from flows.prefect_runtime.settings import Stores, without_heartbeat
@@ -62,7 +62,8 @@ def test_the_deployments_name_flows_and_studies_that_exist():
     import yaml
     from prefect.flows import load_flow_from_entrypoint
 
-    from dpbo_core.study.run import plan_study, read_study
+    from dpbo_core.study.resolve import plan_study
+    from dpbo_core.study.study_file import read_study
 
     for deployment in yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]:
         flow = load_flow_from_entrypoint(str(ROOT / deployment["entrypoint"]))

@@ -20,7 +20,9 @@ from dpbo_core.accounting import audit
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.accounting.merging import local_ledger
 from dpbo_core.errors import PolicyRefused
-from dpbo_core.study.run import StudySpec, approve_study, read_study, run_study, study_digest
+from dpbo_core.spec import StudySpec
+from dpbo_core.study.run import approve_study, run_study
+from dpbo_core.study.study_file import read_study, study_digest
 from flows.prefect_runtime.owner import at_the_terminal, owners_terminal
 from flows.prefect_runtime.settings import Stores, without_heartbeat
 from flows.serve import FROZEN, REFUSED, tune_on_schedule

@@ -14,7 +14,7 @@ from test_ledger_silent import accepting, server, stopped, within  # noqa: F401 
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.mechanisms.noise import OperatingSystemNoise
-from dpbo_core.study.run import StudySpec
+from dpbo_core.spec import StudySpec
 from flows.cli import app as cli
 from flows.cli.show import recorded_release
 from flows.prefect_runtime.owner import owners_terminal

@@ -29,7 +29,7 @@ from dpbo_core.objective.in_memory import Objective
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem import problem_of
 from dpbo_core.spec import StudySpec
-from dpbo_core.study.run import plan_study
+from dpbo_core.study.resolve import plan_study
 
 RNG = np.random.default_rng(11)
 M, C = 500, 3

@@ -21,7 +21,8 @@ from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.mechanisms.vectors import DiscreteGaussianVector, DiscreteLaplaceVector
-from dpbo_core.study.run import StudySpec, run_study
+from dpbo_core.spec import StudySpec
+from dpbo_core.study.run import run_study
 
 PAIRS = 12  # of each base
 

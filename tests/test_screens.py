@@ -11,7 +11,9 @@ from rich.console import Console
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.study.run import StudySpec, advise_study, run_study
+from dpbo_core.spec import StudySpec
+from dpbo_core.study.resolve import advise_study
+from dpbo_core.study.run import run_study
 from flows.cli.app import plain_first
 from flows.cli.screens import terminal
 from flows.cli.screens.accounts import print_accounts

@@ -16,7 +16,9 @@ from prefect.testing.utilities import prefect_test_harness
 
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.study.run import StudySpec, approve_study, read_study
+from dpbo_core.spec import StudySpec
+from dpbo_core.study.run import approve_study
+from dpbo_core.study.study_file import read_study
 from flows import serve
 from flows.cli.doctor import examine
 from flows.prefect_runtime.scheduled_run import FIELDS, edition_at, refuse_fields, seconds

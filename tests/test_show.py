@@ -14,7 +14,8 @@ import tomli_w
 
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.study.run import StudySpec, open_study, run_study
+from dpbo_core.spec import StudySpec
+from dpbo_core.study.run import open_study, run_study
 from flows.cli import app as cli
 
 STORE = Path(__file__).parent / "yesterday" / "store"

@@ -14,7 +14,8 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods import METHODS, method_named
 from dpbo_core.problem import problem_of
 from dpbo_core.spec import StudySpec
-from dpbo_core.study.run import plan_study, read_study
+from dpbo_core.study.resolve import plan_study
+from dpbo_core.study.study_file import read_study
 
 
 @pytest.mark.parametrize("kind", METHODS)

@@ -28,7 +28,7 @@ from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.models.scores.margin import GRID
 from dpbo_core.privacy.guarantee import Evidence
 from dpbo_core.privacy.unit import NeighboringRelation
-from dpbo_core.study.run import StudySpec
+from dpbo_core.spec import StudySpec
 from dpbo_core.theorems import srinivas_2010
 from tasks import tuning as step_task
 

@@ -19,7 +19,8 @@ from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.spec import StudySpec
 from dpbo_core.study import data_split
 from dpbo_core.study.precomputed import Ahead, known_candidates, train_candidate
-from dpbo_core.study.run import advise_study, open_study, plan_study, run_study
+from dpbo_core.study.resolve import advise_study, plan_study, resolve
+from dpbo_core.study.run import open_study, run_study
 
 HEADER = "age,dose,ill\n"
 
@@ -223,7 +224,7 @@ def test_no_estimator_that_scored_a_sensitive_record_is_published(on_files, tmp_
     on_files["model"]["params"] = {"algorithm": "kd_tree"}
     on_files["space"] = {"n_neighbors": {"values": [3, 5]}}
     spec = StudySpec.from_dict(with_method(on_files, kind))
-    models = {index: train_candidate(spec, tmp_path, index) for index in known_candidates(spec)}
+    models = {index: train_candidate(spec, tmp_path, index) for index in known_candidates(resolve(spec))}
     assert len(models) == 2
     unasked = models[0].estimator._tree.get_tree_stats()
     run = open_study(

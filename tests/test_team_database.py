@@ -169,7 +169,8 @@ def run_once(url, edition, here):
     from conftest import STUDY
 
     from dpbo_core.accounting.ledger import PrivacyLedger
-    from dpbo_core.study.run import StudySpec, run_study
+    from dpbo_core.spec import StudySpec
+    from dpbo_core.study.run import run_study
 
     tables = copy.deepcopy(STUDY)
     tables["study"] |= {"edition": edition, "method": "private_grid"}

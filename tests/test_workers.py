@@ -20,6 +20,7 @@ from dpbo_core.methods import METHODS
 from dpbo_core.objective.partitioned import PartitionedObjective, PartWorker
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.public_search import public_landscape
+from dpbo_core.spec import StudySpec
 from dpbo_core.study import data_split
 from dpbo_core.study.precomputed import (
     Ahead,
@@ -29,7 +30,8 @@ from dpbo_core.study.precomputed import (
     remembering,
     train_candidate,
 )
-from dpbo_core.study.run import StudySpec, open_study
+from dpbo_core.study.resolve import resolve
+from dpbo_core.study.run import open_study
 from flows.prefect_runtime.workers import SETTING, asked, from_one_width, of_one_width, workers, workers_for
 
 
@@ -253,15 +255,15 @@ def test_the_certificate_is_in_no_file(tmp_path, monkeypatch):
 @pytest.mark.parametrize("kind", METHODS)
 def test_no_worker_counts_the_evaluations_of_who_hides_them(world, monkeypatch, kind):
     monkeypatch.setenv(SETTING, "3")
-    assert workers_for(world("parts", method=kind)) == (0 if kind == "dp_hypo" else 3)
+    assert workers_for(resolve(world("parts", method=kind)).method) == (0 if kind == "dp_hypo" else 3)
     monkeypatch.delenv(SETTING)
-    assert workers_for(world("parts", method=kind)) == 0
+    assert workers_for(resolve(world("parts", method=kind)).method) == 0
 
 
 @pytest.mark.parametrize("kind", METHODS)
 def test_what_is_trained_elsewhere_is_what_we_would_train(world, here, kind):
     spec = world("parts", method=kind)
-    indices = known_candidates(spec)
+    indices = known_candidates(resolve(spec))
     assert bool(indices) == (kind == "private_grid" or not plain(kind).public_path)
     public = data_split.public_half(spec, here)
     models = {index: pickle.loads(pickle.dumps(train_candidate(spec, here, index))) for index in indices}
@@ -294,8 +296,8 @@ class Counting:
 def test_what_is_cross_validated_elsewhere_is_what_we_would_find(world, tables, here, name):
     kind, options, n_known = PUBLIC_SEARCHES[name]
     spec = replace(world("validation.parquet", method=kind), options=options)
-    known, plainly = known_public(spec), data_split.public_half(spec, here)
-    assert known_candidates(spec) == ()
+    known, plainly = known_public(resolve(spec)), data_split.public_half(spec, here)
+    assert known_candidates(resolve(spec)) == ()
     assert len(known) == n_known
     found = public_landscape(plainly.problem, options.get("public_trials", 256))
     assert found.tried[:n_known] == known
@@ -327,8 +329,8 @@ def test_nothing_is_worked_out_ahead_on_a_sensitive_training_set(here, monkeypat
     spec = StudySpec.from_dict(study(here))
     monkeypatch.setenv(SETTING, "2")
     monkeypatch.setattr("flows.prefect_runtime.fanning_out.fan_out", None)
-    assert known_candidates(spec) == known_public(spec) == ()
-    assert work_ahead(spec, ".") is None
+    assert known_candidates(resolve(spec)) == known_public(resolve(spec)) == ()
+    assert work_ahead(resolve(spec), ".") is None
 
 
 @pytest.mark.slow
@@ -347,7 +349,7 @@ def test_a_release_is_the_same_whoever_worked_ahead(world, here, monkeypatch, na
     spec = replace(world("validation.parquet", method=kind), options=options, budget=None)
     monkeypatch.setenv(SETTING, "2")
     with prefect_test_harness(server_startup_timeout=90), without_heartbeat():
-        ahead = work_ahead(spec, ".")
+        ahead = work_ahead(resolve(spec), ".")
     assert len(ahead.scores) == n_known
 
     def released(work, edition):

@@ -26,7 +26,6 @@ from dpbo_core.data.aliasing import aliased
 from dpbo_core.data.frames import Frame, frame_of
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.prototype import Prototype
-from dpbo_core.problem import problem_of
 from dpbo_core.sklearn_api.public_encoder import PublicEncoder, target_name
 from dpbo_core.sklearn_api.tables_in_memory import FrameHalves, model_section, sections_of
 from dpbo_core.spec import (
@@ -37,6 +36,7 @@ from dpbo_core.spec import (
     StudySpec,
 )
 from dpbo_core.study.data_split import left_out
+from dpbo_core.study.resolve import planning_problem, resolve
 from dpbo_core.study.run import run_study
 
 WITHOUT_HYPERPARAMETERS = ("lipschitz", "exact_gp")
@@ -184,7 +184,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             score=self.scoring if callable(self.scoring) else None,
             aliased=aliased(given, (X_validation, y_validation)),
         )
-        result = run_study(spec, ledger=PrivacyLedger(ledger_url(self.ledger)), data=halves)
+        study = resolve(spec, unlisted=prototype.unlisted())
+        result = run_study(study, ledger=PrivacyLedger(ledger_url(self.ledger)), data=halves)
         release = result.release
         self.release_, self.guarantee_, self.replayed_ = release, release.guarantee, result.replayed
         self.best_score_, self.trajectory_ = release.value["score"], release.value.get("trajectory")
@@ -211,7 +212,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             n_validation: the number of validation records.
         """
         spec, prototype = self._study(frame_of(X, self._public_target(y), shown_as="X"), n_validation)
-        return advise(spec, problem_of(spec, n_validation=n_validation, unlisted=prototype.unlisted()))
+        return advise(spec, planning_problem(spec, unlisted=prototype.unlisted()))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predictions of `best_estimator_` for X (r, d)."""

@@ -17,9 +17,11 @@ from dpbo_core.data.values import canonical, plain, shown
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.prototype import Prototype, function_name, import_name
 from dpbo_core.objective.in_memory import Objective
+from dpbo_core.problem import Problem
 from dpbo_core.space.search_space import Axis, Categorical, Integer, Real
 from dpbo_core.spec import AxisSection, ModelSection, StudySpec
 from dpbo_core.study import data_split
+from dpbo_core.study.sizes import n_validation
 
 PLAIN = (str, int, float, bool)
 
@@ -46,15 +48,15 @@ class FrameHalves:
     score: Any = None
     aliased: bool = False
 
-    def public(self) -> data_split.PublicHalf:
-        """Fit to the training table."""
+    def public(self, problem: Problem) -> data_split.PublicHalf:
+        """Fit to the training table. The problem says what in the prototype is not on the list."""
         table = self.training.table(target_name=self.target, source="X")
         public = data_split.fitted_half(
             self.spec,
+            problem,
             table,
             self.target,
             factory=self.prototype,
-            unlisted=self.prototype.unlisted(),
             function=self.score,
         )
         identity = "\n".join([public.fingerprint, self.prototype.identity()])
@@ -78,9 +80,7 @@ class FrameHalves:
             )
         self.validation.check_target(shown_as="X_validation")
         data_split.check_names(self.spec, (*self.validation.names, self.target), public, shown_as="X_validation")
-        data.check_record_count(
-            self.validation.n_records, data_split.n_validation(self.spec), shown_as="X_validation"
-        )
+        data.check_record_count(self.validation.n_records, n_validation(self.spec), shown_as="X_validation")
 
     def sensitive(self, public: data_split.PublicHalf) -> Objective:
         """Read the validation records."""

@@ -23,15 +23,17 @@ from dpbo_core.models.trainer import EstimatorTrainer, Factory, LinearTrainer
 from dpbo_core.objective.in_memory import Objective, Scorer
 from dpbo_core.objective.partitioned import PartitionedObjective, Workers, parts_of
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.problem import Problem, Trainer, TrainingFacts, problem_of, score_on
+from dpbo_core.problem import Problem, Trainer, score_on
 from dpbo_core.spec import StudySpec
+from dpbo_core.study.resolve import planning_problem
+from dpbo_core.study.sizes import n_validation
 
 
 class Halves(Protocol):
     """Where a study's two halves come from: files, or tables in memory."""
 
-    def public(self) -> "PublicHalf":
-        """The public half, fitted."""
+    def public(self, problem: Problem) -> "PublicHalf":
+        """The public half of the problem, fitted."""
         ...
 
     def sources(self) -> tuple[Source, ...]:
@@ -55,9 +57,9 @@ class FileHalves:
     folder: str | Path
     workers: Workers | None = None
 
-    def public(self) -> "PublicHalf":
+    def public(self, problem: Problem) -> "PublicHalf":
         """Read and fit the training set."""
-        return public_half(self.spec, self.folder)
+        return public_half(self.spec, self.folder, problem)
 
     def sources(self) -> tuple[Source, ...]:
         """The sensitive files, by the names under which they really are; none is opened."""
@@ -93,48 +95,40 @@ class PublicHalf:
     fingerprint: str
 
 
-def n_validation(spec: StudySpec) -> int:
-    """m, from the study alone: no file is opened."""
-    if spec.data.source is not None:
-        return bundled.validation_size(spec.data.source, spec.data.validation_share)
-    records = spec.data.n_training if spec.data.validation is None else spec.data.n_validation
-    assert records is not None  # noqa: S101  the section was checked when it was made
-    return records
-
-
-def planning_problem(spec: StudySpec) -> Problem:
-    """The problem as it is priced: from the study alone, no file opened."""
-    return problem_of(spec, n_validation=n_validation(spec), training=_training_facts(spec))
-
-
-def public_half(spec: StudySpec, folder: str | Path) -> PublicHalf:
+def public_half(spec: StudySpec, folder: str | Path, problem: Problem | None = None) -> PublicHalf:
     """Read and fit the public training set.
+
+    Args:
+        spec: the study.
+        folder: the folder that its paths are relative to.
+        problem: the problem it poses; worked out from the study where None.
 
     Raises:
         StudyInvalid: the training data cannot be used as the study says.
     """
+    problem = planning_problem(spec) if problem is None else problem
     if spec.data.trains_privately:
-        return _declared_half(spec, folder)
-    return fitted_half(spec, *_training_table(spec, folder))
+        return _declared_half(spec, folder, problem)
+    return fitted_half(spec, problem, *_training_table(spec, folder))
 
 
 def fitted_half(
     spec: StudySpec,
+    problem: Problem,
     table: Table,
     target: str,
     *,
     factory: Factory | None = None,
-    unlisted: str | None = None,
     function: Callable[[Any, Any], float] | None = None,
 ) -> PublicHalf:
     """What a public training table becomes.
 
     Args:
         spec: the study.
+        problem: the problem it poses.
         table: the training records.
         target: the column to predict.
         factory: of estimators; by the study's import path where None.
-        unlisted: what in the factory's estimator is not on the list; by the study's import path where None.
         function: the user's score function; by its import path where None.
 
     Raises:
@@ -153,7 +147,6 @@ def fitted_half(
     )
     fitted = replace(fitted, ignored=left_out(spec))
     encoded = fitted.transform(table)
-    problem = problem_of(spec, n_validation=n_validation(spec), unlisted=unlisted)
     trainer: Trainer
     if model.linear:
         trainer = LinearTrainer.of(encoded.X, encoded.labels, model.estimator, tolerance=model.tolerance)
@@ -292,7 +285,7 @@ def sealed_half(spec: StudySpec, table: Table, people: Sequence[Person] | None, 
     return Objective(Sensitive(public.preprocessing.transform(table)), public.problem.score)
 
 
-def _declared_half(spec: StudySpec, folder: str | Path) -> PublicHalf:
+def _declared_half(spec: StudySpec, folder: str | Path, problem: Problem) -> PublicHalf:
     """The public half of a study whose training set is sensitive: the header, and what the study declares."""
     if spec.data.source is not None:
         columns, target = tuple(_training_table(spec, folder)[0].columns), BUNDLED_TARGET
@@ -301,29 +294,17 @@ def _declared_half(spec: StudySpec, folder: str | Path) -> PublicHalf:
         shown = str(spec.data.training)
         columns = tuple(data.read_header(Path(folder) / shown, sensitive=True, shown_as=shown).columns)
         target, bounds = str(spec.data.target), spec.data.bounds or {}
-    facts = _training_facts(spec)
+    facts = problem.training
     assert facts is not None  # noqa: S101  the caller asked for it
     declared = Preprocessing.public(columns, target, labels=facts.classes, bounds=bounds, bias=spec.model.bias)
     facts = replace(facts, feature_names=declared.feature_names)
     return PublicHalf(
-        problem=problem_of(spec, n_validation=n_validation(spec), training=facts),
+        problem=replace(problem, training=facts),
         preprocessing=declared,
         columns=columns,
         target=target,
         fingerprint="",  # a hash of sensitive records would tell whether a guess of them is right
     )
-
-
-def _training_facts(spec: StudySpec) -> TrainingFacts | None:
-    """What is public of a sensitive training set, from the study alone; None where the set is public."""
-    if not spec.data.trains_privately:
-        return None
-    if spec.data.source is None:
-        assert spec.data.n_training is not None  # noqa: S101  the section was checked when it was made
-        assert spec.data.labels is not None  # noqa: S101
-        return TrainingFacts(spec.data.n_training, spec.data.labels)
-    n = bundled.n_records(spec.data.source) - n_validation(spec)
-    return TrainingFacts(n, spec.data.labels or bundled.public_facts(spec.data.source)[0])
 
 
 def _training_table(spec: StudySpec, folder: str | Path) -> tuple[Table, str]:

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
-from dpbo_core.advice.advise import choose
 from dpbo_core.methods.contract import Prepares
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.models.trainer import Model
 from dpbo_core.problem import Problem, Score, Trainer
 from dpbo_core.space.search_space import Value
 from dpbo_core.spec import StudySpec
-from dpbo_core.study.data_split import PublicHalf, planning_problem, public_half
+from dpbo_core.study.data_split import PublicHalf, public_half
+from dpbo_core.study.resolve import ResolvedStudy
 
 Scored = tuple[str, Score, int]  # a point, a score, the seed that deals out the folds
 
@@ -31,29 +31,27 @@ class Ahead:
     scores: Mapping[int, float] = field(default_factory=dict)
 
 
-def known_candidates(spec: StudySpec) -> tuple[int, ...]:
+def known_candidates(study: ResolvedStudy) -> tuple[int, ...]:
     """Indices of the candidates that the study will train whatever the data says; opens no file.
 
     None where the training set is sensitive: its models are trained inside one private step alone.
     """
-    if spec.data.trains_privately:
+    problem, method = study.problem, study.method
+    if problem.training is not None:
         return ()
-    problem = planning_problem(spec)
-    method, _ = choose(spec, problem)
     if isinstance(method, PrivateGrid) and method.evaluate != "public_shortlist":
         return method.subset(problem)
     return () if method.public_path else tuple(range(len(problem.candidates)))
 
 
-def known_public(spec: StudySpec) -> tuple[int, ...]:
+def known_public(study: ResolvedStudy) -> tuple[int, ...]:
     """Indices of the candidates that the study will cross-validate in public whatever comes out; opens no file.
 
     None where the training set is sensitive: a score on it is a sensitive number.
     """
-    if spec.data.trains_privately:
+    problem, method = study.problem, study.method
+    if problem.training is not None:
         return ()
-    problem = planning_problem(spec)
-    method, _ = choose(spec, problem)
     return method.cross_validated(problem) if isinstance(method, Prepares) else ()
 
 

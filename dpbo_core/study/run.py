@@ -7,23 +7,20 @@ Reserving comes before any validation record's content is used; every draw is re
 study asked twice gives the same release and draws nothing.
 """
 
-import hashlib
-import json
 import time
-import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
+from dpbo_core.accounting.ledger import PrivacyLedger, Reservation, StudyKey
 from dpbo_core.accounting.policy import Use
 from dpbo_core.accounting.sources import file_source
-from dpbo_core.advice.advise import Advice, advise, check_scoring, choose
-from dpbo_core.errors import AssumptionNotAccepted, DpboError, LedgerDamaged, PolicyRefused, StudyInvalid
+from dpbo_core.errors import AssumptionNotAccepted, DpboError, LedgerDamaged, StudyInvalid
 from dpbo_core.mechanisms.noise import INJECTED, OPERATING_SYSTEM, Noise, NoiseSource, OperatingSystemNoise, try_out
-from dpbo_core.methods.contract import Method, Prepares, Released
+from dpbo_core.methods.contract import Method, Prepares, Released, Search
+from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.objective.partitioned import Workers
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.plan import PrivacyPlan
@@ -34,21 +31,10 @@ from dpbo_core.problem import Problem
 from dpbo_core.spec import StudySpec
 from dpbo_core.study import data_split
 from dpbo_core.study.precomputed import Ahead, remembering
+from dpbo_core.study.resolve import ResolvedStudy, resolve
 from dpbo_core.versions import library_version
 
-__all__ = [
-    "StudyResult",
-    "StudyRun",
-    "StudySpec",
-    "approve_study",
-    "open_study",
-    "plan_study",
-    "read_study",
-    "run_study",
-]
-
 LARGEST_PRIVATE_PATH = 4096
-LARGEST_STUDY, LONGEST_LINE = 2**16, 2**12  # bytes
 
 
 @dataclass(frozen=True)
@@ -59,141 +45,42 @@ class StudyResult:
     replayed: bool
 
 
-def read_study(path: str | Path, *, frozen: str | None = None) -> StudySpec:
-    """The study in a TOML file.
+@dataclass(frozen=True)
+class ReplayedStudy:
+    """A study that had been released before: nothing is drawn and nothing is spent.
 
-    Args:
-        path: of the file.
-        frozen: SHA-256 of the file as its owner approved it (`study_digest`), or None for any.
-
-    Raises:
-        StudyInvalid: a missing or unreadable file, or anything in it that a study cannot hold.
-        PolicyRefused: the file is not as it was approved.
+    Attributes:
+        release: as it was recorded.
+        public: the half that anyone may see.
     """
-    shown = str(path)
-    try:
-        text = _study_text(Path(path))
-        if frozen is not None and hashlib.sha256(text.encode()).hexdigest() != frozen:
-            raise changed_study(shown)
-        tables = tomllib.loads(text)
-    except OSError as error:
-        problem = f"the study file {shown!r} cannot be read ({(error.strerror or 'no reason given').lower()})"
-    except UnicodeDecodeError:
-        problem = f"the study file {shown!r} is not UTF-8 text"
-    except tomllib.TOMLDecodeError as error:
-        problem = f"the study file {shown!r} is not valid TOML: {error}"
-    except (ValueError, RecursionError):  # a null byte in the path, a number of thousands of digits, deep nesting
-        problem = f"the study file {shown!r} is no study: over 64 KiB or 4,096 bytes a line, or nested too deep"
-    else:
-        return StudySpec.from_dict(tables)
-    raise StudyInvalid(problem, cause="a mistyped path or a syntax error", remedy="check the file named")
 
+    release: Release
+    public: data_split.PublicHalf
 
-def study_digest(path: str | Path) -> str:
-    """SHA-256 of a study file, in hex.
-
-    Raises:
-        StudyInvalid: it cannot be read as a study.
-    """
-    read_study(path)
-    return hashlib.sha256(_study_text(Path(path)).encode()).hexdigest()
-
-
-def changed_study(shown: str) -> PolicyRefused:
-    """The message for a study file that was changed since it was served."""
-    return PolicyRefused(
-        f"the study file {shown!r} is not the one that was served",
-        cause="it was changed after dpbo serve started, or the run names another file",
-        remedy="change it back, or stop dpbo serve and start it again with the new one",
-    )
-
-
-def _study_text(path: Path) -> str:
-    """The text of a study file of reasonable size: long dotted keys take the parser quadratic time.
-
-    Raises:
-        ValueError: larger, or with a longer line, than anyone writes.
-    """
-    with path.open("rb") as file:
-        raw = file.read(LARGEST_STUDY + 1)
-    if len(raw) > LARGEST_STUDY or max(map(len, raw.splitlines()), default=0) > LONGEST_LINE:
-        raise ValueError
-    return raw.decode()
-
-
-def plan_study(spec: StudySpec) -> PrivacyPlan:
-    """The price of a study. Opens no data file."""
-    problem = data_split.planning_problem(spec)
-    check_scoring(problem)
-    return choose(spec, problem)[0].plan(problem)
-
-
-def advise_study(spec: StudySpec) -> Advice:
-    """The price and the expected error of every method on this study. Opens no data file."""
-    return advise(spec, data_split.planning_problem(spec))
+    def finish(self) -> StudyResult:
+        """The release again."""
+        return StudyResult(self.release, replayed=True)
 
 
 class StudyRun(Opaque):
     """A study under way, in the curator's process. Its errors are sealed; its repr says nothing."""
 
-    __slots__ = (
-        "_method",
-        "_noise",
-        "_objective",
-        "_pad",
-        "_plan",
-        "_public",
-        "_reservation",
-        "_search",
-        "n_steps",
-        "replay",
-    )
+    __slots__ = ("_method", "_noise", "_objective", "_pad", "_public", "_reservation", "_search", "n_steps")
 
     def __init__(
         self,
-        spec: StudySpec,
+        method: Method,
+        public: data_split.PublicHalf,
+        search: Search,
+        objective: Scorer,
         *,
-        ledger: PrivacyLedger,
-        data: data_split.Halves,
-        source: NoiseSource,
+        reservation: Reservation,
+        noise: Noise,
+        n_steps: int,
         pad: float,
-        ahead: Ahead | None = None,
-        owner: bool = True,
     ) -> None:
-        self._pad = pad
-        self._public = data.public()
-        problem = remembering(self._public.problem, ahead)
-        chosen, why = choose(spec, problem)
-        key = _key(spec, self._public.fingerprint, chosen.kind)
-        self._method: Method = chosen
-        library_version()  # read here: a release states it, and after the reservation nothing public is looked up
-        problem = replace(problem, advice=why)
-        self.n_steps = self._method.n_steps(problem)
-        self.replay = ledger.release_of(key.fingerprint)
-        if self.replay is not None:
-            return
-        check_scoring(problem)
-        self._plan = self._method.plan(problem)
-        _check_accepted(spec, self._plan, problem.unlisted)
-        problem = _trained_ahead(self._method, problem)
-        data.check(self._public)
-        standing = OPERATING_SYSTEM if type(source) is OperatingSystemNoise else INJECTED  # by what it is, not says
-        draws = self._method.draws(problem)
-        self._search = self._method.start(problem, self._plan)
-        try_out(draws)  # what can fail of a draw, and of all that is public, fails here, before anything is charged
-        self._reservation = ledger.reserve(
-            key,
-            self._plan,
-            noise=standing,
-            opening=_cap(spec),
-            max_records_per_person=spec.privacy.max_records_per_person,
-            use=Use(data.sources(), owner),
-        )
-        self._noise = Noise(source, self._reservation)
-        sealed(lambda: self._noise.ahead(draws))
-        # a file holds bytes, whose reader says sizes alone; an object in a table in memory may raise any letter
-        letter = letters(StudyInvalid) if isinstance(data, data_split.FileHalves) else None
-        self._objective = sealed(lambda: data.sensitive(self._public), letter=letter)
+        self._method, self._public, self._search, self._objective = method, public, search, objective
+        self._reservation, self._noise, self.n_steps, self._pad = reservation, noise, n_steps, pad
 
     @property
     def public(self) -> data_split.PublicHalf:
@@ -211,8 +98,6 @@ class StudyRun(Opaque):
 
     def finish(self) -> StudyResult:
         """The remaining draws, and the release, recorded."""
-        if self.replay is not None:
-            return StudyResult(self.replay, replayed=True)
         with padded(self._pad):
             release = sealed(lambda: self._search.finish(self._noise))
             return sealed(
@@ -243,7 +128,7 @@ def padded(seconds: float) -> Iterator[None]:
 
 
 def open_study(
-    spec: StudySpec,
+    study: StudySpec | ResolvedStudy,
     *,
     ledger: PrivacyLedger,
     folder: str | Path = ".",
@@ -253,11 +138,11 @@ def open_study(
     ahead: Ahead | None = None,
     data: data_split.Halves | None = None,
     owner: bool = True,
-) -> StudyRun:
-    """Read the public half, price, reserve, then open the sensitive half.
+) -> StudyRun | ReplayedStudy:
+    """Read the public half, price, reserve, then open the sensitive half; or find the study's recorded release.
 
     Args:
-        spec: the study.
+        study: as written, or resolved.
         ledger: where budgets are kept.
         folder: the folder that the study's data paths are relative to.
         source: where noise comes from; the operating system unless a test says otherwise.
@@ -270,14 +155,62 @@ def open_study(
     Raises:
         StudyInvalid, BudgetRefused, AssumptionNotAccepted: nothing was charged.
     """
-    noise = source or OperatingSystemNoise()
     with padded(pad):
-        data = data or data_split.FileHalves(spec, folder, workers)
-        return StudyRun(spec, ledger=ledger, data=data, source=noise, pad=pad, ahead=ahead, owner=owner)
+        resolved = resolve(study) if isinstance(study, StudySpec) else study
+        data = data or data_split.FileHalves(resolved.spec, folder, workers)
+        public = data.public(resolved.problem)
+        key = resolved.key(public.fingerprint)
+        library_version()  # read here: a release states it, and after the reservation nothing public is looked up
+        replay = ledger.release_of(key.fingerprint)
+        if replay is not None:
+            return ReplayedStudy(replay, public)
+        return _started(
+            resolved, key, data, public, ledger, source or OperatingSystemNoise(), pad=pad, ahead=ahead, owner=owner
+        )
+
+
+def _started(
+    study: ResolvedStudy,
+    key: StudyKey,
+    data: data_split.Halves,
+    public: data_split.PublicHalf,
+    ledger: PrivacyLedger,
+    source: NoiseSource,
+    *,
+    pad: float,
+    ahead: Ahead | None,
+    owner: bool,
+) -> StudyRun:
+    """Everything that can be refused or can fail, then the reservation, then the sensitive half."""
+    spec, method, plan = study.spec, study.method, study.plan
+    _check_accepted(spec, plan, public.problem.unlisted)
+    problem = replace(remembering(public.problem, ahead), advice=study.why)
+    problem = _trained_ahead(method, problem)
+    data.check(public)
+    standing = OPERATING_SYSTEM if type(source) is OperatingSystemNoise else INJECTED  # by what it is, not says
+    draws = method.draws(problem)
+    search = method.start(problem, plan)
+    try_out(draws)  # what can fail of a draw, and of all that is public, fails here, before anything is charged
+    reservation = ledger.reserve(
+        key,
+        plan,
+        noise=standing,
+        opening=_cap(spec),
+        max_records_per_person=spec.privacy.max_records_per_person,
+        use=Use(data.sources(), owner),
+    )
+    noise = Noise(source, reservation)
+    sealed(lambda: noise.ahead(draws))
+    # a file holds bytes, whose reader says sizes alone; an object in a table in memory may raise any message
+    letter = letters(StudyInvalid) if isinstance(data, data_split.FileHalves) else None
+    objective = sealed(lambda: data.sensitive(public), letter=letter)
+    return StudyRun(
+        method, public, search, objective, reservation=reservation, noise=noise, n_steps=study.n_steps, pad=pad
+    )
 
 
 def run_study(
-    spec: StudySpec,
+    study: StudySpec | ResolvedStudy,
     *,
     ledger: PrivacyLedger,
     folder: str | Path = ".",
@@ -286,8 +219,8 @@ def run_study(
     on_step: Callable[[int, Released | None], None] | None = None,
 ) -> StudyResult:
     """The whole study in one call. `on_step` is told each step's number and what it released."""
-    run = open_study(spec, ledger=ledger, folder=folder, source=source, data=data)
-    if run.replay is None:
+    run = open_study(study, ledger=ledger, folder=folder, source=source, data=data)
+    if isinstance(run, StudyRun):
         for step in range(1, run.n_steps + 1):
             released = run.step()
             if on_step is not None:
@@ -349,17 +282,6 @@ def _trained_ahead(method: Method, problem: Problem) -> Problem:
         problem.train(0)
         return problem
     return remembering(problem, Ahead(models={index: problem.train(index) for index in range(N)}))
-
-
-def _key(spec: StudySpec, training: str, kind: str) -> StudyKey:
-    """The study's fingerprint: the whole spec, its edition, the public training data; never the sensitive data.
-
-    What "auto" became is named beside it and is no part of it: a later version that advises otherwise still gives
-    the same study its release.
-    """
-    text = json.dumps([spec.to_dict(), training], sort_keys=True, ensure_ascii=False, allow_nan=False)
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    return StudyKey(digest, spec.privacy.dataset, spec.name, spec.edition, kind)
 
 
 def _cap(spec: StudySpec) -> PrivacyBudget | None:

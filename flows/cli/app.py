@@ -9,26 +9,14 @@ import os
 import sys
 import traceback
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
 from dpbo_core.errors import DpboError, StudyInvalid
+from flows.cli.budget import budget_app
 from flows.cli.outsourced import curate_app, model_app
 from flows.cli.show import show
-
-
-class BudgetGroup(TyperGroup):
-    """`dpbo budget [DATASET]` shows; `dpbo budget set …` sets. The words of the group are no dataset names."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Whatever does not start with a word of the group is shown."""
-        words = [arg for arg in args if not arg.startswith("-")]
-        if "--help" not in args and (not words or words[0] not in self.commands):
-            args = ["show", *args]
-        return super().parse_args(ctx, args)
-
 
 app = typer.Typer(
     name="dpbo",
@@ -38,7 +26,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-budget_app = typer.Typer(cls=BudgetGroup, help="The ledger: limit, spent, remaining, every entry.")
 app.add_typer(budget_app, name="budget")
 app.add_typer(curate_app, name="curate")
 app.add_typer(model_app, name="model")
@@ -113,7 +100,8 @@ def tune(
 @app.command()
 def plan(study: Study, json: AsJson = False, debug: Debug = False) -> None:
     """Price every method on a study and say what to expect of it. Opens no data, charges nothing."""
-    from dpbo_core.study.run import advise_study, read_study
+    from dpbo_core.study.resolve import advise_study
+    from dpbo_core.study.study_file import read_study
     from flows.cli.screens.advice import print_advice
     from flows.cli.screens.terminal import print_json
 
@@ -139,124 +127,6 @@ def compare(
 
     made = command.compare(repetitions=repetitions, only=tuple(only or ()), out=out)
     print_json(comparison_json(made)) if json else print_comparison(made)
-
-
-@budget_app.command("show", hidden=True)
-def budget_show(
-    dataset: Annotated[str | None, typer.Argument()] = None,
-    json: AsJson = False,
-    debug: Debug = False,
-) -> None:
-    """Show every dataset's account, or one."""
-    from flows.cli import commands as command
-    from flows.cli.screens.accounts import accounts_json, print_accounts
-    from flows.cli.screens.terminal import print_json
-
-    accounts = command.accounts(dataset)
-    print_json(accounts_json(accounts)) if json else print_accounts(accounts)
-
-
-@budget_app.command("set")
-def budget_set(
-    dataset: Annotated[str, typer.Argument(help="The dataset's name in the ledger.")],
-    epsilon: Annotated[float | None, typer.Option(help="The cap's ε.")] = None,
-    delta: Annotated[float, typer.Option(help="The cap's δ.")] = 0.0,
-    relation: Annotated[str, typer.Option(help="Which data sets are neighbours.")] = "replace_one",
-    accept: Annotated[list[str] | None, typer.Option(help="An assumption the cap allows; repeat for more.")] = None,
-    public: Annotated[bool, typer.Option("--public", help="Nothing to protect: no limit.")] = False,
-    largest_epsilon: Annotated[
-        float | None, typer.Option(help="The most that a study which Prefect starts may ask for; only lowered.")
-    ] = None,
-    file: Annotated[
-        list[str] | None, typer.Option(metavar="FILE", help="What it is scored on; repeat for more.")
-    ] = None,
-    member: Annotated[
-        list[str] | None,
-        typer.Option("--with", metavar="NAME", help="A new name whose studies this cap pays too; repeat for more."),
-    ] = None,
-    debug: Debug = False,
-) -> None:
-    """Open a dataset's cap, once; the same again is fine, another is refused."""
-    from flows.cli import commands as command
-
-    typer.echo(
-        command.set_budget(
-            dataset,
-            epsilon=epsilon,
-            delta=delta,
-            relation=relation,
-            accepts=tuple(accept or ()),
-            public=public,
-            policy=command.Policy(largest_epsilon, tuple(file or ()), tuple(member or ())),
-        )
-    )
-
-
-@budget_app.command("allow")
-def budget_allow(
-    dataset: Annotated[str, typer.Argument(help="The dataset's name in the ledger.")],
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="A path ({date} allowed), URL#table, bundled name, or memory.")
-    ],
-    shared: Annotated[
-        bool, typer.Option("--shared", help="Its people pay another dataset too; both accounts say so.")
-    ] = False,
-    debug: Debug = False,
-) -> None:
-    """Add a file to what a dataset may be scored on. Charges nothing."""
-    from flows.cli import commands as command
-    from flows.cli.screens.terminal import print_sentence
-
-    print_sentence(command.allow(dataset, file, shared=shared))
-
-
-@budget_app.command("merge")
-def budget_merge(debug: Debug = False) -> None:
-    """Charge what was spent in ./mlruns/ledger.db to the team's ledger. Asked twice it adds nothing."""
-    from flows.cli import commands as command
-    from flows.cli.screens.terminal import print_sentence
-
-    print_sentence(command.merge())
-
-
-@budget_app.command("export")
-def budget_export(
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to; otherwise the terminal.")] = None,
-    debug: Debug = False,
-) -> None:
-    """Write the ledger's history as JSON lines. Keep it where nobody who can change the ledger can change it."""
-    from flows.cli import commands as command
-
-    command.export(out)
-
-
-@budget_app.command("verify")
-def budget_verify(
-    file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="An export the ledger must continue.")
-    ] = None,
-    accept_restored: Annotated[
-        bool, typer.Option("--accept-restored", help="Go on with an older ledger; you answer for what it lost.")
-    ] = False,
-    debug: Debug = False,
-) -> None:
-    """Check that nothing in the ledger was changed, removed, added or taken back to an older copy."""
-    from flows.cli import commands as command
-    from flows.cli.screens.terminal import print_sentence
-
-    print_sentence(command.verify(file, accept_restored=accept_restored))
-
-
-@budget_app.command("recover")
-def budget_recover(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="An export found after an old copy was accepted.")],
-    debug: Debug = False,
-) -> None:
-    """Add what an export has and the ledger lost: each lost study counts as spent, and is shown again as it was."""
-    from flows.cli import commands as command
-    from flows.cli.screens.terminal import print_sentence
-
-    print_sentence(command.recover(file))
 
 
 @app.command()

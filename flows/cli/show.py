@@ -122,7 +122,7 @@ def _matches(ledger: "PrivacyLedger", word: str) -> "tuple[Recorded, ...]":
     if not (Path(word).is_file() or word.endswith(".toml")):
         return ledger.recorded(word)
     from dpbo_core.accounting.patterns import fields_of
-    from dpbo_core.study.run import read_study
+    from dpbo_core.study.study_file import read_study
 
     spec = read_study(Path(word))
     edition = None if fields_of(spec.edition) else spec.edition

@@ -12,8 +12,9 @@ from typing import Any, Self
 from prefect import flow
 from prefect.task_runners import ProcessPoolTaskRunner, TaskRunner
 
+from dpbo_core.spec import StudySpec
 from dpbo_core.study.precomputed import Ahead, known_candidates, known_public
-from dpbo_core.study.run import StudySpec
+from dpbo_core.study.resolve import ResolvedStudy
 from flows.prefect_runtime.workers import asked, cluster
 from tasks import policies
 from tasks.precomputing import candidate, public_score
@@ -57,7 +58,7 @@ def fan_out(study: StudySpec, folder: str, trained: tuple[int, ...], scored: tup
     )
 
 
-def work_ahead(study: StudySpec, folder: str) -> Ahead | None:
+def work_ahead(study: ResolvedStudy, folder: str) -> Ahead | None:
     """The public work that is known to be needed, done by DPBO_WORKERS processes; None where none are asked for."""
     if not asked():
         return None
@@ -65,5 +66,5 @@ def work_ahead(study: StudySpec, folder: str) -> Ahead | None:
     n_tasks = len(trained) + len(scored)
     if n_tasks < 2:
         return None
-    done: Ahead = fan_out.with_options(task_runner=task_runner(n_tasks))(study, folder, trained, scored)
+    done: Ahead = fan_out.with_options(task_runner=task_runner(n_tasks))(study.spec, folder, trained, scored)
     return done

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from dpbo_core.study.run import StudySpec
+from dpbo_core.spec import StudySpec
 
 HEAD = ("name", "edition", "method", "accepts")
 

@@ -13,11 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpbo_core.advice.advise import choose
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.methods.contract import Method
 from dpbo_core.objective.partitioned import PartWork
-from dpbo_core.spec import StudySpec
-from dpbo_core.study import data_split
 
 if TYPE_CHECKING:
     from distributed import LocalCluster
@@ -83,12 +81,11 @@ def from_one_width(raw: bytes) -> tuple[int, int] | None:
     return (total, n_records) if there else None
 
 
-def workers_for(study: StudySpec) -> int:
-    """How many may score for this study: none where the number of evaluations is what its method hides."""
+def workers_for(method: Method) -> int:
+    """How many may score for a study of this method: none where it hides the number of evaluations."""
     count = asked()
     if not count:
         return 0
-    method, _ = choose(study, data_split.planning_problem(study))
     return 0 if method.hides_evaluations else count
 
 

@@ -19,7 +19,9 @@ from audit.ways import Way
 from dpbo_core.accounting.generation import GenerationFile
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import DpboError, LedgerDamaged
-from dpbo_core.study.run import StudySpec, read_study, run_study, study_digest
+from dpbo_core.spec import StudySpec
+from dpbo_core.study.run import run_study
+from dpbo_core.study.study_file import read_study, study_digest
 
 CAP = 1.0
 NAMES = ("clinic", "Clinic", "clinic-", "clinic.", "\u0441linic", "ward", "clinic 2")  # the fifth is Cyrillic

@@ -65,11 +65,12 @@ def trials_seen() -> int:
 
     from test_dp_hypo import study as hypo
 
-    from dpbo_core.study.run import StudySpec
+    from dpbo_core.spec import StudySpec
+    from dpbo_core.study.resolve import resolve
     from flows.prefect_runtime.workers import SETTING, workers_for
 
     with accounts.team() as folder, patch.dict(os.environ, {SETTING: "3"}):
-        return workers_for(StudySpec.from_dict(hypo(folder)))
+        return workers_for(resolve(StudySpec.from_dict(hypo(folder))).method)
 
 
 def text() -> str:

@@ -22,8 +22,8 @@ from canary import forms_of_number, forms_of_text, rows_of, search
 from worlds import with_method
 
 from dpbo_core.methods import METHODS
+from dpbo_core.spec import StudySpec
 from dpbo_core.study import data_split
-from dpbo_core.study.run import StudySpec
 
 FEATURE, LABEL, OTHER = 73914.28571429, "zq7-canary-label", "0.123456789"
 STORES = ("DPBO_LEDGER_URL", "MLFLOW_TRACKING_URI", "PREFECT_API_URL", "PREFECT_API_DATABASE_CONNECTION_URL")

@@ -28,7 +28,9 @@ from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.data import Preprocessing, read_header, read_table, table_of
 from dpbo_core.errors import DpboError
 from dpbo_core.spec import StudySpec
-from dpbo_core.study.run import plan_study, read_study, run_study
+from dpbo_core.study.resolve import plan_study
+from dpbo_core.study.run import run_study
+from dpbo_core.study.study_file import read_study
 
 PLANNED = 8  # one accepted study in so many is planned too
 LINES = ["1,2,0", "0.5,-1,1", "2,2,1", "-1,0.3,0", "0.1,0.2,1", "3,1,0", "-2,1,1", "1,1,0"]
@@ -247,7 +249,7 @@ def ledger_names(folder: Path) -> Iterator[Target]:
     """Every name that reaches a row of the ledger, past the study's own checks and through them."""
     from test_ledger import key, plan
 
-    from flows.cli import commands as command
+    from flows.cli import budget_commands as command
     from flows.cli.screens.accounts import print_accounts
 
     ledger = PrivacyLedger(f"sqlite:///{folder / 'ledger.db'}")
@@ -356,7 +358,7 @@ def ledger_cells(folder: Path) -> Iterator[Target]:
 
 @contextmanager
 def ledger_export(folder: Path) -> Iterator[Target]:
-    from flows.cli import commands as command
+    from flows.cli import budget_commands as command
 
     url = used_ledger(folder)
     lines = "".join(f"{line}\n" for line in audit.export(url)).encode()

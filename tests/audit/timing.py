@@ -19,8 +19,8 @@ from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
 from dpbo_core.methods import METHODS
 from dpbo_core.objective.in_memory import Objective
 from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.spec import StudySpec
 from dpbo_core.study import data_split
-from dpbo_core.study.run import StudySpec
 
 
 @dataclass(frozen=True)

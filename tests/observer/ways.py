@@ -15,7 +15,8 @@ DPBO = "from flows.cli import main; main()"
 PLAIN = """
 from pathlib import Path
 from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.study.run import read_study, run_study
+from dpbo_core.study.study_file import read_study
+from dpbo_core.study.run import run_study
 Path("mlruns").mkdir(mode=0o700)
 result = run_study(read_study("study.toml"), ledger=PrivacyLedger("sqlite:///mlruns/ledger.db"))
 print(result.release.value)

@@ -1,0 +1,93 @@
+"""A study resolved, once: its public problem, its method, its price. Pure, and no file is opened.
+
+Whatever comes after takes a `ResolvedStudy` and asks nothing again: "auto" is advised on here alone.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cached_property
+
+from dpbo_core.accounting.ledger import StudyKey
+from dpbo_core.advice.advise import Advice, advise, check_scoring, choose
+from dpbo_core.methods import AnyMethod
+from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.problem import Problem, problem_of
+from dpbo_core.spec import StudySpec
+from dpbo_core.study.sizes import n_validation, training_facts
+
+
+@dataclass(frozen=True)
+class ResolvedStudy:
+    """What a study is, from the study alone.
+
+    Attributes:
+        spec: the study as written.
+        problem: its public facts; without a training set, which is a file's.
+        method: its own, or what "auto" became.
+        why: why "auto" became that; "" for a study that names its method.
+    """
+
+    spec: StudySpec
+    problem: Problem
+    method: AnyMethod
+    why: str
+
+    @cached_property
+    def plan(self) -> PrivacyPlan:
+        """The price.
+
+        Raises:
+            StudyInvalid: the method cannot run on this problem, or this machine cannot score as the study says.
+        """
+        check_scoring(self.problem)
+        return self.method.plan(self.problem)
+
+    @property
+    def n_steps(self) -> int:
+        """Steps of the search, public."""
+        return self.method.n_steps(self.problem)
+
+    def key(self, training: str) -> StudyKey:
+        """What the ledger knows the study by: the whole spec, its edition, the public training data.
+
+        Never the sensitive data. What "auto" became is named beside it and is no part of it: a later version that
+        advises otherwise still gives the same study its release.
+
+        Args:
+            training: the fingerprint of the PUBLIC training data.
+        """
+        spec = self.spec
+        text = json.dumps([spec.to_dict(), training], sort_keys=True, ensure_ascii=False, allow_nan=False)
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        return StudyKey(digest, spec.privacy.dataset, spec.name, spec.edition, self.method.kind)
+
+
+def resolve(spec: StudySpec, *, unlisted: str | None = None) -> ResolvedStudy:
+    """The study, resolved.
+
+    Args:
+        spec: as written.
+        unlisted: what in an estimator given as an object is not on the list; by the study's import path where None.
+
+    Raises:
+        StudyInvalid: the study cannot be used as written, or "auto" finds no method that would run.
+    """
+    problem = planning_problem(spec, unlisted=unlisted)
+    method, why = choose(spec, problem)
+    return ResolvedStudy(spec, problem, method, why)
+
+
+def planning_problem(spec: StudySpec, *, unlisted: str | None = None) -> Problem:
+    """The problem as it is priced."""
+    return problem_of(spec, n_validation=n_validation(spec), training=training_facts(spec), unlisted=unlisted)
+
+
+def plan_study(spec: StudySpec) -> PrivacyPlan:
+    """The price of a study. Opens no data file."""
+    return resolve(spec).plan
+
+
+def advise_study(spec: StudySpec) -> Advice:
+    """The price and the expected error of every method on this study. Opens no data file."""
+    return advise(spec, planning_problem(spec))

@@ -1,0 +1,237 @@
+"""What each subcommand of `dpbo budget` does, between its words and its screen."""
+
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dpbo_core.accounting import audit, merging, recovery
+from dpbo_core.accounting.accounts import Account
+from dpbo_core.accounting.budget import PrivacyBudget
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.accounting.sources import Source, named_source
+from dpbo_core.data.bundled import SIZES
+from dpbo_core.errors import StudyInvalid, printable, suggestion
+from dpbo_core.models.listed.names import unlisted_name
+from dpbo_core.privacy.amounts import from_units
+from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
+from dpbo_core.privacy.unit import NeighboringRelation
+from dpbo_core.spec.model import OUR_ESTIMATORS
+from dpbo_core.spec.sections import BudgetSection, PrivacySection
+from flows.cli.text_file import lines_of
+from flows.prefect_runtime.settings import Stores
+
+WORDS = ("recover", "allow", "merge")  # no cap was ever refused for them before: a study that has one keeps it
+
+
+def accounts(dataset: str | None) -> tuple[Account, ...]:
+    """The ledger's accounts.
+
+    Raises:
+        StudyInvalid: no dataset of that name.
+    """
+    stores = Stores()
+    stores.make_folder()
+    ledger = PrivacyLedger(stores.ledger)
+    found = ledger.accounts(dataset)
+    if dataset is not None and not found:
+        names = [account.budget.dataset for account in ledger.accounts()]
+        raise StudyInvalid(
+            f"the ledger knows no dataset {dataset!r}{suggestion(dataset, names)}",
+            cause="a misspelt name, another folder's ledger, or nothing was ever spent on it",
+            remedy="run dpbo budget to see them all",
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What `dpbo budget set` says beside the cap.
+
+    Attributes:
+        largest_epsilon: the most that a study which Prefect starts may ask for.
+        files: what the dataset may be scored on, as typed.
+        members: names whose studies the cap pays too.
+    """
+
+    largest_epsilon: float | None = None
+    files: tuple[str, ...] = ()
+    members: tuple[str, ...] = ()
+
+
+CAP_ALONE = Policy()
+
+
+def set_budget(
+    dataset: str,
+    *,
+    epsilon: float | None,
+    delta: float,
+    relation: str,
+    accepts: tuple[str, ...],
+    public: bool,
+    policy: Policy = CAP_ALONE,
+) -> str:
+    """Open a cap, or add to the policy of one that is open; one sentence about it.
+
+    Raises:
+        StudyInvalid: impossible numbers or names, or the dataset has another cap.
+        PolicyRefused: a name looks like another, or a file is another dataset's.
+    """
+    for name in (dataset, *policy.members):
+        PrivacySection(dataset=name, epsilon=1.0)
+        if name in WORDS:
+            raise StudyInvalid(
+                f"{name!r} is a word of dpbo budget", cause="the dataset is named so", remedy="give it another name"
+            )
+    if policy.largest_epsilon is not None:
+        PrivacySection(dataset=dataset, epsilon=policy.largest_epsilon)
+    stores = Stores()
+    stores.make_folder()
+    ledger = PrivacyLedger(stores.ledger)
+    budget = ledger.budget(dataset) if epsilon is None and not public and policy != CAP_ALONE else None
+    if budget is not None:
+        public, epsilon, delta = budget.public, from_units(budget.epsilon_units), from_units(budget.delta_units)
+    elif public:
+        if epsilon is not None:
+            raise StudyInvalid("a public dataset has no ε", remedy="give --public or --epsilon, not both")
+        budget = PrivacyBudget.without_limit(dataset)
+    else:
+        if epsilon is None:
+            raise StudyInvalid("a cap needs --epsilon", remedy="add --epsilon 5 --delta 1e-5, say")
+        BudgetSection(epsilon=epsilon, delta=delta)
+        valid = [item.value for item in NeighboringRelation]
+        if relation not in valid:
+            raise StudyInvalid(f"relation {relation!r} is not known{suggestion(relation, valid)}")
+        for name in accepts:
+            if name not in CALLER_ASSUMPTIONS:
+                raise StudyInvalid(f"assumption {name!r} is not known{suggestion(name, CALLER_ASSUMPTIONS)}")
+        budget = PrivacyBudget.of(
+            dataset, epsilon=epsilon, delta=delta, relation=NeighboringRelation(relation), accepts=accepts
+        )
+    new = ledger.set_budget(
+        budget,
+        sources=tuple(_source(text) for text in policy.files),
+        members=policy.members,
+        largest_epsilon=policy.largest_epsilon,
+    )
+    limit = "no limit: declared public" if public else f"limit ε = {epsilon:g}, δ = {delta:g}"
+    return printable(f"{dataset}: {limit} ({'opened' if new else 'as before'})")
+
+
+def allow(dataset: str, text: str, *, shared: bool) -> str:
+    """Add to what a dataset may be scored on; one sentence about it.
+
+    Raises:
+        BudgetRefused: the dataset has no cap, or the file is another dataset's and not said to be shared.
+    """
+    stores = Stores()
+    stores.make_folder()
+    source = _source(text)
+    others = PrivacyLedger(stores.ledger).allow(dataset, source, shared=shared)
+    if others is None:
+        return printable(f"{dataset}: may be scored on {source} (as before).")
+    told = f" Its people pay {', '.join(others)} too, and each of these accounts says so." if others else ""
+    return printable(f"{dataset}: may be scored on {source} from now on.{told}")
+
+
+def merge() -> str:
+    """Charge the current folder's ledger to the team's; one sentence about it.
+
+    Raises:
+        StudyInvalid: there is one ledger only.
+        LedgerDamaged: a ledger is not whole; nothing was added.
+    """
+    found = merging.merge(Stores().ledger)
+    if found == recovery.Recovered():
+        return "The team's ledger has every spend of ./mlruns/ledger.db; nothing was added."
+    return printable(f"{_told(found, 'local')} They count as spent: dpbo budget shows what is left.")
+
+
+def _source(text: str) -> Source:
+    return named_source(text, [name for name, _ in SIZES])
+
+
+def export(out: Path | None) -> None:
+    """The ledger's history, as JSON lines, into a file of its owner's or onto standard output.
+
+    Raises:
+        StudyInvalid: the file cannot be written.
+    """
+    stores = Stores()
+    stores.make_folder()
+    text = "".join(f"{line}\n" for line in audit.export(stores.ledger))
+    if out is None:
+        sys.stdout.write(text)
+        return
+    try:
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=out.parent, delete=False) as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(file.name).replace(out)
+    except OSError as error:
+        reason = (error.strerror or "no reason given").lower()
+    else:
+        return
+    raise StudyInvalid(f"the file {str(out)!r} cannot be written ({reason})", remedy="choose another place")
+
+
+def verify(file: Path | None, *, accept_restored: bool) -> str:
+    """Check the ledger, against an export too if there is one; one sentence about it.
+
+    Raises:
+        LedgerDamaged: says what was tampered with, or that the ledger is older than it was.
+        StudyInvalid: the export cannot be read.
+    """
+    copy = () if file is None else audit.read_export(lines_of(file))
+    stores = Stores()
+    stores.make_folder()
+    found = audit.verify(stores.ledger, copy, accept=accept_restored)
+    conditional = audit.conditional_releases(stores.ledger, estimator_standing)
+    entries = "1 entry" if found.last.sequence == 1 else f"{found.last.sequence} entries"
+    whole = f"The ledger is whole: {entries}, the last sealed {found.last.hash[:16]}."
+    if found.recovered is not None:
+        whole = f"Accepted, and written into the history; {found.recovered} lost entries were recovered. {whole}"
+    return printable(" ".join([whole, *(f"{told}." for told in conditional)]))
+
+
+def estimator_standing(facts: Mapping[str, Any]) -> audit.Verdict:
+    """What a recorded release says of its estimator, held to today's rule.
+
+    A release of a notebook names a class by its package alone ("sklearn.Pipeline"), and not what it holds: nothing
+    can be told of it; nor of a record that names none.
+    """
+    estimator = facts.get("estimator")
+    if estimator in OUR_ESTIMATORS or facts.get("rowwise") == "enforced":
+        return "unconditional"
+    if not isinstance(estimator, str) or estimator.count(".") < 2:
+        return "unknown"
+    return "conditional" if unlisted_name(estimator, {}, {}) else "unconditional"
+
+
+def recover(file: Path) -> str:
+    """Add to the ledger what an export has and it lacks; one sentence about it.
+
+    Raises:
+        LedgerDamaged: the export is another ledger's or is not whole; nothing was added.
+        StudyInvalid: the export cannot be read.
+    """
+    copy = audit.read_export(lines_of(file))
+    stores = Stores()
+    stores.make_folder()
+    found = recovery.recover(stores.ledger, copy)
+    if found == recovery.Recovered():
+        return "The ledger has everything that the export has; nothing was added."
+    return printable(f"{_told(found, 'lost')} They count as spent: dpbo budget shows what is left.")
+
+
+def _told(found: recovery.Recovered, which: str) -> str:
+    told = f"{found.charges} {which} charges were added, with {found.draws} draws and {found.releases} releases."
+    if found.smaller_caps:
+        names = ", ".join(sorted(set(found.smaller_caps)))
+        told += f" There were two caps of {names}; the smaller holds now, or no more is admitted."
+    return told
