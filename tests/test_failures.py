@@ -147,9 +147,17 @@ def test_a_letter_is_made_anew_and_only_of_its_kind():
         sealed(raising(DpboError), letter=letters(StudyInvalid))
 
 
-def test_the_operators_interrupt_is_told_from_a_records():
+@pytest.fixture
+def interruptible():
+    """Python's own handler: a shell that starts the tests in the background has SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_the_operators_interrupt_is_told_from_a_records(interruptible):
     def interrupted(*_):
-        signal.raise_signal(signal.SIGINT)  # to this thread: another would hear of it too late
+        signal.raise_signal(signal.SIGINT)
         raise ValueError(SECRET)  # whatever a library makes of it
 
     before = signal.getsignal(signal.SIGINT)

@@ -127,12 +127,24 @@ def test_a_refusal_runs_no_step(here, tables):
     assert [task.name.rsplit("-", 1)[0] for task in task_runs(run)] in ([], ["reserve"])
 
 
-@pytest.mark.parametrize("path", TASK_FILES, ids=lambda path: path.stem)
-def test_every_task_uses_a_policy(path):
-    """One task a file, a constant name, a policy and nothing beside it; the body is one call."""
-    tree = ast.parse(path.read_text())
-    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
-    (decorated,) = (node for node in functions if node.decorator_list)
+TASKS = {
+    f"{path.stem}.{node.name}": node
+    for path in TASK_FILES
+    for node in ast.parse(path.read_text()).body
+    if isinstance(node, ast.FunctionDef) and node.decorator_list
+}
+
+
+def test_every_story_has_tasks():
+    assert {name.partition(".")[0] for name in TASKS} == {path.stem for path in TASK_FILES}
+    assert len(TASKS) == 14
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_every_task_uses_a_policy(name):
+    """A constant name, a policy and nothing beside it; the body is one call."""
+    story, _, function = name.partition(".")
+    decorated = TASKS[name]
     (decorator,) = decorated.decorator_list
     named = {keyword.arg: keyword.value for keyword in decorator.keywords}
     assert set(named) == {"name", None}
@@ -140,13 +152,13 @@ def test_every_task_uses_a_policy(path):
     assert ast.unparse(named[None]) in ("policies.SENSITIVE_TASK", "policies.PUBLISHING_TASK")
     body = [node for node in decorated.body if not isinstance(node, ast.Expr)]
     assert len(body) == 1
-    module = importlib.import_module(f"tasks.{path.stem}")
-    (task,) = (item for item in vars(module).values() if isinstance(item, Task))
+    task = getattr(importlib.import_module(f"tasks.{story}"), function)
+    assert isinstance(task, Task)
     assert task.persist_result is False
     assert task.log_prints is False
     assert task.task_run_name is None
     assert repr(task.cache_policy) == repr(policies.NO_CACHE)
-    assert task.retries == (3 if path.stem == "publish" else 0)
+    assert task.retries == (3 if function == "publish" else 0)
 
 
 def test_no_prefect_option_is_set_anywhere_else():

@@ -88,7 +88,7 @@ FACES = {
     diagnosed: {"flows/cli/doctor.py"},
     outsourcing: {"flows/outsource.py"},
     shown: {"flows/cli/show.py"},
-    of_a_flow: {"flows/publishing.py", "flows/serve.py", "flows/tune.py"},
+    of_a_flow: {"flows/cli/commands.py", "flows/publishing.py", "flows/serve.py", "flows/tune.py"},
 }
 GIVEN = {"tasks/tuning.py", "tasks/outsourcing.py"}  # tasks are told the URL by their flow
 

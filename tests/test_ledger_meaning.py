@@ -653,7 +653,7 @@ def test_a_generation_that_cannot_be_written_is_a_letter_and_nothing_is_paid_twi
     """The disk is full between a commit and the generation: what was committed stays, and is taken over."""
     from dpbo_core.accounting import generation
 
-    def full(*_):
+    def full(*_, **__):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:

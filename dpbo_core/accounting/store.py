@@ -9,6 +9,7 @@ transaction failed and nobody saw it. Readers take no lock and see one snapshot.
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from operator import index
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -17,6 +18,7 @@ from dpbo_core.accounting import schema
 from dpbo_core.accounting.address import open_engine
 from dpbo_core.accounting.generation import Generation, GenerationFile, missing, older
 from dpbo_core.accounting.key import SETTING, LedgerKey, key_of_setting, made_by
+from dpbo_core.accounting.legible import legible
 from dpbo_core.accounting.pen import Pen
 from dpbo_core.accounting.seen import Seen
 from dpbo_core.accounting.tables import FACTS, HISTORY
@@ -211,7 +213,8 @@ class LedgerStore:
         if not self._restored:
             kept, seen = self.generation.read(), self.seen.read()
         rows = connection.execute(LAST).all()
-        last = Generation(rows[0].sequence, rows[0].hash) if rows else Generation()
+        with legible():  # SQLite keeps a text in a column of numbers
+            last = Generation(index(rows[0].sequence), str(rows[0].hash)) if rows else Generation()
         self._check_reached(connection, last, kept, self.generation.path)
         unknown = not (kept.sequence or self._restored or self.server) and last.sequence > FRESH
         if unknown and not self.generation.read().sequence:  # read again: another process may just have begun it
