@@ -75,10 +75,10 @@ def recorded_all_the_same(study: "StudySpec", what: str) -> DpboError | None:
     from dpbo_core.accounting.ledger import PrivacyLedger
     from flows.prefect_runtime.settings import Stores
 
-    url = Stores().ledger
-    if not is_there(url):
+    stores = Stores()
+    if not is_there(stores.ledger):
         return None
-    found = PrivacyLedger(url).editions(study.name, edition=study.edition, dataset=study.privacy.dataset)
+    found = PrivacyLedger(stores.ledger).editions(study.name, edition=study.edition, dataset=study.privacy.dataset)
     if not any(item.release is not None for item in found):
         return None
     return DpboError(
