@@ -34,7 +34,7 @@ def outcome(go, edition):
 
 CLOSING = ":os.close"  # what failed to close would hold its lock to the end of this process
 # here nothing sensitive is in hand: the seal itself, and a clock beside it
-BARE = ("privacy.sealing:", "study:padded")
+BARE = ("privacy.sealing:", "study.run:padded")
 
 
 def function_of(site):

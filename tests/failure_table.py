@@ -15,7 +15,7 @@ REASONS = {  # by module; the longest name that fits counts
         "the ledger's own rows, the database and the disk: the record is the same integers and texts whatever"
         " was drawn. What fails before the commit was never drawn for anybody, and the study is continued"
     ),
-    "ahead": "public models, made before the charge",
+    "study.precomputed": "public models, made before the charge",
     "atomically": "the disk: what is written is as long whatever it holds",
     "bo": (
         "arithmetic on arrays of public sizes, on what was released already or, on a private path, inside the seal"
@@ -29,13 +29,13 @@ REASONS = {  # by module; the longest name that fits counts
         "about the file, a public fact (its presence, its header, its number of records) that was checked "
         "before the charge"
     ),
-    "encoder": "the public half",
+    "sklearn_api.public_encoder": "the public half",
     "gp": (
         "arrays of public sizes and pivots of at least σ > 0. In dp_hypo what cannot be learned from is "
         "forgotten, and the density is as it was: no δ"
     ),
-    "halves": "files and sizes, as checked before the charge; records are behind total readers",
-    "in_memory": "a person that cannot be read is nobody",
+    "study.data_split": "files and sizes, as checked before the charge; records are behind total readers",
+    "sklearn_api.tables_in_memory": "a person that cannot be read is nobody",
     "mechanisms": (
         "every kind of draw of the plan was made before the charge by a source that draws nothing "
         "(`try_out`): what is left is memory. Sums are integers in range by construction"
@@ -71,15 +71,15 @@ REASONS = {  # by module; the longest name that fits counts
         "margins are sums of numbers, without exceptions, of a size that is public; training is certified on "
         "public rows, on a private path before the charge"
     ),
-    "models.losses": "array arithmetic without exceptions, of public sizes",
-    "models.record_scores": "whatever a score function does with a record, that record scores 0",
+    "models.linear.losses": "array arithmetic without exceptions, of public sizes",
+    "models.scores.record": "whatever a score function does with a record, that record scores 0",
     "models.scores": "NaN scores the constant, everything else is clipped: no number fails",
-    "models.tilted": (
+    "models.linear.tilted": (
         "a singular system falls to a descent that holds its promise for every data set; λ that doubles "
         "cannot solve is refused when planned, at the study's n and d"
     ),
     "objective": "sums of integers; a broken record scores the constant",
-    "partitions": (
+    "objective.partitioned": (
         "a part that is lost is its file's fault, and its records' content cannot lose it: readers are total"
     ),
     "privacy": NUMBERS,

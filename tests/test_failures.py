@@ -67,9 +67,9 @@ def test_every_raise_after_the_charge_is_in_the_table(tmp_path):
     assert seen["planted"] > 10
     written = failure_table.read()
     assert failure_table.differences(written, seen) == []
-    changed = seen | {"calls": seen["calls"] | {"models.tilted:_newton": ["np.linalg.inv"]}, "outcomes": {}}
+    changed = seen | {"calls": seen["calls"] | {"models.linear.tilted:_newton": ["np.linalg.inv"]}, "outcomes": {}}
     said = failure_table.differences(written, changed)  # a planted new call, and four that are gone
-    assert "models.tilted:_newton: calls `np.linalg.inv`, not in the table" in said
+    assert "models.linear.tilted:_newton: calls `np.linalg.inv`, not in the table" in said
     assert len(said) == 5
     with pytest.raises(KeyError):
         failure_table.reason("a_new_module:function")
