@@ -26,7 +26,8 @@ from dpbo_core.comparison.tasks import ScoreTable, on_table
 from dpbo_core.gp.kernels import Matern52
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
-from dpbo_core.models.scores.margin import GRID, Accuracy
+from dpbo_core.models.scores.accuracy import Accuracy
+from dpbo_core.models.scores.grid import GRID
 from dpbo_core.problem import Problem
 from dpbo_core.space.candidates import sobol
 from dpbo_core.space.search_space import Real, SearchSpace

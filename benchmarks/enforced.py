@@ -73,7 +73,7 @@ def scoring(estimator: Any) -> Callable[[], Any]:
     from dpbo_core.models.enforced.child import model_bytes
     from dpbo_core.models.enforced.engine import Engine
     from dpbo_core.models.enforced.model import Alone, alone
-    from dpbo_core.models.scores.record import Correct
+    from dpbo_core.models.scores.accuracy import Correct
 
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1000, 20))

@@ -16,7 +16,7 @@ from benchmarks.rows import Row, main, spread_row
 from benchmarks.timing import Spread, in_turn
 from dpbo_core.data import Encoded
 from dpbo_core.models.linear.fit import LinearModel
-from dpbo_core.models.scores.margin import Sigmoid
+from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.objective.in_memory import Objective
 from dpbo_core.privacy.sensitive import Sensitive
 

@@ -24,7 +24,7 @@ from dpbo_core.gp.kernels import Kernel, Matern52
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
 from dpbo_core.methods.contract import Draws
-from dpbo_core.models.scores.margin import GRID
+from dpbo_core.models.scores.grid import GRID
 from dpbo_core.privacy.amounts import spent_units
 
 REPETITIONS = {"W1": 7, "W2": 5, "W3": 5, "W4": 3}

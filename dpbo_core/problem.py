@@ -20,9 +20,11 @@ from dpbo_core.data.values import canonical, shown
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.import_path import function_at
 from dpbo_core.models.listed.names import unlisted_name
-from dpbo_core.models.scores import record
-from dpbo_core.models.scores.margin import GRID, MarginScore, score_named
-from dpbo_core.models.scores.record import LOG_LOSS_BOUND, RecordScore
+from dpbo_core.models.scores.balanced_accuracy import BalancedAccuracy
+from dpbo_core.models.scores.bounded_function import BoundedFunction
+from dpbo_core.models.scores.declared import Numbers
+from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.scores.union import SCORES, Score
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 from dpbo_core.space import candidates as candidate_sets
 from dpbo_core.space.candidates import CandidateSet
@@ -35,9 +37,6 @@ if TYPE_CHECKING:
 DEFAULT_DELTA = 1e-6
 SMALLEST = 1e-100  # range of a record's score; its square is still a number
 DEFAULT_POINTS = {1: 64, 2: 16, 3: 8}  # a numeric axis, by how many numeric axes there are
-
-
-Score = MarginScore | RecordScore
 
 
 class Trainer(Protocol):
@@ -213,23 +212,15 @@ def score_of(model: ModelSection) -> Score:
 
 
 def _score_of(model: ModelSection) -> Score:
-    if model.linear:
-        return score_named(model.score_name, model.steepness)
-    match model.score_name:
-        case "accuracy":
-            return record.Correct()
-        case "balanced_accuracy":
-            return record.BalancedAccuracy(tuple(_shares(model).values()))
-        case "brier":
-            return record.Brier()
-        case "log_loss":
-            return record.LogLoss(LOG_LOSS_BOUND if model.error_bound is None else model.error_bound)
-        case "absolute_error" | "squared_error" as name:
-            assert model.error_bound is not None  # noqa: S101  the section was checked when it was made
-            return record.RegressionError(model.error_bound, 1 if name == "absolute_error" else 2)
-    assert model.score_low is not None  # noqa: S101  as above
-    assert model.score_high is not None  # noqa: S101
-    return record.BoundedFunction(model.score_name, model.score_low, model.score_high)
+    if model.own_score:
+        assert model.score_low is not None  # noqa: S101  the section was checked when it was made
+        assert model.score_high is not None  # noqa: S101
+        return BoundedFunction(model.score_name, model.score_low, model.score_high)
+    declared = SCORES[model.score_name]
+    make = declared.of_margin if model.linear else declared.of_outcome
+    assert make is not None  # noqa: S101  as above
+    score: Score = make(Numbers(model.steepness, tuple(_shares(model).values()), model.error_bound))
+    return score
 
 
 def _shares(model: ModelSection) -> dict[Any, float]:
@@ -259,14 +250,14 @@ def score_on(
         StudyInvalid: the shares are those of other classes, or the function cannot be imported.
     """
     score = score_of(model)
-    if isinstance(score, record.BalancedAccuracy) and tuple(_shares(model)) != classes:
+    if isinstance(score, BalancedAccuracy) and tuple(_shares(model)) != classes:
         raise StudyInvalid(
             f"model.class_shares names {', '.join(map(shown, _shares(model)))}; "
             f"the training classes are {', '.join(map(str, classes))}",
             cause="a class is missing or misspelt",
             remedy="give the share of every class of the training set",
         )
-    if isinstance(score, record.BoundedFunction):
+    if isinstance(score, BoundedFunction):
         return replace(score, function=function or function_at(score.name), classes=classes)
     return score
 

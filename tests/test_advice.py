@@ -19,7 +19,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
-from dpbo_core.models.scores.margin import GRID
+from dpbo_core.models.scores.grid import GRID
 from dpbo_core.problem import problem_of
 from dpbo_core.space.candidates import sobol
 from dpbo_core.space.search_space import Real, SearchSpace
@@ -150,7 +150,7 @@ def test_less_noise_never_expects_a_much_larger_loss(form):
 
 
 def synthetic(*, d, size, steps, m, epsilon=1.0):
-    from dpbo_core.models.scores.margin import Accuracy
+    from dpbo_core.models.scores.accuracy import Accuracy
     from dpbo_core.problem import Problem
     from dpbo_core.spec import ModelSection, SearchSection
 

@@ -29,7 +29,8 @@ from dpbo_core.models.containment import contained
 from dpbo_core.models.estimators import FittedEstimator, fitted
 from dpbo_core.models.prototype import function_name, import_name
 from dpbo_core.models.rowwise import check_rowwise
-from dpbo_core.models.scores.record import BoundedFunction, RegressionError
+from dpbo_core.models.scores.bounded_function import BoundedFunction
+from dpbo_core.models.scores.regression_error import RegressionError
 from dpbo_core.privacy.sealing import sealed
 from dpbo_core.problem import score_of
 from dpbo_core.sklearn_api.tables_in_memory import _inferred

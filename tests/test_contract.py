@@ -21,7 +21,7 @@ from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.methods.noisy_gp import NoisyGP
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
-from dpbo_core.models.scores.margin import GRID
+from dpbo_core.models.scores.grid import GRID
 from dpbo_core.privacy.amounts import spent_units
 from dpbo_core.theorems import papernot_steinke_2022 as ps
 

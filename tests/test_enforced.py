@@ -21,8 +21,12 @@ from dpbo_core.models.enforced import available, engine, handle, model, probe, s
 from dpbo_core.models.enforced.child import Record, model_bytes, result_of
 from dpbo_core.models.enforced.limits import Limits
 from dpbo_core.models.estimators import FittedEstimator
-from dpbo_core.models.scores.margin import GRID
-from dpbo_core.models.scores.record import BoundedFunction, Brier, Correct, LogLoss, RegressionError
+from dpbo_core.models.scores.accuracy import Correct
+from dpbo_core.models.scores.bounded_function import BoundedFunction
+from dpbo_core.models.scores.brier import Brier
+from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.scores.log_loss import LogLoss
+from dpbo_core.models.scores.regression_error import RegressionError
 from dpbo_core.objective.in_memory import exact_sum
 
 BRIEF = Limits(cpu_seconds=1, memory=2**28)
@@ -254,7 +258,7 @@ class TestBeforeAnythingIsCharged:
 
     def test_what_predicts_is_taken_whatever_else_it_does(self):
         found = model.alone(Hostile("counts"), PUBLIC, self.Y, Correct(), known={}, limits=BRIEF)
-        assert found.named == ("dpbo_core.models.scores.record", "hostile_rows")
+        assert found.named == ("dpbo_core.models.scores.accuracy", "hostile_rows")
         assert set(MODULES) <= set(found.modules)
 
     def test_an_error_is_named(self):

@@ -17,7 +17,7 @@ from dpbo_core.advice.advise import advise
 from dpbo_core.data.encoded import Encoded
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.enforced import available, engine
-from dpbo_core.models.scores.record import Correct
+from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.trainer import EstimatorTrainer
 from dpbo_core.objective.in_memory import exact_sum
 from dpbo_core.problem import problem_of

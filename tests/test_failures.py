@@ -30,7 +30,7 @@ from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, Poiss
 from dpbo_core.methods import METHODS
 from dpbo_core.methods.dp_hypo import DpHypo
 from dpbo_core.models.linear import tilted
-from dpbo_core.models.scores.record import BoundedFunction
+from dpbo_core.models.scores.bounded_function import BoundedFunction
 from dpbo_core.privacy.sealing import attempted, each, letters, sealed
 from dpbo_core.private_training.contract import Sizes
 from dpbo_core.private_training.dp_sgd import DpSgd

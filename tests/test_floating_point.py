@@ -15,7 +15,8 @@ from dpbo_core.data import Encoded
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import OperatingSystemNoise
 from dpbo_core.models.linear.fit import LinearModel
-from dpbo_core.models.scores.margin import GRID, Ramp, to_grid
+from dpbo_core.models.scores.grid import GRID, to_grid
+from dpbo_core.models.scores.ramp import Ramp
 from dpbo_core.objective.in_memory import Objective
 from dpbo_core.privacy.amounts import spent_units
 from dpbo_core.privacy.sensitive import Sensitive

@@ -19,7 +19,7 @@ from dpbo_core.mechanisms.observation import observation_noise
 from dpbo_core.methods.exact_gp import ExactGP
 from dpbo_core.methods.noisy_gp import NoisyGP
 from dpbo_core.methods.prior_scale import PriorScale
-from dpbo_core.models.scores.margin import GRID
+from dpbo_core.models.scores.grid import GRID
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.resolve import advise_study, plan_study
 from dpbo_core.study.run import run_study

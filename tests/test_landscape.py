@@ -12,7 +12,8 @@ from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.models.cross_validation import FOLDS, fold_of
-from dpbo_core.models.scores.margin import Accuracy, Sigmoid
+from dpbo_core.models.scores.accuracy import Accuracy
+from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.models.trainer import EstimatorTrainer, LinearTrainer
 from dpbo_core.public_search import doubt, head_start, public_landscape, public_shortlist
 from dpbo_core.space.candidates import grid, sobol

@@ -20,7 +20,7 @@ from sklearn.tree import DecisionTreeClassifier
 from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.models.listed.inspection import unlisted_part
 from dpbo_core.models.rowwise import check_rowwise
-from dpbo_core.models.scores.record import Correct
+from dpbo_core.models.scores.accuracy import Correct
 
 
 def test_what_works_in_place_never_reaches_the_rows_it_was_given():

@@ -12,8 +12,10 @@ from dpbo_core.data import Encoded, Preprocessing, table_of
 from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.models.linear.fit import LinearModel, train
-from dpbo_core.models.scores.margin import GRID, Accuracy, Ramp, Sigmoid, to_grid
-from dpbo_core.models.scores.record import Correct
+from dpbo_core.models.scores.accuracy import Accuracy, Correct
+from dpbo_core.models.scores.grid import GRID, to_grid
+from dpbo_core.models.scores.ramp import Ramp
+from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.objective import in_memory
 from dpbo_core.objective.in_memory import Objective
 from dpbo_core.privacy.sensitive import Sensitive

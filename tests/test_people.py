@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.data.people import person_of, read_people, uncounted
 from dpbo_core.errors import BudgetRefused, StudyInvalid
-from dpbo_core.models.scores.margin import GRID
+from dpbo_core.models.scores.grid import GRID
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.unit import PrivacyUnit
 from dpbo_core.spec import StudySpec

@@ -16,15 +16,13 @@ from dpbo_core.data import Preprocessing, table_of
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.estimators import EstimatorFactory, FittedEstimator
 from dpbo_core.models.rowwise import check_rowwise
-from dpbo_core.models.scores.margin import GRID, to_grid
-from dpbo_core.models.scores.record import (
-    BalancedAccuracy,
-    BoundedFunction,
-    Brier,
-    Correct,
-    LogLoss,
-    RegressionError,
-)
+from dpbo_core.models.scores.accuracy import Correct
+from dpbo_core.models.scores.balanced_accuracy import BalancedAccuracy
+from dpbo_core.models.scores.bounded_function import BoundedFunction
+from dpbo_core.models.scores.brier import Brier
+from dpbo_core.models.scores.grid import GRID, to_grid
+from dpbo_core.models.scores.log_loss import LogLoss
+from dpbo_core.models.scores.regression_error import RegressionError
 from dpbo_core.objective.in_memory import Objective
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem import problem_of

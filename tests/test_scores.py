@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.scores.margin import GRID, Accuracy, Ramp, Sigmoid, score_named, to_grid
+from dpbo_core.models.scores.accuracy import Accuracy
+from dpbo_core.models.scores.declared import Numbers
+from dpbo_core.models.scores.grid import GRID, to_grid
+from dpbo_core.models.scores.ramp import Ramp
+from dpbo_core.models.scores.sigmoid import Sigmoid
+from dpbo_core.models.scores.union import SCORES as NAMED
+from dpbo_core.spec.model import ModelSection
 
 SCORES = [
     Accuracy(),
@@ -127,16 +133,21 @@ def test_a_score_is_a_function_of_its_margin_alone(margins, score, i):
     assert score.phi(np.repeat(margins, 2)[::2])[i].tobytes() == together[i].tobytes()
 
 
-def test_score_named():
-    assert score_named("accuracy", 10.0) == Accuracy()
-    assert score_named("ramp", 2) == Ramp(2.0)
-    assert score_named("sigmoid", 10) == Sigmoid(10.0)
+def of_margin(name, steepness):
+    return NAMED[name].of_margin(Numbers(steepness))
+
+
+def test_a_margin_score_is_made_by_its_name():
+    assert of_margin("accuracy", 10.0) == Accuracy()
+    assert of_margin("ramp", 2) == Ramp(2.0)
+    assert of_margin("sigmoid", 10) == Sigmoid(10.0)
+    assert [name for name, score in NAMED.items() if score.of_margin] == ["sigmoid", "ramp", "accuracy"]
     with pytest.raises(StudyInvalid, match=r"'auc'.*accuracy"):
-        score_named("auc", 10.0)
-    for steepness in (0.0, -1.0, math.nan, math.inf):
-        for name in ("ramp", "sigmoid"):
+        ModelSection("logistic", score="auc")
+    for name in ("ramp", "sigmoid"):
+        for steepness in (0.0, -1.0, math.inf, math.nan):
             with pytest.raises(StudyInvalid, match="steepness"):
-                score_named(name, steepness)
+                of_margin(name, steepness)
 
 
 def test_grid_by_hand():

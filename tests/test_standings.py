@@ -25,7 +25,7 @@ from dpbo_core.methods.noisy_gp import NoisyGP
 from dpbo_core.methods.outsourced.box import Outsourced
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
-from dpbo_core.models.scores.margin import GRID
+from dpbo_core.models.scores.grid import GRID
 from dpbo_core.privacy.guarantee import Evidence
 from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.spec import StudySpec

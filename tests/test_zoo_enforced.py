@@ -12,8 +12,9 @@ from audit.rowwise import public
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.estimators import fitted
-from dpbo_core.models.scores.margin import GRID, to_grid
-from dpbo_core.models.scores.record import BoundedFunction, Correct
+from dpbo_core.models.scores.accuracy import Correct
+from dpbo_core.models.scores.bounded_function import BoundedFunction
+from dpbo_core.models.scores.grid import GRID, to_grid
 from dpbo_core.models.trainer import EstimatorTrainer
 
 SCORES = [BoundedFunction(score.__name__, 0.0, 1.0, score, (0, 1)) for score in zoo.SCORES]

@@ -6,7 +6,8 @@ import numpy as np
 
 from dpbo_core.methods import method_named
 from dpbo_core.models.linear.fit import LinearModel
-from dpbo_core.models.scores.margin import GRID, Sigmoid
+from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem import Problem
 from dpbo_core.space.candidates import grid

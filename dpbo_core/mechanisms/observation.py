@@ -13,7 +13,7 @@ the first observation, so that no step's duration holds one of them.
 from dpbo_core.mechanisms.additive import rounded
 from dpbo_core.mechanisms.checks import check_scale
 from dpbo_core.mechanisms.noise import NoiseSource
-from dpbo_core.models.scores.margin import GRID
+from dpbo_core.models.scores.grid import GRID
 from dpbo_core.privacy.sensitive import Sensitive
 
 

@@ -28,7 +28,7 @@ from dpbo_core.methods.contract import Draws, Outlook, guarantee, make_release, 
 from dpbo_core.models.linear.certificates import default_tolerance
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.linear.losses import loss_named
-from dpbo_core.models.scores.margin import GRID
+from dpbo_core.models.scores.grid import GRID
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.certified import Shown, only_shows
 from dpbo_core.privacy.guarantee import Evidence, Standing

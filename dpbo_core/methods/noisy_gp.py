@@ -31,7 +31,7 @@ from dpbo_core.mechanisms.noise import Mechanism, Noise
 from dpbo_core.mechanisms.observation import observation_noise
 from dpbo_core.methods.contract import Draws, Outlook, guarantee, make_release, split_epsilon, too_small
 from dpbo_core.methods.prior_scale import PriorScale, check_prior, only_delta
-from dpbo_core.models.scores.margin import GRID
+from dpbo_core.models.scores.grid import GRID
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.amounts import allowed_units, from_units, split_units
 from dpbo_core.privacy.assumption import GP_PRIOR

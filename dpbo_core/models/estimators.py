@@ -26,7 +26,8 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.containment import contained
 from dpbo_core.models.import_path import estimator_class
 from dpbo_core.models.outcome import Verb, shaped
-from dpbo_core.models.scores.record import Correct, RecordScore
+from dpbo_core.models.scores.accuracy import Correct
+from dpbo_core.models.scores.record import RecordScore
 from dpbo_core.privacy.sealing import attempted
 
 if TYPE_CHECKING:

@@ -16,8 +16,11 @@ from dpbo_core.models.linear.path import LARGEST, LogisticPath
 from dpbo_core.models.linear.signed_rows import SignedRows
 from dpbo_core.models.listed.inspection import check_listed
 from dpbo_core.models.rowwise import check_rowwise
-from dpbo_core.models.scores.margin import GRID, MarginScore, to_grid
-from dpbo_core.models.scores.record import BoundedFunction, Correct, RecordScore
+from dpbo_core.models.scores.accuracy import Correct
+from dpbo_core.models.scores.bounded_function import BoundedFunction
+from dpbo_core.models.scores.grid import GRID, to_grid
+from dpbo_core.models.scores.record import RecordScore
+from dpbo_core.models.scores.union import MarginScore
 
 Model = LinearModel | FittedEstimator
 Score = MarginScore | RecordScore

@@ -21,8 +21,9 @@ from dpbo_core.data import Encoded
 from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.linear.softmax import SoftmaxModel
-from dpbo_core.models.scores.margin import GRID, Accuracy, MarginScore, to_grid
-from dpbo_core.models.scores.record import Correct
+from dpbo_core.models.scores.accuracy import Accuracy, Correct
+from dpbo_core.models.scores.grid import GRID, to_grid
+from dpbo_core.models.scores.union import MarginScore
 from dpbo_core.models.trainer import Model, Score
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 

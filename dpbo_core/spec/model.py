@@ -4,15 +4,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from dpbo_core.models.scores.bounded_function import FUNCTION
+from dpbo_core.models.scores.declared import Declared
+from dpbo_core.models.scores.union import SCORES
 from dpbo_core.space.search_space import Value
 from dpbo_core.spec.reading import one_of, require
 
 LINEAR_ESTIMATORS = ("logistic", "hinge")
 OUR_ESTIMATORS = (*LINEAR_ESTIMATORS, "softmax")
-MARGIN_SCORES = ("sigmoid", "ramp", "accuracy")
-REGRESSION_SCORES = ("absolute_error", "squared_error")
-RECORD_SCORES = ("accuracy", "balanced_accuracy", "brier", "log_loss", *REGRESSION_SCORES)
-SCORES = (*MARGIN_SCORES[:2], *RECORD_SCORES)
+MARGIN_SCORES = tuple(name for name, score in SCORES.items() if score.of_margin)
 ROWWISE = ("enforced",)
 TASKS = ("classification", "regression")
 
@@ -57,9 +57,9 @@ class ModelSection:
         if "." not in self.estimator:
             one_of("model.estimator", self.estimator, OUR_ESTIMATORS)
         if self.score is not None and "." not in self.score:
-            one_of("model.score", self.score, SCORES)
+            one_of("model.score", self.score, tuple(SCORES))
         require(
-            self.linear or self.score not in ("sigmoid", "ramp"),
+            self.linear or self.own_score or self._declared.of_outcome is not None,
             f"model.score = {self.score!r} needs the margin of a logistic or hinge model",
             cause=f"{self.estimator} has no certified margin",
             remedy='use score = "accuracy", or estimator = "logistic"',
@@ -128,20 +128,25 @@ class ModelSection:
     @property
     def regression(self) -> bool:
         """Whether the target is a number to be predicted."""
-        return self.score in REGRESSION_SCORES or self.task == "regression"
+        return self._declared.regression or self.task == "regression"
 
     @property
     def own_score(self) -> bool:
         """Whether the score is a user's function."""
         return "." in self.score_name
 
+    @property
+    def _declared(self) -> Declared:
+        """What the score's own file declares of it."""
+        return FUNCTION if self.own_score else SCORES[self.score_name]
+
     def _check_score_keys(self) -> None:
         """The keys that belong to a score are there where it needs them, and nowhere else."""
         if self.task is not None:
             one_of("model.task", self.task, TASKS)
-            numbers_scored_as_classes = self.task == "regression" and self.score_name in RECORD_SCORES[:4]
+            numbers = self.task == "regression"
             require(
-                not numbers_scored_as_classes and (self.task == "regression") == self.regression,
+                numbers == self.regression and (self.own_score or numbers == self._declared.regression),
                 f"model.task = {self.task!r} does not fit the score {self.score_name!r}",
                 remedy="leave task out; a user's function of numbers needs it",
             )
@@ -151,10 +156,8 @@ class ModelSection:
             "score_low": self.score_low,
             "score_high": self.score_high,
         }
-        nothing: tuple[str, ...] = ()
-        needed, allowed = _SCORE_KEYS.get(self.score_name, (nothing, nothing))
-        if self.own_score:
-            needed = allowed = ("score_low", "score_high")
+        score = self._declared
+        allowed = (*score.needs, *score.allows)
         for key, value in given.items():
             require(
                 value is None or key in allowed,
@@ -162,7 +165,7 @@ class ModelSection:
                 remedy=f"remove {key}",
             )
             require(
-                value is not None or key not in needed,
+                value is not None or key not in score.needs,
                 f"the score {self.score_name!r} needs model.{key}",
                 cause="a record's score must have a public range, or no noise could hide it",
                 remedy=_REMEDIES[key],
@@ -179,12 +182,6 @@ class ModelSection:
             )
 
 
-_SCORE_KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # score: (keys it needs, keys it may have)
-    "balanced_accuracy": (("class_shares",), ("class_shares",)),
-    "log_loss": ((), ("error_bound",)),
-    "absolute_error": (("error_bound",), ("error_bound",)),
-    "squared_error": (("error_bound",), ("error_bound",)),
-}
 _REMEDIES = {
     "class_shares": "write the PUBLIC share of every class, such as class_shares = { no = 0.9, yes = 0.1 }",
     "error_bound": "write the largest error worth telling apart, in the target's unit; a worse one counts as it",

@@ -18,7 +18,7 @@ from dpbo_core.data.bundled import TARGET as BUNDLED_TARGET
 from dpbo_core.data.people import Person, read_people, uncounted
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.estimators import EstimatorFactory
-from dpbo_core.models.scores.margin import MarginScore
+from dpbo_core.models.scores.union import MarginScore
 from dpbo_core.models.trainer import EstimatorTrainer, Factory, LinearTrainer
 from dpbo_core.objective.in_memory import Objective, Scorer
 from dpbo_core.objective.partitioned import PartitionedObjective, Workers, parts_of

@@ -13,8 +13,9 @@ from pathlib import Path
 
 from dpbo_core.methods.contract import Prepares
 from dpbo_core.methods.private_grid import PrivateGrid
+from dpbo_core.models.scores.union import Score
 from dpbo_core.models.trainer import Model
-from dpbo_core.problem import Problem, Score, Trainer
+from dpbo_core.problem import Problem, Trainer
 from dpbo_core.space.search_space import Value
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.data_split import PublicHalf, public_half

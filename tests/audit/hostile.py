@@ -17,7 +17,8 @@ import numpy as np
 
 from dpbo_core.data import Preprocessing, read_table, table_of
 from dpbo_core.models.linear.fit import train
-from dpbo_core.models.scores.margin import GRID, Sigmoid
+from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.objective.in_memory import Objective
 from dpbo_core.privacy.sensitive import Sensitive
 

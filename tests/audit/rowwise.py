@@ -20,7 +20,10 @@ from numpy.typing import NDArray
 from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.models.listed.predictors import PREDICTORS
 from dpbo_core.models.listed.transformers import TRANSFORMERS
-from dpbo_core.models.scores.record import Brier, Correct, RecordScore, RegressionError
+from dpbo_core.models.scores.accuracy import Correct
+from dpbo_core.models.scores.brier import Brier
+from dpbo_core.models.scores.record import RecordScore
+from dpbo_core.models.scores.regression_error import RegressionError
 
 D, N = 4, 80
 SIZES, NEIGHBOURS = (2, 12, 70), 10  # neighbours of one table

@@ -26,7 +26,7 @@ from dpbo_core.methods.noisy_gp import NoisyGP
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.models.linear.fit import LinearModel
-from dpbo_core.models.scores.margin import GRID
+from dpbo_core.models.scores.grid import GRID
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.unit import PrivacyUnit
 from dpbo_core.problem import Problem

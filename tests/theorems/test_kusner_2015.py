@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpbo_core.models.linear.fit import train
-from dpbo_core.models.scores.margin import GRID, Sigmoid
+from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.theorems import kusner_2015 as theorems
 
 SETTING = {

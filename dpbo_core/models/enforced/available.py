@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from dpbo_core.errors import DpboError
-from dpbo_core.models.scores.record import Correct
+from dpbo_core.models.scores.accuracy import Correct
 
 MS_PER_RECORD = 14.0  # of one core, a logistic regression; benchmarks/enforced.py measures it
 

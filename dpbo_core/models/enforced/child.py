@@ -23,8 +23,10 @@ from numpy.typing import NDArray
 from dpbo_core.models.enforced.probe import Probe
 from dpbo_core.models.enforced.seccomp import RESULT_FD
 from dpbo_core.models.outcome import shaped
-from dpbo_core.models.scores.margin import to_grid
-from dpbo_core.models.scores.record import BoundedFunction, Correct, RecordScore
+from dpbo_core.models.scores.accuracy import Correct
+from dpbo_core.models.scores.bounded_function import BoundedFunction
+from dpbo_core.models.scores.grid import to_grid
+from dpbo_core.models.scores.record import RecordScore
 
 _HEAD = struct.Struct("<qq8s")  # features, whether the target is a number, the class index or target
 REHEARSALS = 30  # CPython adapts its instructions within the first dozens of calls

@@ -26,9 +26,9 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.enforced.child import Record, result_of
 from dpbo_core.models.enforced.handle import Handle
 from dpbo_core.models.enforced.limits import Limits
-from dpbo_core.models.scores.margin import GRID
+from dpbo_core.models.scores.grid import GRID
 
-BASE = ("dpbo_core.models.scores.record", "dpbo_core.models.enforced.probe")
+BASE = ("dpbo_core.models.scores.accuracy", "dpbo_core.models.enforced.probe")
 _SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 

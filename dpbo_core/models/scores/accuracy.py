@@ -1,0 +1,51 @@
+"""Accuracy: of a margin, and of a predicted class."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpbo_core.models.scores.declared import Declared
+from dpbo_core.models.scores.record import Jumps, Scores, equal
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """φ(t) = 1 where t > 0, else 0. It has no Lipschitz constant."""
+
+    @property
+    def lipschitz(self) -> float:
+        """L = ∞: a step."""
+        return math.inf
+
+    @property
+    def score_range(self) -> float:
+        """G."""
+        return 1.0
+
+    @property
+    def broken_score(self) -> float:
+        """φ(0)."""
+        return 0.0
+
+    def phi(self, margins: ArrayLike) -> NDArray[np.float64]:
+        """1.0 where the margin is above 0, else 0.0, (m,)."""
+        return (np.asarray(margins, dtype=np.float64) > 0.0).astype(np.float64)
+
+    def span(self, norm: float) -> float:
+        """G, or 0 where w = 0: then every margin is 0."""
+        return 0.0 if norm == 0.0 else 1.0
+
+
+@dataclass(frozen=True)
+class Correct(Jumps):
+    """Accuracy: g = 1 where ŷ = y."""
+
+    def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
+        """1.0 where the prediction is right, else 0.0."""
+        return equal(outcome, truth).astype(np.float64)
+
+
+ACCURACY = Declared("accuracy", of_margin=lambda _: Accuracy(), of_outcome=lambda _: Correct())

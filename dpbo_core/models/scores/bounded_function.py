@@ -1,0 +1,79 @@
+"""A user's function of one record."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.containment import contained
+from dpbo_core.models.scores.declared import Declared
+from dpbo_core.models.scores.record import Jumps, Scores
+from dpbo_core.privacy.sealing import each
+
+
+@dataclass(frozen=True)
+class BoundedFunction(Jumps):
+    """A user's function f(truth, prediction) of ONE record, clipped to [low, high]; g = f − low.
+
+    Attributes:
+        name: its import path.
+        low: public lower end.
+        high: public upper end, above `low`.
+        function: called once a record with what that record holds; if it raises, the record scores 0. None while
+            the study is only planned.
+        classes: the classes' values, handed to the function in place of their indices; empty for a regression.
+    """
+
+    name: str
+    low: float
+    high: float
+    function: Callable[[Any, Any], float] | None = field(default=None, repr=False)
+    classes: tuple[Any, ...] = ()
+
+    @property
+    def score_range(self) -> float:
+        """G = high − low."""
+        return self.high - self.low
+
+    def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
+        """f − low of each record, NaN where the function gave no number; nothing it raises or says gets out."""
+        with contained():
+            return np.array(each(self._one, _pairs(outcome, truth), math.nan))  # what it raised may quote a record
+
+    def values(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
+        """The same, neither contained nor sealed: for a process that nobody hears, whose failure scores 0."""
+        return np.array([self._one(pair) for pair in _pairs(outcome, truth)])
+
+    def check(self, outcome: NDArray[Any], truth: NDArray[Any]) -> None:
+        """The function keeps its bounds on PUBLIC rows.
+
+        Raises:
+            StudyInvalid: it does not, or it fails.
+        """
+        values = self.of(outcome, truth)
+        if not ((values >= 0.0) & (values <= self.score_range)).all():
+            raise StudyInvalid(
+                f"the score function leaves [{self.low:g}, {self.high:g}], or fails, on the public training rows",
+                cause="its bounds are too narrow, or it does not return one number for one record",
+                remedy="widen the bounds; the noise grows with their distance",
+            )
+
+    def _one(self, pair: tuple[Any, Any]) -> float:
+        assert self.function is not None  # noqa: S101  nothing is scored before the public half was read
+        truth, prediction = pair
+        return float(self.function(self._value(truth), self._value(prediction))) - self.low
+
+    def _value(self, item: Any) -> Any:
+        return self.classes[int(item)] if self.classes else item
+
+
+def _pairs(outcome: NDArray[Any], truth: NDArray[Any]) -> Iterator[tuple[Any, Any]]:
+    """(truth, prediction) of each record."""
+    return zip(truth.tolist(), outcome.tolist(), strict=True)
+
+
+FUNCTION = Declared("a function of one's own", needs=("score_low", "score_high"))

@@ -1,0 +1,31 @@
+"""The Brier score."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.models.outcome import Verb
+from dpbo_core.models.scores.declared import Declared
+from dpbo_core.models.scores.record import Jumps, Scores
+
+
+@dataclass(frozen=True)
+class Brier(Jumps):
+    """g = 1 − ½ Σ_c (p_c − [c = y])²; for two classes 1 − (p − y)²."""
+
+    @property
+    def needs(self) -> Verb:
+        """Probabilities."""
+        return "predict_proba"
+
+    def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
+        """One minus half the squared distance from the right corner."""
+        total = np.zeros(len(truth))
+        for c in range(outcome.shape[1]):  # one order of summation, whatever stands beside a record
+            total += (np.clip(outcome[:, c], 0.0, 1.0) - (truth == c)) ** 2
+        return 1.0 - 0.5 * total
+
+
+BRIER = Declared("brier", of_outcome=lambda _: Brier())

@@ -1,0 +1,45 @@
+"""The logarithmic loss under a public bound."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.models.outcome import Verb
+from dpbo_core.models.scores.declared import Declared
+from dpbo_core.models.scores.record import Jumps, Scores
+
+LOG_LOSS_BOUND = math.log(100.0)  # a probability below 1% counts as 1%
+
+
+@dataclass(frozen=True)
+class LogLoss(Jumps):
+    """g = E − min(−log p_y, E)."""
+
+    bound: float = LOG_LOSS_BOUND
+
+    @property
+    def needs(self) -> Verb:
+        """Probabilities."""
+        return "predict_proba"
+
+    @property
+    def score_range(self) -> float:
+        """G = E."""
+        return self.bound
+
+    def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
+        """The bound less the clipped loss."""
+        right = outcome[np.arange(len(truth)), np.clip(truth.astype(np.int64), 0, outcome.shape[1] - 1)]
+        with np.errstate(all="ignore"):
+            loss = np.minimum(-np.log(np.clip(right, 0.0, 1.0)), self.bound)
+            return np.asarray(self.bound - loss, dtype=np.float64)
+
+
+LOG_LOSS = Declared(
+    "log_loss",
+    of_outcome=lambda numbers: LogLoss(LOG_LOSS_BOUND if numbers.error_bound is None else numbers.error_bound),
+    allows=("error_bound",),
+)

@@ -1,0 +1,47 @@
+"""A margin score that rises in a straight line."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpbo_core.models.scores.declared import Declared
+from dpbo_core.models.scores.margin import check_steepness, steep
+
+
+@dataclass(frozen=True)
+class Ramp:
+    """φ(t) = clip((1 + s·t)/2, 0, 1)."""
+
+    steepness: float
+
+    def __post_init__(self) -> None:
+        check_steepness(self.steepness)
+
+    @property
+    def lipschitz(self) -> float:
+        """L = s/2."""
+        return self.steepness / 2.0
+
+    @property
+    def score_range(self) -> float:
+        """G."""
+        return 1.0
+
+    @property
+    def broken_score(self) -> float:
+        """φ(0)."""
+        return 0.5
+
+    def phi(self, margins: ArrayLike) -> NDArray[np.float64]:
+        """φ of each margin, (m,)."""
+        with np.errstate(under="ignore"):
+            return np.clip(0.5 + 0.5 * steep(margins, self.steepness), 0.0, 1.0)
+
+    def span(self, norm: float) -> float:
+        """min(1, s·‖w‖)."""
+        reach = self.steepness * norm
+        return reach if reach < 1.0 else 1.0
+
+
+RAMP = Declared("ramp", of_margin=lambda numbers: Ramp(float(numbers.steepness)))

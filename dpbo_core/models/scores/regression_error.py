@@ -1,0 +1,58 @@
+"""The absolute and the squared error of a regression under a public bound."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.models.scores.declared import Declared, Numbers
+from dpbo_core.models.scores.record import Jumps, Scores
+
+
+@dataclass(frozen=True)
+class RegressionError(Jumps):
+    """g = Eᵖ − min(|ŷ − y|, E)ᵖ: the absolute error (p = 1) or the squared error (p = 2) under a public bound."""
+
+    bound: float
+    power: Literal[1, 2]
+
+    @property
+    def score_range(self) -> float:
+        """G = Eᵖ."""
+        return self.bound**self.power
+
+    def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
+        """The bound less the clipped error."""
+        with np.errstate(all="ignore"):
+            error = np.abs(_numbers(outcome) - truth)
+            return np.asarray(self.score_range - np.minimum(error, self.bound) ** self.power, dtype=np.float64)
+
+
+def _numbers(outcome: NDArray[Any]) -> Scores:
+    """Predictions as float64, (k,), NaN for what is no number: one of them costs its own record only."""
+    if outcome.dtype.kind in "biuf":
+        return outcome.astype(np.float64)
+    return np.array([_number(item) for item in outcome.tolist()], dtype=float)
+
+
+def _number(item: object) -> float:
+    try:
+        return float(item) if isinstance(item, int | float) else math.nan
+    except OverflowError:  # an integer of hundreds of digits
+        return math.nan
+
+
+def _error(given: Numbers, power: Literal[1, 2]) -> RegressionError:
+    if given.error_bound is None:  # the key is needed, and was looked for when the section was made
+        raise ValueError
+    return RegressionError(given.error_bound, power)
+
+
+ABSOLUTE_ERROR = Declared(
+    "absolute_error", of_outcome=lambda given: _error(given, 1), regression=True, needs=("error_bound",)
+)
+SQUARED_ERROR = Declared(
+    "squared_error", of_outcome=lambda given: _error(given, 2), regression=True, needs=("error_bound",)
+)

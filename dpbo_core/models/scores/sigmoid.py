@@ -1,0 +1,52 @@
+"""A smooth margin score."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpbo_core.models.scores.declared import Declared
+from dpbo_core.models.scores.margin import check_steepness, steep
+
+
+@dataclass(frozen=True)
+class Sigmoid:
+    """φ(t) = 1/(1 + e^(−s·t))."""
+
+    steepness: float
+
+    def __post_init__(self) -> None:
+        check_steepness(self.steepness)
+
+    @property
+    def lipschitz(self) -> float:
+        """L = s/4."""
+        return self.steepness / 4.0
+
+    @property
+    def score_range(self) -> float:
+        """G."""
+        return 1.0
+
+    @property
+    def broken_score(self) -> float:
+        """φ(0)."""
+        return 0.5
+
+    def phi(self, margins: ArrayLike) -> NDArray[np.float64]:
+        """φ of each margin, (m,); where e^(−s·t) overflows, 0."""
+        t = steep(margins, -self.steepness)
+        with np.errstate(over="ignore", under="ignore"):
+            np.exp(t, out=t)
+            t += 1.0
+            scores: NDArray[np.float64] = np.divide(1.0, t, out=t)
+        return scores
+
+    def span(self, norm: float) -> float:
+        """φ(‖w‖) − φ(−‖w‖) = tanh(s·‖w‖/2), without the cancellation."""
+        reach = 0.5 * self.steepness * norm
+        return 1.0 if math.isnan(reach) else math.tanh(reach)
+
+
+SIGMOID = Declared("sigmoid", of_margin=lambda numbers: Sigmoid(float(numbers.steepness)))

@@ -1,0 +1,20 @@
+"""The closed union of scores: one file a score, and one line here."""
+
+from collections.abc import Mapping
+
+from dpbo_core.models.scores.accuracy import ACCURACY, Accuracy
+from dpbo_core.models.scores.balanced_accuracy import BALANCED_ACCURACY
+from dpbo_core.models.scores.brier import BRIER
+from dpbo_core.models.scores.declared import Declared
+from dpbo_core.models.scores.log_loss import LOG_LOSS
+from dpbo_core.models.scores.ramp import RAMP, Ramp
+from dpbo_core.models.scores.record import RecordScore
+from dpbo_core.models.scores.regression_error import ABSOLUTE_ERROR, SQUARED_ERROR
+from dpbo_core.models.scores.sigmoid import SIGMOID, Sigmoid
+
+MarginScore = Accuracy | Ramp | Sigmoid
+Score = MarginScore | RecordScore
+SCORES: Mapping[str, Declared] = {
+    score.name: score
+    for score in (SIGMOID, RAMP, ACCURACY, BALANCED_ACCURACY, BRIER, LOG_LOSS, ABSOLUTE_ERROR, SQUARED_ERROR)
+}
