@@ -1,51 +1,63 @@
 """Differentially private Bayesian optimisation: the core, free of Prefect and MLflow.
 
-Everything here is imported on first use, so that `import dpbo_core` costs next to nothing.
+What is listed here is the public interface; every other module may change from one version to the next. Everything
+is imported on first use, so that `import dpbo_core` costs next to nothing.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dpbo_core.accounting.budget import PrivacyBudget
-    from dpbo_core.accounting.ledger import PrivacyLedger
-    from dpbo_core.privacy.release import Release
-    from dpbo_core.sklearn_api.private_search import PrivateSearch
-    from dpbo_core.space.search_space import Categorical, Integer, Real
-    from dpbo_core.spec import StudySpec
-    from dpbo_core.study.resolve import plan_study
-    from dpbo_core.study.run import StudyResult, run_study
-    from dpbo_core.study.study_file import read_study
-
-__all__ = [
-    "Categorical",
-    "Integer",
-    "PrivacyBudget",
-    "PrivacyLedger",
-    "PrivateSearch",
-    "Real",
-    "Release",
-    "StudyResult",
-    "StudySpec",
-    "plan_study",
-    "read_study",
-    "run_study",
-]
+    from dpbo_core.accounting.budget import PrivacyBudget as PrivacyBudget
+    from dpbo_core.accounting.ledger import PrivacyLedger as PrivacyLedger
+    from dpbo_core.errors import AssumptionNotAccepted as AssumptionNotAccepted
+    from dpbo_core.errors import BudgetExceeded as BudgetExceeded
+    from dpbo_core.errors import BudgetRefused as BudgetRefused
+    from dpbo_core.errors import DpboError as DpboError
+    from dpbo_core.errors import LedgerDamaged as LedgerDamaged
+    from dpbo_core.errors import NoBudget as NoBudget
+    from dpbo_core.errors import Sealed as Sealed
+    from dpbo_core.errors import StudyInvalid as StudyInvalid
+    from dpbo_core.final_model.train import FinalModel as FinalModel
+    from dpbo_core.privacy.release import Release as Release
+    from dpbo_core.sklearn_api.private_search import PrivateSearch as PrivateSearch
+    from dpbo_core.space.search_space import Categorical as Categorical
+    from dpbo_core.space.search_space import Integer as Integer
+    from dpbo_core.space.search_space import Real as Real
+    from dpbo_core.spec import StudySpec as StudySpec
+    from dpbo_core.study.resolve import advise_study as advise_study
+    from dpbo_core.study.resolve import plan_study as plan_study
+    from dpbo_core.study.run import StudyResult as StudyResult
+    from dpbo_core.study.run import open_study as open_study
+    from dpbo_core.study.run import run_study as run_study
+    from dpbo_core.study.study_file import read_study as read_study
 
 _HOME = {
+    "AssumptionNotAccepted": "errors",
+    "BudgetExceeded": "errors",
+    "BudgetRefused": "errors",
     "Categorical": "space.search_space",
+    "DpboError": "errors",
+    "FinalModel": "final_model.train",
     "Integer": "space.search_space",
+    "LedgerDamaged": "errors",
+    "NoBudget": "errors",
     "PrivacyBudget": "accounting.budget",
     "PrivacyLedger": "accounting.ledger",
     "PrivateSearch": "sklearn_api.private_search",
     "Real": "space.search_space",
     "Release": "privacy.release",
+    "Sealed": "errors",
+    "StudyInvalid": "errors",
     "StudyResult": "study.run",
     "StudySpec": "spec",
+    "advise_study": "study.resolve",
+    "open_study": "study.run",
     "plan_study": "study.resolve",
     "read_study": "study.study_file",
     "run_study": "study.run",
 }
+__all__ = list(_HOME)
 
 
 def __getattr__(name: str) -> Any:

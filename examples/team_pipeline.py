@@ -11,12 +11,7 @@ from pathlib import Path
 
 from prefect import flow, get_run_logger, task
 
-from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.final_model.train import FinalModel
-from dpbo_core.privacy.release import Release
-from dpbo_core.spec import StudySpec
-from dpbo_core.study.resolve import advise_study
-from dpbo_core.study.study_file import read_study
+from dpbo_core import FinalModel, PrivacyLedger, Release, StudySpec, advise_study, read_study
 from flows.prefect_runtime.owner import owners_terminal
 from flows.prefect_runtime.settings import Stores
 from flows.tune import tune_privately
