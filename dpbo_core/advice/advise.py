@@ -14,9 +14,7 @@ from typing import Any, Literal
 from dpbo_core.advice.expected_loss import Expected, expected
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.methods import EXCHANGES, METHODS, NO_STUDY, AnyMethod, method_named
-from dpbo_core.methods.dp_hypo import DpHypo
-from dpbo_core.methods.private_grid import PrivateGrid
-from dpbo_core.methods.private_trajectory import PrivateTrajectory
+from dpbo_core.methods.contract import Advised, TrainsPrivately
 from dpbo_core.models.enforced.available import check_enforceable, seconds_expected
 from dpbo_core.problem import Problem
 from dpbo_core.spec import StudySpec
@@ -25,7 +23,6 @@ Verdict = Literal["good", "poor", "useless", "refused"]
 AUTO = "auto"
 TIE = 1.1  # the table's means are known to about a tenth
 POOR, USELESS = 0.1, 0.25  # expected error as a share of the score's range
-PRIVATE_TRAININGS = ("noisy_gradient_descent", "dp_sgd", "output_perturbation", "objective_perturbation")
 
 
 @dataclass(frozen=True)
@@ -111,7 +108,7 @@ def advise(spec: StudySpec, problem: Problem) -> Advice:
     lines = []
     for kind, cls in METHODS.items():
         best: AnyMethod = next((form for form, _ in forms if form.kind == kind), cls())
-        if kind == "dp_hypo" and problem.training is not None:
+        if problem.training is not None and issubclass(cls, TrainsPrivately):
             best = _privately_trained(problem) or best
         lines.append(_line(own if own is not None and kind == own.kind else best, problem))
     elsewhere = tuple(
@@ -168,18 +165,11 @@ def _forms(problem: Problem) -> list[tuple[AnyMethod, Expected]]:
     """The calibrated methods in every form that needs no more trainings than the study has steps, best first.
 
     A pure one that expects at most `TIE` times the least regret, which is all that the simulation can tell, comes
-    first; of equals the smaller score error, then the order written here.
+    first; of equals the smaller score error, then the order of METHODS.
     """
     if problem.training is not None:
         return []  # their models are trained without noise
-    forms: list[AnyMethod] = [
-        PrivateGrid(evaluate="public_shortlist"),
-        PrivateGrid(evaluate="sobol"),
-        PrivateTrajectory(prior="public"),
-        PrivateTrajectory(),
-    ]
-    if len(problem.candidates) <= problem.search.steps:
-        forms[:2] = [PrivateGrid()]
+    forms = [form for cls in METHODS.values() if issubclass(cls, Advised) for form in cls.forms(problem)]
     known = []
     for form in forms:
         with suppress(DpboError):  # its line says why it cannot run
@@ -219,12 +209,13 @@ def _choice(forms: list[tuple[AnyMethod, Expected]], problem: Problem) -> Choice
     return Choice(best.kind, _changed(best), why)
 
 
-def _privately_trained(problem: Problem) -> DpHypo | None:
-    """dp_hypo with the first training that knows the study's hyperparameters and can be paid for."""
-    for base in PRIVATE_TRAININGS:
-        with suppress(DpboError):
-            DpHypo(base=base).plan(problem)
-            return DpHypo(base=base)
+def _privately_trained(problem: Problem) -> AnyMethod | None:
+    """The first form of a method that trains privately which knows the study's hyperparameters and can be paid."""
+    for cls in METHODS.values():
+        for form in cls.private_forms() if issubclass(cls, TrainsPrivately) else ():
+            with suppress(DpboError):
+                form.plan(problem)
+                return form
     return None
 
 

@@ -15,16 +15,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dpbo_core.accounting.composition import largest_rho
 from dpbo_core.advice.expected_loss_table import RECORDS, ROWS
 from dpbo_core.methods import AnyMethod
-from dpbo_core.methods.private_grid import PrivateGrid
-from dpbo_core.methods.private_trajectory import PrivateTrajectory
-from dpbo_core.privacy.amounts import from_units
+from dpbo_core.methods.contract import Advised
 from dpbo_core.problem import Problem
 
-GRID_SHARES = (0.75, 0.25)  # of ε, for the choice and for its score, in the simulation
-PATH_SHARE, EPSILON, DELTA = 0.75, 1.0, 1e-6  # of ρ*, for the path, in the simulation
 LEAST = 1e-5  # what five digits of the table can tell from 0
 
 Node = tuple[int, int, int]
@@ -44,23 +39,14 @@ def expected(method: AnyMethod, problem: Problem) -> Expected | None:
     Raises:
         StudyInvalid: the method cannot run on this problem.
     """
-    G, d = problem.score_range, max(1, problem.candidates.encoded.shape[1])
-    n = method.n_steps(problem)
-    scales = [spend.noise_scale / G for spend in method.plan(problem).spends]
-    if isinstance(method, PrivateGrid):
-        variant: str = "all" if n == len(problem.candidates) else method.evaluate
-        chosen_by = 2.0 / (GRID_SHARES[0] * scales[0])
-        said_by = 1.0 / (GRID_SHARES[1] * scales[1])
-    elif isinstance(method, PrivateTrajectory):
-        variant = method.prior
-        rho = PATH_SHARE * from_units(largest_rho(EPSILON, DELTA))
-        chosen_by = said_by = math.sqrt(n / (2.0 * rho)) / scales[0]
-    else:
+    if not isinstance(method, Advised):
         return None
-    table = _table(f"{method.kind}/{variant}")
-    regret = _interpolated({node: values[0] for node, values in table.items()}, d, n, chosen_by)
-    error = _interpolated({node: values[1] for node, values in table.items()}, d, n, said_by)
-    return Expected(G * regret, G * error * min(1.0, RECORDS[-1] / said_by))
+    G, d = problem.score_range, max(1, problem.candidates.encoded.shape[1])
+    n, at = method.n_steps(problem), method.simulated(problem)
+    table = _table(at.form)
+    regret = _interpolated({node: values[0] for node, values in table.items()}, d, n, at.chosen_by)
+    error = _interpolated({node: values[1] for node, values in table.items()}, d, n, at.said_by)
+    return Expected(G * regret, G * error * min(1.0, RECORDS[-1] / at.said_by))
 
 
 def _table(form: str) -> dict[Node, tuple[float, float]]:

@@ -83,6 +83,11 @@ class Method(Protocol):
         """Whether how many models it scores is private: they are then scored in one process, uncounted."""
         ...
 
+    @property
+    def releases_hyperparameters(self) -> bool:
+        """Whether its release names a candidate, so that a final model can be trained."""
+        ...
+
     def plan(self, problem: Problem) -> PrivacyPlan:
         """The price."""
         ...
@@ -106,6 +111,54 @@ class Method(Protocol):
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> Search:
         """A fresh search."""
+        ...
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """Where the advice's simulation has a form of a method, at ε = 1, k = 1, δ = 1e-6 and the usual shares.
+
+    Attributes:
+        form: the table's name of it.
+        chosen_by: records at which the choice has this noise there.
+        said_by: records at which the score has this noise there.
+    """
+
+    form: str
+    chosen_by: float
+    said_by: float
+
+
+@runtime_checkable
+class Advised(Protocol):
+    """A method that the advice may recommend, since it was simulated."""
+
+    @staticmethod
+    def forms(problem: Problem) -> "tuple[Advised, ...]":
+        """The forms to compare on this problem, in the order of preference among equals."""
+        ...
+
+    def simulated(self, problem: Problem) -> Simulated:
+        """Where the simulation has it."""
+        ...
+
+
+@runtime_checkable
+class TrainsPrivately(Protocol):
+    """A method for a sensitive training set."""
+
+    @staticmethod
+    def private_forms() -> "tuple[TrainsPrivately, ...]":
+        """Its forms, in the order of preference."""
+        ...
+
+
+@runtime_checkable
+class FixedPath(Protocol):
+    """A method that may know in advance what it trains, on a public path."""
+
+    def fixed_path(self, problem: Problem) -> tuple[int, ...]:
+        """Indices of the candidates that it trains whatever comes out; a problem for planning will do."""
         ...
 
 

@@ -52,6 +52,8 @@ POISSON_EVIDENCE = Evidence(
 TAIL_SHARE = 0.5  # of δ, where the duration is hidden
 PRIOR_MEAN, PRIOR_SCALE = 0.5, 0.25  # of the quality, in units of its range
 
+PREFERRED = ("noisy_gradient_descent", "dp_sgd", "output_perturbation", "objective_perturbation")  # by the advice
+
 
 @dataclass(frozen=True)
 class DpHypo:
@@ -115,6 +117,16 @@ class DpHypo:
     def hides_evaluations(self) -> bool:
         """How many models are scored is K itself: they are scored in this process, where nobody can count them."""
         return True
+
+    @property
+    def releases_hyperparameters(self) -> bool:
+        """The best trial."""
+        return True
+
+    @staticmethod
+    def private_forms() -> tuple["DpHypo", ...]:
+        """With each built-in training, gradients first."""
+        return tuple(DpHypo(base=base) for base in PREFERRED)
 
     def n_steps(self, problem: Problem) -> int:  # noqa: ARG002  K is inside
         """One: all trials are one step, so that nothing shows how many there were."""

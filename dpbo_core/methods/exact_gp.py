@@ -86,6 +86,11 @@ class ExactGP:
         """How many models are scored is public: It asks T times, whatever it needed."""
         return False
 
+    @property
+    def releases_hyperparameters(self) -> bool:
+        """A score alone."""
+        return False
+
     def n_steps(self, problem: Problem) -> int:
         """T, as requested; how many evaluations were needed is secret."""
         return problem.search.steps

@@ -80,6 +80,11 @@ class Lipschitz:
         """How many models are scored is public: T."""
         return False
 
+    @property
+    def releases_hyperparameters(self) -> bool:
+        """A score alone: Algorithm 3 releases no candidate."""
+        return False
+
     def n_steps(self, problem: Problem) -> int:
         """T."""
         return problem.search.steps

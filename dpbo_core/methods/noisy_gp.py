@@ -120,6 +120,11 @@ class NoisyGP:
         """How many models are scored is public: T."""
         return False
 
+    @property
+    def releases_hyperparameters(self) -> bool:
+        """Where λ̃ is among the outputs."""
+        return "candidate" in self.released
+
     def n_steps(self, problem: Problem) -> int:
         """T."""
         return problem.search.steps

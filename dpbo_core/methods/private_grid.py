@@ -19,7 +19,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.methods.contract import Draws, Outlook, guarantee, make_release, split_epsilon
+from dpbo_core.methods.contract import Draws, Outlook, Simulated, guarantee, make_release, split_epsilon
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.certified import Shown, one_record_moves
 from dpbo_core.privacy.guarantee import Evidence, Standing
@@ -34,6 +34,7 @@ from dpbo_core.theorems.mckenna_sheldon_2020 import theorem_2_expected_error
 EVIDENCE = Evidence(
     Standing.STANDARD, "permute-and-flip (McKenna, Sheldon 2020) and the discrete Laplace, composed by adding ε"
 )
+SIMULATED_SHARE = 0.25  # of ε = 1, for the score, in the advice's simulation
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,11 @@ class PrivateGrid:
         """How many models are scored is public: |Λ′|."""
         return False
 
+    @property
+    def releases_hyperparameters(self) -> bool:
+        """The winner."""
+        return True
+
     def n_steps(self, problem: Problem) -> int:
         """|Λ′|."""
         return (
@@ -78,6 +84,25 @@ class PrivateGrid:
             if self.evaluate == "all"
             else min(problem.search.steps, len(problem.candidates))
         )
+
+    @staticmethod
+    def forms(problem: Problem) -> tuple["PrivateGrid", ...]:
+        """All of Λ where the study has the steps for it; else the shortlist, and the spread subset."""
+        if len(problem.candidates) <= problem.search.steps:
+            return (PrivateGrid(),)
+        return PrivateGrid(evaluate="public_shortlist"), PrivateGrid(evaluate="sobol")
+
+    def simulated(self, problem: Problem) -> Simulated:
+        """As the whole of Λ, or as its subset."""
+        choice, score = (spend.noise_scale / problem.score_range for spend in self.plan(problem).spends)
+        form = "all" if self.n_steps(problem) == len(problem.candidates) else self.evaluate
+        return Simulated(
+            f"{self.kind}/{form}", 2.0 / ((1.0 - SIMULATED_SHARE) * choice), 1.0 / (SIMULATED_SHARE * score)
+        )
+
+    def fixed_path(self, problem: Problem) -> tuple[int, ...]:
+        """Λ′, unless the public scores say what that is."""
+        return () if self.evaluate == "public_shortlist" else self.subset(problem)
 
     def plan(self, problem: Problem) -> PrivacyPlan:
         """One selection and one score."""

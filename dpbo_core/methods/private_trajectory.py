@@ -31,7 +31,7 @@ from dpbo_core.gp.kernels import kernel_named
 from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.noise import Mechanism, Noise
-from dpbo_core.methods.contract import Draws, Outlook, Released, guarantee, make_release, too_small
+from dpbo_core.methods.contract import Draws, Outlook, Released, Simulated, guarantee, make_release, too_small
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.amounts import UNITS_PER_ONE, from_units, split_units
 from dpbo_core.privacy.certified import Shown, one_record_moves, steps_shown
@@ -50,6 +50,8 @@ PRIOR_MEAN, PRIOR_SCALE = (
     0.5,
     0.25,
 )  # public map of the score: (f/G − 0.5)/0.25 has the prior's zero mean, unit variance
+
+SIMULATED_SHARE, SIMULATED_DELTA = 0.75, 1e-6  # of ρ* at ε = 1, for the path, in the advice's simulation
 
 
 @dataclass(frozen=True)
@@ -94,9 +96,26 @@ class PrivateTrajectory:
         """How many models are scored is public: T."""
         return False
 
+    @property
+    def releases_hyperparameters(self) -> bool:
+        """The choice."""
+        return True
+
     def n_steps(self, problem: Problem) -> int:
         """T."""
         return problem.search.steps
+
+    @staticmethod
+    def forms(problem: Problem) -> tuple["PrivateTrajectory", ...]:  # noqa: ARG004  the same on every problem
+        """With the public prior, and without."""
+        return PrivateTrajectory(prior="public"), PrivateTrajectory()
+
+    def simulated(self, problem: Problem) -> Simulated:
+        """By the noise of one observation of the path."""
+        observed = self.plan(problem).spends[0].noise_scale / problem.score_range
+        rho = SIMULATED_SHARE * from_units(largest_rho(1.0, SIMULATED_DELTA))
+        records = math.sqrt(self.n_steps(problem) / (2.0 * rho)) / observed
+        return Simulated(f"{self.kind}/{self.prior}", records, records)
 
     def plan(self, problem: Problem) -> PrivacyPlan:
         """T draws of discrete Gaussian noise, perhaps one exponential mechanism, and the fresh look.

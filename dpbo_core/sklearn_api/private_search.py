@@ -21,10 +21,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpbo_core.accounting.address import ledger_url
 from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.advice.advise import Advice, advise
+from dpbo_core.advice.advise import AUTO, Advice, advise
 from dpbo_core.data.aliasing import aliased
 from dpbo_core.data.frames import Frame, frame_of
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.methods import method_named
 from dpbo_core.models.prototype import Prototype
 from dpbo_core.sklearn_api.public_encoder import PublicEncoder, target_name
 from dpbo_core.sklearn_api.tables_in_memory import FrameHalves, model_section, sections_of
@@ -38,8 +39,6 @@ from dpbo_core.spec import (
 from dpbo_core.study.data_split import left_out
 from dpbo_core.study.resolve import planning_problem, resolve
 from dpbo_core.study.run import run_study
-
-WITHOUT_HYPERPARAMETERS = ("lipschitz", "exact_gp")
 
 
 def _best_has(verb: str) -> Callable[["PrivateSearch"], bool]:
@@ -293,6 +292,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             ),
             options=dict(self.options or {}),
         )
-        if self.method in WITHOUT_HYPERPARAMETERS:
+        named = None if self.method == AUTO else method_named(self.method, spec.options)
+        if named is not None and not named.releases_hyperparameters:
             raise StudyInvalid(f"{self.method} releases no hyperparameters", remedy='use method = "auto"')
         return spec, Prototype(self.estimator, spec.search.seed, model.regression, decode)

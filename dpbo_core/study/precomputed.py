@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
-from dpbo_core.methods.contract import Prepares
-from dpbo_core.methods.private_grid import PrivateGrid
+from dpbo_core.methods.contract import FixedPath, Prepares
 from dpbo_core.models.scores.union import Score
 from dpbo_core.models.trainer import Model
 from dpbo_core.problem import Problem, Trainer
@@ -40,8 +39,8 @@ def known_candidates(study: ResolvedStudy) -> tuple[int, ...]:
     problem, method = study.problem, study.method
     if problem.training is not None:
         return ()
-    if isinstance(method, PrivateGrid) and method.evaluate != "public_shortlist":
-        return method.subset(problem)
+    if isinstance(method, FixedPath):
+        return method.fixed_path(problem)
     return () if method.public_path else tuple(range(len(problem.candidates)))
 
 
