@@ -245,7 +245,7 @@ def test_a_changed_link_breaks_the_chain_even_if_its_own_hash_is_made_again():
     assert list(broken_links([forged, second])) == ["entry 2 of the history (facts) is not what was written there"]
 
 
-def test_the_migrations_make_exactly_the_tables(ledger_url):
+def test_the_migrations_make_exactly_the_tables(ledger_url, from_scratch):
     from alembic.autogenerate import compare_metadata
     from alembic.migration import MigrationContext
     from alembic.script import ScriptDirectory
@@ -256,7 +256,49 @@ def test_the_migrations_make_exactly_the_tables(ledger_url):
     assert ScriptDirectory(str(schema.MIGRATIONS)).get_current_head() == schema.HEAD
 
 
-def test_a_ledger_of_the_first_version_is_upgraded_and_keeps_everything(ledger_url, monkeypatch):
+def everything_in(url):
+    """Every object and row of a ledger, with its identity replaced by a word."""
+    with sa.create_engine(url, poolclass=sa.pool.NullPool).connect() as connection:
+        if url.startswith("sqlite"):
+            objects = connection.exec_driver_sql("SELECT type, name, tbl_name, sql FROM sqlite_master").all()
+        else:
+            columns = "SELECT table_name, column_name, data_type, is_nullable FROM information_schema.columns"
+            functions = "SELECT proname, prosrc, '', '' FROM pg_proc JOIN pg_namespace n ON n.oid = pronamespace"
+            triggers = "SELECT tgname, pg_get_triggerdef(oid), '', '' FROM pg_trigger WHERE NOT tgisinternal"
+            checks = "SELECT conname, pg_get_constraintdef(oid), '', '' FROM pg_constraint"
+            objects = [
+                *connection.exec_driver_sql(f"{columns} WHERE table_schema = 'public'").all(),
+                *connection.exec_driver_sql(f"{functions} WHERE nspname = 'public'").all(),
+                *connection.exec_driver_sql(triggers).all(),
+                *connection.exec_driver_sql(checks).all(),
+            ]
+        rows = {
+            name: connection.exec_driver_sql(f"SELECT * FROM {name}").all()
+            for name in ("alembic_version", *METADATA.tables)
+        }
+        (identity,) = connection.exec_driver_sql("SELECT value FROM facts WHERE name = 'identity'").one()
+    told = repr(rows).replace(identity, "its identity").replace(rows["history"][0].hash, "its hash")
+    return identity, sorted(map(tuple, objects)), told
+
+
+def test_the_ledgers_of_these_tests_are_what_the_migrations_make(ledger_url, here, request):
+    """Their tables come of the first ledger's statements (made_once.py); here one comes of Alembic."""
+    other = f"sqlite:///{here / 'other.db'}"
+    if ledger_url.startswith("postgresql"):
+        other = new_database(request.getfixturevalue("postgresql"))
+    PrivacyLedger(other)
+    sent = new_database(request.getfixturevalue("postgresql")) if "postgresql" in other else f"{other}2"
+    PrivacyLedger(sent)
+    request.getfixturevalue("from_scratch")
+    PrivacyLedger(ledger_url)
+    (one, *made), (two, *again) = everything_in(ledger_url), everything_in(sent)
+    assert one != two
+    assert again == made
+    for url in (ledger_url, sent):
+        assert audit.verify(url).last.sequence == 1
+
+
+def test_a_ledger_of_the_first_version_is_upgraded_and_keeps_everything(ledger_url, from_scratch, monkeypatch):
     with monkeypatch.context() as first:
         first.setattr(schema, "HEAD", "0001")
         with open_engine(ledger_url)[0].begin() as connection:
@@ -299,7 +341,7 @@ def killed_at(statement, url):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def test_killed_anywhere_while_it_is_made_a_ledger_is_whole_or_not_there(ledger_url):
+def test_killed_anywhere_while_it_is_made_a_ledger_is_whole_or_not_there(ledger_url, from_scratch):
     import alembic.command  # noqa: F401  so that children need not import it
 
     whole, empty, n = 0, 0, 0
@@ -317,7 +359,7 @@ def test_killed_anywhere_while_it_is_made_a_ledger_is_whole_or_not_there(ledger_
     assert audit.verify(ledger_url).last.sequence == 2
 
 
-def test_processes_may_make_the_same_ledger_at_once(ledger_url):
+def test_processes_may_make_the_same_ledger_at_once(ledger_url, from_scratch):
     children = []
     for _ in range(8):
         child = os.fork()
