@@ -52,7 +52,9 @@ def here(tmp_path, monkeypatch):
 @pytest.fixture(scope="session")
 def databases(tmp_path_factory):
     """MLflow's and Prefect's databases, made once for the session's processes."""
-    return Databases(shared(tmp_path_factory))
+    made = Databases(shared(tmp_path_factory))
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -81,7 +81,7 @@ class Databases:
     def __init__(self, folder: Path):
         from tasks.reporting import mlflow_store
 
-        self.folder, self.make_mlflow = folder, mlflow_store._make
+        self.folder, self.make_mlflow, self.server = folder, mlflow_store._make, None
 
     def mlflow(self, place: Path):
         """As `_make` makes it, at `place`: nothing in it depends on where it lies."""
@@ -98,8 +98,12 @@ class Databases:
         shutil.copy(self.folder / name, place)
 
     @contextmanager
-    def prefect_server(self):
-        """Prefect's own harness, on a database that has its tables."""
+    def prefect_server(self, *, own=False):
+        """Prefect's own harness, on a database that has its tables; one server a process, unless the test asks.
+
+        Args:
+            own: start one with nothing in it but the tables, and stop it at the end.
+        """
         from prefect.testing import utilities
 
         from flows.prefect_runtime.settings import without_heartbeat
@@ -111,9 +115,27 @@ class Databases:
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(utilities, "mkdtemp", folder)
+            if not own:
+                patch.setattr(utilities, "SubprocessASGIServer", self._standing(utilities.SubprocessASGIServer))
             with utilities.prefect_test_harness(server_startup_timeout=90), without_heartbeat():
                 patch.undo()
                 yield
+
+    def _standing(self, honest):
+        """What stands for Prefect's class in its harness: always the same server, which goes on when it ends."""
+
+        def one(port):
+            if self.server is None:
+                self.server = honest(port=port)
+                self.server.stop = lambda: None
+            return self.server
+
+        one._instances = honest._instances
+        return one
+
+    def close(self):
+        if self.server is not None:
+            type(self.server).stop(self.server)
 
 
 def shared(factory):

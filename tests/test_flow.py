@@ -25,10 +25,10 @@ ROOT = Path(__file__).parent.parent
 TASK_FILES = sorted(path for path in (ROOT / "tasks").glob("*.py") if path.stem not in ("__init__", "policies"))
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def server(databases):
     """One temporary Prefect server for this file."""
-    with databases.prefect_server():
+    with databases.prefect_server(own=True):
         yield
 
 
