@@ -10,6 +10,9 @@ import uuid
 import absl.logging  # comes with dp-accounting
 import pytest
 from hypothesis import HealthCheck, settings
+from made_once import Databases, LedgerTables, shared
+
+from dpbo_core.accounting import schema
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 STATE = tempfile.TemporaryDirectory()  # what a user saw of a ledger is kept here, and not in the real home
@@ -44,6 +47,30 @@ def here(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture(scope="session")
+def databases(tmp_path_factory):
+    """MLflow's and Prefect's databases, made once for the session's processes."""
+    made = Databases(shared(tmp_path_factory))
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def made_once(databases):
+    """New ledgers and MLflow stores come of the first one's making: see made_once.py."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dpbo_core.accounting.schema.bring_up_to_date", LedgerTables(schema.bring_up_to_date))
+        patch.setattr("tasks.reporting.mlflow_store._make", databases.mlflow)
+        yield patch
+
+
+@pytest.fixture
+def from_scratch(databases, made_once, monkeypatch):
+    """The product's own making of ledgers and MLflow stores, for the tests of just that."""
+    monkeypatch.setattr(schema, "bring_up_to_date", schema.bring_up_to_date.honest)
+    monkeypatch.setattr("tasks.reporting.mlflow_store._make", databases.make_mlflow)
 
 
 @pytest.fixture(scope="session")

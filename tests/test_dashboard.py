@@ -1,5 +1,6 @@
 """What a viewer finds in MLflow: numbers, pictures, certificate, model; and that it survives a move."""
 
+import copy
 import json
 import re
 import shutil
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import STUDY
 from worlds import Memory, problem, smooth_table, with_method
 
 from dpbo_core.accounting.ledger import PrivacyLedger
@@ -24,6 +26,15 @@ from tasks.reporting import find_release, log_release
 from tasks.reporting.panels import draw_noise, noises
 from tasks.reporting.posterior_picture import band_by_step, slice_through_choice
 from tasks.reporting.release_page import page
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory):
+    """A release of the plain study, for tests of what is made of one: nothing is shown in MLflow."""
+    ledger = PrivacyLedger(f"sqlite:///{tmp_path_factory.mktemp('released') / 'ledger.db'}")
+    return run_study(
+        StudySpec.from_dict(with_method(copy.deepcopy(STUDY), "private_trajectory")), ledger=ledger
+    ).release
 
 
 @pytest.fixture
@@ -196,10 +207,9 @@ def test_the_certificate_needs_nothing_else_and_says_everything(shown, here):
         ("candidate_row", "row_moves_by_one", "Move any one row of the candidate table by a distance of at most 1"),
     ],
 )
-def test_the_certificate_says_whose_data_may_change_and_how(shown, unit, relation, said):
-    _, _, release = shown()
-    promise = replace(release.guarantee, unit=PrivacyUnit(unit), relation=NeighboringRelation(relation))
-    html = page(replace(release, guarantee=promise), [])
+def test_the_certificate_says_whose_data_may_change_and_how(released, unit, relation, said):
+    promise = replace(released.guarantee, unit=PrivacyUnit(unit), relation=NeighboringRelation(relation))
+    html = page(replace(released, guarantee=promise), [])
     assert said in html
     assert ("Anything about the training set" in html) == (unit != "training_record")
 
@@ -223,35 +233,31 @@ def test_the_certificate_says_whose_data_may_change_and_how(shown, unit, relatio
         ("person", "who", 2, "Of each person, as column &#x27;who&#x27; tells them apart, at most 2 records count"),
     ],
 )
-def test_the_certificate_says_of_k_only_what_is_so(shown, unit, person, k, said):
+def test_the_certificate_says_of_k_only_what_is_so(released, unit, person, k, said):
     """With a column surplus records exist and score a constant; without one, nothing checks who owns how many."""
-    _, _, release = shown()
-    promise = replace(release.guarantee, unit=PrivacyUnit(unit), person=person)
-    html = page(replace(release, guarantee=promise, facts={**release.facts, "max_records_per_person": k}), [])
+    promise = replace(released.guarantee, unit=PrivacyUnit(unit), person=person)
+    html = page(replace(released, guarantee=promise, facts={**released.facts, "max_records_per_person": k}), [])
     assert said in html
     assert ("which nothing checks" in html) == (unit != "person")
     assert ("keeps its place and scores a constant" in html) == (unit == "person")
 
 
-def test_each_kind_of_noise_is_drawn_beside_the_range(shown):
+def test_each_kind_of_noise_is_drawn_beside_the_range(released):
     """A trajectory's steps have one scale and the fresh look at its choice another: neither hides the other."""
-    _, _, release = shown()
-    steps, look = (2 * 1.6448536269514722 * release.spends[t].noise_scale for t in (0, -1))
-    (first, second), counts = noises(release), tuple(noises(release).values())
+    steps, look = (2 * 1.6448536269514722 * released.spends[t].noise_scale for t in (0, -1))
+    (first, second), counts = noises(released), tuple(noises(released).values())
     assert counts == (5, 1)
     assert (first[1], second[1]) == pytest.approx((steps, look), rel=1e-3)
-    drawn = [bar.get_width() for bar in draw_noise(release).axes[0].patches[::-1]]
+    drawn = [bar.get_width() for bar in draw_noise(released).axes[0].patches[::-1]]
     assert drawn[:3] == pytest.approx([1.0, first[1], second[1]])
 
 
-def test_a_hostile_name_stays_text(shown):
-    _, _, release = shown()
-    html = page(replace(release, study="<script>alert(1)</script>", dataset="a&b"), [])
+def test_a_hostile_name_stays_text(released):
+    html = page(replace(released, study="<script>alert(1)</script>", dataset="a&b"), [])
     assert "<script" not in html
     assert "a&amp;b" in html
 
 
-def test_only_a_recorded_release_is_shown(shown, here):
-    _, _, release = shown()
+def test_only_a_recorded_release_is_shown(released, here):
     with pytest.raises(ValueError, match="recorded"):
-        log_release(replace(release, release_id=""), None, "sqlite:///unused.db")
+        log_release(replace(released, release_id=""), None, "sqlite:///unused.db")

@@ -9,7 +9,6 @@ import pytest
 from prefect import Task, flow
 from prefect.client.orchestration import get_client
 from prefect.settings import PREFECT_RESULTS_PERSIST_BY_DEFAULT, PREFECT_TASKS_DEFAULT_RETRIES, temporary_settings
-from prefect.testing.utilities import prefect_test_harness
 from worlds import with_method
 
 from dpbo_core.errors import Sealed, StudyInvalid
@@ -18,7 +17,7 @@ from dpbo_core.objective.in_memory import Objective
 from dpbo_core.spec import StudySpec
 from flows.prefect_runtime.liveness import bury
 from flows.prefect_runtime.owner import owners_terminal
-from flows.prefect_runtime.settings import Stores, check_prefect_settings, without_heartbeat
+from flows.prefect_runtime.settings import Stores, check_prefect_settings
 from flows.tune import tune_privately
 from tasks import policies
 
@@ -26,10 +25,10 @@ ROOT = Path(__file__).parent.parent
 TASK_FILES = sorted(path for path in (ROOT / "tasks").glob("*.py") if path.stem not in ("__init__", "policies"))
 
 
-@pytest.fixture(scope="session", autouse=True)
-def server():
+@pytest.fixture(scope="module", autouse=True)
+def server(databases):
     """One temporary Prefect server for this file."""
-    with prefect_test_harness(server_startup_timeout=90), without_heartbeat():
+    with databases.prefect_server(own=True):
         yield
 
 

@@ -114,6 +114,25 @@ def test_a_study_must_accept_the_prior_and_so_must_its_cap(tables, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["noisy_gp", "exact_gp"])
+def test_both_run_under_their_assumptions(here, tables, kind):
+    """The core alone; the command with Prefect's server and MLflow is the slow test below."""
+    with_method(tables, kind)
+    tables["method"] |= {"cap_at_range": False}
+    book = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
+    with pytest.raises(AssumptionNotAccepted, match="gp_prior") as refused:
+        run_study(StudySpec.from_dict(tables), ledger=book)
+    assert refused.value.exit_code == 4
+    assert "accepts" in str(refused.value)
+    tables["study"]["accepts"] = ["gp_prior", "de_freitas_constants"]
+    release = run_study(StudySpec.from_dict(tables), ledger=book).release
+    told = release.to_json()
+    assert told["guarantee"]["assumptions"][0] == "gp_prior"
+    assert set(told["value"]) == ({"hyperparameters", "score"} if kind == "noisy_gp" else {"score"})
+    assert told["spends"][0]["delta"] > 0.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["noisy_gp", "exact_gp"])
 def test_both_run_through_the_command_under_their_assumptions(here, tables, capsys, kind):
     with_method(tables, kind)
     tables["method"] |= {"cap_at_range": False}

@@ -7,14 +7,12 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from prefect.testing.utilities import prefect_test_harness
 
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.study.run import run_study
 from dpbo_core.study.study_file import read_study
 from flows.cli import app as cli
 from flows.cli.init import study_text
-from flows.prefect_runtime.settings import without_heartbeat
 
 HEADER = "visit,age,weight_kg,ward,smoker,note,outcome"
 SECRET = "V00007-canary"
@@ -59,8 +57,8 @@ def text(training, validation, **changes):
 
 
 @pytest.fixture(scope="module")
-def server():
-    with prefect_test_harness(server_startup_timeout=90), without_heartbeat():
+def server(databases):
+    with databases.prefect_server():
         yield
 
 

@@ -6,26 +6,25 @@ import json
 from pathlib import Path
 
 import pytest
-from prefect.testing.utilities import prefect_test_harness
 from prefect.utilities.callables import parameter_schema
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.spec import StudySpec
 from flows.prefect_runtime.form import study_of
 from flows.prefect_runtime.owner import owners_terminal
-from flows.prefect_runtime.settings import Stores, without_heartbeat
+from flows.prefect_runtime.settings import Stores
 from flows.tune import tune_privately
 
 ROOT = Path(__file__).parent.parent
 
 
-def test_the_team_pipeline_runs(here):
+def test_the_team_pipeline_runs(here, databases):
     from mlflow.tracking import MlflowClient
 
     spec = importlib.util.spec_from_file_location("team_pipeline", ROOT / "examples" / "team_pipeline.py")
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)
-    with prefect_test_harness(server_startup_timeout=90), without_heartbeat(), owners_terminal():
+    with databases.prefect_server(), owners_terminal():
         release = example.team_pipeline("team")
         assert example.team_pipeline("team") == release  # again: the same release, no second version
     uri = Stores().tracking

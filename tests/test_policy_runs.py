@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import tomli_w
 from prefect import flow
-from prefect.testing.utilities import prefect_test_harness
 from sklearn.linear_model import LogisticRegression
 from test_cli import dpbo  # noqa: F401  a fixture
 from test_serve import NOON, fire
@@ -24,14 +23,14 @@ from dpbo_core.spec import StudySpec
 from dpbo_core.study.run import approve_study, run_study
 from dpbo_core.study.study_file import read_study, study_digest
 from flows.prefect_runtime.owner import at_the_terminal, owners_terminal
-from flows.prefect_runtime.settings import Stores, without_heartbeat
+from flows.prefect_runtime.settings import Stores
 from flows.serve import FROZEN, REFUSED, tune_on_schedule
 from flows.tune import tune_privately
 
 
 @pytest.fixture(scope="module")
-def server():
-    with prefect_test_harness(server_startup_timeout=90), without_heartbeat():
+def server(databases):
+    with databases.prefect_server():
         yield
 
 

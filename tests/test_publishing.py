@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import httpx
 import pytest
 import tomli_w
-from prefect.testing.utilities import prefect_test_harness
 from test_ledger_silent import accepting, server, stopped, within  # noqa: F401  a fixture
 
 from dpbo_core.accounting.ledger import PrivacyLedger
@@ -18,15 +17,15 @@ from dpbo_core.spec import StudySpec
 from flows.cli import app as cli
 from flows.cli.show import recorded_release
 from flows.prefect_runtime.owner import owners_terminal
-from flows.prefect_runtime.settings import Stores, without_heartbeat
+from flows.prefect_runtime.settings import Stores
 from flows.tune import tune_privately
 from tasks.reporting import targets
 from tasks.tuning import publish
 
 
 @pytest.fixture(scope="module", autouse=True)
-def prefect_server():
-    with prefect_test_harness(server_startup_timeout=90), without_heartbeat():
+def prefect_server(databases):
+    with databases.prefect_server():
         yield
 
 

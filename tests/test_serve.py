@@ -12,7 +12,6 @@ from prefect import flow
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.context import FlowRunContext
 from prefect.states import AwaitingRetry, Scheduled
-from prefect.testing.utilities import prefect_test_harness
 
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import StudyInvalid
@@ -22,7 +21,7 @@ from dpbo_core.study.study_file import read_study
 from flows import serve
 from flows.cli.doctor import examine
 from flows.prefect_runtime.scheduled_run import FIELDS, edition_at, refuse_fields, seconds
-from flows.prefect_runtime.settings import Stores, without_heartbeat
+from flows.prefect_runtime.settings import Stores
 from flows.serve import MISSED, REFUSED, tune_on_schedule
 
 FOUND = {"started": False, "api": "http://127.0.0.1:1/api", "auth": None, "password_file": None}
@@ -30,8 +29,8 @@ NOON = datetime(2026, 11, 21, 12, 0, 5, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
-def server():
-    with prefect_test_harness(server_startup_timeout=90), without_heartbeat():
+def server(databases):
+    with databases.prefect_server():
         yield
 
 

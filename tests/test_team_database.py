@@ -7,6 +7,7 @@ import subprocess
 import sys
 import uuid
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import sqlalchemy as sa
@@ -14,7 +15,8 @@ import tomli_w
 from conftest import new_database
 
 from dpbo_core.errors import StudyInvalid
-from flows.prefect_runtime.database import databases
+from flows.cli import app as cli
+from flows.prefect_runtime.database import databases, prepare
 
 
 def test_the_three_addresses():
@@ -43,7 +45,30 @@ def has_trigrams(url):
 
 
 @pytest.fixture
-def team(postgresql, here, tables):
+def called(monkeypatch, capsys):
+    """Run the command in this process, under an environment."""
+
+    def call(words, environment, code):
+        capsys.readouterr()
+        with monkeypatch.context() as patch:
+            for name in ("DPBO_DATABASE_URL", "DPBO_LEDGER_URL"):
+                if name in environment:
+                    patch.setenv(name, environment[name])
+            patch.setattr(sys, "argv", ["dpbo", *words])
+            ended = 0
+            try:
+                cli.main()
+            except SystemExit as stop:
+                ended = stop.code or 0
+        captured = capsys.readouterr()
+        assert ended == code, captured.err
+        return SimpleNamespace(stdout=captured.out, stderr=captured.err)
+
+    return call
+
+
+@pytest.fixture
+def team(postgresql, here, tables, called):
     """A study and a command that runs under the one setting: (url, call)."""
     url = new_database(postgresql)
     environment = os.environ | {"DPBO_DATABASE_URL": url, "PREFECT_HOME": str(here / "prefect")}
@@ -53,6 +78,8 @@ def team(postgresql, here, tables):
         )
 
     def call(*words, edition=None, code=0, settings=None):
+        if words[0] == "budget":
+            return called(words, environment | (settings or {}), code)
         if edition is not None:
             tables["study"] |= {"edition": edition, "method": "private_grid"}
             (here / "study.toml").write_text(tomli_w.dumps(tables))
@@ -64,13 +91,28 @@ def team(postgresql, here, tables):
     return url, call
 
 
+def test_the_ledger_and_mlflow_are_one_servers(team, here):
+    """Without the command and Prefect's server, which the slow test below adds."""
+    url, _ = team
+    tracked = publish_once(url, "1", here)
+    check_stores(url, tracked.run_id)
+    assert [path.name for path in here.rglob("*.db")] == []
+    assert (here / "mlruns" / "artifacts").exists()
+
+
+def check_stores(url, run_id):
+    found = databases(url)
+    assert rows(found.ledger, "SELECT study, edition FROM reservations") == [("trial", "1")]
+    assert rows(found.mlflow, "SELECT run_uuid FROM runs") == [(run_id,)]
+    assert rows(found.mlflow, "SELECT artifact_uri FROM runs")[0][0].startswith("mlruns/artifacts/")
+
+
+@pytest.mark.slow
 def test_all_three_stores_are_one_servers(team, here):
     url, call = team
     document = json.loads(call("tune", "study.toml", "--json", edition="1").stdout)
     found = databases(url)
-    assert rows(found.ledger, "SELECT study, edition FROM reservations") == [("trial", "1")]
-    assert rows(found.mlflow, "SELECT run_uuid FROM runs") == [(document["tracking"]["run_id"],)]
-    assert rows(found.mlflow, "SELECT artifact_uri FROM runs")[0][0].startswith("mlruns/artifacts/")
+    check_stores(url, document["tracking"]["run_id"])
     if has_trigrams(url):
         assert rows(found.prefect, "SELECT state_name FROM flow_run") == [("Completed",)]
     assert [path.name for path in here.rglob("*.db")] == ([] if has_trigrams(url) else ["prefect.db"])
@@ -97,7 +139,7 @@ def test_a_restored_backup_grants_nothing(team, here):
 def test_a_viewer_reads_mlflow_and_writes_nothing(team, here):
     """The SQL of docs/pipeline.md, run as it stands there."""
     url, call = team
-    call("tune", "study.toml", edition="1")
+    publish_once(url, "1", here)
     page = (Path(__file__).parent.parent / "docs" / "pipeline.md").read_text()
     (script,) = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
     found, name, viewer = databases(url), sa.engine.make_url(url).database, f"viewer_{uuid.uuid4().hex[:8]}"
@@ -174,7 +216,20 @@ def run_once(url, edition, here):
 
     tables = copy.deepcopy(STUDY)
     tables["study"] |= {"edition": edition, "method": "private_grid"}
-    run_study(StudySpec.from_dict(tables), ledger=PrivacyLedger(databases(url).ledger))
+    return run_study(StudySpec.from_dict(tables), ledger=PrivacyLedger(databases(url).ledger)).release
+
+
+def publish_once(url, edition, here):
+    """A release in the ledger and in MLflow, as the flow's tasks leave it, without a server of Prefect's."""
+    from dpbo_core.accounting.ledger import PrivacyLedger
+    from tasks.reporting import log_release
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PREFECT_API_DATABASE_CONNECTION_URL", f"sqlite+aiosqlite:///{here / 'prefect.db'}")
+        prepare(url)
+    release = run_once(url, edition, here)
+    (account,) = PrivacyLedger(databases(url).ledger).accounts("people")
+    return log_release(release, account, databases(url).mlflow)
 
 
 def tool(name, url, *words, **more):

@@ -74,8 +74,9 @@ def password_of(pid):
     return found
 
 
-def test_a_killed_command_leaves_no_server_and_nobody_else_got_in(tmp_path):
+def test_a_killed_command_leaves_no_server_and_nobody_else_got_in(tmp_path, databases):
     """One server, which a second user cannot ask anything; SIGKILL of its starter ends it."""
+    databases.prefect(tmp_path / "prefect" / "prefect.db")
     starter = subprocess.Popen(
         [sys.executable, "-c", HOLD], cwd=tmp_path, env=environment(tmp_path), stdin=subprocess.PIPE,
         stdout=subprocess.PIPE, text=True,

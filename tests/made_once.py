@@ -1,0 +1,144 @@
+"""What nearly every test needs and none may notice: tables made once a session, and copied or written again.
+
+A ledger's steps, MLflow's and Prefect's take from a tenth of a second to ten seconds. Each is taken once, by the
+product's own code; after that a ledger's statements are sent again, and the other databases are copied. Tests of
+the making itself ask for the fixture `from_scratch`.
+"""
+
+import os
+import secrets
+import shutil
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from dpbo_core.accounting import schema
+from dpbo_core.accounting.history import ORIGIN, canonical, seal
+from dpbo_core.atomically import create_atomically
+
+ASKING = ("SELECT", "PRAGMA", "SHOW")
+
+
+class LedgerTables:
+    """What Alembic sends to a new ledger, kept from the first and sent to the next under an identity of its own."""
+
+    def __init__(self, honest):
+        self.honest, self.kept = honest, {}
+
+    def __call__(self, connection):
+        name = (connection.dialect.name, schema.HEAD)
+        if schema.found(connection) is not None:
+            self.honest(connection)
+        elif name not in self.kept:
+            self.kept[name] = self._learnt(connection)
+        else:
+            self._send(connection, self.kept[name])
+
+    def _learnt(self, connection):
+        statements = []
+
+        def keep(_, __, statement, parameters, *___):
+            if not statement.lstrip().upper().startswith(ASKING):
+                statements.append((statement, parameters))
+
+        sa.event.listen(connection, "before_cursor_execute", keep)
+        self.honest(connection)
+        sa.event.remove(connection, "before_cursor_execute", keep)
+        return statements
+
+    def _send(self, connection, statements):
+        of_old = _identity(statements)
+        row = {"name": "identity", "value": secrets.token_hex(16)}
+        content = canonical(row)
+        new = {of_old: row["value"]}
+        if of_old is not None:
+            old = canonical({"name": "identity", "value": of_old})
+            new |= {old: content, seal(ORIGIN, 1, "facts", old): seal(ORIGIN, 1, "facts", content)}
+        for statement, parameters in statements:
+            if isinstance(parameters, dict):
+                given = {key: new.get(value, value) for key, value in parameters.items()}
+            else:
+                given = tuple(new.get(value, value) for value in parameters)
+            connection.exec_driver_sql(statement, given or None)
+
+
+def _identity(statements):
+    """The identity that was drawn for the first ledger; None under a schema that had none."""
+    for statement, parameters in statements:
+        if statement.startswith("INSERT INTO facts"):
+            values = list(parameters.values() if isinstance(parameters, dict) else parameters)
+            if values and values[0] == "identity":
+                return values[1]
+    return None
+
+
+class Databases:
+    """MLflow's and Prefect's databases in SQLite files, each made once for every process of the session."""
+
+    def __init__(self, folder: Path):
+        from tasks.reporting import mlflow_store
+
+        self.folder, self.make_mlflow, self.server = folder, mlflow_store._make, None
+
+    def mlflow(self, place: Path):
+        """As `_make` makes it, at `place`: nothing in it depends on where it lies."""
+        self._copy("mlflow.db", self.make_mlflow, place)
+
+    def prefect(self, place: Path):
+        from flows.prefect_runtime.prefect_store import _migrate
+
+        self._copy("prefect.db", _migrate, place)
+
+    def _copy(self, name, make, place):
+        create_atomically(self.folder / name, make)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(self.folder / name, place)
+
+    @contextmanager
+    def prefect_server(self, *, own=False):
+        """Prefect's own harness, on a database that has its tables; one server a process, unless the test asks.
+
+        Args:
+            own: start one with nothing in it but the tables, and stop it at the end.
+        """
+        from prefect.testing import utilities
+
+        from flows.prefect_runtime.settings import without_heartbeat
+
+        def folder():
+            made = tempfile.mkdtemp()
+            self.prefect(Path(made) / "prefect-test.db")
+            return made
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(utilities, "mkdtemp", folder)
+            if not own:
+                patch.setattr(utilities, "SubprocessASGIServer", self._standing(utilities.SubprocessASGIServer))
+            with utilities.prefect_test_harness(server_startup_timeout=90), without_heartbeat():
+                patch.undo()
+                yield
+
+    def _standing(self, honest):
+        """What stands for Prefect's class in its harness: always the same server, which goes on when it ends."""
+
+        def one(port):
+            if self.server is None:
+                self.server = honest(port=port)
+                self.server.stop = lambda: None
+            return self.server
+
+        one._instances = honest._instances
+        return one
+
+    def close(self):
+        if self.server is not None:
+            type(self.server).stop(self.server)
+
+
+def shared(factory):
+    """A folder that all processes of this session have."""
+    here = factory.getbasetemp()
+    return here.parent if "PYTEST_XDIST_WORKER" in os.environ else here
