@@ -9,8 +9,8 @@ from pathlib import Path
 
 HEAD = """# Reading with the papers
 
-One file per paper, one function per statement, in the paper's order. `python tests/reading.py` writes this page from
-the code; a test keeps it true. Where a printed statement is wrong, see [the errata](errata.md).
+One file per paper, one function per statement, in the paper's order. `python tests/reading.py` writes this page
+from the code; a test keeps it true. Where a printed statement is wrong, see [the errata](errata.md).
 """
 
 
