@@ -251,6 +251,30 @@ def test_an_outsourced_search_is_two_flows_in_two_processes(here):
     assert search(here, secrets, {"Prefect": "\n".join(kept).encode()}) == set()
 
 
+def test_a_party_that_stops_ends_the_others_process(here, monkeypatch):
+    """What waits for the two; with flows of their own it is the slow test below."""
+    import multiprocessing
+    import os
+    import time
+
+    from dpbo_core.errors import DpboError
+    from flows import outsource as module
+
+    def party(name, *_):
+        if name == "curate":
+            os._exit(3)
+        time.sleep(600)
+
+    monkeypatch.setattr(
+        module.multiprocessing, "get_context", lambda _, get=multiprocessing.get_context: get("fork")
+    )
+    monkeypatch.setattr(module, "_run", party)
+    with pytest.raises(DpboError, match="'curate' stopped"):
+        module.outsource(module.Outsourcing(None, "X.csv", "Y.csv", "meeting", 3))
+    assert "model" not in [child.name for child in multiprocessing.active_children()]
+
+
+@pytest.mark.slow
 def test_a_party_that_stops_stops_the_other(here, capfd):
     from exchanges import world
 
