@@ -4,6 +4,7 @@ Only where OBSERVER_KEEPS names a folder; without it every run is made anew. Wha
 the table) is not part of the state: they are held against the present list. A run says when it was made.
 """
 
+import ast
 import hashlib
 import json
 import os
@@ -21,14 +22,23 @@ DECIDING = ("compare.py", "campaign.py", "kept.py")
 
 
 def state() -> str:
-    """A digest of every file that a run is made by."""
+    """A digest of all code that a run is made by."""
     told = hashlib.sha256()
     for top in CODE:
         found: Iterable[Path] = sorted((ROOT / top).rglob("*.py")) if "." not in top else [ROOT / top]
         for path in found:
             if path.parent.name != "observer" or path.name not in DECIDING:
-                told.update(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes() + b"\0")
+                told.update(f"{path.relative_to(ROOT)}\0{_said(path)}\0".encode())
     return told.hexdigest()[:16]
+
+
+def _said(path: Path) -> str:
+    """What a file says to the interpreter: without its comments and docstrings."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+            del node.body[0]
+    return ast.dump(tree)
 
 
 def kept(name: str, make: Callable[[], tuple[str, Seen]]) -> tuple[str, Seen, float]:
