@@ -31,6 +31,11 @@ COUNTED: tuple[tuple[str, str, str], ...] = (
     ("files", "*<random> links", "it may last shorter than a look; its events are exact"),
     ("files", "*<random> size", "it may last shorter than a look; its events are exact"),
     ("files", "*etilqs_*", "pages that SQLite spills when its memory is full, which goes by the clock"),
+    (
+        "answers of ports",
+        "*: ports",
+        "how many are reached before they close goes by the clock; what each kind answers is exact",
+    ),
     ("Prefect's home", "*dpbo-password digest", "a random password in a file of its owner's"),
     (
         "Prefect by the clock",
