@@ -121,7 +121,7 @@ listed (with the kernel's own events), both streams, and, as those see them who 
 MLflow's databases and files, the ledger's rows and what an exchange publishes. "Items" must be the same in all
 runs: "differences" counts those that are not, and must be zero. What is random and public (ids, times, ports) is
 replaced. "Minutes" are of these runs; where `OBSERVER_KEEPS` names a folder they may have been made before, by
-the same code.
+the same code (the line at the end counts this command alone).
 
 {campaign.table(short=short)}
 
