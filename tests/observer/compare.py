@@ -45,7 +45,7 @@ COUNTED: tuple[tuple[str, str, str], ...] = (
     (
         "Prefect by the clock",
         "*",
-        "of workers the order in which they end public work; of serve all events, of which a process that ends loses some",
+        "of workers the order in which public work ends; of serve all events: a process that ends loses some",
     ),
     ("processes", "title git *", "asked by a library: shorter than a look"),
     ("processes", "title *leash.py*", "it lives for a moment, until it has become what it starts"),
