@@ -3,7 +3,8 @@
 python -m audit [--short] [SECTION …]        (from tests/; all sections if none is named)
 
 A section that runs replaces its own text in the page and leaves the others as they were. It exits 1 if a row is not
-what it must be.
+what it must be. The observer takes half an hour: OBSERVER_KEEPS=FOLDER keeps its runs between sittings, for one
+state of the code; OBSERVER_WAYS="flow; a file's size" runs these alone, and the page says which were not run.
 """
 
 import os
