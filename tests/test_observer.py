@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from audit import verdict
-from observer import compare, houses
+from observer import compare, houses, kept
 from observer.notes import Notes
 from observer.run import Seen, Stage, cannot
 from observer.text import parted, plain
@@ -134,6 +134,28 @@ def test_neighbours_look_the_same(observed, way):
     stage = Stage(WAYS[way])
     runs = [(world, stage.run(world, asks=True)) for world in WORLDS]
     assert [str(found) for found in compare.exact(runs)] == []
+
+
+def test_runs_are_kept_for_one_state_of_the_code_and_only_where_asked_for(tmp_path, monkeypatch):
+    """Made anew without a folder, and after any file by which a run is made has changed."""
+    made = []
+
+    def make():
+        made.append(len(made))
+        return "{}", seen(files={"x size": float(made[-1])})
+
+    monkeypatch.delenv(kept.KEEPS, raising=False)
+    assert [kept.kept("a", make)[1].items["files"]["x size"] for _ in range(2)] == [0.0, 1.0]
+    monkeypatch.setenv(kept.KEEPS, str(tmp_path / "runs"))
+    assert [kept.kept("a", make)[1].items["files"]["x size"] for _ in range(2)] == [2.0, 2.0]
+    assert kept.kept("b", make)[1] == seen(files={"x size": 3.0})
+    monkeypatch.setattr(kept, "ROOT", tmp_path)
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "worlds.py").write_text("")
+    before = kept.state()
+    (tmp_path / "flows" / "x.py").write_text("pass")
+    assert kept.state() != before
 
 
 def test_who_cannot_observe_says_so(monkeypatch):

@@ -3,7 +3,8 @@
 python -m audit [--short] [SECTION …]        (from tests/; all sections if none is named)
 
 A section that runs replaces its own text in the page and leaves the others as they were. It exits 1 if a row is not
-what it must be.
+what it must be. The observer takes half an hour: OBSERVER_KEEPS=FOLDER keeps its runs between sittings, for one
+state of the code; OBSERVER_WAYS="flow; a file's size" runs these alone, and the page says which were not run.
 """
 
 import os
@@ -111,14 +112,17 @@ Flows made to leak an exact score, one for each place; every row must find somet
 
 def observer(*, short: bool) -> str:
     reasons = "\n".join(f"* {channel}, `{key}`: {why}." for channel, key, why in compare.COUNTED)
-    return f"""Another user of the machine (uid 65534) writes down everything that he can see while a study runs, on
-validation files that differ in one person's 16 records (other scores, or no numbers in them), in namespaces of its
-own; every mechanism gives the outputs that it gave on the first, and `dp_hypo` makes 2 trials or {campaign.MANY}.
-Watched are ports and all that they answer, the kernel's counters, every file of `/proc` that opens, every folder
-that can be listed (with the kernel's own events), both streams, and, as those see them who may read them, Prefect's
-and MLflow's databases and files, the ledger's rows and what an exchange publishes. "Items" must be the same in all
+    return f"""Another user of the machine (uid 65534) writes down everything that he can see while a study runs,
+on validation files that differ in one person's 16 records (other scores, or no numbers in them), in namespaces of
+its own; every mechanism gives the outputs that it gave on the first, and `dp_hypo` makes 2 trials or
+{campaign.MANY}. The first two files are watched by one who asks every port, and a server lives until all its
+pages were asked for; the third, and every further run, by one who counts bytes and asks nothing. Watched are
+ports and all that they answer, the kernel's counters, every file of `/proc` that opens, every folder that can be
+listed (with the kernel's own events), both streams, and, as those see them who may read them, Prefect's and
+MLflow's databases and files, the ledger's rows and what an exchange publishes. "Items" must be the same in all
 runs: "differences" counts those that are not, and must be zero. What is random and public (ids, times, ports) is
-replaced.
+replaced. "Minutes" are of these runs; where `OBSERVER_KEEPS` names a folder they may have been made before, by
+the same code (the line at the end counts this command alone).
 
 {campaign.table(short=short)}
 

@@ -31,11 +31,21 @@ COUNTED: tuple[tuple[str, str, str], ...] = (
     ("files", "*<random> links", "it may last shorter than a look; its events are exact"),
     ("files", "*<random> size", "it may last shorter than a look; its events are exact"),
     ("files", "*etilqs_*", "pages that SQLite spills when its memory is full, which goes by the clock"),
+    (
+        "files",
+        "*/training.parquet [ocr]*",
+        "workers open the public table together, and equal events in a row are one to the kernel",
+    ),
+    (
+        "answers of ports",
+        "*: ports",
+        "how many are reached before they close goes by the clock; what each kind answers is exact",
+    ),
     ("Prefect's home", "*dpbo-password digest", "a random password in a file of its owner's"),
     (
         "Prefect by the clock",
         "*",
-        "workers end public work in any order; a process that ends loses events",
+        "of workers the order in which public work ends; of serve all events: a process that ends loses some",
     ),
     ("processes", "title git *", "asked by a library: shorter than a look"),
     ("processes", "title *leash.py*", "it lives for a moment, until it has become what it starts"),

@@ -3,8 +3,9 @@
 The outputs, not the noise: two neighbours with the same noise release other numbers, and all that follows from a
 release may follow it. With the same outputs whatever still differs was no post-processing. The mechanisms run as
 they do, on the operating system's noise; what they give is replaced inside the recording transaction. What else is
-random and public (names of runs, the moment of a firing) is frozen, and the curator's secret order with it. How
-many trials `dp_hypo` makes is part of a world: it is a secret like a record.
+random and public (names of runs, the moment of a firing) is frozen, and the curator's secret order with it; and a
+server ends no sooner than it was asked for all its pages. How many trials `dp_hypo` makes is part of a world: it is
+a secret like a record.
 """
 
 import base64
@@ -14,12 +15,14 @@ import importlib.util
 import json
 import os
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-TAPE, TRIALS, FAULT = "OBSERVER_TAPE", "OBSERVER_TRIALS", "OBSERVER_FAULT"
+TAPE, TRIALS, FAULT, ASKED = "OBSERVER_TAPE", "OBSERVER_TRIALS", "OBSERVER_FAULT", "OBSERVER_ASKED"
+LONGEST = 200.0  # seconds that a server is asked
 ROWS = "rows of a table"
 
 
@@ -82,6 +85,28 @@ def _firing(module: ModuleType) -> None:
     module.fired_at = lambda: datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
+def wait_until_asked(port: int) -> None:
+    """A server is there until every page of it was asked for once; at once where nobody asks."""
+    end = time.monotonic() + LONGEST
+    while ASKED in os.environ and not Path(os.environ[ASKED], f"asked-{port}").exists():
+        assert time.monotonic() < end, "the observer did not come to an end"
+        time.sleep(0.2)
+
+
+def _server(module: ModuleType) -> None:
+    honest = module._send_what_is_left
+
+    def send_what_is_left() -> None:
+        from urllib.parse import urlsplit
+
+        from prefect.settings import get_current_settings
+
+        honest()
+        wait_until_asked(urlsplit(get_current_settings().api.url).port)
+
+    module._send_what_is_left = send_what_is_left
+
+
 FROZEN: dict[str, Callable[[ModuleType], None]] = {
     "dpbo_core.mechanisms.noise": _noise,
     "dpbo_core.mechanisms.gaussian_rows": _rows,
@@ -90,6 +115,7 @@ FROZEN: dict[str, Callable[[ModuleType], None]] = {
     "dpbo_core.methods.outsourced.session": _tokens,
     "prefect.utilities.names": _names,
     "flows.serve": _firing,
+    "flows.prefect_runtime.temporary_server": _server,
 }
 
 

@@ -13,12 +13,13 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 from observer import stores
-from observer.frozen import FAULT, TAPE, TRIALS
+from observer.frozen import ASKED, FAULT, TAPE, TRIALS
 from observer.notes import Notes
 
 TOPS = ("/tmp", "/var/tmp", "/run", "/dev/shm")
@@ -65,8 +66,18 @@ def _environment(run: dict[str, Any]) -> dict[str, str]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith(strange)}
     path = os.pathsep.join((str(TESTS / "observer" / "hook"), str(TESTS), str(TESTS.parent)))
     ours = {"HOME": str(HOME), "PYTHONPATH": path, TAPE: str(SECRET / "tape"), TRIALS: str(run["trials"])}
-    fault = {FAULT: run["fault"]} if run["fault"] else {}
+    fault = ({FAULT: run["fault"]} if run["fault"] else {}) | ({ASKED: str(SECRET)} if run["asks"] else {})
     return clean | ours | {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"} | fault | run["environment"]
+
+
+def _hear(observer: subprocess.Popen[bytes], told: list[bytes]) -> None:
+    """Which ports were asked, each a file that no other user sees; at last what was seen."""
+    assert observer.stdout is not None
+    for line in observer.stdout:
+        if line.startswith(b"asked "):
+            (SECRET / f"asked-{int(line[6:])}").touch()
+        else:
+            told.append(line)
 
 
 def main() -> None:
@@ -87,6 +98,9 @@ def main() -> None:
     assert observer.stdin is not None
     assert observer.stdout is not None
     assert observer.stdout.readline() == b"ready\n"
+    told: list[bytes] = []
+    hearing = threading.Thread(target=_hear, args=(observer, told))
+    hearing.start()
     notes, begun = Notes(), time.monotonic()
     with (SECRET / "out").open("wb") as out, (SECRET / "err").open("wb") as err:
         command = subprocess.Popen(
@@ -95,7 +109,8 @@ def main() -> None:
         code = command.wait(LONGEST)
     notes.number("durations", "seconds", time.monotonic() - begun)
     _end_what_is_left()
-    seen, _ = observer.communicate(b"")
+    observer.stdin.close()
+    hearing.join()
     said = {"stdout": (SECRET / "out").read_bytes(), "stderr": (SECRET / "err").read_bytes()}
     stores.streams(notes, said, code)
     stores.databases(
@@ -112,7 +127,7 @@ def main() -> None:
     tape = (SECRET / "tape").read_text() if (SECRET / "tape").exists() else "{}"
     json.dump(
         {
-            "seen": json.loads(seen) | notes.plainly(),
+            "seen": json.loads(b"".join(told)) | notes.plainly(),
             "tape": tape,
             "said": {name: base64.b64encode(raw).decode() for name, raw in said.items()},
             "code": code,

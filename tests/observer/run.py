@@ -69,7 +69,7 @@ class Stage:
 
     def __init__(self, way: Way) -> None:
         self._way = way
-        self._tape: str | None = None
+        self.tape: str | None = None
 
     def run(self, world: str, *, asks: bool, faults: Sequence[str] = ()) -> Seen:
         """One run on a world, observed; `asks`: by one who asks ports, and so cannot count bytes."""
@@ -78,7 +78,7 @@ class Stage:
             "command": self._way.command,
             "environment": self._way.environment,
             "trials": TRIALS.get(world, MANY),
-            "tape": self._tape,
+            "tape": self.tape,
             "fault": "; ".join(faults),
             "asks": asks,
             "stock": empty_stores() if self._way.uses_prefect else {},
@@ -93,9 +93,9 @@ class Stage:
         got = json.loads(done.stdout)
         said = {name: base64.b64decode(raw).decode(errors="replace") for name, raw in got["said"].items()}
         assert got["code"] == 0, said["stderr"][-4000:]
-        if self._tape is None:
-            self._tape = got["tape"]
-        assert json.loads(got["tape"]).keys() == json.loads(self._tape).keys()  # each draw was made, and no other
+        if self.tape is None:
+            self.tape = got["tape"]
+        assert json.loads(got["tape"]).keys() == json.loads(self.tape).keys()  # each draw was made, and no other
         items = got["seen"]
         if self._way.by_the_clock:
             moved = sorted(key for key in items["Prefect"] if key.startswith(self._way.by_the_clock))

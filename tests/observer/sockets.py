@@ -4,6 +4,7 @@ import http.client
 import re
 import socket
 import ssl
+import sys
 import threading
 import time
 from collections import Counter
@@ -29,7 +30,7 @@ POSTS = (
 LINKS = re.compile(r"""(?:href|src)=["'](/[^"'#?]{1,120})""")
 LOOPBACK = "127.0.0.1"
 UNSAID = ("date", "server-timing", "x-process-time", "etag", "last-modified")
-PATIENCE = 3.0  # seconds for an answer
+PATIENCE, LONG = 3.0, 40.0  # seconds for a shake of hands, and for a page: a server that begins takes its time
 PAUSE = 1.0  # seconds between two rounds
 
 
@@ -37,7 +38,7 @@ class Sockets:
     """Asks in a thread of its own, since an answer may take long."""
 
     def __init__(self, notes: Notes) -> None:
-        self._notes, self._known = notes, Counter[int]()
+        self._notes, self._known, self._through = notes, Counter[int](), set[int]()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._rounds, daemon=True)
         self._thread.start()
@@ -78,8 +79,12 @@ class Sockets:
             if answer is None:
                 continue
             self._note(f"{kind}: {method} {path}", answer)
-            if self._known[port] == 1:
+            if port not in self._through:
                 paths += [("GET", link) for link in LINKS.findall(answer[2])]
+        if port not in self._through and not paths:
+            self._through.add(port)
+            sys.stdout.write(f"asked {port}\n")
+            sys.stdout.flush()
 
     def _note(self, where: str, answer: tuple[int, str, str]) -> None:
         status, headers, body = answer
@@ -134,8 +139,8 @@ def _silent(port: int) -> str | None:
 
 def _answer(port: int, method: str, path: str) -> tuple[int, str, str] | None:
     """(status, headers, body), or None where it speaks no HTTP; asked again where the server is busy."""
-    for _ in range(3):
-        connection = http.client.HTTPConnection(LOOPBACK, port, timeout=PATIENCE)
+    for _ in range(2):
+        connection = http.client.HTTPConnection(LOOPBACK, port, timeout=LONG)
         try:
             body = b"{}" if method == "POST" else None
             connection.request(

@@ -14,7 +14,7 @@ from observer.notes import Notes
 from observer.text import plain
 
 ORDERED = {"events": "occurred, id", "log": "timestamp, id", "task_run": "created, id", "flow_run": "created, id"}
-TEXTS = (".json", ".html", ".toml", ".txt", ".yaml", ".yml", ".svg", ".csv", "MLmodel")
+TEXTS = (".json", ".html", ".toml", ".txt", ".yaml", ".yml", ".svg", ".csv", "MLmodel", ".seen")
 
 
 def databases(notes: Notes, stores: dict[str, Path]) -> None:

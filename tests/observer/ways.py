@@ -40,6 +40,7 @@ SERVE = """
 import json, os, signal, sqlite3, subprocess, sys, time, urllib.request, base64
 from contextlib import suppress
 from pathlib import Path
+from observer.frozen import wait_until_asked
 home = Path(os.environ["HOME"], ".prefect")
 command = [sys.executable, "-c", "from flows.cli import main; main()"]
 port = "4279"
@@ -76,6 +77,7 @@ while time.monotonic() < since + 10:  # Prefect writes events when it has time
 with sqlite3.connect(home / "prefect.db", timeout=60) as store, sqlite3.connect(home / "at-rest.db") as copy:
     store.backup(copy)
 os.chmod(home / "at-rest.db", 0o600)
+wait_until_asked(int(port))
 serving.send_signal(signal.SIGTERM)
 serving.wait(60)
 print("firing", last["state_type"])
