@@ -7,6 +7,7 @@ Prints JSON: calls and raises by function, the outcomes of failing calls by func
 
 import faulthandler
 import json
+import signal
 import sys
 
 import probes  # first: it compiles what the others import
@@ -44,6 +45,7 @@ def function_of(site):
 
 def main(folder, every, offset):
     """Record, then plant."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background has it ignored
     made, wrong, edition = worlds(here(folder)), [], 0
     reached, calls, entered, first, outcomes = {}, {}, set(), {}, {}
     for name, go in made.items():

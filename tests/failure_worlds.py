@@ -1,6 +1,7 @@
 """One small study of every kind, each asked for under a new edition, for the probes to run."""
 
 import copy
+import os
 import random
 import secrets
 from pathlib import Path
@@ -189,8 +190,9 @@ def worlds(folder):
 
 
 def here(path):
-    """A fresh folder with the files."""
+    """A fresh folder with the files, and the state of a user who keeps it there."""
     folder = Path(path)
+    os.environ["XDG_STATE_HOME"] = str(folder / "state")
     folder.mkdir(parents=True, exist_ok=True)
     files(folder)
     return folder
