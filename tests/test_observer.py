@@ -3,6 +3,7 @@
 The full form, with repetitions, is a section of `make audit`.
 """
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -166,6 +167,10 @@ def test_who_cannot_observe_says_so(monkeypatch):
     monkeypatch.setattr("observer.run.os.geteuid", lambda: 0)
     monkeypatch.setattr("observer.run.subprocess.run", lambda *_, **__: SimpleNamespace(returncode=1))
     assert "namespaces" in cannot()
+    cannot.cache_clear()
+    monkeypatch.setattr("observer.run.subprocess.run", lambda *_, **__: SimpleNamespace(returncode=0))
+    monkeypatch.setattr("observer.run.TESTS", Path("/tmp/clone/tests"))
+    assert cannot() == "/tmp/clone/tests lies in /tmp, where a run has a folder of its own"
     cannot.cache_clear()
 
 
