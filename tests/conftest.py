@@ -110,3 +110,22 @@ def new_database(server):
 def no_pause(monkeypatch):
     """Selections pause so that their time tells nothing; a test of thousands of them need not."""
     monkeypatch.setattr("dpbo_core.mechanisms.exponential.PAUSE", 1e-6)
+
+
+@pytest.fixture
+def dpbo(here, monkeypatch, capsys):
+    """Run the command in this process, in an empty folder: (exit code, standard output, standard error)."""
+    from flows.cli import main
+
+    def call(*words):
+        monkeypatch.setenv("DPBO_PLAIN", "")
+        monkeypatch.setattr(sys, "argv", ["dpbo", *map(str, words)])
+        code = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code or 0
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call

@@ -14,26 +14,7 @@ from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.run import run_study
-from flows.cli import app as cli
 from flows.cli.screens.tuned import print_tuned, tuned_json
-
-
-@pytest.fixture
-def dpbo(here, monkeypatch, capsys):
-    """Run the command in this process: (exit code, standard output, standard error)."""
-
-    def call(*words):
-        monkeypatch.setenv("DPBO_PLAIN", "")
-        monkeypatch.setattr(sys, "argv", ["dpbo", *map(str, words)])
-        code = 0
-        try:
-            cli.main()
-        except SystemExit as stop:
-            code = stop.code or 0
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """`dpbo init`: from two files never seen before to a release and its plot, with nothing written by hand."""
 
 import random
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.study.run import run_study
 from dpbo_core.study.study_file import read_study
-from flows.cli import app as cli
 from flows.cli.init import study_text
 
 HEADER = "visit,age,weight_kg,ward,smoker,note,outcome"
@@ -34,22 +32,6 @@ def two(here):
     (here / "training.csv").write_text("\n".join([HEADER, *lines(240, 1)]) + "\n")
     (here / "hospital.csv").write_text("\n".join([HEADER, *lines(400, 2)]) + "\n")
     return Path("training.csv"), Path("hospital.csv")
-
-
-@pytest.fixture
-def dpbo(here, monkeypatch, capsys):
-    def call(*words):
-        monkeypatch.setenv("DPBO_PLAIN", "")
-        monkeypatch.setattr(sys, "argv", ["dpbo", *map(str, words)])
-        code = 0
-        try:
-            cli.main()
-        except SystemExit as stop:
-            code = stop.code or 0
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
 
 
 def text(training, validation, **changes):

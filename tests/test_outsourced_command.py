@@ -1,15 +1,12 @@
 """`dpbo curate` and `dpbo model`: their flags, their exit codes, their JSON, and nothing charged on refusal."""
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from exchanges import write_csv
-
-from flows.cli import app as cli
 
 PUBLISH = ("curate", "publish", "X.csv", "--out", "Z.parquet", "--dataset", "people")
 PRICE = ("--epsilon", 3, "--delta", 1e-6)
@@ -20,23 +17,12 @@ UPDATE = ("model", "update", "A.json", "--state", "S")
 
 
 @pytest.fixture
-def dpbo(here, monkeypatch, capsys):
-    """Run the command in this process: (exit code, standard output, standard error)."""
-
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["dpbo", *map(str, words)])
-        code = 0
-        try:
-            cli.main()
-        except SystemExit as stop:
-            code = stop.code or 0
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
+def dpbo(dpbo, here):
+    """The command, beside the curator's two files."""
     X = np.random.default_rng(0).normal(size=(50, 2))
     write_csv(here / "X.csv", X)
     write_csv(here / "Y.csv", -(X**2).sum(axis=1, keepdims=True))
-    return call
+    return dpbo
 
 
 def test_a_whole_exchange(dpbo):

@@ -23,24 +23,6 @@ KEPT = json.loads((STORE / "kept.json").read_text())
 
 
 @pytest.fixture
-def dpbo(here, monkeypatch, capsys):
-    """Run the command in this process: (exit code, standard output, standard error)."""
-
-    def call(*words):
-        monkeypatch.setenv("DPBO_PLAIN", "")
-        monkeypatch.setattr(sys, "argv", ["dpbo", *map(str, words)])
-        code = 0
-        try:
-            cli.main()
-        except SystemExit as stop:
-            code = stop.code or 0
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
-
-
-@pytest.fixture
 def released(here, tables):
     """Run studies without Prefect into this folder's ledger; the release."""
 
