@@ -14,6 +14,7 @@ A score never raises and never warns: what it would say could hold a record. A N
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -42,3 +43,23 @@ def check_steepness(steepness: float) -> None:
             cause="a score must rise with the margin",
             remedy="give a finite number above 0, such as 10",
         )
+
+
+@dataclass(frozen=True)
+class Steep:
+    """What the scores with a slope share: 0 to 1, and half of it at a margin of 0."""
+
+    steepness: float
+
+    def __post_init__(self) -> None:
+        check_steepness(self.steepness)
+
+    @property
+    def score_range(self) -> float:
+        """G."""
+        return 1.0
+
+    @property
+    def broken_score(self) -> float:
+        """φ(0)."""
+        return 0.5

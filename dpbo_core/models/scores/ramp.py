@@ -6,32 +6,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpbo_core.models.scores.declared import Declared
-from dpbo_core.models.scores.margin import check_steepness, steep
+from dpbo_core.models.scores.margin import Steep, steep
 
 
 @dataclass(frozen=True)
-class Ramp:
+class Ramp(Steep):
     """φ(t) = clip((1 + s·t)/2, 0, 1)."""
-
-    steepness: float
-
-    def __post_init__(self) -> None:
-        check_steepness(self.steepness)
 
     @property
     def lipschitz(self) -> float:
         """L = s/2."""
         return self.steepness / 2.0
-
-    @property
-    def score_range(self) -> float:
-        """G."""
-        return 1.0
-
-    @property
-    def broken_score(self) -> float:
-        """φ(0)."""
-        return 0.5
 
     def phi(self, margins: ArrayLike) -> NDArray[np.float64]:
         """φ of each margin, (m,)."""
