@@ -11,7 +11,6 @@ import pytest
 import tomli_w
 from prefect import flow
 from sklearn.linear_model import LogisticRegression
-from test_cli import dpbo  # noqa: F401  a fixture
 from test_serve import NOON, fire
 
 from dpbo_core import PrivateSearch, Real
@@ -217,7 +216,7 @@ def test_somebody_elses_records_are_not_read_as_public(server, study, folder, mo
 # The command
 
 
-def test_allow_set_and_what_budget_shows(dpbo, study, folder):  # noqa: F811
+def test_allow_set_and_what_budget_shows(dpbo, study, folder):
     spec = study()
     run_study(spec, ledger=ledger())
     study("2", validation="w.csv")
@@ -282,7 +281,7 @@ def test_a_notebook_is_not_bothered_at_first_use_and_told_when_it_matters(study,
 # A second ledger
 
 
-def test_what_was_spent_here_is_merged_before_the_teams_ledger_is_used(dpbo, study, folder, monkeypatch):  # noqa: F811
+def test_what_was_spent_here_is_merged_before_the_teams_ledger_is_used(dpbo, study, folder, monkeypatch):
     for edition in ("1", "2"):
         local = run_study(study(edition), ledger=ledger())
     run_study(study("1", "elsewhere", "w.csv"), ledger=ledger())
