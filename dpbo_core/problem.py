@@ -97,7 +97,7 @@ class Problem:
 
     @property
     def score_range(self) -> float:
-        """G."""
+        """G: one record's scores lie in [0, G]."""
         return self.score.score_range
 
     @property

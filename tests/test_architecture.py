@@ -1,5 +1,6 @@
 """The import rules of the house, each with a planted violation that must be caught."""
 
+import ast
 import shutil
 import subprocess
 import sys
@@ -68,3 +69,16 @@ def test_a_planted_violation_is_caught(house, room, planted, rule):
     assert outcome.returncode != 0
     broken = [line for line in outcome.stdout.splitlines() if "BROKEN" in line]
     assert any(rule in line for line in broken), outcome.stdout
+
+
+def test_help_says_more_than_a_symbol():
+    """What `help()` shows of a public function or class is at least four words."""
+    short = [
+        f"{path.relative_to(ROOT)}: {node.name}"
+        for folder in ("dpbo_core", "flows", "tasks")
+        for path in (ROOT / folder).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not node.name.startswith("_")
+        if (told := ast.get_docstring(node)) is not None and len(told.split()) < 4
+    ]
+    assert short == []

@@ -153,7 +153,7 @@ def allow(pen: Pen, dataset: str, source: Source, *, shared: bool) -> tuple[str,
 
 
 def write_source(pen: Pen, item: Approved) -> None:
-    """Record a source."""
+    """Record that a dataset may be scored on a source, as a row of its policy."""
     value = {"dataset": item.dataset, "kind": item.source.kind, "name": item.source.name, "role": item.source.role}
     write_fact(
         pen,

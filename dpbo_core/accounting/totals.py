@@ -34,7 +34,7 @@ class Totals:
     facts: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON."""
+        """The totals as plain JSON: amounts in 10⁻¹², units sorted."""
         return {
             "cap": None if self.cap is None else dict(self.cap),
             "charges": self.charges,

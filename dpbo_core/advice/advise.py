@@ -86,7 +86,7 @@ class Advice:
         return self.choice.kind if self.choice else None
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON."""
+        """The line of `dpbo plan --json` for this method; what is infinite or unknown is null."""
         return {
             "recommended": self.recommended,
             "recommended_options": dict(self.choice.options) if self.choice else None,

@@ -50,7 +50,7 @@ class TableTrainer:
     n_records: int
 
     def train(self, point: Mapping[str, Value]) -> Any:
-        """The point's place."""
+        """The place of a point in the table stands for its model: every score is known already."""
         return Place(self.places[tuple(point.items())])
 
     def public_score(self, point: Mapping[str, Value], score: Score, *, seed: int) -> float:  # noqa: ARG002

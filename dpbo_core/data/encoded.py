@@ -42,7 +42,7 @@ class Encoded:
 
     @property
     def n_records(self) -> int:
-        """m."""
+        """m: how many records the table holds."""
         return len(self.labels)
 
     def part(self, records: slice) -> "Encoded":

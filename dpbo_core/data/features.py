@@ -39,7 +39,7 @@ class Number:
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """The column's name."""
+        """The name of the one column that this feature makes."""
         return (self.name,)
 
     @property

@@ -44,7 +44,7 @@ class Table:
 
     @property
     def n_records(self) -> int:
-        """m."""
+        """m: how many records the table holds."""
         return len(self.broken)
 
     def without(self, names: Collection[str]) -> "Table":

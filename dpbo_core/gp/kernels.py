@@ -108,7 +108,7 @@ class BlurredSquaredExponential:
 
     @property
     def width(self) -> float:
-        """√(ℓ² + 2τ²)."""
+        """√(ℓ² + 2τ²): the lengthscale once both candidates are blurred by a deviation τ."""
         return math.hypot(self.lengthscale, math.sqrt(2.0) * self.blur)
 
     @property

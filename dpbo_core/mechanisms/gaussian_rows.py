@@ -107,7 +107,7 @@ class KeptRows:
     keep: Callable[[Rows], str]
 
     def spend(self, what: str) -> Spend:
-        """As the mechanism's."""
+        """The price of one draw, as the discrete Gaussian states it."""
         return self.rows.spend(what)
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Rows]], str]:

@@ -57,7 +57,7 @@ class OperatingSystemNoise:
 
     @property
     def standing(self) -> str:
-        """Private."""
+        """Private: the operating system's randomness."""
         return OPERATING_SYSTEM
 
     def draw(
@@ -94,7 +94,7 @@ class InjectedNoise:
 
     @property
     def standing(self) -> str:
-        """Not private."""
+        """Not private: noise that a test gave."""
         return INJECTED
 
     def draw(
@@ -113,7 +113,7 @@ class InjectedNoise:
         size: int,
         imitation: Callable[[np.random.Generator, float, int], NDArray[np.int64]],
     ) -> NDArray[np.int64]:
-        """The imitation's draws."""
+        """The draws of the injected source, one for each mechanism."""
         del measurement
         return imitation(self.generator, self.factor, size)
 

@@ -34,7 +34,7 @@ class DiscreteGaussianVector:
 
     @property
     def scale(self) -> float:
-        """σ, rounded up."""
+        """σ: the noise's standard deviation in each coordinate, in the vector's units, rounded up."""
         return theorem_14_sigma(rho=self.rho, sensitivity=self.sensitivity)
 
     def measurement(self) -> Any:
@@ -73,7 +73,7 @@ class DiscreteLaplaceVector:
 
     @property
     def scale(self) -> float:
-        """b, rounded up."""
+        """b: the scale of the noise in each coordinate, in the vector's units, rounded up."""
         return self.sensitivity / self.epsilon * (1.0 + 1e-12)
 
     def measurement(self) -> Any:

@@ -89,7 +89,7 @@ class Method(Protocol):
         ...
 
     def plan(self, problem: Problem) -> PrivacyPlan:
-        """The price."""
+        """The price of a study, from public facts alone: its draws and the guarantee they compose to."""
         ...
 
     def draws(self, problem: Problem) -> Draws:
@@ -110,7 +110,7 @@ class Method(Protocol):
         ...
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> Search:
-        """A fresh search."""
+        """A search that has drawn nothing yet."""
         ...
 
 

@@ -120,7 +120,7 @@ class DpHypo:
 
     @property
     def releases_hyperparameters(self) -> bool:
-        """The best trial."""
+        """True: those of the best trial."""
         return True
 
     @staticmethod

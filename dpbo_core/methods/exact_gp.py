@@ -88,7 +88,7 @@ class ExactGP:
 
     @property
     def releases_hyperparameters(self) -> bool:
-        """A score alone."""
+        """False: a score alone is released."""
         return False
 
     def n_steps(self, problem: Problem) -> int:
@@ -206,7 +206,7 @@ class ExactGPSearch(Opaque):
         self._bo = BranchAndBound(problem.candidates.encoded, method.kernel(problem))
 
     def step(self, objective: Scorer, noise: Noise) -> None:  # noqa: ARG002  no noise before the end
-        """One exact evaluation."""
+        """Score the candidate with the largest upper confidence bound, without noise; the sum stays sealed."""
         index = self._bo.ask()
         self._last = objective.evaluate(self._problem.train(index))  # Alg. 2, line 2
         self._bo.tell(index, self._method.scale.to_prior(self._last.expose(), self._problem.range_steps))

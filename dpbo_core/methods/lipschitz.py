@@ -86,7 +86,7 @@ class Lipschitz:
         return False
 
     def n_steps(self, problem: Problem) -> int:
-        """T."""
+        """T: how many models are scored, `[search] steps`."""
         return problem.search.steps
 
     def plan(self, problem: Problem) -> PrivacyPlan:

@@ -126,7 +126,7 @@ class NoisyGP:
         return "candidate" in self.released
 
     def n_steps(self, problem: Problem) -> int:
-        """T."""
+        """T: how many models are scored, `[search] steps`."""
         return problem.search.steps
 
     def pure(self, problem: Problem) -> bool:

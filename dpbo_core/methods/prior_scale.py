@@ -48,12 +48,12 @@ class PriorScale:
 
     @property
     def low(self) -> float:
-        """a."""
+        """a: where a score of 0 lies on the prior's standard scale."""
         return -self.center / self.spread
 
     @property
     def width(self) -> float:
-        """b − a."""
+        """b − a: how wide the score's range is on the prior's standard scale."""
         return 1.0 / self.spread
 
     def to_prior(self, total: int, range_steps: int) -> float:

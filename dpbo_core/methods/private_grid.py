@@ -74,11 +74,11 @@ class PrivateGrid:
 
     @property
     def releases_hyperparameters(self) -> bool:
-        """The winner."""
+        """True: those of the candidate that was chosen."""
         return True
 
     def n_steps(self, problem: Problem) -> int:
-        """|Λ′|."""
+        """|Λ′|: how many candidates are scored."""
         return (
             len(problem.candidates)
             if self.evaluate == "all"

@@ -98,11 +98,11 @@ class PrivateTrajectory:
 
     @property
     def releases_hyperparameters(self) -> bool:
-        """The choice."""
+        """True: those of the choice, and of every step."""
         return True
 
     def n_steps(self, problem: Problem) -> int:
-        """T."""
+        """T: how many models are trained and scored, `[search] steps`."""
         return problem.search.steps
 
     @staticmethod

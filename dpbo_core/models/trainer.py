@@ -62,7 +62,7 @@ class LinearTrainer:
 
     @property
     def n_records(self) -> int:
-        """n."""
+        """n: how many public training records there are."""
         return len(self.X)
 
     def train(self, point: Mapping[str, Any]) -> LinearModel:
@@ -112,7 +112,7 @@ class Factory(Protocol):
     """Fresh estimators at chosen hyperparameters, fitted to public rows."""
 
     def train(self, X: NDArray[np.float64], y: NDArray[Any], /, **hyperparameters: Any) -> FittedEstimator:
-        """A cold start."""
+        """Train the model of λ from a cold start, whatever was trained before."""
         ...
 
 
@@ -148,7 +148,7 @@ class EstimatorTrainer:
 
     @property
     def n_records(self) -> int:
-        """n."""
+        """n: how many public training records there are."""
         return len(self.X)
 
     def train(self, point: Mapping[str, Any]) -> FittedEstimator:

@@ -52,7 +52,7 @@ class DpSgd:
         return _curve(self.noise_multiplier, self.rate, self.steps(self.most_epochs), replace)
 
     def steps(self, epochs: float) -> int:
-        """T."""
+        """T: how many noisy gradient steps a training takes."""
         return math.ceil(epochs / self.rate)
 
     def check(self, sizes: Sizes, point: Mapping[str, Any]) -> None:

@@ -39,12 +39,12 @@ class NoisyGradientDescent:
 
     @property
     def relation(self) -> NeighboringRelation:
-        """Replace one."""
+        """Neighbours differ in one record, replaced by any other."""
         return NeighboringRelation.REPLACE_ONE
 
     @property
     def curve(self) -> RenyiCurve:
-        """αρ."""
+        """The Rényi divergence αρ at order α."""
         return RenyiCurve(rho=self.rho)
 
     def check(self, sizes: Sizes, point: Mapping[str, Any]) -> None:

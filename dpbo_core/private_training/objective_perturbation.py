@@ -51,12 +51,12 @@ class ObjectivePerturbation:
 
     @property
     def relation(self) -> NeighboringRelation:
-        """Replace one."""
+        """Neighbours differ in one record, replaced by any other."""
         return NeighboringRelation.REPLACE_ONE
 
     @property
     def curve(self) -> RenyiCurve:
-        """Pure."""
+        """The Rényi curve of a pure ε."""
         return RenyiCurve(epsilon=self.epsilon)
 
     def tilt_epsilon(self, *, n_records: int, regularization: float) -> float:

@@ -42,12 +42,12 @@ class OutputPerturbation:
 
     @property
     def relation(self) -> NeighboringRelation:
-        """Replace one."""
+        """Neighbours differ in one record, replaced by any other."""
         return NeighboringRelation.REPLACE_ONE
 
     @property
     def curve(self) -> RenyiCurve:
-        """Pure."""
+        """The Rényi curve of a pure ε."""
         return RenyiCurve(epsilon=self.epsilon)
 
     def check(self, sizes: Sizes, point: Mapping[str, Any]) -> None:
@@ -62,7 +62,7 @@ class OutputPerturbation:
         return corollary_8_sensitivity(n_records=n_records, regularization=regularization, solver_tolerance=tau)
 
     def train(self, records: Encoded, point: Mapping[str, Any], source: NoiseSource) -> PrivateModel:
-        """ŵ + noise."""
+        """The minimiser ŵ of the regularised loss, plus noise of norm Gamma(d, b)."""
         n, d = records.X.shape
         regularization = float(point["lambda"])
         tau = tolerance(n_records=n, n_features=d, regularization=regularization)

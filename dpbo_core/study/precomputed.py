@@ -75,7 +75,7 @@ class Remembering:
 
     @property
     def n_records(self) -> int:
-        """n."""
+        """n: how many public training records there are."""
         return self.trainer.n_records
 
     def train(self, point: Mapping[str, Value]) -> Model:

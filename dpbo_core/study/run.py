@@ -58,7 +58,7 @@ class ReplayedStudy:
     public: data_split.PublicHalf
 
     def finish(self) -> StudyResult:
-        """The release again."""
+        """The recorded release, which costs nothing again."""
         return StudyResult(self.release, replayed=True)
 
 

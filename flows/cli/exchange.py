@@ -134,7 +134,7 @@ def update(answer: Path, state: Path) -> dict[str, Any]:
 
 
 def vaults() -> Path:
-    """The curator's folder."""
+    """The curator's folder of publications, in the current folder."""
     return FOLDER.resolve() / VAULTS
 
 

@@ -9,7 +9,7 @@ import sys
 
 
 def main() -> None:
-    """Serve until stopped."""
+    """Serve Prefect's API on the socket that was handed over, until stopped."""
     import uvicorn
     from prefect.server.api.server import create_app
 

@@ -40,7 +40,7 @@ def save_comparison(cells: list[Cell], out: Path, tracking_uri: str) -> tuple[Pa
 
 
 def markdown(cells: list[Cell]) -> str:
-    """The page."""
+    """The comparison as the text of docs/comparison.md."""
     repetitions = cells[0].repetitions
     parts = [
         "# Every method on public data\n",

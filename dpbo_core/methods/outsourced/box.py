@@ -47,7 +47,7 @@ class Exchange(Protocol):
 
     @property
     def kind(self) -> str:
-        """Its name."""
+        """The transform's name in the study and in the publication."""
         ...
 
     def plan(self, n_rows: int, n_columns: int) -> PrivacyPlan:

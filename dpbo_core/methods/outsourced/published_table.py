@@ -32,7 +32,7 @@ class PublishedTable:
 
 
 def table_bytes(table: PublishedTable) -> bytes:
-    """The file."""
+    """The published table as the bytes of its Parquet file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -46,7 +46,7 @@ def table_bytes(table: PublishedTable) -> bytes:
 
 
 def content_digest(content: bytes) -> str:
-    """SHA-256 in hex."""
+    """SHA-256 of a file's bytes, 64 hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()
 
 

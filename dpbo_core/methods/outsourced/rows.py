@@ -45,7 +45,7 @@ class Geometry:
 
     @cached_property
     def projection(self) -> NDArray[np.float64]:
-        """P."""
+        """P: the public orthogonal projection of the rows, shape (d, r)."""
         return public_projection(self.n_columns, self.dim)
 
     @property
@@ -63,12 +63,12 @@ class Geometry:
 
     @property
     def radius(self) -> float:
-        """R."""
+        """R: the norm bound of a replace-one publication; without one that of a row of clamped columns."""
         return CLAMP * math.sqrt(self.n_columns) if self.norm_bound is None else self.norm_bound
 
     @property
     def step(self) -> float:
-        """h."""
+        """h: the width of the integer grid on which rows are noised, in the table's units."""
         return 2.0 ** (math.floor(math.log2(self.distance)) - _GRID_BITS)
 
     @property

@@ -93,7 +93,7 @@ class Engine:
         return self._finalizer.alive
 
     def close(self) -> None:
-        """End the images."""
+        """End the images and every child they still have."""
         self._finalizer()
 
 

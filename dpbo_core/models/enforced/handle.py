@@ -131,7 +131,7 @@ class Handle:
         return found
 
     def close(self) -> None:
-        """End it."""
+        """End the image this handle speaks to."""
         self._control.close()
         self.process.kill()
         self.process.wait()

@@ -22,12 +22,12 @@ class Accuracy:
 
     @property
     def score_range(self) -> float:
-        """G."""
+        """G = 1: a record is right or wrong."""
         return 1.0
 
     @property
     def broken_score(self) -> float:
-        """φ(0)."""
+        """φ(0): what a record that cannot be read scores, as one on the boundary does."""
         return 0.0
 
     def phi(self, margins: ArrayLike) -> NDArray[np.float64]:

@@ -17,7 +17,7 @@ class Brier(Jumps):
 
     @property
     def needs(self) -> Verb:
-        """Probabilities."""
+        """What it asks of an estimator: probabilities."""
         return "predict_proba"
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:

@@ -22,12 +22,12 @@ class LogLoss(Jumps):
 
     @property
     def needs(self) -> Verb:
-        """Probabilities."""
+        """What it asks of an estimator: probabilities."""
         return "predict_proba"
 
     @property
     def score_range(self) -> float:
-        """G = E."""
+        """G = E: the loss is clipped at E and subtracted from it."""
         return self.bound
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:

@@ -15,7 +15,7 @@ class Ramp(Steep):
 
     @property
     def lipschitz(self) -> float:
-        """L = s/2."""
+        """L = s/2: the Lipschitz constant of one record's score in w, for ‖x‖₂ ≤ 1."""
         return self.steepness / 2.0
 
     def phi(self, margins: ArrayLike) -> NDArray[np.float64]:
@@ -24,7 +24,7 @@ class Ramp(Steep):
             return np.clip(0.5 + 0.5 * steep(margins, self.steepness), 0.0, 1.0)
 
     def span(self, norm: float) -> float:
-        """min(1, s·‖w‖)."""
+        """R = min(1, s·‖w‖₂): how far apart two records' scores can be at weights w."""
         reach = self.steepness * norm
         return reach if reach < 1.0 else 1.0
 

@@ -20,7 +20,7 @@ class RegressionError(Jumps):
 
     @property
     def score_range(self) -> float:
-        """G = Eᵖ."""
+        """G = Eᵖ: the error is clipped at E, raised to the power p and subtracted from Eᵖ."""
         return self.bound**self.power
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:

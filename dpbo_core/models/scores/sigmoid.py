@@ -16,7 +16,7 @@ class Sigmoid(Steep):
 
     @property
     def lipschitz(self) -> float:
-        """L = s/4."""
+        """L = s/4: the Lipschitz constant of one record's score in w, for ‖x‖₂ ≤ 1."""
         return self.steepness / 4.0
 
     def phi(self, margins: ArrayLike) -> NDArray[np.float64]:

@@ -9,12 +9,12 @@ if TYPE_CHECKING:
 
 
 def comparison_json(made: "Comparison") -> dict[str, Any]:
-    """`dpbo compare --json`."""
+    """The object of `dpbo compare --json`."""
     return {"cells": [cell.to_json() for cell in made.cells], "files": [str(file) for file in made.files]}
 
 
 def print_comparison(made: "Comparison") -> None:
-    """`dpbo compare`."""
+    """Print a comparison as `dpbo compare` shows it: a table of regrets by task and ε."""
     screen = Screen()
     for task in dict.fromkeys(cell.task for cell in made.cells):
         here = [cell for cell in made.cells if cell.task == task]

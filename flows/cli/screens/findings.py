@@ -11,7 +11,7 @@ MARKS = {"fine": "[green]✓[/]", "note": "[yellow]·[/]", "wrong": "[red]✗[/]
 
 
 def print_findings(findings: "tuple[Finding, ...]") -> None:
-    """`dpbo doctor`."""
+    """Print what `dpbo doctor` found, one line each, and what to do."""
     screen = Screen()
     rows = []
     for finding in findings:

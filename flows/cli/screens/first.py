@@ -12,7 +12,7 @@ COMMANDS = (
 
 
 def print_first() -> None:
-    """`dpbo`."""
+    """Print what `dpbo` alone shows: what it does, and the first commands."""
     screen = Screen()
     screen.say("[bold]dpbo[/] tunes models on validation records that must not leak.")
     screen.say("The training file is public, the validation file is sensitive; whatever")

@@ -70,7 +70,7 @@ class Screen:
         self._console.width = min(self._console.width, WIDTH)
 
     def say(self, markup: str = "") -> None:
-        """A paragraph."""
+        """Print a paragraph, broken at words to the terminal's width."""
         if self.plain:
             self._stream.write(spoken(markup) + "\n")
         else:

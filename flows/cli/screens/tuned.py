@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def tuned_json(tuned: "Tuned") -> dict[str, Any]:
-    """`dpbo tune --json`."""
+    """The object of `dpbo tune --json`."""
     tracked = tuned.tracked
     place = None if tracked is None else {"experiment": tracked.experiment, "run_id": tracked.run_id}
     return release_json(tuned.result.release, replayed=tuned.result.replayed, tracking=place)
@@ -26,7 +26,7 @@ def release_json(release: Release, *, replayed: bool, tracking: dict[str, str] |
 
 
 def print_tuned(tuned: "Tuned", account: Account) -> None:
-    """`dpbo tune`."""
+    """Print a release as `dpbo tune` shows it."""
     tracked, release = tuned.tracked, tuned.result.release
     if tracked is None:
         look = f"dpbo show {named(asked_for(release))}   (MLflow does not show it yet)"

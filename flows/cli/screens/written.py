@@ -7,7 +7,7 @@ from flows.cli.screens.terminal import Screen, named
 
 
 def print_written(spec: StudySpec, out: Path) -> None:
-    """`dpbo init`."""
+    """Print what `dpbo init` wrote, and the next command."""
     screen, data, model = Screen(), spec.data, spec.model
     screen.say(f"[bold]{named(out)}[/] is written. Of the validation file only the header and the number of")
     screen.say("records were read; nothing was charged.\n")
