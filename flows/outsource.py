@@ -13,20 +13,20 @@ from typing import Any
 
 from prefect import flow
 
+from dpbo.flows.cli.exchange import vaults
+from dpbo.flows.prefect_runtime.liveness import alive
+from dpbo.flows.prefect_runtime.owner import at_the_terminal, owners_terminal
+from dpbo.flows.prefect_runtime.recording import wait_until_recorded
+from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings, without_heartbeat
+from dpbo.flows.prefect_runtime.temporary_server import locked_server
+from dpbo.tasks import policies
+from dpbo.tasks.outsourcing import answer_query, publish_table, suggest_row, take_answer
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import DpboError
 from dpbo_core.methods.outsourced.answers import Curator
 from dpbo_core.methods.outsourced.curator import Publication
 from dpbo_core.methods.outsourced.private_answers import PrivateAnswers
 from dpbo_core.methods.outsourced.session import Progress, where
-from flows.cli.exchange import vaults
-from flows.prefect_runtime.liveness import alive
-from flows.prefect_runtime.owner import at_the_terminal, owners_terminal
-from flows.prefect_runtime.recording import wait_until_recorded
-from flows.prefect_runtime.settings import Stores, check_prefect_settings, without_heartbeat
-from flows.prefect_runtime.temporary_server import locked_server
-from tasks import policies
-from tasks.outsourcing import answer_query, publish_table, suggest_row, take_answer
 
 PATIENCE = 3600.0  # seconds one party waits for a file of the other's
 STATE = "search.json"

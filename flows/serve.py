@@ -13,21 +13,21 @@ from prefect import flow, get_run_logger
 from prefect.client.schemas.objects import State
 from prefect.states import Cancelled, Completed
 
+from dpbo.flows.prefect_runtime import outage
+from dpbo.flows.prefect_runtime.announcing import slug
+from dpbo.flows.prefect_runtime.folder_settings import refuse_folder_settings
+from dpbo.flows.prefect_runtime.following import follow
+from dpbo.flows.prefect_runtime.progress import in_short
+from dpbo.flows.prefect_runtime.scheduled_run import check_fields, edition_at
+from dpbo.flows.prefect_runtime.server import LoopbackServer
+from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.flows.tune import tune
+from dpbo.tasks import policies
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.study.resolve import plan_study
 from dpbo_core.study.run import StudyResult, approve_study
 from dpbo_core.study.study_file import read_study, study_digest
-from flows.prefect_runtime import outage
-from flows.prefect_runtime.announcing import slug
-from flows.prefect_runtime.folder_settings import refuse_folder_settings
-from flows.prefect_runtime.following import follow
-from flows.prefect_runtime.progress import in_short
-from flows.prefect_runtime.scheduled_run import check_fields, edition_at
-from flows.prefect_runtime.server import LoopbackServer
-from flows.prefect_runtime.settings import Stores
-from flows.tune import tune
-from tasks import policies
 
 if TYPE_CHECKING:
     from prefect.settings.legacy import Setting

@@ -35,8 +35,8 @@ def test_the_house_keeps_its_rules(house):
 @pytest.mark.parametrize(
     ("room", "planted", "rule"),
     [
-        ("dpbo_core/study/run.py", "import tasks.step", "flows > tasks > dpbo_core"),
-        ("tasks/tuning.py", "import flows.tune", "flows > tasks > dpbo_core"),
+        ("dpbo_core/study/run.py", "import dpbo.tasks.step", "flows > tasks > dpbo_core"),
+        ("tasks/tuning.py", "import dpbo.flows.tune", "flows > tasks > dpbo_core"),
         ("dpbo_core/problem.py", "import dpbo_core.objective.in_memory", "the floors of dpbo_core"),
         ("dpbo_core/gp/kernels.py", "import dpbo_core.space", "the floors of dpbo_core"),
         ("dpbo_core/mechanisms/laplace.py", "import dpbo_core.accounting.ledger", "the floors of dpbo_core"),

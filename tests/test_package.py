@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from dpbo.flows.cli.commands import EXAMPLE
 from dpbo_core.study.study_file import read_study
-from flows.cli.commands import EXAMPLE
 
 ROOT = Path(__file__).parent.parent
 DEPENDENCIES = sysconfig.get_path("purelib")

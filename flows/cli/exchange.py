@@ -4,8 +4,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
+from dpbo.flows.prefect_runtime.settings import FOLDER, Stores
 from dpbo_core.errors import StudyInvalid, suggestion
-from flows.prefect_runtime.settings import FOLDER, Stores
 
 if TYPE_CHECKING:
     from dpbo_core.accounting.ledger import PrivacyLedger

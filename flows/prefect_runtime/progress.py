@@ -7,9 +7,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
+from dpbo.flows.cli.screens.terminal import Screen, is_plain
 from dpbo_core.errors import printable
 from dpbo_core.methods.contract import Released
-from flows.cli.screens.terminal import Screen, is_plain
 
 
 class Progress:
