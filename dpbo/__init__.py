@@ -1,8 +1,8 @@
 """Private hyperparameter search as Prefect flows: what a program calls, and the `dpbo` command.
 
 What is listed here is the public interface, beside that of `dpbo_core`. `flows/` and `tasks/` lie at the top of the
-sources; links in this folder give them their names as installed, where nothing else of ours is at the top. Everything
-is imported on first use, so that `import dpbo` costs next to nothing.
+sources; links in this folder give them the names that they have when installed. Everything is imported on first
+use, so that `import dpbo` costs next to nothing.
 """
 
 from importlib import import_module

@@ -13,7 +13,6 @@ from typing import Any
 
 from prefect import flow
 
-from dpbo.flows.cli.exchange import vaults
 from dpbo.flows.prefect_runtime.liveness import alive
 from dpbo.flows.prefect_runtime.owner import at_the_terminal, owners_terminal
 from dpbo.flows.prefect_runtime.recording import wait_until_recorded
@@ -67,8 +66,8 @@ def curate(terms: Outsourcing) -> None:
     stores.make_folder()
     with alive(stores.running):
         owner, table = at_the_terminal(), terms.file("Z.parquet")
-        publish_table(terms.publication, Path(terms.data), table, stores.ledger, vaults(), owner=owner)
-        curator = replace(Curator.of(PrivacyLedger(stores.ledger), vaults()), names_rows=False, owner=owner)
+        publish_table(terms.publication, Path(terms.data), table, stores.ledger, stores.vaults, owner=owner)
+        curator = replace(Curator.of(PrivacyLedger(stores.ledger), stores.vaults), names_rows=False, owner=owner)
         for t in range(1, terms.steps + 1):
             query, answer = terms.file(f"query-{t}.json"), terms.file(f"answer-{t}.json")
             wait_for(query)

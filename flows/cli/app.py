@@ -44,7 +44,8 @@ def start(
     ] = False,
 ) -> None:
     """Tune models on sensitive validation data; every output is differentially private."""
-    from dpbo.flows.cli.screens.terminal import PLAIN, lenient
+    from dpbo.flows.cli.screens.terminal import lenient
+    from dpbo.flows.plain import PLAIN
 
     lenient(sys.stdout)
     if plain:

@@ -57,6 +57,11 @@ class Stores(BaseSettings):
         """Locks of the flow runs that are alive on this machine."""
         return FOLDER.resolve() / "running"
 
+    @cached_property
+    def vaults(self) -> Path:
+        """The folder of what a curator of outsourced searches keeps to itself."""
+        return FOLDER.resolve() / "curator"
+
     def make_folder(self) -> None:
         """The folder of the stores, for its owner alone.
 

@@ -3,7 +3,8 @@
 import sys
 from collections.abc import Iterable
 
-from dpbo.flows.cli.screens.terminal import Screen, is_plain, lenient, named
+from dpbo.flows.cli.screens.terminal import Screen, lenient, named
+from dpbo.flows.plain import is_plain
 from dpbo_core.errors import DpboError, printable
 
 
