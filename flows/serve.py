@@ -21,6 +21,7 @@ from dpbo.flows.prefect_runtime.progress import in_short
 from dpbo.flows.prefect_runtime.scheduled_run import check_fields, edition_at
 from dpbo.flows.prefect_runtime.server import LoopbackServer
 from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.flows.renamed import warn_of_old_name
 from dpbo.flows.tune import tune
 from dpbo.tasks import policies
 from dpbo_core.accounting.ledger import PrivacyLedger
@@ -52,6 +53,7 @@ def tune_on_schedule(study: str, pad_steps: float = 0.0, register: bool = False)
         Completed; or, cancelled and named so, "Refused: budget" where the ledger said no and nothing was charged,
         and "Skipped: missed" where a later firing was due already, so that missed ones never run in a burst.
     """
+    warn_of_old_name(__name__, "dpbo.flows.serve.tune_on_schedule")
     follow(os.environ.get(SERVED_BY))
     refuse_folder_settings(Path())
     fired = fired_at()
