@@ -11,9 +11,8 @@ from pathlib import Path
 
 from prefect import flow, get_run_logger, task
 
-from dpbo.flows.prefect_runtime.owner import owners_terminal
+from dpbo import owners_terminal, tune_privately
 from dpbo.flows.prefect_runtime.settings import Stores
-from dpbo.flows.tune import tune_privately
 from dpbo.tasks.tuning import publish, train
 from dpbo_core import FinalModel, PrivacyLedger, Release, StudySpec, advise_study, read_study
 

@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 import tomli_w
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.client.schemas.filters import LogFilter, LogFilterFlowRunId
+from prefect.deployments.runner import EntrypointType
 from prefect.settings import get_current_settings
 
+import dpbo
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.study.run import approve_study
@@ -84,3 +87,30 @@ def test_a_checkout_runs_a_deployment_of_before_and_says_so(
 def test_a_deployment_by_the_installed_name_runs_in_a_teams_folder(server, here, team, tables, monkeypatch):
     state, told, said = ran("dpbo.flows.tune.tune_privately", team, tables, monkeypatch)
     assert (state, told) == ("Completed", []), said
+
+
+def test_serving_again_renews_a_schedule(server):
+    """What `dpbo serve` registers takes the place of what it registered before, and of no other."""
+    with get_client(sync_client=True) as client:
+        flow = client.create_flow_from_name("tune on schedule")
+        before = client.create_deployment(flow, "nightly", entrypoint="flows.serve.tune_on_schedule")
+    served = dpbo.tune_on_schedule.to_deployment("nightly", entrypoint_type=EntrypointType.MODULE_PATH)
+    assert served.apply() == before
+    with get_client(sync_client=True) as client:
+        assert client.read_deployment(before).entrypoint == "dpbo.flows.serve.tune_on_schedule"
+
+
+def test_deploying_again_renews_a_work_pools(server, tmp_path):
+    shutil.copy(ROOT / "prefect.yaml", tmp_path)
+    with get_client(sync_client=True) as client:
+        client.create_work_pool(WorkPoolCreate(name="private", type="process"))
+        flow = client.create_flow_from_name("tune privately")
+        before = client.create_deployment(flow, "on-request", entrypoint="flows/tune.py:tune_privately")
+    command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all"]
+    mine = os.environ | {"PREFECT_API_URL": get_current_settings().api.url}
+    done = subprocess.run(command, cwd=tmp_path, env=mine, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    with get_client(sync_client=True) as client:
+        assert client.read_deployment(before).entrypoint == "dpbo.flows.tune.tune_privately"
+        scheduled = client.read_deployment_by_name("tune on schedule/nightly")
+    assert scheduled.entrypoint == "dpbo.flows.serve.tune_on_schedule"
