@@ -8,17 +8,17 @@ from typing import TypeVar
 
 from prefect import get_run_logger
 
+from dpbo.flows.prefect_runtime.announcing import announce
+from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.tasks.reporting import Tracked, find_release
+from dpbo.tasks.reporting.targets import check_target
+from dpbo.tasks.tuning import publish, train
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import DpboError
 from dpbo_core.final_model.train import FinalModel, model_is_public
 from dpbo_core.privacy.release import Release
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.run import ReplayedStudy, StudyRun
-from flows.prefect_runtime.announcing import announce
-from flows.prefect_runtime.settings import Stores
-from tasks.reporting import Tracked, find_release
-from tasks.reporting.targets import check_target
-from tasks.tuning import publish, train
 
 T = TypeVar("T")
 AGAIN = (

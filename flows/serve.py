@@ -13,21 +13,22 @@ from prefect import flow, get_run_logger
 from prefect.client.schemas.objects import State
 from prefect.states import Cancelled, Completed
 
+from dpbo.flows.prefect_runtime import outage
+from dpbo.flows.prefect_runtime.announcing import slug
+from dpbo.flows.prefect_runtime.folder_settings import refuse_folder_settings
+from dpbo.flows.prefect_runtime.following import follow
+from dpbo.flows.prefect_runtime.progress import in_short
+from dpbo.flows.prefect_runtime.scheduled_run import check_fields, edition_at
+from dpbo.flows.prefect_runtime.server import LoopbackServer
+from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.flows.renamed import warn_of_old_name
+from dpbo.flows.tune import tune
+from dpbo.tasks import policies
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.study.resolve import plan_study
 from dpbo_core.study.run import StudyResult, approve_study
 from dpbo_core.study.study_file import read_study, study_digest
-from flows.prefect_runtime import outage
-from flows.prefect_runtime.announcing import slug
-from flows.prefect_runtime.folder_settings import refuse_folder_settings
-from flows.prefect_runtime.following import follow
-from flows.prefect_runtime.progress import in_short
-from flows.prefect_runtime.scheduled_run import check_fields, edition_at
-from flows.prefect_runtime.server import LoopbackServer
-from flows.prefect_runtime.settings import Stores
-from flows.tune import tune
-from tasks import policies
 
 if TYPE_CHECKING:
     from prefect.settings.legacy import Setting
@@ -52,6 +53,7 @@ def tune_on_schedule(study: str, pad_steps: float = 0.0, register: bool = False)
         Completed; or, cancelled and named so, "Refused: budget" where the ledger said no and nothing was charged,
         and "Skipped: missed" where a later firing was due already, so that missed ones never run in a burst.
     """
+    warn_of_old_name(__name__, "dpbo.flows.serve.tune_on_schedule")
     follow(os.environ.get(SERVED_BY))
     refuse_folder_settings(Path())
     fired = fired_at()

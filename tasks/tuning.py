@@ -11,6 +11,9 @@ from typing import Any
 
 from prefect import task
 
+from dpbo.tasks import policies
+from dpbo.tasks.reporting import Tracked, log_release
+from dpbo.tasks.reporting.targets import CheckedLedger
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.final_model.train import FinalModel, train_final
@@ -21,9 +24,6 @@ from dpbo_core.spec import StudySpec
 from dpbo_core.study.precomputed import Ahead
 from dpbo_core.study.resolve import ResolvedStudy
 from dpbo_core.study.run import ReplayedStudy, StudyResult, StudyRun, open_study
-from tasks import policies
-from tasks.reporting import Tracked, log_release
-from tasks.reporting.targets import CheckedLedger
 
 
 @task(name="reserve", **policies.SENSITIVE_TASK)

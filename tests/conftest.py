@@ -62,7 +62,7 @@ def made_once(databases):
     """New ledgers and MLflow stores come of the first one's making: see made_once.py."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("dpbo_core.accounting.schema.bring_up_to_date", LedgerTables(schema.bring_up_to_date))
-        patch.setattr("tasks.reporting.mlflow_store._make", databases.mlflow)
+        patch.setattr("dpbo.tasks.reporting.mlflow_store._make", databases.mlflow)
         yield patch
 
 
@@ -70,7 +70,7 @@ def made_once(databases):
 def from_scratch(databases, made_once, monkeypatch):
     """The product's own making of ledgers and MLflow stores, for the tests of just that."""
     monkeypatch.setattr(schema, "bring_up_to_date", schema.bring_up_to_date.honest)
-    monkeypatch.setattr("tasks.reporting.mlflow_store._make", databases.make_mlflow)
+    monkeypatch.setattr("dpbo.tasks.reporting.mlflow_store._make", databases.make_mlflow)
 
 
 @pytest.fixture(scope="session")
@@ -115,7 +115,7 @@ def no_pause(monkeypatch):
 @pytest.fixture
 def dpbo(here, monkeypatch, capsys):
     """Run the command in this process, in an empty folder: (exit code, standard output, standard error)."""
-    from flows.cli import main
+    from dpbo.flows.cli import main
 
     def call(*words):
         monkeypatch.setenv("DPBO_PLAIN", "")

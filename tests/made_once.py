@@ -79,7 +79,7 @@ class Databases:
     """MLflow's and Prefect's databases in SQLite files, each made once for every process of the session."""
 
     def __init__(self, folder: Path):
-        from tasks.reporting import mlflow_store
+        from dpbo.tasks.reporting import mlflow_store
 
         self.folder, self.make_mlflow, self.server = folder, mlflow_store._make, None
 
@@ -88,7 +88,7 @@ class Databases:
         self._copy("mlflow.db", self.make_mlflow, place)
 
     def prefect(self, place: Path):
-        from flows.prefect_runtime.prefect_store import _migrate
+        from dpbo.flows.prefect_runtime.prefect_store import _migrate
 
         self._copy("prefect.db", _migrate, place)
 
@@ -106,7 +106,7 @@ class Databases:
         """
         from prefect.testing import utilities
 
-        from flows.prefect_runtime.settings import without_heartbeat
+        from dpbo.flows.prefect_runtime.settings import without_heartbeat
 
         def folder():
             made = tempfile.mkdtemp()

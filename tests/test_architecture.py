@@ -4,6 +4,7 @@ import ast
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ def house(tmp_path_factory):
     copy = tmp_path_factory.mktemp("house")
     for room in ("dpbo_core", "tasks", "flows"):
         shutil.copytree(ROOT / room, copy / room, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "dpbo", copy / "dpbo", symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", copy)
     return copy
 
@@ -33,11 +35,56 @@ def test_the_house_keeps_its_rules(house):
     assert outcome.returncode == 0, outcome.stdout
 
 
+def modules(house):
+    """The name, as installed, of every file of the three folders and of `dpbo` itself."""
+    rooms = {"dpbo_core": "dpbo_core", "tasks": "dpbo/tasks", "flows": "dpbo/flows"}
+    paths = [Path(rooms[room], p.relative_to(house / room)) for room in rooms for p in (house / room).rglob("*.py")]
+    paths.append(Path("dpbo", "__init__.py"))
+    return {".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in paths}
+
+
+def test_the_rules_and_the_types_are_checked_in_every_folder(house):
+    """What grimp and mypy find of the packages that they are told: both follow the links."""
+    tools = tomllib.loads((house / "pyproject.toml").read_text())["tool"]
+    code = "import grimp, sys; print(*sorted(grimp.build_graph(*sys.argv[1:], cache_dir=None).modules))"
+    ran = subprocess.run(
+        [sys.executable, "-c", code, *tools["importlinter"]["root_packages"]],
+        cwd=house,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert set(ran.stdout.split()) == modules(house)
+    from mypy.modulefinder import FindModuleCache, SearchPaths
+    from mypy.options import Options
+
+    finder = FindModuleCache(SearchPaths((str(house),), (), (), ()), fscache=None, options=Options())
+    found = [item.module for name in tools["mypy"]["packages"] for item in finder.find_modules_recursive(name)]
+    assert sorted(found) == sorted(modules(house))
+
+
+@pytest.mark.parametrize("link", ["flows", "tasks"])
+def test_a_folder_that_is_no_longer_found_is_missed(house, link):
+    """The rules never pass on less than the whole house."""
+    (house / "dpbo" / link).rename(house / link / "elsewhere")
+    try:
+        outcome = lint(house)
+    finally:
+        (house / link / "elsewhere").rename(house / "dpbo" / link)
+    assert outcome.returncode != 0
+    assert f"dpbo.{link}" in outcome.stdout + outcome.stderr
+
+
 @pytest.mark.parametrize(
     ("room", "planted", "rule"),
     [
-        ("dpbo_core/study/run.py", "import tasks.step", "flows > tasks > dpbo_core"),
-        ("tasks/tuning.py", "import flows.tune", "flows > tasks > dpbo_core"),
+        ("dpbo_core/study/run.py", "import dpbo.tasks.step", "flows > tasks > dpbo_core"),
+        ("tasks/tuning.py", "import dpbo.flows.tune", "flows > tasks > dpbo_core"),
+        ("dpbo_core/errors.py", "import dpbo", "the core stays free"),
+        ("flows/tune.py", "import dpbo.flows.cli.show", "the floors of flows"),
+        ("flows/prefect_runtime/owner.py", "import dpbo.flows.publishing", "the floors of flows"),
+        ("tasks/reporting/panels.py", "import dpbo.tasks.policies", "the floors of tasks"),
+        ("tasks/reporting/literal.py", "import prefect", "pictures and pages know nothing"),
         ("dpbo_core/problem.py", "import dpbo_core.objective.in_memory", "the floors of dpbo_core"),
         ("dpbo_core/gp/kernels.py", "import dpbo_core.space", "the floors of dpbo_core"),
         ("dpbo_core/mechanisms/laplace.py", "import dpbo_core.accounting.ledger", "the floors of dpbo_core"),

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import tomli_w
 
+from dpbo.flows.cli.screens.tuned import print_tuned, tuned_json
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.run import run_study
-from flows.cli.screens.tuned import print_tuned, tuned_json
 
 
 @pytest.fixture
@@ -140,8 +140,8 @@ def test_what_is_unexpected_is_one_line_too(dpbo, study, monkeypatch):
 
 def test_the_release_prints_and_serialises(here, tables, capsys):
     """The screens of a release, without Prefect: every key of the documented JSON, no NaN."""
-    from flows.tune import Tuned
-    from tasks.reporting import Tracked
+    from dpbo.flows.tune import Tuned
+    from dpbo.tasks.reporting import Tracked
 
     book = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
     for kind, keys in {

@@ -14,6 +14,10 @@ import pytest
 from conftest import STUDY
 from worlds import Memory, problem, smooth_table, with_method
 
+from dpbo.tasks.reporting import find_release, log_release
+from dpbo.tasks.reporting.panels import draw_noise, noises
+from dpbo.tasks.reporting.posterior_picture import band_by_step, slice_through_choice
+from dpbo.tasks.reporting.release_page import page
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.final_model.train import train_final
 from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
@@ -22,10 +26,6 @@ from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.run import run_study
-from tasks.reporting import find_release, log_release
-from tasks.reporting.panels import draw_noise, noises
-from tasks.reporting.posterior_picture import band_by_step, slice_through_choice
-from tasks.reporting.release_page import page
 
 
 @pytest.fixture(scope="module")

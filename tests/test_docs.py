@@ -38,7 +38,7 @@ def command(line: str, folder: Path) -> str:
     words = shlex.split(line)
     assert words[0] == "dpbo", line
     run = subprocess.run(
-        [sys.executable, "-c", "from flows.cli import main; main()", *words[1:]],
+        [sys.executable, "-c", "from dpbo.flows.cli import main; main()", *words[1:]],
         cwd=folder, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (run.returncode != 0) == run.stderr.startswith("dpbo: "), run.stderr

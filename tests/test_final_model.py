@@ -297,7 +297,7 @@ def test_a_model_that_mlflow_opens(tmp_path, monkeypatch):
 
 
 def test_a_release_with_a_model_of_foreign_code_is_shown_without_it(tmp_path):
-    from tasks.reporting import logged_model as tracked
+    from dpbo.tasks.reporting import logged_model as tracked
 
     told = {}
 

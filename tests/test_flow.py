@@ -11,15 +11,15 @@ from prefect.client.orchestration import get_client
 from prefect.settings import PREFECT_RESULTS_PERSIST_BY_DEFAULT, PREFECT_TASKS_DEFAULT_RETRIES, temporary_settings
 from worlds import with_method
 
+from dpbo.flows.prefect_runtime.liveness import bury
+from dpbo.flows.prefect_runtime.owner import owners_terminal
+from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings
+from dpbo.flows.tune import tune_privately
+from dpbo.tasks import policies
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.methods import METHODS
 from dpbo_core.objective.in_memory import Objective
 from dpbo_core.spec import StudySpec
-from flows.prefect_runtime.liveness import bury
-from flows.prefect_runtime.owner import owners_terminal
-from flows.prefect_runtime.settings import Stores, check_prefect_settings
-from flows.tune import tune_privately
-from tasks import policies
 
 ROOT = Path(__file__).parent.parent
 TASK_FILES = sorted(path for path in (ROOT / "tasks").glob("*.py") if path.stem not in ("__init__", "policies"))
@@ -219,9 +219,9 @@ def test_an_outsourced_search_is_two_flows_in_two_processes(here):
     from canary import forms_of_number, search
     from exchanges import PRIVATE, world
 
+    from dpbo.flows.outsource import Outsourcing, outsource
     from dpbo_core.methods.outsourced.box import Outsourced
     from dpbo_core.methods.outsourced.curator import Publication
-    from flows.outsource import Outsourcing, outsource
 
     (here / "mlruns").mkdir()
     world(here)
@@ -257,8 +257,8 @@ def test_a_party_that_stops_ends_the_others_process(here, monkeypatch):
     import os
     import time
 
+    from dpbo.flows import outsource as module
     from dpbo_core.errors import DpboError
-    from flows import outsource as module
 
     def party(name, *_):
         if name == "curate":
@@ -278,10 +278,10 @@ def test_a_party_that_stops_ends_the_others_process(here, monkeypatch):
 def test_a_party_that_stops_stops_the_other(here, capfd):
     from exchanges import world
 
+    from dpbo.flows.outsource import Outsourcing, outsource
     from dpbo_core.errors import DpboError
     from dpbo_core.methods.outsourced.box import Outsourced
     from dpbo_core.methods.outsourced.curator import Publication
-    from flows.outsource import Outsourcing, outsource
 
     world(here)  # its cap is in another ledger
     publication = Publication(Outsourced(3.0, 1e-6, norm_bound=4.0), "people")

@@ -8,6 +8,7 @@ import pytest
 import tomli_w
 from worlds import Memory, Table, problem, with_method
 
+from dpbo.flows.cli import app as cli
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.bo.acquisition import UCB
@@ -24,7 +25,6 @@ from dpbo_core.spec import StudySpec
 from dpbo_core.study.resolve import advise_study, plan_study
 from dpbo_core.study.run import run_study
 from dpbo_core.theorems import kusner_2015, srinivas_2010
-from flows.cli import app as cli
 
 
 def test_where_the_range_binds_the_release_is_pure_and_assumes_nothing():

@@ -14,6 +14,9 @@ from conftest import STUDY
 from exchanges import world
 from test_ledger import PROMISE, plan
 
+from dpbo.flows.cli import app as cli
+from dpbo.flows.cli import commands as command
+from dpbo.flows.cli.screens.accounts import print_accounts
 from dpbo_core.accounting import audit
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
@@ -23,9 +26,6 @@ from dpbo_core.methods.outsourced.curator import Publication, publish
 from dpbo_core.privacy.release import Release
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.run import run_study
-from flows.cli import app as cli
-from flows.cli import commands as command
-from flows.cli.screens.accounts import print_accounts
 
 ESC = "\x1b[2J\x07"
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dpbo.flows.cli.init import study_text
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.study.run import run_study
 from dpbo_core.study.study_file import read_study
-from flows.cli.init import study_text
 
 HEADER = "visit,age,weight_kg,ward,smoker,note,outcome"
 SECRET = "V00007-canary"

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from conftest import new_database
 from test_ledger import PROMISE, SYSTEM, key, lift, plan, sql
 
+from dpbo.flows.cli import app as cli
 from dpbo_core.accounting import audit, schema
 from dpbo_core.accounting.address import open_engine
 from dpbo_core.accounting.budget import PrivacyBudget
@@ -23,7 +24,6 @@ from dpbo_core.accounting.store import LedgerStore
 from dpbo_core.accounting.tables import METADATA
 from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid
 from dpbo_core.privacy.release import Release
-from flows.cli import app as cli
 
 OPEN = PrivacyBudget.of("d", epsilon=1.0, delta=0.0)
 

@@ -570,7 +570,7 @@ def test_the_command_says_that_a_certificate_s_entry_is_missing(here, tables, mo
     (here / "release.json").write_text(json.dumps(run.finish().release.to_json()))
 
     def verified():
-        probe = "import sys; sys.argv = ['dpbo', 'verify', 'release.json']; from flows import cli; cli.main()"
+        probe = "import sys; sys.argv = ['dpbo', 'verify', 'release.json']; from dpbo.flows import cli; cli.main()"
         return subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True)
 
     whole = verified()

@@ -6,8 +6,8 @@ from audit import schedule
 from audit.leaks import make_world
 from canary import search
 
+from dpbo.flows.serve import MISSED, REFUSED
 from dpbo_core.accounting.ledger import PrivacyLedger
-from flows.serve import MISSED, REFUSED
 
 pytestmark = pytest.mark.slow
 

@@ -17,6 +17,7 @@ from scipy import optimize
 from test_dp_hypo import sensitive_problem, study
 from worlds import plain, problem
 
+from dpbo.tasks import tuning as step_task
 from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.methods.dp_hypo import DpHypo
 from dpbo_core.methods.exact_gp import ExactGP
@@ -30,7 +31,6 @@ from dpbo_core.privacy.guarantee import Evidence
 from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.spec import StudySpec
 from dpbo_core.theorems import srinivas_2010
-from tasks import tuning as step_task
 
 Prices = Callable[[Any], list[tuple[float, float]]]  # (Δ, scale of the noise) of each draw, in units of the score
 N, M, T, K, DELTA = 12, 50, 30, 2, 1e-6

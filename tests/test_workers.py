@@ -14,6 +14,7 @@ from audit.leaks import Scenario, make_world
 from canary import search
 from worlds import plain, with_method
 
+from dpbo.flows.prefect_runtime.workers import SETTING, asked, from_one_width, of_one_width, workers, workers_for
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import METHODS
@@ -32,7 +33,6 @@ from dpbo_core.study.precomputed import (
 )
 from dpbo_core.study.resolve import resolve
 from dpbo_core.study.run import open_study
-from flows.prefect_runtime.workers import SETTING, asked, from_one_width, of_one_width, workers, workers_for
 
 
 @pytest.fixture
@@ -230,7 +230,7 @@ def test_the_certificate_is_in_no_file(tmp_path, monkeypatch):
 
     from distributed.security import Security
 
-    from flows.prefect_runtime.dask_certificates import UnwrittenSecurity
+    from dpbo.flows.prefect_runtime.dask_certificates import UnwrittenSecurity
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     written, watching = [], [True]
@@ -324,11 +324,11 @@ def test_another_score_or_seed_is_not_answered_from_what_was_given(world, here):
 def test_nothing_is_worked_out_ahead_on_a_sensitive_training_set(here, monkeypatch):
     from test_dp_hypo import study
 
-    from flows.prefect_runtime.fanning_out import work_ahead
+    from dpbo.flows.prefect_runtime.fanning_out import work_ahead
 
     spec = StudySpec.from_dict(study(here))
     monkeypatch.setenv(SETTING, "2")
-    monkeypatch.setattr("flows.prefect_runtime.fanning_out.fan_out", None)
+    monkeypatch.setattr("dpbo.flows.prefect_runtime.fanning_out.fan_out", None)
     assert known_candidates(resolve(spec)) == known_public(resolve(spec)) == ()
     assert work_ahead(resolve(spec), ".") is None
 
@@ -340,10 +340,10 @@ def test_a_release_is_the_same_whoever_worked_ahead(world, here, monkeypatch, na
     pytest.importorskip("prefect_dask", reason="the extra dask is not installed")
     from prefect.testing.utilities import prefect_test_harness
 
+    from dpbo.flows.prefect_runtime.fanning_out import work_ahead
+    from dpbo.flows.prefect_runtime.settings import without_heartbeat
     from dpbo_core.accounting.budget import PrivacyBudget
     from dpbo_core.accounting.ledger import PrivacyLedger
-    from flows.prefect_runtime.fanning_out import work_ahead
-    from flows.prefect_runtime.settings import without_heartbeat
 
     kind, options, n_known = PUBLIC_SEARCHES[name]
     spec = replace(world("validation.parquet", method=kind), options=options, budget=None)
@@ -368,9 +368,9 @@ def test_a_study_on_workers_shows_prefect_candidates_and_steps_only(world, table
     from prefect.client.orchestration import get_client
     from prefect.testing.utilities import prefect_test_harness
 
-    from flows.prefect_runtime.owner import owners_terminal
-    from flows.prefect_runtime.settings import without_heartbeat
-    from flows.tune import tune_privately
+    from dpbo.flows.prefect_runtime.owner import owners_terminal
+    from dpbo.flows.prefect_runtime.settings import without_heartbeat
+    from dpbo.flows.tune import tune_privately
 
     monkeypatch.setenv(SETTING, "2")
     tables["space"]["lambda"]["points"] = 4
@@ -385,7 +385,7 @@ def test_a_study_on_workers_shows_prefect_candidates_and_steps_only(world, table
 
 
 LEAKY_PARTS = """
-from flows.prefect_runtime.workers import DaskWorkers
+from dpbo.flows.prefect_runtime.workers import DaskWorkers
 honest = DaskWorkers.map
 def leaky(self, work, parts):
     from prefect import get_run_logger

@@ -13,10 +13,10 @@ from typing import Annotated
 
 import typer
 
+from dpbo.flows.cli.budget import budget_app
+from dpbo.flows.cli.outsourced import curate_app, model_app
+from dpbo.flows.cli.show import show
 from dpbo_core.errors import DpboError, StudyInvalid
-from flows.cli.budget import budget_app
-from flows.cli.outsourced import curate_app, model_app
-from flows.cli.show import show
 
 app = typer.Typer(
     name="dpbo",
@@ -44,13 +44,14 @@ def start(
     ] = False,
 ) -> None:
     """Tune models on sensitive validation data; every output is differentially private."""
-    from flows.cli.screens.terminal import PLAIN, lenient
+    from dpbo.flows.cli.screens.terminal import lenient
+    from dpbo.flows.plain import PLAIN
 
     lenient(sys.stdout)
     if plain:
         os.environ[PLAIN] = "1"
     if ctx.invoked_subcommand is None:
-        from flows.cli.screens.first import print_first
+        from dpbo.flows.cli.screens.first import print_first
 
         print_first()
 
@@ -72,8 +73,8 @@ def init(
     debug: Debug = False,
 ) -> None:
     """Write a commented study file for two data files. Charges nothing."""
-    from flows.cli import commands as command
-    from flows.cli.screens.written import print_written
+    from dpbo.flows.cli import commands as command
+    from dpbo.flows.cli.screens.written import print_written
 
     print_written(command.init(training, validation, target=target, name=name, person=person, out=out), out)
 
@@ -88,9 +89,9 @@ def tune(
     debug: Debug = False,
 ) -> None:
     """Plan, reserve, search step by step, release, and show it in MLflow."""
-    from flows.cli import commands as command
-    from flows.cli.screens.terminal import print_json
-    from flows.cli.screens.tuned import print_tuned, tuned_json
+    from dpbo.flows.cli import commands as command
+    from dpbo.flows.cli.screens.terminal import print_json
+    from dpbo.flows.cli.screens.tuned import print_tuned, tuned_json
 
     chosen = command.chosen_study(study, example=example)
     tuned, account = command.tune(chosen, pad_steps=pad_steps, register=register)
@@ -100,10 +101,10 @@ def tune(
 @app.command()
 def plan(study: Study, json: AsJson = False, debug: Debug = False) -> None:
     """Price every method on a study and say what to expect of it. Opens no data, charges nothing."""
+    from dpbo.flows.cli.screens.advice import print_advice
+    from dpbo.flows.cli.screens.terminal import print_json
     from dpbo_core.study.resolve import advise_study
     from dpbo_core.study.study_file import read_study
-    from flows.cli.screens.advice import print_advice
-    from flows.cli.screens.terminal import print_json
 
     spec = read_study(study)
     advice = advise_study(spec)
@@ -121,9 +122,9 @@ def compare(
     debug: Debug = False,
 ) -> None:
     """Measure every method beside its rivals, on public data alone: a table, a picture, and MLflow."""
-    from flows.cli import commands as command
-    from flows.cli.screens.comparison import comparison_json, print_comparison
-    from flows.cli.screens.terminal import print_json
+    from dpbo.flows.cli import commands as command
+    from dpbo.flows.cli.screens.comparison import comparison_json, print_comparison
+    from dpbo.flows.cli.screens.terminal import print_json
 
     made = command.compare(repetitions=repetitions, only=tuple(only or ()), out=out)
     print_json(comparison_json(made)) if json else print_comparison(made)
@@ -146,7 +147,7 @@ def serve(
     debug: Debug = False,
 ) -> None:
     """Tune on a schedule: each firing is a new edition and a new spend, until the budget refuses."""
-    from flows.cli import commands as command
+    from dpbo.flows.cli import commands as command
 
     command.serve(
         study, cron=cron, every=every, port=port, pad_steps=pad_steps, register=register, trust=trust_server
@@ -159,8 +160,8 @@ def verify(
     debug: Debug = False,
 ) -> None:
     """Recompute ε and δ of a release from its certificate alone; where its ledger is here, that it has it still."""
-    from flows.cli import commands as command
-    from flows.cli.screens.terminal import print_sentence
+    from dpbo.flows.cli import commands as command
+    from dpbo.flows.cli.screens.terminal import print_sentence
 
     print_sentence(command.check_certificate(certificate))
 
@@ -168,8 +169,8 @@ def verify(
 @app.command()
 def doctor(debug: Debug = False) -> None:
     """Look whether this machine is fit: versions, stores, settings, server, budgets. Changes nothing."""
-    from flows.cli import commands as command
-    from flows.cli.screens.findings import print_findings
+    from dpbo.flows.cli import commands as command
+    from dpbo.flows.cli.screens.findings import print_findings
 
     findings = command.examine()
     print_findings(findings)
@@ -183,7 +184,7 @@ def ui(
     debug: Debug = False,
 ) -> None:
     """Show MLflow's pages on the project's store, read-only, to whoever has the link it prints."""
-    from flows.cli import commands as command
+    from dpbo.flows.cli import commands as command
 
     command.ui(port)
 
@@ -228,7 +229,7 @@ def main() -> None:
         )
     else:
         return
-    from flows.cli.screens.letters import print_letter
+    from dpbo.flows.cli.screens.letters import print_letter
 
     print_letter(letter)
     sys.exit(letter.exit_code)

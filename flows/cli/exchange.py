@@ -4,14 +4,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
+from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo_core.errors import StudyInvalid, suggestion
-from flows.prefect_runtime.settings import FOLDER, Stores
 
 if TYPE_CHECKING:
     from dpbo_core.accounting.ledger import PrivacyLedger
     from dpbo_core.methods.outsourced.curator import Published
-
-VAULTS = "curator"  # in the stores' folder
 
 
 def publish(
@@ -55,7 +53,7 @@ def publish(
         norm_bound=norm_bound,
         dim=dim,
     )
-    return publish_table(Publication(box, dataset, edition), data, out, ledger=_ledger(), vaults=vaults())
+    return publish_table(Publication(box, dataset, edition), data, out, ledger=_ledger(), vaults=Stores().vaults)
 
 
 def published_text(published: "Published", out: Path) -> str:
@@ -107,7 +105,7 @@ def answer(
         raise StudyInvalid(
             "--epsilon and --delta are the price of private answers", remedy="add --private-answers LOW HIGH"
         )
-    curator = Curator.of(_ledger(), vaults())
+    curator = Curator.of(_ledger(), Stores().vaults)
     return asdict(curator.answer_file(query, answers, out, private=noised, accepts=accepts))
 
 
@@ -131,11 +129,6 @@ def update(answer: Path, state: Path) -> dict[str, Any]:
     from dpbo_core.methods.outsourced import session
 
     return asdict(session.update(answer, state))
-
-
-def vaults() -> Path:
-    """The curator's folder of publications, in the current folder."""
-    return FOLDER.resolve() / VAULTS
 
 
 def _ledger() -> "PrivacyLedger":

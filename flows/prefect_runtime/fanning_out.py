@@ -12,12 +12,12 @@ from typing import Any, Self
 from prefect import flow
 from prefect.task_runners import ProcessPoolTaskRunner, TaskRunner
 
+from dpbo.flows.prefect_runtime.workers import asked, cluster
+from dpbo.tasks import policies
+from dpbo.tasks.precomputing import candidate, public_score
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.precomputed import Ahead, known_candidates, known_public
 from dpbo_core.study.resolve import ResolvedStudy
-from flows.prefect_runtime.workers import asked, cluster
-from tasks import policies
-from tasks.precomputing import candidate, public_score
 
 
 class OwnProcesses(ProcessPoolTaskRunner):

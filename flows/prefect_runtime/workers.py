@@ -40,7 +40,7 @@ def cluster(n_workers: int) -> "LocalCluster":
     import dask
     from distributed import LocalCluster
 
-    from flows.prefect_runtime.dask_certificates import UnwrittenSecurity
+    from dpbo.flows.prefect_runtime.dask_certificates import UnwrittenSecurity
 
     with dask.config.set(NO_PAGES):
         return LocalCluster(n_workers=n_workers, security=UnwrittenSecurity.temporary(), **CLUSTER)

@@ -126,7 +126,7 @@ def _log(cells: list[Cell], files: tuple[Path, ...], tracking_uri: str) -> None:
 
     from mlflow.entities import Metric
 
-    from tasks.reporting.mlflow_store import open_store
+    from dpbo.tasks.reporting.mlflow_store import open_store
 
     store = open_store(tracking_uri)
     experiment, now = store.experiment(EXPERIMENT), int(time.time() * 1000)

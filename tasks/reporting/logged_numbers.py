@@ -5,10 +5,10 @@ import re
 from datetime import datetime
 from typing import Any
 
+from dpbo.tasks.reporting.posterior_picture import band_by_step
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.balance import balance_after
 from dpbo_core.privacy.release import Release
-from tasks.reporting.posterior_picture import band_by_step
 
 LONGEST = 500  # characters MLflow takes for a parameter
 LONGEST_NAME = 250

@@ -11,14 +11,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from dpbo.tasks.reporting.logged_model import RELEASE_TAG, put_model, register
+from dpbo.tasks.reporting.logged_numbers import metrics, params
+from dpbo.tasks.reporting.mlflow_store import Store, open_store
+from dpbo.tasks.reporting.pictures import save_pictures
+from dpbo.tasks.reporting.release_page import page
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.final_model.train import FinalModel, model_is_public
 from dpbo_core.privacy.release import Release
-from tasks.reporting.logged_model import RELEASE_TAG, put_model, register
-from tasks.reporting.logged_numbers import metrics, params
-from tasks.reporting.mlflow_store import Store, open_store
-from tasks.reporting.pictures import save_pictures
-from tasks.reporting.release_page import page
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from dpbo.tasks.reporting.mlflow_store import SQLITE, StoreSilent, artifacts_of, open_store
 from dpbo_core.accounting.ledger import PrivacyLedger, Reservation, StudyKey
 from dpbo_core.errors import DpboError
 from dpbo_core.privacy.plan import PrivacyPlan
-from tasks.reporting.mlflow_store import SQLITE, StoreSilent, artifacts_of, open_store
 
 
 class CheckedLedger(PrivacyLedger):

@@ -31,7 +31,7 @@ STORES = ("DPBO_LEDGER_URL", "MLFLOW_TRACKING_URI", "PREFECT_API_URL", "PREFECT_
 SCRIPT = """
 import os, signal, sys
 from dpbo_core.objective.in_memory import Objective
-from flows.cli import app as cli
+from dpbo.flows.cli import app as cli
 SECRET = "{feature} {label}"
 calls = 0
 {prelude}
@@ -93,7 +93,7 @@ def set_terminated(self, run_id, *arguments, **named):
 MlflowClient.set_terminated = set_terminated
 """,
     "mlruns/artifacts": """
-from tasks.reporting import mlflow_door
+from dpbo.tasks.reporting import mlflow_door
 honest_pictures = mlflow_door.save_pictures
 def save_pictures(release, account, folder):
     import pyarrow, pyarrow.parquet

@@ -16,7 +16,7 @@ from tempfile import TemporaryFile
 from audit.leaks import STORES
 
 PATIENCE = 600.0  # seconds for anything on a busy machine
-SERVER = "flows.prefect_runtime.prefect_app"
+SERVER = "dpbo.flows.prefect_runtime.prefect_app"
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def day(folder: Path, study: str, *, kill_after: int, until: Callable[[tuple[Fir
     for name in STORES:
         environment.pop(name, None)
     (folder / "tmp").mkdir(exist_ok=True)
-    command = [sys.executable, "-c", "from flows.cli import main; main()",
+    command = [sys.executable, "-c", "from dpbo.flows.cli import main; main()",
                "serve", study, "--every", "5s", "--port", str(port)]  # fmt: skip
     with TemporaryFile() as out, TemporaryFile() as err:
         serving = subprocess.Popen(

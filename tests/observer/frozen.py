@@ -114,8 +114,8 @@ FROZEN: dict[str, Callable[[ModuleType], None]] = {
     "dpbo_core.methods.outsourced.vault": _tokens,
     "dpbo_core.methods.outsourced.session": _tokens,
     "prefect.utilities.names": _names,
-    "flows.serve": _firing,
-    "flows.prefect_runtime.temporary_server": _server,
+    "dpbo.flows.serve": _firing,
+    "dpbo.flows.prefect_runtime.temporary_server": _server,
 }
 
 

@@ -29,7 +29,6 @@ from dpbo_core.models.enforced.limits import Limits
 from dpbo_core.models.scores.grid import GRID
 
 BASE = ("dpbo_core.models.scores.accuracy", "dpbo_core.models.enforced.probe")
-_SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
 class Engine:
@@ -144,7 +143,8 @@ def in_memory(content: bytes) -> Iterator[int]:
         left = memoryview(content)
         while left:
             left = left[os.write(file, left) :]
-        fcntl.fcntl(file, fcntl.F_ADD_SEALS, _SEALS)
+        seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL  # Linux's alone
+        fcntl.fcntl(file, fcntl.F_ADD_SEALS, seals)
         yield file
     finally:
         os.close(file)

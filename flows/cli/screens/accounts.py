@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
+from dpbo.flows.cli.screens.terminal import Screen, named
 from dpbo_core.accounting.accounts import Account, Entry
 from dpbo_core.privacy.amounts import from_units
-from flows.cli.screens.terminal import Screen, named
 
 HEADER = ("study", "edition", "method", "ε", "δ", "reserved", "released")
 

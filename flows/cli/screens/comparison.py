@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING, Any
 
-from flows.cli.screens.terminal import Screen
+from dpbo.flows.cli.screens.terminal import Screen
 
 if TYPE_CHECKING:
-    from flows.compare import Comparison
+    from dpbo.flows.compare import Comparison
 
 
 def comparison_json(made: "Comparison") -> dict[str, Any]:

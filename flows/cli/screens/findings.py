@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from flows.cli.screens.terminal import Screen, named
+from dpbo.flows.cli.screens.terminal import Screen, named
 
 if TYPE_CHECKING:
-    from flows.cli.doctor import Finding
+    from dpbo.flows.cli.doctor import Finding
 
 MARKS = {"fine": "[green]✓[/]", "note": "[yellow]·[/]", "wrong": "[red]✗[/]"}
 

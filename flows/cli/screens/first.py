@@ -1,6 +1,6 @@
 """`dpbo` alone: what it is, five commands in the order of use, where to read on."""
 
-from flows.cli.screens.terminal import Screen
+from dpbo.flows.cli.screens.terminal import Screen
 
 COMMANDS = (
     ("dpbo init TRAIN.csv VALID.csv", "write a study file for your two files"),

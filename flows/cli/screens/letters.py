@@ -3,8 +3,9 @@
 import sys
 from collections.abc import Iterable
 
+from dpbo.flows.cli.screens.terminal import Screen, lenient, named
+from dpbo.flows.plain import is_plain
 from dpbo_core.errors import DpboError, printable
-from flows.cli.screens.terminal import Screen, is_plain, lenient, named
 
 
 def print_letter(error: DpboError) -> None:

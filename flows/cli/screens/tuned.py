@@ -4,13 +4,13 @@ import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from dpbo.flows.cli.screens.accounts import account_line
+from dpbo.flows.cli.screens.terminal import Screen, named
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.privacy.release import Release
-from flows.cli.screens.accounts import account_line
-from flows.cli.screens.terminal import Screen, named
 
 if TYPE_CHECKING:
-    from flows.tune import Tuned
+    from dpbo.flows.tune import Tuned
 
 
 def tuned_json(tuned: "Tuned") -> dict[str, Any]:

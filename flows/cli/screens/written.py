@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from dpbo.flows.cli.screens.terminal import Screen, named
 from dpbo_core.spec import AxisSection, StudySpec
-from flows.cli.screens.terminal import Screen, named
 
 
 def print_written(spec: StudySpec, out: Path) -> None:
