@@ -471,8 +471,8 @@ class Scaled(NamedTrainer):
 
     G = 1.0
 
-    def public_score(self, point, score, *, seed):
-        return super().public_score(point, score, seed=seed) * self.G
+    def public_score(self, point, *, seed):
+        return super().public_score(point, seed=seed) * self.G
 
 
 @pytest.mark.parametrize("G", [1e-100, 1e-52, 1e-8, 1e8, 1e52, 1e100])

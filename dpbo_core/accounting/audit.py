@@ -214,7 +214,7 @@ def _write_again(pen: Pen, link: Link) -> None:
     """A lost row, into its table and to the same place of the history."""
     row = json.loads(link.row)
     if link.about in METADATA.tables:
-        pen.write(METADATA.tables[link.about], row, again=link)
+        pen.write_again(METADATA.tables[link.about], row, link)
     else:
         pen.note(link.about, row, again=link)
     if pen.last != Generation(link.sequence, link.hash):

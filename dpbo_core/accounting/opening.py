@@ -33,9 +33,10 @@ def account_for(
     served = approvals.template_of(pen.connection, dataset, use.sources)
     if served is not None:
         template, sources = served
-        budget = cap_of(pen.connection, template)
-        assert budget is not None  # noqa: S101  its facts stand under its cap
-        budget = replace(budget, dataset=dataset)
+        owners = cap_of(pen.connection, template)
+        if owners is None:  # its sources stand under its cap
+            raise no_budget(template)
+        budget = replace(owners, dataset=dataset)
         open_cap(pen, budget)
         for item in sources:
             approvals.write_source(pen, item)

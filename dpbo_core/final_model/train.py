@@ -20,7 +20,8 @@ from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.trainer import Model
 from dpbo_core.privacy.release import Release
 from dpbo_core.spec import StudySpec
-from dpbo_core.study.data_split import PublicHalf, public_half
+from dpbo_core.study.data_split import public_half
+from dpbo_core.study.halves import PublicHalf
 
 
 @dataclass(frozen=True, eq=False)

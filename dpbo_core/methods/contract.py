@@ -163,15 +163,15 @@ class FixedPath(Protocol):
 
 
 @runtime_checkable
-class Prepares(Protocol):
-    """A method with public work to be done before anything is charged."""
+class SearchesPublic(Protocol):
+    """A method with a search on public data, to be made before anything is charged."""
 
-    def prepare(self, problem: Problem) -> None:
-        """Do it, and let the problem's trainer keep it. Raises StudyInvalid where a public training fails."""
+    def prepare(self, problem: Problem) -> Problem:
+        """The problem with what was found. Raises StudyInvalid where a public training fails."""
         ...
 
     def cross_validated(self, problem: Problem) -> tuple[int, ...]:
-        """Candidates whose public scores `prepare` needs whatever they are; a problem for planning will do."""
+        """Candidates whose public scores it needs whatever they are; a problem for planning will do."""
         ...
 
 
@@ -256,7 +256,7 @@ def make_release(
             "kernel": problem.search.kernel,
             "lengthscale": problem.search.lengthscale,
             "steps": method.n_steps(problem),
-            **({"rowwise": problem.model.rowwise} if problem.model.enforced else {}),
+            **({"rowwise": "enforced"} if problem.model.enforced else {}),
             **({"chosen_by_advice": problem.advice} if problem.advice else {}),
         },
         noise=noise.standing,

@@ -27,7 +27,14 @@ from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.problem import Problem
-from dpbo_core.public_search import check_trials, head_start, public_shortlist, surely_tried
+from dpbo_core.public_search import (
+    check_trials,
+    head_start,
+    public_landscape,
+    public_shortlist,
+    searched,
+    surely_tried,
+)
 from dpbo_core.space.candidates import sobol_subset
 from dpbo_core.theorems.mckenna_sheldon_2020 import theorem_2_expected_error
 
@@ -102,7 +109,7 @@ class PrivateGrid:
 
     def fixed_path(self, problem: Problem) -> tuple[int, ...]:
         """Λ′, unless the public scores say what that is."""
-        return () if self.evaluate == "public_shortlist" else self.subset(problem)
+        return () if self.evaluate == "public_shortlist" else self._spread(problem)
 
     def plan(self, problem: Problem) -> PrivacyPlan:
         """One selection and one score."""
@@ -138,32 +145,37 @@ class PrivateGrid:
         )
         return Outlook(scale, error, n, why)
 
-    def prepare(self, problem: Problem) -> None:
+    def prepare(self, problem: Problem) -> Problem:
         """Cross-validate for the shortlist."""
-        self.head_start(problem, self.subset(problem))
+        return searched(problem, self._trials(problem)) if self.evaluate == "public_shortlist" else problem
 
     def cross_validated(self, problem: Problem) -> tuple[int, ...]:
         """What the shortlist's search begins with."""
-        if self.evaluate != "public_shortlist":
-            return ()
-        return surely_tried(problem, max(self.public_trials, self.n_steps(problem)))
+        return surely_tried(problem, self._trials(problem)) if self.evaluate == "public_shortlist" else ()
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "GridSearch":
         """A search with nothing scored."""
         return GridSearch(self, problem, plan, *self._mechanisms(problem))
 
-    def subset(self, problem: Problem) -> tuple[int, ...]:
-        """The indices that will be scored, in order. Public."""
-        if self.evaluate == "public_shortlist":
-            return public_shortlist(problem, self.n_steps(problem), self.public_trials)
+    def subset(self, problem: Problem) -> tuple[tuple[int, ...], NDArray[np.int64]]:
+        """The indices that will be scored, in order, and their head start in steps of the sum. Public.
+
+        The head start is what the public training set has to say in the choice; no record moves it.
+        """
+        if self.evaluate != "public_shortlist":
+            listed = self._spread(problem)
+            return listed, np.zeros(len(listed), dtype=np.int64)
+        landscape = public_landscape(problem, self._trials(problem))
+        listed = public_shortlist(problem, self.n_steps(problem), landscape)
+        noise = self._mechanisms(problem)[0].scale * problem.score_per_step
+        return listed, head_start(problem, listed, landscape, noise)
+
+    def _spread(self, problem: Problem) -> tuple[int, ...]:
         return sobol_subset(problem.candidates, self.n_steps(problem), seed=problem.search.seed)
 
-    def head_start(self, problem: Problem, listed: tuple[int, ...]) -> NDArray[np.int64]:
-        """What the public training set has to say in the choice, in steps of the sum; no record moves it."""
-        if self.evaluate != "public_shortlist":
-            return np.zeros(len(listed), dtype=np.int64)
-        noise = self._mechanisms(problem)[0].scale * problem.score_per_step
-        return head_start(problem, listed, self.public_trials, noise)
+    def _trials(self, problem: Problem) -> int:
+        """R: at least as many as are listed."""
+        return max(self.public_trials, self.n_steps(problem))
 
     def _mechanisms(self, problem: Problem) -> tuple[PrivateSelection, DiscreteLaplace]:
         select, score = split_epsilon(problem, (1.0 - self.score_share, self.score_share))
@@ -176,7 +188,7 @@ class PrivateGrid:
 class GridSearch(Opaque):
     """The scoring under way. Nothing is drawn before `finish`."""
 
-    __slots__ = ("_laplace", "_method", "_plan", "_problem", "_selection", "_subset", "_sums")
+    __slots__ = ("_head_start", "_laplace", "_method", "_plan", "_problem", "_selection", "_subset", "_sums")
 
     def __init__(
         self,
@@ -188,7 +200,7 @@ class GridSearch(Opaque):
     ) -> None:
         self._method, self._problem, self._plan = method, problem, plan
         self._selection, self._laplace = selection, laplace
-        self._subset = method.subset(problem)
+        self._subset, self._head_start = method.subset(problem)
         self._sums: list[Sensitive[int]] = []
 
     def step(self, objective: Scorer, noise: Noise) -> None:  # noqa: ARG002  no noise before the end
@@ -203,7 +215,7 @@ class GridSearch(Opaque):
         """
         select, score = self._plan.spends
         sums = np.array([total.expose() for total in self._sums], dtype=np.int64)
-        utilities = Sensitive(sums + self._method.head_start(self._problem, self._subset))
+        utilities = Sensitive(sums + self._head_start)
         listed = (
             {} if self._method.evaluate == "all" else {f"candidate {i}": at for i, at in enumerate(self._subset)}
         )

@@ -40,7 +40,7 @@ from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.problem import Problem
-from dpbo_core.public_search import check_trials, public_landscape, surely_tried
+from dpbo_core.public_search import check_trials, public_landscape, searched, surely_tried
 
 EVIDENCE = Evidence(
     Standing.STANDARD,
@@ -167,9 +167,9 @@ class PrivateTrajectory:
         )
         return Outlook(sigma, error, T, why)
 
-    def prepare(self, problem: Problem) -> None:
+    def prepare(self, problem: Problem) -> Problem:
         """Cross-validate for the public prior."""
-        self.guess(problem)
+        return searched(problem, self.public_trials) if self.prior == "public" else problem
 
     def cross_validated(self, problem: Problem) -> tuple[int, ...]:
         """What the public prior's search begins with."""

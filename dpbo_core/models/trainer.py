@@ -24,12 +24,11 @@ from dpbo_core.models.scores.union import MarginScore
 
 Model = LinearModel | FittedEstimator
 Score = MarginScore | RecordScore
-PublicScores = dict[tuple[Any, ...], float]  # what was cross-validated once is kept: it never changes
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class LinearTrainer:
-    """The public training set of a binary linear model.
+    """The public training set of a binary linear model. It keeps what it trained and cross-validated.
 
     The model of λ is a function of (λ, training set): the same to the last bit whichever others were trained before
     it. So a search that is killed and run again, or another search on the same rows, trains the same models.
@@ -38,13 +37,20 @@ class LinearTrainer:
     X: NDArray[np.float64] = field(repr=False)
     signs: NDArray[np.float64] = field(repr=False)
     loss: str
+    score: MarginScore
     tolerance: float | None
-    _trained: dict[float, LinearModel] = field(default_factory=dict, repr=False, compare=False)
-    _public_scores: PublicScores = field(default_factory=dict, repr=False, compare=False)
+    _trained: dict[float, LinearModel] = field(default_factory=dict, repr=False)
+    _public_scores: dict[tuple[float, int], float] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(
-        cls, X: NDArray[np.float64], labels: NDArray[np.int64], loss: str, *, tolerance: float | None
+        cls,
+        X: NDArray[np.float64],
+        labels: NDArray[np.int64],
+        loss: str,
+        *,
+        score: MarginScore,
+        tolerance: float | None,
     ) -> "LinearTrainer":
         """From class indices 0 and 1; the larger class is +1.
 
@@ -58,7 +64,7 @@ class LinearTrainer:
                 cause="a multi-class target, or an identifier named as the target",
                 remedy='use a scikit-learn estimator by import path with score = "accuracy"',
             )
-        return cls(X, np.where(labels == 1, 1.0, -1.0), loss, tolerance)
+        return cls(X, np.where(labels == 1, 1.0, -1.0), loss, score, tolerance)
 
     @property
     def n_records(self) -> int:
@@ -86,11 +92,10 @@ class LinearTrainer:
     def _path(self) -> LogisticPath | None:
         return LogisticPath(self._rows) if self.loss == "logistic" and self.X.shape[1] <= LARGEST else None
 
-    def public_score(self, point: Mapping[str, Any], score: Score, *, seed: int) -> float:
+    def public_score(self, point: Mapping[str, Any], *, seed: int) -> float:
         """Mean cross-validated margin score at point["lambda"], in [0, G]; each fold is a cold start."""
-        assert isinstance(score, MarginScore)  # noqa: S101  a study of a linear model has no other
         regularization = float(point["lambda"])
-        key = (regularization, score, seed)
+        key = (regularization, seed)
         if key not in self._public_scores:
             folds = fold_of(self.signs.astype(np.int64), seed=seed)
             margins = np.empty(len(folds))
@@ -104,7 +109,7 @@ class LinearTrainer:
                     tolerance=self.tolerance,
                 )
                 margins[out] = model.margins(self.X[out], self.signs[out])
-            self._public_scores[key] = float(score.phi(margins).mean())
+            self._public_scores[key] = float(self.score.phi(margins).mean())
         return self._public_scores[key]
 
 
@@ -116,9 +121,9 @@ class Factory(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class EstimatorTrainer:
-    """The public training set of any scikit-learn estimator.
+    """The public training set of any scikit-learn estimator. It keeps what it cross-validated.
 
     Where it is `listed`, nothing was assumed to know that it predicts each row alone, and every trained one is held
     to that.
@@ -130,8 +135,8 @@ class EstimatorTrainer:
     score: RecordScore = field(default_factory=Correct)
     listed: bool = False
     enforced: bool = False
-    _modules: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict, repr=False, compare=False)
-    _public_scores: PublicScores = field(default_factory=dict, repr=False, compare=False)
+    _modules: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict, repr=False)
+    _public_scores: dict[tuple[Any, ...], float] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(
@@ -173,7 +178,7 @@ class EstimatorTrainer:
             self.score.check(outcome, self.truth[: len(outcome)])
         return fitted
 
-    def public_score(self, point: Mapping[str, Any], score: Score, *, seed: int) -> float:  # noqa: ARG002
+    def public_score(self, point: Mapping[str, Any], *, seed: int) -> float:
         """Mean score of the public records, each under the estimator trained without its fold."""
         key = (*((name, type(value).__name__, value) for name, value in sorted(point.items())), seed)
         if key not in self._public_scores:

@@ -103,7 +103,7 @@ def check_base(base: str, problem: Problem) -> None:
 
 def family(base: str, problem: Problem, *, score_share: float, batch_size: int) -> Family:
     """From the cost of one trial to the trial; ε for a pure one, else ρ (for DP-SGD 1/2σ² and ρ of q)."""
-    facts, steps, per_step = problem.training, problem.record_steps, problem.score_per_step
+    steps, per_step = problem.record_steps, problem.score_per_step
     estimator, share = problem.model.estimator, 1.0 if base == PUBLIC else score_share
 
     def laplace(epsilon: float) -> DiscreteLaplace:
@@ -129,9 +129,8 @@ def family(base: str, problem: Problem, *, score_share: float, batch_size: int) 
         return Trial(training, score, RenyiCurve(rho=from_units(score.rho_units)) + training.curve)
 
     def sgd(cost: float) -> Trial:
-        assert facts is not None  # noqa: S101  checked with the base
         most = max(float(point.get("epochs", dp_sgd.AXES["epochs"].default)) for point in problem.candidates.points)  # type: ignore[arg-type]
-        rate = min(1.0, batch_size / facts.n_records)
+        rate = min(1.0, batch_size / problem.n_training)
         full = cost * (1.0 - share)
         # a full-batch training of ρ has σ = √(T/2ρ); a sampled one with the same σ costs less
         sigma = math.sqrt(math.ceil(most / rate) / (2.0 * full))

@@ -31,12 +31,12 @@ from dpbo_core.sklearn_api.public_encoder import PublicEncoder, target_name
 from dpbo_core.sklearn_api.tables_in_memory import FrameHalves, model_section, sections_of
 from dpbo_core.spec import (
     BudgetSection,
-    DataSection,
     PrivacySection,
+    PublicFiles,
     SearchSection,
     StudySpec,
 )
-from dpbo_core.study.data_split import left_out
+from dpbo_core.study.halves import left_out
 from dpbo_core.study.resolve import planning_problem, resolve
 from dpbo_core.study.run import run_study
 
@@ -179,7 +179,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             training,
             validation,
             prototype,
-            str(spec.data.target),
+            target_name(training.names),
             score=self.scoring if callable(self.scoring) else None,
             aliased=aliased(given, (X_validation, y_validation)),
         )
@@ -275,7 +275,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 person=self.person,
             ),
             budget=budget,
-            data=DataSection(
+            data=PublicFiles(
                 training="X",
                 validation="X_validation",
                 n_validation=n_validation,

@@ -4,22 +4,47 @@ Every key a study may hold is a field here; every default is the one shown in th
 a wrong type or an impossible number is a letter that names the key and the nearest valid one.
 """
 
-from dpbo_core.spec.model import ModelSection
-from dpbo_core.spec.sections import (
-    AxisSection,
-    BudgetSection,
+from dpbo_core.spec.data import (
+    Bundled,
+    BundledData,
     DataSection,
-    PrivacySection,
-    SearchSection,
+    PublicData,
+    PublicFiles,
+    SensitiveBundled,
+    SensitiveData,
+    SensitiveFiles,
+    SensitiveTraining,
 )
+from dpbo_core.spec.model import (
+    EstimatorSection,
+    FunctionSection,
+    LinearSection,
+    ModelSection,
+    RecordModel,
+    SoftmaxSection,
+)
+from dpbo_core.spec.sections import AxisSection, BudgetSection, PrivacySection, SearchSection
 from dpbo_core.spec.study import StudySpec
 
 __all__ = [
     "AxisSection",
     "BudgetSection",
+    "Bundled",
+    "BundledData",
     "DataSection",
+    "EstimatorSection",
+    "FunctionSection",
+    "LinearSection",
     "ModelSection",
     "PrivacySection",
+    "PublicData",
+    "PublicFiles",
+    "RecordModel",
     "SearchSection",
+    "SensitiveBundled",
+    "SensitiveData",
+    "SensitiveFiles",
+    "SensitiveTraining",
+    "SoftmaxSection",
     "StudySpec",
 ]

@@ -11,16 +11,16 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
-from dpbo_core.methods.contract import FixedPath, Prepares
-from dpbo_core.models.scores.union import Score
+from dpbo_core.methods.contract import FixedPath, SearchesPublic
 from dpbo_core.models.trainer import Model
 from dpbo_core.problem import Problem, Trainer
 from dpbo_core.space.search_space import Value
 from dpbo_core.spec import StudySpec
-from dpbo_core.study.data_split import PublicHalf, public_half
+from dpbo_core.study.data_split import public_half
+from dpbo_core.study.halves import PublicHalf
 from dpbo_core.study.resolve import ResolvedStudy
 
-Scored = tuple[str, Score, int]  # a point, a score, the seed that deals out the folds
+Scored = tuple[str, int]  # a point, the seed that deals out the folds
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def known_public(study: ResolvedStudy) -> tuple[int, ...]:
     problem, method = study.problem, study.method
     if problem.training is not None:
         return ()
-    return method.cross_validated(problem) if isinstance(method, Prepares) else ()
+    return method.cross_validated(problem) if isinstance(method, SearchesPublic) else ()
 
 
 def train_candidate(spec: StudySpec, folder: str | Path, index: int) -> Model:
@@ -83,10 +83,10 @@ class Remembering:
         given = self.models.get(_named(point))
         return self.trainer.train(point) if given is None else given
 
-    def public_score(self, point: Mapping[str, Value], score: Score, *, seed: int) -> float:
-        """The score given for `point` under this score and seed, or one worked out now."""
-        given = self.scores.get((_named(point), score, seed))
-        return self.trainer.public_score(point, score, seed=seed) if given is None else given
+    def public_score(self, point: Mapping[str, Value], *, seed: int) -> float:
+        """The score given for `point` under this seed, or one worked out now."""
+        given = self.scores.get((_named(point), seed))
+        return self.trainer.public_score(point, seed=seed) if given is None else given
 
 
 def remembering(problem: Problem, ahead: Ahead | None) -> Problem:
@@ -99,7 +99,7 @@ def remembering(problem: Problem, ahead: Ahead | None) -> Problem:
         return problem
     names = [_named(point) for point in problem.candidates.points]
     models = {names[index]: model for index, model in ahead.models.items()}
-    scores = {(names[index], problem.score, problem.search.seed): p for index, p in ahead.scores.items()}
+    scores = {(names[index], problem.search.seed): p for index, p in ahead.scores.items()}
     return replace(problem, trainer=Remembering(problem.trainer, models, scores))
 
 

@@ -19,7 +19,7 @@ from dpbo_core.accounting.policy import Use
 from dpbo_core.accounting.sources import file_source
 from dpbo_core.errors import AssumptionNotAccepted, DpboError, LedgerDamaged, StudyInvalid
 from dpbo_core.mechanisms.noise import INJECTED, OPERATING_SYSTEM, Noise, NoiseSource, OperatingSystemNoise, try_out
-from dpbo_core.methods.contract import Method, Prepares, Released, Search
+from dpbo_core.methods.contract import Method, Released, Search, SearchesPublic
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.objective.partitioned import Workers
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
@@ -28,8 +28,9 @@ from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sealing import Letter, letters, sealed
 from dpbo_core.privacy.sensitive import Opaque
 from dpbo_core.problem import Problem
-from dpbo_core.spec import StudySpec
-from dpbo_core.study import data_split
+from dpbo_core.spec import PublicFiles, StudySpec
+from dpbo_core.study.data_split import FileHalves, sources_of
+from dpbo_core.study.halves import Halves, PublicHalf
 from dpbo_core.study.precomputed import Ahead, remembering
 from dpbo_core.study.resolve import ResolvedStudy, resolve
 from dpbo_core.versions import library_version
@@ -55,7 +56,7 @@ class ReplayedStudy:
     """
 
     release: Release
-    public: data_split.PublicHalf
+    public: PublicHalf
 
     def finish(self) -> StudyResult:
         """The recorded release, which costs nothing again."""
@@ -70,7 +71,7 @@ class StudyRun(Opaque):
     def __init__(
         self,
         method: Method,
-        public: data_split.PublicHalf,
+        public: PublicHalf,
         search: Search,
         objective: Scorer,
         *,
@@ -83,7 +84,7 @@ class StudyRun(Opaque):
         self._reservation, self._noise, self.n_steps, self._pad = reservation, noise, n_steps, pad
 
     @property
-    def public(self) -> data_split.PublicHalf:
+    def public(self) -> PublicHalf:
         """The half that anyone may see. No estimator that scored a sensitive record comes out of its trainer."""
         return self._public
 
@@ -136,7 +137,7 @@ def open_study(
     pad: float = 0.0,
     workers: Workers | None = None,
     ahead: Ahead | None = None,
-    data: data_split.Halves | None = None,
+    data: Halves | None = None,
     owner: bool = True,
 ) -> StudyRun | ReplayedStudy:
     """Read the public half, price, reserve, then open the sensitive half; or find the study's recorded release.
@@ -157,7 +158,7 @@ def open_study(
     """
     with padded(pad):
         resolved = resolve(study) if isinstance(study, StudySpec) else study
-        data = data or data_split.FileHalves(resolved.spec, folder, workers)
+        data = data or FileHalves(resolved.spec, folder, workers)
         public = data.public(resolved.problem)
         key = resolved.key(public.fingerprint)
         library_version()  # read here: a release states it, and after the reservation nothing public is looked up
@@ -172,8 +173,8 @@ def open_study(
 def _started(
     study: ResolvedStudy,
     key: StudyKey,
-    data: data_split.Halves,
-    public: data_split.PublicHalf,
+    data: Halves,
+    public: PublicHalf,
     ledger: PrivacyLedger,
     source: NoiseSource,
     *,
@@ -202,7 +203,7 @@ def _started(
     noise = Noise(source, reservation)
     sealed(lambda: noise.ahead(draws))
     # a file holds bytes, whose reader says sizes alone; an object in a table in memory may raise any message
-    letter = letters(StudyInvalid) if isinstance(data, data_split.FileHalves) else None
+    letter = letters(StudyInvalid) if isinstance(data, FileHalves) else None
     objective = sealed(lambda: data.sensitive(public), letter=letter)
     return StudyRun(
         method, public, search, objective, reservation=reservation, noise=noise, n_steps=study.n_steps, pad=pad
@@ -215,7 +216,7 @@ def run_study(
     ledger: PrivacyLedger,
     folder: str | Path = ".",
     source: NoiseSource | None = None,
-    data: data_split.Halves | None = None,
+    data: Halves | None = None,
     on_step: Callable[[int, Released | None], None] | None = None,
 ) -> StudyResult:
     """The whole study in one call. `on_step` is told each step's number and what it released."""
@@ -236,7 +237,7 @@ def approve_study(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path)
     Raises:
         StudyInvalid, PolicyRefused: nothing was written.
     """
-    ledger.approve(spec.privacy.dataset, _cap(spec), data_split.sources_of(spec, folder))
+    ledger.approve(spec.privacy.dataset, _cap(spec), sources_of(spec, folder))
 
 
 def check_public_file(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path) -> None:
@@ -245,7 +246,7 @@ def check_public_file(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | P
     Raises:
         PolicyRefused: it is one.
     """
-    if spec.data.training is not None and not spec.data.trains_privately:
+    if isinstance(spec.data, PublicFiles):
         ledger.check_public(file_source(Path(folder) / spec.data.training))
 
 
@@ -269,8 +270,8 @@ def _trained_ahead(method: Method, problem: Problem) -> Problem:
     """
     if problem.training is not None:
         return problem  # nothing can be trained in public
-    if isinstance(method, Prepares):
-        method.prepare(problem)
+    if isinstance(method, SearchesPublic):
+        problem = method.prepare(problem)
     N = len(problem.candidates)
     if not method.public_path and N > LARGEST_PRIVATE_PATH:
         raise StudyInvalid(

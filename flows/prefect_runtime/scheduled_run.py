@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from dpbo_core.accounting.patterns import FIELDS, fields_of, filled_at
 from dpbo_core.errors import StudyInvalid, suggestion
-from dpbo_core.spec import StudySpec
+from dpbo_core.spec import Bundled, PublicFiles, SensitiveFiles, StudySpec
 
 
 def edition_at(spec: StudySpec, moment: datetime) -> StudySpec:
@@ -30,7 +30,7 @@ def edition_at(spec: StudySpec, moment: datetime) -> StudySpec:
 
     edition = filled(spec.edition) if fields_of(spec.edition) else filled("{time}")
     data = spec.data
-    if data.training is not None and data.validation is not None:
+    if isinstance(data, PublicFiles | SensitiveFiles):
         data = replace(data, training=filled(data.training), validation=filled(data.validation))
     privacy = replace(spec.privacy, dataset=filled(spec.privacy.dataset))
     return replace(spec, edition=edition, data=data, privacy=privacy)
@@ -42,8 +42,8 @@ def check_fields(spec: StudySpec) -> None:
     Raises:
         StudyInvalid: it is not so.
     """
-    dataset, validation = fields_of(spec.privacy.dataset), fields_of(spec.data.validation or "")
-    for name in (*fields_of(spec.edition), *dataset, *validation, *fields_of(spec.data.training or "")):
+    dataset, validation = fields_of(spec.privacy.dataset), fields_of(_validation(spec))
+    for name in (*fields_of(spec.edition), *dataset, *validation, *fields_of(_training(spec))):
         if name not in FIELDS:
             raise StudyInvalid(
                 f"{{{name}}} is no field of a scheduled study{suggestion(name, FIELDS)}",
@@ -63,7 +63,7 @@ def refuse_fields(spec: StudySpec) -> None:
     Raises:
         StudyInvalid: it has fields.
     """
-    texts = (spec.edition, spec.privacy.dataset, spec.data.training or "", spec.data.validation or "")
+    texts = (spec.edition, spec.privacy.dataset, _training(spec), _validation(spec))
     found = [name for text in texts for name in fields_of(text) if name in FIELDS]
     if found:
         raise StudyInvalid(
@@ -71,6 +71,16 @@ def refuse_fields(spec: StudySpec) -> None:
             cause="it was written for dpbo serve",
             remedy="run it with dpbo serve, or write the name out",
         )
+
+
+def _training(spec: StudySpec) -> str:
+    """The training file; "" for a bundled set."""
+    return "" if isinstance(spec.data, Bundled) else spec.data.training
+
+
+def _validation(spec: StudySpec) -> str:
+    """The validation file; "" where there is none."""
+    return spec.data.validation if isinstance(spec.data, PublicFiles | SensitiveFiles) else ""
 
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}

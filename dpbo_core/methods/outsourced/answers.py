@@ -98,12 +98,12 @@ class Curator:
                 return known
             place = int(vault.order(release.value["rows"])[query.row])
             value, scale = kept["rows"].get(str(query.row), (None, 0.0))
-            if value is None and private is None:
-                value = self._public(answers, place, release.value["rows"])
-                self._fix_way(release, query.publication, private)
-            elif value is None:
-                assert private is not None  # noqa: S101  the branch above took None
-                value, scale = self._noised(query, private, release, answers, place)
+            if value is None:
+                if private is None:
+                    value = self._public(answers, place, release.value["rows"])
+                    self._fix_way(release, query.publication, private)
+                else:
+                    value, scale = self._noised(query, private, release, answers, place)
             answer = Answer.to(query, value=value, noise_scale=scale)
             kept["rows"][str(query.row)] = (value, scale)
             kept["steps"].setdefault(query.session, []).append(asdict(answer))

@@ -22,7 +22,7 @@ from dpbo_core.mechanisms.gaussian_rows import GaussianRows
 from dpbo_core.mechanisms.random_projection import RandomProjection
 from dpbo_core.methods.outsourced.private_answers import ANSWERS
 from dpbo_core.methods.outsourced.published import REFUTED
-from dpbo_core.methods.outsourced.rows import Geometry
+from dpbo_core.methods.outsourced.rows import AnyRow, Geometry, NearRow, Neighbours
 from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.certified import Shown
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
@@ -96,18 +96,30 @@ class Outsourced:
                 cause="rows are replaced or moved, never added; the paper's own relation is row_moves_by_one",
                 remedy="choose --relation row_moves_by_one, or replace_one with the gaussian transform",
             )
-        if self.norm_bound is None and self.relation is REPLACE:
-            raise StudyInvalid(
-                "under replace_one a row may become any other, so its length needs a bound",
-                cause="--norm-bound was not given",
-                remedy="give --norm-bound B from public knowledge; longer rows are clipped to it",
-            )
+        _ = self.neighbours
         if self.norm_bound is not None and not 1e-9 <= self.norm_bound <= 1e9:
             raise StudyInvalid(f"norm bound {self.norm_bound:g}", remedy="choose a length between 1e-9 and 1e9")
         if self.dim is not None and not 1 <= self.dim <= 10_000:
             raise StudyInvalid(f"{self.dim} columns cannot be published", remedy="choose --dim between 1 and 10000")
         if not all(math.isfinite(c) and abs(c) <= 1e6 for c in self.centre):
             raise StudyInvalid("the centre is not finite", remedy="give public numbers between -1e6 and 1e6")
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """Which tables are neighbours, with the bound on their rows.
+
+        Raises:
+            StudyInvalid: a row may become any other, of whatever length.
+        """
+        if self.relation is BY_ONE:
+            return NearRow(self.norm_bound)
+        if self.norm_bound is None:
+            raise StudyInvalid(
+                "under replace_one a row may become any other, so its length needs a bound",
+                cause="--norm-bound was not given",
+                remedy="give --norm-bound B from public knowledge; longer rows are clipped to it",
+            )
+        return AnyRow(self.norm_bound)
 
     def width(self, n_columns: int) -> int:
         """r: the gaussian transform never publishes more columns than there are."""
@@ -126,7 +138,7 @@ class Outsourced:
         """
         if self.centre and len(self.centre) != n_columns:
             raise StudyInvalid(f"the centre has {len(self.centre)} numbers and the rows {n_columns}")
-        return Geometry(n_columns, self.width(n_columns), self.norm_bound, self.relation is BY_ONE, self.centre)
+        return Geometry(n_columns, self.width(n_columns), self.neighbours, self.centre)
 
     def mechanism(self, n_rows: int, n_columns: int) -> GaussianRows:
         """The gaussian transform's noise."""
@@ -168,12 +180,11 @@ class Outsourced:
         if n_rows < 1 or n_columns < 1:
             raise StudyInvalid("the table has no rows", remedy="give a file with one row a candidate")
         published = self.transform == "published"
-        assert self.relation is not None  # noqa: S101  filled in above
         promise = PrivacyGuarantee(
             epsilon=math.inf if published else self.epsilon,
             delta=self.delta,
             unit=PrivacyUnit.CANDIDATE_ROW,
-            relation=self.relation,
+            relation=self.neighbours.relation,
             assumptions=(),
             evidence=REFUTED if published else EVIDENCE,
         )

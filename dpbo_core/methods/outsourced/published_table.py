@@ -9,6 +9,7 @@
 import hashlib
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ class PublishedTable:
     rows: NDArray[np.float64]
     publication: str
     noise_scale: float
-    promise: dict[str, Any]
+    promise: Mapping[str, Any]
 
 
 def table_bytes(table: PublishedTable) -> bytes:
