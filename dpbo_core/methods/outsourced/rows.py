@@ -44,7 +44,7 @@ class AnyRow:
 
     @property
     def distance(self) -> float:
-        """Δ = 2B."""
+        """Δ = 2B: how far any two rows within the norm bound B lie apart, ℓ₂."""
         return 2.0 * self.norm_bound
 
 
@@ -57,7 +57,7 @@ class NearRow:
 
     @property
     def distance(self) -> float:
-        """Δ = 1."""
+        """Δ = 1: how far one row moves, ℓ₂, in the table's units."""
         return 1.0
 
 
@@ -85,7 +85,7 @@ class Geometry:
 
     @property
     def distance(self) -> float:
-        """Δ."""
+        """Δ: how far one row of neighbouring tables moves, ℓ₂."""
         return self.neighbours.distance
 
     @property
