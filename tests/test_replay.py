@@ -1,4 +1,4 @@
-"""Every method on more than a thousand neighbouring files with its mechanisms' outputs frozen: nothing else may differ."""
+"""Every method on over a thousand neighbouring files, its mechanisms' outputs frozen: nothing else may differ."""
 
 import random
 from collections import Counter
