@@ -134,6 +134,14 @@ def new_database(server):
 
 
 @pytest.fixture(autouse=True)
+def usual_umask():
+    """A command narrows its process's umask, and here the process goes on with other tests."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+@pytest.fixture(autouse=True)
 def no_pause(monkeypatch):
     """Selections pause so that their time tells nothing; a test of thousands of them need not."""
     monkeypatch.setattr("dpbo_core.mechanisms.exponential.PAUSE", 1e-6)
