@@ -98,12 +98,8 @@ class Databases:
         shutil.copy(self.folder / name, place)
 
     @contextmanager
-    def prefect_server(self, *, own=False):
-        """Prefect's own harness, on a database that has its tables; one server a process, unless the test asks.
-
-        Args:
-            own: start one with nothing in it but the tables, and stop it at the end.
-        """
+    def prefect_server(self):
+        """Prefect's own harness, on a database that has its tables; one server a process."""
         from prefect.testing import utilities
 
         from dpbo.flows.prefect_runtime.settings import without_heartbeat
@@ -115,8 +111,7 @@ class Databases:
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(utilities, "mkdtemp", folder)
-            if not own:
-                patch.setattr(utilities, "SubprocessASGIServer", self._standing(utilities.SubprocessASGIServer))
+            patch.setattr(utilities, "SubprocessASGIServer", self._standing(utilities.SubprocessASGIServer))
             with utilities.prefect_test_harness(server_startup_timeout=90), without_heartbeat():
                 patch.undo()
                 yield

@@ -176,7 +176,7 @@ def test_help_is_fast_and_whole():
     """No timing here; only that nothing heavy is imported to print a help page."""
     heavy = ("prefect", "mlflow", "sklearn", "scipy", "opendp", "sqlalchemy", "numpy")
     probe = (
-        "import sys\nsys.argv = ['dpbo', '--help']\nfrom flows import cli\n"
+        "import sys\nsys.argv = ['dpbo', '--help']\nfrom dpbo.flows import cli\n"
         "try:\n    cli.main()\nexcept SystemExit:\n    pass\n"
         f"print([m for m in {heavy!r} if m in sys.modules])"
     )

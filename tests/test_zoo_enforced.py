@@ -94,7 +94,7 @@ DRAWN = BoundedFunction("score_that_draws", 0.0, 1.0, zoo.score_that_draws, (0, 
 @pytest.mark.slow
 @pytest.mark.parametrize(("make", "score"), [(zoo.Random, Correct()), (zoo.Plain, DRAWN)], ids=["label", "score"])
 def test_coins_of_its_own_tell_nothing_of_the_others(make, score):
-    """What asks the operating system for coins differs from run to run, whatever the records. Each of the others must
+    """What asks the operating system for coins differs from run to run. Each of the other records must
     score above one half with probability 1/2 on either table, apart from what the differing one holds: exact
     binomial intervals, which a false alarm leaves with probability 1e-6 each."""
     X, y, _ = public()
