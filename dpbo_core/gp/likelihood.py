@@ -23,9 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.gp.cholesky import JITTER
-from dpbo_core.gp.kernels import Kernel, kernel_named
+from dpbo_core.gp.kernels import TYPICAL, Kernel, kernel_named, typical_lengthscale
 
-_TYPICAL_LENGTHSCALE = 0.3  # times √d; log ℓ has unit prior variance
 _LOG_VARIANCE_SPREAD = 1.5
 _MEAN_VARIANCE = 4.0
 _LENGTHSCALES = (0.02, 5.0)  # searched, as multiples of √d
@@ -84,7 +83,7 @@ def log_marginal_likelihood(
 
 def log_prior(fitted: Fitted, dimensions: int) -> float:
     """Log density of the three public priors at `fitted`, up to a constant."""
-    typical = _TYPICAL_LENGTHSCALE * math.sqrt(max(1, dimensions))
+    typical = typical_lengthscale(dimensions)
     return (
         -0.5 * math.log(fitted.lengthscale / typical) ** 2
         - 0.5 * (math.log(fitted.variance) / _LOG_VARIANCE_SPREAD) ** 2
@@ -113,7 +112,7 @@ def _profile(
         objective = 0.5 * (np.log(weights) - weights * residual**2).sum(axis=1)
         objective -= 0.5 * mean**2 / _MEAN_VARIANCE + 0.5 * (log_v / _LOG_VARIANCE_SPREAD) ** 2
         best = int(np.argmax(objective))
-    prior = -0.5 * (log_lengthscale - math.log(_TYPICAL_LENGTHSCALE * root_d)) ** 2
+    prior = -0.5 * (log_lengthscale - math.log(TYPICAL * root_d)) ** 2
     fitted = Fitted(math.exp(log_lengthscale), math.exp(log_v[best]), float(mean[best]))
     return float(objective[best]) + prior, fitted
 

@@ -21,13 +21,14 @@ from typing import Literal
 import numpy as np
 
 from dpbo_core.bo.adaptive_sampling import GaussianProcessSampler, Sampler, UniformSampler
+from dpbo_core.bo.score_map import CENTRE, SPREAD
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.gp.kernels import kernel_named
 from dpbo_core.mechanisms.noise import try_out
 from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, PoissonStopping, Stopping
 from dpbo_core.mechanisms.repeat_and_select import RepeatAndSelect, selection_epsilon
 from dpbo_core.methods.contract import Draws, Outlook, guarantee, too_small
 from dpbo_core.methods.hypo_search import HypoSearch
+from dpbo_core.methods.kernel import stated_kernel
 from dpbo_core.privacy.amounts import allowed_units, from_units
 from dpbo_core.privacy.certified import RECORDS, Shown
 from dpbo_core.privacy.guarantee import Evidence, Standing
@@ -51,7 +52,6 @@ POISSON_EVIDENCE = Evidence(
     "Papernot and Steinke 2022, Theorem 6, with the outcome of K = 0 counted and bounded densities",
 )
 TAIL_SHARE = 0.5  # of δ, where the duration is hidden
-PRIOR_MEAN, PRIOR_SCALE = 0.5, 0.25  # of the quality, in units of its range
 
 
 @dataclass(frozen=True)
@@ -120,6 +120,11 @@ class DpHypo:
     def releases_hyperparameters(self) -> bool:
         """The best trial."""
         return True
+
+    @property
+    def fits_lengthscale(self) -> bool:
+        """Uniform trials have no kernel to fit; adaptive ones keep theirs."""
+        return self.sampler == "uniform"
 
     @staticmethod
     def private_forms() -> tuple["DpHypo", ...]:
@@ -286,14 +291,12 @@ class DpHypo:
         lower, upper = self.bounds
         if lower == 1.0 or upper == 1.0:  # the only density in the box is the prior
             return UniformSampler(prior)
-        search = problem.search
-        lengthscale = 0.3 if isinstance(search.lengthscale, str) else search.lengthscale
         deviation = min(1.0, trial.score_scale / problem.range_steps)
         return GaussianProcessSampler(  # qualities in units of their range: no range is too small or large for it
             problem.candidates.encoded,
-            kernel_named(search.kernel, lengthscale, PRIOR_SCALE**2),
+            stated_kernel(self, problem, SPREAD**2),
             noise_variance=max(deviation**2, 1e-8),
-            prior_mean=PRIOR_MEAN,
+            prior_mean=CENTRE,
             prior=prior,
             lower=lower,
             upper=upper,

@@ -20,11 +20,12 @@ import numpy as np
 
 from dpbo_core.bo.acquisition import acquisition_named
 from dpbo_core.bo.loop import BayesianSearch
+from dpbo_core.bo.score_map import CENTRE, SPREAD, ScoreMap
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.gp.kernels import kernel_named
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
 from dpbo_core.methods.contract import Draws, Outlook, guarantee, make_release, split_epsilon
+from dpbo_core.methods.kernel import stated_kernel
 from dpbo_core.models.linear.certificates import default_tolerance
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.linear.losses import loss_named
@@ -83,6 +84,11 @@ class Lipschitz:
     @property
     def releases_hyperparameters(self) -> bool:
         """A score alone: Algorithm 3 releases no candidate."""
+        return False
+
+    @property
+    def fits_lengthscale(self) -> bool:
+        """The kernel is fixed: nothing private is fitted."""
         return False
 
     def n_steps(self, problem: Problem) -> int:
@@ -189,16 +195,15 @@ class Lipschitz:
 class LipschitzSearch(Opaque):
     """Algorithm 3 under way. The path and the scores are private: nothing is returned before `finish`."""
 
-    __slots__ = ("_best", "_bo", "_mechanism", "_method", "_plan", "_problem")
+    __slots__ = ("_best", "_bo", "_map", "_mechanism", "_method", "_plan", "_problem")
 
     def __init__(self, method: Lipschitz, problem: Problem, plan: PrivacyPlan, mechanism: DiscreteLaplace) -> None:
         search = problem.search
-        lengthscale = 0.3 if isinstance(search.lengthscale, str) else search.lengthscale
         self._method, self._problem, self._plan, self._mechanism = method, problem, plan, mechanism
-        self._best = Sensitive(-1)
+        self._best, self._map = Sensitive(-1), ScoreMap(CENTRE, SPREAD, 1.0)
         self._bo = BayesianSearch(
             problem.candidates.encoded,
-            kernel_named(search.kernel, lengthscale),
+            stated_kernel(method, problem),
             noise_variance=1e-6,
             acquisition=acquisition_named(search.acquisition, beta=search.beta),
             seed=search.seed,
@@ -209,7 +214,7 @@ class LipschitzSearch(Opaque):
         """One observation of Bayesian optimisation on the raw scores."""
         index = self._bo.ask()
         total = objective.evaluate(self._problem.train(index)).expose()  # Alg. 3, line 2
-        self._bo.tell(index, total * 4.0 / self._problem.range_steps - 2.0)
+        self._bo.tell(index, self._map.mapped(total / self._problem.range_steps))
         self._best = Sensitive(max(self._best.expose(), total))  # Alg. 3, line 3
 
     def finish(self, noise: Noise) -> Release:

@@ -24,12 +24,12 @@ from numpy.typing import NDArray
 from dpbo_core.bo.acquisition import UCB, Acquisition, acquisition_named
 from dpbo_core.bo.loop import BayesianSearch
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.gp.kernels import Kernel, kernel_named
 from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Mechanism, Noise
 from dpbo_core.mechanisms.observation import observation_noise
 from dpbo_core.methods.contract import Draws, Outlook, guarantee, make_release, split_epsilon, too_small
+from dpbo_core.methods.kernel import stated_kernel
 from dpbo_core.methods.prior_scale import PriorScale, check_prior, only_delta
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.objective.in_memory import Scorer
@@ -125,6 +125,11 @@ class NoisyGP:
         """Where λ̃ is among the outputs."""
         return "candidate" in self.released
 
+    @property
+    def fits_lengthscale(self) -> bool:
+        """k₂ is fixed: nothing private may be fitted."""
+        return False
+
     def n_steps(self, problem: Problem) -> int:
         """T."""
         return problem.search.steps
@@ -211,11 +216,6 @@ class NoisyGP:
         """A search with nothing observed."""
         return NoisyGPSearch(self, problem, plan)
 
-    def kernel(self, problem: Problem) -> Kernel:
-        """k₂; a study that asks for a fitted lengthscale gets 0.3, since nothing private may be fitted here."""
-        lengthscale = problem.search.lengthscale
-        return kernel_named(problem.search.kernel, 0.3 if isinstance(lengthscale, str) else lengthscale)
-
     def acquisition(self, problem: Problem) -> Acquisition:
         """UCB with the β_t of line 4, or what the study asks for where no theorem needs it."""
         if problem.search.acquisition != "ucb":
@@ -284,7 +284,7 @@ class NoisyGP:
 
     def _information_gain(self, problem: Problem) -> float:
         """An upper bound on γ_T from public quantities alone; the run's own gain is never used."""
-        X, kernel = problem.candidates.encoded, self.kernel(problem)
+        X, kernel = problem.candidates.encoded, stated_kernel(self, problem)
         return srinivas_2010.information_gain_bound(
             gram=lambda i: kernel.column(X, X[i]), n_steps=problem.search.steps, noise_variance=self.noise_variance
         )
@@ -301,7 +301,7 @@ class NoisyGPSearch(Opaque):
         self._values: Sensitive[list[float]] = Sensitive([])
         self._bo = BayesianSearch(
             problem.candidates.encoded,
-            method.kernel(problem),
+            stated_kernel(method, problem),
             noise_variance=method.noise_variance,
             acquisition=method.acquisition(problem),
             seed=problem.search.seed,

@@ -20,6 +20,7 @@ from dpbo_core.accounting.sources import file_source
 from dpbo_core.errors import AssumptionNotAccepted, DpboError, LedgerDamaged, StudyInvalid
 from dpbo_core.mechanisms.noise import INJECTED, OPERATING_SYSTEM, Noise, NoiseSource, OperatingSystemNoise, try_out
 from dpbo_core.methods.contract import Method, Prepares, Released, Search
+from dpbo_core.methods.kernel import check_lengthscale
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.objective.partitioned import Workers
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
@@ -183,6 +184,8 @@ def _started(
 ) -> StudyRun:
     """Everything that can be refused or can fail, then the reservation, then the sensitive half."""
     spec, method, plan = study.spec, study.method, study.plan
+    if not ledger.reserved(key.fingerprint):  # what was charged goes on as it began
+        check_lengthscale(method, study.problem)
     _check_accepted(spec, plan, public.problem.unlisted)
     problem = replace(remembering(public.problem, ahead), advice=study.why)
     problem = _trained_ahead(method, problem)

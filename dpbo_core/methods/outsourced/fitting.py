@@ -20,11 +20,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.gp.kernels import BlurredSquaredExponential
+from dpbo_core.gp.kernels import TYPICAL, BlurredSquaredExponential, typical_lengthscale
 
 LENGTHSCALES = np.geomspace(0.03, 3.0, 24)  # times √r
 SHARES = (1e-6, 1e-4, 1e-2, 1e-1)  # σ_n²/s² tried where the answers' noise is not known
-_TYPICAL = 0.3
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ def fit(points: NDArray[np.float64], values: NDArray[np.float64], blur: float, n
     """
     t, r = points.shape
     spread = float(np.var(values)) or 1.0
-    best, chosen = -math.inf, Fit(_TYPICAL * math.sqrt(r), spread, float(np.mean(values)), noise_variance or 0.0)
+    best, chosen = -math.inf, Fit(typical_lengthscale(r), spread, float(np.mean(values)), noise_variance or 0.0)
     variances = [None] if noise_variance is None else list(spread * np.geomspace(0.05, 20.0, 9))
     for multiple in LENGTHSCALES:
         lengthscale = float(multiple * math.sqrt(r))
@@ -56,7 +55,7 @@ def fit(points: NDArray[np.float64], values: NDArray[np.float64], blur: float, n
         omega, Q = np.linalg.eigh(R)
         omega, one, rotated = np.maximum(omega, 0.0), Q.sum(axis=0), values @ Q
         shares = SHARES if noise_variance is None else [noise_variance / v for v in variances if v]
-        prior = -0.5 * math.log(multiple / _TYPICAL) ** 2
+        prior = -0.5 * math.log(multiple / TYPICAL) ** 2
         for share, fixed in zip(
             shares, variances if noise_variance is not None else [None] * len(SHARES), strict=True
         ):
