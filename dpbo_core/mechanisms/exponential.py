@@ -21,9 +21,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.errors import MechanismRefused
-from dpbo_core.mechanisms.checks import LARGEST_SUM, check_price, check_scale
-from dpbo_core.mechanisms.noise import OPERATING_SYSTEM, NoiseSource
+from dpbo_core.mechanisms.checks import LARGEST_SUM, check_price, check_scale, refused
+from dpbo_core.mechanisms.noise import InjectedNoise, NoiseSource
+from dpbo_core.mechanisms.opendp_library import noisy_max
 from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.certified import Worth, ratio
 from dpbo_core.privacy.plan import Spend
@@ -94,28 +94,20 @@ class PrivateSelection:
                 return int(np.argmax(utilities + noise(scale=factor * self.scale, size=utilities.size)))
 
             chosen = int(source.draw(self._measurement(utilities.size), utilities.tolist(), imitation))
-            if source.standing == OPERATING_SYSTEM:  # injected noise promises nothing that its time could break
+            if not isinstance(source, InjectedNoise):  # injected noise promises nothing that its time could break
                 time.sleep(PAUSE - (time.monotonic() - begun) % PAUSE)
             return chosen
 
         return choose
 
     def _measurement(self, size: int) -> Any:
-        import opendp.prelude as dp
-
-        dp.enable_features("contrib")
-        return dp.m.make_noisy_max(
-            dp.vector_domain(dp.atom_domain(T="i64"), size=size),
-            dp.linf_distance(T="i64"),
-            dp.max_divergence() if self.kind == "permute-and-flip" else dp.zero_concentrated_divergence(),
-            scale=self.scale,
-        )
+        return noisy_max(self.scale, size, pure=self.kind == "permute-and-flip")
 
 
 def _checked(utilities: NDArray[np.int64]) -> NDArray[np.int64]:
     """Exact integers in range; the letter does not say which value was not."""
     if utilities.dtype != np.int64 or utilities.ndim != 1 or utilities.size == 0:
-        raise MechanismRefused("the noise door refused to draw", cause="utilities are not exact integers")
+        raise refused("utilities are not exact integers")
     if int(utilities.max()) > LARGEST_SUM or int(utilities.min()) < -LARGEST_SUM:
-        raise MechanismRefused("the noise door refused to draw", cause="utilities are out of range")
+        raise refused("utilities are out of range")
     return utilities

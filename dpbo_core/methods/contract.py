@@ -13,23 +13,22 @@ search.finish(noise)           the release
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.mechanisms.noise import OPERATING_SYSTEM, Mechanism, Noise
+from dpbo_core.mechanisms.noise import Mechanism, Noise
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.amounts import allowed_units, split_units
 from dpbo_core.privacy.assumption import ROWWISE_PREDICTIONS
 from dpbo_core.privacy.certified import Shown
-from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
+from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
 from dpbo_core.problem import Problem
 from dpbo_core.versions import library_version
 
 Released = Mapping[str, Any]
-NOT_PRIVATE = Evidence(Standing.REFUTED, "the noise was injected, not drawn from the operating system")
 Draws = tuple[tuple[Spend, Mechanism[Any]], ...]
 
 
@@ -231,13 +230,10 @@ def make_release(
     method: Method, problem: Problem, plan: PrivacyPlan, noise: Noise, value: Mapping[str, Any]
 ) -> Release:
     """The release of `value`, with the public facts a reader needs beside the promise."""
-    promise = plan.guarantee
-    if noise.standing != OPERATING_SYSTEM:
-        promise = replace(promise, epsilon=float("inf"), evidence=NOT_PRIVATE)
     options = {item.name: getattr(method, item.name) for item in fields(method) if item.name != "kind"}
     return Release(
         value=value,
-        guarantee=promise,
+        guarantee=plan.guarantee.as_drawn(noise.standing),
         spends=plan.spends,
         study=problem.study,
         edition=problem.edition,

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from dpbo_core.accounting.accounts import Account
+from dpbo_core.privacy.noise_standing import OPERATING_SYSTEM
 from dpbo_core.privacy.release import Release
 from flows.cli.screens.accounts import account_line
 from flows.cli.screens.terminal import Screen, named
@@ -76,7 +77,7 @@ def _facts(release: Release, screen: Screen) -> list[tuple[str, str]]:
         *facts,
         ("promise", named(promise.in_words())),
         ("evidence", f"{promise.evidence.standing.value}: {named(promise.evidence.note)}"),
-        ("noise", noise if release.noise == "operating_system" else f"{noise}; INJECTED: NOT PRIVATE"),
+        ("noise", noise if release.noise == OPERATING_SYSTEM else f"{noise}; INJECTED: NOT PRIVATE"),
     ]
 
 
