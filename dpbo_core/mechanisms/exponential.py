@@ -16,7 +16,7 @@ divergence.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,8 @@ from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.theorems.mckenna_sheldon_2020 import selection_scale
 
+PERMUTE_AND_FLIP: Final = "permute-and-flip"
+EXPONENTIAL: Final = "exponential mechanism"
 PAUSE = 0.05  # seconds; far longer than a draw over thousands of candidates differs from another
 
 
@@ -38,8 +40,8 @@ class PrivateSelection:
     """ε-DP choice of one index. `kind` fixes the zCDP price: ε²/2 for permute-and-flip, ε²/8 for the other."""
 
     WORTH: ClassVar = {
-        "permute-and-flip": Worth(lambda spend: (2.0 * ratio(spend), (2.0 * ratio(spend)) ** 2 / 2.0)),
-        "exponential mechanism": Worth(lambda spend: (2.0 * ratio(spend), (2.0 * ratio(spend)) ** 2 / 8.0)),
+        PERMUTE_AND_FLIP: Worth(lambda spend: (2.0 * ratio(spend), (2.0 * ratio(spend)) ** 2 / 2.0)),
+        EXPONENTIAL: Worth(lambda spend: (2.0 * ratio(spend), (2.0 * ratio(spend)) ** 2 / 8.0)),
     }
 
     sensitivity: int
@@ -58,7 +60,7 @@ class PrivateSelection:
 
     def spend(self, what: str) -> Spend:
         """Pure ε, and ρ rounded up."""
-        divisor = 2.0 if self.kind == "permute-and-flip" else 8.0
+        divisor = 2.0 if self.kind == PERMUTE_AND_FLIP else 8.0
         return Spend(
             what=what,
             mechanism=self.kind,
@@ -78,7 +80,7 @@ class PrivateSelection:
             MechanismRefused: a privacy map above `spend`, and nothing was drawn; or, when it is applied, utilities
                 that are not exact integers in range.
         """
-        flip = self.kind == "permute-and-flip"
+        flip = self.kind == PERMUTE_AND_FLIP
         planned = spend.epsilon_units if flip else spend.rho_units
         check_price(2.0 * self.sensitivity / self.scale, spend.epsilon_units)
         check_price(self._measurement(1).map(self.sensitivity), planned)
@@ -101,7 +103,7 @@ class PrivateSelection:
         return choose
 
     def _measurement(self, size: int) -> Any:
-        return noisy_max(self.scale, size, pure=self.kind == "permute-and-flip")
+        return noisy_max(self.scale, size, pure=self.kind == PERMUTE_AND_FLIP)
 
 
 def _checked(utilities: NDArray[np.int64]) -> NDArray[np.int64]:

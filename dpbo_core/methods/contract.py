@@ -191,7 +191,7 @@ def guarantee(
         raise StudyInvalid(
             "this method needs a public training set, and the study declares its training set sensitive",
             cause="its models are trained without noise, so they would tell of the training records",
-            remedy='use method = "dp_hypo", or leave sensitive = "training" out of [data] if the set is public',
+            remedy="use a method that trains privately (dpbo plan says which), or leave sensitive out of [data]",
         )
     return PrivacyGuarantee(
         epsilon=float("inf") if evidence.refuted else problem.epsilon,

@@ -29,7 +29,9 @@ from dpbo_core.methods.kernel import stated_kernel
 from dpbo_core.models.linear.certificates import default_tolerance
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.linear.losses import loss_named
+from dpbo_core.models.scores.declared import Numbers
 from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.scores.union import SCORES
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.certified import Shown, only_shows
 from dpbo_core.privacy.guarantee import Evidence, Standing
@@ -230,13 +232,15 @@ def _ends(problem: Problem) -> tuple[float, float]:
         raise StudyInvalid(
             f"lipschitz cannot tune {problem.model.estimator}",
             cause="Theorem 7 speaks of a regularisation path of logistic or hinge models",
-            remedy='use method = "private_trajectory" or "private_grid"',
+            remedy="use another method (dpbo plan says which fit)",
         )
     if not np.isfinite(problem.score.lipschitz):
+        margins = {name: score.of_margin(Numbers(1.0)) for name, score in SCORES.items() if score.of_margin}
+        sloping = " or ".join(f'"{name}"' for name, score in margins.items() if np.isfinite(score.lipschitz))
         raise StudyInvalid(
             f"lipschitz cannot use the score {problem.model.score_name!r}, which jumps",
             cause="Theorem 7 needs a score that is Lipschitz in the model's weights",
-            remedy='use score = "sigmoid" or "ramp", or method = "private_trajectory"',
+            remedy=f"use score = {sloping}, or another method (dpbo plan says which fit)",
         )
     lambdas = [float(point["lambda"]) for point in problem.candidates.points]
     return min(lambdas), max(lambdas)

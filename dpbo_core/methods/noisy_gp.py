@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from dpbo_core.bo.acquisition import UCB, Acquisition, acquisition_named
 from dpbo_core.bo.loop import BayesianSearch
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.mechanisms.exponential import PrivateSelection
+from dpbo_core.mechanisms.exponential import EXPONENTIAL, PrivateSelection
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Mechanism, Noise
 from dpbo_core.mechanisms.observation import observation_noise
@@ -166,7 +166,7 @@ class NoisyGP:
             steps = scale.sensitivity_steps(Delta)
             mechanism: Mechanism[Any]
             if what == "candidate":
-                mechanism = PrivateSelection(steps, epsilon, unit, "exponential mechanism")
+                mechanism = PrivateSelection(steps, epsilon, unit, EXPONENTIAL)
                 spend = mechanism.spend("best candidate")
             else:
                 mechanism = DiscreteLaplace(steps, epsilon, unit)

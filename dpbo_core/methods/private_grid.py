@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.mechanisms.exponential import PrivateSelection
+from dpbo_core.mechanisms.exponential import PERMUTE_AND_FLIP, PrivateSelection
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
 from dpbo_core.methods.contract import Draws, Outlook, Simulated, guarantee, make_release, split_epsilon
@@ -168,9 +168,7 @@ class PrivateGrid:
     def _mechanisms(self, problem: Problem) -> tuple[PrivateSelection, DiscreteLaplace]:
         select, score = split_epsilon(problem, (1.0 - self.score_share, self.score_share))
         steps, per_step = problem.record_steps, problem.score_per_step
-        return PrivateSelection(steps, select, per_step, "permute-and-flip"), DiscreteLaplace(
-            steps, score, per_step
-        )
+        return PrivateSelection(steps, select, per_step, PERMUTE_AND_FLIP), DiscreteLaplace(steps, score, per_step)
 
 
 class GridSearch(Opaque):

@@ -27,7 +27,7 @@ from dpbo_core.bo.acquisition import acquisition_named
 from dpbo_core.bo.averaged import AveragedSearch, prior_of
 from dpbo_core.bo.score_map import CENTRE, SPREAD, ScoreMap
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.mechanisms.exponential import PrivateSelection
+from dpbo_core.mechanisms.exponential import EXPONENTIAL, PrivateSelection
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.noise import Mechanism, Noise
 from dpbo_core.methods.contract import Draws, Outlook, Released, Simulated, guarantee, make_release, too_small
@@ -201,9 +201,7 @@ class PrivateTrajectory:
         share = self._rho(problem)[1]
         epsilon = math.floor(math.sqrt(8.0 * from_units(share)) * UNITS_PER_ONE)
         while epsilon > 0:
-            selection = PrivateSelection(
-                problem.record_steps, epsilon, problem.score_per_step, "exponential mechanism"
-            )
+            selection = PrivateSelection(problem.record_steps, epsilon, problem.score_per_step, EXPONENTIAL)
             if selection.spend("").rho_units <= share:
                 return selection
             epsilon -= max(1, epsilon // 10**11)
@@ -224,7 +222,7 @@ class PrivateTrajectory:
             raise StudyInvalid(
                 "private_trajectory needs δ > 0, and the study says delta = 0",
                 cause="Gaussian noise has no pure ε",
-                remedy='set delta = 1e-6 in [privacy], or use method = "private_grid"',
+                remedy="set delta = 1e-6 in [privacy], or use a method that needs none (dpbo plan says which)",
             )
         total = largest_rho(problem.epsilon, problem.delta)
         final, look = math.floor(total * self.final_share), math.floor(total * self.look_share)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from dpbo_core.models.scores.bounded_function import FUNCTION
 from dpbo_core.models.scores.declared import Declared
-from dpbo_core.models.scores.union import SCORES
+from dpbo_core.models.scores.union import OF_CLASSES, OF_MARGINS, SCORES
 from dpbo_core.space.search_space import Value
 from dpbo_core.spec.reading import one_of, require
 
@@ -62,7 +62,7 @@ class ModelSection:
             self.linear or self.own_score or self._declared.of_outcome is not None,
             f"model.score = {self.score!r} needs the margin of a logistic or hinge model",
             cause=f"{self.estimator} has no certified margin",
-            remedy='use score = "accuracy", or estimator = "logistic"',
+            remedy=f'use score = "{OF_CLASSES}", or estimator = "logistic"',
         )
         require(
             not self.linear or self.score in (None, *MARGIN_SCORES),
@@ -70,9 +70,9 @@ class ModelSection:
             remedy=f"choose one of {', '.join(MARGIN_SCORES)}, or an estimator by its import path",
         )
         require(
-            self.linear or not self.ours or self.score in (None, "accuracy"),
+            self.linear or not self.ours or self.score in (None, OF_CLASSES),
             f"model.score = {self.score!r} does not fit a {self.estimator} model, whose classes are compared",
-            remedy='use score = "accuracy"',
+            remedy=f'use score = "{OF_CLASSES}"',
         )
         self._check_score_keys()
         if self.rowwise is not None:
@@ -122,8 +122,8 @@ class ModelSection:
 
     @property
     def score_name(self) -> str:
-        """The score asked for, or the default of the estimator: sigmoid for margins, else accuracy."""
-        return self.score or ("sigmoid" if self.linear else "accuracy")
+        """The score asked for, or the default for what the estimator gives."""
+        return self.score or (OF_MARGINS if self.linear else OF_CLASSES)
 
     @property
     def regression(self) -> bool:

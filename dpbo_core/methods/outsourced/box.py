@@ -151,7 +151,7 @@ class Outsourced:
         claimed = spent_units(self.epsilon)
         return Spend(
             what=TABLE,
-            mechanism="random projection",
+            mechanism=next(iter(RandomProjection.WORTH)),
             epsilon_units=claimed,
             delta_units=spent_units(self.delta),
             rho_units=spent_units(0.5 * from_units(claimed) ** 2),

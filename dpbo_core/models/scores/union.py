@@ -12,6 +12,8 @@ from dpbo_core.models.scores.record import RecordScore
 from dpbo_core.models.scores.regression_error import ABSOLUTE_ERROR, SQUARED_ERROR
 from dpbo_core.models.scores.sigmoid import SIGMOID, Sigmoid
 
+OF_MARGINS, OF_CLASSES = SIGMOID.name, ACCURACY.name  # where a study names no score
+
 MarginScore = Accuracy | Ramp | Sigmoid
 Score = MarginScore | RecordScore
 SCORES: Mapping[str, Declared] = {
