@@ -49,6 +49,27 @@ class Outlook:
     why: str
 
 
+@dataclass(frozen=True)
+class Described:
+    """A method's row in the pages that list methods, in plain words.
+
+    Attributes:
+        wants: what somebody wants who should choose it.
+        gives: what it releases.
+        needs: what it asks for.
+        delta: whether its δ is above 0.
+        trainings: how many models are trained.
+        command: how it is asked for, where no study names it.
+    """
+
+    wants: str
+    gives: str
+    needs: str
+    delta: str
+    trainings: str
+    command: str = ""
+
+
 class Search(Protocol):
     """A method under way. Its state may be sensitive; it never leaves the process."""
 
@@ -70,6 +91,7 @@ class Method(Protocol):
         """Its name in a study."""
         ...
 
+    DESCRIBED: ClassVar[Described]
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property

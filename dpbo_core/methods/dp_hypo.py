@@ -16,7 +16,7 @@ All trials run inside ONE step: nothing that can be counted from outside depends
 import math
 from bisect import bisect_left
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.noise import try_out
 from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, PoissonStopping, Stopping
 from dpbo_core.mechanisms.repeat_and_select import RepeatAndSelect, selection_epsilon
-from dpbo_core.methods.contract import Draws, Outlook, guarantee, too_small
+from dpbo_core.methods.contract import Described, Draws, Outlook, guarantee, too_small
 from dpbo_core.methods.hypo_search import HypoSearch
 from dpbo_core.methods.kernel import stated_kernel
 from dpbo_core.privacy.amounts import allowed_units, from_units
@@ -72,6 +72,14 @@ class DpHypo:
         batch_size: expected batch, where the base samples its records.
         hide_duration: always run the most trials, and pay the tail beyond in δ.
     """
+
+    DESCRIBED: ClassVar = Described(
+        wants="a model, where the training set is sensitive too",
+        gives="the best trial: hyperparameters, model, private score",
+        needs="[public bounds and labels](docs/private_training.md); ε above 1",
+        delta="mostly > 0",
+        trainings="a hidden number",
+    )
 
     base: str = PUBLIC_TRAINING.name
     sampler: Literal["uniform", "gaussian_process"] = "uniform"

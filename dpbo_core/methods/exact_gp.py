@@ -15,13 +15,13 @@ goes on asking for its last candidate, so that no one can count.
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from dpbo_core.bo.branch_and_bound import BranchAndBound
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.methods.contract import Draws, Outlook, guarantee, make_release, split_epsilon
+from dpbo_core.methods.contract import Described, Draws, Outlook, guarantee, make_release, split_epsilon
 from dpbo_core.methods.kernel import stated_kernel
 from dpbo_core.methods.prior_scale import PriorScale, check_prior, only_delta
 from dpbo_core.objective.in_memory import Scorer
@@ -57,6 +57,14 @@ class ExactGP:
         score_spread: public guess of its standard deviation over Λ, likewise.
         calibration: "corrected", c no larger than k·G/m, or "published", c as printed whatever one record can do.
     """
+
+    DESCRIBED: ClassVar = Described(
+        wants="Algorithm 2 of Kusner et al.",
+        gives="a score",
+        needs="as above, and two constants that nobody can know",
+        delta="see [errata](docs/errata.md)",
+        trainings="one a candidate",
+    )
 
     rate_constant: float = 0.0
     decay_constant: float = 0.0

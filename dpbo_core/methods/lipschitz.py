@@ -14,7 +14,7 @@ any search whatever. Only the maximum is released; the hyperparameter that reach
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from dpbo_core.bo.score_map import CENTRE, SPREAD, ScoreMap
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.methods.contract import Draws, Outlook, guarantee, make_release, split_epsilon
+from dpbo_core.methods.contract import Described, Draws, Outlook, guarantee, make_release, split_epsilon
 from dpbo_core.methods.kernel import stated_kernel
 from dpbo_core.models.linear.certificates import default_tolerance
 from dpbo_core.models.linear.fit import LinearModel
@@ -61,6 +61,14 @@ class Lipschitz:
         sensitivity: "untrained" bounds D and R from λ alone; "trained" measures them on the public models of Λ.
         trained_points: models trained to measure D where Λ is larger than that.
     """
+
+    DESCRIBED: ClassVar = Described(
+        wants="the best score of a path, Algorithm 3 of Kusner et al.",
+        gives="one score, no hyperparameter",
+        needs="a logistic or hinge model, a Lipschitz score, a narrow range of λ",
+        delta="0",
+        trainings="one a candidate",
+    )
 
     calibration: Calibration = "corrected"
     sensitivity: Literal["untrained", "trained"] = "untrained"

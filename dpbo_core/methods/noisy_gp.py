@@ -16,7 +16,7 @@ is the usual case, clipping to the range makes it pure ε-differentially private
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from dpbo_core.mechanisms.exponential import EXPONENTIAL, PrivateSelection
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Mechanism, Noise
 from dpbo_core.mechanisms.observation import observation_noise
-from dpbo_core.methods.contract import Draws, Outlook, guarantee, make_release, split_epsilon, too_small
+from dpbo_core.methods.contract import Described, Draws, Outlook, guarantee, make_release, split_epsilon, too_small
 from dpbo_core.methods.kernel import stated_kernel
 from dpbo_core.methods.prior_scale import PriorScale, check_prior, only_delta
 from dpbo_core.models.scores.grid import GRID
@@ -86,6 +86,14 @@ class NoisyGP:
         score_center: public guess of the score, as a share of its range: the prior's mean.
         score_spread: public guess of its standard deviation over Λ, likewise.
     """
+
+    DESCRIBED: ClassVar = Described(
+        wants="Algorithm 1 of Kusner et al.",
+        gives="a choice and a score",
+        needs="ε far above 1, or the paper's prior taken on by name",
+        delta="see [errata](docs/errata.md)",
+        trainings="one a candidate",
+    )
 
     calibration: Calibration = "corrected"
     cap_at_range: bool = True

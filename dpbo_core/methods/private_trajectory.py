@@ -17,7 +17,7 @@ post-processing of the y's and of public facts: ρ* bounds all of it, with no as
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,16 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.exponential import EXPONENTIAL, PrivateSelection
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.noise import Mechanism, Noise
-from dpbo_core.methods.contract import Draws, Outlook, Released, Simulated, guarantee, make_release, too_small
+from dpbo_core.methods.contract import (
+    Described,
+    Draws,
+    Outlook,
+    Released,
+    Simulated,
+    guarantee,
+    make_release,
+    too_small,
+)
 from dpbo_core.methods.kernel import stated_kernel
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.amounts import UNITS_PER_ONE, from_units, split_units
@@ -63,6 +72,14 @@ class PrivateTrajectory:
             as far as the noised observations bear it out.
         public_trials: candidates that are cross-validated for it; the others' scores are guessed from theirs.
     """
+
+    DESCRIBED: ClassVar = Described(
+        wants="to see the whole search, or many editions from one budget",
+        gives="every λ tried with its private score, the choice, an interval",
+        needs="δ > 0",
+        delta="> 0",
+        trainings="one a step",
+    )
 
     look_share: float = 0.25
     final_share: float = 0.0
