@@ -12,19 +12,19 @@ from typing import Any, Literal
 
 def discrete_laplace(scale: float, size: int | None = None) -> Any:
     """Laplace noise on vectors of integers that move in ℓ₁ by a whole number of steps; its price is ε."""
-    dp = _opendp()
+    dp = opendp()
     return dp.m.make_laplace(_integers(dp, size), dp.l1_distance(T="i64"), scale=scale)
 
 
 def discrete_gaussian(scale: float, size: int | None = None, *, moves: Literal["i64", "f64"]) -> Any:
     """Gaussian noise on vectors of integers that move in ℓ₂, by whole steps or not; its price is ρ."""
-    dp = _opendp()
+    dp = opendp()
     return dp.m.make_gaussian(_integers(dp, size), dp.l2_distance(T=moves), scale=scale)
 
 
 def noisy_max(scale: float, size: int, *, pure: bool) -> Any:
     """The index of the largest of integers with exponential noise (its price is ε), or with Gumbel noise (ρ)."""
-    dp = _opendp()
+    dp = opendp()
     measure = dp.max_divergence() if pure else dp.zero_concentrated_divergence()
     return dp.m.make_noisy_max(_integers(dp, size), dp.linf_distance(T="i64"), measure, scale=scale)
 
@@ -34,7 +34,8 @@ def _integers(dp: Any, size: int | None) -> Any:
     return dp.vector_domain(whole) if size is None else dp.vector_domain(whole, size=size)
 
 
-def _opendp() -> Any:
+def opendp() -> Any:
+    """OpenDP itself, its vetted measurements enabled."""
     import opendp.prelude as dp
 
     dp.enable_features("contrib")

@@ -18,5 +18,14 @@ MarginScore = Accuracy | Ramp | Sigmoid
 Score = MarginScore | RecordScore
 SCORES: Mapping[str, Declared] = {
     score.name: score
-    for score in (SIGMOID, RAMP, ACCURACY, BALANCED_ACCURACY, BRIER, LOG_LOSS, ABSOLUTE_ERROR, SQUARED_ERROR)
+    for score in (
+        SIGMOID,
+        RAMP,
+        ACCURACY,
+        BALANCED_ACCURACY,
+        BRIER,
+        LOG_LOSS,
+        ABSOLUTE_ERROR,
+        SQUARED_ERROR,
+    )
 }
