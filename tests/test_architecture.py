@@ -1,6 +1,7 @@
 """The import rules of the house, each with a planted violation that must be caught."""
 
 import ast
+import re
 import shutil
 import subprocess
 import sys
@@ -8,6 +9,11 @@ import tomllib
 from pathlib import Path
 
 import pytest
+
+from dpbo_core.mechanisms.worth import WORTH
+from dpbo_core.methods import EXCHANGES, METHODS
+from dpbo_core.models.scores.union import SCORES
+from dpbo_core.private_training.union import BASES
 
 ROOT = Path(__file__).parent.parent
 LINT = Path(sys.executable).parent / "lint-imports"
@@ -90,6 +96,8 @@ def test_a_folder_that_is_no_longer_found_is_missed(house, link):
         ("dpbo_core/mechanisms/laplace.py", "import dpbo_core.accounting.ledger", "the floors of dpbo_core"),
         ("dpbo_core/errors.py", "import dpbo_core.privacy.plan", "the floors of dpbo_core"),
         ("dpbo_core/methods/lipschitz.py", "import dpbo_core.methods.private_grid", "methods do not import"),
+        ("dpbo_core/methods/kernel.py", "import dpbo_core.methods.noisy_gp", "methods do not import"),
+        ("dpbo_core/methods/prior_scale.py", "import dpbo_core.methods.outsourced.box", "methods do not import"),
         ("dpbo_core/bo/loop.py", "import dpbo_core.privacy.sensitive", "the search knows nothing"),
         ("dpbo_core/gp/posterior.py", "import dpbo_core.privacy.amounts", "the search knows nothing"),
         ("dpbo_core/methods/outsourced/modeler.py", "import dpbo_core.data.table", "the modeller knows nothing"),
@@ -170,3 +178,91 @@ def test_no_frozen_dataclass_keeps_a_dict_that_changes():
         if annotation.startswith(("dict", "defaultdict"))
     ]
     assert held == []
+
+
+# One fact, one place: what has a file of its own is named in no other
+
+NAMES = {
+    "methods": {**METHODS, **EXCHANGES},
+    "private_training": BASES,
+    "models/scores": SCORES,
+    "mechanisms": WORTH,
+}
+WORDS = ("models/scores", "mechanisms")  # their names are ordinary words: a text may hold them, unless in quotes
+EXCEPTED = {
+    "accounting/migrations": "a migration speaks of the tables of its day",
+    "advice/expected_loss_table.py": "benchmarks/advice_calibration.py writes it, by keys that the methods declare",
+    "comparison": "it sets chosen forms of methods beside their rivals",
+    "models/listed": "scikit-learn's own parameters, one of which is a sigmoid too",
+}
+
+
+def sources():
+    """path → text of everything that is installed, without what is excepted."""
+    found = {}
+    for room in ("dpbo_core", "tasks", "flows"):
+        for path in sorted((ROOT / room).rglob("*.py")):
+            found[path.relative_to(ROOT).as_posix()] = path.read_text()
+    return {
+        path: text
+        for path, text in found.items()
+        if not any(path.startswith(f"dpbo_core/{excepted}") for excepted in EXCEPTED)
+    }
+
+
+def literals(text):
+    """The texts of a module, without its docstrings."""
+    tree = ast.parse(text)
+    bodies = [node.body for node in ast.walk(tree) if isinstance(getattr(node, "body", None), list) and node.body]
+    said = {id(body[0].value) for body in bodies if isinstance(body[0], ast.Expr)}
+    every = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return [node.value for node in every if id(node) not in said]
+
+
+def named_in(texts):
+    """name → the files that name it in a text of theirs."""
+    found = {(room, name): set() for room, names in NAMES.items() for name in names}
+    for path, text in texts.items():
+        for literal in literals(text):
+            for room, name in found:
+                word = rf'^{re.escape(name)}$|"{re.escape(name)}"' if room in WORDS else rf"\b{re.escape(name)}\b"
+                if re.search(word, literal):
+                    found[room, name].add(path)
+    return found
+
+
+def elsewhere(texts):
+    """Names that more than one file has, or one outside their room."""
+    return {
+        name: files
+        for (room, name), files in named_in(texts).items()
+        if len(files) != 1 or not next(iter(files)).startswith(f"dpbo_core/{room}/")
+    }
+
+
+def test_methods_scores_mechanisms_and_bases_are_named_in_their_own_files_alone():
+    assert elsewhere(sources()) == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "planted", "name"),
+    [
+        ("dpbo_core/study/run.py", 'KINDS = ("lipschitz", "outsourced")', "lipschitz"),
+        ("dpbo_core/accounting/certificate.py", 'GAUSSIAN = ("discrete Gaussian",)', "discrete Gaussian"),
+        ("dpbo_core/methods/dp_hypo.py", 'DEFAULT = "noisy_gradient_descent"', "noisy_gradient_descent"),
+        ("flows/cli/init.py", "REMEDY = 'choose score = \"brier\"'", "brier"),
+        ("tasks/tuning.py", 'raise ValueError("dp_hypo hides its steps")', "dp_hypo"),
+    ],
+)
+def test_a_planted_name_is_caught(path, planted, name):
+    texts = sources()
+    texts[path] += f"\n{planted}\n"
+    assert path in elsewhere(texts)[name]
+
+
+def test_every_exception_is_still_needed():
+    for excepted in EXCEPTED:
+        place = ROOT / "dpbo_core" / excepted
+        files = [place] if place.is_file() else sorted(place.rglob("*.py"))
+        named = named_in({path.relative_to(ROOT).as_posix(): path.read_text() for path in files})
+        assert any(named.values()), excepted

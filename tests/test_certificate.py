@@ -157,6 +157,14 @@ def test_a_mechanism_that_nobody_declared_is_refused():
         recompute(read_certificate(honest, CERTIFIED), CERTIFIED)
 
 
+@pytest.mark.parametrize("base", ["dp_sdg", "", ["dp_sgd"], None])
+def test_a_base_that_nobody_declared_is_refused(base):
+    edited = document("hypo", steps=5)
+    edited["facts"]["options"]["base"] = base
+    with pytest.raises(StudyInvalid):
+        recompute(read_certificate(edited, CERTIFIED), CERTIFIED)
+
+
 def test_a_release_without_draws_is_none():
     with pytest.raises(StudyInvalid):
         read_certificate(document("lipschitz") | {"spends": []}, CERTIFIED)

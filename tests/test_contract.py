@@ -43,6 +43,8 @@ VARIANTS = {
     "hypo, adaptive": DpHypo(sampler="gaussian_process", lower=0.999, upper=1.002),
     "grid on a public shortlist": PrivateGrid(evaluate="public_shortlist"),
 }
+KNOWN = {type(variant) for variant in VARIANTS.values()}
+VARIANTS |= {kind: cls() for kind, cls in METHODS.items() if cls not in KNOWN}  # a new method, as it is by default
 REPETITIONS = 200
 
 

@@ -14,7 +14,7 @@ from dpbo_core.errors import MechanismRefused, StudyInvalid
 from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
-from dpbo_core.mechanisms.noise import InjectedNoise, Noise, OperatingSystemNoise
+from dpbo_core.mechanisms.noise import InjectedNoise, Noise, OperatingSystemNoise, standing_of
 from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.sensitive import Sensitive
 
@@ -289,7 +289,9 @@ def test_noise_goes_through_the_recorder_once():
 
 def test_injected_noise_says_so():
     quiet = InjectedNoise(np.random.default_rng(0), factor=0.0)
-    assert quiet.standing == "injected"
+    assert standing_of(quiet) == "injected"
+    assert standing_of(OperatingSystemNoise()) == "operating_system"
+    assert standing_of(type("Other", (OperatingSystemNoise,), {})()) == "injected"  # whatever it would draw
     mechanism = DiscreteLaplace(2**24, ONE, 1.0)
     assert mechanism.prepare(mechanism.spend("x"), quiet)(Sensitive(5)) == 5
 

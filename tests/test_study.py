@@ -179,10 +179,10 @@ def test_any_scikit_learn_estimator_serves(tables, tmp_path, kind):
 
 
 @pytest.mark.parametrize("acquisition", ["ucb", "ei", "thompson"])
-@pytest.mark.parametrize("kind", ["lipschitz", "private_trajectory"])
-def test_every_acquisition_and_fitted_lengthscales_run(tables, tmp_path, acquisition, kind):
+@pytest.mark.parametrize(("kind", "lengthscale"), [("lipschitz", 0.3), ("private_trajectory", "fit")])
+def test_every_acquisition_and_fitted_lengthscales_run(tables, tmp_path, acquisition, kind, lengthscale):
     tables["study"]["method"] = kind
-    tables["search"] |= {"acquisition": acquisition, "lengthscale": "fit", "kernel": "se", "steps": 7}
+    tables["search"] |= {"acquisition": acquisition, "lengthscale": lengthscale, "kernel": "se", "steps": 7}
     quiet = InjectedNoise(np.random.default_rng(0), 0.0)
     spec = replace(StudySpec.from_dict(tables), budget=None)
     book = ledger(tmp_path)

@@ -15,6 +15,7 @@ from dpbo_core.errors import (
 )
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
+from dpbo_core.privacy.noise_standing import OPERATING_SYSTEM
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit, whom
 
 
@@ -81,7 +82,7 @@ def admit(
             remedy='leave it out, or say calibration = "corrected"; to reproduce the paper, use a dataset declared '
             "public (dpbo budget set NAME --public)",
         )
-    if noise != "operating_system":
+    if noise != OPERATING_SYSTEM:
         raise NoiseNotPrivate(
             f"the noise source is {noise}, and dataset {name!r} has a finite budget",
             cause="a test's noise source was passed to a real study",

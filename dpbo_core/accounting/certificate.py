@@ -23,6 +23,7 @@ from dpbo_core.accounting.composition import compose
 from dpbo_core.errors import CertificateFalse, StudyInvalid
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.certified import Declared
+from dpbo_core.privacy.noise_standing import OPERATING_SYSTEM
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release
 
@@ -119,7 +120,7 @@ def recompute(release: Release, declared: Declared) -> Recomputed:
         CertificateFalse: a draw is priced below its noise, or the prices add up to more than the promise.
     """
     promise = release.guarantee
-    if release.noise != "operating_system" or promise.evidence.refuted or promise.epsilon == math.inf:
+    if release.noise != OPERATING_SYSTEM or promise.evidence.refuted or promise.epsilon == math.inf:
         raise CertificateFalse(
             "this release promises nothing (ε = ∞)",
             cause="its noise was injected, or its evidence is refuted; such releases are for public data",

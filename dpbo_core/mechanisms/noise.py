@@ -1,8 +1,8 @@
 """Where noise comes from, and where every draw is written down before anyone sees it.
 
 A mechanism asks a `NoiseSource` for its draw; a method asks `Noise` to make the draw inside the ledger's
-transaction. `OperatingSystemNoise` is the only private source. `InjectedNoise` exists for tests and for
-reproducing papers; it marks what it touches, and the ledger refuses it for any finite budget.
+transaction. `OperatingSystemNoise` is the only private source (`standing_of`). `InjectedNoise` exists for tests and
+for reproducing papers; it marks what it touches, and the ledger refuses it for any finite budget.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,24 +14,18 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbo_core.privacy.noise_standing import INJECTED, OPERATING_SYSTEM
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
 T = TypeVar("T")
 D = TypeVar("D")
 
-OPERATING_SYSTEM = "operating_system"
-INJECTED = "injected"
 _BLOCK = 65_536  # draws made at once
 
 
 class NoiseSource(Protocol):
     """Makes one draw: from OpenDP's `measurement`, or from an `imitation` given a generator and a factor."""
-
-    @property
-    def standing(self) -> str:
-        """Either "operating_system" or "injected"; written into the ledger and the release."""
-        ...
 
     def draw(
         self,
@@ -54,11 +48,6 @@ class NoiseSource(Protocol):
 
 class OperatingSystemNoise:
     """Entropy of the operating system, through OpenDP. Cannot be seeded."""
-
-    @property
-    def standing(self) -> str:
-        """Private: the operating system's randomness."""
-        return OPERATING_SYSTEM
 
     def draw(
         self,
@@ -92,11 +81,6 @@ class InjectedNoise:
     generator: np.random.Generator
     factor: float = 1.0
 
-    @property
-    def standing(self) -> str:
-        """Not private: noise that a test gave."""
-        return INJECTED
-
     def draw(
         self,
         measurement: Callable[[Any], D],
@@ -116,6 +100,11 @@ class InjectedNoise:
         """The draws of the injected source, one for each mechanism."""
         del measurement
         return imitation(self.generator, self.factor, size)
+
+
+def standing_of(source: NoiseSource) -> str:
+    """Whether its noise is the operating system's: by what the source is, whatever it says of itself."""
+    return OPERATING_SYSTEM if type(source) is OperatingSystemNoise else INJECTED
 
 
 class Mechanism(Protocol[T]):
@@ -181,7 +170,7 @@ class Noise(Opaque):
     @property
     def standing(self) -> str:
         """The standing of the source."""
-        return self._source.standing
+        return standing_of(self._source)
 
     def unreleased(self, draw: Callable[[NoiseSource], T]) -> T:
         """Draws that stay in the curator's process: nothing is recorded, nothing is charged, a rerun draws anew."""

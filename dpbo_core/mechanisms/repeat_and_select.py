@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-from dpbo_core.errors import MechanismRefused
+from dpbo_core.mechanisms.checks import check_cost, check_price
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, Stopping
 from dpbo_core.privacy.amounts import from_units, spent_units
@@ -142,13 +142,6 @@ class RepeatAndSelect:
         Raises:
             MechanismRefused: the theorems' price is above `spend`, and nothing was drawn.
         """
-        price = self.price()
-        planned = spend.epsilon_units
-        affordable = planned is not None and math.isfinite(price) and spent_units(price) <= planned
-        if not affordable or spend.delta_units < self.delta_units:
-            raise MechanismRefused(
-                "the noise door refused to draw",
-                cause="the price of the selection is above the planned spend: the calibration is wrong",
-                remedy="report this; nothing was drawn",
-            )
+        check_price(self.price(), spend.epsilon_units)
+        check_cost(self.delta_units, spend.delta_units)
         return lambda value: value.expose()(source)

@@ -13,23 +13,22 @@ search.finish(noise)           the release
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.mechanisms.noise import OPERATING_SYSTEM, Mechanism, Noise
+from dpbo_core.mechanisms.noise import Mechanism, Noise
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.amounts import allowed_units, split_units
 from dpbo_core.privacy.assumption import ROWWISE_PREDICTIONS
 from dpbo_core.privacy.certified import Shown
-from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
+from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
 from dpbo_core.problem import Problem
 from dpbo_core.versions import library_version
 
 Released = Mapping[str, Any]
-NOT_PRIVATE = Evidence(Standing.REFUTED, "the noise was injected, not drawn from the operating system")
 Draws = tuple[tuple[Spend, Mechanism[Any]], ...]
 
 
@@ -48,6 +47,27 @@ class Outlook:
     expected_error: float
     trainings: int
     why: str
+
+
+@dataclass(frozen=True)
+class Described:
+    """A method's row in the pages that list methods, in plain words.
+
+    Attributes:
+        wants: what somebody wants who should choose it.
+        gives: what it releases.
+        needs: what it asks for.
+        delta: whether its δ is above 0.
+        trainings: how many models are trained.
+        command: how it is asked for, where no study names it.
+    """
+
+    wants: str
+    gives: str
+    needs: str
+    delta: str
+    trainings: str
+    command: str = ""
 
 
 class Search(Protocol):
@@ -71,6 +91,7 @@ class Method(Protocol):
         """Its name in a study."""
         ...
 
+    DESCRIBED: ClassVar[Described]
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
@@ -192,7 +213,7 @@ def guarantee(
         raise StudyInvalid(
             "this method needs a public training set, and the study declares its training set sensitive",
             cause="its models are trained without noise, so they would tell of the training records",
-            remedy='use method = "dp_hypo", or leave sensitive = "training" out of [data] if the set is public',
+            remedy="use a method that trains privately (dpbo plan says which), or leave sensitive out of [data]",
         )
     return PrivacyGuarantee(
         epsilon=float("inf") if evidence.refuted else problem.epsilon,
@@ -231,13 +252,10 @@ def make_release(
     method: Method, problem: Problem, plan: PrivacyPlan, noise: Noise, value: Mapping[str, Any]
 ) -> Release:
     """The release of `value`, with the public facts a reader needs beside the promise."""
-    promise = plan.guarantee
-    if noise.standing != OPERATING_SYSTEM:
-        promise = replace(promise, epsilon=float("inf"), evidence=NOT_PRIVATE)
     options = {item.name: getattr(method, item.name) for item in fields(method) if item.name != "kind"}
     return Release(
         value=value,
-        guarantee=promise,
+        guarantee=plan.guarantee.as_drawn(noise.standing),
         spends=plan.spends,
         study=problem.study,
         edition=problem.edition,

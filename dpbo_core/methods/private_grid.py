@@ -10,16 +10,16 @@
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.mechanisms.exponential import PrivateSelection
+from dpbo_core.mechanisms.exponential import PERMUTE_AND_FLIP, PrivateSelection
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.methods.contract import Draws, Outlook, Simulated, guarantee, make_release, split_epsilon
+from dpbo_core.methods.contract import Described, Draws, Outlook, Simulated, guarantee, make_release, split_epsilon
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.certified import Shown, one_record_moves
 from dpbo_core.privacy.guarantee import Evidence, Standing
@@ -54,6 +54,14 @@ class PrivateGrid:
         score_share: share of ε for the score; the rest chooses.
         public_trials: candidates that are cross-validated on the public training set for a shortlist.
     """
+
+    DESCRIBED: ClassVar = Described(
+        wants="the best of a list, δ = 0",
+        gives="the choice and its score",
+        needs="time to score the list",
+        delta="0",
+        trainings="one a candidate",
+    )
 
     evaluate: Literal["all", "sobol", "public_shortlist"] = "all"
     score_share: float = 0.25
@@ -180,9 +188,7 @@ class PrivateGrid:
     def _mechanisms(self, problem: Problem) -> tuple[PrivateSelection, DiscreteLaplace]:
         select, score = split_epsilon(problem, (1.0 - self.score_share, self.score_share))
         steps, per_step = problem.record_steps, problem.score_per_step
-        return PrivateSelection(steps, select, per_step, "permute-and-flip"), DiscreteLaplace(
-            steps, score, per_step
-        )
+        return PrivateSelection(steps, select, per_step, PERMUTE_AND_FLIP), DiscreteLaplace(steps, score, per_step)
 
 
 class GridSearch(Opaque):

@@ -20,7 +20,7 @@ from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.bounded_function import BoundedFunction
 from dpbo_core.models.scores.grid import GRID, to_grid
 from dpbo_core.models.scores.record import RecordScore
-from dpbo_core.models.scores.union import MarginScore
+from dpbo_core.models.scores.union import OF_CLASSES, MarginScore
 
 Model = LinearModel | FittedEstimator
 Score = MarginScore | RecordScore
@@ -62,7 +62,7 @@ class LinearTrainer:
             raise StudyInvalid(
                 f"the target has {n_classes} classes, and a {loss} model separates two",
                 cause="a multi-class target, or an identifier named as the target",
-                remedy='use a scikit-learn estimator by import path with score = "accuracy"',
+                remedy=f'use a scikit-learn estimator by import path with score = "{OF_CLASSES}"',
             )
         return cls(X, np.where(labels == 1, 1.0, -1.0), loss, score, tolerance)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
+from dpbo_core.privacy.noise_standing import OPERATING_SYSTEM
 from dpbo_core.privacy.plan import Spend
 
 
@@ -36,7 +37,7 @@ class Release:
     method: str
     dataset: str
     facts: Mapping[str, Any] = field(default_factory=dict)
-    noise: str = "operating_system"
+    noise: str = OPERATING_SYSTEM
     release_id: str = ""
     released_at: str = ""
     ledger: Mapping[str, str] = field(default_factory=dict, compare=False)

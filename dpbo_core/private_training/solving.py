@@ -20,6 +20,7 @@ from dpbo_core.models.linear.tilted import descent_steps
 
 TOLERANCE = 1e-4  # of 1/(nλ): far below the noise
 MOST_STEPS = 1_000_000
+LOGISTIC_ONLY = "its proof is for regularised logistic regression on two classes"
 LARGEST = 1e100  # of λ: squares of the weights stay numbers
 
 
@@ -65,7 +66,7 @@ def check_solvable(
         raise StudyInvalid(
             said,
             cause="the sum of so many gradients cannot be certified in double precision at any lambda",
-            remedy='use base = "noisy_gradient_descent"',
+            remedy="use a base that noises gradients",
         )
     for _ in range(60):
         middle = 0.5 * (low + high)

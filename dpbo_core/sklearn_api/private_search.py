@@ -27,6 +27,7 @@ from dpbo_core.data.frames import Frame, frame_of
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods import method_named
 from dpbo_core.models.prototype import Prototype
+from dpbo_core.models.scores.union import OF_CLASSES
 from dpbo_core.sklearn_api.public_encoder import PublicEncoder, target_name
 from dpbo_core.sklearn_api.tables_in_memory import FrameHalves, model_section, sections_of
 from dpbo_core.spec import (
@@ -110,7 +111,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         method: str = "auto",
         n_steps: int = 20,
         n_candidates: int = 256,
-        scoring: str | Callable[[Any, Any], float] = "accuracy",
+        scoring: str | Callable[[Any, Any], float] = OF_CLASSES,
         score_bounds: tuple[float, float] | None = None,
         error_bound: float | None = None,
         class_shares: Mapping[Any, float] | None = None,

@@ -16,6 +16,7 @@ from dpbo_core.data.people import Person, person_of
 from dpbo_core.data.values import canonical, plain, shown
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.prototype import Prototype, function_name, import_name
+from dpbo_core.models.scores.union import SCORES
 from dpbo_core.objective.in_memory import Objective
 from dpbo_core.problem import Problem
 from dpbo_core.space.search_space import Axis, Categorical, Integer, Real
@@ -166,7 +167,8 @@ def model_section(search: Any, training: Frame) -> ModelSection:
     from sklearn.base import is_regressor
 
     shares, function = search.class_shares, search.scoring if callable(search.scoring) else None
-    if search.scoring == "balanced_accuracy" and shares is None:
+    declared = SCORES.get(search.scoring) if isinstance(search.scoring, str) else None
+    if declared is not None and "class_shares" in declared.needs and shares is None:
         shares = class_shares(training)
     low, high = (None, None) if search.score_bounds is None else map(float, search.score_bounds)
     table = {

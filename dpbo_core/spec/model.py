@@ -7,7 +7,7 @@ from typing import Any, ClassVar, get_args
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.scores.bounded_function import FUNCTION
-from dpbo_core.models.scores.union import MARGIN_SCORES, RECORD_SCORES, SCORES
+from dpbo_core.models.scores.union import MARGIN_SCORES, OF_CLASSES, OF_MARGINS, RECORD_SCORES, SCORES
 from dpbo_core.space.search_space import Value
 from dpbo_core.spec.reading import one_of, require, typed_values, union_hints
 
@@ -74,7 +74,7 @@ class Written:
     @property
     def score_name(self) -> str:
         """The score asked for, or the usual one."""
-        return self.score or "accuracy"
+        return self.score or OF_CLASSES
 
     @property
     def regression(self) -> bool:
@@ -120,8 +120,8 @@ class LinearSection(Written):
 
     @property
     def score_name(self) -> str:
-        """The score asked for, or the sigmoid."""
-        return self.score or "sigmoid"
+        """The score asked for, or the usual one of a margin."""
+        return self.score or OF_MARGINS
 
 
 @dataclass(frozen=True)
@@ -136,9 +136,9 @@ class SoftmaxSection(Written):
         if self.score is not None and "." not in self.score:
             _check_outcome(self.estimator, self.score)
         require(
-            self.score in (None, "accuracy"),
+            self.score in (None, OF_CLASSES),
             f"model.score = {self.score!r} does not fit a {self.estimator} model, whose classes are compared",
-            remedy='use score = "accuracy"',
+            remedy=f'use score = "{OF_CLASSES}"',
         )
         self._check_task(numbers=False)
         super().__post_init__()
@@ -278,7 +278,7 @@ def _check_outcome(estimator: str, score: str) -> None:
         score in RECORD_SCORES,
         f"model.score = {score!r} needs the margin of a logistic or hinge model",
         cause=f"{estimator} has no certified margin",
-        remedy='use score = "accuracy", or estimator = "logistic"',
+        remedy=f'use score = "{OF_CLASSES}", or estimator = "logistic"',
     )
 
 

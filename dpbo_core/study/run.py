@@ -18,8 +18,9 @@ from dpbo_core.accounting.ledger import PrivacyLedger, Reservation, StudyKey
 from dpbo_core.accounting.policy import Use
 from dpbo_core.accounting.sources import file_source
 from dpbo_core.errors import AssumptionNotAccepted, DpboError, LedgerDamaged, StudyInvalid
-from dpbo_core.mechanisms.noise import INJECTED, OPERATING_SYSTEM, Noise, NoiseSource, OperatingSystemNoise, try_out
+from dpbo_core.mechanisms.noise import Noise, NoiseSource, OperatingSystemNoise, standing_of, try_out
 from dpbo_core.methods.contract import Method, Released, Search, SearchesPublic
+from dpbo_core.methods.kernel import check_lengthscale
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.objective.partitioned import Workers
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
@@ -184,18 +185,19 @@ def _started(
 ) -> StudyRun:
     """Everything that can be refused or can fail, then the reservation, then the sensitive half."""
     spec, method, plan = study.spec, study.method, study.plan
+    if not ledger.reserved(key.fingerprint):  # what was charged goes on as it began
+        check_lengthscale(method, study.problem)
     _check_accepted(spec, plan, public.problem.unlisted)
     problem = replace(remembering(public.problem, ahead), advice=study.why)
     problem = _trained_ahead(method, problem)
     data.check(public)
-    standing = OPERATING_SYSTEM if type(source) is OperatingSystemNoise else INJECTED  # by what it is, not says
     draws = method.draws(problem)
     search = method.start(problem, plan)
     try_out(draws)  # what can fail of a draw, and of all that is public, fails here, before anything is charged
     reservation = ledger.reserve(
         key,
         plan,
-        noise=standing,
+        noise=standing_of(source),
         opening=_cap(spec),
         max_records_per_person=spec.privacy.max_records_per_person,
         use=Use(data.sources(), owner),

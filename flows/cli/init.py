@@ -12,6 +12,10 @@ from dpbo_core.data import Preprocessing, Table, check_columns, read_header, rea
 from dpbo_core.data.features import CATEGORIES_AT_MOST, present
 from dpbo_core.data.values import is_text, numbers, shown, sorted_values
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.scores.accuracy import ACCURACY
+from dpbo_core.models.scores.balanced_accuracy import BALANCED_ACCURACY
+from dpbo_core.models.scores.regression_error import ABSOLUTE_ERROR
+from dpbo_core.models.scores.sigmoid import SIGMOID
 from dpbo_core.spec import StudySpec
 
 MANY = 20  # different numbers, beyond which a numeric target is taken for an amount and not for classes
@@ -152,15 +156,15 @@ def _model(table: Table, target: str) -> tuple[dict[str, object], dict[str, obje
         low, high = np.quantile(known, [0.05, 0.95])
         bound = float(f"{max(high - low, 1e-9) / 2:.2g}")
         estimator = "sklearn.ensemble.RandomForestRegressor"
-        return {"estimator": estimator, "score": "absolute_error", "error_bound": bound}, forest
+        return {"estimator": estimator, "score": ABSOLUTE_ERROR.name, "error_bound": bound}, forest
     if len(classes) == 2:
         axis = {"low": 1e-4, "high": 10.0, "log": True, "points": 64}
-        return {"estimator": "logistic", "score": "sigmoid", "steepness": 10.0}, {"lambda": axis}
+        return {"estimator": "logistic", "score": SIGMOID.name, "steepness": 10.0}, {"lambda": axis}
     counts = np.array([sum(value == known for value in values.tolist()) for known in classes], dtype=float)
-    model: dict[str, object] = {"estimator": "sklearn.ensemble.RandomForestClassifier", "score": "accuracy"}
+    model: dict[str, object] = {"estimator": "sklearn.ensemble.RandomForestClassifier", "score": ACCURACY.name}
     if counts.min() > 0 and counts.max() > UNBALANCED * counts.min():
         shares = np.maximum(1, np.rint(counts / counts.sum() * 1000)) / 1000
         shares[np.argmax(shares)] += 1.0 - shares.sum()
         named = {shown(known): round(float(share), 3) for known, share in zip(classes, shares, strict=True)}
-        model |= {"score": "balanced_accuracy", "class_shares": named}
+        model |= {"score": BALANCED_ACCURACY.name, "class_shares": named}
     return model, forest

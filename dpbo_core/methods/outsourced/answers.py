@@ -21,8 +21,7 @@ from dpbo_core.accounting.sources import file_source
 from dpbo_core.data import read_header, read_table
 from dpbo_core.data.values import numbers
 from dpbo_core.errors import AssumptionNotAccepted, DpboError, LedgerDamaged, Sealed, StudyInvalid
-from dpbo_core.mechanisms.noise import INJECTED, OPERATING_SYSTEM, Noise, NoiseSource, OperatingSystemNoise, try_out
-from dpbo_core.methods.contract import NOT_PRIVATE
+from dpbo_core.mechanisms.noise import Noise, NoiseSource, OperatingSystemNoise, standing_of, try_out
 from dpbo_core.methods.outsourced.messages import Answer, Query, digest, read_message, write_message
 from dpbo_core.methods.outsourced.private_answers import PrivateAnswers
 from dpbo_core.methods.outsourced.vault import Vault
@@ -166,16 +165,14 @@ class Curator:
         named = f"{table.dataset}: answers"
         digest = _fingerprint(query.publication, private)
         key = StudyKey(digest, table.dataset, named, table.edition, table.method)
-        injected = type(self.source) is not OperatingSystemNoise
+        standing = standing_of(self.source)
         try_out([(plan.spends[0], mechanism)])
         spend = replace(plan.spends[0], what=f"answer of row {query.row}")
-        promise = plan.guarantee
-        if injected:
-            promise = replace(promise, epsilon=math.inf, evidence=NOT_PRIVATE)
+        promise = plan.guarantee.as_drawn(standing)
         reservation = self.ledger.reserve(
             key,
             plan,
-            noise=INJECTED if injected else OPERATING_SYSTEM,
+            noise=standing,
             use=Use((file_source(answers, "answers"),), self.owner),
         )
         sealed(  # after the charge: no library's words leave, though no answer was read yet

@@ -20,6 +20,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.gaussian_rows import GaussianRows
 from dpbo_core.mechanisms.random_projection import RandomProjection
+from dpbo_core.methods.contract import Described
 from dpbo_core.methods.outsourced.private_answers import ANSWERS
 from dpbo_core.methods.outsourced.published import REFUTED
 from dpbo_core.methods.outsourced.rows import AnyRow, Geometry, NearRow, Neighbours
@@ -43,6 +44,7 @@ BY_ONE, REPLACE = NeighboringRelation.ROW_MOVES_BY_ONE, NeighboringRelation.REPL
 class Exchange(Protocol):
     """An algorithm of two parties: priced without data like a method, but run by two commands that share files."""
 
+    DESCRIBED: ClassVar[Described]
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
@@ -73,6 +75,15 @@ class Outsourced:
         dim: r; None for all columns.
         centre: c, public; the origin if empty.
     """
+
+    DESCRIBED: ClassVar = Described(
+        wants="another party to search among your records",
+        gives="an answered search over a noised table",
+        needs="[two parties](docs/outsourcing.md)",
+        delta="> 0",
+        trainings="none",
+        command="`dpbo curate`, `dpbo model`",
+    )
 
     epsilon: float
     delta: float
@@ -163,7 +174,7 @@ class Outsourced:
         claimed = spent_units(self.epsilon)
         return Spend(
             what=TABLE,
-            mechanism="random projection",
+            mechanism=next(iter(RandomProjection.WORTH)),
             epsilon_units=claimed,
             delta_units=spent_units(self.delta),
             rho_units=spent_units(0.5 * from_units(claimed) ** 2),

@@ -7,7 +7,7 @@ recorded discards a table that nobody saw; a kill after it publishes the very sa
 import hashlib
 import json
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +23,14 @@ from dpbo_core.data.table import Table
 from dpbo_core.errors import DpboError, LedgerDamaged, Sealed, StudyInvalid
 from dpbo_core.mechanisms.gaussian_rows import KeptRows
 from dpbo_core.mechanisms.noise import (
-    INJECTED,
-    OPERATING_SYSTEM,
     Mechanism,
     Noise,
     NoiseSource,
     OperatingSystemNoise,
+    standing_of,
     try_out,
 )
 from dpbo_core.mechanisms.random_projection import RandomProjection
-from dpbo_core.methods.contract import NOT_PRIVATE
 from dpbo_core.methods.outsourced.box import Outsourced
 from dpbo_core.methods.outsourced.published import algorithm_1_rows
 from dpbo_core.methods.outsourced.published_table import PublishedTable, content_digest, table_bytes
@@ -114,9 +112,10 @@ def publish(
         library_version()  # read here, and once: after the reservation nothing public is looked up
         if publication.box.transform == "gaussian":
             try_out([(plan.spends[0], publication.box.mechanism(1, d))])
-        standing = OPERATING_SYSTEM if type(source) is OperatingSystemNoise else INJECTED
         with vault.locked():
-            reservation = ledger.reserve(key, plan, noise=standing, use=Use((file_source(data, "rows"),), owner))
+            reservation = ledger.reserve(
+                key, plan, noise=standing_of(source), use=Use((file_source(data, "rows"),), owner)
+            )
             release = sealed(
                 lambda: _draw(publication, data, (n, d), plan, vault, reservation, source),
                 failure=lambda: Sealed("a step on the curator's rows failed"),
@@ -137,9 +136,7 @@ def _draw(
 ) -> Release:
     box, (spend,) = publication.box, plan.spends
     identity = publication.key(*shape).fingerprint[:16]
-    promise = plan.guarantee
-    if type(source) is not OperatingSystemNoise:
-        promise = replace(promise, epsilon=float("inf"), evidence=NOT_PRIVATE)
+    promise = plan.guarantee.as_drawn(standing_of(source))
     gaussian = box.transform == "gaussian"
 
     def keep(rows: NDArray[Any]) -> str:

@@ -48,4 +48,10 @@ class Correct(Jumps):
         return equal(outcome, truth).astype(np.float64)
 
 
-ACCURACY = Declared("accuracy", of_margin=lambda _: Accuracy(), of_outcome=lambda _: Correct())
+ACCURACY = Declared(
+    "accuracy",
+    earns="1 where the prediction is right",
+    between="0 and 1",
+    of_margin=lambda _: Accuracy(),
+    of_outcome=lambda _: Correct(),
+)

@@ -80,4 +80,9 @@ def _pairs(outcome: NDArray[Any], truth: NDArray[Any]) -> Iterator[tuple[Any, An
     return zip(truth.tolist(), outcome.tolist(), strict=True)
 
 
-FUNCTION = Declared("a function of one's own", needs=("score_low", "score_high"))
+FUNCTION = Declared(
+    "a function of one's own",
+    earns="f(truth, prediction), clipped",
+    between="`score_low` and `score_high`",
+    needs=("score_low", "score_high"),
+)

@@ -28,4 +28,9 @@ class Brier(Jumps):
         return 1.0 - 0.5 * total
 
 
-BRIER = Declared("brier", of_outcome=lambda _: Brier())
+BRIER = Declared(
+    "brier",
+    earns="1 − ½ Σ (p − [its class])²",
+    between="0 and 1",
+    of_outcome=lambda _: Brier(),
+)

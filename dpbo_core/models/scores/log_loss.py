@@ -40,6 +40,8 @@ class LogLoss(Jumps):
 
 LOG_LOSS = Declared(
     "log_loss",
+    earns="E − min(−log p, E)",
+    between="0 and E, log 100 if not given",
     of_outcome=lambda numbers: LogLoss(LOG_LOSS_BOUND if numbers.error_bound is None else numbers.error_bound),
     allows=("error_bound",),
 )

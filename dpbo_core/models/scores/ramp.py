@@ -29,4 +29,9 @@ class Ramp(Steep):
         return reach if reach < 1.0 else 1.0
 
 
-RAMP = Declared("ramp", of_margin=lambda numbers: Ramp(float(numbers.steepness)))
+RAMP = Declared(
+    "ramp",
+    earns="½ + ½·s·margin, cut to the range (`logistic` and `hinge` alone)",
+    between="0 and 1",
+    of_margin=lambda numbers: Ramp(float(numbers.steepness)),
+)

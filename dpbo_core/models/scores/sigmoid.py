@@ -34,4 +34,9 @@ class Sigmoid(Steep):
         return 1.0 if math.isnan(reach) else math.tanh(reach)
 
 
-SIGMOID = Declared("sigmoid", of_margin=lambda numbers: Sigmoid(float(numbers.steepness)))
+SIGMOID = Declared(
+    "sigmoid",
+    earns="1/(1 + e^(−s·margin)), s the `steepness` (`logistic` and `hinge` alone)",
+    between="0 and 1",
+    of_margin=lambda numbers: Sigmoid(float(numbers.steepness)),
+)

@@ -12,11 +12,22 @@ from dpbo_core.models.scores.record import RecordScore
 from dpbo_core.models.scores.regression_error import ABSOLUTE_ERROR, SQUARED_ERROR
 from dpbo_core.models.scores.sigmoid import SIGMOID, Sigmoid
 
+OF_MARGINS, OF_CLASSES = SIGMOID.name, ACCURACY.name  # where a study names no score
+
 MarginScore = Accuracy | Ramp | Sigmoid
 Score = MarginScore | RecordScore
 SCORES: Mapping[str, Declared] = {
     score.name: score
-    for score in (SIGMOID, RAMP, ACCURACY, BALANCED_ACCURACY, BRIER, LOG_LOSS, ABSOLUTE_ERROR, SQUARED_ERROR)
+    for score in (
+        SIGMOID,
+        RAMP,
+        ACCURACY,
+        BALANCED_ACCURACY,
+        BRIER,
+        LOG_LOSS,
+        ABSOLUTE_ERROR,
+        SQUARED_ERROR,
+    )
 }
 MARGIN_SCORES: Mapping[str, Callable[[Numbers], MarginScore]] = {
     name: score.of_margin for name, score in SCORES.items() if score.of_margin is not None

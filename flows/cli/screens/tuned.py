@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dpbo.flows.cli.screens.accounts import account_line
 from dpbo.flows.cli.screens.terminal import Screen, named
 from dpbo_core.accounting.accounts import Account
+from dpbo_core.privacy.noise_standing import OPERATING_SYSTEM
 from dpbo_core.privacy.release import Release
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def _facts(release: Release, screen: Screen) -> list[tuple[str, str]]:
         *facts,
         ("promise", named(promise.in_words())),
         ("evidence", f"{promise.evidence.standing.value}: {named(promise.evidence.note)}"),
-        ("noise", noise if release.noise == "operating_system" else f"{noise}; INJECTED: NOT PRIVATE"),
+        ("noise", noise if release.noise == OPERATING_SYSTEM else f"{noise}; INJECTED: NOT PRIVATE"),
     ]
 
 
