@@ -83,7 +83,7 @@ def repeat(problem: Problem, objective: Scorer) -> None:
     method = PrivateTrajectory()
     plan = method.plan(problem)
     search, noise = method.start(problem, plan), Noise(OperatingSystemNoise(), Memory())
-    noise.ahead(method.draws(problem))
+    noise.prepare(method.draws(problem))
     for _ in range(method.n_steps(problem)):
         search.step(objective, noise)
     search.finish(noise)

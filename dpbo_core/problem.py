@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from dpbo_core.data.values import canonical, shown
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.import_path import function_at
-from dpbo_core.models.listed.names import unlisted_name
+from dpbo_core.models.listed.class_names import unlisted_name
 from dpbo_core.models.scores.balanced_accuracy import BalancedAccuracy
 from dpbo_core.models.scores.bounded_function import BoundedFunction
 from dpbo_core.models.scores.declared import Numbers
@@ -87,7 +87,7 @@ class TrainingFacts:
 
 
 @dataclass(frozen=True, eq=False)
-class Landscape:
+class PublicSearch:
     """What a search on public data says of every candidate.
 
     Attributes:
@@ -125,7 +125,7 @@ class Problem:
     unlisted: str = ""  # what in the estimator is not known to predict each row alone; "" for nothing
     trainer: Trainer | None = field(default=None, repr=False, compare=False)
     training: TrainingFacts | None = None
-    landscape: Landscape | None = field(default=None, repr=False, compare=False)  # once a method has searched
+    public_search: PublicSearch | None = field(default=None, repr=False, compare=False)  # once searched
 
     @property
     def score_range(self) -> float:
@@ -221,7 +221,7 @@ def _unlisted(spec: StudySpec) -> str:
 
 
 def _unit(spec: StudySpec) -> PrivacyUnit:
-    """Whom the promise of a study is made to."""
+    """Whom the guarantee of a study is made to."""
     if isinstance(spec.data, SensitiveData):
         return PrivacyUnit.TRAINING_RECORD
     return PrivacyUnit.VALIDATION_RECORD if spec.privacy.person is None else PrivacyUnit.PERSON

@@ -97,7 +97,7 @@ def outsource(terms: Outsourcing) -> Progress:
     """Run both parties on this machine until the search ends; their owner calls it.
 
     Raises:
-        DpboError: one of the two stopped; its own letter is on standard error.
+        DpboError: one of the two stopped; its own message is on standard error.
     """
     from prefect.settings import get_current_settings
 
@@ -119,7 +119,7 @@ def outsource(terms: Outsourcing) -> Progress:
     if stopped:
         raise DpboError(
             f"the flow {stopped[0].name!r} stopped before the search ended",
-            cause="its own letter is above this one",
+            cause="its own message is above this one",
             remedy="mend what it names and run it again; both parties go on from their files",
         )
     return where(terms.file(STATE))
@@ -143,19 +143,19 @@ def wait_for(path: Path) -> None:
 
 
 def _run(name: str, terms: Outsourcing, server: str | None) -> None:
-    """One party's process: its flow, and its letter on standard error."""
+    """One party's process: its flow, and its message on standard error."""
     import sys
 
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
     party: Callable[[Outsourcing], Any] = {"curate": curate, "model": model}[name]
-    letter = ""
+    message = ""
     settings = temporary_settings({PREFECT_API_URL: server} if server else {})
     try:
         with settings, locked_server(), without_heartbeat(), owners_terminal():
             party(terms)
     except DpboError as error:
-        letter = error.letter()
-    if letter:
-        sys.stderr.write(f"dpbo: {letter}\n")
+        message = error.message()
+    if message:
+        sys.stderr.write(f"dpbo: {message}\n")
         sys.exit(1)

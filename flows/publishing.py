@@ -44,9 +44,9 @@ class Warnings:
         try:
             return work()
         except DpboError as error:
-            line = f"{what}. {error.letter()}"
+            line = f"{what}. {error.message()}"
         except Exception as error:  # noqa: BLE001  what failed is public work, and the release is recorded
-            line = DpboError(f"{what} ({type(error).__name__})", remedy=AGAIN).letter()
+            line = DpboError(f"{what} ({type(error).__name__})", remedy=AGAIN).message()
         self.add(line)
         return None
 
@@ -87,7 +87,7 @@ def publish_release(
     tracked = warnings.tried("the release is recorded, but MLflow does not show it", shown)
     if tracked is not None and tracked.missing:
         lacks = ", ".join(tracked.missing)
-        warnings.add(DpboError(f"MLflow shows the release without {lacks}", remedy=AGAIN).letter())
+        warnings.add(DpboError(f"MLflow shows the release without {lacks}", remedy=AGAIN).message())
     warnings.tried(
         "Prefect's page does not show the release",
         lambda: announce(release, account, tracked, stores.mlflow_page),

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from prefect import flow, get_run_logger
 
-from dpbo.flows.prefect_runtime.fanning_out import work_ahead
+from dpbo.flows.prefect_runtime.fanning_out import precompute
 from dpbo.flows.prefect_runtime.form import study_of
 from dpbo.flows.prefect_runtime.liveness import alive
 from dpbo.flows.prefect_runtime.owner import at_the_terminal, refuse_job_variables
@@ -72,7 +72,7 @@ def tune(study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: boo
         refuse_job_variables()
         check_public_file(study, ledger=PrivacyLedger(stores.ledger), folder=folder)
     resolved, warnings = resolve(study), Warnings()
-    ahead = work_ahead(resolved, folder)
+    precomputed = precompute(resolved, folder)
     with alive(stores.running), workers(workers_for(resolved.method)) as scoring:
         run = reserve(
             resolved,
@@ -80,7 +80,7 @@ def tune(study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: boo
             stores.ledger,
             pad_steps,
             scoring,
-            ahead,
+            precomputed,
             lambda: ready_for(study.privacy.dataset, stores, warnings),
             owner=at_the_terminal(),
         )

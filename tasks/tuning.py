@@ -21,7 +21,7 @@ from dpbo_core.methods.contract import Released
 from dpbo_core.objective.partitioned import Workers
 from dpbo_core.privacy.release import Release
 from dpbo_core.spec import StudySpec
-from dpbo_core.study.precomputed import Ahead
+from dpbo_core.study.precomputed import Precomputed
 from dpbo_core.study.resolve import ResolvedStudy
 from dpbo_core.study.run import ReplayedStudy, StudyResult, StudyRun, open_study
 
@@ -33,7 +33,7 @@ def reserve(
     ledger_url: str,
     pad: float,
     workers: Workers | None,
-    ahead: Ahead | None,
+    precomputed: Precomputed | None,
     ready: Callable[[], None],
     *,
     owner: bool,
@@ -47,14 +47,20 @@ def reserve(
     A refusal is an answer and not a failure: the flow decides what it means, and no trace is logged.
     """
     return opened_or_refused(
-        study, folder, CheckedLedger(ledger_url, ready), pad=pad, workers=workers, ahead=ahead, owner=owner
+        study,
+        folder,
+        CheckedLedger(ledger_url, ready),
+        pad=pad,
+        workers=workers,
+        precomputed=precomputed,
+        owner=owner,
     )
 
 
 def opened_or_refused(
     study: ResolvedStudy, folder: str | Path, ledger: CheckedLedger, **options: Any
 ) -> StudyRun | ReplayedStudy | BudgetRefused:
-    """The study opened, or the letter that says why the ledger would not pay for it."""
+    """The study opened, or the message that says why the ledger would not pay for it."""
     try:
         return open_study(study, ledger=ledger, folder=folder, **options)
     except BudgetRefused as refused:

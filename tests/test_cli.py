@@ -109,7 +109,7 @@ def test_budget_set_show_and_refuse(dpbo):
         ("set", "verify", "--public"),
     ],
 )
-def test_impossible_caps_are_letters(dpbo, words):
+def test_impossible_caps_are_messages(dpbo, words):
     code, out, err = dpbo("budget", *words)
     assert (code, out) == (2, "")
     assert err.startswith("dpbo: ")

@@ -61,7 +61,7 @@ def test_what_was_trained_is_kept(bench, kept, monkeypatch):
 
 
 def test_every_method_that_tunes_a_model_on_validation_records_is_compared():
-    """dp_hypo protects training records: another promise, so no row beside these."""
+    """dp_hypo protects training records: another guarantee, so no row beside these."""
     assert {method.kind for _, method in METHODS_COMPARED} == set(METHODS) - {"dp_hypo"}
 
 

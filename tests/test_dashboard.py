@@ -186,7 +186,12 @@ def test_the_certificate_needs_nothing_else_and_says_everything(shown, here):
     reader.feed(html)
     assert reader.fetched == []
     assert html.count("data:image/png;base64,") == 4
-    for said in (release.guarantee.in_words(), release.release_id, "discrete Gaussian", "What it does not promise"):
+    for said in (
+        release.guarantee.in_words(),
+        release.release_id,
+        "discrete Gaussian",
+        "What it does not guarantee",
+    ):
         assert said in reader.text
     inside = re.search(r'<pre id="release">(.*?)</pre>', html, re.DOTALL)[1]
     import html as escapes
@@ -208,8 +213,8 @@ def test_the_certificate_needs_nothing_else_and_says_everything(shown, here):
     ],
 )
 def test_the_certificate_says_whose_data_may_change_and_how(released, unit, relation, said):
-    promise = replace(released.guarantee, unit=PrivacyUnit(unit), relation=NeighboringRelation(relation))
-    html = page(replace(released, guarantee=promise), [])
+    guarantee = replace(released.guarantee, unit=PrivacyUnit(unit), relation=NeighboringRelation(relation))
+    html = page(replace(released, guarantee=guarantee), [])
     assert said in html
     assert ("Anything about the training set" in html) == (unit != "training_record")
 
@@ -235,8 +240,8 @@ def test_the_certificate_says_whose_data_may_change_and_how(released, unit, rela
 )
 def test_the_certificate_says_of_k_only_what_is_so(released, unit, person, k, said):
     """With a column surplus records exist and score a constant; without one, nothing checks who owns how many."""
-    promise = replace(released.guarantee, unit=PrivacyUnit(unit), person=person)
-    html = page(replace(released, guarantee=promise, facts={**released.facts, "max_records_per_person": k}), [])
+    guarantee = replace(released.guarantee, unit=PrivacyUnit(unit), person=person)
+    html = page(replace(released, guarantee=guarantee, facts={**released.facts, "max_records_per_person": k}), [])
     assert said in html
     assert ("which nothing checks" in html) == (unit != "person")
     assert ("keeps its place and scores a constant" in html) == (unit == "person")

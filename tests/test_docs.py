@@ -31,7 +31,7 @@ def masked(text: str) -> str:
 
 
 def command(line: str, folder: Path, *, alone: bool) -> str:
-    """What a command prints; a refusal (a letter on standard error) must come with its exit code.
+    """What a command prints; a refusal (a message on standard error) must come with its exit code.
 
     Args:
         alone: in a process of its own, as a shell would, and with a home of its own for Prefect.

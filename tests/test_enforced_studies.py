@@ -138,10 +138,10 @@ def test_an_estimator_of_others_and_a_score_of_ones_own_need_no_assumption():
         {"estimator": "theirs.Model", "score": "accuracy"},
         {"estimator": "theirs.Model", "score": "ours.score", "score_low": 0.0, "score_high": 1.0},
     ):
-        for how, promised in ((None, False), ("enforced", True)):
+        for how, guaranteed in ((None, False), ("enforced", True)):
             asked = model if how is None else model | {"rowwise": how}
             problem = problem_of(StudySpec.from_dict(tables() | {"model": asked}), n_validation=9)
-            assert problem.rowwise is promised
+            assert problem.rowwise is guaranteed
 
 
 def test_a_stateful_estimator_is_right_for_every_record():

@@ -114,7 +114,7 @@ def test_scikit_learns_estimator_checks(inner, url):
 
 def test_without_a_cap_it_refuses_and_reads_nothing(url, monkeypatch):
     monkeypatch.setattr(
-        "dpbo_core.sklearn_api.tables_in_memory.FrameHalves.sensitive", lambda *_: pytest.fail("it was read")
+        "dpbo_core.sklearn_api.tables_in_memory.FrameSplit.sensitive", lambda *_: pytest.fail("it was read")
     )
     with pytest.raises(NoBudget, match="wine"):
         fit(search(url, budget=None))
@@ -318,7 +318,7 @@ def test_any_estimator_axis_and_score(url):
         fit(own)
 
 
-def test_names_that_cannot_be_are_letters(url):
+def test_names_that_cannot_be_are_messages(url):
     for changes, says in (
         ({"space": {"c": Real(0.1, 1)}}, "nearest valid name is 'C'"),
         ({"space": {"C": [0.1, 1]}}, "is a list"),

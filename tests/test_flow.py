@@ -87,7 +87,7 @@ def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind):
     assert set(tracked.data.tags) == {
         "mlflow.runName",
         "dpbo.release_id",
-        "dpbo.promise",
+        "dpbo.guarantee",
         "dpbo.evidence",
         "dpbo.assumptions",
         "dpbo.noise",

@@ -30,9 +30,9 @@ from dpbo_core.theorems import kusner_2015, srinivas_2010
 
 def test_where_the_range_binds_the_release_is_pure_and_assumes_nothing():
     for method in (NoisyGP(), ExactGP(rate_constant=1e3, decay_constant=0.01)):
-        promise = method.plan(problem()).guarantee
-        assert (promise.epsilon, promise.delta, promise.assumptions) == (1.0, 0.0, ())
-        assert promise.evidence.standing == "standard"
+        guarantee = method.plan(problem()).guarantee
+        assert (guarantee.epsilon, guarantee.delta, guarantee.assumptions) == (1.0, 0.0, ())
+        assert guarantee.evidence.standing == "standard"
         for spend in method.plan(problem()).spends:
             assert spend.sensitivity == pytest.approx(1.0)  # the whole range of the score
             assert spend.delta == 0.0

@@ -28,7 +28,7 @@ from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 
 SYSTEM = "operating_system"
-PROMISE = PrivacyGuarantee(
+GUARANTEE = PrivacyGuarantee(
     1.0, 0.0, PrivacyUnit.VALIDATION_RECORD, NeighboringRelation.REPLACE_ONE, (), Evidence(Standing.STANDARD, "")
 )
 
@@ -49,7 +49,7 @@ def lift(url, table, verb):
 
 def plan(epsilon=1.0, **changes):
     spend = DiscreteLaplace(2**24, spent_units(epsilon), 1.0).spend("score")
-    return PrivacyPlan(replace(PROMISE, epsilon=epsilon, **changes), (spend,))
+    return PrivacyPlan(replace(GUARANTEE, epsilon=epsilon, **changes), (spend,))
 
 
 def key(name="s", dataset="d"):
@@ -114,7 +114,7 @@ def test_a_draw_that_fails_leaves_nothing(ledger):
 
 def test_a_release_is_recorded_once(ledger):
     reservation = ledger.reserve(key(), plan(), noise=SYSTEM)
-    release = Release({"score": 0.25}, PROMISE, plan().spends, "s", "1", "private_grid", "d")
+    release = Release({"score": 0.25}, GUARANTEE, plan().spends, "s", "1", "private_grid", "d")
     assert ledger.release_of(key().fingerprint) is None
     first = reservation.conclude(release)
     second = reservation.conclude(replace(release, value={"score": 99.0}))
@@ -183,7 +183,7 @@ def test_a_public_dataset_takes_anything(ledger_url):
 def test_rows_are_only_ever_added(ledger, ledger_url, table, verb):
     reservation = ledger.reserve(key(), plan(), noise=SYSTEM)
     reservation.record(plan().spends[0], lambda: {"draw": 1})
-    reservation.conclude(Release({"score": 1.0}, PROMISE, plan().spends, "s", "1", "private_grid", "d"))
+    reservation.conclude(Release({"score": 1.0}, GUARANTEE, plan().spends, "s", "1", "private_grid", "d"))
     before = sql(ledger_url, f"SELECT * FROM {table}")
     column = {"facts": "name", "datasets": "name", "reservations": "id", "history": "sequence"}.get(
         table, "reservation"

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 import sqlalchemy as sa
 from conftest import new_database
-from test_ledger import PROMISE, SYSTEM, key, lift, plan, sql
+from test_ledger import GUARANTEE, SYSTEM, key, lift, plan, sql
 
 from dpbo.flows.cli import app as cli
 from dpbo_core.accounting import audit, schema
@@ -31,7 +31,7 @@ OPEN = PrivacyBudget.of("d", epsilon=1.0, delta=0.0)
 def spend(book, name, epsilon=0.1):
     reservation = book.reserve(key(name), plan(epsilon), noise=SYSTEM)
     reservation.record(plan(epsilon).spends[0], lambda: {"draw": 7, "shown": 0.25})
-    return reservation.conclude(Release({"score": 0.25}, PROMISE, plan().spends, name, "1", "private_grid", "d"))
+    return reservation.conclude(Release({"score": 0.25}, GUARANTEE, plan().spends, name, "1", "private_grid", "d"))
 
 
 @pytest.fixture

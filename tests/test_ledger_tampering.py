@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 import sqlalchemy as sa
-from test_ledger import PROMISE, SYSTEM, key, lift, plan, sql
+from test_ledger import GUARANTEE, SYSTEM, key, lift, plan, sql
 from test_ledger_audit import exported
 
 from dpbo_core.accounting import audit, sealed_totals
@@ -39,7 +39,9 @@ def state(tmp_path_factory, monkeypatch):
 def finish(book, name, dataset="d", epsilon=0.25):
     reservation = book.reserve(key(name, dataset), plan(epsilon), noise=SYSTEM)
     reservation.record(plan(epsilon).spends[0], lambda: {"draw": 7})
-    return reservation.conclude(Release({"score": 1.0}, PROMISE, plan(epsilon).spends, name, "1", "grid", dataset))
+    return reservation.conclude(
+        Release({"score": 1.0}, GUARANTEE, plan(epsilon).spends, name, "1", "grid", dataset)
+    )
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The noise doors: exact distributions, refusals, and the promise recomputed by enumeration."""
+"""The noise doors: exact distributions, refusals, and the guarantee recomputed by enumeration."""
 
 import itertools
 import math
@@ -132,7 +132,7 @@ def test_a_plan_is_drawn_together_where_one_mechanism_follows_itself():
     selection = PrivateSelection(1, ONE, 1.0, "permute-and-flip")
     plan = [(m.spend(f"score {t}"), m) for t, m in enumerate([first, first, second, selection, second, first])]
     noise = Noise(Watch(), MemoryRecorder())
-    noise.ahead(plan)
+    noise.prepare(plan)
     assert calls == [2, 1, 1, 1]
     seen = [noise.release(s, m, Sensitive(0))["draw"] for s, m in plan if m is not selection]
     assert seen == [100, 101, 200, 300, 400]
@@ -190,7 +190,7 @@ def test_selection_keeps_its_promise_exactly(kind):
                 renyi = math.log(float((p**alpha * q ** (1 - alpha)).sum())) / (alpha - 1)
                 worst_rho = max(worst_rho, renyi / alpha)
     assert worst <= spend.epsilon * (1 + 1e-9)
-    assert worst >= 0.8 * spend.epsilon  # the enumeration does reach near the promise
+    assert worst >= 0.8 * spend.epsilon  # the enumeration does reach near the guarantee
     assert worst_rho <= spend.rho * (1 + 1e-9)
 
 
@@ -311,7 +311,7 @@ class Clock:
         self.now += seconds
 
 
-def test_noise_is_drawn_ahead_and_a_choice_takes_whole_pauses(monkeypatch):
+def test_noise_is_drawn_precomputed_and_a_choice_takes_whole_pauses(monkeypatch):
     """No step's duration holds a draw: an additive draw is there before its value, a choice is padded."""
     drawn = []
 
@@ -323,7 +323,7 @@ def test_noise_is_drawn_ahead_and_a_choice_takes_whole_pauses(monkeypatch):
     additive = DiscreteGaussian(2**24, ONE, 1.0)
     noise = Noise(Watch(), MemoryRecorder())
     spend = additive.spend("score")
-    noise.ahead([(spend, additive)])
+    noise.prepare([(spend, additive)])
     assert drawn == [1]  # before any value
     noise.release(spend, additive, Sensitive(2**30))
     assert drawn == [1]

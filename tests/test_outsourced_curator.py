@@ -29,10 +29,10 @@ from dpbo_core.mechanisms.noise import InjectedNoise, OperatingSystemNoise
 from dpbo_core.methods import EXCHANGES, METHODS, method_named
 from dpbo_core.methods.outsourced import curator
 from dpbo_core.methods.outsourced.box import Outsourced
+from dpbo_core.methods.outsourced.geometry import AnyRow, Geometry, NearRow, image
 from dpbo_core.methods.outsourced.private_answers import PrivateAnswers
 from dpbo_core.methods.outsourced.projection import public_projection, spectral_norm_bound
 from dpbo_core.methods.outsourced.published_table import read_published
-from dpbo_core.methods.outsourced.rows import AnyRow, Geometry, NearRow, image
 from dpbo_core.methods.outsourced.vault import Vault
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
@@ -133,10 +133,10 @@ def test_the_plan_is_the_promise(relation):
     box = Outsourced(2.0, 1e-6, relation=relation, norm_bound=3.0)
     plan = box.plan(100, 4)
     assert plan == box.plan(100, 4)
-    promise, (spend,) = plan.guarantee, plan.spends
-    assert (promise.epsilon, promise.delta, promise.relation) == (2.0, 1e-6, relation)
-    assert promise.unit is PrivacyUnit.CANDIDATE_ROW
-    assert promise.assumptions == ()
+    guarantee, (spend,) = plan.guarantee, plan.spends
+    assert (guarantee.epsilon, guarantee.delta, guarantee.relation) == (2.0, 1e-6, relation)
+    assert guarantee.unit is PrivacyUnit.CANDIDATE_ROW
+    assert guarantee.assumptions == ()
     assert spend.rho_units == largest_rho(2.0, 1e-6)
     assert spend.noise_scale == pytest.approx(spend.sensitivity / math.sqrt(2 * spend.rho), rel=1e-9)
     assert spend.sensitivity == pytest.approx(6.0 if relation is REPLACE else 1.0, rel=1e-5)
@@ -176,7 +176,7 @@ def test_published_is_worth_nothing_and_says_so():
         {"norm_bound": 1.0, "relation": NeighboringRelation.ADD_OR_REMOVE_ONE},
     ],
 )
-def test_impossible_boxes_are_letters(wrong):
+def test_impossible_boxes_are_messages(wrong):
     with pytest.raises(StudyInvalid):
         Outsourced(**{"epsilon": 1.0, "delta": 1e-6} | wrong)
 
@@ -211,7 +211,7 @@ def test_the_file_holds_its_columns_and_the_promise_and_nothing_else(tmp_path):
     assert arrow.column_names == ["z0", "z1"]
     assert arrow.num_rows == 60
     footer = json.loads(arrow.schema.metadata[b"dpbo"])
-    assert set(footer) == {"publication", "noise_scale", "promise"}
+    assert set(footer) == {"publication", "noise_scale", "guarantee"}
     assert footer["promise"] == release.guarantee.to_json()
     assert footer["noise_scale"] == release.spends[0].noise_scale
     assert set(arrow.schema.metadata) == {b"dpbo"}

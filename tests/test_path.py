@@ -1,4 +1,4 @@
-"""Starts along the regularisation path: they save time and change no promise.
+"""Starts along the regularisation path: they save time and change no guarantee.
 
 The oracle is the cold start: two certified models of one λ lie within the sum of their certificates of each other.
 """

@@ -163,7 +163,7 @@ def test_a_served_study_is_frozen(server, study, folder, monkeypatch):
 
 
 def test_serve_begins_with_the_owners_word(study, folder, monkeypatch):
-    """The cap is open and the pattern recorded before the first firing; the runs inherit the hash."""
+    """The cap is open and the pattern recorded before the first run; the runs inherit the hash."""
     import os
     from contextlib import nullcontext
     from types import SimpleNamespace

@@ -94,7 +94,7 @@ def test_a_server_without_a_password_is_not_adopted(tmp_path, nothing_configured
             LoopbackServer(tmp_path, port=port, home=tmp_path),
         ):
             pass
-        assert "--trust-server" in refused.value.letter()
+        assert "--trust-server" in refused.value.message()
         with LoopbackServer(tmp_path, port=port, home=tmp_path, trust=True) as trusted:
             assert (trusted.started, trusted.api) == (False, f"http://127.0.0.1:{port}/api")
 

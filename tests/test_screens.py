@@ -10,11 +10,11 @@ from rich.console import Console
 
 from dpbo.flows.cli.app import plain_first
 from dpbo.flows.cli.screens import terminal
-from dpbo.flows.cli.screens.accounts import print_accounts
+from dpbo.flows.cli.screens.account_tables import print_accounts
 from dpbo.flows.cli.screens.advice import HEADER, print_advice
+from dpbo.flows.cli.screens.error_message import print_message
 from dpbo.flows.cli.screens.findings import print_findings
 from dpbo.flows.cli.screens.first import COMMANDS, print_first
-from dpbo.flows.cli.screens.letters import print_letter
 from dpbo.flows.cli.screens.tuned import print_tuned
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
@@ -181,20 +181,20 @@ def test_the_first_screen_imports_nothing_heavy():
 
 
 def test_an_error_on_a_terminal_has_three_aligned_parts_and_elsewhere_one_line(capsys, monkeypatch):
-    letter = StudyInvalid("the [file] is gone", cause="a move " * 20, remedy="look for it")
+    message = StudyInvalid("the [file] is gone", cause="a move " * 20, remedy="look for it")
     monkeypatch.setenv("DPBO_PLAIN", "")
-    print_letter(letter)
-    assert capsys.readouterr().err == f"dpbo: {letter.letter()}\n"
+    print_message(message)
+    assert capsys.readouterr().err == f"dpbo: {message.message()}\n"
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     monkeypatch.setenv("NO_COLOR", "1")
-    print_letter(letter)
+    print_message(message)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].endswith("the [file] is gone")
     starts = [line.index(word) for line, word in ((lines[1], "a move"), (lines[-1], "look"))]
     assert starts[0] == starts[1]
     assert max(len(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in lines) <= 80
     monkeypatch.setenv("DPBO_PLAIN", "1")
-    print_letter(letter)
+    print_message(message)
     assert capsys.readouterr().err.count("\n") == 1
 
 

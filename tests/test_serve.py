@@ -40,7 +40,7 @@ def study(here, tables):
     tables["space"]["lambda"]["points"] = 2
     (here / "nightly.toml").write_text(tomli_w.dumps(tables))
     stores = Stores()
-    stores.make_folder()  # and what dpbo serve does at its owner's terminal before the first firing
+    stores.make_folder()  # and what dpbo serve does at its owner's terminal before the first run
     approve_study(read_study("nightly.toml"), ledger=PrivacyLedger(stores.ledger), folder=here)
     return "nightly.toml"
 
@@ -101,7 +101,7 @@ def test_no_durations(text):
 
 
 def fire(study, moment, monkeypatch):
-    """One firing in this process: its final state."""
+    """One run in this process: its final state."""
     monkeypatch.setattr(serve, "fired_at", lambda: moment)
     return tune_on_schedule(study, return_state=True)
 

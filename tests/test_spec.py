@@ -1,4 +1,4 @@
-"""Reading a study: identity round trips, and a clear letter for everything that cannot be."""
+"""Reading a study: identity round trips, and a clear message for everything that cannot be."""
 
 import json
 import tomllib

@@ -181,11 +181,11 @@ def named(row):
 def check(row):
     """One row: what is printed, what is paid, and what the mechanisms will draw with."""
     plan, step = row.method.plan(WORLD), 1.0 / GRID
-    promise = plan.guarantee
-    assert promise.evidence.standing == row.standing
-    assert promise.delta == row.delta
-    assert promise.assumptions == row.assumptions
-    assert (promise.epsilon == math.inf) == (row.standing == "refuted")
+    guarantee = plan.guarantee
+    assert guarantee.evidence.standing == row.standing
+    assert guarantee.delta == row.delta
+    assert guarantee.assumptions == row.assumptions
+    assert (guarantee.epsilon == math.inf) == (row.standing == "refuted")
     wanted = row.prices(row.method)
     assert len(plan.spends) == len(wanted)
     for spend, (Delta, scale) in zip(plan.spends, wanted, strict=True):

@@ -27,7 +27,7 @@ def test_the_three_addresses():
 
 
 @pytest.mark.parametrize("url", ["sqlite:///x.db", "postgresql://host", "nonsense", "mysql://h/d"])
-def test_other_addresses_are_letters(url):
+def test_other_addresses_are_messages(url):
     with pytest.raises(StudyInvalid, match="DPBO_DATABASE_URL"):
         databases(url)
 

@@ -20,11 +20,11 @@ from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import METHODS
 from dpbo_core.objective.partitioned import PartitionedObjective, PartWorker
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.public_search import public_landscape
+from dpbo_core.public_search import search_on_public_data
 from dpbo_core.spec import StudySpec
 from dpbo_core.study import data_split
 from dpbo_core.study.precomputed import (
-    Ahead,
+    Precomputed,
     cross_validate_candidate,
     known_candidates,
     known_public,
@@ -267,7 +267,7 @@ def test_what_is_trained_elsewhere_is_what_we_would_train(world, here, kind):
     assert bool(indices) == (kind == "private_grid" or not plain(kind).public_path)
     public = data_split.public_half(spec, here)
     models = {index: pickle.loads(pickle.dumps(train_candidate(spec, here, index))) for index in indices}
-    given = remembering(public.problem, Ahead(models=models))
+    given = remembering(public.problem, Precomputed(models=models))
     for index in indices:
         assert given.train(index) is models[index]
         assert (models[index].weights == public.problem.train(index).weights).all()
@@ -299,12 +299,14 @@ def test_what_is_cross_validated_elsewhere_is_what_we_would_find(world, tables, 
     known, plainly = known_public(resolve(spec)), data_split.public_half(spec, here)
     assert known_candidates(resolve(spec)) == ()
     assert len(known) == n_known
-    found = public_landscape(plainly.problem, options.get("public_trials", 256))
+    found = search_on_public_data(plainly.problem, options.get("public_trials", 256))
     assert found.tried[:n_known] == known
     scores = {index: pickle.loads(pickle.dumps(cross_validate_candidate(spec, here, index))) for index in known}
     counting = Counting(data_split.public_half(spec, here).problem.trainer)
     half = replace(plainly, problem=replace(plainly.problem, trainer=counting))
-    again = public_landscape(remembering(half.problem, Ahead(scores=scores)), options.get("public_trials", 256))
+    again = search_on_public_data(
+        remembering(half.problem, Precomputed(scores=scores)), options.get("public_trials", 256)
+    )
     assert again.tried == found.tried
     assert (again.scores == found.scores).all()
     assert (again.mean == found.mean).all()
@@ -315,21 +317,21 @@ def test_what_is_cross_validated_elsewhere_is_what_we_would_find(world, tables, 
 def test_another_seed_is_not_answered_from_what_was_given(world, here):
     public = data_split.public_half(world("validation.parquet"), here)
     point = public.problem.candidates.points[2]
-    given = remembering(public.problem, Ahead(scores={2: -1.0}))
+    given = remembering(public.problem, Precomputed(scores={2: -1.0}))
     assert given.public_score(2) == -1.0
     assert given.trainer.public_score(point, seed=1) >= 0.0
 
 
-def test_nothing_is_worked_out_ahead_on_a_sensitive_training_set(here, monkeypatch):
+def test_nothing_is_worked_out_precomputed_on_a_sensitive_training_set(here, monkeypatch):
     from test_dp_hypo import study
 
-    from dpbo.flows.prefect_runtime.fanning_out import work_ahead
+    from dpbo.flows.prefect_runtime.fanning_out import precompute
 
     spec = StudySpec.from_dict(study(here))
     monkeypatch.setenv(SETTING, "2")
     monkeypatch.setattr("dpbo.flows.prefect_runtime.fanning_out.fan_out", None)
     assert known_candidates(resolve(spec)) == known_public(resolve(spec)) == ()
-    assert work_ahead(resolve(spec), ".") is None
+    assert precompute(resolve(spec), ".") is None
 
 
 @pytest.mark.slow
@@ -339,7 +341,7 @@ def test_a_release_is_the_same_whoever_worked_ahead(world, here, monkeypatch, na
     pytest.importorskip("prefect_dask", reason="the extra dask is not installed")
     from prefect.testing.utilities import prefect_test_harness
 
-    from dpbo.flows.prefect_runtime.fanning_out import work_ahead
+    from dpbo.flows.prefect_runtime.fanning_out import precompute
     from dpbo.flows.prefect_runtime.settings import without_heartbeat
     from dpbo_core.accounting.budget import PrivacyBudget
     from dpbo_core.accounting.ledger import PrivacyLedger
@@ -348,17 +350,17 @@ def test_a_release_is_the_same_whoever_worked_ahead(world, here, monkeypatch, na
     spec = replace(world("validation.parquet", method=kind), options=options, budget=None)
     monkeypatch.setenv(SETTING, "2")
     with prefect_test_harness(server_startup_timeout=90), without_heartbeat():
-        ahead = work_ahead(resolve(spec), ".")
-    assert len(ahead.scores) == n_known
+        precomputed = precompute(resolve(spec), ".")
+    assert len(precomputed.scores) == n_known
 
     def released(work, edition):
         book = PrivacyLedger(f"sqlite:///{here / edition}.db")
         book.set_budget(PrivacyBudget.without_limit("people"))
-        run = open_study(spec, ledger=book, source=InjectedNoise(np.random.default_rng(3)), ahead=work)
+        run = open_study(spec, ledger=book, source=InjectedNoise(np.random.default_rng(3)), precomputed=work)
         steps = [run.step() for _ in range(run.n_steps)]
         return steps, run.finish().release.value
 
-    assert released(ahead, "with") == released(None, "without")
+    assert released(precomputed, "with") == released(None, "without")
 
 
 @pytest.mark.slow

@@ -61,7 +61,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Account:
-    """A dataset's cap, what is spent of it, its history, and the one unit of its promises (None before any).
+    """A dataset's cap, what is spent of it, its history, and the one unit of its guarantees (None before any).
 
     `records` are the k of its spends: one, or several where an older version let them differ; the largest holds.
     `approvals` are what its owner approved: what it may be scored on, its group, the largest ε of one run.

@@ -1,4 +1,4 @@
-"""The durable history of every promise: reserve first, record each draw once, never give back.
+"""The durable history of every guarantee: reserve first, record each draw once, never give back.
 
 The protocol, keyed by a study's fingerprint (its whole spec, its edition and the public training data):
 
@@ -121,7 +121,7 @@ class PrivacyLedger:
             use = Use(sources)
             account, budget = account_for(pen, dataset, opening, use)
             if budget is None:
-                return  # its firings will be told so
+                return  # its runs will be told so
             if opening is not None:
                 admission.same_cap(budget, opening)
             approvals.check_sources(pen, use, dataset=dataset, account=account, public=budget.public)

@@ -1,11 +1,11 @@
-"""Whose cap pays for a dataset, and how a cap is opened: by its owner, or as one firing of a name with fields."""
+"""Whose cap pays for a dataset, and how a cap is opened: by its owner, or as one run of a name with fields."""
 
 from dataclasses import asdict, replace
 
 from dpbo_core.accounting import approvals, policy
 from dpbo_core.accounting.accounts import cap_of
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.names import check_new_name
+from dpbo_core.accounting.dataset_names import check_new_name
 from dpbo_core.accounting.pen import Pen
 from dpbo_core.accounting.policy import Use
 from dpbo_core.accounting.reservation import utc_now

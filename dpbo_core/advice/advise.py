@@ -200,7 +200,7 @@ def _choice(forms: list[tuple[AnyMethod, Expected]], problem: Problem) -> Choice
     alone = all(found.regret <= other.regret for _, other in forms)
     merit = "loses least" if alone else "is pure and loses as little as any, so far as can be told,"
     why = (
-        f"of {len(forms)} ways it {merit} on simulated landscapes with this noise "
+        f"of {len(forms)} ways it {merit} in simulations with this noise "
         f"({problem.n_validation} records, ε = {problem.epsilon:g}, {problem.search.steps} steps, "
         f"{len(problem.candidates)} candidates): an expected regret of {found.regret:.2g}"
     )
@@ -241,12 +241,12 @@ def _line(method: AnyMethod, problem: Problem) -> MethodAdvice:
         return MethodAdvice(
             method.kind, None, 0.0, None, G, None, None, options, None, (), "", "refused", error.what
         )
-    promise = plan.guarantee
-    evidence = promise.evidence
+    guarantee = plan.guarantee
+    evidence = guarantee.evidence
     regret, error_expected, why = None, outlook.expected_error, outlook.why
     if found is not None:
         regret, error_expected = found.regret, found.regret + found.score_error
-        why += f"; on simulated landscapes it loses {regret:.2g} and errs by {found.score_error:.2g} on the score"
+        why += f"; in simulations it loses {regret:.2g} and errs by {found.score_error:.2g} on the score"
     verdict = _verdict(outlook.noise_scale, error_expected, G)
     if evidence.refuted:
         verdict, why = "refused", f"{evidence.note}; it runs only on a dataset declared public"
@@ -254,15 +254,15 @@ def _line(method: AnyMethod, problem: Problem) -> MethodAdvice:
         why = f"the noise reaches the score's whole range: {why}"
     return MethodAdvice(
         kind=method.kind,
-        epsilon=None if evidence.refuted else promise.epsilon,
-        delta=promise.delta,
+        epsilon=None if evidence.refuted else guarantee.epsilon,
+        delta=guarantee.delta,
         noise_scale=outlook.noise_scale,
         score_range=G,
         expected_error=error_expected,
         expected_regret=regret,
         options=options,
         trainings=outlook.trainings,
-        assumptions=promise.assumptions,
+        assumptions=guarantee.assumptions,
         evidence=evidence.standing.value,
         verdict=verdict,
         why=why,

@@ -82,7 +82,7 @@ class TableScorer:
 
 @dataclass(frozen=True)
 class Task:
-    """One public task: how to make its two halves, and where its candidates lie."""
+    """One public task: how to make its data split, and where its candidates lie."""
 
     name: str
     make: Callable[[], tuple[Problem, Encoded]]

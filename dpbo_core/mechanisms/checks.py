@@ -1,4 +1,4 @@
-"""What every door checks before it draws; OpenDP accepts most of these silently."""
+"""What every mechanism checks before it draws; OpenDP accepts most of these silently."""
 
 import math
 
@@ -11,8 +11,8 @@ LARGEST_SUM = 2**61
 
 
 def refused(cause: str, remedy: str = "") -> MechanismRefused:
-    """The letter of a door that draws nothing; it says no number that depends on a record."""
-    return MechanismRefused("the noise door refused to draw", cause=cause, remedy=remedy)
+    """The message of a mechanism that draws nothing; it says no number that depends on a record."""
+    return MechanismRefused("the mechanism refused to draw", cause=cause, remedy=remedy)
 
 
 def drawable(scale: float) -> bool:
@@ -46,7 +46,7 @@ def check_scale(scale: float, sensitivity: int) -> None:
 
 
 def check_integer(value: object) -> int:
-    """An exact integer in range. The letter does not say which value it was."""
+    """An exact integer in range. The message does not say which value it was."""
     if isinstance(value, bool) or not isinstance(value, int) or abs(value) > LARGEST_SUM:
         raise refused("the query is not an exact integer in range")
     return value

@@ -72,9 +72,9 @@ class PrivateSelection:
         )
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[NDArray[np.int64]]], int]:
-        """The one door: how to choose an index.
+        """How to choose an index.
 
-        The draw cannot be made ahead of the utilities, so choosing takes a whole number of `PAUSE`s.
+        The draw cannot be made before the utilities, so choosing takes a whole number of `PAUSE`s.
 
         Raises:
             MechanismRefused: a privacy map above `spend`, and nothing was drawn; or, when it is applied, utilities
@@ -96,7 +96,7 @@ class PrivateSelection:
                 return int(np.argmax(utilities + noise(scale=factor * self.scale, size=utilities.size)))
 
             chosen = int(source.draw(self._measurement(utilities.size), utilities.tolist(), imitation))
-            if not isinstance(source, InjectedNoise):  # injected noise promises nothing that its time could break
+            if not isinstance(source, InjectedNoise):  # injected noise guarantees nothing that its time could break
                 time.sleep(PAUSE - (time.monotonic() - begun) % PAUSE)
             return chosen
 
@@ -107,7 +107,7 @@ class PrivateSelection:
 
 
 def _checked(utilities: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Exact integers in range; the letter does not say which value was not."""
+    """Exact integers in range; the message does not say which value was not."""
     if utilities.dtype != np.int64 or utilities.ndim != 1 or utilities.size == 0:
         raise refused("utilities are not exact integers")
     if int(utilities.max()) > LARGEST_SUM or int(utilities.min()) < -LARGEST_SUM:

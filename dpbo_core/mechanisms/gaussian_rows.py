@@ -66,7 +66,7 @@ class GaussianRows:
         )
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Rows]], Rows]:
-        """The one door: n·r draws, and how to add them to a table.
+        """The n·r draws, and how to add them to a table.
 
         Raises:
             MechanismRefused: a privacy map above `spend`, and nothing was drawn; or, when it is applied, a table
@@ -80,7 +80,7 @@ class GaussianRows:
         return lambda value: self._checked(value.expose()) + noise.reshape(self.shape)
 
     def _checked(self, table: Rows) -> Rows:
-        """The letter does not say which entry it was."""
+        """The message does not say which entry it was."""
         sound = table.dtype == np.int64 and table.shape == self.shape
         if not sound or (table.size and max(int(table.max()), -int(table.min())) > LARGEST_SUM):
             raise refused("the table is not one of exact integers in range")

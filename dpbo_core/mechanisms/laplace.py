@@ -59,7 +59,7 @@ class DiscreteLaplace:
         return self.prepare_each((spend,), source)[0]
 
     def prepare_each(self, spends: Sequence[Spend], source: NoiseSource) -> list[Callable[[Sensitive[int]], int]]:
-        """The one door: an independent draw for each spend, and how to add it to a value.
+        """An independent draw for each spend, and how to add it to a value.
 
         Raises:
             MechanismRefused: a privacy map above one of `spends`, and nothing was drawn; or, when a draw is

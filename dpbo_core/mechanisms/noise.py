@@ -87,7 +87,7 @@ class InjectedNoise:
         value: Any,
         imitation: Callable[[np.random.Generator, float], D],
     ) -> D:
-        """The imitation's draw; the measurement, already checked by its door, is not called."""
+        """The imitation's draw; the measurement, already checked by its mechanism, is not called."""
         del measurement, value
         return imitation(self.generator, self.factor)
 
@@ -108,14 +108,14 @@ def standing_of(source: NoiseSource) -> str:
 
 
 class Mechanism(Protocol[T]):
-    """A calibrated mechanism: what it costs, and its one door."""
+    """A calibrated mechanism: what it costs, and how it draws."""
 
     def spend(self, what: str) -> Spend:
         """Its price, under the name of what it releases."""
         ...
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[T]], Any]:
-        """The door: recheck the privacy map against `spend`, draw what can be drawn ahead, return how to apply it.
+        """Recheck the privacy map against `spend`, draw what can be drawn beforehand, return how to apply it.
 
         What is returned serves once, and gives plain JSON: an integer, a table of what one draw releases, or the
         digest of one too large for the ledger.
@@ -128,7 +128,7 @@ class Additive(Mechanism[T], Protocol[T]):
     """A mechanism whose draws do not wait for a value, so that many cost little more than one."""
 
     def prepare_each(self, spends: Sequence[Spend], source: NoiseSource) -> list[Callable[[Sensitive[T]], Any]]:
-        """The door for several draws at once, one for each spend."""
+        """Several draws at once, one for each spend."""
         ...
 
 
@@ -145,9 +145,9 @@ class Recorder(Protocol):
 
 
 class Noise(Opaque):
-    """The door a method is handed: every draw goes through the recorder, none is ever made twice.
+    """What a method draws through: every draw goes through the recorder, none is ever made twice.
 
-    The time a draw takes tells something of the noise, so a run's draws are prepared `ahead`, in memory only, and
+    The time a draw takes tells something of the noise, so a run's draws are prepared first, in memory only, and
     applied inside the recording transaction: no step's duration holds a draw. A kill discards them unseen.
     """
 
@@ -157,7 +157,7 @@ class Noise(Opaque):
         self._source, self._recorder = source, recorder
         self._ahead: dict[str, Callable[[Sensitive[Any]], Any]] = {}
 
-    def ahead(self, draws: Iterable[tuple[Spend, Mechanism[Any]]]) -> None:
+    def prepare(self, draws: Iterable[tuple[Spend, Mechanism[Any]]]) -> None:
         """Prepare the draws of a plan before the first step, those of one mechanism together."""
         for mechanism, run in groupby(draws, key=itemgetter(1)):
             spends = [spend for spend, _ in run]

@@ -6,7 +6,7 @@
 | h | `GRID` | draws are whole multiples of 2⁻²⁴ of the prior's scale | scalar |
 
 Kusner et al. (2015), Theorem 3, assumes that N(0, σ²) is really drawn onto each observation. The draws cost
-nothing, promise nothing by themselves, and stay in the curator's process; all of a run's are made at once, before
+nothing, guarantee nothing by themselves, and stay in the curator's process; all of a run's are made at once, before
 the first observation, so that no step's duration holds one of them.
 """
 

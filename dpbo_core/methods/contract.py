@@ -2,7 +2,7 @@
 
 prepare(problem)               where there is one: public work, done before anything is charged
 plan(problem)                  the price; needs no data, is deterministic
-draws(problem)                 every draw of the plan with its mechanism, so that noise can be prepared ahead
+draws(problem)                 every draw of the plan with its mechanism, so that noise can be prepared beforehand
 shown(release)                 draws and sensitivity that a release's certificate must show
 outlook(problem)               what to expect of the noise, for advice; needs no data
 n_steps(problem)               how many steps the search takes; public, fixed in advance
@@ -196,7 +196,7 @@ class SearchesPublic(Protocol):
         ...
 
 
-def guarantee(
+def guarantee_of(
     problem: Problem,
     *,
     pure: bool,
@@ -204,7 +204,7 @@ def guarantee(
     trains_privately: bool = False,
     assumptions: tuple[str, ...] = (),
 ) -> PrivacyGuarantee:
-    """The promise of a whole study: its own (ε, δ), or ε = ∞ where the proof is refuted.
+    """The guarantee of a whole study: its own (ε, δ), or ε = ∞ where the proof is refuted.
 
     Raises:
         StudyInvalid: the training set is sensitive, and the method does not train privately.
@@ -227,7 +227,7 @@ def guarantee(
 
 
 def split_epsilon(problem: Problem, shares: tuple[float, ...]) -> tuple[int, ...]:
-    """The study's ε in 10⁻¹² (rounded down: never above the promise), split so that the parts sum exactly to it.
+    """The study's ε in 10⁻¹² (rounded down: never above the guarantee), split so that the parts sum exactly to it.
 
     Raises:
         StudyInvalid: ε is too small for the ledger's unit.
@@ -240,7 +240,7 @@ def split_epsilon(problem: Problem, shares: tuple[float, ...]) -> tuple[int, ...
 
 
 def too_small(problem: Problem) -> StudyInvalid:
-    """The letter for an ε (or δ) that the ledger's unit cannot divide."""
+    """The message for an ε (or δ) that the ledger's unit cannot divide."""
     return StudyInvalid(
         f"ε = {problem.epsilon:g} is too small to be divided among the draws of this method",
         cause="the ledger counts privacy in units of 1e-12",
@@ -251,7 +251,7 @@ def too_small(problem: Problem) -> StudyInvalid:
 def make_release(
     method: Method, problem: Problem, plan: PrivacyPlan, noise: Noise, value: Mapping[str, Any]
 ) -> Release:
-    """The release of `value`, with the public facts a reader needs beside the promise."""
+    """The release of `value`, with the public facts a reader needs beside the guarantee."""
     options = {item.name: getattr(method, item.name) for item in fields(method) if item.name != "kind"}
     return Release(
         value=value,

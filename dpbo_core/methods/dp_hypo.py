@@ -26,7 +26,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.noise import try_out
 from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, PoissonStopping, Stopping
 from dpbo_core.mechanisms.repeat_and_select import RepeatAndSelect, selection_epsilon
-from dpbo_core.methods.contract import Described, Draws, Outlook, guarantee, too_small
+from dpbo_core.methods.contract import Described, Draws, Outlook, guarantee_of, too_small
 from dpbo_core.methods.hypo_search import HypoSearch
 from dpbo_core.methods.kernel import stated_kernel
 from dpbo_core.privacy.amounts import allowed_units, from_units
@@ -153,7 +153,7 @@ class DpHypo:
         base, adaptive = base_named(self.base), self.sampler == "gaussian_process"
         evidence = ADAPTIVE_EVIDENCE if adaptive else UNIFORM_EVIDENCE
         return PrivacyPlan(
-            guarantee(
+            guarantee_of(
                 problem,
                 pure=self.pure,
                 evidence=POISSON_EVIDENCE if self.stopping == "poisson" else evidence,
@@ -281,7 +281,7 @@ class DpHypo:
         if problem.training is None:
             raise StudyInvalid(
                 "a Poisson number of trials, or a hidden duration, needs δ; a cap on validation records keeps none",
-                cause="such a release is only (ε, δ), and only promises about training records may be",
+                cause="such a release is only (ε, δ), and only guarantees about training records may be",
                 remedy="leave stopping and hide_duration out; the threat model says who can see the duration",
             )
         if delta_units == 0:

@@ -21,7 +21,7 @@ from dpbo_core.bo.branch_and_bound import BranchAndBound
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.methods.contract import Described, Draws, Outlook, guarantee, make_release, split_epsilon
+from dpbo_core.methods.contract import Described, Draws, Outlook, guarantee_of, make_release, split_epsilon
 from dpbo_core.methods.kernel import stated_kernel
 from dpbo_core.methods.prior_scale import PriorScale, check_prior, only_delta
 from dpbo_core.objective.in_memory import Scorer
@@ -121,8 +121,8 @@ class ExactGP:
         pure = self.pure(problem)
         assumptions = () if pure else (GP_PRIOR.name, DE_FREITAS_CONSTANTS.name)
         theorem = PRINTED if self.calibration == "published" else CORRECTED
-        promise = guarantee(problem, pure=pure, evidence=CAPPED if pure else theorem, assumptions=assumptions)
-        return PrivacyPlan(promise, tuple(spend for spend, _ in self.draws(problem)))
+        guarantee = guarantee_of(problem, pure=pure, evidence=CAPPED if pure else theorem, assumptions=assumptions)
+        return PrivacyPlan(guarantee, tuple(spend for spend, _ in self.draws(problem)))
 
     def draws(self, problem: Problem) -> Draws:
         """The one draw, with its δ where the range does not cap it."""

@@ -24,7 +24,7 @@ from dpbo_core.bo.score_map import CENTRE, SPREAD, ScoreMap
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.methods.contract import Described, Draws, Outlook, guarantee, make_release, split_epsilon
+from dpbo_core.methods.contract import Described, Draws, Outlook, guarantee_of, make_release, split_epsilon
 from dpbo_core.methods.kernel import stated_kernel
 from dpbo_core.models.linear.certificates import default_tolerance
 from dpbo_core.models.linear.fit import LinearModel
@@ -112,8 +112,8 @@ class Lipschitz:
             StudyInvalid: a score that is not Lipschitz, or another estimator.
         """
         evidence = REFUTED if self.calibration == "published" else CORRECTED
-        promise = guarantee(problem, pure=True, evidence=evidence)
-        return PrivacyPlan(promise, tuple(spend for spend, _ in self.draws(problem)))
+        guarantee = guarantee_of(problem, pure=True, evidence=evidence)
+        return PrivacyPlan(guarantee, tuple(spend for spend, _ in self.draws(problem)))
 
     def draws(self, problem: Problem) -> Draws:
         """The one draw of the plan."""

@@ -28,7 +28,15 @@ from dpbo_core.mechanisms.exponential import EXPONENTIAL, PrivateSelection
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Mechanism, Noise
 from dpbo_core.mechanisms.observation import observation_noise
-from dpbo_core.methods.contract import Described, Draws, Outlook, guarantee, make_release, split_epsilon, too_small
+from dpbo_core.methods.contract import (
+    Described,
+    Draws,
+    Outlook,
+    guarantee_of,
+    make_release,
+    split_epsilon,
+    too_small,
+)
 from dpbo_core.methods.kernel import stated_kernel
 from dpbo_core.methods.prior_scale import PriorScale, check_prior, only_delta
 from dpbo_core.models.scores.grid import GRID
@@ -162,7 +170,7 @@ class NoisyGP:
         evidence = self._evidence(pure=pure)
         assumptions = () if pure or evidence.refuted else (GP_PRIOR.name,)
         spends = tuple(spend for spend, _ in self.draws(problem))
-        return PrivacyPlan(guarantee(problem, pure=pure, evidence=evidence, assumptions=assumptions), spends)
+        return PrivacyPlan(guarantee_of(problem, pure=pure, evidence=evidence, assumptions=assumptions), spends)
 
     def draws(self, problem: Problem) -> Draws:
         """The draws of the plan, each with its δ where the range does not cap it."""

@@ -19,7 +19,15 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.exponential import PERMUTE_AND_FLIP, PrivateSelection
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.methods.contract import Described, Draws, Outlook, Simulated, guarantee, make_release, split_epsilon
+from dpbo_core.methods.contract import (
+    Described,
+    Draws,
+    Outlook,
+    Simulated,
+    guarantee_of,
+    make_release,
+    split_epsilon,
+)
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.certified import Shown, one_record_moves
 from dpbo_core.privacy.guarantee import Evidence, Standing
@@ -30,8 +38,8 @@ from dpbo_core.problem import Problem
 from dpbo_core.public_search import (
     check_trials,
     head_start,
-    public_landscape,
     public_shortlist,
+    search_on_public_data,
     searched,
     surely_tried,
 )
@@ -122,7 +130,7 @@ class PrivateGrid:
     def plan(self, problem: Problem) -> PrivacyPlan:
         """One selection and one score."""
         spends = tuple(spend for spend, _ in self.draws(problem))
-        return PrivacyPlan(guarantee(problem, pure=True, evidence=EVIDENCE), spends)
+        return PrivacyPlan(guarantee_of(problem, pure=True, evidence=EVIDENCE), spends)
 
     def draws(self, problem: Problem) -> Draws:
         """The two draws of the plan."""
@@ -173,10 +181,10 @@ class PrivateGrid:
         if self.evaluate != "public_shortlist":
             listed = self._spread(problem)
             return listed, np.zeros(len(listed), dtype=np.int64)
-        landscape = public_landscape(problem, self._trials(problem))
-        listed = public_shortlist(problem, self.n_steps(problem), landscape)
+        found = search_on_public_data(problem, self._trials(problem))
+        listed = public_shortlist(problem, self.n_steps(problem), found)
         noise = self._mechanisms(problem)[0].scale * problem.score_per_step
-        return listed, head_start(problem, listed, landscape, noise)
+        return listed, head_start(problem, listed, found, noise)
 
     def _spread(self, problem: Problem) -> tuple[int, ...]:
         return sobol_subset(problem.candidates, self.n_steps(problem), seed=problem.search.seed)

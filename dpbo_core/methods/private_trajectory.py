@@ -36,7 +36,7 @@ from dpbo_core.methods.contract import (
     Outlook,
     Released,
     Simulated,
-    guarantee,
+    guarantee_of,
     make_release,
     too_small,
 )
@@ -49,7 +49,7 @@ from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.problem import Problem
-from dpbo_core.public_search import check_trials, public_landscape, searched, surely_tried
+from dpbo_core.public_search import check_trials, search_on_public_data, searched, surely_tried
 
 EVIDENCE = Evidence(
     Standing.STANDARD,
@@ -141,7 +141,7 @@ class PrivateTrajectory:
             StudyInvalid: δ = 0, or an ε too small for the ledger's unit.
         """
         spends = tuple(spend for spend, _ in self.draws(problem))
-        return PrivacyPlan(guarantee(problem, pure=False, evidence=EVIDENCE), spends)
+        return PrivacyPlan(guarantee_of(problem, pure=False, evidence=EVIDENCE), spends)
 
     def draws(self, problem: Problem) -> Draws:
         """The T observations, then the final choice and the fresh look where there are such."""
@@ -194,7 +194,7 @@ class PrivateTrajectory:
 
     def guess(self, problem: Problem) -> NDArray[np.float64] | None:
         """The public score of every candidate, (N,), or None."""
-        return public_landscape(problem, self.public_trials).mean if self.prior == "public" else None
+        return search_on_public_data(problem, self.public_trials).mean if self.prior == "public" else None
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "TrajectorySearch":
         """A search with nothing observed."""

@@ -31,7 +31,7 @@ from dpbo_core.models.scores.record import RecordScore
 from dpbo_core.privacy.sealing import attempted
 
 if TYPE_CHECKING:
-    from dpbo_core.models.enforced.model import Alone
+    from dpbo_core.models.enforced.enforced_model import Alone
 
 _BLOCK_ROWS = 1024
 

@@ -40,7 +40,7 @@ class Prototype:
 
     @property
     def name(self) -> str:
-        """Its class, for letters."""
+        """Its class, for messages."""
         return type(self.estimator).__name__
 
     def decoded(self, hyperparameters: Mapping[str, Any]) -> dict[str, Any]:

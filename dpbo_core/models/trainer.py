@@ -167,7 +167,7 @@ class EstimatorTrainer:
         """
         fitted = self.factory.train(self.X, self.truth, **point)
         if self.enforced:
-            from dpbo_core.models.enforced.model import alone
+            from dpbo_core.models.enforced.enforced_model import alone
 
             how = alone(fitted.estimator, self.X, self.truth, self.score, known=self._modules)
             return replace(fitted, alone=how)

@@ -1,4 +1,4 @@
-"""The promise. A bare ε is not a type we have."""
+"""The guarantee. A bare ε is not a type we have."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ class Evidence:
 
     @property
     def refuted(self) -> bool:
-        """Whether the proof is known to be wrong, so that the promise is worth nothing (ε = ∞)."""
+        """Whether the proof is known to be wrong, so that the guarantee is worth nothing (ε = ∞)."""
         return self.standing is Standing.REFUTED
 
 
@@ -47,8 +47,8 @@ class PrivacyGuarantee:
         relation: which data sets are neighbours.
         assumptions: names of CALLER assumptions; empty for an unconditional guarantee.
         evidence: the standing of the proof.
-        person: for the unit `person`, the column that says whose record it is; its promises are about those persons
-            alone, so a budget holds promises of one column.
+        person: for the unit `person`, the column that says whose record it is; it is about those persons
+            alone, so a budget holds guarantees of one column.
     """
 
     epsilon: float

@@ -11,11 +11,11 @@ from dpbo_core.privacy.plan import Spend
 
 @dataclass(frozen=True)
 class Release:
-    """The value of one study edition with the promise it was made under.
+    """The value of one study edition with the guarantee it was made under.
 
     Attributes:
         value: plain JSON, by method (hyperparameters, score, interval, trajectory).
-        guarantee: the promise.
+        guarantee: the guarantee.
         spends: every draw that was made, as planned.
         study: the study's name.
         edition: the study's edition.

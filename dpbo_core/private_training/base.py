@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.private_training.contract import Axis, check_axes, value_of
+from dpbo_core.private_training.algorithm import Axis, check_axes, value_of
 from dpbo_core.private_training.trial import Trial, TrialFacts
 from dpbo_core.problem import Problem
 
@@ -22,7 +22,7 @@ class Base:
         models: the estimators it can train; empty for any.
         why_models: why no others.
         fixed_cost: whether a training costs the same whatever the trial may cost.
-        assumptions: names of what its promise rests on.
+        assumptions: names of what its guarantee rests on.
     """
 
     name: str

@@ -23,8 +23,8 @@ from dpbo_core.mechanisms.vectors import DiscreteGaussianVector, check_vector
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.privacy.unit import NeighboringRelation
+from dpbo_core.private_training.algorithm import Axis, PrivateModel, Sizes, check_moderate, value_of
 from dpbo_core.private_training.base import Base
-from dpbo_core.private_training.contract import Axis, PrivateModel, Sizes, check_moderate, value_of
 from dpbo_core.private_training.gradients import STEPS, bounded, clipped_sum, model_of, n_columns, sum_sensitivity
 from dpbo_core.private_training.trial import Trial, TrialFacts, with_score
 

@@ -73,6 +73,6 @@ def check_solvable(
         low, high = (low, middle) if fine(middle) else (middle, high)
     raise StudyInvalid(
         said,
-        cause="double precision cannot promise its distance to the minimiser for every data set",
+        cause="double precision cannot guarantee its distance to the minimiser for every data set",
         remedy=f"raise the low end of lambda to {1.05 * math.exp(high):.1e} or more",
     )

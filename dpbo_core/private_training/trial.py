@@ -20,7 +20,7 @@ from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.privacy.amounts import UNITS_PER_ONE, from_units
 from dpbo_core.privacy.renyi import RenyiCurve
-from dpbo_core.private_training.contract import PrivateTraining, Sizes
+from dpbo_core.private_training.algorithm import PrivateTraining, Sizes
 from dpbo_core.problem import Problem
 
 _HALVINGS = 50

@@ -8,7 +8,7 @@ The study names an object by import path. It has
 
 where X is (n, d) with rows of norm at most 1 (the zero row where a record is broken), labels (n,) are class indices
 or −1, and the weights are (d,) for a logistic model or (d, K) for a softmax. It draws its own noise. Nothing here
-can check what it promises: that is the CALLER assumption `private_training_function`.
+can check what it guarantees: that is the CALLER assumption `private_training_function`.
 """
 
 from collections.abc import Mapping
@@ -25,8 +25,8 @@ from dpbo_core.models.import_path import named_object
 from dpbo_core.privacy.assumption import PRIVATE_TRAINING_FUNCTION
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.privacy.unit import NeighboringRelation
+from dpbo_core.private_training.algorithm import PrivateModel, Sizes
 from dpbo_core.private_training.base import Base
-from dpbo_core.private_training.contract import PrivateModel, Sizes
 from dpbo_core.private_training.gradients import bounded, model_of, n_columns
 from dpbo_core.private_training.trial import Trial, TrialFacts, with_score
 

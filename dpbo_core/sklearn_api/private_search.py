@@ -29,7 +29,7 @@ from dpbo_core.methods import method_named
 from dpbo_core.models.prototype import Prototype
 from dpbo_core.models.scores.union import OF_CLASSES
 from dpbo_core.sklearn_api.public_encoder import PublicEncoder, target_name
-from dpbo_core.sklearn_api.tables_in_memory import FrameHalves, model_section, sections_of
+from dpbo_core.sklearn_api.tables_in_memory import FrameSplit, model_section, sections_of
 from dpbo_core.spec import (
     BudgetSection,
     PrivacySection,
@@ -37,7 +37,7 @@ from dpbo_core.spec import (
     SearchSection,
     StudySpec,
 )
-from dpbo_core.study.halves import left_out
+from dpbo_core.study.public_half import left_out
 from dpbo_core.study.resolve import planning_problem, resolve
 from dpbo_core.study.run import run_study
 
@@ -90,7 +90,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         best_params_: the hyperparameters released.
         best_score_: their score as released, with its noise.
         best_estimator_: a Pipeline trained on the public X and y at `best_params_`.
-        guarantee_: the promise.
+        guarantee_: the guarantee.
         release_: everything that was released.
         trajectory_: what each step released, for a method that releases its steps; else None.
         replayed_: whether all this had been released before, so that nothing was spent now.
@@ -161,7 +161,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             StudyInvalid: something cannot be used as it is, X_validation sharing memory with X, say. Nothing inside
                 a validation record is ever an error.
             BudgetRefused: the ledger said no; nothing was charged.
-            AssumptionNotAccepted: the promise rests on something that `accepts` does not name.
+            AssumptionNotAccepted: the guarantee rests on something that `accepts` does not name.
         """
         given, y = (X, y), self._public_target(y)
         if X_validation is None or y_validation is None:
@@ -175,7 +175,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         width = len({*training.names} | ({self.person} if self.person else set()))
         validation = frame_of(X_validation, y_validation, shown_as="X_validation", width=width)
         spec, prototype = self._study(training, validation.n_records)
-        halves = FrameHalves(
+        split = FrameSplit(
             spec,
             training,
             validation,
@@ -185,7 +185,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             aliased=aliased(given, (X_validation, y_validation)),
         )
         study = resolve(spec, unlisted=prototype.unlisted())
-        result = run_study(study, ledger=PrivacyLedger(ledger_url(self.ledger)), data=halves)
+        result = run_study(study, ledger=PrivacyLedger(ledger_url(self.ledger)), data=split)
         release = result.release
         self.release_, self.guarantee_, self.replayed_ = release, release.guarantee, result.replayed
         self.best_score_, self.trajectory_ = release.value["score"], release.value.get("trajectory")

@@ -1,4 +1,4 @@
-"""A study on tables in memory: its two halves, its sections, and the axes of a dict."""
+"""A study on tables in memory: its data split, its sections, and the axes of a dict."""
 
 import hashlib
 from collections import Counter
@@ -22,14 +22,14 @@ from dpbo_core.problem import Problem
 from dpbo_core.space.search_space import Axis, Categorical, Integer, Real
 from dpbo_core.spec import AxisSection, ModelSection, StudySpec
 from dpbo_core.spec.model import read_model
-from dpbo_core.study.halves import PublicHalf, check_names, fitted_half, sealed_half
+from dpbo_core.study.public_half import PublicHalf, check_names, fitted_half, sealed_half
 from dpbo_core.study.sizes import n_validation
 
 PLAIN = (str, int, float, bool)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FrameHalves:
+class FrameSplit:
     """The two halves in memory. Only the outside of `validation` is looked at before the study is paid for.
 
     Attributes:
@@ -69,7 +69,7 @@ class FrameHalves:
         return (MEMORY,)
 
     def check(self, public: PublicHalf) -> None:
-        """Names and numbers of records, and that the two halves are two tables.
+        """Names and numbers of records, and that the two tables are two.
 
         Raises:
             StudyInvalid: it is not so. No record's content was looked at.

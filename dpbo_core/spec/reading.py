@@ -1,4 +1,4 @@
-"""Reading tables strictly: every key known, every type right, and a letter for the rest."""
+"""Reading tables strictly: every key known, every type right, and a message for the rest."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, asdict, fields
@@ -9,13 +9,13 @@ from dpbo_core.errors import StudyInvalid, suggestion
 
 
 def require(condition: bool, what: str, *, cause: str = "", remedy: str = "") -> None:  # noqa: FBT001
-    """Raise the letter unless `condition` holds."""
+    """Raise the message unless `condition` holds."""
     if not condition:
         raise StudyInvalid(what, cause=cause, remedy=remedy)
 
 
 def one_of(key: str, value: str, valid: tuple[str, ...]) -> None:
-    """`value` is one of `valid`, or a letter with the nearest."""
+    """`value` is one of `valid`, or a message with the nearest."""
     require(
         value in valid,
         f"{key} = {value!r} is not known{suggestion(value, valid)}",
@@ -46,7 +46,7 @@ def _listed(value: Any) -> Any:
 
 
 def refuse_unknown(table: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
-    """Every key of `table` is in `known`, or a letter with the nearest."""
+    """Every key of `table` is in `known`, or a message with the nearest."""
     for key in table:
         require(
             key in known,

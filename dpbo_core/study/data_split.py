@@ -30,13 +30,13 @@ from dpbo_core.spec import (
     SensitiveTraining,
     StudySpec,
 )
-from dpbo_core.study.halves import PublicHalf, check_names, fitted_half, sealed_half
+from dpbo_core.study.public_half import PublicHalf, check_names, fitted_half, sealed_half
 from dpbo_core.study.resolve import planning_problem
 from dpbo_core.study.sizes import facts_of, n_validation
 
 
 @dataclass(frozen=True)
-class FileHalves:
+class FileSplit:
     """The files a study names, or a bundled set."""
 
     spec: StudySpec

@@ -17,14 +17,14 @@ from dpbo_core.problem import Problem, Trainer
 from dpbo_core.space.search_space import Value
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.data_split import public_half
-from dpbo_core.study.halves import PublicHalf
+from dpbo_core.study.public_half import PublicHalf
 from dpbo_core.study.resolve import ResolvedStudy
 
 Scored = tuple[str, int]  # a point, the seed that deals out the folds
 
 
 @dataclass(frozen=True)
-class Ahead:
+class Precomputed:
     """Public work done elsewhere: models, and cross-validated scores in [0, G], by candidate."""
 
     models: Mapping[int, Model] = field(default_factory=dict)
@@ -89,17 +89,17 @@ class Remembering:
         return self.trainer.public_score(point, seed=seed) if given is None else given
 
 
-def remembering(problem: Problem, ahead: Ahead | None) -> Problem:
-    """The problem with the work of `ahead` already done.
+def remembering(problem: Problem, precomputed: Precomputed | None) -> Problem:
+    """The problem with the work of `precomputed` already done.
 
     Its models are for scoring: some of scikit-learn's count what they were asked (nearest neighbours do), so none
     that has seen a sensitive record is ever published. What is published is trained by the plain problem.
     """
-    if ahead is None or problem.trainer is None:
+    if precomputed is None or problem.trainer is None:
         return problem
     names = [_named(point) for point in problem.candidates.points]
-    models = {names[index]: model for index, model in ahead.models.items()}
-    scores = {(names[index], problem.search.seed): p for index, p in ahead.scores.items()}
+    models = {names[index]: model for index, model in precomputed.models.items()}
+    scores = {(names[index], problem.search.seed): p for index, p in precomputed.scores.items()}
     return replace(problem, trainer=Remembering(problem.trainer, models, scores))
 
 

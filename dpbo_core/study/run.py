@@ -26,13 +26,13 @@ from dpbo_core.objective.partitioned import Workers
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
-from dpbo_core.privacy.sealing import Letter, letters, sealed
+from dpbo_core.privacy.sealing import Message, messages, sealed
 from dpbo_core.privacy.sensitive import Opaque
 from dpbo_core.problem import Problem
 from dpbo_core.spec import PublicFiles, StudySpec
-from dpbo_core.study.data_split import FileHalves, sources_of
-from dpbo_core.study.halves import Halves, PublicHalf
-from dpbo_core.study.precomputed import Ahead, remembering
+from dpbo_core.study.data_split import FileSplit, sources_of
+from dpbo_core.study.precomputed import Precomputed, remembering
+from dpbo_core.study.public_half import DataSplit, PublicHalf
 from dpbo_core.study.resolve import ResolvedStudy, resolve
 from dpbo_core.versions import library_version
 
@@ -96,7 +96,7 @@ class StudyRun(Opaque):
             Sealed: something failed; nothing of it is told. StudyInvalid: a public training failed.
         """
         with padded(self._pad):
-            return sealed(lambda: self._search.step(self._objective, self._noise), letter=self._letter)
+            return sealed(lambda: self._search.step(self._objective, self._noise), message=self._letter)
 
     def finish(self) -> StudyResult:
         """The remaining draws, and the release, recorded."""
@@ -104,18 +104,18 @@ class StudyRun(Opaque):
             release = sealed(lambda: self._search.finish(self._noise))
             return sealed(
                 lambda: StudyResult(self._reservation.conclude(release), replayed=False),
-                letter=letters(DpboError, LedgerDamaged),
+                message=messages(DpboError, LedgerDamaged),
             )
 
     @property
-    def _letter(self) -> Letter | None:
-        """What a step may say of a failing training: on a public path its letter, which names λ; else nothing.
+    def _letter(self) -> Message | None:
+        """What a step may say of a failing training: on a public path its message, which names λ; else nothing.
 
-        Code that nobody vouches for may have kept what it scored, and put it in a letter: then a letter of ours.
+        Code that nobody vouches for may have kept what it scored, and put it in a message: then a message of ours.
         """
         if not self._method.public_path:
             return None
-        return letters(StudyInvalid) if self._public.problem.rowwise else _untold
+        return messages(StudyInvalid) if self._public.problem.rowwise else _untold
 
 
 @contextmanager
@@ -137,8 +137,8 @@ def open_study(
     source: NoiseSource | None = None,
     pad: float = 0.0,
     workers: Workers | None = None,
-    ahead: Ahead | None = None,
-    data: Halves | None = None,
+    precomputed: Precomputed | None = None,
+    data: DataSplit | None = None,
     owner: bool = True,
 ) -> StudyRun | ReplayedStudy:
     """Read the public half, price, reserve, then open the sensitive half; or find the study's recorded release.
@@ -150,8 +150,8 @@ def open_study(
         source: where noise comes from; the operating system unless a test says otherwise.
         pad: seconds; opening, each step and the finish take a whole number of them, so that durations tell less.
         workers: who scores the parts of a partitioned validation set; this process unless said otherwise.
-        ahead: public work that was done elsewhere.
-        data: the study's two halves where they do not come from the files it names.
+        precomputed: public work that was done elsewhere.
+        data: the split of the data where they do not come from the files it names.
         owner: whether the data's owner asks, who may open a cap and add a file; not so for what Prefect starts.
 
     Raises:
@@ -159,7 +159,7 @@ def open_study(
     """
     with padded(pad):
         resolved = resolve(study) if isinstance(study, StudySpec) else study
-        data = data or FileHalves(resolved.spec, folder, workers)
+        data = data or FileSplit(resolved.spec, folder, workers)
         public = data.public(resolved.problem)
         key = resolved.key(public.fingerprint)
         library_version()  # read here: a release states it, and after the reservation nothing public is looked up
@@ -167,20 +167,28 @@ def open_study(
         if replay is not None:
             return ReplayedStudy(replay, public)
         return _started(
-            resolved, key, data, public, ledger, source or OperatingSystemNoise(), pad=pad, ahead=ahead, owner=owner
+            resolved,
+            key,
+            data,
+            public,
+            ledger,
+            source or OperatingSystemNoise(),
+            pad=pad,
+            precomputed=precomputed,
+            owner=owner,
         )
 
 
 def _started(
     study: ResolvedStudy,
     key: StudyKey,
-    data: Halves,
+    data: DataSplit,
     public: PublicHalf,
     ledger: PrivacyLedger,
     source: NoiseSource,
     *,
     pad: float,
-    ahead: Ahead | None,
+    precomputed: Precomputed | None,
     owner: bool,
 ) -> StudyRun:
     """Everything that can be refused or can fail, then the reservation, then the sensitive half."""
@@ -188,7 +196,7 @@ def _started(
     if not ledger.reserved(key.fingerprint):  # what was charged goes on as it began
         check_lengthscale(method, study.problem)
     _check_accepted(spec, plan, public.problem.unlisted)
-    problem = replace(remembering(public.problem, ahead), advice=study.why)
+    problem = replace(remembering(public.problem, precomputed), advice=study.why)
     problem = _trained_ahead(method, problem)
     data.check(public)
     draws = method.draws(problem)
@@ -203,10 +211,10 @@ def _started(
         use=Use(data.sources(), owner),
     )
     noise = Noise(source, reservation)
-    sealed(lambda: noise.ahead(draws))
+    sealed(lambda: noise.prepare(draws))
     # a file holds bytes, whose reader says sizes alone; an object in a table in memory may raise any message
-    letter = letters(StudyInvalid) if isinstance(data, FileHalves) else None
-    objective = sealed(lambda: data.sensitive(public), letter=letter)
+    message = messages(StudyInvalid) if isinstance(data, FileSplit) else None
+    objective = sealed(lambda: data.sensitive(public), message=message)
     return StudyRun(
         method, public, search, objective, reservation=reservation, noise=noise, n_steps=study.n_steps, pad=pad
     )
@@ -218,7 +226,7 @@ def run_study(
     ledger: PrivacyLedger,
     folder: str | Path = ".",
     source: NoiseSource | None = None,
-    data: Halves | None = None,
+    data: DataSplit | None = None,
     on_step: Callable[[int, Released | None], None] | None = None,
 ) -> StudyResult:
     """The whole study in one call. `on_step` is told each step's number and what it released."""
@@ -234,7 +242,7 @@ def run_study(
 def approve_study(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path) -> None:
     """The owner's word for a study that others will start: its cap is open, its sources are recorded.
 
-    Its names may hold fields that a schedule fills: then for every firing. Charges nothing.
+    Its names may hold fields that a schedule fills: then for every run. Charges nothing.
 
     Raises:
         StudyInvalid, PolicyRefused: nothing was written.
@@ -284,7 +292,7 @@ def _trained_ahead(method: Method, problem: Problem) -> Problem:
     if method.public_path:
         problem.train(0)
         return problem
-    return remembering(problem, Ahead(models={index: problem.train(index) for index in range(N)}))
+    return remembering(problem, Precomputed(models={index: problem.train(index) for index in range(N)}))
 
 
 def _cap(spec: StudySpec) -> PrivacyBudget | None:
@@ -300,7 +308,7 @@ def _check_accepted(spec: StudySpec, plan: PrivacyPlan, unlisted: str) -> None:
     if missing:
         statement = CALLER_ASSUMPTIONS[missing[0]].statement
         raise AssumptionNotAccepted(
-            f"the method assumes {missing[0]!r}: {statement} If that is false, the promise is void",
+            f"the method assumes {missing[0]!r}: {statement} If that is false, the guarantee is void",
             cause="the study does not accept it by name"
             + (f", and {unlisted} is not on the list of known classes" if unlisted else ""),
             remedy=f'add accepts = ["{missing[0]}"] to [study] if you can answer for it, or choose another method',

@@ -1,6 +1,6 @@
 """Kusner, Gardner, Garnett, Weinberger: Differentially Private Bayesian Optimization. ICML 2015.
 
-Sections 3 and 4: what Algorithms 1 and 2 may promise if f_V and f_V′ are draws of one multi-task Gaussian process.
+Sections 3 and 4: what Algorithms 1 and 2 guarantee if f_V and f_V′ are draws of one multi-task Gaussian process.
 Section 5: Algorithm 3, which needs no such prior.
 
 Erratum: Definition 1 (and the authors' slides) compares the probabilities of single outcomes. Differential privacy

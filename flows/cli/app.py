@@ -1,7 +1,7 @@
 """The `dpbo` command: each subcommand reads its words, makes one call, and prints a screen or one JSON object.
 
 Exit codes: 0 done · 2 the study or the data reference is invalid · 3 the budget refuses · 4 an assumption is not
-accepted · 1 anything else. A letter on standard error says what happened, the usual cause and what to do: one line,
+accepted · 1 anything else. Standard error says what happened, the usual cause and what to do: one line,
 or three aligned parts where that is a terminal; a stack trace only with --debug, and never a sensitive value.
 """
 
@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from dpbo.flows.cli.budget import budget_app
+from dpbo.flows.cli.budget_app import budget_app
 from dpbo.flows.cli.outsourced import curate_app, model_app
 from dpbo.flows.cli.show import show
 from dpbo_core.errors import DpboError, StudyInvalid
@@ -146,7 +146,7 @@ def serve(
     ] = False,
     debug: Debug = False,
 ) -> None:
-    """Tune on a schedule: each firing is a new edition and a new spend, until the budget refuses."""
+    """Tune on a schedule: each run is a new edition and a new spend, until the budget refuses."""
     from dpbo.flows.cli import commands as command
 
     command.serve(
@@ -205,7 +205,7 @@ def _refuse_unprintable(words: list[str]) -> None:
 
 
 def main() -> None:
-    """The entry point: run, and turn every error into one letter and an exit code."""
+    """The entry point: run, and turn every error into one message and an exit code."""
     sys.argv = plain_first(sys.argv)
     debug = "--debug" in sys.argv
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
@@ -213,26 +213,26 @@ def main() -> None:
         _refuse_unprintable(sys.argv[1:])
         app()
     except DpboError as error:
-        letter = error
+        message = error
         if debug:
             traceback.print_exc()
     except KeyboardInterrupt:
-        letter = DpboError("stopped", remedy="run the same command again; it continues, and nothing is paid twice")
-        letter.exit_code = 130
-    except Exception as error:  # noqa: BLE001  the last door: a person gets a letter, not a stack trace
+        message = DpboError("stopped", remedy="run the same command again; it continues, and nothing is paid twice")
+        message.exit_code = 130
+    except Exception as error:  # noqa: BLE001  the last resort: a person gets a message, not a stack trace
         if debug:
             traceback.print_exc()
-        letter = DpboError(
+        message = DpboError(
             f"something unexpected went wrong ({type(error).__name__})",
             cause="a broken installation, a full disk or a store that another version wrote",
             remedy="run it again with --debug to see where",
         )
     else:
         return
-    from dpbo.flows.cli.screens.letters import print_letter
+    from dpbo.flows.cli.screens.error_message import print_message
 
-    print_letter(letter)
-    sys.exit(letter.exit_code)
+    print_message(message)
+    sys.exit(message.exit_code)
 
 
 def plain_first(words: list[str]) -> list[str]:

@@ -17,7 +17,7 @@ from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.accounting.sources import Source, named_source
 from dpbo_core.data.bundled import SIZES
 from dpbo_core.errors import StudyInvalid, printable, suggestion
-from dpbo_core.models.listed.names import unlisted_name
+from dpbo_core.models.listed.class_names import unlisted_name
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.unit import NeighboringRelation

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpbo.flows.cli.screens.letters import print_warnings
+from dpbo.flows.cli.screens.error_message import print_warnings
 from dpbo.flows.cli.show import recorded_all_the_same
 from dpbo.flows.cli.text_file import lines_of
 from dpbo.flows.prefect_runtime.own_output import own_output
@@ -69,7 +69,7 @@ def tune(path: Path, *, pad_steps: float = 0.0, register: bool = False) -> "tupl
     What could not be published is told on standard error; the result stands.
 
     Raises:
-        DpboError: as a letter; whatever Prefect wraps around it is taken off. Prefect failed after the release.
+        DpboError: as a message; whatever Prefect wraps around it is taken off. Prefect failed after the release.
     """
     _check_padding(pad_steps)
     study = read_study(path)
@@ -169,7 +169,7 @@ def check_certificate(file: Path) -> str:
 
     Raises:
         StudyInvalid: the file is no release.
-        CertificateFalse: its numbers do not support its promise.
+        CertificateFalse: its numbers do not support its guarantee.
         LedgerDamaged: the ledger here recorded it, and is older than it was.
     """
     from dpbo_core.methods import CERTIFIED

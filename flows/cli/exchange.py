@@ -28,7 +28,7 @@ def publish(
     """Publish a table.
 
     Raises:
-        DpboError: as a letter.
+        DpboError: as a message.
     """
     from dpbo_core.methods.outsourced.box import Outsourced
     from dpbo_core.methods.outsourced.curator import Publication
@@ -62,9 +62,9 @@ def published_text(published: "Published", out: Path) -> str:
     (spend,) = release.spends
     lines = [
         f"{out}: {release.value['rows']} rows, {release.value['columns']} columns, in a secret order",
-        f"promise   {release.guarantee.in_words()}",
+        f"guarantee   {release.guarantee.in_words()}",
         f"noise     {spend.mechanism}, scale {spend.noise_scale:.4g} in every entry",
-        "answers   not part of this promise: see dpbo curate answer",
+        "answers   not part of this guarantee: see dpbo curate answer",
     ]
     if published.replayed:
         lines.append(f"released on {release.released_at[:10]}; nothing was drawn or spent now")
@@ -84,7 +84,7 @@ def answer(
     """Answer a query; what was written.
 
     Raises:
-        DpboError: as a letter.
+        DpboError: as a message.
     """
     from dpbo_core.methods.outsourced.answers import Curator
     from dpbo_core.methods.outsourced.private_answers import PrivateAnswers
@@ -113,7 +113,7 @@ def suggest(table: Path, state: Path, out: Path) -> dict[str, Any]:
     """Write the next query; what was written.
 
     Raises:
-        DpboError: as a letter.
+        DpboError: as a message.
     """
     from dpbo_core.methods.outsourced import session
 
@@ -124,7 +124,7 @@ def update(answer: Path, state: Path) -> dict[str, Any]:
     """Take in an answer; where the search stands.
 
     Raises:
-        DpboError: as a letter.
+        DpboError: as a message.
     """
     from dpbo_core.methods.outsourced import session
 

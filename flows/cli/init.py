@@ -26,7 +26,7 @@ NOTES = {
     "privacy": "# The study's TOTAL price, and the budget that pays it. Data that share people\n"
     '# share a name. person = "column" protects whole people: of each of them\n'
     "# at most max_records_per_person records count. Choose before the first\n"
-    "# release: a budget's promises are all to records, or all to people.\n"
+    "# release: a budget's guarantees are all to records, or all to people.\n"
     "# Not checked, because looking would cost privacy: nobody in the validation file\n"
     "# may be in the training file.",
     "budget": "# The cap of the data set, set at its first use and never changed.",
@@ -55,7 +55,7 @@ def study_text(
         target: the column to predict; the last one where None.
         name: of the study and of its budget; the validation file's where None.
         folder: where the study file will stand; its paths are relative to it.
-        person: the column that says whose a record is; None promises to each record by itself.
+        person: the column that says whose a record is; None guarantees to each record by itself.
 
     Raises:
         StudyInvalid: a file that cannot serve.

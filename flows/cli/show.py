@@ -118,7 +118,7 @@ def save_page(release: "Release", account: "Account", file: Path) -> None:
 
 
 def _matches(ledger: "PrivacyLedger", word: str) -> "tuple[Recorded, ...]":
-    """A file is read for its names alone; fields of a schedule stand for any firing's."""
+    """A file is read for its names alone; fields of a schedule stand for any run's."""
     if not (Path(word).is_file() or word.endswith(".toml")):
         return ledger.recorded(word)
     from dpbo_core.accounting.patterns import fields_of
@@ -130,7 +130,7 @@ def _matches(ledger: "PrivacyLedger", word: str) -> "tuple[Recorded, ...]":
     found = ledger.editions(spec.name, edition=edition, dataset=dataset)
     if found:
         return found
-    others = ledger.editions(spec.name, dataset=dataset)  # of a schedule's firings, or before the file was edited
+    others = ledger.editions(spec.name, dataset=dataset)  # of a schedule's runs, or before the file was edited
     raise StudyInvalid(
         f"study {spec.name!r}, edition {spec.edition!r}, is not tuned yet",
         cause=f"the ledger has other editions of it: {_listed(others)}" if others else "it has not run",

@@ -1,4 +1,4 @@
-"""One firing of a schedule is one edition of its study: names with fields are filled from the firing's time, UTC.
+"""One run of a schedule is one edition of its study: names with fields are filled from the run's time, UTC.
 
     {year} 2026 · {month} 2026-11 · {week} 2026-W47 · {date} 2026-11-21 · {hour} 2026-11-21T02
     {time} 2026-11-21T02:00:00Z
@@ -17,7 +17,7 @@ from dpbo_core.spec import Bundled, PublicFiles, SensitiveFiles, StudySpec
 
 
 def edition_at(spec: StudySpec, moment: datetime) -> StudySpec:
-    """The study of the firing at `moment`; an edition without fields becomes the moment itself.
+    """The study of the run at `moment`; an edition without fields becomes the moment itself.
 
     Raises:
         StudyInvalid: an unknown field, or a dataset that changes without its data.
@@ -58,7 +58,7 @@ def check_fields(spec: StudySpec) -> None:
 
 
 def refuse_fields(spec: StudySpec) -> None:
-    """A study run by hand has no firing to take its fields from.
+    """A study run by hand has no run to take its fields from.
 
     Raises:
         StudyInvalid: it has fields.

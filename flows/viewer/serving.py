@@ -46,7 +46,7 @@ def show(store: Store, *, base: Path, port: int) -> None:
     token = secrets.token_urlsafe(32)
     for how in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(how, lambda *_: sys.exit(0))  # in good order, whenever it comes
-    with listening(port) as door, mlflow(store.uri, base, port) as path:
+    with listening(port) as listener, mlflow(store.uri, base, port) as path:
         server = httpx.AsyncClient(
             transport=httpx.AsyncHTTPTransport(uds=str(path)), base_url=f"http://{names(port)[0]}", timeout=60.0
         )
@@ -60,12 +60,12 @@ def show(store: Store, *, base: Path, port: int) -> None:
             OwnAddress(gate, port), log_level="critical", lifespan="off", access_log=False, server_header=False
         )
         with suppress(KeyboardInterrupt):
-            asyncio.run(_until_stopped(uvicorn.Server(config), door, server))
+            asyncio.run(_until_stopped(uvicorn.Server(config), listener, server))
 
 
-async def _until_stopped(page: "uvicorn.Server", door: socket.socket, server: httpx.AsyncClient) -> None:
+async def _until_stopped(page: "uvicorn.Server", listener: socket.socket, server: httpx.AsyncClient) -> None:
     async with server:
-        await page.serve(sockets=[door])
+        await page.serve(sockets=[listener])
 
 
 @contextmanager

@@ -31,7 +31,7 @@ def put_model(store: Store, run_id: str, model: FinalModel, scratch: Path) -> No
     try:
         data = model.save(scratch / "data")
     except StudyInvalid as refused:
-        store.client.set_tag(run_id, REFUSED_TAG, refused.letter())
+        store.client.set_tag(run_id, REFUSED_TAG, refused.message())
         return
     mlflow.pyfunc.save_model(
         str(folder),

@@ -51,7 +51,7 @@ def check_target(dataset: str, uri: str) -> str:
     try:
         open_store(uri).check_experiment(dataset)
     except StoreSilent as silent:
-        return silent.letter()
+        return silent.message()
     except DpboError:
         raise
     except Exception:  # noqa: BLE001  whatever a store's libraries raise; what they say may hold an address
@@ -64,7 +64,7 @@ def check_target(dataset: str, uri: str) -> str:
         return ""
     if local:
         raise unusable
-    return unusable.letter()
+    return unusable.message()
 
 
 def _check_writable(database: Path) -> None:

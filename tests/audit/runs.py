@@ -101,7 +101,7 @@ class Case:
 
 
 class Doors:
-    """What `Noise.ahead` prepares for one run, prepared for many: each draw serves once."""
+    """What `Noise.prepare` prepares for one run, prepared for many: each draw serves once."""
 
     def __init__(self, draws: tuple[Any, ...]) -> None:
         self._draws, self.source = draws, OperatingSystemNoise()

@@ -3,7 +3,7 @@
 The outputs, not the noise: two neighbours with the same noise release other numbers, and all that follows from a
 release may follow it. With the same outputs whatever still differs was no post-processing. The mechanisms run as
 they do, on the operating system's noise; what they give is replaced inside the recording transaction. What else is
-random and public (names of runs, the moment of a firing) is frozen, and the curator's secret order with it; and a
+random and public (names of runs, the moment of a run) is frozen, and the curator's secret order with it; and a
 server ends no sooner than it was asked for all its pages. How many trials `dp_hypo` makes is part of a world: it is
 a secret like a record.
 """

@@ -80,7 +80,7 @@ os.chmod(home / "at-rest.db", 0o600)
 wait_until_asked(int(port))
 serving.send_signal(signal.SIGTERM)
 serving.wait(60)
-print("firing", last["state_type"])
+print("run", last["state_type"])
 """
 EXCHANGE = """
 import subprocess, sys

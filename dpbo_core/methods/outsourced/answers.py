@@ -28,7 +28,7 @@ from dpbo_core.methods.outsourced.vault import Vault
 from dpbo_core.privacy.assumption import ANSWERS_PUBLIC
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release
-from dpbo_core.privacy.sealing import letters, sealed
+from dpbo_core.privacy.sealing import messages, sealed
 from dpbo_core.privacy.sensitive import Sensitive
 
 UNFINISHED = {"public": False}  # what an upgraded ledger knows of private answers that were paid and never recorded
@@ -41,7 +41,7 @@ class Curator:
     ledger: PrivacyLedger
     vaults: Path
     source: NoiseSource
-    names_rows: bool = True  # whether a letter may tell which row of the curator's own file is asked about
+    names_rows: bool = True  # whether a message may tell which row of the curator's own file is asked about
     owner: bool = True  # whether the data's owner asks, who may add a file
 
     @classmethod
@@ -126,7 +126,7 @@ class Curator:
         if not same:
             raise StudyInvalid(
                 "answers about this table were given another way before",
-                cause="a row answered both with and without noise, or with two noises, would have no promise",
+                cause="a row answered both with and without noise, or with two noises, would have no guarantee",
                 remedy="use the first range, ε and δ again, or publish a new edition",
             )
 
@@ -168,7 +168,7 @@ class Curator:
         standing = standing_of(self.source)
         try_out([(plan.spends[0], mechanism)])
         spend = replace(plan.spends[0], what=f"answer of row {query.row}")
-        promise = plan.guarantee.as_drawn(standing)
+        guarantee = plan.guarantee.as_drawn(standing)
         reservation = self.ledger.reserve(
             key,
             plan,
@@ -178,7 +178,7 @@ class Curator:
         sealed(  # after the charge: no library's words leave, though no answer was read yet
             lambda: self._fix_way(table, query.publication, private),
             failure=lambda: Sealed("a step on the curator's answers failed"),
-            letter=letters(DpboError, LedgerDamaged, StudyInvalid),
+            message=messages(DpboError, LedgerDamaged, StudyInvalid),
         )
         value = {"publication": query.publication, "range": [private.low, private.high]}
 
@@ -190,7 +190,7 @@ class Curator:
             reservation.conclude(
                 Release(
                     value,
-                    promise,
+                    guarantee,
                     plan.spends,
                     named,
                     table.edition,
@@ -204,7 +204,7 @@ class Curator:
         answer = sealed(
             draw,
             failure=lambda: Sealed("a step on the curator's answers failed"),
-            letter=letters(DpboError, LedgerDamaged),
+            message=messages(DpboError, LedgerDamaged),
         )
         return answer, spend.noise_scale
 
@@ -231,7 +231,7 @@ def _drawn(
 ) -> Mapping[str, Any]:
     """One row's answer with its noise; its place in the table and in the curator's file."""
     row, place = places
-    noise.ahead([(spend, private.mechanism)])
+    noise.prepare([(spend, private.mechanism)])
     exact = private.steps(_column(answers)[place])
     return noise.release(spend, private.mechanism, Sensitive(exact), row=row)
 

@@ -21,9 +21,9 @@ from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.gaussian_rows import GaussianRows
 from dpbo_core.mechanisms.random_projection import RandomProjection
 from dpbo_core.methods.contract import Described
+from dpbo_core.methods.outsourced.geometry import AnyRow, Geometry, NearRow, Neighbours
 from dpbo_core.methods.outsourced.private_answers import ANSWERS
 from dpbo_core.methods.outsourced.published import REFUTED
-from dpbo_core.methods.outsourced.rows import AnyRow, Geometry, NearRow, Neighbours
 from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.certified import Shown
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
@@ -70,7 +70,7 @@ class Outsourced:
         epsilon: ε of the table.
         delta: δ of the table.
         transform: "gaussian", which is private, or "published", the paper's, which is not.
-        relation: which tables are neighbours; "row_moves_by_one" is the paper's, and a weaker promise.
+        relation: which tables are neighbours; "row_moves_by_one" is the paper's, and a weaker guarantee.
         norm_bound: B; needed for replace_one, optional otherwise.
         dim: r; None for all columns.
         centre: c, public; the origin if empty.
@@ -100,10 +100,10 @@ class Outsourced:
             raise StudyInvalid(f"transform {self.transform!r} is not known", remedy="use gaussian or published")
         if self.relation is None:
             object.__setattr__(self, "relation", BY_ONE if published else REPLACE)
-        _check_promise(self.epsilon, self.delta)
+        _check_guarantee(self.epsilon, self.delta)
         if self.relation not in (BY_ONE, REPLACE) or (published and self.relation is not BY_ONE):
             raise StudyInvalid(
-                f"the {self.transform} transform has no promise under the relation {self.relation}",
+                f"the {self.transform} transform has no guarantee under the relation {self.relation}",
                 cause="rows are replaced or moved, never added; the paper's own relation is row_moves_by_one",
                 remedy="choose --relation row_moves_by_one, or replace_one with the gaussian transform",
             )
@@ -191,7 +191,7 @@ class Outsourced:
         if n_rows < 1 or n_columns < 1:
             raise StudyInvalid("the table has no rows", remedy="give a file with one row a candidate")
         published = self.transform == "published"
-        promise = PrivacyGuarantee(
+        guarantee = PrivacyGuarantee(
             epsilon=math.inf if published else self.epsilon,
             delta=self.delta,
             unit=PrivacyUnit.CANDIDATE_ROW,
@@ -199,13 +199,13 @@ class Outsourced:
             assumptions=(),
             evidence=REFUTED if published else EVIDENCE,
         )
-        return PrivacyPlan(promise, (self.spend(n_rows, n_columns),))
+        return PrivacyPlan(guarantee, (self.spend(n_rows, n_columns),))
 
 
-def _check_promise(epsilon: float, delta: float) -> None:
+def _check_guarantee(epsilon: float, delta: float) -> None:
     if not (math.isfinite(epsilon) and epsilon > 0.0 and 0.0 < delta < 1.0):
         raise StudyInvalid(
-            f"ε = {epsilon:g} and δ = {delta:g} are no promise of this exchange",
+            f"ε = {epsilon:g} and δ = {delta:g} are no guarantee of this exchange",
             cause="Gaussian noise needs ε > 0 and δ between 0 and 1",
             remedy="give --epsilon 1 --delta 1e-6, say",
         )

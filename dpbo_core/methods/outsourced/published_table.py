@@ -24,12 +24,12 @@ _FOOTER = b"dpbo"
 
 @dataclass(frozen=True, eq=False)
 class PublishedTable:
-    """Z, the name of its publication, its noise, and the promise in JSON. All of it public."""
+    """Z, the name of its publication, its noise, and the guarantee in JSON. All of it public."""
 
     rows: NDArray[np.float64]
     publication: str
     noise_scale: float
-    promise: Mapping[str, Any]
+    guarantee: Mapping[str, Any]
 
 
 def table_bytes(table: PublishedTable) -> bytes:
@@ -37,7 +37,7 @@ def table_bytes(table: PublishedTable) -> bytes:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    footer = {"publication": table.publication, "noise_scale": table.noise_scale, "promise": table.promise}
+    footer = {"publication": table.publication, "noise_scale": table.noise_scale, "promise": table.guarantee}
     columns = {f"z{j}": np.ascontiguousarray(column) for j, column in enumerate(table.rows.T)}
     arrow = pa.table(columns).replace_schema_metadata({_FOOTER: json.dumps(footer, allow_nan=False)})
     sink = pa.BufferOutputStream()

@@ -44,10 +44,10 @@ class Engine:
         self._finalizer = weakref.finalize(self, _close, self._handles, os.getpid())
         modules, needed = [*BASE, *modules], [*needed]
         with ThreadPoolExecutor(len(self._handles)) as pool:
-            letters = list(pool.map(lambda handle: handle.load(modules, needed, limits), self._handles))
-        if any(letters):
+            messages = list(pool.map(lambda handle: handle.load(modules, needed, limits), self._handles))
+        if any(messages):
             self.close()
-            raise not_to_be_had(next(letter for letter in letters if letter))
+            raise not_to_be_had(next(message for message in messages if message))
 
     def steps(self, model: bytes, rows: NDArray[np.float64], truth: NDArray[Any]) -> NDArray[np.int64]:
         """Each record's score on the grid, (m,).

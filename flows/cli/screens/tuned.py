@@ -1,10 +1,10 @@
-"""`dpbo tune`: the release, its promise, what is left, where to look."""
+"""`dpbo tune`: the release, its guarantee, what is left, where to look."""
 
 import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from dpbo.flows.cli.screens.accounts import account_line
+from dpbo.flows.cli.screens.account_tables import account_line
 from dpbo.flows.cli.screens.terminal import Screen, named
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.privacy.noise_standing import OPERATING_SYSTEM
@@ -42,7 +42,7 @@ def asked_for(release: Release) -> str:
 
 
 def print_release(release: Release, account: Account | None, *, replayed: bool, look: str) -> None:
-    """A release: its value, its promise, what is left of its dataset's budget, where to look."""
+    """A release: its value, its guarantee, what is left of its dataset's budget, where to look."""
     screen = Screen()
     screen.say(f"[bold]{named(release.study)}[/] · edition {named(release.edition)} · {named(release.method)}")
     if replayed:
@@ -56,7 +56,7 @@ def print_release(release: Release, account: Account | None, *, replayed: bool, 
 
 
 def _facts(release: Release, screen: Screen) -> list[tuple[str, str]]:
-    value, promise = release.value, release.guarantee
+    value, guarantee = release.value, release.guarantee
     chosen = value.get("hyperparameters", {})
     facts = [(named(name), f"[bold]{named(_number(item))}[/]") for name, item in chosen.items()]
     top = release.facts.get("score_range")
@@ -75,8 +75,8 @@ def _facts(release: Release, screen: Screen) -> list[tuple[str, str]]:
     noise = f"{draws}; {'; '.join(_scales(release))}{scored}"
     return [
         *facts,
-        ("promise", named(promise.in_words())),
-        ("evidence", f"{promise.evidence.standing.value}: {named(promise.evidence.note)}"),
+        ("guarantee", named(guarantee.in_words())),
+        ("evidence", f"{guarantee.evidence.standing.value}: {named(guarantee.evidence.note)}"),
         ("noise", noise if release.noise == OPERATING_SYSTEM else f"{noise}; INJECTED: NOT PRIVATE"),
     ]
 

@@ -1,4 +1,4 @@
-"""The one door to MLflow. It takes a recorded release, its dataset's account and a publicly trained model.
+"""The only module that writes to MLflow: a recorded release, its account and a publicly trained model, no more.
 
 Nothing else can be logged: no autologging, no fluent API (it tags user, script and commit), no path, no host. A
 release is logged once: its identity is a tag, and a second call finds the first one's run.
@@ -119,12 +119,12 @@ def _tracked(release: Release, experiment: str, run_id: str, missing: tuple[str,
 
 
 def _start(store: Store, experiment: str, release: Release) -> str:
-    promise = release.guarantee
+    guarantee = release.guarantee
     tags = {
         RELEASE_TAG: release.release_id,
-        "dpbo.promise": promise.in_words(),
-        "dpbo.evidence": promise.evidence.standing.value,
-        "dpbo.assumptions": ", ".join(promise.assumptions) or "none",
+        "dpbo.guarantee": guarantee.in_words(),
+        "dpbo.evidence": guarantee.evidence.standing.value,
+        "dpbo.assumptions": ", ".join(guarantee.assumptions) or "none",
         "dpbo.noise": release.noise,
     }
     name = f"{release.study} · {release.edition}"

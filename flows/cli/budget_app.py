@@ -32,7 +32,7 @@ def budget_show(
 ) -> None:
     """Show every dataset's account, or one."""
     from dpbo.flows.cli import budget_commands as command
-    from dpbo.flows.cli.screens.accounts import accounts_json, print_accounts
+    from dpbo.flows.cli.screens.account_tables import accounts_json, print_accounts
     from dpbo.flows.cli.screens.terminal import print_json
 
     accounts = command.accounts(dataset)

@@ -1,4 +1,4 @@
-"""The two halves of a study's data, wherever they come from: what is fitted to the public one, what is sealed."""
+"""The split of a study's data, wherever they come from: what is fitted to the public one, what is sealed."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ class PublicHalf:
     fingerprint: str
 
 
-class Halves(Protocol):
+class DataSplit(Protocol):
     """Where a study's two halves come from: files, or tables in memory."""
 
     def public(self, problem: Problem) -> PublicHalf:

@@ -16,7 +16,7 @@ from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.models.cross_validation import FOLDS, fold_of
 from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.models.trainer import EstimatorTrainer, LinearTrainer
-from dpbo_core.public_search import doubt, head_start, public_landscape, public_shortlist
+from dpbo_core.public_search import doubt, head_start, public_shortlist, search_on_public_data
 from dpbo_core.space.candidates import grid, sobol
 from dpbo_core.space.search_space import Categorical, Integer, Real, SearchSpace
 from dpbo_core.spec import StudySpec
@@ -104,14 +104,14 @@ def test_in_a_mixed_space_of_thousands_the_shortlist_gathers_about_the_public_ma
     candidates = grid(MIXED, {"C": 60, "depth": 40})  # 7,200 candidates
     trainer = Hill(MIXED, [0.31, 0.77, 0.0, np.sqrt(0.5), 0.0])
     world = on(candidates, trainer, steps=20, kernel=kernel)
-    chosen = public_shortlist(world, 20, public_landscape(world, 60))
+    chosen = public_shortlist(world, 20, search_on_public_data(world, 60))
     assert len(set(chosen)) == 20
     assert len(trainer.asked) == len(set(trainer.asked)) == 60
     true = np.array([Hill(MIXED, trainer.top).public_score(candidates.points[i], seed=0) for i in chosen])
     assert true[0] == true.max() > 0.97 * trainer.height  # 60 looks at 7,200 candidates
     assert np.median(true) > 0.5 * trainer.height
     anew = on(candidates, Hill(MIXED, trainer.top), steps=20, kernel=kernel)
-    assert chosen == public_shortlist(anew, 20, public_landscape(anew, 60))
+    assert chosen == public_shortlist(anew, 20, search_on_public_data(anew, 60))
 
 
 def test_where_the_public_set_says_nothing_the_shortlist_spreads_out():
@@ -120,7 +120,9 @@ def test_where_the_public_set_says_nothing_the_shortlist_spreads_out():
     spread = {}
     for name, trainer in (("flat", flat), ("sharp", sharp)):
         world = on(grid(line, {"x": 60}), trainer, steps=20)
-        spread[name] = world.candidates.encoded[list(public_shortlist(world, 8, public_landscape(world, 24)))].std()
+        spread[name] = world.candidates.encoded[
+            list(public_shortlist(world, 8, search_on_public_data(world, 24)))
+        ].std()
     assert spread["flat"] > 3 * spread["sharp"]
     assert spread["sharp"] < 0.1
 
@@ -128,7 +130,7 @@ def test_where_the_public_set_says_nothing_the_shortlist_spreads_out():
 def test_a_small_space_is_listed_whole():
     line = SearchSpace({"x": Real(0.0, 1.0)})
     world = on(grid(line, {"x": 9}), Hill(line, [0.5]), steps=20)
-    assert public_shortlist(world, 9, public_landscape(world, 256)) == tuple(range(9))
+    assert public_shortlist(world, 9, search_on_public_data(world, 256)) == tuple(range(9))
 
 
 def test_the_public_search_of_a_study_is_made_once(monkeypatch):
@@ -158,14 +160,14 @@ def test_the_head_start_is_the_precision_weighted_public_score():
     """argmax of f̃/ν² + p/e² is that of f̃ + (ν/e)²·p; in steps of the sum, relative to the best p."""
     line = SearchSpace({"x": Real(0.0, 1.0)})
     world = on(grid(line, {"x": 9}), Hill(line, [0.5], width=0.4), steps=20)
-    landscape = public_landscape(world, 256)
-    p, e = landscape.mean, doubt(world, float(landscape.mean.max()))
+    found = search_on_public_data(world, 256)
+    p, e = found.mean, doubt(world, float(found.mean.max()))
     for noise in (e / 100, e, 3 * e):
-        b = head_start(world, tuple(range(9)), landscape, noise)
+        b = head_start(world, tuple(range(9)), found, noise)
         exact = np.maximum(-((noise / e) ** 2) * (p.max() - p), -64 * noise)
         assert b * world.score_per_step == pytest.approx(exact, abs=world.score_per_step)
         assert b.max() == 0
-    loud = head_start(world, tuple(range(9)), landscape, 1e6 * e)
+    loud = head_start(world, tuple(range(9)), found, 1e6 * e)
     assert loud.min() * world.score_per_step == pytest.approx(-64e6 * e)  # it fits the sum's integers
 
 
@@ -188,7 +190,7 @@ def test_the_landscape_keeps_what_was_measured_and_guesses_the_rest_well():
     plane = SearchSpace({"x": Real(0.0, 1.0), "y": Real(0.0, 1.0)})
     trainer = Hill(plane, [0.4, 0.6], width=0.5)
     candidates = sobol(plane, 500, seed=1)
-    found = public_landscape(on(candidates, trainer, steps=15), 45)
+    found = search_on_public_data(on(candidates, trainer, steps=15), 45)
     assert len(found.tried) == 45 == len(set(found.tried))
     assert (found.mean[list(found.tried)] == found.scores).all()
     true = np.array([Hill(plane, [0.4, 0.6], width=0.5).public_score(p, seed=0) for p in candidates.points])
@@ -211,7 +213,7 @@ def test_a_shortlist_study_pays_once_and_releases_one_of_its_list(tables, tmp_pa
     tables["method"] = {"evaluate": "public_shortlist"}
     spec, book = StudySpec.from_dict(tables), PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}")
     public = data_split.public_half(spec, ".")
-    found = public_landscape(public.problem, 256)
+    found = search_on_public_data(public.problem, 256)
     listed = [public.problem.candidates.points[i] for i in public_shortlist(public.problem, 5, found)]
     first, again = run_study(spec, ledger=book), run_study(spec, ledger=book)
     assert first.release.value["hyperparameters"] in listed
