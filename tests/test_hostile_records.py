@@ -256,7 +256,7 @@ def test_nothing_of_a_record_travels_with_a_failure_that_is_nobodys_doing(table,
     def failing(*_):
         raise ending
 
-    monkeypatch.setattr(tables_in_memory.data_split, "sealed_half", failing)
+    monkeypatch.setattr(tables_in_memory, "sealed_half", failing)
     with pytest.raises((Sealed, KeyboardInterrupt)) as caught:
         search(tmp_path).fit(public(table), Y, X_validation=make([values, columns[1]]), y_validation=make_y(values))
     assert not any(CANARY in text or "hostile" in text for text in chained(caught.value))

@@ -1,6 +1,7 @@
 """The ledger's protocol, on SQLite and PostgreSQL: reserve first, record once, never refund, append only."""
 
 import multiprocessing
+import os
 import stat
 from dataclasses import replace
 
@@ -307,7 +308,12 @@ def test_threads_share_one_ledger(ledger):
 def test_a_forked_process_does_not_use_its_parents_connection(ledger):
     ledger.reserve(key("parent"), plan(0.1), noise=SYSTEM)
     context = multiprocessing.get_context("fork")
-    child = context.Process(target=ledger.reserve, args=(key("child"), plan(0.1)), kwargs={"noise": SYSTEM})
+
+    def reserve():
+        ledger.reserve(key("child"), plan(0.1), noise=SYSTEM)
+        os._exit(0)  # without what other libraries of this process do at its end
+
+    child = context.Process(target=reserve)
     child.start()
     ledger.reserve(key("meanwhile"), plan(0.1), noise=SYSTEM)
     child.join()

@@ -1,4 +1,4 @@
-"""The noise doors: exact distributions, refusals, and the guarantee recomputed by enumeration."""
+"""The mechanisms: exact distributions, refusals, and the guarantee recomputed by enumeration."""
 
 import itertools
 import math
@@ -132,7 +132,7 @@ def test_a_plan_is_drawn_together_where_one_mechanism_follows_itself():
     selection = PrivateSelection(1, ONE, 1.0, "permute-and-flip")
     plan = [(m.spend(f"score {t}"), m) for t, m in enumerate([first, first, second, selection, second, first])]
     noise = Noise(Watch(), MemoryRecorder())
-    noise.prepare(plan)
+    noise.prepare_draws(plan)
     assert calls == [2, 1, 1, 1]
     seen = [noise.release(s, m, Sensitive(0))["draw"] for s, m in plan if m is not selection]
     assert seen == [100, 101, 200, 300, 400]
@@ -323,7 +323,7 @@ def test_noise_is_drawn_precomputed_and_a_choice_takes_whole_pauses(monkeypatch)
     additive = DiscreteGaussian(2**24, ONE, 1.0)
     noise = Noise(Watch(), MemoryRecorder())
     spend = additive.spend("score")
-    noise.prepare([(spend, additive)])
+    noise.prepare_draws([(spend, additive)])
     assert drawn == [1]  # before any value
     noise.release(spend, additive, Sensitive(2**30))
     assert drawn == [1]

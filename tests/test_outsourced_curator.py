@@ -211,7 +211,7 @@ def test_the_file_holds_its_columns_and_the_promise_and_nothing_else(tmp_path):
     assert arrow.column_names == ["z0", "z1"]
     assert arrow.num_rows == 60
     footer = json.loads(arrow.schema.metadata[b"dpbo"])
-    assert set(footer) == {"publication", "noise_scale", "guarantee"}
+    assert set(footer) == {"publication", "noise_scale", "promise"}
     assert footer["promise"] == release.guarantee.to_json()
     assert footer["noise_scale"] == release.spends[0].noise_scale
     assert set(arrow.schema.metadata) == {b"dpbo"}

@@ -13,7 +13,7 @@ import dpbo
 import dpbo_core
 
 DEEP = re.compile(r"^(?:>>> )?\s*from (dpbo(?:_core)?\.[\w.]+) import", re.MULTILINE)
-FOR_DEVELOPERS = {"adding_a_method"}  # who adds a method works inside the house
+FOR_DEVELOPERS = {f"adding_a_{what}" for what in ("base", "mechanism", "method", "score")}  # who adds works inside
 
 
 LISTED = [(package, name) for package in (dpbo, dpbo_core) for name in package.__all__]

@@ -151,13 +151,13 @@ class Noise(Opaque):
     applied inside the recording transaction: no step's duration holds a draw. A kill discards them unseen.
     """
 
-    __slots__ = ("_ahead", "_recorder", "_source")
+    __slots__ = ("_prepared", "_recorder", "_source")
 
     def __init__(self, source: NoiseSource, recorder: Recorder) -> None:
         self._source, self._recorder = source, recorder
-        self._ahead: dict[str, Callable[[Sensitive[Any]], Any]] = {}
+        self._prepared: dict[str, Callable[[Sensitive[Any]], Any]] = {}
 
-    def prepare(self, draws: Iterable[tuple[Spend, Mechanism[Any]]]) -> None:
+    def prepare_draws(self, draws: Iterable[tuple[Spend, Mechanism[Any]]]) -> None:
         """Prepare the draws of a plan before the first step, those of one mechanism together."""
         for mechanism, run in groupby(draws, key=itemgetter(1)):
             spends = [spend for spend, _ in run]
@@ -165,7 +165,7 @@ class Noise(Opaque):
                 prepared = mechanism.prepare_each(spends, self._source)
             else:
                 prepared = [mechanism.prepare(spend, self._source) for spend in spends]
-            self._ahead.update(zip((spend.what for spend in spends), prepared, strict=True))
+            self._prepared.update(zip((spend.what for spend in spends), prepared, strict=True))
 
     @property
     def standing(self) -> str:
@@ -185,10 +185,10 @@ class Noise(Opaque):
 
         Nothing is shown, and a kill discards it. What was recorded or rehearsed before is not drawn again.
         """
-        if self.recorded(spend) is not None or isinstance(self._ahead.get(spend.what), _Rehearsed):
+        if self.recorded(spend) is not None or isinstance(self._prepared.get(spend.what), _Rehearsed):
             return
-        prepared = self._ahead.pop(spend.what, None) or mechanism.prepare(spend, self._source)
-        self._ahead[spend.what] = _Rehearsed(Sensitive(prepared(value)))
+        prepared = self._prepared.pop(spend.what, None) or mechanism.prepare(spend, self._source)
+        self._prepared[spend.what] = _Rehearsed(Sensitive(prepared(value)))
 
     def release(
         self, spend: Spend, mechanism: Mechanism[T], value: Sensitive[T], **public: int
@@ -201,7 +201,7 @@ class Noise(Opaque):
             value: the exact query result.
             public: integers that are already determined by earlier releases (the candidate asked about).
         """
-        prepared = self._ahead.pop(spend.what, None) or mechanism.prepare(spend, self._source)
+        prepared = self._prepared.pop(spend.what, None) or mechanism.prepare(spend, self._source)
         return self._recorder.record(spend, lambda: {"draw": prepared(value), **public})
 
 

@@ -24,8 +24,8 @@ class FixedKernel(Protocol):
 
 
 def stated_kernel(method: FixedKernel, problem: Problem, variance: float = 1.0) -> Kernel:
-    """The study's kernel at its own lengthscale, or at `UNFITTED`; who asks says whether it fits one later."""
-    del method
+    """The study's kernel at its own lengthscale, or at `UNFITTED`, for a method that says if it fits one later."""
+    del method  # asked for by its type: none that is silent about fitting can have the kernel
     search = problem.search
     return kernel_named(
         search.kernel, UNFITTED if isinstance(search.lengthscale, str) else search.lengthscale, variance

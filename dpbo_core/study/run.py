@@ -197,7 +197,7 @@ def _started(
         check_lengthscale(method, study.problem)
     _check_accepted(spec, plan, public.problem.unlisted)
     problem = replace(remembering(public.problem, precomputed), advice=study.why)
-    problem = _trained_ahead(method, problem)
+    problem = _trained_first(method, problem)
     data.check(public)
     draws = method.draws(problem)
     search = method.start(problem, plan)
@@ -211,7 +211,7 @@ def _started(
         use=Use(data.sources(), owner),
     )
     noise = Noise(source, reservation)
-    sealed(lambda: noise.prepare(draws))
+    sealed(lambda: noise.prepare_draws(draws))
     # a file holds bytes, whose reader says sizes alone; an object in a table in memory may raise any message
     message = messages(StudyInvalid) if isinstance(data, FileSplit) else None
     objective = sealed(lambda: data.sensitive(public), message=message)
@@ -271,7 +271,7 @@ def _untold(error: BaseException) -> StudyInvalid | None:
     )
 
 
-def _trained_ahead(method: Method, problem: Problem) -> Problem:
+def _trained_first(method: Method, problem: Problem) -> Problem:
     """The problem once what must be trained before anything is charged is trained.
 
     On a private path every model of Λ, and all are kept, since which of them is trained at which step, how long it

@@ -50,7 +50,7 @@ def measure(spec: StudySpec, runs: int) -> list[Correlation]:
         durations, noises = [], []
         for _ in range(runs):
             noise = Noise(OperatingSystemNoise(), Memory())
-            noise.prepare(method.draws(problem))
+            noise.prepare_draws(method.draws(problem))
             search = method.start(problem, method.plan(problem))
             for _ in range(method.n_steps(problem)):
                 flip = rng.random(encoded.n_records) < rng.uniform(0.0, 0.5)

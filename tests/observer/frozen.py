@@ -38,7 +38,7 @@ def _tape(what: str, drawn: Any) -> Any:
 
 def _noise(module: ModuleType) -> None:
     def release(self: Any, spend: Any, mechanism: Any, value: Any, **public: int) -> Any:
-        prepared = self._ahead.pop(spend.what, None) or mechanism.prepare(spend, self._source)
+        prepared = self._prepared.pop(spend.what, None) or mechanism.prepare(spend, self._source)
         return self._recorder.record(spend, lambda: {"draw": _tape(spend.what, prepared(value)), **public})
 
     module.Noise.release = release

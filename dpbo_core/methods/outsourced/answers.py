@@ -231,7 +231,7 @@ def _drawn(
 ) -> Mapping[str, Any]:
     """One row's answer with its noise; its place in the table and in the curator's file."""
     row, place = places
-    noise.prepare([(spend, private.mechanism)])
+    noise.prepare_draws([(spend, private.mechanism)])
     exact = private.steps(_column(answers)[place])
     return noise.release(spend, private.mechanism, Sensitive(exact), row=row)
 

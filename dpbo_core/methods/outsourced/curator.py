@@ -161,7 +161,7 @@ def _draw(
                 mechanism = RandomProjection(
                     projection, spend.epsilon_units or 0, spend.delta_units, spend.rho_units, keep
                 )
-            noise.prepare([(spend, mechanism)])
+            noise.prepare_draws([(spend, mechanism)])
             return noise.release(spend, mechanism, _value(box, _read(data), order))
 
         recorded = sealed(draw)
