@@ -4,8 +4,6 @@ import json
 import os
 import shutil
 import stat
-import subprocess
-import sys
 import warnings
 from dataclasses import replace
 
@@ -553,7 +551,7 @@ def test_a_release_names_the_entry_before_it_and_an_old_copy_does_not_hold_it(he
     assert standing_of(release, url) == "accepted"
 
 
-def test_the_command_says_that_a_certificate_s_entry_is_missing(here, tables, monkeypatch):
+def test_the_command_says_that_a_certificate_s_entry_is_missing(dpbo, here, tables, monkeypatch):
     import tomli_w
 
     (here / "study.toml").write_text(tomli_w.dumps(tables))
@@ -571,19 +569,15 @@ def test_the_command_says_that_a_certificate_s_entry_is_missing(here, tables, mo
         run.step()
     (here / "release.json").write_text(json.dumps(run.finish().release.to_json()))
 
-    def verified():
-        probe = "import sys; sys.argv = ['dpbo', 'verify', 'release.json']; from dpbo.flows import cli; cli.main()"
-        return subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True)
-
-    whole = verified()
-    assert whole.returncode == 0, whole.stderr
-    assert "ledger" not in whole.stdout
+    code, out, _ = dpbo("verify", "release.json")
+    assert code == 0
+    assert "ledger" not in out
     for name in names:
         shutil.copy(here / f"old {name}", here / name)
-    refused = verified()
-    assert refused.returncode == 1
-    assert "the entry that this release names" in refused.stderr
+    code, _, err = dpbo("verify", "release.json")
+    assert code == 1
+    assert "the entry that this release names" in err
     for name in names:
         (here / name).unlink()
-    assert verified().returncode == 0  # a certificate proves itself where there is no ledger
+    assert dpbo("verify", "release.json")[0] == 0  # a certificate proves itself where there is no ledger
     assert not (here / "ledger.db").exists()
