@@ -4,6 +4,7 @@ Every key a study may hold is a field here; every default is the one shown in th
 a wrong type or an impossible number is a letter that names the key and the nearest valid one.
 """
 
+from dpbo_core.spec.evaluation import EvaluationSection
 from dpbo_core.spec.model import ModelSection
 from dpbo_core.spec.sections import (
     AxisSection,
@@ -18,6 +19,7 @@ __all__ = [
     "AxisSection",
     "BudgetSection",
     "DataSection",
+    "EvaluationSection",
     "ModelSection",
     "PrivacySection",
     "SearchSection",

@@ -109,7 +109,7 @@ def public_half(spec: StudySpec, folder: str | Path, problem: Problem | None = N
     problem = planning_problem(spec) if problem is None else problem
     if spec.data.trains_privately:
         return _declared_half(spec, folder, problem)
-    return fitted_half(spec, problem, *_training_table(spec, folder))
+    return fitted_half(spec, problem, *training_table(spec, folder))
 
 
 def fitted_half(
@@ -263,32 +263,46 @@ def sensitive_half(
         parts = parts_of(Path(folder) / shown) if spec.data.source is None else ()
         if parts:
             return PartitionedObjective(parts, public.preprocessing, score, n_validation(spec), workers)
-        person = spec.privacy.person
-        people = None if person is None else read_people(Path(folder) / shown, person, shown_as=shown)
-        return sealed_half(spec, _validation_table(spec, folder), people, public)
-    trained_on, _ = _training_table(spec, folder)
+        return sealed_half(spec, validation_table(spec, folder), people_of(spec, folder), public)
+    trained_on, _ = training_table(spec, folder)
     data.check_record_count(trained_on.n_records, facts.n_records, shown_as="the training set", key="n_training")
     training = Sensitive(encode(trained_on))
     if spec.data.source is None and spec.data.validation is None:
         return Objective(training, score, training)
-    table = _validation_table(spec, folder)
+    table = validation_table(spec, folder)
     data.check_record_count(table.n_records, n_validation(spec))
     return Objective(Sensitive(encode(table)), score, training)
 
 
 def sealed_half(spec: StudySpec, table: Table, people: Sequence[Person] | None, public: PublicHalf) -> Objective:
     """The objective on the validation `table`; with `people` a person's surplus records score a constant."""
+    counted = counted_records(spec, table, people)
+    return Objective(Sensitive(public.preprocessing.transform(counted)), public.problem.score)
+
+
+def counted_records(spec: StudySpec, table: Table, people: Sequence[Person] | None) -> Table:
+    """The validation `table` of m records, in which a person's surplus records are broken.
+
+    Raises:
+        StudyInvalid: another number of records than the study says.
+    """
     data.check_record_count(table.n_records, n_validation(spec))
-    if people is not None:
-        data.check_record_count(len(people), table.n_records)
-        table = table.but(uncounted(people, spec.privacy.max_records_per_person))
-    return Objective(Sensitive(public.preprocessing.transform(table)), public.problem.score)
+    if people is None:
+        return table
+    data.check_record_count(len(people), table.n_records)
+    return table.but(uncounted(people, spec.privacy.max_records_per_person))
+
+
+def people_of(spec: StudySpec, folder: str | Path) -> tuple[Person, ...] | None:
+    """The person of every SENSITIVE record; None where the study names no column of persons."""
+    person, shown = spec.privacy.person, str(spec.data.validation)
+    return None if person is None else read_people(Path(folder) / shown, person, shown_as=shown)
 
 
 def _declared_half(spec: StudySpec, folder: str | Path, problem: Problem) -> PublicHalf:
     """The public half of a study whose training set is sensitive: the header, and what the study declares."""
     if spec.data.source is not None:
-        columns, target = tuple(_training_table(spec, folder)[0].columns), BUNDLED_TARGET
+        columns, target = tuple(training_table(spec, folder)[0].columns), BUNDLED_TARGET
         bounds = spec.data.bounds or bundled.public_facts(spec.data.source)[1]
     else:
         shown = str(spec.data.training)
@@ -307,7 +321,8 @@ def _declared_half(spec: StudySpec, folder: str | Path, problem: Problem) -> Pub
     )
 
 
-def _training_table(spec: StudySpec, folder: str | Path) -> tuple[Table, str]:
+def training_table(spec: StudySpec, folder: str | Path) -> tuple[Table, str]:
+    """The training records and the column to predict."""
     if spec.data.source is not None:
         return bundled.load(spec.data.source, spec.data.validation_share)[0], BUNDLED_TARGET
     shown = str(spec.data.training)
@@ -315,7 +330,8 @@ def _training_table(spec: StudySpec, folder: str | Path) -> tuple[Table, str]:
     return data.read_table(Path(folder) / shown, sensitive=sensitive, shown_as=shown), str(spec.data.target)
 
 
-def _validation_table(spec: StudySpec, folder: str | Path) -> Table:
+def validation_table(spec: StudySpec, folder: str | Path) -> Table:
+    """The SENSITIVE records, whatever their bytes. Call it only after reserving, and seal what comes of it."""
     if spec.data.source is not None:
         return bundled.load(spec.data.source, spec.data.validation_share)[1]
     shown = str(spec.data.validation)

@@ -183,7 +183,7 @@ def _started(
 ) -> StudyRun:
     """Everything that can be refused or can fail, then the reservation, then the sensitive half."""
     spec, method, plan = study.spec, study.method, study.plan
-    _check_accepted(spec, plan, public.problem.unlisted)
+    check_accepted(spec, plan, public.problem.unlisted)
     problem = replace(remembering(public.problem, ahead), advice=study.why)
     problem = _trained_ahead(method, problem)
     data.check(public)
@@ -195,7 +195,7 @@ def _started(
         key,
         plan,
         noise=standing,
-        opening=_cap(spec),
+        opening=opening_cap(spec),
         max_records_per_person=spec.privacy.max_records_per_person,
         use=Use(data.sources(), owner),
     )
@@ -236,7 +236,7 @@ def approve_study(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path)
     Raises:
         StudyInvalid, PolicyRefused: nothing was written.
     """
-    ledger.approve(spec.privacy.dataset, _cap(spec), data_split.sources_of(spec, folder))
+    ledger.approve(spec.privacy.dataset, opening_cap(spec), data_split.sources_of(spec, folder))
 
 
 def check_public_file(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path) -> None:
@@ -284,7 +284,7 @@ def _trained_ahead(method: Method, problem: Problem) -> Problem:
     return remembering(problem, Ahead(models={index: problem.train(index) for index in range(N)}))
 
 
-def _cap(spec: StudySpec) -> PrivacyBudget | None:
+def opening_cap(spec: StudySpec) -> PrivacyBudget | None:
     """The cap a study opens at its dataset's first use; it accepts the assumptions that the study accepts."""
     if spec.budget is None:
         return None
@@ -292,7 +292,12 @@ def _cap(spec: StudySpec) -> PrivacyBudget | None:
     return PrivacyBudget.of(spec.privacy.dataset, epsilon=budget.epsilon, delta=budget.delta, accepts=spec.accepts)
 
 
-def _check_accepted(spec: StudySpec, plan: PrivacyPlan, unlisted: str) -> None:
+def check_accepted(spec: StudySpec, plan: PrivacyPlan, unlisted: str) -> None:
+    """The study accepts by name whatever the plan's promise assumes.
+
+    Raises:
+        AssumptionNotAccepted: it does not.
+    """
     missing = [name for name in plan.guarantee.assumptions if name not in spec.accepts]
     if missing:
         statement = CALLER_ASSUMPTIONS[missing[0]].statement
