@@ -1,0 +1,113 @@
+"""An evaluation as it is asked: of which model, by which groups, under which key. Only public files are read."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpbo_core import data
+from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.evaluation.bins import Expected, expected
+from dpbo_core.evaluation.places import Grouping
+from dpbo_core.evaluation.question import Question, group_names
+from dpbo_core.evaluation.subject import Subject, file_model, read_model, released_model
+from dpbo_core.final_model import FinalModel
+from dpbo_core.objective.partitioned import parts_of
+from dpbo_core.privacy.release import Release
+from dpbo_core.spec import StudySpec
+from dpbo_core.study.data_split import FileHalves, PublicHalf, left_out
+from dpbo_core.study.resolve import resolve
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Asked:
+    """A question with the public half it is asked of, before any model is trained."""
+
+    question: Question
+    halves: FileHalves
+    public: PublicHalf
+    grouping: Grouping | None
+    key: StudyKey
+    tuned: Release | None
+    final: FinalModel | None
+
+    def subject(self) -> Subject:
+        """The model, trained or read, with its public decision values."""
+        if self.final is not None:
+            return file_model(self.question.spec, self.halves.folder, self.final)
+        assert self.tuned is not None  # noqa: S101  there was one, or nothing was asked
+        return released_model(self.question.spec, self.public, self.tuned)
+
+    def expected(self, subject: Subject) -> Expected:
+        """The edges of the bins and what to expect of the report's noise."""
+        return expected(
+            subject,
+            n_records=self.question.problem.n_validation,
+            scale=self.question.mechanism(1).scale,
+            n_groups=max(1, len(group_names(self.grouping))),
+            n_bins=self.question.section.bins,
+        )
+
+
+def ask(
+    spec: StudySpec,
+    ledger: PrivacyLedger,
+    model: str | Path | None,
+    epsilon: float | None,
+    folder: str | Path,
+) -> Asked:
+    """What is asked and of which model; only public files and the ledger are read."""
+    resolved = resolve(spec)
+    question = Question.of(spec, resolved.problem, epsilon)
+    halves = FileHalves(spec, folder)
+    public = halves.public(resolved.problem)
+    if model is None:
+        study = resolved.key(public.fingerprint)
+        tuned, final, digest = ledger.release_of(study.fingerprint), None, f"released by {study.fingerprint}"
+        if tuned is None:
+            raise StudyInvalid(
+                f"the study {spec.name!r} (edition {spec.edition}) has released nothing yet",
+                cause="it was not tuned, or its file or its public training set was changed since",
+                remedy="run dpbo tune first, or name a saved model",
+            )
+        fitted = public.preprocessing
+    else:
+        tuned = None
+        final, digest = read_model(model)
+        fitted = final.preprocessing
+    grouping = question.grouping(fitted)
+    return Asked(question, halves, public, grouping, question.key(digest, grouping), tuned, final)
+
+
+def check_header(asked: Asked, subject: Subject) -> None:
+    """The validation file's header has the column of groups, and every column that the model needs.
+
+    Raises:
+        StudyInvalid: it has not.
+    """
+    spec, group = asked.question.spec, asked.grouping
+    columns = _columns(asked)
+    if group is not None and group.column not in columns:
+        raise StudyInvalid(
+            f"the validation file has no column {group.column!r}, which [evaluation] groups its records by",
+            cause="a misspelt name, or the column was dropped",
+            remedy="name the column as in the file's header"
+            + (", and under data.ignore if it is no feature" if group.column not in left_out(spec) else ""),
+        )
+    missing = [name for name in subject.columns if name not in columns]
+    if missing:
+        raise StudyInvalid(
+            f"the validation file has no column {missing[0]!r}, which the model needs",
+            cause="a model of another study, or the column was dropped",
+            remedy="evaluate a model that was trained on these columns",
+        )
+
+
+def _columns(asked: Asked) -> tuple[str, ...]:
+    """Of the sensitive file, whose header was checked, and no more of it."""
+    spec = asked.question.spec
+    if spec.data.source is not None:
+        return asked.public.columns
+    shown = str(spec.data.validation)
+    path = Path(asked.halves.folder) / shown
+    first = (parts_of(path) or (path,))[0]
+    return data.read_header(first, sensitive=True, shown_as=shown).columns
