@@ -25,7 +25,7 @@ from dpbo_core.evaluation.table import NoisedTable, Reals
 
 Z = 1.6448536269514722  # the normal's 95% quantile
 LARGE = 1e6  # scale of noise whose whole steps no figure sees
-LEVEL, REPETITIONS, SEED = 0.9, 1000, 20
+LEVEL, PAIRS, SEED = 0.9, 2000, 20
 AT_ONCE = 2_000_000  # numbers of simulated tables in memory
 TOO_MANY = 0.05  # of the simulated tables, without the figure: then nothing is said of it
 ABSOLUTE = ("calibration_error",)
@@ -45,10 +45,11 @@ def estimates(table: NoisedTable) -> tuple[Figures, dict[str, Interval], dict[st
     shares = positive / positive.sum() if positive.sum() > 0.0 else np.full(len(counts), 1.0 / len(counts))
 
     def noised(rng: np.random.Generator, size: int) -> Reals:
-        return table.shifted(counts + simulated_noise(rng, table.scale, (size, len(counts))))
+        drawn = simulated_noise(rng, table.scale, (size, len(counts)))
+        return table.shifted(counts + np.concatenate([drawn, -drawn]))  # its law is symmetric
 
     def sampled(rng: np.random.Generator, size: int) -> Reals:
-        return rng.multinomial(table.n_records, shares, size=size).astype(np.float64)
+        return rng.multinomial(table.n_records, shares, size=2 * size).astype(np.float64)
 
     centre = figures(table, shares * table.n_records)
     noise = _quantiles(table, noised, shown)
@@ -107,10 +108,10 @@ def _quantiles(table: NoisedTable, draws: Draws, middle: Figures) -> dict[str, S
 
 
 def _blocks(draws: Draws, width: int) -> Iterator[Reals]:
-    rng, left = np.random.default_rng(SEED), REPETITIONS
+    rng, left = np.random.default_rng(SEED), PAIRS
     while left:
-        size = max(1, min(left, AT_ONCE // width))
-        yield draws(rng, size)
+        size = max(1, min(left, AT_ONCE // (2 * width)))
+        yield draws(rng, size)  # twice as many
         left -= size
 
 
