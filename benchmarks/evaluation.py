@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 
 import numpy as np
-from benchmarks.rows import Row, main
 
-from dpbo_core.evaluation.bins import expected
+from benchmarks.rows import Row, main
+from dpbo_core.evaluation.bins import expected, ranked_within
 from dpbo_core.evaluation.figures import figures
 from dpbo_core.evaluation.intervals import estimates
 from dpbo_core.evaluation.places import placed
@@ -23,7 +23,7 @@ from dpbo_core.mechanisms.noise import OperatingSystemNoise
 from dpbo_core.privacy.amounts import spent_units
 from dpbo_core.privacy.sensitive import Sensitive
 
-DRAWS, COVERED = 300, 60
+DRAWS, COVERED = 300, 150
 GOALS = (  # records, share of positives, mean |AUC error| asked at ε = 1
     (1_000, 0.36, 0.009),
     (10_000, 0.36, 0.0014),
@@ -58,7 +58,8 @@ def measured(m, share, distance, *, epsilon=1.0):
         mechanism = LaplaceHistogram(2, spent_units(epsilon), 1 + 2 * (len(told.edges) + 1))
         counts = np.bincount(places, minlength=mechanism.size).astype(np.int64)
         drawn = mechanism.prepare(mechanism.spend("histogram"), OperatingSystemNoise())(Sensitive(counts))
-        table = NoisedTable(m, scale, told.edges, public.threshold, None, (), tuple(drawn))
+        within = ranked_within(public, told.edges)
+        table = NoisedTable(m, scale, told.edges, public.threshold, within, None, (), tuple(drawn))
         exact.append(true_auc(values, positive))
         errors.append(abs(float(figures(table, table.shifted(np.array(drawn, dtype=float)))["auc"]) - exact[-1]))
         if number < COVERED:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dpbo_core.evaluation.bins import Expected
+from dpbo_core.evaluation.bins import Expected, ranked_within
 from dpbo_core.evaluation.certified import KIND
 from dpbo_core.evaluation.places import Grouping
 from dpbo_core.evaluation.question import Question, group_names
@@ -45,6 +45,7 @@ def table_of(
         scale=question.mechanism(1).scale,
         edges=edges,
         threshold=subject.threshold,
+        within=ranked_within(subject, edges),
         predicted=_predicted(subject, edges),
         groups=group_names(grouping),
         drawn=tuple(drawn["draw"]),

@@ -8,11 +8,13 @@
 | B, G | — | bins, groups | scalars |
 | F_j, H_j | — | share of negatives below bin j, of positives above it, half of the bin's own in each | (B,) |
 | σ | — | noise of the AUC: b·√(2G Σ_j [(F_j − A)²/P² + (H_j − A)²/N²]), P = πm, N = m − P | scalar |
-| β | — | AUC that ties within bins lose among public records | scalar |
+| β | — | AUC that ties within bins lose among public records, where they count half | scalar |
+| c | `ranked_within` | share of the public pairs within a bin that are ranked right | scalar |
 
 The edges are quantiles of the public values, each class weighing one half, and the model's own threshold. More bins
-cost noise, fewer lose by ties: B is the least of a ladder with |β| ≤ σ/3. Nothing of it depends on a sensitive
-record, and it is exact whatever the sensitive records are: the edges only decide how much is learned.
+cost noise, fewer lose by ties: B is the least of a ladder with |β| ≤ σ/3. The report's AUC counts pairs in a bin by
+c, so that little of β is left where the records are like the public ones, and β where the public ones mislead.
+Nothing of it depends on a sensitive record: the edges decide how much is learned, and not what is right.
 """
 
 import math
@@ -24,7 +26,7 @@ from numpy.typing import NDArray
 from dpbo_core.evaluation.subject import Subject
 
 LADDER = (4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128)
-TIES = 1.0 / 3.0  # of the noise, that ties may cost: then 90% intervals still hold in 88%
+TIES = 1.0 / 3.0  # of the noise, that ties may cost where the public records mislead
 GOOD, USABLE = (0.01, 0.025), (0.025, 0.05)  # of the AUC, and of the recall at the model's threshold
 MEAN_ABSOLUTE = math.sqrt(2.0 / math.pi)  # of a normal, in standard deviations
 
@@ -133,6 +135,18 @@ def class_shapes(
     if not (counts[0].any() and counts[1].any()):
         return None
     return counts[0] / counts[0].sum(), counts[1] / counts[1].sum()
+
+
+def ranked_within(subject: Subject, edges: tuple[float, ...]) -> float:
+    """c, in [0, 1]; ½ where the public records have no such pairs."""
+    shapes = class_shapes(subject, edges)
+    if shapes is None:
+        return 0.5
+    H, F = shapes
+    pairs, below = float((H * F).sum()), float((H * (np.cumsum(F) - F)).sum())
+    if pairs == 0.0:
+        return 0.5
+    return min(max((_auc(subject.values, subject.positive) - below) / pairs, 0.0), 1.0)
 
 
 def _auc(values: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:

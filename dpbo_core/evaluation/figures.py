@@ -4,7 +4,7 @@
 |---|---|---|---|
 | P_b, N_b | `positives`, `negatives` | of each bin, the bins ascending | (…, B) |
 | TP_j, FP_j | — | above edge j: Σ_{b>j} of them | (…, B − 1) |
-| AUC | `auc` | Σ_b P_b (Σ_{a<b} N_a + N_b/2)/(PN): ties within a bin count half | (…) |
+| AUC | `auc` | Σ_b P_b (Σ_{a<b} N_a + c N_b)/(PN), c = `within` of the table | (…) |
 | AP | `average_precision` | Σ_b (P_b/P)·precision of everything from bin b upwards | (…) |
 | ECE | `calibration_error` | Σ_b |P_b − p_b n_b|/Σ n_b, p_b the public mean probability of the bin | (…) |
 
@@ -41,7 +41,7 @@ def _figures(table: NoisedTable, counts: Reals) -> Figures:
     split = table.split(counts)
     whole = split.sum(axis=-3)
     negatives, positives = whole[..., 0, :], whole[..., 1, :]
-    found = {"unread_share": counts[..., 0] / table.n_records} | _of_classes(negatives, positives)
+    found = {"unread_share": counts[..., 0] / table.n_records} | _of_classes(negatives, positives, table.within)
     found |= {f"at {name}": values for name, values in at_edges(negatives, positives).items()}
     found |= {name: found[f"at {name}"][..., table.own] for name in (*AT_THRESHOLD, "flagged")}
     found |= {"positives": positives.sum(axis=-1), "negatives": negatives.sum(axis=-1)}
@@ -94,12 +94,16 @@ def _of_a_group(table: NoisedTable, negatives: Reals, positives: Reals) -> Figur
     names = ("recall", "specificity", "precision", "flagged_share", "flagged")
     counts = {"positives": positives.sum(axis=-1), "negatives": negatives.sum(axis=-1)}
     counts["read"] = counts["positives"] + counts["negatives"]
-    return {name: edges[name][..., table.own] for name in names} | counts | _of_classes(negatives, positives)
+    return (
+        {name: edges[name][..., table.own] for name in names}
+        | counts
+        | _of_classes(negatives, positives, table.within)
+    )
 
 
-def _of_classes(negatives: Reals, positives: Reals) -> dict[str, Reals]:
+def _of_classes(negatives: Reals, positives: Reals, within: float) -> dict[str, Reals]:
     P, N = positives.sum(axis=-1), negatives.sum(axis=-1)
-    below = negatives.cumsum(axis=-1) - negatives / 2.0
+    below = negatives.cumsum(axis=-1) - (1.0 - within) * negatives
     pairs = np.where((P > 0.0) & (N > 0.0), P * N, np.nan)
     upwards = np.flip(np.flip(positives, axis=-1).cumsum(axis=-1), axis=-1)
     flagged = upwards + np.flip(np.flip(negatives, axis=-1).cumsum(axis=-1), axis=-1)

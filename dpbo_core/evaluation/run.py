@@ -148,8 +148,9 @@ def _released(asked: Asked, ledger: PrivacyLedger, source: NoiseSource, *, owner
         sealed(lambda: noise.ahead(draws))
         counts = sealed(lambda: _counts(spec, asked.halves.folder, counter), letter=letters(StudyInvalid))
         drawn = sealed(lambda: noise.release(spend, mechanism, counts, **told_edges(place.edges)))
-    table = table_of(drawn, subject, question, asked.grouping)
-    release = answer(question, plan, noise, subject, outlook, table, chosen_here=asked.tuned is not None)
+    table = sealed(lambda: table_of(drawn, subject, question, asked.grouping))
+    chosen_here = asked.tuned is not None
+    release = sealed(lambda: answer(question, plan, noise, subject, outlook, table, chosen_here=chosen_here))
     return sealed(lambda: reservation.conclude(release), letter=letters(DpboError, LedgerDamaged))
 
 

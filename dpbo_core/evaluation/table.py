@@ -27,6 +27,7 @@ class NoisedTable:
         scale: b.
         edges: between the bins, ascending.
         threshold: the model's own, one of the edges.
+        within: share of the pairs within a bin that the model ranks right, as among public records; ½ of ties.
         predicted: mean probability of the public records in each bin, as the model has it; None without one.
         groups: names of the groups, the last for all other values; empty where there is the whole alone.
         drawn: (C,): what cannot be read, then group by group the negatives and the positives of each bin.
@@ -36,6 +37,7 @@ class NoisedTable:
     scale: float
     edges: tuple[float, ...]
     threshold: float
+    within: float
     predicted: tuple[float | None, ...] | None
     groups: tuple[str, ...]
     drawn: tuple[int, ...]
@@ -71,6 +73,7 @@ class NoisedTable:
             "noise_scale": self.scale,
             "edges": list(self.edges),
             "threshold": self.threshold,
+            "within": self.within,
             "predicted": None if self.predicted is None else list(self.predicted),
             "groups": list(self.groups),
             "drawn": list(self.drawn),
@@ -84,6 +87,7 @@ class NoisedTable:
             scale=told["noise_scale"],
             edges=tuple(told["edges"]),
             threshold=told["threshold"],
+            within=told["within"],
             predicted=None if told["predicted"] is None else tuple(told["predicted"]),
             groups=tuple(told["groups"]),
             drawn=tuple(told["drawn"]),
