@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dpbo_core.evaluation.run import EvaluationResult as EvaluationResult
     from dpbo_core.evaluation.run import evaluate_study as evaluate_study
     from dpbo_core.evaluation.run import plan_evaluation as plan_evaluation
+    from dpbo_core.evaluation.tuning import run_and_evaluate as run_and_evaluate
     from dpbo_core.final_model.train import FinalModel as FinalModel
     from dpbo_core.privacy.release import Release as Release
     from dpbo_core.sklearn_api.private_search import PrivateSearch as PrivateSearch
@@ -61,6 +62,7 @@ _HOME = {
     "plan_evaluation": "evaluation.run",
     "plan_study": "study.resolve",
     "read_study": "study.study_file",
+    "run_and_evaluate": "evaluation.tuning",
     "run_study": "study.run",
 }
 __all__ = list(_HOME)

@@ -17,7 +17,7 @@ import pytest
 from canary import forms_of_number, forms_of_text, search
 from sklearn import metrics
 
-from dpbo_core import evaluate_study, plan_evaluation
+from dpbo_core import evaluate_study, plan_evaluation, run_and_evaluate
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.accounting.ledger import PrivacyLedger
@@ -553,3 +553,75 @@ def test_the_plan_says_what_to_expect_and_charges_nothing(tables, ledger):
     assert ledger.accounts("people") == before
     with pytest.warns(UserWarning, match="this report will not be usable"):
         evaluate_study(spec, ledger=ledger, epsilon=0.02)
+
+
+# As the last step of a study
+
+
+def test_both_are_reserved_together_and_the_evaluation_takes_its_own_over(tables, ledger, monkeypatch):
+    from dpbo_core.study import run as running
+
+    seen, honest = [], running.data_split.sensitive_half
+
+    def sensitive_half(*args):
+        seen.append([(entry.study, entry.epsilon) for entry in ledger.accounts("people")[0].entries])
+        return honest(*args)
+
+    monkeypatch.setattr(running.data_split, "sensitive_half", sensitive_half)
+    tables["evaluation"]["epsilon"] = 0.5
+    spec = StudySpec.from_dict(tables)
+    study, evaluation = run_and_evaluate(spec, ledger=ledger)
+    assert seen == [[("trial", 1.0), ("trial/evaluation", 0.5)]]  # before a record was read
+    assert [study.replayed, evaluation.replayed] == [False, False]
+    assert ledger.accounts("people")[0].spent.epsilon_units == 15 * 10**11
+    assert len(ledger.accounts("people")[0].entries) == 2
+    again = run_and_evaluate(spec, ledger=ledger)
+    assert [one.release for one in again] == [study.release, evaluation.release]
+    assert all(one.replayed for one in again)
+    assert evaluate_study(spec, ledger=ledger).release == evaluation.release  # the same key as asked by itself
+    assert run_study(replace(spec, evaluation=None), ledger=ledger).replayed
+
+
+def test_neither_is_reserved_where_there_is_no_room_for_both(tables, ledger):
+    tables["budget"]["epsilon"] = 1.9
+    with pytest.raises(BudgetExceeded):
+        run_and_evaluate(StudySpec.from_dict(tables), ledger=ledger)
+    assert ledger.accounts() == ()  # not even the cap was opened
+    tables["evaluation"]["epsilon"] = 0.9
+    run_and_evaluate(StudySpec.from_dict(tables), ledger=ledger)
+    assert ledger.accounts("people")[0].spent.epsilon_units == 19 * 10**11
+
+
+def test_an_unfinished_study_that_asks_for_an_evaluation_goes_on_or_stays_as_it_was(tables, ledger, monkeypatch):
+    from dpbo_core.study import run as running
+
+    with monkeypatch.context() as patch:
+        patch.setattr(running.data_split, "sensitive_half", lambda *_: 1 / 0)
+        with pytest.raises(Sealed):
+            run_study(StudySpec.from_dict(tables | {"evaluation": {}}), ledger=ledger)
+    before = ledger.accounts("people")
+    tables["evaluation"]["epsilon"] = 2.5
+    with pytest.raises(BudgetExceeded):
+        run_and_evaluate(StudySpec.from_dict(tables), ledger=ledger)
+    assert ledger.accounts("people") == before
+    tables["evaluation"]["epsilon"] = 2.0
+    study, _ = run_and_evaluate(StudySpec.from_dict(tables), ledger=ledger)
+    assert not study.replayed
+    assert [entry.epsilon for entry in ledger.accounts("people")[0].entries] == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"study": {"name": "trial", "method": "lipschitz"}},
+        {"evaluation": {"epsilon": 1.0, "group": "sex", "groups": ["f"]}},
+        {"evaluation": {"epsilon": 1.0, "group": "sex"}},
+        {"evaluation": {"edition": "2"}},
+        {"data": {"source": "iris"}, "model": FOREST, "space": DEPTHS},
+    ],
+)
+def test_what_cannot_be_evaluated_is_not_tuned_either(tables, ledger, changes):
+    spec = StudySpec.from_dict(tables | changes)
+    with pytest.raises(StudyInvalid):
+        run_and_evaluate(spec, ledger=ledger)
+    assert ledger.accounts() == ()

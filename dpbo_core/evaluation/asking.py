@@ -39,13 +39,18 @@ class Asked:
 
     def expected(self, subject: Subject) -> Expected:
         """The edges of the bins and what to expect of the report's noise."""
-        return expected(
-            subject,
-            n_records=self.question.problem.n_validation,
-            scale=self.question.mechanism(1).scale,
-            n_groups=max(1, len(group_names(self.grouping))),
-            n_bins=self.question.section.bins,
-        )
+        return outlook(self.question, subject, self.grouping)
+
+
+def outlook(question: Question, subject: Subject, grouping: Grouping | None) -> Expected:
+    """The edges of the bins and what to expect of the report's noise."""
+    return expected(
+        subject,
+        n_records=question.problem.n_validation,
+        scale=question.mechanism(1).scale,
+        n_groups=max(1, len(group_names(grouping))),
+        n_bins=question.section.bins,
+    )
 
 
 def ask(
@@ -62,7 +67,7 @@ def ask(
     public = halves.public(resolved.problem)
     if model is None:
         study = resolved.key(public.fingerprint)
-        tuned, final, digest = ledger.release_of(study.fingerprint), None, f"released by {study.fingerprint}"
+        tuned, final, digest = ledger.release_of(study.fingerprint), None, digest_of_released(study)
         if tuned is None:
             raise StudyInvalid(
                 f"the study {spec.name!r} (edition {spec.edition}) has released nothing yet",
@@ -78,22 +83,28 @@ def ask(
     return Asked(question, halves, public, grouping, question.key(digest, grouping), tuned, final)
 
 
-def check_header(asked: Asked, subject: Subject) -> None:
+def digest_of_released(study: StudyKey) -> str:
+    """Of the model that a study releases, known before it does: a study releases one, and the same for ever."""
+    return f"released by {study.fingerprint}"
+
+
+def check_header(
+    spec: StudySpec, folder: str | Path, public: PublicHalf, grouping: Grouping | None, needed: tuple[str, ...]
+) -> None:
     """The validation file's header has the column of groups, and every column that the model needs.
 
     Raises:
         StudyInvalid: it has not.
     """
-    spec, group = asked.question.spec, asked.grouping
-    columns = _columns(asked)
-    if group is not None and group.column not in columns:
+    columns = _columns(spec, folder, public)
+    if grouping is not None and grouping.column not in columns:
         raise StudyInvalid(
-            f"the validation file has no column {group.column!r}, which [evaluation] groups its records by",
+            f"the validation file has no column {grouping.column!r}, which [evaluation] groups its records by",
             cause="a misspelt name, or the column was dropped",
             remedy="name the column as in the file's header"
-            + (", and under data.ignore if it is no feature" if group.column not in left_out(spec) else ""),
+            + (", and under data.ignore if it is no feature" if grouping.column not in left_out(spec) else ""),
         )
-    missing = [name for name in subject.columns if name not in columns]
+    missing = [name for name in needed if name not in columns]
     if missing:
         raise StudyInvalid(
             f"the validation file has no column {missing[0]!r}, which the model needs",
@@ -102,12 +113,11 @@ def check_header(asked: Asked, subject: Subject) -> None:
         )
 
 
-def _columns(asked: Asked) -> tuple[str, ...]:
+def _columns(spec: StudySpec, folder: str | Path, public: PublicHalf) -> tuple[str, ...]:
     """Of the sensitive file, whose header was checked, and no more of it."""
-    spec = asked.question.spec
     if spec.data.source is not None:
-        return asked.public.columns
+        return public.columns
     shown = str(spec.data.validation)
-    path = Path(asked.halves.folder) / shown
+    path = Path(folder) / shown
     first = (parts_of(path) or (path,))[0]
     return data.read_header(first, sensitive=True, shown_as=shown).columns

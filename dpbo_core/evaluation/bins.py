@@ -18,6 +18,7 @@ Nothing of it depends on a sensitive record: the edges decide how much is learne
 """
 
 import math
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,6 +81,14 @@ def expected(
     )
     auc_error, recall_error = MEAN_ABSOLUTE * math.hypot(noise, ties), MEAN_ABSOLUTE * recall
     return _judged(edges, share, n_records, auc_error, recall_error)
+
+
+def warn_if_useless(outlook: Expected) -> None:
+    """Say so before anything is spent."""
+    if outlook.verdict == "not usable":
+        warnings.warn(
+            f"this report will not be usable: {outlook.why}; ask for more ε, or for fewer groups", stacklevel=4
+        )
 
 
 def _judged(

@@ -7,7 +7,6 @@ Reserving comes before any record's content is used; the draw is recorded before
 bins, so that whoever goes on after a kill reads it as it was made.
 """
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from dpbo_core.accounting.policy import Use
 from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid
 from dpbo_core.evaluation.answer import answer, table_of, told_edges
 from dpbo_core.evaluation.asking import Asked, ask, check_header
-from dpbo_core.evaluation.bins import Expected
+from dpbo_core.evaluation.bins import Expected, warn_if_useless
 from dpbo_core.evaluation.counting import Counter, count, count_parts
 from dpbo_core.evaluation.places import Integers, Place
 from dpbo_core.evaluation.question import Question
@@ -128,10 +127,10 @@ def _released(asked: Asked, ledger: PrivacyLedger, source: NoiseSource, *, owner
         subject.preprocessing, subject.counted(place, enforced=spec.model.enforced), place, asked.grouping
     )
     asked.halves.check(asked.public)
-    check_header(asked, subject)
+    check_header(spec, asked.halves.folder, asked.public, asked.grouping, subject.columns)
     draws = question.draws(counter.size)
     try_out(draws)
-    _warn(outlook)
+    warn_if_useless(outlook)
     standing = OPERATING_SYSTEM if type(source) is OperatingSystemNoise else INJECTED
     reservation = ledger.reserve(
         asked.key,
@@ -160,13 +159,6 @@ def _counts(spec: StudySpec, folder: str | Path, counter: Counter) -> Sensitive[
     if parts:
         return count_parts(counter, parts, n_validation(spec))
     return count(counter, counted_records(spec, validation_table(spec, folder), people_of(spec, folder)))
-
-
-def _warn(outlook: Expected) -> None:
-    if outlook.verdict == "not usable":
-        warnings.warn(
-            f"this report will not be usable: {outlook.why}; ask for more ε, or for fewer groups", stacklevel=4
-        )
 
 
 def _best(question: Question, release: Release) -> Mapping[str, Any] | None:

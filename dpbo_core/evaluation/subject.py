@@ -9,6 +9,7 @@
 
 import hashlib
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from dpbo_core.privacy.release import Release
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.data_split import PublicHalf, training_table
 
+LINEAR: Verb = "decision_function"  # what a linear model's margins stand for
 MARGIN, PROBABILITY = 0.0, 0.5  # above which a decision value means the larger class
 
 
@@ -96,25 +98,34 @@ def released_model(spec: StudySpec, public: PublicHalf, release: Release) -> Sub
     Raises:
         StudyInvalid: there is no such model, or it has other than two classes.
     """
-    trainer, fitted = public.problem.trainer, public.preprocessing
-    if not model_is_public(release) or not isinstance(trainer, LinearTrainer | EstimatorTrainer):
+    if not model_is_public(release) or public.problem.training is not None:
         raise StudyInvalid(
             "the study released no model that could be evaluated",
             cause="its method releases no hyperparameters",
             remedy="evaluate a model of a file, or a study whose method releases hyperparameters",
         )
+    return model_at(spec, public, release.value["hyperparameters"])
+
+
+def model_at(spec: StudySpec, public: PublicHalf, point: Mapping[str, Any]) -> Subject:
+    """The model at any hyperparameters, trained on the study's public set.
+
+    Raises:
+        StudyInvalid: it has other than two classes, or gives no decision values.
+    """
+    trainer, fitted = public.problem.trainer, public.preprocessing
     check_two_classes(fitted)
-    verb: Verb = "decision_function"
-    point, seed = release.value["hyperparameters"], spec.search.seed
+    seed, verb, unlisted = spec.search.seed, LINEAR, public.problem.unlisted
     if isinstance(trainer, LinearTrainer):
         model: Model = trainer.train(point)
         values = _linear_values(trainer, float(point["lambda"]), seed)
         positive = trainer.signs > 0.0
-    else:
-        model = trainer.train(point)
-        verb = verb_of(model)
-        values, positive = _estimator_values(trainer, point, verb, seed), trainer.truth == 1
-    return _subject(model, fitted, trainer.X, values, positive, verb, spec.model.estimator, public.problem.unlisted)
+        return _subject(model, fitted, trainer.X, values, positive, verb, spec.model.estimator, unlisted)
+    assert isinstance(trainer, EstimatorTrainer)  # noqa: S101  there is no other
+    model = trainer.train(point)
+    verb = verb_of(model)
+    values, positive = _estimator_values(trainer, point, verb, seed), trainer.truth == 1
+    return _subject(model, fitted, trainer.X, values, positive, verb, spec.model.estimator, unlisted)
 
 
 def file_model(spec: StudySpec, folder: str | Path, final: FinalModel) -> Subject:
@@ -140,7 +151,7 @@ def file_model(spec: StudySpec, folder: str | Path, final: FinalModel) -> Subjec
         raise StudyInvalid("the model can read no record of the public training file", remedy="name another model")
     if isinstance(model, LinearModel):
         values = model.margins(X, np.ones(len(X)))
-        return _subject(model, fitted, X, values, positive, "decision_function", "logistic", "")
+        return _subject(model, fitted, X, values, positive, LINEAR, "logistic", "")
     verb = verb_of(model)
     found = _values(model, X, verb)
     return _subject(model, fitted, X, found, positive, verb, "", unlisted_part(model.estimator))

@@ -35,6 +35,7 @@ from dpbo_core.study.resolve import ResolvedStudy, resolve
 from dpbo_core.versions import library_version
 
 LARGEST_PRIVATE_PATH = 4096
+Also = Callable[[data_split.PublicHalf], tuple[tuple[StudyKey, PrivacyPlan], ...]]
 
 
 @dataclass(frozen=True)
@@ -138,6 +139,7 @@ def open_study(
     ahead: Ahead | None = None,
     data: data_split.Halves | None = None,
     owner: bool = True,
+    also: Also | None = None,
 ) -> StudyRun | ReplayedStudy:
     """Read the public half, price, reserve, then open the sensitive half; or find the study's recorded release.
 
@@ -151,6 +153,8 @@ def open_study(
         ahead: public work that was done elsewhere.
         data: the study's two halves where they do not come from the files it names.
         owner: whether the data's owner asks, who may open a cap and add a file; not so for what Prefect starts.
+        also: what will be asked of the same records afterwards, with its price, from the public half: reserved
+            together with the study, or neither is.
 
     Raises:
         StudyInvalid, BudgetRefused, AssumptionNotAccepted: nothing was charged.
@@ -165,7 +169,16 @@ def open_study(
         if replay is not None:
             return ReplayedStudy(replay, public)
         return _started(
-            resolved, key, data, public, ledger, source or OperatingSystemNoise(), pad=pad, ahead=ahead, owner=owner
+            resolved,
+            key,
+            data,
+            public,
+            ledger,
+            source or OperatingSystemNoise(),
+            pad=pad,
+            ahead=ahead,
+            owner=owner,
+            also=also,
         )
 
 
@@ -180,6 +193,7 @@ def _started(
     pad: float,
     ahead: Ahead | None,
     owner: bool,
+    also: Also | None,
 ) -> StudyRun:
     """Everything that can be refused or can fail, then the reservation, then the sensitive half."""
     spec, method, plan = study.spec, study.method, study.plan
@@ -190,6 +204,7 @@ def _started(
     standing = OPERATING_SYSTEM if type(source) is OperatingSystemNoise else INJECTED  # by what it is, not says
     draws = method.draws(problem)
     search = method.start(problem, plan)
+    afterwards = () if also is None else also(replace(public, problem=problem))
     try_out(draws)  # what can fail of a draw, and of all that is public, fails here, before anything is charged
     reservation = ledger.reserve(
         key,
@@ -198,6 +213,7 @@ def _started(
         opening=opening_cap(spec),
         max_records_per_person=spec.privacy.max_records_per_person,
         use=Use(data.sources(), owner),
+        also=afterwards,
     )
     noise = Noise(source, reservation)
     sealed(lambda: noise.ahead(draws))
