@@ -162,11 +162,27 @@ def test_the_threat_model_has_a_section_for_every_method_and_exchange():
 def test_the_page_of_the_study_file_has_every_key():
     from dataclasses import fields
 
-    from dpbo_core.spec import AxisSection, BudgetSection, DataSection, ModelSection, PrivacySection, SearchSection
+    from dpbo_core.spec import (
+        AxisSection,
+        BudgetSection,
+        DataSection,
+        EvaluationSection,
+        ModelSection,
+        PrivacySection,
+        SearchSection,
+    )
     from dpbo_core.spec.model import SCORES
 
     page = TEXTS["docs/study_file.md"]
-    sections = (PrivacySection, BudgetSection, DataSection, ModelSection, AxisSection, SearchSection)
+    sections = (
+        PrivacySection,
+        BudgetSection,
+        DataSection,
+        ModelSection,
+        AxisSection,
+        SearchSection,
+        EvaluationSection,
+    )
     keys = {field.name for section in sections for field in fields(section)}
     for key in (*keys, *SCORES, "name", "edition", "method", "accepts"):
         assert f"`{key}`" in page, key
