@@ -32,11 +32,11 @@ tune: $(STAMP)
 	@$(BIN)/dpbo tune examples/breast_cancer.toml
 
 test: $(STAMP)
-	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
+	@$(BIN)/python -m pytest -n 2 -m "not slow"
 
 audit: $(STAMP)
 	@cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m audit
-	@$(BIN)/python -m pytest -n 2 --dist loadfile -m slow --ignore=tests/test_docs.py --ignore=tests/test_notebooks.py
+	@$(BIN)/python -m pytest -n 2 -m slow --ignore=tests/test_docs.py --ignore=tests/test_notebooks.py
 
 intruder: $(STAMP)
 	@cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m audit intrusion

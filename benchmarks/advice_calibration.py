@@ -31,7 +31,7 @@ from dpbo_core.models.scores.grid import GRID
 from dpbo_core.problem import Problem
 from dpbo_core.space.candidates import sobol
 from dpbo_core.space.search_space import Real, SearchSpace
-from dpbo_core.spec import ModelSection, SearchSection
+from dpbo_core.spec import EstimatorSection, SearchSection
 
 N, SIZES, PUBLIC = 256, (16, 64, 256, 1_024), 500  # SIZES: of Λ, where all of it is scored
 UNSHARED, MISLED = 0.5, 1 / 8
@@ -87,7 +87,7 @@ def problem(d: int, steps: int, m: int, n: int = N) -> Problem:
         candidates=candidates,
         n_validation=m,
         score=Accuracy(),
-        model=ModelSection(estimator="sklearn.svm.SVC"),
+        model=EstimatorSection(estimator="sklearn.svm.SVC"),
         search=SearchSection(steps=steps),
         epsilon=1.0,
         trainer=Known(),  # type: ignore[arg-type]

@@ -28,7 +28,7 @@ RECORDS, FEATURES, STEPS, REPETITIONS = 100_000, 50, 30, 7
 
 
 def rows() -> Iterator[Row]:
-    from flows.prefect_runtime.settings import quiet_environment
+    from dpbo.flows.prefect_runtime.settings import quiet_environment
 
     home = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
@@ -43,7 +43,7 @@ def rows() -> Iterator[Row]:
 def measured() -> Iterator[Row]:
     from prefect.testing.utilities import prefect_test_harness
 
-    from flows.prefect_runtime.settings import without_heartbeat
+    from dpbo.flows.prefect_runtime.settings import without_heartbeat
 
     write_tables()
     with prefect_test_harness(server_startup_timeout=90), without_heartbeat():
@@ -59,17 +59,17 @@ def measured() -> Iterator[Row]:
 
 
 def through_prefect(number: Iterator[int], steps: int) -> None:
-    from flows.prefect_runtime.owner import owners_terminal
-    from flows.tune import tune_privately
+    from dpbo.flows.prefect_runtime.owner import owners_terminal
+    from dpbo.flows.tune import tune_privately
 
     with owners_terminal():
         tune_privately(study(next(number), steps))
 
 
 def plainly(number: Iterator[int], steps: int) -> None:
+    from dpbo.flows.prefect_runtime.settings import Stores
     from dpbo_core.accounting.ledger import PrivacyLedger
     from dpbo_core.study.run import run_study
-    from flows.prefect_runtime.settings import Stores
 
     stores = Stores()
     stores.make_folder()

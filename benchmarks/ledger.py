@@ -28,7 +28,7 @@ from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 
 TOTAL = 1920
 EPSILON = 0.001
-PROMISE = PrivacyGuarantee(
+GUARANTEE = PrivacyGuarantee(
     EPSILON,
     0.0,
     PrivacyUnit.VALIDATION_RECORD,
@@ -39,7 +39,7 @@ PROMISE = PrivacyGuarantee(
 
 
 def plan():
-    return PrivacyPlan(PROMISE, (DiscreteLaplace(2**24, spent_units(EPSILON), 1.0).spend("score"),))
+    return PrivacyPlan(GUARANTEE, (DiscreteLaplace(2**24, spent_units(EPSILON), 1.0).spend("score"),))
 
 
 def worker(url, number, asks, start, won):

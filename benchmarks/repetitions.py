@@ -17,6 +17,7 @@ from benchmarks.training import table
 from dpbo_core.data import Encoded
 from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
+from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.models.trainer import LinearTrainer, Model
 from dpbo_core.objective.in_memory import Objective, Scorer
 from dpbo_core.privacy.sensitive import Sensitive
@@ -56,7 +57,7 @@ def rows() -> Iterator[Row]:
     broken = labels[validation] < 0
 
     def prepared() -> tuple[Problem, Objective]:
-        trainer = LinearTrainer.of(X[training], labels[training], "logistic", tolerance=None)
+        trainer = LinearTrainer.of(X[training], labels[training], "logistic", score=Sigmoid(10.0), tolerance=None)
         problem = problem_of(SPEC, n_validation=RECORDS, trainer=trainer)
         records = Encoded(X[validation], labels[validation], broken, 2)
         return problem, Objective(Sensitive(records), problem.score)
@@ -82,7 +83,7 @@ def repeat(problem: Problem, objective: Scorer) -> None:
     method = PrivateTrajectory()
     plan = method.plan(problem)
     search, noise = method.start(problem, plan), Noise(OperatingSystemNoise(), Memory())
-    noise.ahead(method.draws(problem))
+    noise.prepare(method.draws(problem))
     for _ in range(method.n_steps(problem)):
         search.step(objective, noise)
     search.finish(noise)

@@ -18,7 +18,7 @@ from benchmarks.timing import Spread, in_turn, ratio
 
 REPETITIONS = 9
 STUDY = Path(__file__).parent.parent / "examples" / "breast_cancer.toml"
-COMMAND = "import sys; from flows.cli import main; sys.argv = ['dpbo', *sys.argv[1:]]; main()"
+COMMAND = "import sys; from dpbo.flows.cli import main; sys.argv = ['dpbo', *sys.argv[1:]]; main()"
 
 
 def rows() -> Iterator[Row]:

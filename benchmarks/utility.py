@@ -1,4 +1,4 @@
-"""The promises about utility, checked on the comparison's numbers; exits 1 if one is broken.
+"""The guarantees about utility, checked on the comparison's numbers; exits 1 if one is broken.
 
     python benchmarks/utility.py [comparison.json]
 
@@ -50,7 +50,7 @@ def against_hindsight(table: dict[Any, dict[str, dict[str, Any]]]) -> bool:
         f"auto: mean regret {sum(auto) / len(auto):.5f}, the best in hindsight {sum(best) / len(best):.5f}: ",
         end="",
     )
-    print(f"{ratio:.2f} ×, promised 1.15 ×")
+    print(f"{ratio:.2f} ×, guaranteed 1.15 ×")
     return ratio <= 1.15
 
 
@@ -81,7 +81,7 @@ def against_published(table: dict[Any, dict[str, dict[str, Any]]]) -> bool:
             shown = f"{ratio:.1f} ×" if ratio < 1e6 else "over a million ×"
             verdict = "" if ratio >= wanted else "   BROKEN"
             print(
-                f"{task}, ε = {epsilon:g}, mε = {size:,.0f}: {name} loses {shown}, promised {wanted:g} ×{verdict}"
+                f"{task}, ε = {epsilon:g}, mε = {size:,.0f}: {name} loses {shown}, guaranteed {wanted:g} ×{verdict}"
             )
             good &= ratio >= wanted
     return good

@@ -10,7 +10,7 @@
     │   └── NoiseNotPrivate                the noise would come from an injected or seeded source
     ├── AssumptionNotAccepted          4   a theorem's hypothesis nobody has taken on
     ├── LedgerDamaged                  1   the history is not what was written
-    ├── CertificateFalse               1   a release's own numbers do not support what it promises
+    ├── CertificateFalse               1   a release's own numbers do not support what it guarantees
     ├── MechanismRefused               1   a draw would have cost more than was planned
     └── Sealed                         1   a step on sensitive data failed; it says nothing more
 
@@ -28,9 +28,9 @@ class DpboError(Exception):
 
     def __init__(self, what: str, *, cause: str = "", remedy: str = "") -> None:
         self.what, self.cause, self.remedy = what, cause, remedy
-        super().__init__(self.letter())
+        super().__init__(self.message())
 
-    def letter(self) -> str:
+    def message(self) -> str:
         """One line: what happened. Usual cause: … What to do: …"""
         parts = [_sentence(self.what)]
         if self.cause:
@@ -109,11 +109,11 @@ class LedgerDamaged(DpboError):
 
 
 class CertificateFalse(DpboError):
-    """The draws that a release lists do not compose to the promise it states."""
+    """The draws that a release lists do not compose to the guarantee it states."""
 
 
 class MechanismRefused(DpboError):
-    """The noise door found its own privacy map above the planned spend, and drew nothing."""
+    """The mechanism found its own privacy map above the planned spend, and drew nothing."""
 
 
 class Sealed(DpboError):

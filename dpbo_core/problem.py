@@ -16,20 +16,35 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dpbo_core.data.values import canonical, shown
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.import_path import function_at
-from dpbo_core.models.listed.names import unlisted_name
+from dpbo_core.models.listed.class_names import unlisted_name
 from dpbo_core.models.scores.balanced_accuracy import BalancedAccuracy
 from dpbo_core.models.scores.bounded_function import BoundedFunction
 from dpbo_core.models.scores.declared import Numbers
 from dpbo_core.models.scores.grid import GRID
-from dpbo_core.models.scores.union import SCORES, Score
+from dpbo_core.models.scores.record import RecordScore
+from dpbo_core.models.scores.union import MARGIN_SCORES, RECORD_SCORES, MarginScore, Score
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 from dpbo_core.space import candidates as candidate_sets
 from dpbo_core.space.candidates import CandidateSet
 from dpbo_core.space.search_space import Axis, Categorical, Integer, Real, SearchSpace, Value
-from dpbo_core.spec import AxisSection, ModelSection, SearchSection, StudySpec
+from dpbo_core.spec import (
+    AxisSection,
+    EstimatorSection,
+    FunctionSection,
+    LinearSection,
+    ModelSection,
+    RecordModel,
+    SearchSection,
+    SensitiveData,
+    SoftmaxSection,
+    StudySpec,
+)
 
 if TYPE_CHECKING:
     from dpbo_core.models.trainer import Model
@@ -40,7 +55,7 @@ DEFAULT_POINTS = {1: 64, 2: 16, 3: 8}  # a numeric axis, by how many numeric axe
 
 
 class Trainer(Protocol):
-    """The public training set with what is trained on it."""
+    """The public training set with what is trained on it. It keeps what it worked out."""
 
     @property
     def n_records(self) -> int:
@@ -51,8 +66,8 @@ class Trainer(Protocol):
         """The model at `point`: a function of the point, the training set and the seed alone."""
         ...
 
-    def public_score(self, point: Mapping[str, Value], score: Score, *, seed: int) -> float:
-        """The score at `point`, cross-validated on the training set; `seed` deals out the folds."""
+    def public_score(self, point: Mapping[str, Value], *, seed: int) -> float:
+        """The study's score at `point`, cross-validated on the training set; `seed` deals out the folds."""
         ...
 
 
@@ -69,6 +84,23 @@ class TrainingFacts:
     n_records: int
     classes: tuple[Value, ...]
     feature_names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class PublicSearch:
+    """What a search on public data says of every candidate.
+
+    Attributes:
+        search: the settings it was made under.
+        tried: the candidates that were cross-validated, in order, (R,).
+        scores: their public scores, (R,).
+        mean: the public score where it is known, the Gaussian process's mean of it elsewhere, (N,).
+    """
+
+    search: SearchSection
+    tried: tuple[int, ...]
+    scores: NDArray[np.float64] = field(repr=False)
+    mean: NDArray[np.float64] = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -93,11 +125,11 @@ class Problem:
     unlisted: str = ""  # what in the estimator is not known to predict each row alone; "" for nothing
     trainer: Trainer | None = field(default=None, repr=False, compare=False)
     training: TrainingFacts | None = None
-    worked_out: dict[str, Any] = field(init=False, default_factory=dict, repr=False, compare=False)  # public, kept
+    public_search: PublicSearch | None = field(default=None, repr=False, compare=False)  # once searched
 
     @property
     def score_range(self) -> float:
-        """G."""
+        """G: one record's scores lie in [0, G]."""
         return self.score.score_range
 
     @property
@@ -130,12 +162,12 @@ class Problem:
 
     def public_score(self, index: int) -> float:
         """p(λ) of candidate `index`, in [0, G]. Costs a few trainings and no privacy."""
-        return self._trainer().public_score(self.candidates.points[index], self.score, seed=self.search.seed)
+        return self._trainer().public_score(self.candidates.points[index], seed=self.search.seed)
 
     @property
     def n_training(self) -> int:
-        """n, the public training records."""
-        return self._trainer().n_records
+        """n, the training records."""
+        return self._trainer().n_records if self.training is None else self.training.n_records
 
     def _trainer(self) -> Trainer:
         if self.trainer is None:
@@ -189,8 +221,8 @@ def _unlisted(spec: StudySpec) -> str:
 
 
 def _unit(spec: StudySpec) -> PrivacyUnit:
-    """Whom the promise of a study is made to."""
-    if spec.data.trains_privately:
+    """Whom the guarantee of a study is made to."""
+    if isinstance(spec.data, SensitiveData):
         return PrivacyUnit.TRAINING_RECORD
     return PrivacyUnit.VALIDATION_RECORD if spec.privacy.person is None else PrivacyUnit.PERSON
 
@@ -201,7 +233,29 @@ def score_of(model: ModelSection) -> Score:
     Raises:
         StudyInvalid: a name or a number it cannot use, or a user's function that cannot be imported.
     """
-    score = _score_of(model)
+    return margin_score(model) if isinstance(model, LinearSection) else record_score(model)
+
+
+def margin_score(model: LinearSection) -> MarginScore:
+    """The score of a linear model's margins."""
+    return MARGIN_SCORES[model.score_name](Numbers(model.steepness))
+
+
+def record_score(model: RecordModel) -> RecordScore:
+    """The score of what any other model predicts.
+
+    Raises:
+        StudyInvalid: its range is beyond what can be counted in, or the class shares are none.
+    """
+    score: RecordScore
+    match model:
+        case FunctionSection():
+            score = BoundedFunction(model.score, model.score_low, model.score_high)
+        case EstimatorSection():
+            shares = tuple(_shares(model).values())
+            score = RECORD_SCORES[model.score_name](Numbers(model.steepness, shares, model.error_bound))
+        case SoftmaxSection():
+            score = RECORD_SCORES[model.score_name](Numbers(model.steepness))
     if not SMALLEST <= score.score_range <= 1.0 / SMALLEST:
         raise StudyInvalid(
             f"the score of a record runs over {score.score_range:g}",
@@ -211,19 +265,7 @@ def score_of(model: ModelSection) -> Score:
     return score
 
 
-def _score_of(model: ModelSection) -> Score:
-    if model.own_score:
-        assert model.score_low is not None  # noqa: S101  the section was checked when it was made
-        assert model.score_high is not None  # noqa: S101
-        return BoundedFunction(model.score_name, model.score_low, model.score_high)
-    declared = SCORES[model.score_name]
-    make = declared.of_margin if model.linear else declared.of_outcome
-    assert make is not None  # noqa: S101  as above
-    score: Score = make(Numbers(model.steepness, tuple(_shares(model).values()), model.error_bound))
-    return score
-
-
-def _shares(model: ModelSection) -> dict[Any, float]:
+def _shares(model: EstimatorSection) -> dict[Any, float]:
     """The public class shares in the order of the classes: numbers before texts."""
     shares = model.class_shares or {}
     found = {canonical(name): share for name, share in shares.items()}
@@ -237,8 +279,8 @@ def _shares(model: ModelSection) -> dict[Any, float]:
 
 
 def score_on(
-    model: ModelSection, classes: tuple[Value, ...], function: Callable[[Any, Any], float] | None = None
-) -> Score:
+    model: RecordModel, classes: tuple[Value, ...], function: Callable[[Any, Any], float] | None = None
+) -> RecordScore:
     """The score with what only the training set can tell: that the shares name its classes; the user's function.
 
     Args:
@@ -249,14 +291,16 @@ def score_on(
     Raises:
         StudyInvalid: the shares are those of other classes, or the function cannot be imported.
     """
-    score = score_of(model)
-    if isinstance(score, BalancedAccuracy) and tuple(_shares(model)) != classes:
-        raise StudyInvalid(
-            f"model.class_shares names {', '.join(map(shown, _shares(model)))}; "
-            f"the training classes are {', '.join(map(str, classes))}",
-            cause="a class is missing or misspelt",
-            remedy="give the share of every class of the training set",
-        )
+    score = record_score(model)
+    if isinstance(model, EstimatorSection) and isinstance(score, BalancedAccuracy):
+        named = tuple(_shares(model))
+        if named != classes:
+            raise StudyInvalid(
+                f"model.class_shares names {', '.join(map(shown, named))}; "
+                f"the training classes are {', '.join(map(str, classes))}",
+                cause="a class is missing or misspelt",
+                remedy="give the share of every class of the training set",
+            )
     if isinstance(score, BoundedFunction):
         return replace(score, function=function or function_at(score.name), classes=classes)
     return score
@@ -274,10 +318,7 @@ def _candidates(spec: StudySpec) -> CandidateSet:
 
 
 def _axis(section: AxisSection) -> Axis:
-    if section.values is not None:
-        return Categorical(section.values)
-    assert section.low is not None  # noqa: S101  the section was checked when it was made
-    assert section.high is not None  # noqa: S101
-    if section.integer:
-        return Integer(section.low, section.high, log=section.log)
-    return Real(section.low, section.high, log=section.log)
+    if section.ends is None:
+        return Categorical(section.values or ())
+    low, high = section.ends
+    return Integer(low, high, log=section.log) if section.integer else Real(low, high, log=section.log)

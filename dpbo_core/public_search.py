@@ -16,7 +16,7 @@ and may be done again in another process with the same outcome.
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from dpbo_core.gp.cholesky import JITTER
 from dpbo_core.gp.kernels import Matern52, kernel_named
 from dpbo_core.gp.likelihood import fit
 from dpbo_core.gp.posterior import Posterior
-from dpbo_core.problem import Problem
+from dpbo_core.problem import Problem, PublicSearch
 from dpbo_core.space.candidates import sobol_subset
 
 GROWTH = 1.3  # the kernel is fitted anew when so many times more is known
@@ -38,17 +38,19 @@ DIGITS = 9  # what is compared is rounded, so that equals stay equal whatever th
 DOUBT_LENGTHSCALE = 0.3  # times √d: over what distance that difference changes
 
 
-@dataclass(frozen=True, eq=False)
-class Landscape:
-    """The public search's outcome."""
+def searched(problem: Problem, trials: int) -> Problem:
+    """The problem with the public search of so many trials, which whoever asks for it is then given.
 
-    tried: tuple[int, ...]
-    scores: NDArray[np.float64] = field(repr=False)
-    mean: NDArray[np.float64] = field(repr=False)
+    Raises:
+        StudyInvalid: a public training failed.
+    """
+    return replace(problem, public_search=search_on_public_data(problem, trials))
 
 
-def public_landscape(problem: Problem, trials: int) -> Landscape:
-    """Cross-validate R candidates: half of them spread evenly, the others proposed by the search. Done once.
+def search_on_public_data(problem: Problem, trials: int) -> PublicSearch:
+    """Cross-validate R candidates: half of them spread evenly, the others proposed by the search.
+
+    Where the problem has this public search already it is that, and nothing is trained.
 
     Args:
         problem: with its trainer.
@@ -57,15 +59,31 @@ def public_landscape(problem: Problem, trials: int) -> Landscape:
     Raises:
         StudyInvalid: a public training failed.
     """
-    kept, key = problem.worked_out, f"landscape of {trials}"
-    if key not in kept:
-        kept[key] = _explored(problem, trials)
-    found: Landscape = kept[key]
-    return found
+    n_tried, kept = min(len(problem.candidates), trials), problem.public_search
+    if kept is not None and kept.search == problem.search and len(kept.tried) == n_tried:
+        return kept
+    tried = list(surely_tried(problem, trials))
+    scores = [problem.public_score(index) for index in tried]
+    if len(tried) == len(problem.candidates):
+        return PublicSearch(problem.search, tuple(tried), np.array(scores), np.array(scores))
+    centre, scale = float(np.mean(scores)), float(np.std(scores)) or 1.0
+    posterior, fitted_at = _posterior(problem, tried, (np.array(scores) - centre) / scale), len(tried)
+    while len(tried) < n_tried:
+        index = _proposal(posterior, tried)
+        tried.append(index)
+        scores.append(problem.public_score(index))
+        if len(tried) >= GROWTH * fitted_at:
+            fitted_at = len(tried)
+            posterior = _posterior(problem, tried, (np.array(scores) - centre) / scale)
+        else:
+            posterior.observe(index, (scores[-1] - centre) / scale)
+    mean = np.clip(posterior.mean * scale + centre, 0.0, problem.score_range)
+    mean[tried] = scores
+    return PublicSearch(problem.search, tuple(tried), np.array(scores), mean)
 
 
 def surely_tried(problem: Problem, trials: int) -> tuple[int, ...]:
-    """Those that a landscape cross-validates first, whatever comes out: all of Λ, or the half spread evenly.
+    """Those that a search on public data cross-validates first in any case: all of Λ, or the half spread evenly.
 
     Known before any score is, so they may be scored elsewhere and in any order.
     """
@@ -85,43 +103,22 @@ def check_trials(trials: int) -> None:
         raise StudyInvalid(f"method.public_trials = {trials}", remedy="ask for at least 1; 256 is usual")
 
 
-def _explored(problem: Problem, trials: int) -> Landscape:
-    n_tried = min(len(problem.candidates), trials)
-    tried = list(surely_tried(problem, trials))
-    scores = [problem.public_score(index) for index in tried]
-    if len(tried) == len(problem.candidates):
-        return Landscape(tuple(tried), np.array(scores), np.array(scores))
-    centre, scale = float(np.mean(scores)), float(np.std(scores)) or 1.0
-    posterior, fitted_at = _posterior(problem, tried, (np.array(scores) - centre) / scale), len(tried)
-    while len(tried) < n_tried:
-        index = _proposal(posterior, tried)
-        tried.append(index)
-        scores.append(problem.public_score(index))
-        if len(tried) >= GROWTH * fitted_at:
-            fitted_at = len(tried)
-            posterior = _posterior(problem, tried, (np.array(scores) - centre) / scale)
-        else:
-            posterior.observe(index, (scores[-1] - centre) / scale)
-    mean = np.clip(posterior.mean * scale + centre, 0.0, problem.score_range)
-    mean[tried] = scores
-    return Landscape(tuple(tried), np.array(scores), mean)
-
-
-def public_shortlist(problem: Problem, n_chosen: int, trials: int) -> tuple[int, ...]:
+def public_shortlist(problem: Problem, n_chosen: int, public_search: PublicSearch) -> tuple[int, ...]:
     """Indices of `n_chosen` candidates, one of which is likely to be the best on records not seen.
 
     The public score is believed up to a doubt: the best of p plus a smooth random difference of `DOUBT` standard
     errors, once for each place on the list. Where p is flat or known from few records the list spreads out; where
     p is sharp it gathers about the maximum. The first place is p's own maximum.
 
-    Raises:
-        StudyInvalid: a public training failed.
+    Args:
+        problem: whose candidates they are.
+        n_chosen: the length of the list, or all of Λ where it is smaller.
+        public_search: of at least as many trials.
     """
     N = len(problem.candidates)
     if n_chosen >= N:
         return tuple(range(N))
-    landscape = public_landscape(problem, max(trials, n_chosen))
-    tried, p = np.array(landscape.tried), landscape.scores
+    tried, p = np.array(public_search.tried), public_search.scores
     d, e = problem.candidates.encoded.shape[1], doubt(problem, float(p.max()))
     K = Matern52(DOUBT_LENGTHSCALE * math.sqrt(max(1, d))).matrix(*(problem.candidates.encoded[tried],) * 2)
     L = np.linalg.cholesky(K + JITTER * np.eye(len(K)))
@@ -134,17 +131,16 @@ def public_shortlist(problem: Problem, n_chosen: int, trials: int) -> tuple[int,
     return tuple(int(index) for index in tried[chosen])
 
 
-def head_start(problem: Problem, listed: tuple[int, ...], trials: int, noise_scale: float) -> NDArray[np.int64]:
+def head_start(
+    problem: Problem, listed: tuple[int, ...], public_search: PublicSearch, noise_scale: float
+) -> NDArray[np.int64]:
     """b, in steps of the exact sum: a public handicap for what the public score thinks worse.
 
     A noisy score and a public one, off by ν and e, are best added with weights 1/ν² and 1/e². So a choice whose
     noise drowns the scores follows the public score, and one with little noise hardly looks at it. Being a public
     constant, b moves with no record: the choice is exactly as private with it as without.
-
-    Raises:
-        StudyInvalid: a public training failed.
     """
-    p = public_landscape(problem, max(trials, len(listed))).mean[list(listed)].round(DIGITS)
+    p = public_search.mean[list(listed)].round(DIGITS)
     e = doubt(problem, float(p.max()))
     behind = np.minimum((noise_scale / e) ** 2 * (p.max() - p), HOPELESS * noise_scale)
     steps: NDArray[np.int64] = -np.rint(behind / problem.score_per_step).astype(np.int64)

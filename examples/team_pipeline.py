@@ -11,11 +11,10 @@ from pathlib import Path
 
 from prefect import flow, get_run_logger, task
 
+from dpbo import owners_terminal, tune_privately
+from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.tasks.tuning import publish, train
 from dpbo_core import FinalModel, PrivacyLedger, Release, StudySpec, advise_study, read_study
-from flows.prefect_runtime.owner import owners_terminal
-from flows.prefect_runtime.settings import Stores
-from flows.tune import tune_privately
-from tasks.tuning import publish, train
 
 STUDY = """\
 [study]

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from prefect import flow
 
+from dpbo.flows.prefect_runtime.fanning_out import task_runner
+from dpbo.flows.prefect_runtime.recording import wait_until_recorded
+from dpbo.flows.prefect_runtime.settings import FOLDER, Stores
+from dpbo.tasks import policies
+from dpbo.tasks.comparing import compare_on, show_comparison, train_table
 from dpbo_core.comparison.cells import Cell
 from dpbo_core.comparison.measuring import EPSILONS, names_of
-from flows.prefect_runtime.fanning_out import task_runner
-from flows.prefect_runtime.recording import wait_until_recorded
-from flows.prefect_runtime.settings import FOLDER, Stores
-from tasks import policies
-from tasks.comparing import compare_on, show_comparison, train_table
 
 
 @dataclass(frozen=True)

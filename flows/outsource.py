@@ -13,20 +13,19 @@ from typing import Any
 
 from prefect import flow
 
+from dpbo.flows.prefect_runtime.liveness import alive
+from dpbo.flows.prefect_runtime.owner import at_the_terminal, owners_terminal
+from dpbo.flows.prefect_runtime.recording import wait_until_recorded
+from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings, without_heartbeat
+from dpbo.flows.prefect_runtime.temporary_server import locked_server
+from dpbo.tasks import policies
+from dpbo.tasks.outsourcing import answer_query, publish_table, suggest_row, take_answer
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import DpboError
 from dpbo_core.methods.outsourced.answers import Curator
 from dpbo_core.methods.outsourced.curator import Publication
 from dpbo_core.methods.outsourced.private_answers import PrivateAnswers
 from dpbo_core.methods.outsourced.session import Progress, where
-from flows.cli.exchange import vaults
-from flows.prefect_runtime.liveness import alive
-from flows.prefect_runtime.owner import at_the_terminal, owners_terminal
-from flows.prefect_runtime.recording import wait_until_recorded
-from flows.prefect_runtime.settings import Stores, check_prefect_settings, without_heartbeat
-from flows.prefect_runtime.temporary_server import locked_server
-from tasks import policies
-from tasks.outsourcing import answer_query, publish_table, suggest_row, take_answer
 
 PATIENCE = 3600.0  # seconds one party waits for a file of the other's
 STATE = "search.json"
@@ -67,8 +66,8 @@ def curate(terms: Outsourcing) -> None:
     stores.make_folder()
     with alive(stores.running):
         owner, table = at_the_terminal(), terms.file("Z.parquet")
-        publish_table(terms.publication, Path(terms.data), table, stores.ledger, vaults(), owner=owner)
-        curator = replace(Curator.of(PrivacyLedger(stores.ledger), vaults()), names_rows=False, owner=owner)
+        publish_table(terms.publication, Path(terms.data), table, stores.ledger, stores.vaults, owner=owner)
+        curator = replace(Curator.of(PrivacyLedger(stores.ledger), stores.vaults), names_rows=False, owner=owner)
         for t in range(1, terms.steps + 1):
             query, answer = terms.file(f"query-{t}.json"), terms.file(f"answer-{t}.json")
             wait_for(query)
@@ -98,7 +97,7 @@ def outsource(terms: Outsourcing) -> Progress:
     """Run both parties on this machine until the search ends; their owner calls it.
 
     Raises:
-        DpboError: one of the two stopped; its own letter is on standard error.
+        DpboError: one of the two stopped; its own message is on standard error.
     """
     from prefect.settings import get_current_settings
 
@@ -120,7 +119,7 @@ def outsource(terms: Outsourcing) -> Progress:
     if stopped:
         raise DpboError(
             f"the flow {stopped[0].name!r} stopped before the search ended",
-            cause="its own letter is above this one",
+            cause="its own message is above this one",
             remedy="mend what it names and run it again; both parties go on from their files",
         )
     return where(terms.file(STATE))
@@ -144,19 +143,19 @@ def wait_for(path: Path) -> None:
 
 
 def _run(name: str, terms: Outsourcing, server: str | None) -> None:
-    """One party's process: its flow, and its letter on standard error."""
+    """One party's process: its flow, and its message on standard error."""
     import sys
 
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
     party: Callable[[Outsourcing], Any] = {"curate": curate, "model": model}[name]
-    letter = ""
+    message = ""
     settings = temporary_settings({PREFECT_API_URL: server} if server else {})
     try:
         with settings, locked_server(), without_heartbeat(), owners_terminal():
             party(terms)
     except DpboError as error:
-        letter = error.letter()
-    if letter:
-        sys.stderr.write(f"dpbo: {letter}\n")
+        message = error.message()
+    if message:
+        sys.stderr.write(f"dpbo: {message}\n")
         sys.exit(1)

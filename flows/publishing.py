@@ -8,17 +8,17 @@ from typing import TypeVar
 
 from prefect import get_run_logger
 
+from dpbo.flows.prefect_runtime.announcing import announce
+from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.tasks.reporting import Tracked, find_release
+from dpbo.tasks.reporting.targets import check_target
+from dpbo.tasks.tuning import publish, train
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import DpboError
 from dpbo_core.final_model.train import FinalModel, model_is_public
 from dpbo_core.privacy.release import Release
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.run import ReplayedStudy, StudyRun
-from flows.prefect_runtime.announcing import announce
-from flows.prefect_runtime.settings import Stores
-from tasks.reporting import Tracked, find_release
-from tasks.reporting.targets import check_target
-from tasks.tuning import publish, train
 
 T = TypeVar("T")
 AGAIN = (
@@ -44,9 +44,9 @@ class Warnings:
         try:
             return work()
         except DpboError as error:
-            line = f"{what}. {error.letter()}"
+            line = f"{what}. {error.message()}"
         except Exception as error:  # noqa: BLE001  what failed is public work, and the release is recorded
-            line = DpboError(f"{what} ({type(error).__name__})", remedy=AGAIN).letter()
+            line = DpboError(f"{what} ({type(error).__name__})", remedy=AGAIN).message()
         self.add(line)
         return None
 
@@ -87,7 +87,7 @@ def publish_release(
     tracked = warnings.tried("the release is recorded, but MLflow does not show it", shown)
     if tracked is not None and tracked.missing:
         lacks = ", ".join(tracked.missing)
-        warnings.add(DpboError(f"MLflow shows the release without {lacks}", remedy=AGAIN).letter())
+        warnings.add(DpboError(f"MLflow shows the release without {lacks}", remedy=AGAIN).message())
     warnings.tried(
         "Prefect's page does not show the release",
         lambda: announce(release, account, tracked, stores.mlflow_page),

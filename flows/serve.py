@@ -1,4 +1,4 @@
-"""The story of a schedule: each firing is one edition of the study, tuned privately, or refused by name."""
+"""The story of a schedule: each run is one edition of the study, tuned privately, or refused by name."""
 
 import os
 import sys
@@ -13,35 +13,36 @@ from prefect import flow, get_run_logger
 from prefect.client.schemas.objects import State
 from prefect.states import Cancelled, Completed
 
+from dpbo.flows.prefect_runtime import outage
+from dpbo.flows.prefect_runtime.announcing import slug
+from dpbo.flows.prefect_runtime.folder_settings import refuse_folder_settings
+from dpbo.flows.prefect_runtime.following import follow
+from dpbo.flows.prefect_runtime.progress import in_short
+from dpbo.flows.prefect_runtime.scheduled_run import check_fields, edition_at
+from dpbo.flows.prefect_runtime.server import LoopbackServer
+from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.flows.renamed import warn_of_old_name
+from dpbo.flows.tune import tune
+from dpbo.tasks import policies
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.study.resolve import plan_study
 from dpbo_core.study.run import StudyResult, approve_study
 from dpbo_core.study.study_file import read_study, study_digest
-from flows.prefect_runtime import outage
-from flows.prefect_runtime.announcing import slug
-from flows.prefect_runtime.folder_settings import refuse_folder_settings
-from flows.prefect_runtime.following import follow
-from flows.prefect_runtime.progress import in_short
-from flows.prefect_runtime.scheduled_run import check_fields, edition_at
-from flows.prefect_runtime.server import LoopbackServer
-from flows.prefect_runtime.settings import Stores
-from flows.tune import tune
-from tasks import policies
 
 if TYPE_CHECKING:
     from prefect.settings.legacy import Setting
 
 REFUSED, MISSED = "Refused: budget", "Skipped: missed"
-GRACE = timedelta(minutes=1)  # how late a firing may be although the next one is due
+GRACE = timedelta(minutes=1)  # how late a run may be although the next one is due
 SERVED_BY = "DPBO_SERVED_BY"  # the process of `dpbo serve`, told to the flow runs it starts
 FROZEN = "DPBO_SERVED_STUDY"  # SHA-256 of the study as it was when serve began; a run inherits it from serve alone
-POLL = 2  # seconds between two looks for a firing that is due
+POLL = 2  # seconds between two looks for a run that is due
 
 
 @flow(name="tune on schedule", **policies.FLOW)
 def tune_on_schedule(study: str, pad_steps: float = 0.0, register: bool = False) -> State[Any]:
-    """Tune the edition of this firing. A retry of the firing is the same edition, so it returns the same release.
+    """Tune the edition of this run. A retry of the run is the same edition, so it returns the same release.
 
     Args:
         study: path of the study file, relative to where the schedule is served.
@@ -50,8 +51,9 @@ def tune_on_schedule(study: str, pad_steps: float = 0.0, register: bool = False)
 
     Returns:
         Completed; or, cancelled and named so, "Refused: budget" where the ledger said no and nothing was charged,
-        and "Skipped: missed" where a later firing was due already, so that missed ones never run in a burst.
+        and "Skipped: missed" where a later run was due already, so that missed ones never run in a burst.
     """
+    warn_of_old_name(__name__, "dpbo.flows.serve.tune_on_schedule")
     follow(os.environ.get(SERVED_BY))
     refuse_folder_settings(Path())
     fired = fired_at()
@@ -62,12 +64,12 @@ def tune_on_schedule(study: str, pad_steps: float = 0.0, register: bool = False)
         edition = edition_at(read_study(path, frozen=os.environ.get(FROZEN)), fired)
         result = tune(edition, str(path.parent), pad_steps=pad_steps, register=register).result
     except BudgetRefused as refused:
-        letter = refused.letter()
+        message = refused.message()
     else:
         return Completed(message=told(in_a_line(result)))
-    get_run_logger().warning("%s", letter)
-    told(f"{REFUSED}. {letter}")
-    return Cancelled(name=REFUSED, message=letter)
+    get_run_logger().warning("%s", message)
+    told(f"{REFUSED}. {message}")
+    return Cancelled(name=REFUSED, message=message)
 
 
 def fired_at() -> datetime:
@@ -82,9 +84,9 @@ def fired_at() -> datetime:
 
 
 def overtaken(fired: datetime) -> bool:
-    """Whether a later firing of this schedule has been due for longer than the grace.
+    """Whether a later run of this schedule has been due for longer than the grace.
 
-    If so every due firing but the last is ended here as missed: starting a process for each of them, only to end
+    If so every due run but the last is ended here as missed: starting a process for each of them, only to end
     it, could take as long as the schedule's interval.
     """
     from prefect.client.orchestration import get_client
@@ -114,8 +116,8 @@ def overtaken(fired: datetime) -> bool:
 
 
 def missed_state() -> State[Any]:
-    """How a firing ends that a later one has overtaken."""
-    return Cancelled(name=MISSED, message="A later firing is due; this one spent nothing.")
+    """How a run ends that a later one has overtaken."""
+    return Cancelled(name=MISSED, message="A later run is due; this one spent nothing.")
 
 
 def in_a_line(result: StudyResult) -> str:
@@ -149,7 +151,7 @@ def serve(
     """Serve the study's schedule on this machine until it is stopped.
 
     Raises:
-        StudyInvalid: the study cannot be planned, or its names hold fields that no firing fills.
+        StudyInvalid: the study cannot be planned, or its names hold fields that no run fills.
         PolicyRefused: its dataset's name or a file of it is another dataset's.
         DpboError: no Prefect server answers, and none can be started; or one answers whoever asks, without `trust`.
     """
@@ -181,7 +183,7 @@ def serve(
         how = "started" if server.started else "found"
         asks = "" if server.password_file is None else f"Its page asks for the password in {server.password_file}\n"
         sys.stdout.write(
-            f"{spec.name}: {f'cron {cron} (UTC)' if cron else f'every {every:g} s'}; each firing is an edition.\n"
+            f"{spec.name}: {f'cron {cron} (UTC)' if cron else f'every {every:g} s'}; each run is an edition.\n"
             f"Prefect ({how}): {server.api.removesuffix('/api')}  (Ctrl-C stops and pauses the schedule)\n{asks}"
         )
         sys.stdout.flush()

@@ -4,23 +4,24 @@ from dataclasses import dataclass
 
 from prefect import flow, get_run_logger
 
+from dpbo.flows.prefect_runtime.fanning_out import precompute
+from dpbo.flows.prefect_runtime.form import study_of
+from dpbo.flows.prefect_runtime.liveness import alive
+from dpbo.flows.prefect_runtime.owner import at_the_terminal, refuse_job_variables
+from dpbo.flows.prefect_runtime.progress import Progress, in_short
+from dpbo.flows.prefect_runtime.recording import wait_until_recorded
+from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings
+from dpbo.flows.prefect_runtime.workers import workers, workers_for
+from dpbo.flows.publishing import Warnings, publish_release, ready_for
+from dpbo.flows.renamed import warn_of_old_name
+from dpbo.tasks import policies
+from dpbo.tasks.reporting import Tracked
+from dpbo.tasks.tuning import finish, publish, reserve, step
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.resolve import resolve
 from dpbo_core.study.run import StudyResult, StudyRun, check_public_file
-from flows.prefect_runtime.fanning_out import work_ahead
-from flows.prefect_runtime.form import study_of
-from flows.prefect_runtime.liveness import alive
-from flows.prefect_runtime.owner import at_the_terminal, refuse_job_variables
-from flows.prefect_runtime.progress import Progress, in_short
-from flows.prefect_runtime.recording import wait_until_recorded
-from flows.prefect_runtime.settings import Stores, check_prefect_settings
-from flows.prefect_runtime.workers import workers, workers_for
-from flows.publishing import Warnings, publish_release, ready_for
-from tasks import policies
-from tasks.reporting import Tracked
-from tasks.tuning import finish, publish, reserve, step
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ def tune_privately(
         DpboError: nothing was charged: no release could be shown (a deleted experiment, a store out of order).
         Sealed: a step failed; run the study again and it continues.
     """
+    warn_of_old_name(__name__, "dpbo.flows.tune.tune_privately")
     return tune(study_of(study), folder, pad_steps=pad_steps, register=register)
 
 
@@ -70,7 +72,7 @@ def tune(study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: boo
         refuse_job_variables()
         check_public_file(study, ledger=PrivacyLedger(stores.ledger), folder=folder)
     resolved, warnings = resolve(study), Warnings()
-    ahead = work_ahead(resolved, folder)
+    precomputed = precompute(resolved, folder)
     with alive(stores.running), workers(workers_for(resolved.method)) as scoring:
         run = reserve(
             resolved,
@@ -78,7 +80,7 @@ def tune(study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: boo
             stores.ledger,
             pad_steps,
             scoring,
-            ahead,
+            precomputed,
             lambda: ready_for(study.privacy.dataset, stores, warnings),
             owner=at_the_terminal(),
         )

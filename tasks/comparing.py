@@ -4,10 +4,10 @@ from pathlib import Path
 
 from prefect import task
 
+from dpbo.tasks import policies
+from dpbo.tasks.reporting.comparison_page import save_comparison
 from dpbo_core.comparison.cells import Cell
 from dpbo_core.comparison.measuring import measured_at, trained
-from tasks import policies
-from tasks.reporting.comparison_page import save_comparison
 
 
 @task(name="train every candidate", **policies.SENSITIVE_TASK)

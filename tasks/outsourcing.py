@@ -4,6 +4,7 @@ from pathlib import Path
 
 from prefect import task
 
+from dpbo.tasks import policies
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.methods.outsourced import session
 from dpbo_core.methods.outsourced.answers import Curator
@@ -11,7 +12,6 @@ from dpbo_core.methods.outsourced.curator import Publication, Published, publish
 from dpbo_core.methods.outsourced.messages import Answer, Query
 from dpbo_core.methods.outsourced.private_answers import PrivateAnswers
 from dpbo_core.methods.outsourced.session import Progress
-from tasks import policies
 
 
 @task(name="publish table", **policies.SENSITIVE_TASK)

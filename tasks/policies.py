@@ -63,5 +63,5 @@ FLOW: dict[str, Any] = {
     "retries": 0,
     "log_prints": False,
     "flow_run_name": None,
-    "validate_parameters": False,  # the study was validated when it was read, with better letters
+    "validate_parameters": False,  # the study was validated when it was read, with better messages
 }

@@ -4,10 +4,10 @@ from pathlib import Path
 
 from prefect import task
 
+from dpbo.tasks import policies
 from dpbo_core.models.trainer import Model
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.precomputed import cross_validate_candidate, train_candidate
-from tasks import policies
 
 
 @task(name="train candidate", **policies.SENSITIVE_TASK)

@@ -11,6 +11,9 @@ from typing import Any
 
 from prefect import task
 
+from dpbo.tasks import policies
+from dpbo.tasks.reporting import Tracked, log_release
+from dpbo.tasks.reporting.targets import CheckedLedger
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.final_model.train import FinalModel, train_final
@@ -18,12 +21,9 @@ from dpbo_core.methods.contract import Released
 from dpbo_core.objective.partitioned import Workers
 from dpbo_core.privacy.release import Release
 from dpbo_core.spec import StudySpec
-from dpbo_core.study.precomputed import Ahead
+from dpbo_core.study.precomputed import Precomputed
 from dpbo_core.study.resolve import ResolvedStudy
 from dpbo_core.study.run import ReplayedStudy, StudyResult, StudyRun, open_study
-from tasks import policies
-from tasks.reporting import Tracked, log_release
-from tasks.reporting.targets import CheckedLedger
 
 
 @task(name="reserve", **policies.SENSITIVE_TASK)
@@ -33,7 +33,7 @@ def reserve(
     ledger_url: str,
     pad: float,
     workers: Workers | None,
-    ahead: Ahead | None,
+    precomputed: Precomputed | None,
     ready: Callable[[], None],
     *,
     owner: bool,
@@ -47,14 +47,20 @@ def reserve(
     A refusal is an answer and not a failure: the flow decides what it means, and no trace is logged.
     """
     return opened_or_refused(
-        study, folder, CheckedLedger(ledger_url, ready), pad=pad, workers=workers, ahead=ahead, owner=owner
+        study,
+        folder,
+        CheckedLedger(ledger_url, ready),
+        pad=pad,
+        workers=workers,
+        precomputed=precomputed,
+        owner=owner,
     )
 
 
 def opened_or_refused(
     study: ResolvedStudy, folder: str | Path, ledger: CheckedLedger, **options: Any
 ) -> StudyRun | ReplayedStudy | BudgetRefused:
-    """The study opened, or the letter that says why the ledger would not pay for it."""
+    """The study opened, or the message that says why the ledger would not pay for it."""
     try:
         return open_study(study, ledger=ledger, folder=folder, **options)
     except BudgetRefused as refused:

@@ -11,6 +11,7 @@ import absl.logging  # comes with dp-accounting
 import pytest
 from hypothesis import HealthCheck, settings
 from made_once import Databases, LedgerTables, shared
+from shares import InShares, place
 
 from dpbo_core.accounting import schema
 
@@ -32,6 +33,15 @@ STUDY = {
     "space": {"lambda": {"low": 1e-4, "high": 10.0, "log": True, "points": 16}},
     "search": {"steps": 5},
 }
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: place(item.nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)  # without -n there is no such hook
+def pytest_xdist_make_scheduler(config, log):
+    return InShares(config, log)
 
 
 @pytest.fixture
@@ -62,15 +72,32 @@ def made_once(databases):
     """New ledgers and MLflow stores come of the first one's making: see made_once.py."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("dpbo_core.accounting.schema.bring_up_to_date", LedgerTables(schema.bring_up_to_date))
-        patch.setattr("tasks.reporting.mlflow_store._make", databases.mlflow)
+        patch.setattr("dpbo.tasks.reporting.mlflow_store._make", databases.mlflow)
         yield patch
+
+
+@pytest.fixture(scope="session", autouse=True)
+def unhurried_disk():
+    """Nothing in a SQLite file of a test's outlives the session: a commit is written, and not waited for.
+
+    A killed process loses nothing by it; only a machine that loses its power would.
+    """
+    import sqlalchemy as sa
+
+    def relax(connection):
+        if connection.dialect.name == "sqlite" and not connection.dialect.is_async:
+            connection.connection.dbapi_connection.execute("PRAGMA synchronous=OFF")
+
+    sa.event.listen(sa.Engine, "engine_connect", relax)
+    yield
+    sa.event.remove(sa.Engine, "engine_connect", relax)
 
 
 @pytest.fixture
 def from_scratch(databases, made_once, monkeypatch):
     """The product's own making of ledgers and MLflow stores, for the tests of just that."""
     monkeypatch.setattr(schema, "bring_up_to_date", schema.bring_up_to_date.honest)
-    monkeypatch.setattr("tasks.reporting.mlflow_store._make", databases.make_mlflow)
+    monkeypatch.setattr("dpbo.tasks.reporting.mlflow_store._make", databases.make_mlflow)
 
 
 @pytest.fixture(scope="session")
@@ -107,6 +134,14 @@ def new_database(server):
 
 
 @pytest.fixture(autouse=True)
+def usual_umask():
+    """A command narrows its process's umask, and here the process goes on with other tests."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+@pytest.fixture(autouse=True)
 def no_pause(monkeypatch):
     """Selections pause so that their time tells nothing; a test of thousands of them need not."""
     monkeypatch.setattr("dpbo_core.mechanisms.exponential.PAUSE", 1e-6)
@@ -115,7 +150,7 @@ def no_pause(monkeypatch):
 @pytest.fixture
 def dpbo(here, monkeypatch, capsys):
     """Run the command in this process, in an empty folder: (exit code, standard output, standard error)."""
-    from flows.cli import main
+    from dpbo.flows.cli import main
 
     def call(*words):
         monkeypatch.setenv("DPBO_PLAIN", "")

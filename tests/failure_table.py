@@ -69,7 +69,7 @@ REASONS = {  # by module; the longest name that fits counts
     "models.estimators": (
         "a prediction that fails costs its own record alone, the constant 0. A training that fails is a "
         "function of λ and the public rows: on a public path its words are shown, of an estimator that nobody"
-        " vouches for a fixed letter; on a private path all are trained before the charge"
+        " vouches for a fixed message; on a private path all are trained before the charge"
     ),
     "models.linear": (
         "margins are sums of numbers, without exceptions, of a size that is public; training is certified on "
@@ -79,7 +79,7 @@ REASONS = {  # by module; the longest name that fits counts
     "models.scores.record": "whatever a score function does with a record, that record scores 0",
     "models.scores": "NaN scores the constant, everything else is clipped: no number fails",
     "models.linear.tilted": (
-        "a singular system falls to a descent that holds its promise for every data set; λ that doubles "
+        "a singular system falls to a descent that holds its guarantee for every data set; λ that doubles "
         "cannot solve is refused when planned, at the study's n and d"
     ),
     "objective": "sums of integers; a broken record scores the constant",
@@ -114,7 +114,7 @@ one of them is not in this table, or one of the table is gone. Written by `cd te
 |---|---|
 | release | a fixed output takes the place of what failed, and the study goes on |
 | sealed | "a step on sensitive data failed", the same for all: no text, type, cause or context of it leaves |
-| public message | a letter about public facts: sizes of files, the ledger's place, a training on public rows |
+| public message | a message about public facts: sizes of files, the ledger's place, a training on public rows |
 | as it is | nothing sensitive is in hand there |
 
 That a sealed study failed is visible. Each row says why no record can bring that about; what is left is memory,

@@ -64,7 +64,7 @@ def wait_until(
 
 def command(*words: str) -> list[str]:
     """`dpbo` of this checkout."""
-    return [sys.executable, "-c", "from flows.cli import main; main()", *words]
+    return [sys.executable, "-c", "from dpbo.flows.cli import main; main()", *words]
 
 
 def environment(folder: Path) -> dict[str, str]:

@@ -79,7 +79,7 @@ class Databases:
     """MLflow's and Prefect's databases in SQLite files, each made once for every process of the session."""
 
     def __init__(self, folder: Path):
-        from tasks.reporting import mlflow_store
+        from dpbo.tasks.reporting import mlflow_store
 
         self.folder, self.make_mlflow, self.server = folder, mlflow_store._make, None
 
@@ -88,7 +88,7 @@ class Databases:
         self._copy("mlflow.db", self.make_mlflow, place)
 
     def prefect(self, place: Path):
-        from flows.prefect_runtime.prefect_store import _migrate
+        from dpbo.flows.prefect_runtime.prefect_store import _migrate
 
         self._copy("prefect.db", _migrate, place)
 
@@ -98,15 +98,11 @@ class Databases:
         shutil.copy(self.folder / name, place)
 
     @contextmanager
-    def prefect_server(self, *, own=False):
-        """Prefect's own harness, on a database that has its tables; one server a process, unless the test asks.
-
-        Args:
-            own: start one with nothing in it but the tables, and stop it at the end.
-        """
+    def prefect_server(self):
+        """Prefect's own harness, on a database that has its tables; one server a process."""
         from prefect.testing import utilities
 
-        from flows.prefect_runtime.settings import without_heartbeat
+        from dpbo.flows.prefect_runtime.settings import without_heartbeat
 
         def folder():
             made = tempfile.mkdtemp()
@@ -115,8 +111,7 @@ class Databases:
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(utilities, "mkdtemp", folder)
-            if not own:
-                patch.setattr(utilities, "SubprocessASGIServer", self._standing(utilities.SubprocessASGIServer))
+            patch.setattr(utilities, "SubprocessASGIServer", self._standing(utilities.SubprocessASGIServer))
             with utilities.prefect_test_harness(server_startup_timeout=90), without_heartbeat():
                 patch.undo()
                 yield

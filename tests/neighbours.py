@@ -13,7 +13,7 @@ from dpbo_core.data import Preprocessing, read_table, table_of
 from dpbo_core.models.trainer import EstimatorTrainer, LinearTrainer
 from dpbo_core.objective.in_memory import Objective
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.problem import problem_of
+from dpbo_core.problem import margin_score, problem_of
 from dpbo_core.spec import StudySpec
 
 CELLS = (  # what an adversary writes where a number, a colour or a class is meant
@@ -84,7 +84,7 @@ def make_world(folder, *, estimator="logistic", score="sigmoid", m=5, k=1, steps
     fitted = Preprocessing.fit(public, "y", unit_ball=linear)
     encoded = fitted.transform(public)
     trainer = (
-        LinearTrainer.of(encoded.X, encoded.labels, estimator, tolerance=None)
+        LinearTrainer.of(encoded.X, encoded.labels, estimator, score=margin_score(spec.model), tolerance=None)
         if linear
         else EstimatorTrainer.of(encoded.X, encoded.labels, estimator, params={}, seed=0)
     )

@@ -86,7 +86,7 @@ def record(method, problem, objective, *, seed=0, frozen=None, thorough=True):
             noise = Noise(InjectedNoise(rng), Memory())
             plan = method.plan(problem)
             transcript.planned = tuple(spend.what for spend in plan.spends)
-            noise.ahead(method.draws(problem))
+            noise.prepare_draws(method.draws(problem))
             search = method.start(problem, plan)
             for _ in range(method.n_steps(problem)):
                 asked.since = []

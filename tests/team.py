@@ -178,12 +178,12 @@ def port_is_free(port):
 
 def make_store(folder):
     """A release in the team's store; and beside it an experiment whose root is the curator's folder."""
+    from dpbo.tasks.reporting import log_release
+    from dpbo.tasks.reporting.mlflow_store import open_store
     from dpbo_core.accounting.ledger import PrivacyLedger
     from dpbo_core.final_model.train import train_final
     from dpbo_core.study.run import run_study
     from dpbo_core.study.study_file import read_study
-    from tasks.reporting import log_release
-    from tasks.reporting.mlflow_store import open_store
 
     mlruns = folder / "mlruns"
     mlruns.mkdir(mode=0o700, exist_ok=True)

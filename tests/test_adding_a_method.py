@@ -23,7 +23,7 @@ LAWS = [
 
 @pytest.fixture(scope="module")
 def method():
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    code, _ = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     room = types.ModuleType("every_score")
     sys.modules[room.__name__] = room  # where dataclasses look for the names in annotations
     exec(compile(code, str(PAGE), "exec"), room.__dict__)

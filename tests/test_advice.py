@@ -152,7 +152,7 @@ def test_less_noise_never_expects_a_much_larger_loss(form):
 def synthetic(*, d, size, steps, m, epsilon=1.0):
     from dpbo_core.models.scores.accuracy import Accuracy
     from dpbo_core.problem import Problem
-    from dpbo_core.spec import ModelSection, SearchSection
+    from dpbo_core.spec import EstimatorSection, SearchSection
 
     class Known:
         n_records = 500
@@ -161,7 +161,7 @@ def synthetic(*, d, size, steps, m, epsilon=1.0):
         candidates=sobol(SearchSpace({f"x{i}": Real(0.0, 1.0) for i in range(d)}), size, seed=0),
         n_validation=m,
         score=Accuracy(),
-        model=ModelSection(estimator="sklearn.svm.SVC"),
+        model=EstimatorSection(estimator="sklearn.svm.SVC"),
         search=SearchSection(steps=steps),
         epsilon=epsilon,
         trainer=Known(),

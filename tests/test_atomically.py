@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
+from dpbo.tasks.reporting.mlflow_store import open_store
 from dpbo_core.atomically import create_atomically
-from tasks.reporting.mlflow_store import open_store
 
 
 def write(text):

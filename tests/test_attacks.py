@@ -5,7 +5,6 @@ import json
 import logging
 import sys
 import threading
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -34,7 +33,7 @@ from dpbo_core.models.scores.regression_error import RegressionError
 from dpbo_core.privacy.sealing import sealed
 from dpbo_core.problem import score_of
 from dpbo_core.sklearn_api.tables_in_memory import _inferred
-from dpbo_core.spec import ModelSection
+from dpbo_core.spec import EstimatorSection, FunctionSection
 
 FOREVER = 300.0  # seconds that only a fault makes pass
 
@@ -163,12 +162,11 @@ def test_a_prediction_of_hundreds_of_digits_costs_its_own_record_only():
 
 @pytest.mark.parametrize("bounds", [(0.0, 5e-324), (0.0, 1e308), (-8e307, 8e307)])
 def test_a_range_that_cannot_be_counted_in_is_a_letter(bounds):
-    model = ModelSection(estimator="sklearn.svm.SVC", score="scores.own", score_low=bounds[0], score_high=bounds[1])
+    svc = "sklearn.svm.SVC"
+    model = FunctionSection(estimator=svc, score="scores.own", score_low=bounds[0], score_high=bounds[1])
     with pytest.raises(StudyInvalid, match="runs over"):
         score_of(model)
-    shares = replace(
-        model, score="balanced_accuracy", score_low=None, score_high=None, class_shares={"a": 1e-300, "b": 1.0}
-    )
+    shares = EstimatorSection(svc, score="balanced_accuracy", class_shares={"a": 1e-300, "b": 1.0})
     with pytest.raises(StudyInvalid, match="runs over"):
         score_of(shares)
 

@@ -182,7 +182,7 @@ def test_every_dependency_is_locked_to_one_version():
 
 
 def test_a_row_that_is_not_what_it_must_be_fails_the_audit():
-    head, rule = "| method | case | the promise |", "|---|---|---|"
+    head, rule = "| method | case | the guarantee |", "|---|---|---|"
     text = f"{head}\n{rule}\n| a | b | %s |\n\nPlanted faults; every row.\n\n{head}\n{rule}\n| a | c | %s |"
     assert verdict.broken("neighbours", text % ("under", "above")) == []
     assert verdict.broken("neighbours", text % ("above", "above")) == [["a", "b", "above"]]

@@ -157,6 +157,14 @@ def test_a_mechanism_that_nobody_declared_is_refused():
         recompute(read_certificate(honest, CERTIFIED), CERTIFIED)
 
 
+@pytest.mark.parametrize("base", ["dp_sdg", "", ["dp_sgd"], None])
+def test_a_base_that_nobody_declared_is_refused(base):
+    edited = document("hypo", steps=5)
+    edited["facts"]["options"]["base"] = base
+    with pytest.raises(StudyInvalid):
+        recompute(read_certificate(edited, CERTIFIED), CERTIFIED)
+
+
 def test_a_release_without_draws_is_none():
     with pytest.raises(StudyInvalid):
         read_certificate(document("lipschitz") | {"spends": []}, CERTIFIED)
@@ -197,7 +205,7 @@ def test_the_certificate_of_a_table_is_worth_its_promise_and_an_edit_is_caught(t
         Outsourced(3.0, 1e-6, transform=transform, norm_bound=4.0)
     ).release.to_json()  # fmt: skip
     if transform == "published":
-        with pytest.raises(CertificateFalse, match="promises nothing"):
+        with pytest.raises(CertificateFalse, match="guarantees nothing"):
             recompute(read_certificate(honest, CERTIFIED), CERTIFIED)
         return
     found = recompute(read_certificate(honest, CERTIFIED), CERTIFIED)
@@ -247,8 +255,8 @@ def test_a_release_under_another_methods_name_is_caught(kind):
     divided = [
         spend | {n: (spend[n] or 0.0) / 4 for n in DIVIDED if n != "noise_scale"} for spend in honest["spends"]
     ]
-    promise = honest["guarantee"] | {"epsilon": honest["guarantee"]["epsilon"] / 4}
-    edited = honest | {"method": kind, "spends": divided, "guarantee": promise}
+    guarantee = honest["guarantee"] | {"epsilon": honest["guarantee"]["epsilon"] / 4}
+    edited = honest | {"method": kind, "spends": divided, "guarantee": guarantee}
     with pytest.raises((CertificateFalse, StudyInvalid)):
         recompute(read_certificate(edited, CERTIFIED), CERTIFIED)
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import tomli_w
 
+from dpbo.flows.cli.screens.tuned import print_tuned, tuned_json
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.run import run_study
-from flows.cli.screens.tuned import print_tuned, tuned_json
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_budget_set_show_and_refuse(dpbo):
         ("set", "verify", "--public"),
     ],
 )
-def test_impossible_caps_are_letters(dpbo, words):
+def test_impossible_caps_are_messages(dpbo, words):
     code, out, err = dpbo("budget", *words)
     assert (code, out) == (2, "")
     assert err.startswith("dpbo: ")
@@ -140,8 +140,8 @@ def test_what_is_unexpected_is_one_line_too(dpbo, study, monkeypatch):
 
 def test_the_release_prints_and_serialises(here, tables, capsys):
     """The screens of a release, without Prefect: every key of the documented JSON, no NaN."""
-    from flows.tune import Tuned
-    from tasks.reporting import Tracked
+    from dpbo.flows.tune import Tuned
+    from dpbo.tasks.reporting import Tracked
 
     book = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
     for kind, keys in {
@@ -176,7 +176,7 @@ def test_help_is_fast_and_whole():
     """No timing here; only that nothing heavy is imported to print a help page."""
     heavy = ("prefect", "mlflow", "sklearn", "scipy", "opendp", "sqlalchemy", "numpy")
     probe = (
-        "import sys\nsys.argv = ['dpbo', '--help']\nfrom flows import cli\n"
+        "import sys\nsys.argv = ['dpbo', '--help']\nfrom dpbo.flows import cli\n"
         "try:\n    cli.main()\nexcept SystemExit:\n    pass\n"
         f"print([m for m in {heavy!r} if m in sys.modules])"
     )

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from dpbo.tasks.reporting.comparison_page import draw, markdown
 from dpbo_core.comparison import rivals
 from dpbo_core.comparison.cells import METHODS_COMPARED, NOT_PRIVATE, cells_of
 from dpbo_core.comparison.contenders import run_on
@@ -19,7 +20,6 @@ from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.spec import StudySpec
 from dpbo_core.study import data_split
-from tasks.reporting.comparison_page import draw, markdown
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def test_what_was_trained_is_kept(bench, kept, monkeypatch):
 
 
 def test_every_method_that_tunes_a_model_on_validation_records_is_compared():
-    """dp_hypo protects training records: another promise, so no row beside these."""
+    """dp_hypo protects training records: another guarantee, so no row beside these."""
     assert {method.kind for _, method in METHODS_COMPARED} == set(METHODS) - {"dp_hypo"}
 
 
@@ -82,8 +82,8 @@ def test_a_cell_measured_on_its_own_is_the_same_cell(bench, kept):
 def test_who_runs_it_side_by_side_is_what_the_setting_says(monkeypatch):
     from prefect.task_runners import ProcessPoolTaskRunner
 
-    from flows.prefect_runtime.fanning_out import task_runner
-    from flows.prefect_runtime.workers import CLUSTER, SETTING, cluster
+    from dpbo.flows.prefect_runtime.fanning_out import task_runner
+    from dpbo.flows.prefect_runtime.workers import CLUSTER, SETTING, cluster
 
     monkeypatch.delenv(SETTING, raising=False)
     assert isinstance(task_runner(3), ProcessPoolTaskRunner)
@@ -169,7 +169,7 @@ def test_the_page_shows_every_row_and_the_picture_every_task(bench):
 
 @pytest.mark.slow
 def test_the_command_prints_one_object_and_writes_the_page(here):
-    from flows.cli.app import app
+    from dpbo.flows.cli.app import app
 
     outcome = CliRunner().invoke(app, ["compare", "--json", "--repetitions", "2", "--only", "breast_cancer"])
     assert outcome.exit_code == 0
@@ -187,9 +187,9 @@ def test_on_dasks_workers_every_cell_is_the_serial_one(here, bench, kept, monkey
     from prefect.client.orchestration import get_client
     from prefect.testing.utilities import prefect_test_harness
 
-    from flows.compare import compare_methods
-    from flows.prefect_runtime.settings import without_heartbeat
-    from flows.prefect_runtime.workers import SETTING
+    from dpbo.flows.compare import compare_methods
+    from dpbo.flows.prefect_runtime.settings import without_heartbeat
+    from dpbo.flows.prefect_runtime.workers import SETTING
 
     monkeypatch.setenv(SETTING, "2")
     with prefect_test_harness(server_startup_timeout=90), without_heartbeat():

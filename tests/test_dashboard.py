@@ -14,6 +14,10 @@ import pytest
 from conftest import STUDY
 from worlds import Memory, problem, smooth_table, with_method
 
+from dpbo.tasks.reporting import find_release, log_release
+from dpbo.tasks.reporting.panels import draw_noise, noises
+from dpbo.tasks.reporting.posterior_picture import band_by_step, slice_through_choice
+from dpbo.tasks.reporting.release_page import page
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.final_model.train import train_final
 from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
@@ -22,10 +26,6 @@ from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.run import run_study
-from tasks.reporting import find_release, log_release
-from tasks.reporting.panels import draw_noise, noises
-from tasks.reporting.posterior_picture import band_by_step, slice_through_choice
-from tasks.reporting.release_page import page
 
 
 @pytest.fixture(scope="module")
@@ -186,7 +186,12 @@ def test_the_certificate_needs_nothing_else_and_says_everything(shown, here):
     reader.feed(html)
     assert reader.fetched == []
     assert html.count("data:image/png;base64,") == 4
-    for said in (release.guarantee.in_words(), release.release_id, "discrete Gaussian", "What it does not promise"):
+    for said in (
+        release.guarantee.in_words(),
+        release.release_id,
+        "discrete Gaussian",
+        "What it does not guarantee",
+    ):
         assert said in reader.text
     inside = re.search(r'<pre id="release">(.*?)</pre>', html, re.DOTALL)[1]
     import html as escapes
@@ -208,8 +213,8 @@ def test_the_certificate_needs_nothing_else_and_says_everything(shown, here):
     ],
 )
 def test_the_certificate_says_whose_data_may_change_and_how(released, unit, relation, said):
-    promise = replace(released.guarantee, unit=PrivacyUnit(unit), relation=NeighboringRelation(relation))
-    html = page(replace(released, guarantee=promise), [])
+    guarantee = replace(released.guarantee, unit=PrivacyUnit(unit), relation=NeighboringRelation(relation))
+    html = page(replace(released, guarantee=guarantee), [])
     assert said in html
     assert ("Anything about the training set" in html) == (unit != "training_record")
 
@@ -235,8 +240,8 @@ def test_the_certificate_says_whose_data_may_change_and_how(released, unit, rela
 )
 def test_the_certificate_says_of_k_only_what_is_so(released, unit, person, k, said):
     """With a column surplus records exist and score a constant; without one, nothing checks who owns how many."""
-    promise = replace(released.guarantee, unit=PrivacyUnit(unit), person=person)
-    html = page(replace(released, guarantee=promise, facts={**released.facts, "max_records_per_person": k}), [])
+    guarantee = replace(released.guarantee, unit=PrivacyUnit(unit), person=person)
+    html = page(replace(released, guarantee=guarantee, facts={**released.facts, "max_records_per_person": k}), [])
     assert said in html
     assert ("which nothing checks" in html) == (unit != "person")
     assert ("keeps its place and scores a constant" in html) == (unit == "person")

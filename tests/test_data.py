@@ -88,7 +88,7 @@ def table_or_letter(read: Callable[[], Table]) -> Table | StudyInvalid:
     return refused
 
 
-def letter(caught: pytest.ExceptionInfo[StudyInvalid]) -> str:
+def message(caught: pytest.ExceptionInfo[StudyInvalid]) -> str:
     error = caught.value
     assert error.exit_code == 2
     assert "Usual cause" in str(error) or "What to do" in str(error)
@@ -348,7 +348,7 @@ def test_a_page_that_cannot_be_decoded_breaks_its_row_group_only(tmp_path: Path)
     assert count_records(path) == 12
     with pytest.raises(StudyInvalid) as caught:
         read_table(path, sensitive=False, shown_as="data/v.parquet")
-    assert letter(caught).startswith("records 5 to 8 of v.parquet cannot be decoded.")
+    assert message(caught).startswith("records 5 to 8 of v.parquet cannot be decoded.")
 
 
 @pytest.fixture(scope="module")
@@ -427,7 +427,7 @@ def test_nothing_is_printed(
     assert not caplog.records
 
 
-# -- letters
+# -- messages
 
 
 @pytest.mark.parametrize(
@@ -456,7 +456,7 @@ def test_what_may_be_refused_in_a_sensitive_file(name: str, data: bytes, opening
     for read in (read_table, read_header):
         with pytest.raises(StudyInvalid) as caught:
             read(path, sensitive=True, shown_as=f"in/{name}")
-        assert letter(caught).startswith(opening)
+        assert message(caught).startswith(opening)
         text = "".join(traceback.format_exception(caught.value))
         assert SECRET not in text.replace(repr(data), "")
         assert caught.value.__context__ is None
@@ -499,14 +499,14 @@ def test_problems_of_a_public_file_are_loud(data: bytes, opening: str, tmp_path:
     path.write_bytes(data)
     with pytest.raises(StudyInvalid) as caught:
         read_table(path, sensitive=False, shown_as="some/where/train.csv")
-    assert letter(caught).startswith(opening)
+    assert message(caught).startswith(opening)
 
 
 def test_a_public_column_of_dates_is_refused_by_name(tmp_path: Path) -> None:
     pq.write_table(pa.table({"day": [date(2020, 1, 1)], "y": [1]}), tmp_path / "t.parquet")
     with pytest.raises(StudyInvalid) as caught:
         read_table(tmp_path / "t.parquet", sensitive=False, shown_as="x/t.parquet")
-    assert letter(caught).startswith("column 'day' of t.parquet is of type date32[day].")
+    assert message(caught).startswith("column 'day' of t.parquet is of type date32[day].")
     assert read_table(tmp_path / "t.parquet", sensitive=True, shown_as="x/t.parquet").n_records == 1
 
 
@@ -531,7 +531,7 @@ def test_a_public_column_of_dates_is_refused_by_name(tmp_path: Path) -> None:
 def test_columns_that_differ(training: str, validation: str, target: str, expected: str) -> None:
     with pytest.raises(StudyInvalid) as caught:
         check_columns(training.split(), validation.split(), target, shown_as="v.csv")
-    assert expected in letter(caught)
+    assert expected in message(caught)
     assert SECRET not in str(caught.value)
 
 

@@ -30,19 +30,41 @@ def masked(text: str) -> str:
     return " ".join(text.split()).replace("# … #", "#")  # a trajectory's last look may have a scale of its own
 
 
-def command(line: str, folder: Path) -> str:
-    """What a command prints; a refusal (a letter on standard error) must come with its exit code."""
-    environment = os.environ | {"PREFECT_HOME": str(folder / "prefect"), "COLUMNS": "80"}
-    for name in ("DPBO_LEDGER_URL", "MLFLOW_TRACKING_URI", "DPBO_DATABASE_URL"):
-        environment.pop(name, None)
+def command(line: str, folder: Path, *, alone: bool) -> str:
+    """What a command prints; a refusal (a message on standard error) must come with its exit code.
+
+    Args:
+        alone: in a process of its own, as a shell would, and with a home of its own for Prefect.
+    """
     words = shlex.split(line)
     assert words[0] == "dpbo", line
+    code, out, err = (_alone if alone else _here)(words, folder)
+    assert (code != 0) == err.startswith("dpbo: "), err
+    return out + (err if code else "")
+
+
+def _alone(words: list[str], folder: Path) -> tuple[int, str, str]:
     run = subprocess.run(
-        [sys.executable, "-c", "from flows.cli import main; main()", *words[1:]],
-        cwd=folder, env=environment, capture_output=True, text=True, check=False,
+        [sys.executable, "-c", "from dpbo.flows.cli import main; main()", *words[1:]],
+        cwd=folder, env=os.environ | {"PREFECT_HOME": str(folder / "prefect"), "COLUMNS": "80"},
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert (run.returncode != 0) == run.stderr.startswith("dpbo: "), run.stderr
-    return run.stdout + (run.stderr if run.returncode else "")
+    return run.returncode, run.stdout, run.stderr
+
+
+def _here(words: list[str], folder: Path) -> tuple[int, str, str]:
+    from dpbo.flows.cli import main
+
+    code, out, err = 0, io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", words)
+        patch.setenv("COLUMNS", "80")
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                main()
+            except SystemExit as stop:
+                code = stop.code or 0
+    return code, out.getvalue(), err.getvalue()
 
 
 def run_page(name: str, folder: Path, *, slow: bool) -> None:
@@ -63,7 +85,7 @@ def run_page(name: str, folder: Path, *, slow: bool) -> None:
             printed = out.getvalue()
         else:
             for line, shown in commands(block.body):
-                out = command(line, folder)
+                out = command(line, folder, alone=block.mark == "slow")
                 if line.startswith("dpbo plan"):  # nothing random: word for word
                     assert out.split() == shown.split(), where
                 assert masked(out) == masked(shown), where
@@ -161,6 +183,7 @@ def test_the_threat_model_has_a_section_for_every_method_and_exchange():
 
 def test_the_page_of_the_study_file_has_every_key():
     from dataclasses import fields
+    from typing import get_args
 
     from dpbo_core.spec import (
         AxisSection,
@@ -174,15 +197,8 @@ def test_the_page_of_the_study_file_has_every_key():
     from dpbo_core.spec.model import SCORES
 
     page = TEXTS["docs/study_file.md"]
-    sections = (
-        PrivacySection,
-        BudgetSection,
-        DataSection,
-        ModelSection,
-        AxisSection,
-        SearchSection,
-        EvaluationSection,
-    )
+    unions = (*get_args(DataSection), *get_args(ModelSection))
+    sections = (PrivacySection, BudgetSection, *unions, AxisSection, SearchSection, EvaluationSection)
     keys = {field.name for section in sections for field in fields(section)}
     for key in (*keys, *SCORES, "name", "edition", "method", "accepts"):
         assert f"`{key}`" in page, key

@@ -77,17 +77,17 @@ def test_a_sensitive_training_set_is_tuned_whole(tmp_path, base, monkeypatch):
     monkeypatch.setattr("dpbo_core.methods.hypo_search.WORST", -(2**60))
     tables = study(tmp_path, base, n=400)
     result = run_it(tables, tmp_path)
-    value, promise = result.release.value, result.release.guarantee
+    value, guarantee = result.release.value, result.release.guarantee
     assert set(value) == {"hyperparameters", "score", "model"}
     assert len(value["model"]["weights"]) == 2
     assert value["model"]["features"] == ["a", "b"]
-    assert promise.unit is PrivacyUnit.TRAINING_RECORD
-    assert promise.epsilon == 8.0
-    assert promise.delta == (0.0 if "perturbation" in base else 1e-5)
-    assert promise.assumptions == ()
+    assert guarantee.unit is PrivacyUnit.TRAINING_RECORD
+    assert guarantee.epsilon == 8.0
+    assert guarantee.delta == (0.0 if "perturbation" in base else 1e-5)
+    assert guarantee.assumptions == ()
     (spend,) = result.release.spends
     assert spend.epsilon == 8.0
-    assert spend.delta == promise.delta
+    assert spend.delta == guarantee.delta
     again = run_it(tables, tmp_path)
     assert again.replayed
     assert again.release == result.release
@@ -483,7 +483,7 @@ def run_two_point(p, n, world):
 
 
 def test_the_whole_selection_stays_under_its_promise_and_a_revealed_k_does_not():
-    """Base: 1-DP randomised response; promise (2+η)·1 = 3. A right bound is exceeded once in 1,000 draws of seeds.
+    """Base: 1-DP randomised response; the guarantee is (2+η)·1 = 3. A right bound is exceeded once in 1,000 seeds.
 
     Planted: K revealed beside the best. All of 5 or more trials answered 0: five trials' worth of loss, and more.
     """
@@ -509,7 +509,7 @@ def test_ignoring_the_densities_is_caught():
     exact = abs(math.log(lean[0] / lean[1]))  # one trial that says which candidate it was, densities swapped
     world = problem(n_candidates=2, steps=2, epsilon=0.15)
     ((spend, honest),) = DpHypo().draws(world)
-    assert exact > 0.15  # what was promised
+    assert exact > 0.15  # what was guaranteed
     with pytest.raises(MechanismRefused):
         replace(honest, lower=0.9, upper=1.1).prepare(spend, SYSTEM)
 

@@ -17,7 +17,7 @@ from hostile_rows import ACTS, MARK, Hostile, OnLoading, counted_score
 
 from dpbo_core.data.encoded import Encoded
 from dpbo_core.errors import Sealed, StudyInvalid
-from dpbo_core.models.enforced import available, engine, handle, model, probe, seccomp
+from dpbo_core.models.enforced import available, enforced_model, engine, handle, probe, seccomp
 from dpbo_core.models.enforced.child import Record, model_bytes, result_of
 from dpbo_core.models.enforced.limits import Limits
 from dpbo_core.models.estimators import FittedEstimator
@@ -54,7 +54,7 @@ def rows(marked, m=4):
 
 def hostile(act, kind=Hostile):
     return FittedEstimator(
-        kind(act), PUBLIC[0], model.Alone(pickle.dumps(kind(act)), MODULES, MODULES, limits=BRIEF)
+        kind(act), PUBLIC[0], enforced_model.Alone(pickle.dumps(kind(act)), MODULES, MODULES, limits=BRIEF)
     )
 
 
@@ -257,14 +257,14 @@ class TestBeforeAnythingIsCharged:
     Y = np.array([1, 0])
 
     def test_what_predicts_is_taken_whatever_else_it_does(self):
-        found = model.alone(Hostile("counts"), PUBLIC, self.Y, Correct(), known={}, limits=BRIEF)
+        found = enforced_model.alone(Hostile("counts"), PUBLIC, self.Y, Correct(), known={}, limits=BRIEF)
         assert found.named == ("dpbo_core.models.scores.accuracy", "hostile_rows")
         assert set(MODULES) <= set(found.modules)
 
     def test_an_error_is_named(self):
         marked = np.array([[MARK, 1.0, 0.0, 0.0]])
         with pytest.raises(StudyInvalid, match="BaseException: seen"):
-            model.alone(Hostile("raises"), marked, self.Y[:1], Correct(), known={}, limits=BRIEF)
+            enforced_model.alone(Hostile("raises"), marked, self.Y[:1], Correct(), known={}, limits=BRIEF)
 
     def test_a_class_of_a_notebook_is_refused_by_name(self, monkeypatch):
         monkeypatch.setattr(Hostile, "__module__", "__main__")
@@ -272,11 +272,11 @@ class TestBeforeAnythingIsCharged:
 
         monkeypatch.setattr(__main__, "Hostile", Hostile, raising=False)
         with pytest.raises(StudyInvalid, match="notebook"):
-            model.alone(Hostile("nothing"), PUBLIC, self.Y, Correct(), known={}, limits=BRIEF)
+            enforced_model.alone(Hostile("nothing"), PUBLIC, self.Y, Correct(), known={}, limits=BRIEF)
 
     def test_what_cannot_be_pickled_is_refused(self):
         with pytest.raises(StudyInvalid, match="pickled"):
-            model.alone(Hostile("nothing", [lambda: 0]), PUBLIC, self.Y, Correct(), known={}, limits=BRIEF)
+            enforced_model.alone(Hostile("nothing", [lambda: 0]), PUBLIC, self.Y, Correct(), known={}, limits=BRIEF)
 
     @pytest.mark.parametrize(
         ("act", "words"),
@@ -289,9 +289,9 @@ class TestBeforeAnythingIsCharged:
     )
     def test_how_it_ended_is_named(self, act, words, monkeypatch):
         marked = np.array([[MARK, 1.0, 0.0, 0.0]])
-        monkeypatch.setattr(model, "scouted", lambda *_: (MODULES, ""))
+        monkeypatch.setattr(enforced_model, "scouted", lambda *_: (MODULES, ""))
         with pytest.raises(StudyInvalid, match=words):
-            model.alone(Hostile(act), marked, self.Y[:1], Correct(), known={}, limits=BRIEF)
+            enforced_model.alone(Hostile(act), marked, self.Y[:1], Correct(), known={}, limits=BRIEF)
 
 
 @pytest.mark.slow

@@ -21,7 +21,8 @@ from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.trainer import EstimatorTrainer
 from dpbo_core.objective.in_memory import exact_sum
 from dpbo_core.problem import problem_of
-from dpbo_core.spec import ModelSection, StudySpec
+from dpbo_core.spec import EstimatorSection, StudySpec
+from dpbo_core.spec.model import read_model
 from dpbo_core.study.resolve import plan_study
 
 RNG = np.random.default_rng(0)
@@ -124,12 +125,12 @@ def test_the_key_changes_no_study_without_it():
 @pytest.mark.parametrize("word", ["yes", "", "Enforced"])
 def test_only_enforced_is_known(word):
     with pytest.raises(StudyInvalid, match="rowwise"):
-        ModelSection(estimator="sklearn.svm.SVC", rowwise=word)
+        EstimatorSection(estimator="sklearn.svm.SVC", rowwise=word)
 
 
 def test_our_own_models_need_none():
     with pytest.raises(StudyInvalid, match="ours"):
-        ModelSection(estimator="logistic", rowwise="enforced")
+        read_model({"estimator": "logistic", "rowwise": "enforced"})
 
 
 def test_an_estimator_of_others_and_a_score_of_ones_own_need_no_assumption():
@@ -137,10 +138,10 @@ def test_an_estimator_of_others_and_a_score_of_ones_own_need_no_assumption():
         {"estimator": "theirs.Model", "score": "accuracy"},
         {"estimator": "theirs.Model", "score": "ours.score", "score_low": 0.0, "score_high": 1.0},
     ):
-        for how, promised in ((None, False), ("enforced", True)):
+        for how, guaranteed in ((None, False), ("enforced", True)):
             asked = model if how is None else model | {"rowwise": how}
             problem = problem_of(StudySpec.from_dict(tables() | {"model": asked}), n_validation=9)
-            assert problem.rowwise is promised
+            assert problem.rowwise is guaranteed
 
 
 def test_a_stateful_estimator_is_right_for_every_record():

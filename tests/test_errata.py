@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import lists
 import numpy as np
 import pytest
 import reading
@@ -47,3 +48,10 @@ def test_every_theorem_is_tested_by_name():
     for paper in reading.papers(ROOT):
         for statement in paper.statements:
             assert statement.tests, f"{paper.module}.{statement.name} has no test that calls it"
+
+
+@pytest.mark.parametrize("name", lists.PAGES)
+def test_the_lists_of_methods_scores_and_bases_are_current(name):
+    written = (ROOT / name).read_text()
+    assert lists.page(name) == written, "write it again: python tests/lists.py"
+    assert lists.LIST.search(written)

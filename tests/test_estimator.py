@@ -46,7 +46,7 @@ def url(tmp_path):
 
 def search(url, **changes):
     settings = {"epsilon": 1.0, "delta": 1e-6, "dataset": "wine", "budget": (3.0, 1e-5), "ledger": url}
-    settings |= {"n_steps": 3, "n_candidates": 8, "method": "private_grid"}
+    settings |= {"n_steps": 3, "n_candidates": 2, "method": "private_grid"}
     inner = changes.pop("inner", LogisticRegression(max_iter=50, tol=10.0))
     space = changes.pop("space", SPACE)
     return PrivateSearch(inner, space, **settings | changes)
@@ -114,7 +114,7 @@ def test_scikit_learns_estimator_checks(inner, url):
 
 def test_without_a_cap_it_refuses_and_reads_nothing(url, monkeypatch):
     monkeypatch.setattr(
-        "dpbo_core.sklearn_api.tables_in_memory.FrameHalves.sensitive", lambda *_: pytest.fail("it was read")
+        "dpbo_core.sklearn_api.tables_in_memory.FrameSplit.sensitive", lambda *_: pytest.fail("it was read")
     )
     with pytest.raises(NoBudget, match="wine"):
         fit(search(url, budget=None))
@@ -318,7 +318,7 @@ def test_any_estimator_axis_and_score(url):
         fit(own)
 
 
-def test_names_that_cannot_be_are_letters(url):
+def test_names_that_cannot_be_are_messages(url):
     for changes, says in (
         ({"space": {"c": Real(0.1, 1)}}, "nearest valid name is 'C'"),
         ({"space": {"C": [0.1, 1]}}, "is a list"),
@@ -342,7 +342,7 @@ def test_parts_that_are_not_scikit_learns_need_the_callers_word():
 
 
 def test_auto_takes_what_the_advice_recommends(url):
-    it = search(url, method="auto", budget=(9.0, 1e-4))
+    it = search(url, method="auto", n_candidates=8, budget=(9.0, 1e-4))
     advice = it.advise(X[PUBLIC], Y[PUBLIC], n_validation=89)
     assert fit(it).release_.method == advice.recommended
 

@@ -115,9 +115,9 @@ def test_an_evaluation_is_one_spend_and_one_release(tables, ledger):
     assert [entry.study for entry in after.entries] == ["trial", "trial/evaluation"]
     assert len(before.entries) == 1
     assert after.spent.epsilon_units - before.spent.epsilon_units == 10**12
-    promise = first.release.guarantee
-    assert (promise.epsilon, promise.delta, promise.assumptions) == (1.0, 0.0, ())
-    assert promise.unit is PrivacyUnit.VALIDATION_RECORD
+    guarantee = first.release.guarantee
+    assert (guarantee.epsilon, guarantee.delta, guarantee.assumptions) == (1.0, 0.0, ())
+    assert guarantee.unit is PrivacyUnit.VALIDATION_RECORD
     assert [spend.what for spend in first.release.spends] == ["histogram"]
     assert first.release.spends[0].noise_scale == pytest.approx(2.0)
     assert "optimistic" in first.release.facts["optimism"]
@@ -264,8 +264,8 @@ def test_without_noise_it_is_what_the_final_model_does(tmp_path, model, space):
     assert told["precision"] == pytest.approx(metrics.precision_score(columns["ill"], predicted))
     groups = found.value["groups"]
     assert list(groups) == ["f", "m", "other"]
-    for name, letter in (("f", "f"), ("m", "m"), ("other", "x")):
-        own = columns["sex"] == letter
+    for name, sex in (("f", "f"), ("m", "m"), ("other", "x")):
+        own = columns["sex"] == sex
         assert groups[name]["records_share"]["value"] == pytest.approx(own.mean())
         assert groups[name]["recall"]["value"] == pytest.approx(
             metrics.recall_score(columns["ill"][own], predicted[own])
@@ -496,7 +496,7 @@ def test_on_a_neighbour_everything_is_the_same_but_the_draw(tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize("k", [1, 3])
-def test_an_honest_certificate_is_worth_its_promise_and_an_edit_is_caught(tables, ledger, k):
+def test_an_honest_certificate_is_worth_its_guarantee_and_an_edit_is_caught(tables, ledger, k):
     tables["privacy"]["max_records_per_person"] = k
     spec = tuned(tables, ledger)
     honest = json.loads(json.dumps(evaluate_study(spec, ledger=ledger).release.to_json()))
@@ -559,15 +559,15 @@ def test_the_plan_says_what_to_expect_and_charges_nothing(tables, ledger):
 
 
 def test_both_are_reserved_together_and_the_evaluation_takes_its_own_over(tables, ledger, monkeypatch):
-    from dpbo_core.study import run as running
+    from dpbo_core.study import data_split
 
-    seen, honest = [], running.data_split.sensitive_half
+    seen, honest = [], data_split.sensitive_half
 
     def sensitive_half(*args):
         seen.append([(entry.study, entry.epsilon) for entry in ledger.accounts("people")[0].entries])
         return honest(*args)
 
-    monkeypatch.setattr(running.data_split, "sensitive_half", sensitive_half)
+    monkeypatch.setattr(data_split, "sensitive_half", sensitive_half)
     tables["evaluation"]["epsilon"] = 0.5
     spec = StudySpec.from_dict(tables)
     study, evaluation = run_and_evaluate(spec, ledger=ledger)
@@ -593,10 +593,10 @@ def test_neither_is_reserved_where_there_is_no_room_for_both(tables, ledger):
 
 
 def test_an_unfinished_study_that_asks_for_an_evaluation_goes_on_or_stays_as_it_was(tables, ledger, monkeypatch):
-    from dpbo_core.study import run as running
+    from dpbo_core.study import data_split
 
     with monkeypatch.context() as patch:
-        patch.setattr(running.data_split, "sensitive_half", lambda *_: 1 / 0)
+        patch.setattr(data_split, "sensitive_half", lambda *_: 1 / 0)
         with pytest.raises(Sealed):
             run_study(StudySpec.from_dict(tables | {"evaluation": {}}), ledger=ledger)
     before = ledger.accounts("people")

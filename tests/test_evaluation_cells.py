@@ -234,7 +234,7 @@ def test_a_handle_says_nothing(worlds):
 
 def test_scored_alone_it_is_the_same_table(worlds):
     """Every record in a process of its own: the place is the score, and a failing record is not read."""
-    from dpbo_core.models.enforced.model import alone
+    from dpbo_core.models.enforced.enforced_model import alone
 
     world = worlds["tree"]
     counter, rows = counter_of(world), np.random.default_rng(0).normal(size=(6, world.fitted.n_features))

@@ -31,8 +31,8 @@ from dpbo_core.methods import METHODS
 from dpbo_core.methods.dp_hypo import DpHypo
 from dpbo_core.models.linear import tilted
 from dpbo_core.models.scores.bounded_function import BoundedFunction
-from dpbo_core.privacy.sealing import attempted, each, letters, sealed
-from dpbo_core.private_training.contract import Sizes
+from dpbo_core.privacy.sealing import attempted, each, messages, sealed
+from dpbo_core.private_training.algorithm import Sizes
 from dpbo_core.private_training.dp_sgd import DpSgd
 from dpbo_core.private_training.noisy_gradient_descent import NoisyGradientDescent
 from dpbo_core.private_training.objective_perturbation import ObjectivePerturbation
@@ -111,9 +111,9 @@ def raising(kind):
 def test_nothing_of_what_was_raised_leaves_the_seal(kind):
     assert attempted(raising(kind), 7) == 7
     assert each(raising(kind), range(3), None) == [None] * 3
-    for letter in (None, letters(StudyInvalid), raising(kind), lambda error: error.what and None):
+    for message in (None, messages(StudyInvalid), raising(kind), lambda error: error.what and None):
         with pytest.raises(Sealed) as caught:
-            sealed(raising(kind), letter=letter)
+            sealed(raising(kind), message=message)
         error = caught.value
         assert error.__cause__ is None
         assert error.__context__ is None
@@ -126,15 +126,15 @@ def test_nothing_of_what_was_raised_leaves_the_seal(kind):
 
 
 def test_a_letter_is_made_anew_and_only_of_its_kind():
-    letter = StudyInvalid("public", cause="a", remedy="b")
-    letter.note = SECRET
+    message = StudyInvalid("public", cause="a", remedy="b")
+    message.note = SECRET
 
     def fails():
-        raise letter from ValueError(SECRET)
+        raise message from ValueError(SECRET)
 
     with pytest.raises(StudyInvalid, match="public") as caught:
-        sealed(fails, letter=letters(StudyInvalid))
-    assert caught.value is not letter
+        sealed(fails, message=messages(StudyInvalid))
+    assert caught.value is not message
     assert caught.value.__cause__ is None
     assert not hasattr(caught.value, "note")
 
@@ -142,9 +142,9 @@ def test_a_letter_is_made_anew_and_only_of_its_kind():
         pass
 
     with pytest.raises(Sealed):
-        sealed(raising(Sub), letter=letters(StudyInvalid))
+        sealed(raising(Sub), message=messages(StudyInvalid))
     with pytest.raises(Sealed):
-        sealed(raising(DpboError), letter=letters(StudyInvalid))
+        sealed(raising(DpboError), message=messages(StudyInvalid))
 
 
 @pytest.fixture
@@ -307,7 +307,7 @@ def test_the_steps_of_the_descent_hold_their_promise_without_a_certificate(monke
 
 
 def test_output_perturbation_on_collinear_rows_tells_no_neighbours_apart():
-    """MATH 6.9's example: no model on D, a model on D′. Now both have one, and they are as near as was promised."""
+    """MATH 6.9's example: no model on D, a model on D′. Now both have one, as near as guaranteed."""
     n, d = 12, 3
     rng = np.random.default_rng(5)
     lam = least_lambda(n, d)
@@ -434,12 +434,12 @@ def test_a_law_that_cannot_be_drawn_is_refused_and_the_letter_says_which_can(sha
     method = DpHypo(shape=shape)
     if world.search is None:
         assert not method._law(shape, steps).drawable
-        letter = method._too_long(steps)
+        message = method._too_long(steps)
     else:
         with pytest.raises(StudyInvalid, match="ten million") as refused:
             method.plan(world)
-        letter = refused.value
-    words = letter.remedy.replace(",", "").split()
+        message = refused.value
+    words = message.remedy.replace(",", "").split()
     most = int(words[words.index("most") + 1])
     assert method._law(shape, most).drawable
     assert not method._law(shape, most + 1).drawable
@@ -471,8 +471,8 @@ class Scaled(NamedTrainer):
 
     G = 1.0
 
-    def public_score(self, point, score, *, seed):
-        return super().public_score(point, score, seed=seed) * self.G
+    def public_score(self, point, *, seed):
+        return super().public_score(point, seed=seed) * self.G
 
 
 @pytest.mark.parametrize("G", [1e-100, 1e-52, 1e-8, 1e8, 1e52, 1e100])

@@ -271,7 +271,7 @@ def test_nothing_of_ours_turns_bytes_into_code():
     assert len(files) > 100
     found = {path.relative_to(ROOT).as_posix() for path in files if unsafe_reads(path.read_text())}
     # records scored alone: the curator pickles, and what unpickles is a process that holds one record and 8 bytes
-    assert found == {f"dpbo_core/models/enforced/{name}.py" for name in ("available", "child", "model")}
+    assert found == {f"dpbo_core/models/enforced/{name}.py" for name in ("available", "child", "enforced_model")}
 
 
 def test_a_model_that_mlflow_opens(tmp_path, monkeypatch):
@@ -297,7 +297,7 @@ def test_a_model_that_mlflow_opens(tmp_path, monkeypatch):
 
 
 def test_a_release_with_a_model_of_foreign_code_is_shown_without_it(tmp_path):
-    from tasks.reporting import logged_model as tracked
+    from dpbo.tasks.reporting import logged_model as tracked
 
     told = {}
 

@@ -1,4 +1,4 @@
-"""Two attacks on arithmetic that succeed against the textbook, and fail against our doors and sums.
+"""Two attacks on arithmetic that succeed against the textbook, and fail against our mechanisms and sums.
 
 Mironov (CCS 2012): the doubles that q + b·log(u) can be are not those that q′ + b·log(u) can be, so one look at the
 low bits excludes a neighbour. Casacuberta et al. (CCS 2022): a running sum in floating point depends on the order

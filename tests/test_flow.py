@@ -8,18 +8,27 @@ from pathlib import Path
 import pytest
 from prefect import Task, flow
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import (
+    FlowFilter,
+    FlowFilterName,
+    FlowRunFilter,
+    FlowRunFilterId,
+    LogFilter,
+    LogFilterFlowRunId,
+)
+from prefect.client.schemas.sorting import FlowRunSort
 from prefect.settings import PREFECT_RESULTS_PERSIST_BY_DEFAULT, PREFECT_TASKS_DEFAULT_RETRIES, temporary_settings
 from worlds import with_method
 
+from dpbo.flows.prefect_runtime.liveness import bury
+from dpbo.flows.prefect_runtime.owner import owners_terminal
+from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings
+from dpbo.flows.tune import tune_privately
+from dpbo.tasks import policies
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.methods import METHODS
 from dpbo_core.objective.in_memory import Objective
 from dpbo_core.spec import StudySpec
-from flows.prefect_runtime.liveness import bury
-from flows.prefect_runtime.owner import owners_terminal
-from flows.prefect_runtime.settings import Stores, check_prefect_settings
-from flows.tune import tune_privately
-from tasks import policies
 
 ROOT = Path(__file__).parent.parent
 TASK_FILES = sorted(path for path in (ROOT / "tasks").glob("*.py") if path.stem not in ("__init__", "policies"))
@@ -27,8 +36,7 @@ TASK_FILES = sorted(path for path in (ROOT / "tasks").glob("*.py") if path.stem 
 
 @pytest.fixture(scope="module", autouse=True)
 def server(databases):
-    """One temporary Prefect server for this file."""
-    with databases.prefect_server(own=True):
+    with databases.prefect_server():
         yield
 
 
@@ -40,16 +48,23 @@ def terminal():
 
 
 def flow_runs(name):
+    """The runs of the flow of this name, the latest first: the server has more than one file's."""
+    of_name = FlowFilter(name=FlowFilterName(any_=[name]))
     with get_client(sync_client=True) as client:
-        flows = {item.id: item.name for item in client.read_flows()}
-        return [run for run in client.read_flow_runs() if flows[run.flow_id] == name]
+        return client.read_flow_runs(flow_filter=of_name, sort=FlowRunSort.START_TIME_DESC)
 
 
-def task_runs(flow_run):
-    from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
-
+def task_runs(*runs):
+    chosen = FlowRunFilter(id=FlowRunFilterId(any_=[run.id for run in runs]))
     with get_client(sync_client=True) as client:
-        return client.read_task_runs(flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[flow_run.id])))
+        return client.read_task_runs(flow_run_filter=chosen)
+
+
+def logs(*runs):
+    """What the server keeps of what these runs said."""
+    chosen = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[run.id for run in runs]))
+    with get_client(sync_client=True) as client:
+        return [log.message for log in client.read_logs(chosen)]
 
 
 @pytest.mark.parametrize("kind", METHODS)
@@ -72,15 +87,12 @@ def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind):
     assert set(tracked.data.tags) == {
         "mlflow.runName",
         "dpbo.release_id",
-        "dpbo.promise",
+        "dpbo.guarantee",
         "dpbo.evidence",
         "dpbo.assumptions",
         "dpbo.noise",
     }
-    with get_client(sync_client=True) as server:
-        told = [
-            log.message for log in server.read_logs() if log.flow_run_id == run.id and "released" in log.message
-        ]
+    told = [message for message in logs(run) if "released" in message]
     assert len(told) == (5 if kind == "private_trajectory" else 0)  # of a private path nothing is told
     stepped = client.get_metric_history(tuned.tracked.run_id, "trajectory/score")
     assert [point.value for point in stepped] == [p["score"] for p in release.value.get("trajectory", [])]
@@ -110,10 +122,11 @@ def test_a_failing_step_leaves_nothing_of_its_error(here, tables, monkeypatch):
         tune_privately(StudySpec.from_dict(tables))
     assert sealed.value.__cause__ is None
     assert sealed.value.__context__ is None
-    with get_client(sync_client=True) as client:
-        states = [run.state.message for run in client.read_task_runs() + flow_runs("tune privately")]
-        logs = [log.message for log in client.read_logs()]
-    assert not [text for text in [*states, *logs] if text and "987654321" in text]
+    run = flow_runs("tune privately")[0]
+    assert run.state.is_failed()
+    states = [item.state.message for item in (run, *task_runs(run))]
+    assert len(states) > 1
+    assert not [text for text in [*states, *logs(run)] if text and "987654321" in text]
 
 
 def test_a_refusal_runs_no_step(here, tables):
@@ -122,7 +135,7 @@ def test_a_refusal_runs_no_step(here, tables):
     with pytest.raises(Exception, match=r"limit is ε = 0\.5") as refused:
         tune_privately(StudySpec.from_dict(tables))
     assert refused.value.exit_code == 3
-    run = max(flow_runs("tune privately"), key=lambda item: item.start_time)
+    run = flow_runs("tune privately")[0]
     assert [task.name.rsplit("-", 1)[0] for task in task_runs(run)] in ([], ["reserve"])
 
 
@@ -208,21 +221,51 @@ def test_a_run_whose_process_was_killed_is_called_crashed(here):
 def test_padding_makes_every_sensitive_task_a_whole_number_of_seconds(here, tables):
     tables["study"]["name"] = "padded"
     tune_privately(StudySpec.from_dict(tables), pad_steps=0.2)
-    run = max(flow_runs("tune privately"), key=lambda item: item.start_time)
+    run = flow_runs("tune privately")[0]
     padded = [task for task in task_runs(run) if not task.name.startswith(("publish", "train"))]
     assert len(padded) == 1 + 5 + 1  # reserve, steps, finish
     assert all(task.total_run_time.total_seconds() >= 0.19 for task in padded)
 
 
-def test_an_outsourced_search_is_two_flows_in_two_processes(here):
-    """Private answers, three steps; each party's tasks are its own, and Prefect keeps nothing of the rows."""
+def in_threads(terms):
+    """Both parties at once, each as in the process that is its own."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from prefect.settings import get_current_settings
+
+    from dpbo.flows import outsource as module
+
+    server = get_current_settings().api.url
+    Path(terms.meeting).mkdir()
+    with ThreadPoolExecutor(2) as threads:
+        parties = [threads.submit(module._run, name, terms, server) for name in ("curate", "model")]
+        for party in parties:
+            party.result()
+    return module.where(terms.file(module.STATE))
+
+
+def in_processes(terms):
+    from dpbo.flows.outsource import outsource
+
+    return outsource(terms)
+
+
+@pytest.mark.parametrize(
+    "both", [in_threads, pytest.param(in_processes, marks=pytest.mark.slow)], ids=lambda both: both.__name__
+)
+def test_an_outsourced_search_is_two_flows(here, both, monkeypatch):
+    """Private answers, three steps; each party's tasks are its own, and Prefect keeps nothing of the rows.
+
+    The slow form starts an interpreter for each; that `outsource` does so and waits for both is the next test.
+    """
     from canary import forms_of_number, search
     from exchanges import PRIVATE, world
 
+    from dpbo.flows.outsource import Outsourcing
     from dpbo_core.methods.outsourced.box import Outsourced
     from dpbo_core.methods.outsourced.curator import Publication
-    from flows.outsource import Outsourcing, outsource
 
+    monkeypatch.setattr("dpbo.flows.outsource.PATIENCE", 300.0)  # where one fails, the other need not wait an hour
     (here / "mlruns").mkdir()
     world(here)
     feature, answer = 73914.285714285714, -48211.987654321
@@ -233,16 +276,17 @@ def test_an_outsourced_search_is_two_flows_in_two_processes(here):
     (here / "ledger.db.generation").rename(here / "mlruns" / "ledger.db.generation")
     publication = Publication(Outsourced(3.0, 1e-6, norm_bound=4.0), "people")
     terms = Outsourcing(publication, "X.csv", "Y.csv", "meeting", 3, PRIVATE)
-    found = outsource(terms)
+    found = both(terms)
     assert found.steps == 3
+    parties = {name: flow_runs(name)[0] for name in ("curate", "model")}
     for name, tasks in (("curate", ["answer query"] * 3 + ["publish table"]), ("model", ["suggest row"] * 3)):
-        run = max(flow_runs(name), key=lambda item: item.start_time)
+        run = parties[name]
         named = sorted(task.name.rsplit("-", 1)[0] for task in task_runs(run))
         assert [task for task in named if task != "take answer"] == tasks
         assert run.state.is_completed()
-    with get_client(sync_client=True) as client:
-        kept = [run.model_dump_json() for run in [*client.read_flow_runs(), *client.read_task_runs()]]
-        kept += [log.message for log in client.read_logs()]
+    runs = list(parties.values())
+    kept = [item.model_dump_json() for item in [*runs, *task_runs(*runs)]] + logs(*runs)
+    assert len(kept) > 9
     for name in ("X.csv", "Y.csv"):
         (here / name).unlink()
     (key,) = (path.read_bytes() for path in here.glob("mlruns/curator/*/key"))
@@ -257,17 +301,19 @@ def test_a_party_that_stops_ends_the_others_process(here, monkeypatch):
     import os
     import time
 
+    from dpbo.flows import outsource as module
     from dpbo_core.errors import DpboError
-    from flows import outsource as module
 
     def party(name, *_):
         if name == "curate":
             os._exit(3)
         time.sleep(600)
 
-    monkeypatch.setattr(
-        module.multiprocessing, "get_context", lambda _, get=multiprocessing.get_context: get("fork")
-    )
+    def forked(kind, get=multiprocessing.get_context):
+        assert kind == "spawn"  # nothing of one party's memory in the other's; here nothing is imported anew
+        return get("fork")
+
+    monkeypatch.setattr(module.multiprocessing, "get_context", forked)
     monkeypatch.setattr(module, "_run", party)
     with pytest.raises(DpboError, match="'curate' stopped"):
         module.outsource(module.Outsourcing(None, "X.csv", "Y.csv", "meeting", 3))
@@ -278,10 +324,10 @@ def test_a_party_that_stops_ends_the_others_process(here, monkeypatch):
 def test_a_party_that_stops_stops_the_other(here, capfd):
     from exchanges import world
 
+    from dpbo.flows.outsource import Outsourcing, outsource
     from dpbo_core.errors import DpboError
     from dpbo_core.methods.outsourced.box import Outsourced
     from dpbo_core.methods.outsourced.curator import Publication
-    from flows.outsource import Outsourcing, outsource
 
     world(here)  # its cap is in another ledger
     publication = Publication(Outsourced(3.0, 1e-6, norm_bound=4.0), "people")

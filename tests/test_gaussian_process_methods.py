@@ -8,6 +8,7 @@ import pytest
 import tomli_w
 from worlds import Memory, Table, problem, with_method
 
+from dpbo.flows.cli import app as cli
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.bo.acquisition import UCB
@@ -17,6 +18,7 @@ from dpbo_core.gp.kernels import SquaredExponential
 from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
 from dpbo_core.mechanisms.observation import observation_noise
 from dpbo_core.methods.exact_gp import ExactGP
+from dpbo_core.methods.kernel import stated_kernel
 from dpbo_core.methods.noisy_gp import NoisyGP
 from dpbo_core.methods.prior_scale import PriorScale
 from dpbo_core.models.scores.grid import GRID
@@ -24,14 +26,13 @@ from dpbo_core.spec import StudySpec
 from dpbo_core.study.resolve import advise_study, plan_study
 from dpbo_core.study.run import run_study
 from dpbo_core.theorems import kusner_2015, srinivas_2010
-from flows.cli import app as cli
 
 
 def test_where_the_range_binds_the_release_is_pure_and_assumes_nothing():
     for method in (NoisyGP(), ExactGP(rate_constant=1e3, decay_constant=0.01)):
-        promise = method.plan(problem()).guarantee
-        assert (promise.epsilon, promise.delta, promise.assumptions) == (1.0, 0.0, ())
-        assert promise.evidence.standing == "standard"
+        guarantee = method.plan(problem()).guarantee
+        assert (guarantee.epsilon, guarantee.delta, guarantee.assumptions) == (1.0, 0.0, ())
+        assert guarantee.evidence.standing == "standard"
         for spend in method.plan(problem()).spends:
             assert spend.sensitivity == pytest.approx(1.0)  # the whole range of the score
             assert spend.delta == 0.0
@@ -53,7 +54,7 @@ def test_to_the_letter_the_release_rests_on_the_prior():
 
 def test_sensitivities_are_the_theorems_on_the_grid():
     world, method = problem(steps=7), NoisyGP(cap_at_range=False, dataset_similarity=0.7)
-    X, kernel = world.candidates.encoded, method.kernel(world)
+    X, kernel = world.candidates.encoded, stated_kernel(method, world)
     gain = srinivas_2010.information_gain_bound(
         gram=kernel.matrix(X, X), n_steps=7, noise_variance=method.noise_variance
     )
@@ -177,7 +178,7 @@ def test_the_plan_says_when_the_choice_is_hardly_better_than_a_uniform_draw(tabl
 def test_the_outlook_is_theorems_2_4_and_6_at_the_scales_that_are_paid():
     """At a = 1, that is at failure probability 1/e; in units of the score, a prior standard deviation being G/4."""
     world, free, capped = problem(steps=7), NoisyGP(cap_at_range=False), NoisyGP()
-    X, kernel = world.candidates.encoded, free.kernel(world)
+    X, kernel = world.candidates.encoded, stated_kernel(free, world)
     gain = srinivas_2010.information_gain_bound(gram=kernel.matrix(X, X), n_steps=7, noise_variance=0.01)
     choice, score = free.plan(world).spends
     second = min(1.0, 2 * choice.sensitivity / choice.epsilon * (math.log(12) + 1))

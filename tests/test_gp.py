@@ -99,7 +99,7 @@ def test_a_column_is_the_same_in_blocks_of_any_size(
         np.testing.assert_array_equal(kernel.column(Λ, Λ[7]), whole)
 
 
-def test_kernels_refuse_in_letters() -> None:
+def test_kernels_refuse_in_messages() -> None:
     with pytest.raises(StudyInvalid, match="did you mean 'matern52'"):
         kernel_named("matern", 0.3)
     for bad in (0.0, -1.0, math.nan, math.inf):
@@ -137,7 +137,7 @@ def test_the_factor_is_that_of_the_whole_matrix(indices: list[int], noise: float
 
 @pytest.mark.parametrize("n_candidates", [12, 5000])
 @pytest.mark.parametrize("expected", [1, 5, 6, 7, 70, 10**9])
-def test_room_made_ahead_changes_no_more_than_rounding(n_candidates: int, expected: int) -> None:
+def test_room_made_precomputed_changes_no_more_than_rounding(n_candidates: int, expected: int) -> None:
     points = np.random.default_rng(0).random((n_candidates, 2))
     kernel, scratch = Matern52(0.3), np.empty(n_candidates)
     factors = [GrowingCholesky(n_candidates, 1e-2, room) for room in (0, expected)]

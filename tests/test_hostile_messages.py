@@ -1,4 +1,4 @@
-"""What the fuzz campaign found, one test each: a letter, no stack trace, no control character, no charge."""
+"""What the fuzz campaign found, one test each: a message, no stack trace, no control character, no charge."""
 
 import copy
 import json
@@ -12,8 +12,11 @@ from audit import fuzz, targets
 from audit.targets import used_ledger
 from conftest import STUDY
 from exchanges import world
-from test_ledger import PROMISE, plan
+from test_ledger import GUARANTEE, plan
 
+from dpbo.flows.cli import app as cli
+from dpbo.flows.cli import commands as command
+from dpbo.flows.cli.screens.account_tables import print_accounts
 from dpbo_core.accounting import audit
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
@@ -23,9 +26,6 @@ from dpbo_core.methods.outsourced.curator import Publication, publish
 from dpbo_core.privacy.release import Release
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.run import run_study
-from flows.cli import app as cli
-from flows.cli import commands as command
-from flows.cli.screens.accounts import print_accounts
 
 ESC = "\x1b[2J\x07"
 
@@ -33,7 +33,7 @@ ESC = "\x1b[2J\x07"
 def certificate():
     """An honest one: the one draw that `lipschitz` makes."""
     spends = tuple(replace(spend, what="best score") for spend in plan().spends)
-    return Release({"score": 0.25}, PROMISE, spends, "s", "1", "lipschitz", "d").to_json()
+    return Release({"score": 0.25}, GUARANTEE, spends, "s", "1", "lipschitz", "d").to_json()
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_a_schema_nobody_wrote_is_a_letter(version, tmp_path):
     connection.close()
     with pytest.raises(DpboError, match="this version reads schema") as caught:
         PrivacyLedger(url).accounts()
-    assert caught.value.letter().isprintable()
+    assert caught.value.message().isprintable()
 
 
 @pytest.mark.parametrize(

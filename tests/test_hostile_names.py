@@ -12,18 +12,18 @@ from markdown_it import MarkdownIt
 from rich.console import Console
 from rich.text import Text
 
+from dpbo.flows.cli.screens.terminal import Screen, named, spoken
+from dpbo.flows.cli.screens.tuned import print_release
+from dpbo.tasks.reporting.literal import in_markdown, in_picture
+from dpbo.tasks.reporting.logged_numbers import metrics, params
+from dpbo.tasks.reporting.panels import draw_budget, draw_noise, draw_posterior
+from dpbo.tasks.reporting.pictures import save_pictures
+from dpbo.tasks.reporting.release_page import page
+from dpbo.tasks.reporting.release_picture import draw
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import printable
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.run import run_study
-from flows.cli.screens.terminal import Screen, named, spoken
-from flows.cli.screens.tuned import print_release
-from tasks.reporting.literal import in_markdown, in_picture
-from tasks.reporting.logged_numbers import metrics, params
-from tasks.reporting.panels import draw_budget, draw_noise, draw_posterior
-from tasks.reporting.pictures import save_pictures
-from tasks.reporting.release_page import page
-from tasks.reporting.release_picture import draw
 
 NAMES = [
     "claims_$10k_$50k", "$", "$$", "$x$", r"$\frac{$", r"\$", r"a\$b$", "$a$$", "$^$", "_^_", "\\", "\\\\",

@@ -95,7 +95,7 @@ def told(columns, y, table, *, person=None, k=1):
     width = len({*training.names} | ({person} if person else set()))
     validation = frame_of(V, make_y(y), shown_as="X_validation", width=width)
     spec, prototype = it._study(training, validation.n_records)
-    halves = tables_in_memory.FrameHalves(spec, training, validation, prototype, str(spec.data.target))
+    halves = tables_in_memory.FrameSplit(spec, training, validation, prototype, str(spec.data.target))
     half = halves.public(planning_problem(spec, unlisted=prototype.unlisted()))
     halves.check(half)
     objective = halves.sensitive(half)
@@ -161,7 +161,7 @@ def test_one_at_a_time_the_others_stand_still(place):
     training = frame_of(X, Y, shown_as="X")
     spec, prototype = search("nowhere")._study(training, 9)
     problem = planning_problem(spec, unlisted=prototype.unlisted())
-    half = tables_in_memory.FrameHalves(spec, training, training, prototype, "y").public(problem)
+    half = tables_in_memory.FrameSplit(spec, training, training, prototype, "y").public(problem)
     model = half.problem.train(0)
     others = [i for i in range(9) if i != 4]
     for item in ZOO:
@@ -173,7 +173,7 @@ def test_one_at_a_time_the_others_stand_still(place):
         else:
             rows[4] = item.value
         validation = frame_of(rows, targets, shown_as="X_validation", width=2)
-        halves = tables_in_memory.FrameHalves(spec, training, validation, prototype, "y")
+        halves = tables_in_memory.FrameSplit(spec, training, validation, prototype, "y")
         halves.check(half)
         objective = halves.sensitive(half)
         encoded = objective._records.expose()
@@ -256,7 +256,7 @@ def test_nothing_of_a_record_travels_with_a_failure_that_is_nobodys_doing(table,
     def failing(*_):
         raise ending
 
-    monkeypatch.setattr(tables_in_memory.data_split, "sealed_half", failing)
+    monkeypatch.setattr(tables_in_memory, "sealed_half", failing)
     with pytest.raises((Sealed, KeyboardInterrupt)) as caught:
         search(tmp_path).fit(public(table), Y, X_validation=make([values, columns[1]]), y_validation=make_y(values))
     assert not any(CANARY in text or "hostile" in text for text in chained(caught.value))

@@ -31,9 +31,9 @@ from team import (
     running,
 )
 
-from flows.prefect_runtime.listening import owners
-from flows.prefect_runtime.password import NAME
-from flows.prefect_runtime.server import credentials
+from dpbo.flows.prefect_runtime.listening import owners
+from dpbo.flows.prefect_runtime.password import NAME
+from dpbo.flows.prefect_runtime.server import credentials
 
 pytestmark = pytest.mark.slow
 
@@ -75,7 +75,7 @@ def test_the_attack_is_real_for_who_has_the_password(served, password):
 def test_a_second_user_reads_neither_files_nor_memory_nor_the_password(served, password, folder):
     read, words = look_around(folder, served)
     assert read == LEFT_OPEN
-    assert "flows.prefect_runtime.prefect_app" in words
+    assert "dpbo.flows.prefect_runtime.prefect_app" in words
     assert password not in words
     assert password not in served.text()
 
@@ -109,7 +109,7 @@ def test_the_page_asks_its_own_port(served):
 
 def test_another_folders_server_is_found_and_used(served, password, folder):
     """A second schedule on the same port: the same user's, with the same password."""
-    from flows.prefect_runtime.server import LoopbackServer
+    from dpbo.flows.prefect_runtime.server import LoopbackServer
 
     with LoopbackServer(folder, port=served.port, home=folder / "prefect") as found:
         assert (found.started, found.auth) == (False, password)
@@ -231,7 +231,7 @@ def test_no_artifact_outside_the_stores_own_root(reader, store):
 
 def test_mlflow_alone_would_have_given_it(folder, store):
     """The same requests to MLflow's own server: so the gate is what refuses."""
-    from flows.viewer.serving import mlflow
+    from dpbo.flows.viewer.serving import mlflow
 
     _, hostile, *_ = store
     port = free_port()

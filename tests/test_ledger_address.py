@@ -31,14 +31,14 @@ def notebook():
 
 
 def outsourcing():
-    from flows.outsource import Outsourcing, curate
+    from dpbo.flows.outsource import Outsourcing, curate
 
     curate.fn(Outsourcing(None, "", "", ".", 0))
 
 
 def command(name, *words, **options):
     def call():
-        from flows.cli import budget_commands
+        from dpbo.flows.cli import budget_commands
 
         getattr(budget_commands, name)(*words, **options)
 
@@ -51,7 +51,7 @@ def copied():
 
 
 def diagnosed():
-    from flows.cli import doctor
+    from dpbo.flows.cli import doctor
 
     Path("mlruns").mkdir(exist_ok=True)
     Path("mlruns/ledger.db").touch()
@@ -59,19 +59,19 @@ def diagnosed():
 
 
 def exchanged():
-    from flows.cli import exchange
+    from dpbo.flows.cli import exchange
 
     exchange._ledger()
 
 
 def shown():
-    from flows.cli.show import recorded_release
+    from dpbo.flows.cli.show import recorded_release
 
     recorded_release("trial")
 
 
 def of_a_flow():
-    from flows.prefect_runtime.settings import Stores
+    from dpbo.flows.prefect_runtime.settings import Stores
 
     PrivacyLedger(Stores().ledger)
 
@@ -115,10 +115,10 @@ def test_every_face_finds_the_same_ledger(face, settings, expected, here, monkey
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("dpbo_core.accounting.store.open_engine", opened)
-    monkeypatch.setattr("flows.cli.doctor._exists", lambda uri: True)
-    monkeypatch.setattr("flows.cli.show.is_there", lambda url: True)
-    monkeypatch.setattr("flows.outsource.check_prefect_settings", lambda: None)
-    monkeypatch.setattr("flows.outsource.publish_table", lambda p, d, o, url, v, **_: PrivacyLedger(url))
+    monkeypatch.setattr("dpbo.flows.cli.doctor._exists", lambda uri: True)
+    monkeypatch.setattr("dpbo.flows.cli.show.is_there", lambda url: True)
+    monkeypatch.setattr("dpbo.flows.outsource.check_prefect_settings", lambda: None)
+    monkeypatch.setattr("dpbo.flows.outsource.publish_table", lambda p, d, o, url, v, **_: PrivacyLedger(url))
     with pytest.raises(Opened) as seen:
         face()
     assert str(seen.value) == expected.format(here=here)

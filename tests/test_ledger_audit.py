@@ -11,8 +11,9 @@ from types import SimpleNamespace
 import pytest
 import sqlalchemy as sa
 from conftest import new_database
-from test_ledger import PROMISE, SYSTEM, key, lift, plan, sql
+from test_ledger import GUARANTEE, SYSTEM, key, lift, plan, sql
 
+from dpbo.flows.cli import app as cli
 from dpbo_core.accounting import audit, schema
 from dpbo_core.accounting.address import open_engine
 from dpbo_core.accounting.budget import PrivacyBudget
@@ -23,7 +24,6 @@ from dpbo_core.accounting.store import LedgerStore
 from dpbo_core.accounting.tables import METADATA
 from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid
 from dpbo_core.privacy.release import Release
-from flows.cli import app as cli
 
 OPEN = PrivacyBudget.of("d", epsilon=1.0, delta=0.0)
 
@@ -31,7 +31,7 @@ OPEN = PrivacyBudget.of("d", epsilon=1.0, delta=0.0)
 def spend(book, name, epsilon=0.1):
     reservation = book.reserve(key(name), plan(epsilon), noise=SYSTEM)
     reservation.record(plan(epsilon).spends[0], lambda: {"draw": 7, "shown": 0.25})
-    return reservation.conclude(Release({"score": 0.25}, PROMISE, plan().spends, name, "1", "private_grid", "d"))
+    return reservation.conclude(Release({"score": 0.25}, GUARANTEE, plan().spends, name, "1", "private_grid", "d"))
 
 
 @pytest.fixture

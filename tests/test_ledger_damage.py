@@ -144,7 +144,7 @@ def test_the_command_says_it_in_one_line(path):
     path.write_bytes(b"this is a shopping list\n" * 200)
     for words in (["budget"], ["budget", "verify"], ["show", "s"]):
         run = subprocess.run(
-            [sys.executable, "-c", "from flows.cli import main; main()", *words],
+            [sys.executable, "-c", "from dpbo.flows.cli import main; main()", *words],
             capture_output=True,
             text=True,
             env=os.environ | {"DPBO_LEDGER_URL": f"sqlite:///{path}"},

@@ -107,7 +107,7 @@ def test_an_older_ledger_whose_k_differed_keeps_the_largest_and_says_so(yesterda
     with pytest.raises(BudgetRefused, match=r"at most 3 records \(earlier ones also said 1\)"):
         book.reserve(key("new", "wards"), plan(0.1), noise=SYSTEM, max_records_per_person=1)
     book.reserve(key("new", "wards"), plan(0.1), noise=SYSTEM, max_records_per_person=3)
-    from flows.cli.screens.accounts import mixed
+    from dpbo.flows.cli.screens.account_tables import mixed
 
     assert "to be 1 and 3" in mixed(account)
 
@@ -455,7 +455,7 @@ def test_another_ledgers_export_is_not_recovered(url, here):
 
 
 def test_the_command_recovers(url, here, monkeypatch):
-    from flows.cli import budget_commands as command
+    from dpbo.flows.cli import budget_commands as command
 
     copy = forked(url, here)
     (here / "found.jsonl").write_text("".join(json.dumps(link.to_json()) + "\n" for link in copy))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from test_ledger import PROMISE, SYSTEM, key, plan
+from test_ledger import GUARANTEE, SYSTEM, key, plan
 from test_ledger_audit import exported
 
 from dpbo_core.accounting import audit
@@ -76,7 +76,7 @@ class Restoring(RuleBasedStateMachine):
         reservation = self.ask(name)
         if reservation is not None:
             reservation.record(plan(1.0).spends[0], self.draw)
-            release = Release({"score": 0.5}, PROMISE, plan(1.0).spends, name, "1", "private_grid", "d")
+            release = Release({"score": 0.5}, GUARANTEE, plan(1.0).spends, name, "1", "private_grid", "d")
             reservation.conclude(release)
 
     @rule(name=st.sampled_from("abcdef"))

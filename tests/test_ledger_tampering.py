@@ -4,14 +4,12 @@ import json
 import os
 import shutil
 import stat
-import subprocess
-import sys
 import warnings
 from dataclasses import replace
 
 import pytest
 import sqlalchemy as sa
-from test_ledger import PROMISE, SYSTEM, key, lift, plan, sql
+from test_ledger import GUARANTEE, SYSTEM, key, lift, plan, sql
 from test_ledger_audit import exported
 
 from dpbo_core.accounting import audit, sealed_totals
@@ -39,7 +37,9 @@ def state(tmp_path_factory, monkeypatch):
 def finish(book, name, dataset="d", epsilon=0.25):
     reservation = book.reserve(key(name, dataset), plan(epsilon), noise=SYSTEM)
     reservation.record(plan(epsilon).spends[0], lambda: {"draw": 7})
-    return reservation.conclude(Release({"score": 1.0}, PROMISE, plan(epsilon).spends, name, "1", "grid", dataset))
+    return reservation.conclude(
+        Release({"score": 1.0}, GUARANTEE, plan(epsilon).spends, name, "1", "grid", dataset)
+    )
 
 
 @pytest.fixture
@@ -551,7 +551,7 @@ def test_a_release_names_the_entry_before_it_and_an_old_copy_does_not_hold_it(he
     assert standing_of(release, url) == "accepted"
 
 
-def test_the_command_says_that_a_certificate_s_entry_is_missing(here, tables, monkeypatch):
+def test_the_command_says_that_a_certificate_s_entry_is_missing(dpbo, here, tables, monkeypatch):
     import tomli_w
 
     (here / "study.toml").write_text(tomli_w.dumps(tables))
@@ -569,19 +569,15 @@ def test_the_command_says_that_a_certificate_s_entry_is_missing(here, tables, mo
         run.step()
     (here / "release.json").write_text(json.dumps(run.finish().release.to_json()))
 
-    def verified():
-        probe = "import sys; sys.argv = ['dpbo', 'verify', 'release.json']; from flows import cli; cli.main()"
-        return subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True)
-
-    whole = verified()
-    assert whole.returncode == 0, whole.stderr
-    assert "ledger" not in whole.stdout
+    code, out, _ = dpbo("verify", "release.json")
+    assert code == 0
+    assert "ledger" not in out
     for name in names:
         shutil.copy(here / f"old {name}", here / name)
-    refused = verified()
-    assert refused.returncode == 1
-    assert "the entry that this release names" in refused.stderr
+    code, _, err = dpbo("verify", "release.json")
+    assert code == 1
+    assert "the entry that this release names" in err
     for name in names:
         (here / name).unlink()
-    assert verified().returncode == 0  # a certificate proves itself where there is no ledger
+    assert dpbo("verify", "release.json")[0] == 0  # a certificate proves itself where there is no ledger
     assert not (here / "ledger.db").exists()

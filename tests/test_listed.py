@@ -22,9 +22,9 @@ from dpbo_core import PrivateSearch, Real
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import AssumptionNotAccepted, StudyInvalid
 from dpbo_core.models.listed import entry, inspection
+from dpbo_core.models.listed.class_names import unlisted_name
 from dpbo_core.models.listed.entry import Listed
 from dpbo_core.models.listed.inspection import check_listed, imported, unlisted_part
-from dpbo_core.models.listed.names import unlisted_name
 from dpbo_core.models.listed.parts import PARTS
 from dpbo_core.models.listed.predictors import PREDICTORS
 from dpbo_core.models.listed.transformers import TRANSFORMERS
@@ -160,7 +160,7 @@ def test_parameters_for_which_a_sentence_does_not_hold():
 def test_another_scikit_learn_than_was_read_is_not_believed(monkeypatch):
     assert unlisted_part(SVC()) == ""
     monkeypatch.setattr(entry, "READ", ((1, 0), (1, 1)))
-    monkeypatch.setattr("dpbo_core.models.listed.names.READ", ((1, 0), (1, 1)))
+    monkeypatch.setattr("dpbo_core.models.listed.class_names.READ", ((1, 0), (1, 1)))
     assert version("scikit-learn") in unlisted_part(SVC())
     assert unlisted_name("sklearn.svm.SVC", {}, {})
 

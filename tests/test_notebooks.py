@@ -23,7 +23,7 @@ def test_a_notebook_runs(chapter, here, monkeypatch):
         pytest.importorskip("statsmodels", reason="of the dependency group `docs`")
     dpbo = here / "bin" / "dpbo"  # the command of this very Python, wherever it is installed
     dpbo.parent.mkdir()
-    dpbo.write_text(f"#!{sys.executable}\nfrom flows.cli import main\nmain()\n")
+    dpbo.write_text(f"#!{sys.executable}\nfrom dpbo.flows.cli import main\nmain()\n")
     dpbo.chmod(0o755)
     monkeypatch.setenv("PATH", f"{dpbo.parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("PREFECT_HOME", str(here / "prefect"))

@@ -13,11 +13,11 @@ import pytest
 import tomli_w
 from intruder import NOBODY, command, environment
 
+from dpbo.flows.prefect_runtime.own_output import own_output
+from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo_core.data.core_dumps import FILTER, no_core_dumps
 from dpbo_core.errors import BudgetRefused, StudyInvalid
 from dpbo_core.spec import StudySpec
-from flows.prefect_runtime.own_output import own_output
-from flows.prefect_runtime.settings import Stores
 
 WATCH = '''
 import sys
@@ -61,7 +61,9 @@ def connections(folder, prelude=""):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "prelude", ["", "import tasks.reporting.mlflow_store as s; s.UNREPORTED.clear()"], ids=["honest", "planted"]
+    "prelude",
+    ["", "import dpbo.tasks.reporting.mlflow_store as s; s.UNREPORTED.clear()"],
+    ids=["honest", "planted"],
 )
 def test_a_whole_tune_connects_to_nobody(here, tables, prelude):
     """Prefect's temporary server, its client, MLflow with a registered model: 0. MLflow's default: 1 or more."""
@@ -80,7 +82,7 @@ sys.path.insert(0, {tests!r})
 exec(open({watch!r}).read())
 from mlflow.telemetry.utils import is_telemetry_disabled
 assert not is_telemetry_disabled()
-from tasks.reporting.mlflow_store import open_store
+from dpbo.tasks.reporting.mlflow_store import open_store
 store = open_store("sqlite:///mlruns/mlflow.db")
 experiment = store.experiment("people")
 run = store.client.create_run(experiment)
@@ -195,7 +197,7 @@ def test_mlruns_is_its_owners_alone(here):
 
 NOISY = """
 import ctypes, os, subprocess, sys
-from flows.prefect_runtime.own_output import own_output
+from dpbo.flows.prefect_runtime.own_output import own_output
 c = ctypes.CDLL(None)
 c.printf(b"before\\n")
 with own_output():
@@ -278,9 +280,9 @@ def test_what_a_flow_raises_is_not_pickled(here, tables, tmp_path_factory):
     from prefect.settings import PREFECT_LOCAL_STORAGE_PATH, temporary_settings
     from prefect.testing.utilities import prefect_test_harness
 
-    from flows.prefect_runtime.settings import without_heartbeat
-    from flows.tune import tune_privately
-    from tasks import policies
+    from dpbo.flows.prefect_runtime.settings import without_heartbeat
+    from dpbo.flows.tune import tune_privately
+    from dpbo.tasks import policies
 
     storage = tmp_path_factory.mktemp("storage")
     tables["budget"]["epsilon"] = 0.5
@@ -305,7 +307,7 @@ def test_what_a_flow_raises_is_not_pickled(here, tables, tmp_path_factory):
 
 
 def test_nothing_can_be_kept():
-    from tasks.policies import Unkept
+    from dpbo.tasks.policies import Unkept
 
     with pytest.raises(ValueError, match="not kept"):
         Unkept().dumps(KeyError("x"))

@@ -22,7 +22,7 @@ from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem import Problem
 from dpbo_core.space.candidates import grid
 from dpbo_core.space.search_space import Real, SearchSpace
-from dpbo_core.spec import ModelSection, SearchSection
+from dpbo_core.spec import LinearSection, SearchSection
 
 RNG = np.random.default_rng(7)
 TRAINING = table_of(
@@ -150,7 +150,7 @@ def test_no_two_paths_on_neighbours_differ_beyond_algorithm_3s_plan(records, oth
     """The greatest difference over every pair of models is that of every pair of paths."""
     estimator = data.draw(st.sampled_from(["logistic", "hinge"]))
     lambdas = data.draw(st.sampled_from([(0.5, 0.8), (1.0, 8.0), (2.0, 2.5)]))
-    posed = world(ModelSection(estimator=estimator, steepness=data.draw(st.sampled_from([0.05, 0.5]))), lambdas, 3)
+    posed = world(LinearSection(estimator=estimator, steepness=data.draw(st.sampled_from([0.05, 0.5]))), lambdas, 3)
     neighbour = [*records[:2], other]
     models = [posed.train(i) for i in range(len(posed.candidates))]
     before = [total(records, LINEAR, model, posed.score) for model in models]
@@ -170,7 +170,7 @@ def test_the_search_finds_the_violation_of_the_published_theorem_7():
         table_of({"a": [1.0, -1.0], "y": [1, 0]}), "y", unit_ball=True, standardize=False, clip_quantile=1.0
     )
     data = one_row.transform(table_of({"a": [1.0, -1.0], "y": [1, 0]}))
-    posed = world(ModelSection(estimator="hinge", steepness=1.0), (9.999, 10.0), 1, training=data)
+    posed = world(LinearSection(estimator="hinge", steepness=1.0), (9.999, 10.0), 1, training=data)
 
     def score(a, y, model):
         record = one_row.transform(table_of({"a": [a], "y": [y]}))

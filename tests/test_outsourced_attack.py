@@ -14,9 +14,9 @@ from scipy import stats
 from dpbo_core.data.table import table_of
 from dpbo_core.mechanisms.noise import OperatingSystemNoise
 from dpbo_core.methods.outsourced.box import Outsourced
+from dpbo_core.methods.outsourced.geometry import image
 from dpbo_core.methods.outsourced.published import raised
 from dpbo_core.methods.outsourced.published_table import read_published
-from dpbo_core.methods.outsourced.rows import image
 from dpbo_core.methods.outsourced.vault import Vault
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.privacy.unit import NeighboringRelation
@@ -87,7 +87,7 @@ def test_the_attack_works_on_the_file_that_is_published(tmp_path):
     table, _ = read_published(tmp_path / "Z.parquet")
     assert np.abs(rebuilt(X[1:], table.rows[1:], table.rows[0]) - X[0]).max() < 1e-9
     assert table.noise_scale == 0.0
-    assert table.promise["epsilon"] is None
+    assert table.guarantee["epsilon"] is None
     assert release.guarantee.evidence.refuted
 
 

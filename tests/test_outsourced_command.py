@@ -75,7 +75,7 @@ def test_private_answers_on_the_command_line(dpbo):
     [
         ((*PUBLISH, *PRICE), 2, "--norm-bound"),
         ((*PUBLISH, *PRICE, "--norm-bound", "nan"), 2, "norm bound"),
-        ((*PUBLISH, "--epsilon", 0, "--delta", 1e-6, *BOUND), 2, "no promise"),
+        ((*PUBLISH, "--epsilon", 0, "--delta", 1e-6, *BOUND), 2, "no guarantee"),
         ((*PUBLISH, *PRICE, *BOUND, "--transform", "gausian"), 2, "did you mean 'gaussian'"),
         ((*PUBLISH, *PRICE, *BOUND, "--relation", "replace_on"), 2, "did you mean 'replace_one'"),
         ((*PUBLISH, *PRICE, *BOUND, "--dim", 0), 2, "--dim"),

@@ -29,10 +29,10 @@ from dpbo_core.mechanisms.noise import InjectedNoise, OperatingSystemNoise
 from dpbo_core.methods import EXCHANGES, METHODS, method_named
 from dpbo_core.methods.outsourced import curator
 from dpbo_core.methods.outsourced.box import Outsourced
+from dpbo_core.methods.outsourced.geometry import AnyRow, Geometry, NearRow, image
 from dpbo_core.methods.outsourced.private_answers import PrivateAnswers
 from dpbo_core.methods.outsourced.projection import public_projection, spectral_norm_bound
 from dpbo_core.methods.outsourced.published_table import read_published
-from dpbo_core.methods.outsourced.rows import Geometry, image
 from dpbo_core.methods.outsourced.vault import Vault
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
@@ -68,7 +68,7 @@ def test_the_projection_is_public_and_orthonormal(d, r):
 )
 @example([1e308] * 4, [-1e308] * 4, 2, 1.0)
 def test_no_row_however_strange_moves_the_image_beyond_its_sensitivity(one, other, dim, bound):
-    geometry = Geometry(4, dim, bound, moves_by_one=False, centre=(0.5, -2.0, 0.0, 1e3))
+    geometry = Geometry(4, dim, AnyRow(bound), centre=(0.5, -2.0, 0.0, 1e3))
     Q = quantised([one, other], geometry).astype(float)
     assert np.linalg.norm(Q[0] - Q[1]) <= geometry.sensitivity
     assert np.linalg.norm(Q, axis=1).max() * geometry.step <= bound * (1 + 1e-5)
@@ -86,7 +86,7 @@ def test_a_row_that_moves_by_one_moves_the_image_by_its_sensitivity_at_most(star
     end = np.array(start) + way
     while np.linalg.norm(end - start) > 1.0:  # the sum itself was rounded
         end = np.nextafter(end, start)
-    geometry = Geometry(4, dim, bound, moves_by_one=True, centre=())
+    geometry = Geometry(4, dim, NearRow(bound), centre=())
     Q = quantised([start, end.tolist()], geometry).astype(float)
     assert np.linalg.norm(Q[0] - Q[1]) <= geometry.sensitivity
 
@@ -94,7 +94,7 @@ def test_a_row_that_moves_by_one_moves_the_image_by_its_sensitivity_at_most(star
 def test_the_sensitivity_is_reached_and_hardly_exceeded():
     """Opposite ends of the ball; and Δ‖P‖ + h√r is all there is but for the rounding of doubles."""
     for dim in (1, 2, 3):
-        geometry = Geometry(3, dim, 2.0, moves_by_one=False, centre=())
+        geometry = Geometry(3, dim, AnyRow(2.0), centre=())
         direction = geometry.projection[:, 0] * 2.0
         Q = quantised([direction.tolist(), (-direction).tolist()], geometry).astype(float)
         moved = np.linalg.norm(Q[0] - Q[1]) * geometry.step
@@ -102,7 +102,7 @@ def test_the_sensitivity_is_reached_and_hardly_exceeded():
 
 
 def test_a_sensitivity_without_the_factor_two_would_be_caught():
-    geometry = Geometry(2, 2, 1.0, moves_by_one=False, centre=())
+    geometry = Geometry(2, 2, AnyRow(1.0), centre=())
     Q = quantised([[1.0, 0.0], [-1.0, 0.0]], geometry).astype(float)
     assert np.linalg.norm(Q[0] - Q[1]) > 0.6 * geometry.sensitivity
 
@@ -110,7 +110,7 @@ def test_a_sensitivity_without_the_factor_two_would_be_caught():
 def test_a_rows_image_does_not_depend_on_its_place():
     """Bit for bit, in any company: a matrix product may round a row by where it stands."""
     rng = np.random.default_rng(3)
-    geometry = Geometry(7, 3, 5.0, moves_by_one=False, centre=())
+    geometry = Geometry(7, 3, AnyRow(5.0), centre=())
     rows = (rng.normal(size=(97, 7)) * 3).tolist()
     whole = quantised(rows, geometry)
     for i in (0, 13, 96):
@@ -133,10 +133,10 @@ def test_the_plan_is_the_promise(relation):
     box = Outsourced(2.0, 1e-6, relation=relation, norm_bound=3.0)
     plan = box.plan(100, 4)
     assert plan == box.plan(100, 4)
-    promise, (spend,) = plan.guarantee, plan.spends
-    assert (promise.epsilon, promise.delta, promise.relation) == (2.0, 1e-6, relation)
-    assert promise.unit is PrivacyUnit.CANDIDATE_ROW
-    assert promise.assumptions == ()
+    guarantee, (spend,) = plan.guarantee, plan.spends
+    assert (guarantee.epsilon, guarantee.delta, guarantee.relation) == (2.0, 1e-6, relation)
+    assert guarantee.unit is PrivacyUnit.CANDIDATE_ROW
+    assert guarantee.assumptions == ()
     assert spend.rho_units == largest_rho(2.0, 1e-6)
     assert spend.noise_scale == pytest.approx(spend.sensitivity / math.sqrt(2 * spend.rho), rel=1e-9)
     assert spend.sensitivity == pytest.approx(6.0 if relation is REPLACE else 1.0, rel=1e-5)
@@ -176,7 +176,7 @@ def test_published_is_worth_nothing_and_says_so():
         {"norm_bound": 1.0, "relation": NeighboringRelation.ADD_OR_REMOVE_ONE},
     ],
 )
-def test_impossible_boxes_are_letters(wrong):
+def test_impossible_boxes_are_messages(wrong):
     with pytest.raises(StudyInvalid):
         Outsourced(**{"epsilon": 1.0, "delta": 1e-6} | wrong)
 

@@ -15,11 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from dpbo.flows.cli.commands import EXAMPLE
 from dpbo_core.study.study_file import read_study
-from flows.cli.commands import EXAMPLE
 
 ROOT = Path(__file__).parent.parent
 DEPENDENCIES = sysconfig.get_path("purelib")
+COMMAND = "from dpbo.flows.cli import main; main()"
 
 
 @pytest.fixture(scope="module")
@@ -31,9 +32,9 @@ def built(tmp_path_factory):
         pytest.skip("the sources are no git checkout")
     source = folder / "source"
     for name in filter(None, names.stdout.split("\0")):
-        if (ROOT / name).is_file():
+        if (ROOT / name).is_file() or (ROOT / name).is_symlink():
             (source / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, source / name)
+            shutil.copy(ROOT / name, source / name, follow_symlinks=False)
     make = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
     subprocess.run([sys.executable, "-c", make, str(folder)], cwd=source, check=True, capture_output=True)
     (sdist,) = folder.glob("*.tar.gz")
@@ -45,15 +46,17 @@ def built(tmp_path_factory):
 
 def test_they_ship_the_package_whole_and_no_test(built):
     sdist, wheel = built
-    wanted = {
-        str(path.relative_to(ROOT))
-        for room in ("dpbo_core", "tasks", "flows")
+    rooms = {"dpbo_core": "dpbo_core", "tasks": "dpbo/tasks", "flows": "dpbo/flows"}
+    wanted = {"dpbo/__init__.py", "dpbo/py.typed"} | {
+        f"{installed}/{path.relative_to(ROOT / room).as_posix()}"
+        for room, installed in rooms.items()
         for path in (ROOT / room).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    assert {"dpbo_core/py.typed", "flows/cli/breast_cancer.toml"} < wanted
-    shipped = set(zipfile.ZipFile(wheel).namelist())
-    assert {name for name in shipped if ".dist-info/" not in name} == wanted
+    assert {"dpbo_core/py.typed", "dpbo/flows/cli/breast_cancer.toml"} < wanted
+    shipped = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    assert shipped == wanted
+    assert {name.partition("/")[0] for name in shipped} == {"dpbo", "dpbo_core"}
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert wanted < names
@@ -77,49 +80,57 @@ def test_the_example_in_the_package_is_the_one_of_the_documents():
     assert read_study(EXAMPLE).data.source == "breast_cancer"
 
 
-@pytest.mark.slow
-def test_the_wheel_runs_the_example_in_an_empty_folder(built, tmp_path):
+@pytest.fixture(scope="module")
+def environment(built, tmp_path_factory):
     """An environment of its own: dpbo from the wheel alone, and of this one its dependencies only."""
-    _, wheel = built
-    environment, empty = tmp_path / "environment", tmp_path / "empty"
+    environment = tmp_path_factory.mktemp("environment")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
-    python = environment / "bin" / "python"
-    install = [
-        sys.executable,
-        "-m",
-        "pip",
-        "--python",
-        str(python),
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--no-index",
-    ]
-    subprocess.run([*install, str(wheel)], check=True, capture_output=True)
+    pip = [sys.executable, "-m", "pip", "--python", str(environment / "bin" / "python"), "install", "--quiet"]
+    subprocess.run([*pip, "--no-deps", "--no-index", str(built[1])], check=True, capture_output=True)
     (site,) = environment.glob("lib/python*/site-packages")
     (site / "dependencies.pth").write_text(DEPENDENCIES + "\n")  # a plain path: links inside it are not followed
-    empty.mkdir()
+    return environment
+
+
+@pytest.fixture
+def run(environment, tmp_path):
+    """Run a program of the environment in a folder of a team that has `flows` and `tasks` of its own."""
+    team = tmp_path / "team"
+    for name in ("flows", "tasks"):
+        (team / name).mkdir(parents=True)
+        (team / name / "__init__.py").write_text("")
+        (team / name / "tune.py").write_text("raise AssertionError('a module of the team')")
     mine = {name: os.environ[name] for name in ("PATH", "OMP_NUM_THREADS") if name in os.environ}
     mine |= {"PREFECT_HOME": str(tmp_path / "prefect"), "HOME": str(tmp_path)}
 
-    def dpbo(*words):
-        run = subprocess.run(
-            [environment / "bin" / "dpbo", *words], cwd=empty, env=mine, capture_output=True, text=True
-        )
-        assert run.returncode == 0, run.stderr
-        return run.stdout
+    def run(program, *words):
+        command = [environment / "bin" / program, *words]
+        done = subprocess.run(command, cwd=team, env=mine, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
-    where = subprocess.run(
-        [python, "-c", "import dpbo_core; print(dpbo_core.__file__)"],
-        cwd=empty,
-        env=mine,
-        capture_output=True,
-        text=True,
+    return run
+
+
+def test_a_teams_own_flows_and_tasks_do_not_meet_ours(run, environment):
+    """Python itself puts the folder where it runs before everything that is installed."""
+    code = (
+        "import dpbo, dpbo_core, flows, tasks; from dpbo import tune_privately; "
+        "print(tune_privately.name, *(m.__file__ for m in (dpbo, dpbo_core, flows, tasks)), sep='\\n')"
     )
-    assert Path(where.stdout.strip()).is_relative_to(site)
-    assert "dpbo tune --example" in dpbo()
-    first = json.loads(dpbo("tune", "--example", "--json"))
+    name, *places = run("python", "-c", code).splitlines()
+    assert name == "tune privately"
+    assert [Path(place).is_relative_to(environment) for place in places] == [True, True, False, False]
+    table = run("python", "-c", COMMAND, "plan", str(ROOT / "examples" / "breast_cancer.toml"))
+    assert table == run("dpbo", "plan", str(ROOT / "examples" / "breast_cancer.toml"))
+    assert "private_grid is the one to choose" in table
+
+
+@pytest.mark.slow
+def test_the_wheel_runs_the_example_in_a_teams_folder(run, tmp_path):
+    assert "dpbo tune --example" in run("dpbo")
+    first = json.loads(run("python", "-c", COMMAND, "tune", "--example", "--json"))
     assert set(first["value"]) == {"hyperparameters", "score", "interval", "trajectory"}
     assert first["replayed"] is False
-    assert list(empty.rglob("trajectory.png"))
-    assert "breast-cancer: ε" in dpbo("budget")
+    assert list((tmp_path / "team").rglob("trajectory.png"))
+    assert "breast-cancer: ε" in run("dpbo", "budget")

@@ -1,4 +1,4 @@
-"""Starts along the regularisation path: they save time and change no promise.
+"""Starts along the regularisation path: they save time and change no guarantee.
 
 The oracle is the cold start: two certified models of one λ lie within the sum of their certificates of each other.
 """
@@ -15,11 +15,12 @@ from dpbo_core.models.linear.fit import minimise, train
 from dpbo_core.models.linear.newton import Start
 from dpbo_core.models.linear.path import LogisticPath
 from dpbo_core.models.linear.signed_rows import SignedRows
+from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.models.trainer import LinearTrainer
 
 
 def trainer(X, signs, tolerance=None):
-    return LinearTrainer(X, signs, "logistic", tolerance)
+    return LinearTrainer(X, signs, "logistic", Sigmoid(10.0), tolerance)
 
 
 def bits(trained):

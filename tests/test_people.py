@@ -1,4 +1,4 @@
-"""A person's records: k of them count, whatever they are; promises to other persons need another cap."""
+"""A person's records: k of them count, whatever they are; guarantees to other persons need another cap."""
 
 import itertools
 import math
@@ -168,23 +168,23 @@ def test_the_promise_is_to_persons_and_no_other_is_made(tmp_path):
     files(tmp_path, parquet=False, ids=[i // 3 for i in range(12)])
     book = PrivacyLedger(f"sqlite:///{tmp_path / 'l.db'}")
     spec = study(tmp_path)
-    promise = plan_study(spec).guarantee
-    assert (promise.unit, promise.person) == (PrivacyUnit.PERSON, "who")
-    assert "person in the validation set, as column 'who'" in promise.in_words()
-    assert PrivacyGuarantee.from_json(promise.to_json()) == promise
+    guarantee = plan_study(spec).guarantee
+    assert (guarantee.unit, guarantee.person) == (PrivacyUnit.PERSON, "who")
+    assert "person in the validation set, as column 'who'" in guarantee.in_words()
+    assert PrivacyGuarantee.from_json(guarantee.to_json()) == guarantee
     assert max(s.sensitivity for s in plan_study(spec).spends) == pytest.approx(2 / 12)
     run_study(spec, ledger=book, folder=tmp_path)
     another_k = replace(spec, edition="2", privacy=replace(spec.privacy, max_records_per_person=1))
     run_study(
         another_k, ledger=book, folder=tmp_path
-    )  # k is what is enforced, the promise is to a person either way
+    )  # k is what is enforced, the guarantee is to a person either way
     (tmp_path / "validation.csv").write_text((tmp_path / "validation.csv").read_text().replace("who,", "ward,", 1))
     elsewhere = replace(spec, edition="3", privacy=replace(spec.privacy, person="ward"))
     with pytest.raises(BudgetRefused, match="'ward'"):
         run_study(elsewhere, ledger=book, folder=tmp_path)
     records = replace(spec.privacy, person=None)
     ignoring = replace(spec, edition="4", privacy=records, data=replace(spec.data, ignore=("ward",)))
-    with pytest.raises(BudgetRefused, match="promises about each person"):
+    with pytest.raises(BudgetRefused, match="guarantees about each person"):
         run_study(ignoring, ledger=book, folder=tmp_path)
     assert book.accounts("d")[0].spent.epsilon_units == 2 * 10**12
 

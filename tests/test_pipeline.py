@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from prefect.utilities.callables import parameter_schema
 
+from dpbo.flows.prefect_runtime.form import study_of
+from dpbo.flows.prefect_runtime.owner import owners_terminal
+from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.flows.tune import tune_privately
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.spec import StudySpec
-from flows.prefect_runtime.form import study_of
-from flows.prefect_runtime.owner import owners_terminal
-from flows.prefect_runtime.settings import Stores
-from flows.tune import tune_privately
 
 ROOT = Path(__file__).parent.parent
 
@@ -65,7 +65,7 @@ def test_the_deployments_name_flows_and_studies_that_exist():
     from dpbo_core.study.study_file import read_study
 
     for deployment in yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]:
-        flow = load_flow_from_entrypoint(str(ROOT / deployment["entrypoint"]))
+        flow = load_flow_from_entrypoint(deployment["entrypoint"], use_placeholder_flow=False)
         assert deployment["concurrency_limit"] == 1
         assert set(deployment.get("parameters", {})) <= set(flow.parameters.properties)
         for path in deployment.get("parameters", {}).values():

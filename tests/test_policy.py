@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_ledger import PROMISE, SYSTEM, entries, key, plan
+from test_ledger import GUARANTEE, SYSTEM, entries, key, plan
 
 from dpbo_core.accounting import audit, policy
 from dpbo_core.accounting.budget import PrivacyBudget
+from dpbo_core.accounting.dataset_names import check_new_name, skeleton
 from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.accounting.names import check_new_name, skeleton
 from dpbo_core.accounting.patterns import FIELDS, filled_at, values_in
 from dpbo_core.accounting.policy import Approved, Use
 from dpbo_core.accounting.sources import MEMORY, Source, file_source, named_source, same_records
@@ -310,7 +310,7 @@ def test_the_largest_epsilon_holds_for_what_prefect_starts(ledger, file):
     ledger.set_budget(budget, largest_epsilon=0.05)
     with pytest.raises(PolicyRefused, match=r"may ask for 0\.05"):
         spend(ledger, "c", "clinic", use(file, owner=False), epsilon=0.1)
-    infinite = replace(PROMISE, epsilon=float("inf"))
+    infinite = replace(GUARANTEE, epsilon=float("inf"))
     with pytest.raises(PolicyRefused):
         policy.check_largest("clinic", 10**30, infinite, owner=False)
 

@@ -13,6 +13,10 @@ from prefect import flow
 from sklearn.linear_model import LogisticRegression
 from test_serve import NOON, fire
 
+from dpbo.flows.prefect_runtime.owner import at_the_terminal, owners_terminal
+from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.flows.serve import FROZEN, REFUSED, tune_on_schedule
+from dpbo.flows.tune import tune_privately
 from dpbo_core import PrivateSearch, Real
 from dpbo_core.accounting import audit
 from dpbo_core.accounting.ledger import PrivacyLedger
@@ -21,10 +25,6 @@ from dpbo_core.errors import PolicyRefused
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.run import approve_study, run_study
 from dpbo_core.study.study_file import read_study, study_digest
-from flows.prefect_runtime.owner import at_the_terminal, owners_terminal
-from flows.prefect_runtime.settings import Stores
-from flows.serve import FROZEN, REFUSED, tune_on_schedule
-from flows.tune import tune_privately
 
 
 @pytest.fixture(scope="module")
@@ -163,21 +163,21 @@ def test_a_served_study_is_frozen(server, study, folder, monkeypatch):
 
 
 def test_serve_begins_with_the_owners_word(study, folder, monkeypatch):
-    """The cap is open and the pattern recorded before the first firing; the runs inherit the hash."""
+    """The cap is open and the pattern recorded before the first run; the runs inherit the hash."""
     import os
     from contextlib import nullcontext
     from types import SimpleNamespace
 
     import prefect
 
-    from flows import serve
-    from flows.cli import commands as command
+    from dpbo.flows import serve
+    from dpbo.flows.cli import commands as command
 
     seen = []
     server = SimpleNamespace(started=False, api="http://127.0.0.1:1/api", auth=None, password_file=None)
     monkeypatch.setattr(serve, "LoopbackServer", lambda *_, **__: nullcontext(server))
     monkeypatch.setattr(prefect, "serve", lambda *_, **__: seen.append(os.environ[FROZEN]))
-    monkeypatch.setattr("flows.prefect_runtime.prefect_store.create_prefect_store", lambda: None)
+    monkeypatch.setattr("dpbo.flows.prefect_runtime.prefect_store.create_prefect_store", lambda: None)
     study("{date}", validation="v-{date}.csv")
     words = {"cron": None, "every": "6h", "port": 1, "pad_steps": 0.0, "register": False}
     command.serve(Path("study.toml"), **words)
@@ -204,7 +204,7 @@ def test_somebody_elses_records_are_not_read_as_public(server, study, folder, mo
     (folder / "mine.csv").symlink_to(folder / "v.csv")
     run_study(study("1", "mine", "w.csv"), ledger=ledger())
     opened = []
-    monkeypatch.setattr("flows.tune.reserve", lambda *_, **__: opened.append(1))
+    monkeypatch.setattr("dpbo.flows.tune.reserve", lambda *_, **__: opened.append(1))
     for training in ("v.csv", "mine.csv"):
         spec = study("2", "mine", "w.csv")
         spec = replace(spec, data=replace(spec.data, training=training))

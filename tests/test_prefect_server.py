@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from intruder import NOBODY, family, wait_until
 
+from dpbo.flows.prefect_runtime import server as server_module
+from dpbo.flows.prefect_runtime.listening import ours_alone, owners, taken
+from dpbo.flows.prefect_runtime.password import NAME, password_in
+from dpbo.flows.prefect_runtime.server import LoopbackServer, credentials, standing
 from dpbo_core.errors import DpboError, StudyInvalid
-from flows.prefect_runtime import server as server_module
-from flows.prefect_runtime.listening import ours_alone, owners, taken
-from flows.prefect_runtime.password import NAME, password_in
-from flows.prefect_runtime.server import LoopbackServer, credentials, standing
 
 
 def test_the_password_is_ours_alone_and_stays(tmp_path):
@@ -94,7 +94,7 @@ def test_a_server_without_a_password_is_not_adopted(tmp_path, nothing_configured
             LoopbackServer(tmp_path, port=port, home=tmp_path),
         ):
             pass
-        assert "--trust-server" in refused.value.letter()
+        assert "--trust-server" in refused.value.message()
         with LoopbackServer(tmp_path, port=port, home=tmp_path, trust=True) as trusted:
             assert (trusted.started, trusted.api) == (False, f"http://127.0.0.1:{port}/api")
 
@@ -179,7 +179,7 @@ def test_the_port_is_held_while_the_server_is_started_again():
 
 FOLLOWER = """
 import os, subprocess, sys, time
-code = "import sys, time; from flows.prefect_runtime.following import follow; follow(sys.argv[1]);"
+code = "import sys, time; from dpbo.flows.prefect_runtime.following import follow; follow(sys.argv[1]);"
 code += " print('up', flush=True); time.sleep(600)"
 child = subprocess.Popen([sys.executable, "-c", code, sys.argv[1].format(pid=os.getpid())])
 time.sleep(600)
@@ -207,7 +207,7 @@ def test_a_run_follows_the_process_that_serves_it_and_nobody_else(starter, ends)
 
 def is_follower(pid):
     try:
-        return b"flows.prefect_runtime.following" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"dpbo.flows.prefect_runtime.following" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
 
@@ -218,7 +218,7 @@ def is_follower(pid):
     (".env", "prefect_logging_settings_path=evil.yml\n"),
 ])  # fmt: skip
 def test_settings_beside_a_study_are_refused(here, name, text):
-    from flows.prefect_runtime.folder_settings import refuse_folder_settings
+    from dpbo.flows.prefect_runtime.folder_settings import refuse_folder_settings
 
     refuse_folder_settings(here)
     (here / "pyproject.toml").write_text("[tool.ruff]\n[project]\nname = 'x'\n")
@@ -248,7 +248,7 @@ def test_a_folder_whose_settings_run_code_runs_none(here, tables):
     def run(code):
         return subprocess.run([sys.executable, "-c", code], cwd=here, env=around, capture_output=True, text=True)
 
-    done = run("import sys; sys.argv = ['dpbo', 'tune', 'study.toml']; from flows.cli import main; main()")
+    done = run("import sys; sys.argv = ['dpbo', 'tune', 'study.toml']; from dpbo.flows.cli import main; main()")
     assert done.returncode == 2
     assert "prefect.toml" in done.stderr
     assert not (here / "ran").exists()

@@ -41,7 +41,7 @@ def transform_strictly(fitted: Preprocessing, table: Table) -> Encoded:
         return fitted.transform(table)
 
 
-def letter(caught: pytest.ExceptionInfo[StudyInvalid]) -> str:
+def message(caught: pytest.ExceptionInfo[StudyInvalid]) -> str:
     assert caught.value.exit_code == 2
     assert "What to do" in str(caught.value)
     return str(caught.value)
@@ -434,10 +434,10 @@ def test_classes_are_sorted_numbers_then_texts_and_the_larger_is_positive() -> N
     assert encoded.labels.tolist() == [2, 1, 0]
     with pytest.raises(StudyInvalid) as caught:
         encoded.signs  # noqa: B018
-    assert letter(caught).startswith("the target has 4 classes, a margin needs two.")
+    assert message(caught).startswith("the target has 4 classes, a margin needs two.")
 
 
-# -- letters about the public table
+# -- messages about the public table
 
 
 @pytest.mark.parametrize(
@@ -471,7 +471,7 @@ def test_what_a_training_table_may_not_be(columns: dict, arguments: dict, openin
     options = {"target": "y", "unit_ball": True} | arguments
     with pytest.raises(StudyInvalid) as caught:
         Preprocessing.fit(table_of(columns, source="train.csv"), **options)
-    assert letter(caught).startswith(opening)
+    assert message(caught).startswith(opening)
 
 
 def test_fifty_categories_are_allowed() -> None:

@@ -18,7 +18,7 @@ from dpbo_core.models.linear.tilted import _descend, minimise_tilted
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.private_training import dp_sgd, noisy_gradient_descent, output_perturbation, solving
-from dpbo_core.private_training.contract import check_axes
+from dpbo_core.private_training.algorithm import check_axes
 from dpbo_core.private_training.dp_sgd import DpSgd
 from dpbo_core.private_training.gradients import STEPS, clipped_sum, sum_sensitivity
 from dpbo_core.private_training.noisy_gradient_descent import NoisyGradientDescent

@@ -1,27 +1,34 @@
-"""What `dpbo_core` lists is there, is imported on first use, and is all that the documents need."""
+"""What `dpbo_core` and `dpbo` list is there, is imported on first use, and is all that the documents need."""
 
 import ast
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from pages import PAGES, ROOT
+from pages import PAGES
 
+import dpbo
 import dpbo_core
 
-DEEP = re.compile(r"^(?:>>> )?\s*from (dpbo_core\.[\w.]+) import", re.MULTILINE)
-FOR_DEVELOPERS = {"adding_a_method"}  # who adds a method works inside the house
+DEEP = re.compile(r"^(?:>>> )?\s*from (dpbo(?:_core)?\.[\w.]+) import", re.MULTILINE)
+FOR_DEVELOPERS = {f"adding_a_{what}" for what in ("base", "mechanism", "method", "score")}  # who adds works inside
 
 
-@pytest.mark.parametrize("name", dpbo_core.__all__)
-def test_it_is_there_under_the_name_it_has_at_home(name):
-    assert getattr(dpbo_core, name).__name__ == name
+LISTED = [(package, name) for package in (dpbo, dpbo_core) for name in package.__all__]
 
 
-def test_what_tools_read_is_what_is_imported():
+@pytest.mark.parametrize(("package", "name"), LISTED, ids=lambda item: getattr(item, "__name__", item))
+def test_it_is_there_under_the_name_it_has_at_home(package, name):
+    thing = getattr(package, name)
+    assert getattr(thing, "fn", thing).__name__ == name  # a flow's name is a title
+
+
+@pytest.mark.parametrize(("package", "under"), [(dpbo, "dpbo.flows"), (dpbo_core, "dpbo_core")])
+def test_what_tools_read_is_what_is_imported(package, under):
     """A type checker and an editor read the imports; a program goes by the table."""
-    tree = ast.parse((ROOT / "dpbo_core" / "__init__.py").read_text())
+    tree = ast.parse(Path(package.__file__).read_text())
     (block,) = (node for node in tree.body if isinstance(node, ast.If))
     told = {
         item.name: node.module
@@ -29,13 +36,13 @@ def test_what_tools_read_is_what_is_imported():
         if isinstance(node, ast.ImportFrom)
         for item in node.names
     }
-    assert told == {name: f"dpbo_core.{home}" for name, home in dpbo_core._HOME.items()}
-    assert list(dpbo_core._HOME) == sorted(dpbo_core._HOME)
+    assert told == {name: f"{under}.{home}" for name, home in package._HOME.items()}
+    assert list(package._HOME) == sorted(package._HOME)
 
 
 def test_nothing_is_imported_before_it_is_asked_for():
-    heavy = "('dpbo_core.', 'numpy', 'sklearn')"
-    code = f"import dpbo_core, sys; print([name for name in sys.modules if name.startswith({heavy})])"
+    heavy = "('dpbo.', 'dpbo_core.', 'numpy', 'sklearn', 'prefect')"
+    code = f"import dpbo, dpbo_core, sys; print([name for name in sys.modules if name.startswith({heavy})])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
@@ -48,4 +55,7 @@ def test_a_reader_needs_no_deep_path(page):
 def test_an_unlisted_name_is_refused():
     with pytest.raises(AttributeError, match="no attribute 'run'"):
         dpbo_core.run  # noqa: B018
+    with pytest.raises(AttributeError, match="no attribute 'tune'"):
+        dpbo.tune  # noqa: B018
     assert "run_study" in dir(dpbo_core)
+    assert "tune_privately" in dir(dpbo)

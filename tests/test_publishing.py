@@ -10,17 +10,17 @@ import pytest
 import tomli_w
 from test_ledger_silent import accepting, server, stopped, within  # noqa: F401  a fixture
 
+from dpbo.flows.cli import app as cli
+from dpbo.flows.cli.show import recorded_release
+from dpbo.flows.prefect_runtime.owner import owners_terminal
+from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.flows.tune import tune_privately
+from dpbo.tasks.reporting import targets
+from dpbo.tasks.tuning import publish
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.mechanisms.noise import OperatingSystemNoise
 from dpbo_core.spec import StudySpec
-from flows.cli import app as cli
-from flows.cli.show import recorded_release
-from flows.prefect_runtime.owner import owners_terminal
-from flows.prefect_runtime.settings import Stores
-from flows.tune import tune_privately
-from tasks.reporting import targets
-from tasks.tuning import publish
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -78,13 +78,13 @@ def no_draw(*_):
 
 
 FAILURES = {
-    "MLflow": ("flows.publishing.find_release", "MLflow does not show it"),
-    "the door": ("tasks.tuning.log_release", "MLflow does not show it"),
-    "Prefect's page": ("flows.publishing.announce", "Prefect's page does not show"),
-    "Prefect's record": ("flows.tune.wait_until_recorded", "Prefect's record"),
-    "the final model": ("tasks.tuning.train_final", "without the final model"),
-    "the model's file": ("tasks.reporting.mlflow_door.put_model", "without the final model"),
-    "a picture": ("tasks.reporting.pictures.draw_noise", "without the picture noise"),
+    "MLflow": ("dpbo.flows.publishing.find_release", "MLflow does not show it"),
+    "the door": ("dpbo.tasks.tuning.log_release", "MLflow does not show it"),
+    "Prefect's page": ("dpbo.flows.publishing.announce", "Prefect's page does not show"),
+    "Prefect's record": ("dpbo.flows.tune.wait_until_recorded", "Prefect's record"),
+    "the final model": ("dpbo.tasks.tuning.train_final", "without the final model"),
+    "the model's file": ("dpbo.tasks.reporting.mlflow_run.put_model", "without the final model"),
+    "a picture": ("dpbo.tasks.reporting.pictures.draw_noise", "without the picture noise"),
 }
 
 
@@ -164,10 +164,10 @@ def test_a_message_of_ours_is_not_tried_four_times(study, monkeypatch):
         tries.append(1)
         raise StudyInvalid("a person must act first")
 
-    monkeypatch.setattr("tasks.tuning.log_release", refuses)
+    monkeypatch.setattr("dpbo.tasks.tuning.log_release", refuses)
     assert tune_privately(study()).tracked is None
     assert len(tries) == 1
-    monkeypatch.setattr("tasks.tuning.log_release", lambda *_, **__: tries.append(2) or 1 / 0)
+    monkeypatch.setattr("dpbo.tasks.tuning.log_release", lambda *_, **__: tries.append(2) or 1 / 0)
     tune_privately(study())
     assert tries == [1, 2, 2, 2, 2]
 
@@ -184,7 +184,9 @@ def test_a_local_store_that_takes_nothing_is_refused_before_paying(study, here, 
     elif broken == "a file for a folder":
         (here / "mlruns" / "artifacts").write_text("")
     else:
-        monkeypatch.setattr("tasks.reporting.targets.os", SimpleNamespace(access=lambda *_: False, W_OK=os.W_OK))
+        monkeypatch.setattr(
+            "dpbo.tasks.reporting.targets.os", SimpleNamespace(access=lambda *_: False, W_OK=os.W_OK)
+        )
     with pytest.raises(DpboError, match="MLflow's store cannot be") as refused:
         tune_privately(study())
     assert "What to do" in str(refused.value)
@@ -195,7 +197,7 @@ def test_a_local_store_that_takes_nothing_is_refused_before_paying(study, here, 
 def test_a_tracking_server_that_never_answers_is_told_before_and_holds_nothing_up(study, monkeypatch):
     with accepting() as port:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{port}")
-        monkeypatch.setattr("tasks.reporting.mlflow_store.ANSWER", 1.0)
+        monkeypatch.setattr("dpbo.tasks.reporting.mlflow_store.ANSWER", 1.0)
         tuned = tune_privately(study())
     assert tuned.tracked is None
     assert "does not answer" in tuned.warnings[0]
@@ -212,8 +214,8 @@ def test_the_check_looks_and_writes_nothing(here):
 def test_the_command_prints_the_release_and_a_warning(study, here, monkeypatch, capsys):
     """Exit 0, one object on standard output with `tracking` null, one line a warning on standard error."""
     study()
-    monkeypatch.setattr("flows.publishing.find_release", lambda *_: 1 / 0)
-    monkeypatch.setattr("flows.prefect_runtime.prefect_store.create_prefect_store", lambda: None)
+    monkeypatch.setattr("dpbo.flows.publishing.find_release", lambda *_: 1 / 0)
+    monkeypatch.setattr("dpbo.flows.prefect_runtime.prefect_store.create_prefect_store", lambda: None)
     monkeypatch.setenv("DPBO_PLAIN", "1")
     for words in (["--json"], []):
         monkeypatch.setattr(sys, "argv", ["dpbo", "tune", "study.toml", *words])
@@ -240,7 +242,7 @@ def test_the_command_prints_the_release_and_a_warning(study, here, monkeypatch, 
 def test_an_engine_that_dies_after_the_release_says_that_it_is_recorded(study, monkeypatch, capsys, words):
     """Prefect's own step after the flow: before, the message was of a broken installation."""
     study()
-    monkeypatch.setattr("flows.prefect_runtime.prefect_store.create_prefect_store", lambda: None)
+    monkeypatch.setattr("dpbo.flows.prefect_runtime.prefect_store.create_prefect_store", lambda: None)
 
     def gone(*_, **__):
         raise httpx.ConnectError("the server is gone")
@@ -258,7 +260,7 @@ def test_an_engine_that_dies_after_the_release_says_that_it_is_recorded(study, m
     assert recorded_release("trial:1")[0].value["score"] is not None
     with monkeypatch.context() as broken:  # before the release it is what it was
         study("2")
-        broken.setattr("flows.tune.finish", gone)
+        broken.setattr("dpbo.flows.tune.finish", gone)
         broken.setattr(sys, "argv", ["dpbo", "tune", "study.toml"])
         with pytest.raises(SystemExit):
             cli.main()
@@ -268,7 +270,7 @@ def test_an_engine_that_dies_after_the_release_says_that_it_is_recorded(study, m
 @pytest.mark.slow
 def test_a_database_of_mlflows_that_stops_holds_nothing_up(server):  # noqa: F811
     """SIGSTOP under a store that is open: its machine goes on acknowledging. The next look says so at once."""
-    from tasks.reporting.mlflow_store import StoreSilent, open_store
+    from dpbo.tasks.reporting.mlflow_store import StoreSilent, open_store
 
     url, processes = server
     store = open_store(url)

@@ -1,4 +1,4 @@
-"""Every method on thousands of neighbouring files with its mechanisms' outputs frozen: nothing else may differ."""
+"""Every method on over a thousand neighbouring files, its mechanisms' outputs frozen: nothing else may differ."""
 
 import random
 from collections import Counter
@@ -18,7 +18,10 @@ from dpbo_core.methods.private_grid import PrivateGrid
 CASES = [
     pytest.param(*case, id=" ".join((case[0].kind, str(place), case[1]))) for place, case in enumerate(cases())
 ]
-PAIRS, THOROUGH = 40, 5  # of each case, by the generator; the adversary and Hypothesis add theirs
+PAIRS, THOROUGH = (
+    16,
+    3,
+)  # of each case, by the generator; the adversary and Hypothesis add theirs, `make audit` more
 TRIED = Counter()
 ELSEWHERE = {  # one hidden draw of a whole search, and two parties' tables: each is told apart where it is tested
     "dp_hypo": {"RepeatAndSelect"},  # test_replay_training.py, test_dp_hypo.py
@@ -52,7 +55,7 @@ def test_on_nasty_neighbours_nothing_differs_but_the_queries(worlds, method, nam
         assert result.reach <= 1.0
 
 
-@settings(max_examples=150, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(
     case=st.sampled_from([case.values for case in CASES]),
     one=st.lists(st.sampled_from(CELLS) | st.text(max_size=6) | st.floats().map(repr), min_size=4, max_size=4),
@@ -86,12 +89,12 @@ def test_a_climbing_adversary_stays_within_the_declared_sensitivity(worlds, meth
         assert best == 1.0
 
 
-def test_thousands_of_neighbours_were_tried(request):
+def test_more_than_a_thousand_neighbours_were_tried(request):
     """Counts the pairs of this file's own tests, when all of them ran in this process."""
     if sum(item.fspath == request.node.fspath for item in request.session.items) < 2 * len(CASES):
         pytest.skip("only part of the file was asked for")
-    assert sum(TRIED.values()) >= 2_000
-    assert min(TRIED[kind] for kind in VARIANTS) >= 250
+    assert sum(TRIED.values()) >= 1_200
+    assert min(TRIED[kind] for kind in VARIANTS) >= 150
 
 
 METHOD_FAULTS = {

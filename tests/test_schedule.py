@@ -1,4 +1,4 @@
-"""A scheduled day, for real: five-second firings, a killed server, the cap; and no secret in any store of it."""
+"""A scheduled day, for real: five-second runs, a killed server, the cap; and no secret in any store of it."""
 
 import pytest
 import tomli_w
@@ -6,8 +6,8 @@ from audit import schedule
 from audit.leaks import make_world
 from canary import search
 
+from dpbo.flows.serve import MISSED, REFUSED
 from dpbo_core.accounting.ledger import PrivacyLedger
-from flows.serve import MISSED, REFUSED
 
 pytestmark = pytest.mark.slow
 
@@ -20,19 +20,19 @@ def test_a_scheduled_day(tables, tmp_path):
     (world.run / "nightly.toml").write_text(tomli_w.dumps(tables))
 
     def over(found):
-        states = [firing.state for firing in found]
+        states = [run.state for run in found]
         return states.count("Completed") >= 5 and states.count(REFUSED) >= 1
 
     day = schedule.day(world.run, "nightly.toml", kill_after=2, until=over)
     released, refused = day.named("Completed"), day.named(REFUSED)
     assert len(released) >= 5
-    assert len(day.firings) > day.before_kill + 2  # it went on after its server was killed
-    assert {firing.kind for firing in refused} == {"CANCELLED"}
-    assert all("the limit is" in firing.message for firing in refused)
+    assert len(day.runs) > day.before_kill + 2  # it went on after its server was killed
+    assert {run.kind for run in refused} == {"CANCELLED"}
+    assert all("the limit is" in run.message for run in refused)
     (account,) = PrivacyLedger(f"sqlite:///{world.run / 'mlruns' / 'ledger.db'}").accounts("nights")
     finished = [entry.edition for entry in account.entries if entry.released_at]
     assert len(set(finished)) == len(finished) == len(released)
-    unfinished = [firing for firing in day.firings if firing.state not in ("Completed", REFUSED, MISSED)]
+    unfinished = [run for run in day.runs if run.state not in ("Completed", REFUSED, MISSED)]
     assert len(account.entries) - len(finished) <= len(unfinished)  # only what the kill cut short
     assert account.budget.admits(account.spent)
     assert day.left_running == ()

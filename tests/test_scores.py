@@ -16,7 +16,7 @@ from dpbo_core.models.scores.grid import GRID, to_grid
 from dpbo_core.models.scores.ramp import Ramp
 from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.models.scores.union import SCORES as NAMED
-from dpbo_core.spec.model import ModelSection
+from dpbo_core.spec.model import LinearSection
 
 SCORES = [
     Accuracy(),
@@ -143,7 +143,7 @@ def test_a_margin_score_is_made_by_its_name():
     assert of_margin("sigmoid", 10) == Sigmoid(10.0)
     assert [name for name, score in NAMED.items() if score.of_margin] == ["sigmoid", "ramp", "accuracy"]
     with pytest.raises(StudyInvalid, match=r"'auc'.*accuracy"):
-        ModelSection("logistic", score="auc")
+        LinearSection("logistic", score="auc")
     for name in ("ramp", "sigmoid"):
         for steepness in (0.0, -1.0, math.inf, math.nan):
             with pytest.raises(StudyInvalid, match="steepness"):

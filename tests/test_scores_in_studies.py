@@ -149,9 +149,9 @@ def test_a_function_on_sensitive_records_is_clipped_or_constant_and_silent(url, 
 def test_the_same_on_a_public_row_is_a_letter_and_nothing_is_charged(url, target):
     y = T.copy()
     y[4] = target
-    with pytest.raises(StudyInvalid, match=r"leaves \[0, 1\], or fails, on the public training rows") as letter:
+    with pytest.raises(StudyInvalid, match=r"leaves \[0, 1\], or fails, on the public training rows") as message:
         fit(own(url), D, y)
-    assert "widen the bounds" in letter.value.remedy
+    assert "widen the bounds" in message.value.remedy
     assert entries(url) == []
 
 

@@ -8,20 +8,20 @@ import sys
 import pytest
 from rich.console import Console
 
+from dpbo.flows.cli.app import plain_first
+from dpbo.flows.cli.screens import terminal
+from dpbo.flows.cli.screens.account_tables import print_accounts
+from dpbo.flows.cli.screens.advice import HEADER, print_advice
+from dpbo.flows.cli.screens.error_message import print_message
+from dpbo.flows.cli.screens.findings import print_findings
+from dpbo.flows.cli.screens.first import COMMANDS, print_first
+from dpbo.flows.cli.screens.tuned import print_tuned
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.resolve import advise_study
 from dpbo_core.study.run import run_study
-from flows.cli.app import plain_first
-from flows.cli.screens import terminal
-from flows.cli.screens.accounts import print_accounts
-from flows.cli.screens.advice import HEADER, print_advice
-from flows.cli.screens.findings import print_findings
-from flows.cli.screens.first import COMMANDS, print_first
-from flows.cli.screens.letters import print_letter
-from flows.cli.screens.tuned import print_tuned
 
 SIGNS = re.compile("[\u2190-\u27bf\u0370-\u03ff\x1b]")  # arrows, boxes, blocks, marks, Greek, terminal codes
 COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-7]m")
@@ -30,9 +30,9 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-7]m")
 @pytest.fixture
 def screens(here, tables, capsys, monkeypatch):
     """Every screen of a released study, printed: name → text."""
-    from flows.cli.doctor import Finding
-    from flows.tune import Tuned
-    from tasks.reporting import Tracked
+    from dpbo.flows.cli.doctor import Finding
+    from dpbo.flows.tune import Tuned
+    from dpbo.tasks.reporting import Tracked
 
     tables["study"]["name"] = "[red]trial[/]"
     book = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
@@ -74,8 +74,8 @@ def test_no_line_ends_in_blanks(screens):
 
 
 def test_the_noise_of_each_mechanism_is_said(here, tables, capsys):
-    from flows.tune import Tuned
-    from tasks.reporting import Tracked
+    from dpbo.flows.tune import Tuned
+    from dpbo.tasks.reporting import Tracked
 
     tables["study"]["method"] = "private_grid"
     tables.pop("method", None)
@@ -147,7 +147,7 @@ def test_plain_may_stand_anywhere(words, wanted):
 def command(*words, **environment):
     """The command in a process of its own."""
     run = subprocess.run(
-        [sys.executable, "-c", "from flows.cli import main; main()", *words],
+        [sys.executable, "-c", "from dpbo.flows.cli import main; main()", *words],
         capture_output=True,
         env=os.environ | environment,
     )
@@ -172,7 +172,7 @@ def test_plain_before_and_after_the_command_are_one_thing_and_any_terminal_can_p
 
 def test_the_first_screen_imports_nothing_heavy():
     probe = (
-        "import sys; sys.argv = ['dpbo']\nfrom flows.cli import main\n"
+        "import sys; sys.argv = ['dpbo']\nfrom dpbo.flows.cli import main\n"
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
         "print([m for m in ('numpy', 'scipy', 'sklearn', 'prefect', 'mlflow', 'sqlalchemy') if m in sys.modules])"
     )
@@ -181,25 +181,25 @@ def test_the_first_screen_imports_nothing_heavy():
 
 
 def test_an_error_on_a_terminal_has_three_aligned_parts_and_elsewhere_one_line(capsys, monkeypatch):
-    letter = StudyInvalid("the [file] is gone", cause="a move " * 20, remedy="look for it")
+    message = StudyInvalid("the [file] is gone", cause="a move " * 20, remedy="look for it")
     monkeypatch.setenv("DPBO_PLAIN", "")
-    print_letter(letter)
-    assert capsys.readouterr().err == f"dpbo: {letter.letter()}\n"
+    print_message(message)
+    assert capsys.readouterr().err == f"dpbo: {message.message()}\n"
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     monkeypatch.setenv("NO_COLOR", "1")
-    print_letter(letter)
+    print_message(message)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].endswith("the [file] is gone")
     starts = [line.index(word) for line, word in ((lines[1], "a move"), (lines[-1], "look"))]
     assert starts[0] == starts[1]
     assert max(len(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in lines) <= 80
     monkeypatch.setenv("DPBO_PLAIN", "1")
-    print_letter(letter)
+    print_message(message)
     assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_progress_is_a_line_where_it_is_listened_to(monkeypatch, capsys):
-    from flows.prefect_runtime.progress import Progress
+    from dpbo.flows.prefect_runtime.progress import Progress
 
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("DPBO_PLAIN", "1")

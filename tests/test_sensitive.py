@@ -1,4 +1,4 @@
-"""A sensitive value leaves by one door, and only listed rooms have the key."""
+"""A sensitive value leaves through a mechanism alone, and only listed files may open it."""
 
 import ast
 import copy

@@ -13,16 +13,16 @@ from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.context import FlowRunContext
 from prefect.states import AwaitingRetry, Scheduled
 
+from dpbo.flows import serve
+from dpbo.flows.cli.doctor import examine
+from dpbo.flows.prefect_runtime.scheduled_run import FIELDS, edition_at, refuse_fields, seconds
+from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.flows.serve import MISSED, REFUSED, tune_on_schedule
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.run import approve_study
 from dpbo_core.study.study_file import read_study
-from flows import serve
-from flows.cli.doctor import examine
-from flows.prefect_runtime.scheduled_run import FIELDS, edition_at, refuse_fields, seconds
-from flows.prefect_runtime.settings import Stores
-from flows.serve import MISSED, REFUSED, tune_on_schedule
 
 FOUND = {"started": False, "api": "http://127.0.0.1:1/api", "auth": None, "password_file": None}
 NOON = datetime(2026, 11, 21, 12, 0, 5, tzinfo=UTC)
@@ -40,7 +40,7 @@ def study(here, tables):
     tables["space"]["lambda"]["points"] = 2
     (here / "nightly.toml").write_text(tomli_w.dumps(tables))
     stores = Stores()
-    stores.make_folder()  # and what dpbo serve does at its owner's terminal before the first firing
+    stores.make_folder()  # and what dpbo serve does at its owner's terminal before the first run
     approve_study(read_study("nightly.toml"), ledger=PrivacyLedger(stores.ledger), folder=here)
     return "nightly.toml"
 
@@ -101,7 +101,7 @@ def test_no_durations(text):
 
 
 def fire(study, moment, monkeypatch):
-    """One firing in this process: its final state."""
+    """One run in this process: its final state."""
     monkeypatch.setattr(serve, "fired_at", lambda: moment)
     return tune_on_schedule(study, return_state=True)
 
@@ -131,7 +131,7 @@ def test_a_retry_returns_the_release_and_the_next_firing_is_a_new_spend(server, 
 def test_from_80_percent_on_an_event_says_so(server, study, monkeypatch):
     """ε = 1 of 3 and 2 of 3 are said by nobody; all of it by one event that an automation can listen to."""
     said = []
-    monkeypatch.setattr("flows.prefect_runtime.announcing.emit_event", lambda **event: said.append(event))
+    monkeypatch.setattr("dpbo.flows.prefect_runtime.announcing.emit_event", lambda **event: said.append(event))
     for day in range(2):
         fire(study, NOON + timedelta(days=day), monkeypatch)
     assert said == []
@@ -149,12 +149,12 @@ def test_a_schedule_is_served_in_utc_one_firing_at_a_time(here, study, monkeypat
 
     import prefect
 
-    from flows.cli import commands as command
+    from dpbo.flows.cli import commands as command
 
     server, served = SimpleNamespace(**FOUND), []
     monkeypatch.setattr(serve, "LoopbackServer", lambda *_, **__: nullcontext(server))
     monkeypatch.setattr(prefect, "serve", lambda deployment, **options: served.append((deployment, options)))
-    monkeypatch.setattr("flows.prefect_runtime.prefect_store.create_prefect_store", lambda: None)
+    monkeypatch.setattr("dpbo.flows.prefect_runtime.prefect_store.create_prefect_store", lambda: None)
     words = {"cron": None, "every": None, "port": 1, "pad_steps": 0.0, "register": False}
     command.serve(Path(study), **words | how)
     ((deployment, options),) = served
@@ -232,7 +232,7 @@ def test_a_retried_firing_keeps_its_time(server):
 
 def test_the_doctor_looks_and_changes_nothing(here, monkeypatch):
     monkeypatch.setattr(
-        "flows.prefect_runtime.server.configured", lambda: None
+        "dpbo.flows.prefect_runtime.server.configured", lambda: None
     )  # this file's server asks nobody: rightly "wrong"
     findings = {finding.what: finding for finding in examine()}
     assert list(here.iterdir()) == []

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 import tomli_w
 
+from dpbo.flows.cli import app as cli
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.run import open_study, run_study
-from flows.cli import app as cli
 
 STORE = Path(__file__).parent / "yesterday" / "store"
 KEPT = json.loads((STORE / "kept.json").read_text())
@@ -201,8 +201,8 @@ def test_nothing_else_has_to_work(released, here, tmp_path_factory):
     broken = tmp_path_factory.mktemp("broken")
     for name in ("prefect", "mlflow", "matplotlib"):
         (broken / f"{name}.py").write_text("raise ImportError('broken')\n")
-    path = os.pathsep.join([str(broken), str(Path(cli.__file__).parent.parent)])
-    words = [sys.executable, "-c", "from flows.cli import main; main()", "show", "trial:1", "--json"]
+    path = os.pathsep.join([str(broken), str(Path(cli.__file__).parents[3])])
+    words = [sys.executable, "-c", "from dpbo.flows.cli import main; main()", "show", "trial:1", "--json"]
     run = subprocess.run(
         [*words, "--html", "page.html"], capture_output=True, text=True, env=os.environ | {"PYTHONPATH": path}
     )

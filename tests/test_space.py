@@ -133,6 +133,6 @@ def test_a_sobol_subset_is_distinct_and_spread():
         lambda: SearchSpace({"k": Categorical([1, 2]), "a": Real(0, 1)}, {"a": ("k", ())}),
     ],
 )
-def test_impossible_spaces_are_letters(make):
+def test_impossible_spaces_are_messages(make):
     with pytest.raises(StudyInvalid):
         make()

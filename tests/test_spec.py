@@ -1,4 +1,4 @@
-"""Reading a study: identity round trips, and a clear letter for everything that cannot be."""
+"""Reading a study: identity round trips, and a clear message for everything that cannot be."""
 
 import json
 import tomllib
@@ -13,7 +13,7 @@ from worlds import with_method
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods import METHODS, method_named
 from dpbo_core.problem import problem_of
-from dpbo_core.spec import StudySpec
+from dpbo_core.spec import EstimatorSection, StudySpec
 from dpbo_core.study.resolve import plan_study
 from dpbo_core.study.study_file import read_study
 
@@ -163,8 +163,7 @@ def test_estimators_and_scores_must_fit(tables):
     spec = StudySpec.from_dict(tables)
     with pytest.raises(StudyInvalid, match="margin"):
         StudySpec.from_dict(tables | {"model": {"estimator": "sklearn.svm.SVC", "score": "sigmoid"}})
-    for changes in ({"score": "accuracy"}, {"estimator": "sklearn.svm.SVC", "score": None}):
-        model = replace(spec.model, **changes)
+    for model in (replace(spec.model, score="accuracy"), EstimatorSection("sklearn.svm.SVC")):
         with pytest.raises(StudyInvalid, match="lipschitz cannot"):
             plan_study(replace(spec, model=model, method="lipschitz", options={}))
 

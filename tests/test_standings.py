@@ -17,9 +17,11 @@ from scipy import optimize
 from test_dp_hypo import sensitive_problem, study
 from worlds import plain, problem
 
+from dpbo.tasks import tuning as step_task
 from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.methods.dp_hypo import DpHypo
 from dpbo_core.methods.exact_gp import ExactGP
+from dpbo_core.methods.kernel import stated_kernel
 from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.methods.noisy_gp import NoisyGP
 from dpbo_core.methods.outsourced.box import Outsourced
@@ -30,7 +32,6 @@ from dpbo_core.privacy.guarantee import Evidence
 from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.spec import StudySpec
 from dpbo_core.theorems import srinivas_2010
-from tasks import tuning as step_task
 
 Prices = Callable[[Any], list[tuple[float, float]]]  # (Δ, scale of the noise) of each draw, in units of the score
 N, M, T, K, DELTA = 12, 50, 30, 2, 1e-6
@@ -108,7 +109,7 @@ def theorem_1(method, delta):
 
 
 def theorem_3(method, delta):
-    X, kernel, published = WORLD.candidates.encoded, method.kernel(WORLD), method.calibration == "published"
+    X, kernel, published = WORLD.candidates.encoded, stated_kernel(method, WORLD), method.calibration == "published"
     gain = srinivas_2010.information_gain_bound(gram=kernel.matrix(X, X), n_steps=T, noise_variance=SIGMA2)
     parts = 2 if published else 5
     beta = 2 * math.log(parts * N * T**2 * math.pi**2 / (6 * delta))
@@ -180,11 +181,11 @@ def named(row):
 def check(row):
     """One row: what is printed, what is paid, and what the mechanisms will draw with."""
     plan, step = row.method.plan(WORLD), 1.0 / GRID
-    promise = plan.guarantee
-    assert promise.evidence.standing == row.standing
-    assert promise.delta == row.delta
-    assert promise.assumptions == row.assumptions
-    assert (promise.epsilon == math.inf) == (row.standing == "refuted")
+    guarantee = plan.guarantee
+    assert guarantee.evidence.standing == row.standing
+    assert guarantee.delta == row.delta
+    assert guarantee.assumptions == row.assumptions
+    assert (guarantee.epsilon == math.inf) == (row.standing == "refuted")
     wanted = row.prices(row.method)
     assert len(plan.spends) == len(wanted)
     for spend, (Delta, scale) in zip(plan.spends, wanted, strict=True):

@@ -18,7 +18,7 @@ from dpbo_core.objective.in_memory import Objective
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.spec import StudySpec
 from dpbo_core.study import data_split
-from dpbo_core.study.precomputed import Ahead, known_candidates, train_candidate
+from dpbo_core.study.precomputed import Precomputed, known_candidates, train_candidate
 from dpbo_core.study.resolve import advise_study, plan_study, resolve
 from dpbo_core.study.run import open_study, run_study
 
@@ -137,7 +137,7 @@ def test_an_assumption_nobody_accepted_is_refused_by_name(tables, tmp_path, monk
 
 
 @pytest.mark.parametrize(
-    ("change", "letter"),
+    ("change", "message"),
     [
         (lambda d: (d / "validation.csv").unlink(), "validation.csv"),
         (lambda d: (d / "train.csv").unlink(), "train.csv"),
@@ -148,10 +148,10 @@ def test_an_assumption_nobody_accepted_is_refused_by_name(tables, tmp_path, monk
         (lambda d: (d / "train.csv").write_text("age,dose,i\n" + "1,2,0\n" * 60), "'ill'"),
     ],
 )
-def test_bad_files_are_letters_and_cost_nothing(on_files, tmp_path, change, letter):
+def test_bad_files_are_letters_and_cost_nothing(on_files, tmp_path, change, message):
     change(tmp_path)
     book = ledger(tmp_path)
-    with pytest.raises(StudyInvalid, match=letter):
+    with pytest.raises(StudyInvalid, match=message):
         run_study(StudySpec.from_dict(on_files), ledger=book, folder=tmp_path)
     assert book.accounts() == ()
 
@@ -179,10 +179,10 @@ def test_any_scikit_learn_estimator_serves(tables, tmp_path, kind):
 
 
 @pytest.mark.parametrize("acquisition", ["ucb", "ei", "thompson"])
-@pytest.mark.parametrize("kind", ["lipschitz", "private_trajectory"])
-def test_every_acquisition_and_fitted_lengthscales_run(tables, tmp_path, acquisition, kind):
+@pytest.mark.parametrize(("kind", "lengthscale"), [("lipschitz", 0.3), ("private_trajectory", "fit")])
+def test_every_acquisition_and_fitted_lengthscales_run(tables, tmp_path, acquisition, kind, lengthscale):
     tables["study"]["method"] = kind
-    tables["search"] |= {"acquisition": acquisition, "lengthscale": "fit", "kernel": "se", "steps": 7}
+    tables["search"] |= {"acquisition": acquisition, "lengthscale": lengthscale, "kernel": "se", "steps": 7}
     quiet = InjectedNoise(np.random.default_rng(0), 0.0)
     spec = replace(StudySpec.from_dict(tables), budget=None)
     book = ledger(tmp_path)
@@ -228,7 +228,10 @@ def test_no_estimator_that_scored_a_sensitive_record_is_published(on_files, tmp_
     assert len(models) == 2
     unasked = models[0].estimator._tree.get_tree_stats()
     run = open_study(
-        spec, ledger=ledger(tmp_path), folder=tmp_path, ahead=Ahead(models=models) if elsewhere else None
+        spec,
+        ledger=ledger(tmp_path),
+        folder=tmp_path,
+        precomputed=Precomputed(models=models) if elsewhere else None,
     )
     for _ in range(run.n_steps):
         run.step()
@@ -274,7 +277,7 @@ def test_a_failure_on_sensitive_data_is_sealed(tables, tmp_path, monkeypatch):
 
 
 def test_a_private_path_seals_even_a_trainings_letter(tables, tmp_path, monkeypatch):
-    """Which λ could not be trained would tell where the private path went; on a public path it is a letter."""
+    """Which λ could not be trained would tell where the private path went; on a public path it is a message."""
     tables["budget"]["epsilon"] = 30.0
     spec = StudySpec.from_dict(tables)
     for kind, raised in (("lipschitz", Sealed), ("private_trajectory", StudyInvalid)):

@@ -14,9 +14,9 @@ import sqlalchemy as sa
 import tomli_w
 from conftest import new_database
 
+from dpbo.flows.cli import app as cli
+from dpbo.flows.prefect_runtime.database import databases, prepare
 from dpbo_core.errors import StudyInvalid
-from flows.cli import app as cli
-from flows.prefect_runtime.database import databases, prepare
 
 
 def test_the_three_addresses():
@@ -27,7 +27,7 @@ def test_the_three_addresses():
 
 
 @pytest.mark.parametrize("url", ["sqlite:///x.db", "postgresql://host", "nonsense", "mysql://h/d"])
-def test_other_addresses_are_letters(url):
+def test_other_addresses_are_messages(url):
     with pytest.raises(StudyInvalid, match="DPBO_DATABASE_URL"):
         databases(url)
 
@@ -83,7 +83,7 @@ def team(postgresql, here, tables, called):
         if edition is not None:
             tables["study"] |= {"edition": edition, "method": "private_grid"}
             (here / "study.toml").write_text(tomli_w.dumps(tables))
-        command = [sys.executable, "-c", "from flows.cli import main; main()", *words]
+        command = [sys.executable, "-c", "from dpbo.flows.cli import main; main()", *words]
         run = subprocess.run(command, cwd=here, env=environment | (settings or {}), capture_output=True, text=True)
         assert run.returncode == code, run.stderr
         return run
@@ -221,8 +221,8 @@ def run_once(url, edition, here):
 
 def publish_once(url, edition, here):
     """A release in the ledger and in MLflow, as the flow's tasks leave it, without a server of Prefect's."""
+    from dpbo.tasks.reporting import log_release
     from dpbo_core.accounting.ledger import PrivacyLedger
-    from tasks.reporting import log_release
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PREFECT_API_DATABASE_CONNECTION_URL", f"sqlite+aiosqlite:///{here / 'prefect.db'}")

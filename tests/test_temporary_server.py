@@ -19,13 +19,13 @@ from prefect.settings import PREFECT_API_URL, get_current_settings, temporary_se
 from prefect.task_runners import ProcessPoolTaskRunner
 from team import ports_of
 
-from flows.prefect_runtime.fanning_out import OwnProcesses
-from flows.prefect_runtime.prefect_child import address_of, answers
-from flows.prefect_runtime.workers import SETTING
+from dpbo.flows.prefect_runtime.fanning_out import OwnProcesses
+from dpbo.flows.prefect_runtime.prefect_child import address_of, answers
+from dpbo.flows.prefect_runtime.workers import SETTING
 
 AUTH = "PREFECT_SERVER_API_AUTH_STRING="
 HOLD = """
-from flows.prefect_runtime.temporary_server import locked_server
+from dpbo.flows.prefect_runtime.temporary_server import locked_server
 from prefect.client.orchestration import get_client
 with locked_server():
     with get_client(sync_client=True) as client:
@@ -58,7 +58,7 @@ def servers(pids):
     found = set()
     for pid in pids:
         words = words_of(pid)
-        ours = "flows.prefect_runtime.prefect_app" in words[:4]  # not its leash, which names it further on
+        ours = "dpbo.flows.prefect_runtime.prefect_app" in words[:4]  # not its leash, which names it further on
         if ours or any("prefect.server.api.server" in word for word in words):
             found.add(pid)
     return found
@@ -103,7 +103,7 @@ def test_a_killed_command_leaves_no_server_and_nobody_else_got_in(tmp_path, data
 
 
 def test_a_configured_server_is_used_and_no_other_started():
-    from flows.prefect_runtime.temporary_server import locked_server
+    from dpbo.flows.prefect_runtime.temporary_server import locked_server
 
     with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}), locked_server():
         assert get_current_settings().api.url == "http://127.0.0.1:9/api"
@@ -202,9 +202,9 @@ def test_a_command_with_task_processes_has_one_locked_server(here, tables, what)
 
 TWICE = """
 from prefect import flow, task
-from flows.prefect_runtime.temporary_server import locked_server
-from flows.prefect_runtime.settings import without_heartbeat
-from flows.prefect_runtime.recording import wait_until_recorded
+from dpbo.flows.prefect_runtime.temporary_server import locked_server
+from dpbo.flows.prefect_runtime.settings import without_heartbeat
+from dpbo.flows.prefect_runtime.recording import wait_until_recorded
 @task
 def work(): pass
 @flow(log_prints=False)

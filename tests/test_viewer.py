@@ -9,11 +9,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from dpbo.flows.prefect_runtime.own_address import OwnAddress
+from dpbo.flows.viewer.allowed import only_reads, passes
+from dpbo.flows.viewer.artifacts import NotOurs, content, listing, names_below, names_of
+from dpbo.flows.viewer.gate import Gate
 from dpbo_core.errors import DpboError
-from flows.prefect_runtime.own_address import OwnAddress
-from flows.viewer.allowed import only_reads, passes
-from flows.viewer.artifacts import NotOurs, content, listing, names_below, names_of
-from flows.viewer.gate import Gate
 
 PORT, TOKEN = 5055, "a-token-of-the-test"
 READ = "/ajax-api/2.0/mlflow"
@@ -230,7 +230,7 @@ def test_artifacts_pass_by_the_gates_own_hand(store):
 
 
 def test_a_team_server_is_named_and_nothing_is_started(here, monkeypatch, capsys):
-    from flows.cli import commands as command
+    from dpbo.flows.cli import commands as command
 
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://mlflow.example/team/")
     command.ui(5000)
@@ -238,7 +238,7 @@ def test_a_team_server_is_named_and_nothing_is_started(here, monkeypatch, capsys
 
 
 def test_a_taken_port_is_a_letter(here):
-    from flows.prefect_runtime.listening import listening, owners
+    from dpbo.flows.prefect_runtime.listening import listening, owners
 
     with listening(0) as held:
         port = held.getsockname()[1]
@@ -250,7 +250,7 @@ def test_a_taken_port_is_a_letter(here):
 LEASHED = """
 import os, sys, time
 from pathlib import Path
-from flows.prefect_runtime.leash import Leashed
+from dpbo.flows.prefect_runtime.leash import Leashed
 inner = "import os, subprocess, sys, time;"
 inner += " p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']);"
 inner += " open('pids', 'w').write(f'{os.getpid()} {p.pid}'); time.sleep(600)"

@@ -14,16 +14,17 @@ from audit.leaks import Scenario, make_world
 from canary import search
 from worlds import plain, with_method
 
+from dpbo.flows.prefect_runtime.workers import SETTING, asked, from_one_width, of_one_width, workers, workers_for
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import METHODS
 from dpbo_core.objective.partitioned import PartitionedObjective, PartWorker
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.public_search import public_landscape
+from dpbo_core.public_search import search_on_public_data
 from dpbo_core.spec import StudySpec
 from dpbo_core.study import data_split
 from dpbo_core.study.precomputed import (
-    Ahead,
+    Precomputed,
     cross_validate_candidate,
     known_candidates,
     known_public,
@@ -32,7 +33,6 @@ from dpbo_core.study.precomputed import (
 )
 from dpbo_core.study.resolve import resolve
 from dpbo_core.study.run import open_study
-from flows.prefect_runtime.workers import SETTING, asked, from_one_width, of_one_width, workers, workers_for
 
 
 @pytest.fixture
@@ -230,7 +230,7 @@ def test_the_certificate_is_in_no_file(tmp_path, monkeypatch):
 
     from distributed.security import Security
 
-    from flows.prefect_runtime.dask_certificates import UnwrittenSecurity
+    from dpbo.flows.prefect_runtime.dask_certificates import UnwrittenSecurity
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     written, watching = [], [True]
@@ -267,7 +267,7 @@ def test_what_is_trained_elsewhere_is_what_we_would_train(world, here, kind):
     assert bool(indices) == (kind == "private_grid" or not plain(kind).public_path)
     public = data_split.public_half(spec, here)
     models = {index: pickle.loads(pickle.dumps(train_candidate(spec, here, index))) for index in indices}
-    given = remembering(public.problem, Ahead(models=models))
+    given = remembering(public.problem, Precomputed(models=models))
     for index in indices:
         assert given.train(index) is models[index]
         assert (models[index].weights == public.problem.train(index).weights).all()
@@ -287,9 +287,9 @@ class Counting:
     def __init__(self, trainer):
         self.trainer, self.asked, self.n_records, self.train = trainer, [], trainer.n_records, trainer.train
 
-    def public_score(self, point, score, *, seed):
+    def public_score(self, point, *, seed):
         self.asked.append(point["lambda"])
-        return self.trainer.public_score(point, score, seed=seed)
+        return self.trainer.public_score(point, seed=seed)
 
 
 @pytest.mark.parametrize("name", PUBLIC_SEARCHES)
@@ -299,12 +299,14 @@ def test_what_is_cross_validated_elsewhere_is_what_we_would_find(world, tables, 
     known, plainly = known_public(resolve(spec)), data_split.public_half(spec, here)
     assert known_candidates(resolve(spec)) == ()
     assert len(known) == n_known
-    found = public_landscape(plainly.problem, options.get("public_trials", 256))
+    found = search_on_public_data(plainly.problem, options.get("public_trials", 256))
     assert found.tried[:n_known] == known
     scores = {index: pickle.loads(pickle.dumps(cross_validate_candidate(spec, here, index))) for index in known}
     counting = Counting(data_split.public_half(spec, here).problem.trainer)
     half = replace(plainly, problem=replace(plainly.problem, trainer=counting))
-    again = public_landscape(remembering(half.problem, Ahead(scores=scores)), options.get("public_trials", 256))
+    again = search_on_public_data(
+        remembering(half.problem, Precomputed(scores=scores)), options.get("public_trials", 256)
+    )
     assert again.tried == found.tried
     assert (again.scores == found.scores).all()
     assert (again.mean == found.mean).all()
@@ -312,25 +314,24 @@ def test_what_is_cross_validated_elsewhere_is_what_we_would_find(world, tables, 
     assert counting.asked == [points[index]["lambda"] for index in found.tried[n_known:]]
 
 
-def test_another_score_or_seed_is_not_answered_from_what_was_given(world, here):
+def test_another_seed_is_not_answered_from_what_was_given(world, here):
     public = data_split.public_half(world("validation.parquet"), here)
-    problem, point = public.problem, public.problem.candidates.points[2]
-    given = remembering(public.problem, Ahead(scores={2: -1.0}))
+    point = public.problem.candidates.points[2]
+    given = remembering(public.problem, Precomputed(scores={2: -1.0}))
     assert given.public_score(2) == -1.0
-    assert given.trainer.public_score(point, problem.score, seed=1) >= 0.0
-    assert given.trainer.public_score(point, replace(problem.score, steepness=1.0), seed=0) >= 0.0
+    assert given.trainer.public_score(point, seed=1) >= 0.0
 
 
-def test_nothing_is_worked_out_ahead_on_a_sensitive_training_set(here, monkeypatch):
+def test_nothing_is_worked_out_precomputed_on_a_sensitive_training_set(here, monkeypatch):
     from test_dp_hypo import study
 
-    from flows.prefect_runtime.fanning_out import work_ahead
+    from dpbo.flows.prefect_runtime.fanning_out import precompute
 
     spec = StudySpec.from_dict(study(here))
     monkeypatch.setenv(SETTING, "2")
-    monkeypatch.setattr("flows.prefect_runtime.fanning_out.fan_out", None)
+    monkeypatch.setattr("dpbo.flows.prefect_runtime.fanning_out.fan_out", None)
     assert known_candidates(resolve(spec)) == known_public(resolve(spec)) == ()
-    assert work_ahead(resolve(spec), ".") is None
+    assert precompute(resolve(spec), ".") is None
 
 
 @pytest.mark.slow
@@ -340,26 +341,26 @@ def test_a_release_is_the_same_whoever_worked_ahead(world, here, monkeypatch, na
     pytest.importorskip("prefect_dask", reason="the extra dask is not installed")
     from prefect.testing.utilities import prefect_test_harness
 
+    from dpbo.flows.prefect_runtime.fanning_out import precompute
+    from dpbo.flows.prefect_runtime.settings import without_heartbeat
     from dpbo_core.accounting.budget import PrivacyBudget
     from dpbo_core.accounting.ledger import PrivacyLedger
-    from flows.prefect_runtime.fanning_out import work_ahead
-    from flows.prefect_runtime.settings import without_heartbeat
 
     kind, options, n_known = PUBLIC_SEARCHES[name]
     spec = replace(world("validation.parquet", method=kind), options=options, budget=None)
     monkeypatch.setenv(SETTING, "2")
     with prefect_test_harness(server_startup_timeout=90), without_heartbeat():
-        ahead = work_ahead(resolve(spec), ".")
-    assert len(ahead.scores) == n_known
+        precomputed = precompute(resolve(spec), ".")
+    assert len(precomputed.scores) == n_known
 
     def released(work, edition):
         book = PrivacyLedger(f"sqlite:///{here / edition}.db")
         book.set_budget(PrivacyBudget.without_limit("people"))
-        run = open_study(spec, ledger=book, source=InjectedNoise(np.random.default_rng(3)), ahead=work)
+        run = open_study(spec, ledger=book, source=InjectedNoise(np.random.default_rng(3)), precomputed=work)
         steps = [run.step() for _ in range(run.n_steps)]
         return steps, run.finish().release.value
 
-    assert released(ahead, "with") == released(None, "without")
+    assert released(precomputed, "with") == released(None, "without")
 
 
 @pytest.mark.slow
@@ -368,9 +369,9 @@ def test_a_study_on_workers_shows_prefect_candidates_and_steps_only(world, table
     from prefect.client.orchestration import get_client
     from prefect.testing.utilities import prefect_test_harness
 
-    from flows.prefect_runtime.owner import owners_terminal
-    from flows.prefect_runtime.settings import without_heartbeat
-    from flows.tune import tune_privately
+    from dpbo.flows.prefect_runtime.owner import owners_terminal
+    from dpbo.flows.prefect_runtime.settings import without_heartbeat
+    from dpbo.flows.tune import tune_privately
 
     monkeypatch.setenv(SETTING, "2")
     tables["space"]["lambda"]["points"] = 4
@@ -385,7 +386,7 @@ def test_a_study_on_workers_shows_prefect_candidates_and_steps_only(world, table
 
 
 LEAKY_PARTS = """
-from flows.prefect_runtime.workers import DaskWorkers
+from dpbo.flows.prefect_runtime.workers import DaskWorkers
 honest = DaskWorkers.map
 def leaky(self, work, parts):
     from prefect import get_run_logger

@@ -21,7 +21,7 @@ def renewed(text: str, folder: Path) -> str:
             (folder / block.why).write_text(block.body)
         if block.kind == "console" and block.body.startswith("$ dpbo plan "):
             ((line, shown),) = commands(block.body)
-            command = [sys.executable, "-c", "from flows.cli import main; main()", *shlex.split(line)[1:]]
+            command = [sys.executable, "-c", "from dpbo.flows.cli import main; main()", *shlex.split(line)[1:]]
             out = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
             new = new.replace(shown, "".join(f"{printed.rstrip()}\n" for printed in out.strip("\n").splitlines()))
     return new

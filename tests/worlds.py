@@ -12,7 +12,7 @@ from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem import Problem
 from dpbo_core.space.candidates import grid
 from dpbo_core.space.search_space import Real, SearchSpace
-from dpbo_core.spec import ModelSection, SearchSection
+from dpbo_core.spec import LinearSection, SearchSection
 
 OPTIONS = {  # what a study must say of a method whose options have no default
     "exact_gp": {"rate_constant": 1e3, "decay_constant": 0.01},  # so large that the score's range caps it
@@ -49,7 +49,7 @@ class NamedTrainer:
 
     n_records = 200
 
-    def public_score(self, point, score, *, seed):
+    def public_score(self, point, *, seed):
         """A public half that thinks best what lies in the middle; it may be wrong."""
         u = self.lambdas.index(point["lambda"]) / len(self.lambdas)
         return 0.8 - (u - 0.5) ** 2
@@ -96,7 +96,7 @@ def problem(*, n_candidates=12, n_validation=50, epsilon=1.0, delta=1e-6, steps=
         candidates=candidates,
         n_validation=n_validation,
         score=Sigmoid(0.05),
-        model=ModelSection(estimator="logistic", steepness=0.05),
+        model=LinearSection(estimator="logistic", steepness=0.05),
         search=SearchSection(steps=steps, **search),
         epsilon=epsilon,
         delta=delta,

@@ -61,7 +61,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Account:
-    """A dataset's cap, what is spent of it, its history, and the one unit of its promises (None before any).
+    """A dataset's cap, what is spent of it, its history, and the one unit of its guarantees (None before any).
 
     `records` are the k of its spends: one, or several where an older version let them differ; the largest holds.
     `approvals` are what its owner approved: what it may be scored on, its group, the largest ε of one run.
@@ -124,14 +124,13 @@ def spent_of(connection: sa.Connection, dataset: str) -> tuple[Total, frozenset[
     return total, frozenset(units)
 
 
-def account_of(connection: sa.Connection, dataset: str) -> Account:
-    """The whole account of a dataset that has a cap; for inside `legible`, as every cell is checked.
+def account_of(connection: sa.Connection, budget: PrivacyBudget) -> Account:
+    """The whole account of a cap's dataset; for inside `legible`, as every cell is checked.
 
     Raises:
         TypeError: a cell holds what was never written.
     """
-    budget = cap_of(connection, dataset)
-    assert budget is not None  # noqa: S101  the name was just read from the same transaction
+    dataset = budget.dataset
     query = (
         sa.select(RESERVATIONS, RELEASES.c.released_at)
         .join(RELEASES, isouter=True)

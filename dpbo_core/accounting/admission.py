@@ -1,4 +1,4 @@
-"""Whether a plan may be charged to a dataset, and the letter that says why not."""
+"""Whether a plan may be charged to a dataset, and the message that says why not."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,6 +15,7 @@ from dpbo_core.errors import (
 )
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
+from dpbo_core.privacy.noise_standing import OPERATING_SYSTEM
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit, whom
 
 
@@ -27,7 +28,7 @@ def describe(budget: PrivacyBudget) -> str:
 
 
 def another_cap(budget: PrivacyBudget) -> StudyInvalid:
-    """The letter for a second, different cap."""
+    """The message for a second, different cap."""
     return StudyInvalid(
         f"dataset {budget.dataset!r} already has a cap ({describe(budget)}), and caps never change",
         cause="it was opened earlier with other numbers",
@@ -61,14 +62,14 @@ def admit(
     guarantee: PrivacyGuarantee,
     noise: str,
 ) -> None:
-    """Return if the plan may be charged; otherwise raise the letter. Nothing is charged here.
+    """Return if the plan may be charged; otherwise raise the message. Nothing is charged here.
 
     Args:
         budget: the dataset's cap.
         spent: everything reserved on it so far.
-        units: whom the earlier promises protect.
+        units: whom the earlier guarantees protect.
         asked: the plan's total.
-        guarantee: the plan's promise.
+        guarantee: the plan's guarantee.
         noise: standing of the noise source.
     """
     if budget.public:
@@ -81,7 +82,7 @@ def admit(
             remedy='leave it out, or say calibration = "corrected"; to reproduce the paper, use a dataset declared '
             "public (dpbo budget set NAME --public)",
         )
-    if noise != "operating_system":
+    if noise != OPERATING_SYSTEM:
         raise NoiseNotPrivate(
             f"the noise source is {noise}, and dataset {name!r} has a finite budget",
             cause="a test's noise source was passed to a real study",
@@ -89,16 +90,16 @@ def admit(
         )
     if guarantee.relation is not budget.relation or units - {guarantee.unit}:
         raise BudgetRefused(
-            f"dataset {name!r} keeps promises about {_kind(units, budget.relation)}; this study promises another "
+            f"dataset {name!r} keeps guarantees about {_kind(units, budget.relation)}; this study makes another "
             f"kind, about {_kind(frozenset((guarantee.unit,)), guarantee.relation)}",
             cause="[privacy] person was added or left out, or the neighbouring relation differs from the cap's",
-            remedy="give this kind of promise a dataset name and a cap of its own; people in both pay twice",
+            remedy="give this kind of guarantee a dataset name and a cap of its own; people in both pay twice",
         )
     missing = sorted(set(guarantee.assumptions) - set(budget.accepts))
     if missing:
         raise AssumptionNotAccepted(
             f"the guarantee holds only under {', '.join(missing)}, and the cap of {name!r} was not opened with it",
-            cause="conditional promises add up with unconditional ones only where the cap said so from the start",
+            cause="conditional guarantees add up with unconditional ones only where the cap said so from the start",
             remedy=f"use a dataset whose cap was set with --accept {missing[0]}, or a method without assumptions",
         )
     if not budget.admits(spent + asked, guarantee.unit):
@@ -106,20 +107,20 @@ def admit(
 
 
 def same_persons(budget: PrivacyBudget, first: Mapping[str, Any] | None, guarantee: PrivacyGuarantee) -> None:
-    """Promises to the persons of one column say nothing about the persons of another.
+    """Guarantees for the persons of one column say nothing about the persons of another.
 
     Args:
         budget: the dataset's cap.
-        first: the first promise made on it, as it was written; every later one was held to it.
-        guarantee: the promise asked for.
+        first: the first guarantee made on it, as it was written; every later one was held to it.
+        guarantee: the guarantee asked for.
 
     Raises:
-        BudgetRefused: the budget keeps promises to other persons.
+        BudgetRefused: the budget keeps guarantees to other persons.
     """
     if budget.public or first is None or first.get("person") == guarantee.person:
         return
     raise BudgetRefused(
-        f"dataset {budget.dataset!r} keeps promises to the persons of column {first.get('person')!r}; "
+        f"dataset {budget.dataset!r} keeps guarantees to the persons of column {first.get('person')!r}; "
         f"this study's persons are those of column {guarantee.person!r}",
         cause="[privacy] person names another column than the dataset's earlier studies",
         remedy="name the same column, or give the other persons a dataset name and a cap of their own",
@@ -129,14 +130,14 @@ def same_persons(budget: PrivacyBudget, first: Mapping[str, Any] | None, guarant
 def same_records(
     budget: PrivacyBudget, fixed: tuple[int, ...], guarantee: PrivacyGuarantee, max_records_per_person: int
 ) -> None:
-    """One k for all promises on a dataset: who has five records pays five times what a study of k = 1 says.
+    """One k for all guarantees on a dataset: who has five records pays five times what a study of k = 1 says.
 
-    Where a `person` column enforces k, every promise is to the person, whatever k is.
+    Where a `person` column enforces k, every guarantee is to the person, whatever k is.
 
     Args:
         budget: the dataset's cap.
         fixed: the k of its earlier spends, ascending; several only in a ledger that is older than this rule.
-        guarantee: the promise asked for.
+        guarantee: the guarantee asked for.
         max_records_per_person: k of the study.
 
     Raises:
@@ -146,7 +147,7 @@ def same_records(
         return
     seen = "" if len(fixed) == 1 else f" (earlier ones also said {', '.join(map(str, fixed[:-1]))})"
     raise BudgetRefused(
-        f"dataset {budget.dataset!r} keeps promises to persons of at most {fixed[-1]} records{seen}; this study "
+        f"dataset {budget.dataset!r} keeps guarantees to persons of at most {fixed[-1]} records{seen}; this study "
         f"says max_records_per_person = {max_records_per_person}",
         cause="the first study of a dataset fixes max_records_per_person, or the account would say less than the "
         "person with the most records pays",

@@ -11,6 +11,7 @@ from typing import cast
 import sqlalchemy as sa
 
 from dpbo_core.accounting import policy
+from dpbo_core.accounting.dataset_names import check_new_name
 from dpbo_core.accounting.facts import (
     LARGEST,
     MARK,
@@ -21,7 +22,6 @@ from dpbo_core.accounting.facts import (
     write_fact,
 )
 from dpbo_core.accounting.legible import legible
-from dpbo_core.accounting.names import check_new_name
 from dpbo_core.accounting.patterns import filled, is_pattern, values_in
 from dpbo_core.accounting.pen import Pen
 from dpbo_core.accounting.policy import Approved, Use
@@ -153,7 +153,7 @@ def allow(pen: Pen, dataset: str, source: Source, *, shared: bool) -> tuple[str,
 
 
 def write_source(pen: Pen, item: Approved) -> None:
-    """Record a source."""
+    """Record that a dataset may be scored on a source, as a row of its policy."""
     value = {"dataset": item.dataset, "kind": item.source.kind, "name": item.source.name, "role": item.source.role}
     write_fact(
         pen,
@@ -229,12 +229,12 @@ def check_largest(connection: sa.Connection, use: Use, guarantee: PrivacyGuarant
 def template_of(
     connection: sa.Connection, dataset: str, sources: Iterable[Source]
 ) -> tuple[str, tuple[Approved, ...]] | None:
-    """The dataset that the owner served under a name with fields, if this is one of its firings.
+    """The dataset that the owner served under a name with fields, if this is one of its runs.
 
-    Every source of the firing must be one of the template's, with the fields that the name has filled alike.
+    Every source of the run must be one of the template's, with the fields that the name has filled alike.
 
     Returns:
-        The template's name, and its sources as this firing has them; None where there is no such template.
+        The template's name, and its sources as this run has them; None where there is no such template.
     """
     known = approved(connection)
     for name in filter(is_pattern, names_of(connection)):

@@ -27,7 +27,7 @@ from dpbo_core.accounting.history import (
 from dpbo_core.accounting.key import LedgerKey
 from dpbo_core.accounting.legible import legible
 from dpbo_core.accounting.pen import Pen
-from dpbo_core.accounting.rows import faulty
+from dpbo_core.accounting.row_checks import faulty
 from dpbo_core.accounting.store import FRESH, LedgerStore
 from dpbo_core.accounting.tables import DATASETS, METADATA, RELEASES, RESERVATIONS
 from dpbo_core.errors import LedgerDamaged
@@ -37,7 +37,7 @@ from dpbo_core.privacy.release import Release
 Verdict = Literal["unconditional", "conditional", "unknown"]
 Standing = Callable[[Mapping[str, Any]], Verdict]
 
-SHOWN = 3  # problems a letter names; the rest it counts
+SHOWN = 3  # problems a message names; the rest it counts
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ def _write_again(pen: Pen, link: Link) -> None:
     """A lost row, into its table and to the same place of the history."""
     row = json.loads(link.row)
     if link.about in METADATA.tables:
-        pen.write(METADATA.tables[link.about], row, again=link)
+        pen.write_again(METADATA.tables[link.about], row, link)
     else:
         pen.note(link.about, row, again=link)
     if pen.last != Generation(link.sequence, link.hash):
@@ -222,7 +222,7 @@ def _write_again(pen: Pen, link: Link) -> None:
 
 
 def damaged(problems: list[str], *, apart: bool = False) -> LedgerDamaged:
-    """The letter for a ledger, or a copy of one, that is not what was written; `apart` if both began as one."""
+    """The message for a ledger, or a copy of one, that is not what was written; `apart` if both began as one."""
     shown = "; ".join(problems[:SHOWN])
     more = f"; and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
     went_on = "; if an old copy was accepted before the export was found, run dpbo budget recover FILE" * apart

@@ -10,8 +10,8 @@
 Admit iff Σδ_i ≤ δ_x and (Σρ_i ≤ ρ* or Σε_i ≤ ε). On a path admitted by pure ε the loss never exceeds ε; the rest is
 bounded by δ_z at one fixed order, so the rule is sound for spends chosen adaptively.
 
-Where the promises are about training records, δ_x = δ and δ_z = 0: every spend there is pure or only (ε, δ), and
-(Σε_i, Σδ_i) is basic composition. A cap holds promises of one unit only, and which one its first spend decides
+Where the guarantees are about training records, δ_x = δ and δ_z = 0: every spend there is pure or only (ε, δ), and
+(Σε_i, Σδ_i) is basic composition. A cap holds guarantees of one unit only, and which one its first spend decides
 before anything was drawn, so this split too is fixed before there is anything to protect. (A split that changed
 later, or lent δ_z to δ_x on some paths, would be unsound: an adversary crosses over where the conversion can no
 longer fail.)
@@ -72,13 +72,13 @@ class PrivacyBudget:
         return largest_rho(from_units(self.epsilon_units), self.delta_conversion)
 
     def conversion_for(self, unit: PrivacyUnit | None) -> float:
-        """δ_z where the promises are about `unit`."""
+        """δ_z where the guarantees are about `unit`."""
         if unit is PrivacyUnit.TRAINING_RECORD:
             return 0.0
         return from_units(self.delta_units - self.delta_only_units)
 
     def admits(self, total: Total, unit: PrivacyUnit | None = None) -> bool:
-        """Whether everything spent so far, on promises about `unit`, with what is asked stays under the cap."""
+        """Whether everything spent so far, on guarantees about `unit`, with what is asked stays under the cap."""
         if self.public:
             return True
         pure = total.epsilon_units is not None and total.epsilon_units <= self.epsilon_units

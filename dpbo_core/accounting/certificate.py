@@ -5,10 +5,10 @@
 | Δ_i | `sensitivity` | most one unit moves the query of draw i, in score | scalar |
 | s_i | `noise_scale` | Laplace b, Gaussian σ, or 2Δ/ε of a selection, in score | scalar |
 | ε_i, ρ_i | `epsilon_units`, `rho_units` | what draw i is said to cost | integers of 10⁻¹² |
-| ε, δ | `guarantee` | what the release promises for all of them together | scalars |
+| ε, δ | `guarantee` | what the release guarantees for all of them together | scalars |
 
 Two steps, both from printed numbers alone: the noise of each draw is worth at least the price it names, and the
-prices compose to no more than the promise. A certificate proves what it says of the noise, not that the noise was
+prices compose to no more than the guarantee. A certificate proves what it says of the noise, not that the noise was
 drawn: that is what the ledger is for. What a method's release must show, and what a mechanism's noise is worth,
 they declare themselves and the caller passes on; a method or a mechanism that declares nothing is refused.
 Source: as in `composition`; Laplace ε = Δ/b; Gaussian ρ = Δ²/2σ² (Canonne, Kamath, Steinke 2020, Theorem 14);
@@ -23,12 +23,13 @@ from dpbo_core.accounting.composition import compose
 from dpbo_core.errors import CertificateFalse, StudyInvalid
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.certified import Declared
+from dpbo_core.privacy.noise_standing import OPERATING_SYSTEM
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release
 
 _SLACK = 1e-9  # relative: the error of reading scales back from decimals, a thousand times the rounding of a plan
 
-LARGEST = 1e15  # of any amount: far beyond what anybody promises, far within what double precision adds up
+LARGEST = 1e15  # of any amount: far beyond what anybody guarantees, far within what double precision adds up
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Recomputed:
     """What a certificate is worth.
 
     Attributes:
-        epsilon: ε of everything released, composed again from the draws; at most the promised one.
+        epsilon: ε of everything released, composed again from the draws; at most the guaranteed one.
         delta: the δ it holds at.
         draws: how many draws were composed.
         by_price: mechanisms whose noise has no formula here, so that their price was taken as printed.
@@ -90,16 +91,16 @@ def _check_types(document: Any) -> None:
     Raises:
         TypeError, KeyError: it is otherwise.
     """
-    promise, spends = document["guarantee"], document["spends"]
+    guarantee, spends = document["guarantee"], document["spends"]
     texts = [document[key] for key in ("study", "edition", "method", "dataset", "noise")]
-    texts += [promise["evidence_note"], *promise["assumptions"], promise.get("person") or ""]
+    texts += [guarantee["evidence_note"], *guarantee["assumptions"], guarantee.get("person") or ""]
     texts += [spend[key] for spend in spends for key in ("what", "mechanism")]
     texts += [text for pair in document.get("ledger", {}).items() for text in pair]
-    amounts = [promise["delta"], 0 if promise["epsilon"] is None else promise["epsilon"]]
+    amounts = [guarantee["delta"], 0 if guarantee["epsilon"] is None else guarantee["epsilon"]]
     for spend in spends:
         amounts += [spend[key] for key in ("delta", "rho", "sensitivity", "noise_scale")]
         amounts += [] if spend["epsilon"] is None else [spend["epsilon"]]
-    if not (isinstance(spends, list) and isinstance(promise["assumptions"], list)):
+    if not (isinstance(spends, list) and isinstance(guarantee["assumptions"], list)):
         raise TypeError
     if not all(isinstance(text, str) for text in texts):
         raise TypeError
@@ -108,7 +109,7 @@ def _check_types(document: Any) -> None:
 
 
 def recompute(release: Release, declared: Declared) -> Recomputed:
-    """ε and δ from the draws alone, checked against the promise.
+    """ε and δ from the draws alone, checked against the guarantee.
 
     Args:
         release: as `read_certificate` gave it.
@@ -116,19 +117,19 @@ def recompute(release: Release, declared: Declared) -> Recomputed:
 
     Raises:
         StudyInvalid: a method that declares nothing.
-        CertificateFalse: a draw is priced below its noise, or the prices add up to more than the promise.
+        CertificateFalse: a draw is priced below its noise, or the prices add up to more than the guarantee.
     """
-    promise = release.guarantee
-    if release.noise != "operating_system" or promise.evidence.refuted or promise.epsilon == math.inf:
+    guarantee = release.guarantee
+    if release.noise != OPERATING_SYSTEM or guarantee.evidence.refuted or guarantee.epsilon == math.inf:
         raise CertificateFalse(
-            "this release promises nothing (ε = ∞)",
+            "this release guarantees nothing (ε = ∞)",
             cause="its noise was injected, or its evidence is refuted; such releases are for public data",
             remedy="treat its numbers as the raw ones",
         )
     shown = declared.methods[release.method](release)
     if not shown.fits(release):
         raise CertificateFalse(
-            "the release does not list the draws that its method makes, or promises what they cannot keep",
+            "the release does not list the draws that its method makes, or guarantees what they cannot keep",
             cause="the certificate was edited, or another version wrote it",
             remedy="ask whoever gave it to you for the release in the ledger",
         )
@@ -137,11 +138,11 @@ def recompute(release: Release, declared: Declared) -> Recomputed:
         if not spend.sensitivity >= shown.sensitivity * (1.0 - _SLACK):
             raise _underpriced(spend)
     total = compose(release.spends)
-    epsilon, delta = total.epsilon(max(0.0, promise.delta - from_units(total.delta_units)))
-    if not (epsilon <= promise.epsilon * (1.0 + 1e-12) and delta <= promise.delta * (1.0 + 1e-12)):
+    epsilon, delta = total.epsilon(max(0.0, guarantee.delta - from_units(total.delta_units)))
+    if not (epsilon <= guarantee.epsilon * (1.0 + 1e-12) and delta <= guarantee.delta * (1.0 + 1e-12)):
         raise CertificateFalse(
-            f"the draws cost (ε, δ) = ({epsilon:.6g}, {delta:.6g}), and the release promises "
-            f"({promise.epsilon:g}, {promise.delta:g})",
+            f"the draws cost (ε, δ) = ({epsilon:.6g}, {delta:.6g}), and the release guarantees "
+            f"({guarantee.epsilon:g}, {guarantee.delta:g})",
             cause="the certificate was edited, or another version composed it",
             remedy="ask whoever gave it to you for the release in the ledger",
         )

@@ -180,7 +180,7 @@ def _parsed(text: bytes) -> tuple[Generation, LedgerKey | None]:
 
 
 def missing(path: Path) -> LedgerDamaged:
-    """The letter for a ledger with a history whose generation is not there."""
+    """The message for a ledger with a history whose generation is not there."""
     return LedgerDamaged(
         f"the ledger's generation, {path.name}, is missing, so nobody can tell whether this is the newest copy",
         cause="the database was copied or restored without the file beside it",
@@ -190,7 +190,7 @@ def missing(path: Path) -> LedgerDamaged:
 
 
 def older(path: Path, kept: Generation) -> LedgerDamaged:
-    """The letter for a ledger that does not hold its generation."""
+    """The message for a ledger that does not hold its generation."""
     return LedgerDamaged(
         f"the ledger is older than it was: entry {kept.sequence} of its history, kept in {path.name}, is not there",
         cause="an old copy of the ledger was restored, and what was spent since is missing from it",

@@ -170,6 +170,6 @@ def _row(table: sa.Table, key: tuple[Any, ...]) -> str:
 
 
 def _changes(written: str, found: str) -> str:
-    """Which columns differ. Their values stay out: a letter is short, and an export shows them."""
+    """Which columns differ. Their values stay out: a message is short, and an export shows them."""
     before, after = json.loads(written), json.loads(found)
     return ", ".join(sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name)))

@@ -27,13 +27,13 @@ BYTES = 32
 
 @dataclass(frozen=True, repr=False)
 class LedgerKey:
-    """One key."""
+    """The secret that seals a ledger's entries, kept outside its database."""
 
     secret: bytes
 
     @classmethod
     def drawn(cls) -> "LedgerKey":
-        """A new one."""
+        """A new key, from the operating system's randomness."""
         return cls(secrets.token_bytes(BYTES))
 
     @classmethod

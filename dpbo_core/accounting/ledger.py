@@ -1,4 +1,4 @@
-"""The durable history of every promise: reserve first, record each draw once, never give back.
+"""The durable history of every guarantee: reserve first, record each draw once, never give back.
 
 The protocol, keyed by a study's fingerprint (its whole spec, its edition and the public training data):
 
@@ -122,7 +122,7 @@ class PrivacyLedger:
             use = Use(sources)
             account, budget = account_for(pen, dataset, opening, use)
             if budget is None:
-                return  # its firings will be told so
+                return  # its runs will be told so
             if opening is not None:
                 admission.same_cap(budget, opening)
             approvals.check_sources(pen, use, dataset=dataset, account=account, public=budget.public)
@@ -206,8 +206,7 @@ class PrivacyLedger:
         approvals.check_sources(pen, use, **charged, public=budget.public)
         row = asdict(key) | asdict(asked) | {"dataset": account}
         row |= {"unit": plan.guarantee.unit.value, "guarantee": plan.guarantee.to_json(), "spends": spends}
-        number = pen.write(RESERVATIONS, row | {"noise": noise, "reserved_at": utc_now()})
-        assert number is not None  # noqa: S101  reservations are numbered
+        number = pen.reserve(row | {"noise": noise, "reserved_at": utc_now()})
         if not (fixed or budget.public or plan.guarantee.unit is PrivacyUnit.PERSON):
             write_fact(pen, account, RECORDS, str(max_records_per_person), {})
         return number
@@ -270,4 +269,5 @@ class PrivacyLedger:
             if dataset is not None:
                 dataset = approvals.account_named(connection, dataset)
             names = connection.scalars(sa.select(DATASETS.c.name).order_by(DATASETS.c.name))
-            return tuple(account_of(connection, name) for name in names.all() if dataset in (None, name))
+            caps = [cap_of(connection, name) for name in names.all() if dataset in (None, name)]
+            return tuple(account_of(connection, cap) for cap in caps if cap is not None)

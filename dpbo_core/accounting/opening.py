@@ -1,11 +1,11 @@
-"""Whose cap pays for a dataset, and how a cap is opened: by its owner, or as one firing of a name with fields."""
+"""Whose cap pays for a dataset, and how a cap is opened: by its owner, or as one run of a name with fields."""
 
 from dataclasses import asdict, replace
 
 from dpbo_core.accounting import approvals, policy
 from dpbo_core.accounting.accounts import cap_of
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.names import check_new_name
+from dpbo_core.accounting.dataset_names import check_new_name
 from dpbo_core.accounting.pen import Pen
 from dpbo_core.accounting.policy import Use
 from dpbo_core.accounting.reservation import utc_now
@@ -33,9 +33,10 @@ def account_for(
     served = approvals.template_of(pen.connection, dataset, use.sources)
     if served is not None:
         template, sources = served
-        budget = cap_of(pen.connection, template)
-        assert budget is not None  # noqa: S101  its facts stand under its cap
-        budget = replace(budget, dataset=dataset)
+        owners = cap_of(pen.connection, template)
+        if owners is None:  # its sources stand under its cap
+            raise no_budget(template)
+        budget = replace(owners, dataset=dataset)
         open_cap(pen, budget)
         for item in sources:
             approvals.write_source(pen, item)

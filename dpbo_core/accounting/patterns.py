@@ -1,4 +1,4 @@
-"""Names with fields that a schedule fills from a firing's time, UTC: how each is written, and what it matches.
+"""Names with fields that a schedule fills from a run's time, UTC: how each is written, and what it matches.
 
 {year} 2026 · {month} 2026-11 · {week} 2026-W47 · {date} 2026-11-21 · {hour} 2026-11-21T02
 {time} 2026-11-21T02:00:00Z

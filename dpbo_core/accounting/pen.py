@@ -24,6 +24,8 @@ UP_TO = sa.select(HISTORY).where(
 OF_DATASET = sa.select(DATASET_FACTS).where(DATASET_FACTS.c.dataset == sa.bindparam("dataset"))
 RESERVED = sa.select(RESERVATIONS.c.dataset).where(RESERVATIONS.c.id == sa.bindparam("number"))
 
+Everything = dict[str, Totals]  # of every dataset
+
 
 class Pen:
     """A writing transaction: `connection` reads and `write` adds a row, to its table and to the history.
@@ -37,35 +39,40 @@ class Pen:
 
     def __init__(self, connection: sa.Connection, last: Generation, key: LedgerKey | None, name: str) -> None:
         self.connection, self.last, self._key, self.name = connection, last, key, name
-        self._head: Entry | None = None
-        self._everything: dict[str, Totals] | None = None  # where the newest entry has no totals
+        self._newest: Entry | Everything | None = None  # None until it is read
         self._leaves: dict[str, list[str]] = {}
         self._bare = False
 
-    def write(self, table: sa.Table, row: Mapping[str, Any], *, again: Link | None = None) -> int | None:
-        """Add a row; the number the database gave it, if the table numbers its rows.
-
-        Args:
-            table: where.
-            row: what.
-            again: the entry that is written again, word for word.
+    def write(self, table: sa.Table, row: Mapping[str, Any]) -> None:
+        """Add a row to a table that does not number its rows.
 
         Raises:
             LedgerDamaged: what the ledger says of the row's dataset is not what its history sealed.
         """
-        number: int | None = None
-        if again is None:
-            self._begin()  # before the tables have a row that the history has not
-        if table is DATASET_FACTS and again is None:
+        self._begin()  # before the tables have a row that the history has not
+        if table is DATASET_FACTS:
             self._leaves_of(row["dataset"]).append(hashed(row))
-        result = self.connection.execute(table.insert(), dict(row))
-        if "id" in table.c:
-            key = result.inserted_primary_key
-            assert key is not None  # noqa: S101  an insert of one row into a table that numbers them
-            number = int(key[0])
-            row = {**row, "id": number}
-        self.note(table.name, row, again=again)
+        self.connection.execute(table.insert(), dict(row))
+        self.note(table.name, row)
+
+    def reserve(self, row: Mapping[str, Any]) -> int:
+        """Add a reservation; the number the database gave it.
+
+        Raises:
+            LedgerDamaged: what the ledger says of the row's dataset is not what its history sealed.
+        """
+        self._begin()
+        key = self.connection.execute(RESERVATIONS.insert(), dict(row)).inserted_primary_key
+        if key is None:
+            raise self.differs("its database gave a new row no number")
+        number = int(key[0])
+        self.note(RESERVATIONS.name, {**row, "id": number})
         return number
+
+    def write_again(self, table: sa.Table, row: Mapping[str, Any], link: Link) -> None:
+        """Add a row, its number too, with an entry that is written again, word for word."""
+        self.connection.execute(table.insert(), dict(row))
+        self.note(table.name, row, again=link)
 
     @legible()
     def note(self, about: str, row: Mapping[str, Any], *, again: Link | None = None) -> None:
@@ -85,8 +92,7 @@ class Pen:
         mac = None if self._key is None else self._key.mac(sealed)
         self.connection.execute(HISTORY.insert(), entry | {"mac": mac})
         self.last = Generation(sequence, sealed)
-        self._head = None if node is None else Entry((sequence, sealed), node)
-        self._everything = None
+        self._newest = None if node is None else Entry((sequence, sealed), node)
 
     @legible()
     def totals_of(self, dataset: str) -> Totals:
@@ -140,32 +146,32 @@ class Pen:
         of = dataset_of(about, row, reserved)
         before, path = self._reach(of)
         totals = before.after(about, row, self._leaves.get(of, ()))
-        if self._everything is not None:
-            return Node(of, totals, everything=self._everything)
-        assert self._head is not None  # noqa: S101  one of the two was just read
-        return following(self._head, of, totals, path)
+        newest = self._begin()
+        if isinstance(newest, Entry):
+            return following(newest, of, totals, path)
+        return Node(of, totals, everything=newest)
 
     def _reach(self, dataset: str) -> tuple[Totals, dict[int, Place]]:
-        self._begin()
-        if self._head is None:
-            assert self._everything is not None  # noqa: S101  read just now
-            return self._everything.get(dataset, Totals()), {}
-        return reach(self._head, dataset, self._fetch)
+        newest = self._begin()
+        if isinstance(newest, Entry):
+            return reach(newest, dataset, self._fetch)
+        return newest.get(dataset, Totals()), {}
 
     @legible()
-    def _begin(self) -> None:
-        """Read the newest entry; where it has no totals, those of all datasets from a history that is whole."""
-        if self._bare or self._head is not None or self._everything is not None:
-            return
-        last = (self.last.sequence, self.last.hash)
+    def _begin(self) -> "Entry | Everything":
+        """The newest entry; where it has no totals, those of all datasets from a history that is whole."""
+        if self._newest is None:
+            self._newest = self._read()
+        return self._newest
+
+    def _read(self) -> "Entry | Everything":
         if self.last.sequence:
             link = self._chained(self.last.sequence, self.last.sequence)
             if link.totals is not None:
-                self._head = Entry(last, Node.from_text(link.totals))
-                return
+                return Entry((self.last.sequence, self.last.hash), Node.from_text(link.totals))
         told = self._whole()
         rows = replayed((link.about, json.loads(link.row)) for link in told)
-        self._everything = {of: totals for of, totals in rows if of != LEDGER}
+        return {of: totals for of, totals in rows if of != LEDGER}
 
     def _whole(self) -> list[Link]:
         told = links(self.connection)

@@ -160,7 +160,7 @@ def check_largest(dataset: str, largest: int | None, guarantee: PrivacyGuarantee
     Args:
         dataset: the study's.
         largest: ε in 10⁻¹², or None where the owner said nothing.
-        guarantee: what the study promises.
+        guarantee: what the study guarantees.
         owner: whether the owner asks.
 
     Raises:

@@ -215,8 +215,7 @@ class _Recovery:
         written = {name: cell for name, cell in row.items() if name != "id"}
         if self._pen.connection.scalar(taken) is not None:
             written["fingerprint"] = hashlib.sha256(f"recovered\n{link.hash}".encode()).hexdigest()
-        number = self._pen.write(RESERVATIONS, written)
-        assert number is not None  # noqa: S101  reservations are numbered
+        number = self._pen.reserve(written)
         self._note(row["dataset"], link, number)
         self.found.charges += 1
         return number

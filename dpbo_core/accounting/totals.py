@@ -3,7 +3,7 @@
 | what | from which rows |
 |---|---|
 | `cap` | its row in `datasets` |
-| `charges`, `spent`, `units`, `first` | reservations: how many, their sums, whom they protect, the first promise |
+| `charges`, `spent`, `units`, `first` | of the reservations: number, sums, units, the first guarantee |
 | `facts` | SHA-256 of the sorted hashes of its rows in `dataset_facts` |
 
 Each entry's totals follow from those of the dataset's entry before it and the row it writes: they are never read
@@ -34,7 +34,7 @@ class Totals:
     facts: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON."""
+        """The totals as plain JSON: amounts in 10⁻¹², units sorted."""
         return {
             "cap": None if self.cap is None else dict(self.cap),
             "charges": self.charges,

@@ -15,6 +15,7 @@ from dpbo_core.advice.expected_loss import Expected, expected
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.methods import EXCHANGES, METHODS, NO_STUDY, AnyMethod, method_named
 from dpbo_core.methods.contract import Advised, TrainsPrivately
+from dpbo_core.methods.kernel import check_lengthscale
 from dpbo_core.models.enforced.available import check_enforceable, seconds_expected
 from dpbo_core.problem import Problem
 from dpbo_core.spec import StudySpec
@@ -86,7 +87,7 @@ class Advice:
         return self.choice.kind if self.choice else None
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON."""
+        """The line of `dpbo plan --json` for this method; what is infinite or unknown is null."""
         return {
             "recommended": self.recommended,
             "recommended_options": dict(self.choice.options) if self.choice else None,
@@ -199,7 +200,7 @@ def _choice(forms: list[tuple[AnyMethod, Expected]], problem: Problem) -> Choice
     alone = all(found.regret <= other.regret for _, other in forms)
     merit = "loses least" if alone else "is pure and loses as little as any, so far as can be told,"
     why = (
-        f"of {len(forms)} ways it {merit} on simulated landscapes with this noise "
+        f"of {len(forms)} ways it {merit} in simulations with this noise "
         f"({problem.n_validation} records, ε = {problem.epsilon:g}, {problem.search.steps} steps, "
         f"{len(problem.candidates)} candidates): an expected regret of {found.regret:.2g}"
     )
@@ -234,17 +235,18 @@ def _in_short(method: AnyMethod) -> str:
 def _line(method: AnyMethod, problem: Problem) -> MethodAdvice:
     G, options = problem.score_range, _changed(method)
     try:
+        check_lengthscale(method, problem)
         plan, outlook, found = method.plan(problem), method.outlook(problem), expected(method, problem)
     except DpboError as error:
         return MethodAdvice(
             method.kind, None, 0.0, None, G, None, None, options, None, (), "", "refused", error.what
         )
-    promise = plan.guarantee
-    evidence = promise.evidence
+    guarantee = plan.guarantee
+    evidence = guarantee.evidence
     regret, error_expected, why = None, outlook.expected_error, outlook.why
     if found is not None:
         regret, error_expected = found.regret, found.regret + found.score_error
-        why += f"; on simulated landscapes it loses {regret:.2g} and errs by {found.score_error:.2g} on the score"
+        why += f"; in simulations it loses {regret:.2g} and errs by {found.score_error:.2g} on the score"
     verdict = _verdict(outlook.noise_scale, error_expected, G)
     if evidence.refuted:
         verdict, why = "refused", f"{evidence.note}; it runs only on a dataset declared public"
@@ -252,15 +254,15 @@ def _line(method: AnyMethod, problem: Problem) -> MethodAdvice:
         why = f"the noise reaches the score's whole range: {why}"
     return MethodAdvice(
         kind=method.kind,
-        epsilon=None if evidence.refuted else promise.epsilon,
-        delta=promise.delta,
+        epsilon=None if evidence.refuted else guarantee.epsilon,
+        delta=guarantee.delta,
         noise_scale=outlook.noise_scale,
         score_range=G,
         expected_error=error_expected,
         expected_regret=regret,
         options=options,
         trainings=outlook.trainings,
-        assumptions=promise.assumptions,
+        assumptions=guarantee.assumptions,
         evidence=evidence.standing.value,
         verdict=verdict,
         why=why,

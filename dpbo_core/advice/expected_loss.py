@@ -1,4 +1,4 @@
-"""What a method may be expected to lose, looked up in a table that was simulated on synthetic landscapes.
+"""What a method may be expected to lose, looked up in a table that was simulated on synthetic score functions.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|

@@ -1,4 +1,4 @@
-"""Mean losses on 100 synthetic landscapes a row; written by benchmarks/advice_calibration.py.
+"""Mean losses on 100 synthetic score functions a row; written by benchmarks/advice_calibration.py.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|

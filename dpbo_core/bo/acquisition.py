@@ -56,7 +56,7 @@ class UCB:
             raise StudyInvalid(f"UCB with delta = {self.delta}", remedy="give a probability between 0 and 1")
 
     def beta_at(self, n_candidates: int, step: int) -> float:
-        """β_t."""
+        """β_t of Srinivas et al. (2010), Theorem 1: the weight of the posterior's deviation at step t ≥ 1."""
         if self.beta is not None:
             return self.beta
         return srinivas_2010.beta(n_candidates=n_candidates, step=step, delta=self.delta)

@@ -101,11 +101,11 @@ class UniformSampler:
         self._prior = prior
 
     def density(self) -> Vector:
-        """π₀."""
+        """π₀: the density that trials are drawn from before any was told, over the N candidates; sums to 1."""
         return self._prior
 
     def tell(self, index: int, quality: float) -> None:
-        """Nothing is learned."""
+        """Take note of a trial's score; a uniform sampler learns nothing from it."""
 
 
 class GaussianProcessSampler:
@@ -144,7 +144,7 @@ class GaussianProcessSampler:
         self._tau, self._beta = exploration, inverse_temperature
 
     def density(self) -> Vector:
-        """π̃_j."""
+        """π̃_j: the density that trial j is drawn from, within [c, C] times π₀; over the N candidates, sums to 1."""
         if len(self._posterior) == 0:
             return self._prior  # Alg. 3: π⁽⁰⁾
         s = self._posterior.mean + self._tau * self._posterior.std

@@ -11,14 +11,12 @@ The path follows the most probable kernel, which costs O(t·N) a step; what is s
 the mixture over all of them.
 """
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.bo.acquisition import Acquisition
 from dpbo_core.bo.loop import BayesianSearch
-from dpbo_core.gp.kernels import kernel_named
+from dpbo_core.gp.kernels import kernel_named, typical_lengthscale
 from dpbo_core.gp.mixture import Mixture, Prior, average
 
 ALWAYS, GROWTH = 20, 1.1  # the kernel is found anew at each of the first 20 values, then at every tenth more
@@ -105,11 +103,10 @@ def prior_of(*, kernel: str, lengthscale: float | str, dimensions: int, guessed:
         dimensions: d.
         guessed: whether there is a public guess; what it leaves over is thought small.
     """
-    typical = 0.3 * math.sqrt(max(1, dimensions))
     free = isinstance(lengthscale, str)
     return Prior(
         kernel=kernel,
-        lengthscale=typical if isinstance(lengthscale, str) else lengthscale,
+        lengthscale=typical_lengthscale(dimensions) if isinstance(lengthscale, str) else lengthscale,
         lengthscale_spread=1.0 if free else 0.4,
         deviation=0.1 if guessed else 0.4,
         deviation_spread=1.0,

@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from dpbo_core.gp.mixture import Mixture
 from dpbo_core.theorems.feldman_cousins_1998 import LEVEL, bounded_interval
 
+CENTRE, SPREAD = 0.5, 0.25  # the prior's mean and unit where nobody knows better, as shares of G
+
 Said = tuple[float, tuple[float, float]]  # a score and its interval
 
 

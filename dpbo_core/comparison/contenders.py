@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dpbo_core.comparison.tasks import TableScorer, place_of
+from dpbo_core.comparison.tasks import TableScorer
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise
 from dpbo_core.methods.contract import Method
 from dpbo_core.privacy.plan import Spend
@@ -58,6 +58,6 @@ def run_on(method: Method, problem: Problem, scorer: TableScorer, *, seed: int) 
     value = search.finish(noise).value
     index = None
     if "hyperparameters" in value:
-        index = place_of(problem, value["hyperparameters"])
+        index = scorer.place_of(value["hyperparameters"])
     interval = value.get("interval")
     return Outcome(index, value.get("score"), None if interval is None else (interval[0], interval[1]))

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from dpbo_core.bo.acquisition import UCB
 from dpbo_core.bo.loop import BayesianSearch
 from dpbo_core.comparison.contenders import Outcome
-from dpbo_core.gp.kernels import Matern52
+from dpbo_core.gp.kernels import Matern52, typical_lengthscale
 from dpbo_core.problem import Problem
 
 
@@ -28,8 +28,7 @@ def gp_ucb(problem: Problem, scores: NDArray[np.float64], *, seed: int) -> Outco
     """NOT private: GP-UCB on exact scores, β = 4; the best candidate visited. Deterministic but for its start."""
     encoded, (low, high) = problem.candidates.encoded, (scores.min(), scores.max())
     unit = (scores - low) / ((high - low) or 1.0)
-    lengthscale = 0.3 * math.sqrt(max(1, encoded.shape[1]))
-    search = BayesianSearch(encoded, Matern52(lengthscale, 0.1), 1e-4, UCB(4.0), 0, 0.5)
+    search = BayesianSearch(encoded, Matern52(typical_lengthscale(encoded.shape[1]), 0.1), 1e-4, UCB(4.0), 0, 0.5)
     visited = [int(np.random.default_rng(seed).integers(len(scores)))]
     search.tell(visited[0], float(unit[visited[0]]))
     while len(visited) < problem.search.steps:
@@ -68,7 +67,7 @@ def uniform_selection(problem: Problem, scores: NDArray[np.float64], *, sigma: f
 
 
 def change(problem: Problem) -> float:
-    """Δ."""
+    """Δ: the most that one record changes the mean score, k·G/m."""
     return min(problem.max_records_per_person, problem.n_validation) * problem.score_range / problem.n_validation
 
 

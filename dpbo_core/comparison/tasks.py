@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.data import Encoded, bundled
-from dpbo_core.models.trainer import EstimatorTrainer, Score
+from dpbo_core.models.trainer import EstimatorTrainer
 from dpbo_core.objective.in_memory import Scorable, exact_sum
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem import Problem, problem_of
@@ -50,10 +50,10 @@ class TableTrainer:
     n_records: int
 
     def train(self, point: Mapping[str, Value]) -> Any:
-        """The point's place."""
+        """The place of a point in the table stands for its model: every score is known already."""
         return Place(self.places[tuple(point.items())])
 
-    def public_score(self, point: Mapping[str, Value], score: Score, *, seed: int) -> float:  # noqa: ARG002
+    def public_score(self, point: Mapping[str, Value], *, seed: int) -> float:  # noqa: ARG002
         """P(λ), under the seed that the table was made with."""
         return float(self.table.public[self.places[tuple(point.items())]])
 
@@ -62,6 +62,7 @@ class TableTrainer:
 class TableScorer:
     """Looks the exact sum up."""
 
+    places: Mapping[tuple[Any, ...], int]
     table: ScoreTable
 
     @property
@@ -74,16 +75,14 @@ class TableScorer:
         assert isinstance(model, Place)  # noqa: S101  the table's own trainer made it
         return Sensitive(int(self.table.sums[model.index]))
 
-
-def place_of(problem: Problem, point: Mapping[str, Value]) -> int:
-    """The place in Λ of a point of it."""
-    assert isinstance(problem.trainer, TableTrainer)  # noqa: S101  `on_table` put it there
-    return problem.trainer.places[tuple(point.items())]
+    def place_of(self, point: Mapping[str, Value]) -> int:
+        """The place in Λ of a point of it."""
+        return self.places[tuple(point.items())]
 
 
 @dataclass(frozen=True)
 class Task:
-    """One public task: how to make its two halves, and where its candidates lie."""
+    """One public task: how to make its data split, and where its candidates lie."""
 
     name: str
     make: Callable[[], tuple[Problem, Encoded]]
@@ -101,7 +100,7 @@ def on_table(problem: Problem, table: ScoreTable, **search: Any) -> tuple[Proble
     found = replace(
         problem, trainer=TableTrainer(places, table, problem.n_training), search=replace(problem.search, **search)
     )
-    return found, TableScorer(table)
+    return found, TableScorer(places, table)
 
 
 def breast_cancer() -> tuple[Problem, Encoded]:

@@ -79,7 +79,7 @@ def read_csv(file: BinaryIO, *, sensitive: bool, shown_as: str) -> Table:
     Args:
         file: positioned at its first byte.
         sensitive: if so nothing but the header can raise; if not, a broken record does.
-        shown_as: what letters call the file.
+        shown_as: what messages call the file.
 
     Raises:
         StudyInvalid: the first line is no CSV header; or the file is public and a line is broken.

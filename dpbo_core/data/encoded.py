@@ -42,7 +42,7 @@ class Encoded:
 
     @property
     def n_records(self) -> int:
-        """m."""
+        """m: how many records the table holds."""
         return len(self.labels)
 
     def part(self, records: slice) -> "Encoded":
@@ -64,8 +64,8 @@ class Encoded:
         if self.n_classes != 2:
             raise StudyInvalid(
                 f"the target has {self.n_classes} classes, a margin needs two",
-                cause="the linear models and the sigmoid and ramp scores are binary",
-                remedy="use a scikit-learn estimator with score = accuracy, or two classes",
+                cause="the linear models and the scores of their margin are binary",
+                remedy="use a scikit-learn estimator with a score of classes, or two classes",
             )
         # By arithmetic: the duration of a masked copy depends on the mask, and is five times as long.
         signs: NDArray[np.float64] = (self.labels != 0).astype(np.float64)

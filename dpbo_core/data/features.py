@@ -39,7 +39,7 @@ class Number:
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """The column's name."""
+        """The name of the one column that this feature makes."""
         return (self.name,)
 
     @property
@@ -147,7 +147,7 @@ def check_targets(target: str, table: Table) -> None:
         raise StudyInvalid(
             f"the target {target!r} of {table.source} holds texts, and the score compares numbers",
             cause="the target is a class",
-            remedy='choose score = "accuracy"',
+            remedy="choose a score of classes",
         )
 
 

@@ -17,7 +17,7 @@ def read_header(path: str | Path, *, sensitive: bool, shown_as: str) -> Header:
 
     Args:
         path: where the file is.
-        sensitive: whether letters must not repeat names found in it.
+        sensitive: whether messages must not repeat names found in it.
         shown_as: the path as the study has it.
 
     Raises:
@@ -41,7 +41,7 @@ def read_table(path: str | Path, *, sensitive: bool, shown_as: str) -> Table:
         path: where the file is.
         sensitive: if so the table holds exactly `count_records(path)` records whatever the bytes, and nothing
             but the header can raise; if not, a record that cannot be read raises, by its line.
-        shown_as: the path as the study has it; letters about a public file's content use its last part only.
+        shown_as: the path as the study has it; messages about a public file's content use its last part only.
 
     Raises:
         StudyInvalid: as `read_header`; or the file is public and a record cannot be read.

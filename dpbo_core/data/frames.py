@@ -74,7 +74,7 @@ def frame_of(X: Any, y: Any, *, shown_as: str, width: int | None = None) -> Fram
     Args:
         X: a data frame, an Arrow table, or an array (n, d) or list of rows; arrays get the names x0, x1, …
         y: (n,) of anything, or None.
-        shown_as: what letters call it, "X_validation" say.
+        shown_as: what messages call it, "X_validation" say.
         width: for a SENSITIVE list of rows, its public number of columns: a row of another length is no record.
 
     Raises:

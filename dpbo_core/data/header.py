@@ -1,6 +1,6 @@
 """A file's header: the names of its columns and the number of its records, all that is checked before paying.
 
-A header line that is missing makes the first RECORD the header, so the letters about a sensitive file name
+A header line that is missing makes the first RECORD the header, so the messages about a sensitive file name
 nothing they found there, until half of the training columns are among the names.
 """
 
@@ -52,7 +52,7 @@ def check_columns(
         training: names of the public table's columns.
         validation: names of the sensitive table's columns.
         target: the column to predict.
-        shown_as: what letters call the sensitive table.
+        shown_as: what messages call the sensitive table.
 
     Raises:
         StudyInvalid: the target is absent, or columns are missing or extra; names them and the nearest name.

@@ -56,7 +56,7 @@ def read_parquet(path: Path, *, sensitive: bool, shown_as: str) -> Table:
     Args:
         path: the file.
         sensitive: if so nothing but the footer can raise; if not, a broken group or column type does.
-        shown_as: what letters call the file.
+        shown_as: what messages call the file.
 
     Raises:
         StudyInvalid: no readable footer; or the file is public and a group or a column cannot be read.
@@ -120,7 +120,7 @@ def _opened(path: Path, *, shown_as: str) -> tuple[Any, _Footer]:
     import pyarrow.parquet as pq
 
     own = _footer_bytes(path)
-    # The letter is raised after the except block, so that no cause or context travels with it.
+    # The message is raised after the except block, so that no cause or context travels with it.
     try:
         file = pq.ParquetFile(pa.OSFile(str(path)), metadata=pq.read_metadata(pa.BufferReader(own)))
         sizes = tuple(file.metadata.row_group(i).num_rows for i in range(file.num_row_groups))

@@ -25,7 +25,7 @@ class Table:
     Attributes:
         columns: by name, in the file's order.
         broken: (m,) records of which nothing may be used; their entries are NaN.
-        source: what letters call it, "train.csv" say.
+        source: what messages call it, "train.csv" say.
     """
 
     columns: Mapping[str, Column]
@@ -44,7 +44,7 @@ class Table:
 
     @property
     def n_records(self) -> int:
-        """m."""
+        """m: how many records the table holds."""
         return len(self.broken)
 
     def without(self, names: Collection[str]) -> "Table":
@@ -57,7 +57,7 @@ class Table:
         return Table(self.columns, self.broken | broken, self.source)
 
     def place(self, record: int) -> str:
-        """Where `record` (from 0) stands in its file, for letters about PUBLIC tables."""
+        """Where `record` (from 0) stands in its file, for messages about PUBLIC tables."""
         return f"line {record + 2}" if self.source.lower().endswith(".csv") else f"record {record + 1}"
 
 

@@ -1,8 +1,6 @@
 """What is made of a draw: the table it was, and the release of its report."""
 
-import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +12,7 @@ from dpbo_core.evaluation.question import Question, group_names
 from dpbo_core.evaluation.report import report
 from dpbo_core.evaluation.subject import Subject
 from dpbo_core.evaluation.table import NoisedTable
-from dpbo_core.mechanisms.noise import OPERATING_SYSTEM, Noise
-from dpbo_core.methods.contract import NOT_PRIVATE
+from dpbo_core.mechanisms.noise import Noise
 from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
@@ -73,13 +70,11 @@ def answer(
     *,
     chosen_here: bool,
 ) -> Release:
-    """The release: the report with the public facts a reader needs beside the promise."""
-    promise, problem = plan.guarantee, question.problem
-    if noise.standing != OPERATING_SYSTEM:
-        promise = replace(promise, epsilon=math.inf, evidence=NOT_PRIVATE)
+    """The release: the report with the public facts a reader needs beside the guarantee."""
+    problem = question.problem
     return Release(
         value=report(table),
-        guarantee=promise,
+        guarantee=plan.guarantee.as_drawn(noise.standing),
         spends=plan.spends,
         study=f"{question.spec.name}/{KIND}",
         edition=question.section.edition,

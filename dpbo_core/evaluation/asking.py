@@ -13,29 +13,37 @@ from dpbo_core.evaluation.subject import Subject, file_model, read_model, releas
 from dpbo_core.final_model import FinalModel
 from dpbo_core.objective.partitioned import parts_of
 from dpbo_core.privacy.release import Release
-from dpbo_core.spec import StudySpec
-from dpbo_core.study.data_split import FileHalves, PublicHalf, left_out
+from dpbo_core.spec import BundledData, StudySpec
+from dpbo_core.study.data_split import FileSplit
+from dpbo_core.study.public_half import PublicHalf, left_out
 from dpbo_core.study.resolve import resolve
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Asked:
-    """A question with the public half it is asked of, before any model is trained."""
+    """A question with the public half it is asked of, before any model is trained.
+
+    Attributes:
+        question: what is asked.
+        split: the study's files.
+        public: what was read of them.
+        grouping: None for the whole alone.
+        key: under which the ledger keeps the answer.
+        model: a saved one, or the release whose model will be trained.
+    """
 
     question: Question
-    halves: FileHalves
+    split: FileSplit
     public: PublicHalf
     grouping: Grouping | None
     key: StudyKey
-    tuned: Release | None
-    final: FinalModel | None
+    model: Release | FinalModel
 
     def subject(self) -> Subject:
         """The model, trained or read, with its public decision values."""
-        if self.final is not None:
-            return file_model(self.question.spec, self.halves.folder, self.final)
-        assert self.tuned is not None  # noqa: S101  there was one, or nothing was asked
-        return released_model(self.question.spec, self.public, self.tuned)
+        if isinstance(self.model, FinalModel):
+            return file_model(self.question.spec, self.split.folder, self.model)
+        return released_model(self.question.spec, self.public, self.model)
 
     def expected(self, subject: Subject) -> Expected:
         """The edges of the bins and what to expect of the report's noise."""
@@ -63,24 +71,22 @@ def ask(
     """What is asked and of which model; only public files and the ledger are read."""
     resolved = resolve(spec)
     question = Question.of(spec, resolved.problem, epsilon)
-    halves = FileHalves(spec, folder)
-    public = halves.public(resolved.problem)
+    split = FileSplit(spec, folder)
+    public = split.public(resolved.problem)
     if model is None:
         study = resolved.key(public.fingerprint)
-        tuned, final, digest = ledger.release_of(study.fingerprint), None, digest_of_released(study)
+        tuned, digest = ledger.release_of(study.fingerprint), digest_of_released(study)
         if tuned is None:
             raise StudyInvalid(
                 f"the study {spec.name!r} (edition {spec.edition}) has released nothing yet",
                 cause="it was not tuned, or its file or its public training set was changed since",
                 remedy="run dpbo tune first, or name a saved model",
             )
-        fitted = public.preprocessing
-    else:
-        tuned = None
-        final, digest = read_model(model)
-        fitted = final.preprocessing
-    grouping = question.grouping(fitted)
-    return Asked(question, halves, public, grouping, question.key(digest, grouping), tuned, final)
+        grouping = question.grouping(public.preprocessing)
+        return Asked(question, split, public, grouping, question.key(digest, grouping), tuned)
+    final, digest = read_model(model)
+    grouping = question.grouping(final.preprocessing)
+    return Asked(question, split, public, grouping, question.key(digest, grouping), final)
 
 
 def digest_of_released(study: StudyKey) -> str:
@@ -89,20 +95,24 @@ def digest_of_released(study: StudyKey) -> str:
 
 
 def check_header(
-    spec: StudySpec, folder: str | Path, public: PublicHalf, grouping: Grouping | None, needed: tuple[str, ...]
+    question: Question, folder: str | Path, public: PublicHalf, grouping: Grouping | None, needed: tuple[str, ...]
 ) -> None:
     """The validation file's header has the column of groups, and every column that the model needs.
 
     Raises:
         StudyInvalid: it has not.
     """
-    columns = _columns(spec, folder, public)
+    columns = _columns(question, folder, public)
     if grouping is not None and grouping.column not in columns:
         raise StudyInvalid(
             f"the validation file has no column {grouping.column!r}, which [evaluation] groups its records by",
             cause="a misspelt name, or the column was dropped",
             remedy="name the column as in the file's header"
-            + (", and under data.ignore if it is no feature" if grouping.column not in left_out(spec) else ""),
+            + (
+                ", and under data.ignore if it is no feature"
+                if grouping.column not in left_out(question.spec)
+                else ""
+            ),
         )
     missing = [name for name in needed if name not in columns]
     if missing:
@@ -113,11 +123,11 @@ def check_header(
         )
 
 
-def _columns(spec: StudySpec, folder: str | Path, public: PublicHalf) -> tuple[str, ...]:
+def _columns(question: Question, folder: str | Path, public: PublicHalf) -> tuple[str, ...]:
     """Of the sensitive file, whose header was checked, and no more of it."""
-    if spec.data.source is not None:
+    if isinstance(question.data, BundledData):
         return public.columns
-    shown = str(spec.data.validation)
+    shown = question.data.validation
     path = Path(folder) / shown
     first = (parts_of(path) or (path,))[0]
     return data.read_header(first, sensitive=True, shown_as=shown).columns

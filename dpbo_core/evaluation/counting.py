@@ -41,7 +41,7 @@ class Counter:
 
     @property
     def n_bins(self) -> int:
-        """B."""
+        """B: how many bins."""
         return len(self.place.edges) + 1
 
     @property
@@ -51,7 +51,7 @@ class Counter:
 
     @property
     def size(self) -> int:
-        """C."""
+        """C: how many cells."""
         return 1 + 2 * self.n_bins * self.n_groups
 
     def histogram(self, table: Table) -> Integers:

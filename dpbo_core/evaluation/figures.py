@@ -27,6 +27,15 @@ OF_WHOM = {  # shares, and of how many
     "positive_share": "read",
 }
 AT_THRESHOLD = ("recall", "specificity", "precision", "f1", "accuracy", "flagged_share", "lift")
+METRICS = (
+    "auc",
+    "average_precision",
+    "positive_share",
+    "unread_share",
+    *AT_THRESHOLD,
+    "balanced_accuracy",
+    "calibration_error",
+)
 OF_A_GROUP = ("positive_share", "auc", "recall", "specificity", "precision", "flagged_share")
 DIFFERENCES = ("gap ",)  # what begins with it lies in [−1, 1]; a lift has no upper end; all else lies in [0, 1]
 

@@ -68,7 +68,7 @@ class Place(Jumps):
         return float(2 * (len(self.edges) + 1))
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """Places (k,)."""
+        """The places of records, (k,)."""
         values = outcome[:, -1] if outcome.ndim == 2 else outcome
         return placed(values, np.asarray(truth), self.edges).astype(np.float64)
 

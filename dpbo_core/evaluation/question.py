@@ -23,7 +23,7 @@ from dpbo_core.privacy.assumption import ROWWISE_PREDICTIONS
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.problem import Problem
-from dpbo_core.spec import EvaluationSection, StudySpec
+from dpbo_core.spec import EvaluationSection, PublicData, PublicFiles, SensitiveData, StudySpec
 
 EVIDENCE = Evidence(
     Standing.STANDARD, "the discrete Laplace mechanism on one histogram (Dwork, McSherry, Nissim, Smith 2006)"
@@ -39,12 +39,14 @@ class Question:
         problem: its public facts.
         epsilon: ε of the report.
         section: [evaluation], or its defaults.
+        data: the study's, of which the training records are public.
     """
 
     spec: StudySpec
     problem: Problem
     epsilon: float
     section: EvaluationSection
+    data: PublicData
 
     @classmethod
     def of(cls, spec: StudySpec, problem: Problem, epsilon: float | None) -> "Question":
@@ -61,7 +63,7 @@ class Question:
                 cause="a report is a spend of its own, on top of [privacy]",
                 remedy="add [evaluation] with epsilon = 0.5, say, or give epsilon",
             )
-        if spec.data.trains_privately:
+        if isinstance(spec.data, SensitiveData):
             raise StudyInvalid(
                 "models of a sensitive training set cannot be evaluated yet",
                 cause="the edges of the bins come of public records, and this study has none",
@@ -77,7 +79,7 @@ class Question:
             raise StudyInvalid(
                 f"ε = {section.epsilon:g} is below the ledger's unit", remedy="raise evaluation.epsilon"
             )
-        return cls(spec, problem, section.epsilon, section)
+        return cls(spec, problem, section.epsilon, section, spec.data)
 
     @property
     def moved(self) -> int:
@@ -91,7 +93,7 @@ class Question:
     def plan(self, unlisted: str) -> PrivacyPlan:
         """The price; `unlisted` is what in the model is not known to predict each row alone, "" for nothing."""
         assumed = bool(unlisted) and not self.spec.model.enforced
-        promise = PrivacyGuarantee(
+        guarantee = PrivacyGuarantee(
             epsilon=self.epsilon,
             delta=0.0,
             unit=self.problem.unit,
@@ -100,7 +102,7 @@ class Question:
             evidence=EVIDENCE,
             person=self.problem.person,
         )
-        return PrivacyPlan(promise, (self.mechanism(1).spend(DRAW),))
+        return PrivacyPlan(guarantee, (self.mechanism(1).spend(DRAW),))
 
     def draws(self, size: int) -> Draws:
         """The one draw of the plan."""
@@ -116,7 +118,8 @@ class Question:
         column = self.section.group
         if column is None:
             return None
-        if column in (fitted.target, self.spec.data.target, self.spec.privacy.person):
+        target = self.data.target if isinstance(self.data, PublicFiles) else fitted.target
+        if column in (fitted.target, target, self.spec.privacy.person):
             raise StudyInvalid(
                 f"evaluation.group = {column!r} is the target, or the column of persons",
                 remedy="name a column that sorts records into groups",

@@ -12,19 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from dpbo_core.evaluation.figures import AT_THRESHOLD, OF_A_GROUP, Figures
+from dpbo_core.evaluation.figures import AT_THRESHOLD, METRICS, OF_A_GROUP, Figures
 from dpbo_core.evaluation.intervals import Interval, estimates
 from dpbo_core.evaluation.table import NoisedTable, Reals
 
-METRICS = (
-    "auc",
-    "average_precision",
-    "positive_share",
-    "unread_share",
-    *AT_THRESHOLD,
-    "balanced_accuracy",
-    "calibration_error",
-)
 Estimates = tuple[Figures, dict[str, Interval], dict[str, Interval]]
 
 
@@ -36,7 +27,7 @@ def report(table: NoisedTable) -> dict[str, Any]:
         "metrics": {name: _told(found, name) for name in METRICS if name in found[0]},
         "roc": _roc(table, found[0]),
         "confusion": _confusion(table, found),
-        "calibration": [] if table.predicted is None else _calibration(table, found),
+        "calibration": [] if table.predicted is None else _calibration(table, table.predicted, found),
         "groups": _groups(table, found),
     }
 
@@ -113,14 +104,13 @@ def _confusion(table: NoisedTable, found: Estimates) -> list[dict[str, Any]]:
     ]
 
 
-def _calibration(table: NoisedTable, found: Estimates) -> list[dict[str, Any]]:
-    assert table.predicted is not None  # noqa: S101  the caller looked
+def _calibration(table: NoisedTable, predicted: tuple[float | None, ...], found: Estimates) -> list[dict[str, Any]]:
     ends = [None, *table.edges, None]
     return [
         {
             "above": ends[b],
             "up_to": ends[b + 1],
-            "predicted": table.predicted[b],
+            "predicted": predicted[b],
             "observed": _told(found, "in observed", b),
             "records": _told(found, "in records", b),
         }

@@ -23,16 +23,16 @@ from dpbo_core.evaluation.places import Integers, Place
 from dpbo_core.evaluation.question import Question
 from dpbo_core.evaluation.report import best_threshold
 from dpbo_core.evaluation.table import NoisedTable
-from dpbo_core.mechanisms.noise import INJECTED, OPERATING_SYSTEM, Noise, NoiseSource, OperatingSystemNoise, try_out
+from dpbo_core.mechanisms.noise import Noise, NoiseSource, OperatingSystemNoise, standing_of, try_out
 from dpbo_core.objective.partitioned import parts_of
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
-from dpbo_core.privacy.sealing import letters, sealed
+from dpbo_core.privacy.sealing import messages, sealed
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.spec import StudySpec
-from dpbo_core.study.data_split import counted_records, people_of, validation_table
+from dpbo_core.spec import PublicFiles, StudySpec
+from dpbo_core.study.data_split import people_of, validation_table
+from dpbo_core.study.public_half import counted_records
 from dpbo_core.study.run import check_accepted, opening_cap, padded
-from dpbo_core.study.sizes import n_validation
 from dpbo_core.versions import library_version
 
 
@@ -126,39 +126,40 @@ def _released(asked: Asked, ledger: PrivacyLedger, source: NoiseSource, *, owner
     counter = Counter(
         subject.preprocessing, subject.counted(place, enforced=spec.model.enforced), place, asked.grouping
     )
-    asked.halves.check(asked.public)
-    check_header(spec, asked.halves.folder, asked.public, asked.grouping, subject.columns)
+    asked.split.check(asked.public)
+    check_header(question, asked.split.folder, asked.public, asked.grouping, subject.columns)
     draws = question.draws(counter.size)
     try_out(draws)
     warn_if_useless(outlook)
-    standing = OPERATING_SYSTEM if type(source) is OperatingSystemNoise else INJECTED
     reservation = ledger.reserve(
         asked.key,
         plan,
-        noise=standing,
+        noise=standing_of(source),
         opening=opening_cap(spec),
         max_records_per_person=spec.privacy.max_records_per_person,
-        use=Use(asked.halves.sources(), owner),
+        use=Use(asked.split.sources(), owner),
     )
     noise = Noise(source, reservation)
     ((spend, mechanism),) = draws
     drawn = sealed(lambda: noise.recorded(spend))
     if drawn is None:
-        sealed(lambda: noise.ahead(draws))
-        counts = sealed(lambda: _counts(spec, asked.halves.folder, counter), letter=letters(StudyInvalid))
+        sealed(lambda: noise.prepare_draws(draws))
+        counts = sealed(lambda: _counts(question, asked.split.folder, counter), message=messages(StudyInvalid))
         drawn = sealed(lambda: noise.release(spend, mechanism, counts, **told_edges(place.edges)))
     table = sealed(lambda: table_of(drawn, subject, question, asked.grouping))
-    chosen_here = asked.tuned is not None
+    chosen_here = isinstance(asked.model, Release)
     release = sealed(lambda: answer(question, plan, noise, subject, outlook, table, chosen_here=chosen_here))
-    return sealed(lambda: reservation.conclude(release), letter=letters(DpboError, LedgerDamaged))
+    return sealed(lambda: reservation.conclude(release), message=messages(DpboError, LedgerDamaged))
 
 
-def _counts(spec: StudySpec, folder: str | Path, counter: Counter) -> Sensitive[Integers]:
+def _counts(question: Question, folder: str | Path, counter: Counter) -> Sensitive[Integers]:
     """Read the sensitive records, whatever their bytes, and count them. Call it only after reserving."""
-    parts = parts_of(Path(folder) / str(spec.data.validation)) if spec.data.source is None else ()
-    if parts:
-        return count_parts(counter, parts, n_validation(spec))
-    return count(counter, counted_records(spec, validation_table(spec, folder), people_of(spec, folder)))
+    spec, given = question.spec, question.data
+    if isinstance(given, PublicFiles):
+        parts = parts_of(Path(folder) / given.validation)
+        if parts:
+            return count_parts(counter, parts, given.n_validation)
+    return count(counter, counted_records(spec, validation_table(given, folder), people_of(spec, folder)))
 
 
 def _best(question: Question, release: Release) -> Mapping[str, Any] | None:

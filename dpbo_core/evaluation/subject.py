@@ -32,7 +32,8 @@ from dpbo_core.models.rowwise import check_rowwise
 from dpbo_core.models.trainer import EstimatorTrainer, LinearTrainer, Model
 from dpbo_core.privacy.release import Release
 from dpbo_core.spec import StudySpec
-from dpbo_core.study.data_split import PublicHalf, training_table
+from dpbo_core.study.data_split import training_table
+from dpbo_core.study.public_half import PublicHalf
 
 LINEAR: Verb = "decision_function"  # what a linear model's margins stand for
 MARGIN, PROBABILITY = 0.0, 0.5  # above which a decision value means the larger class
@@ -84,7 +85,7 @@ class Subject:
         if isinstance(self.model, LinearModel):
             return self.model
         if enforced:
-            from dpbo_core.models.enforced.model import alone
+            from dpbo_core.models.enforced.enforced_model import alone
 
             truth = self.positive.astype(np.int64)
             return replace(self.model, alone=alone(self.model.estimator, self.X, truth, place, known={}))
@@ -98,12 +99,8 @@ def released_model(spec: StudySpec, public: PublicHalf, release: Release) -> Sub
     Raises:
         StudyInvalid: there is no such model, or it has other than two classes.
     """
-    if not model_is_public(release) or public.problem.training is not None:
-        raise StudyInvalid(
-            "the study released no model that could be evaluated",
-            cause="its method releases no hyperparameters",
-            remedy="evaluate a model of a file, or a study whose method releases hyperparameters",
-        )
+    if not model_is_public(release):
+        raise no_model()
     return model_at(spec, public, release.value["hyperparameters"])
 
 
@@ -121,11 +118,12 @@ def model_at(spec: StudySpec, public: PublicHalf, point: Mapping[str, Any]) -> S
         values = _linear_values(trainer, float(point["lambda"]), seed)
         positive = trainer.signs > 0.0
         return _subject(model, fitted, trainer.X, values, positive, verb, spec.model.estimator, unlisted)
-    assert isinstance(trainer, EstimatorTrainer)  # noqa: S101  there is no other
-    model = trainer.train(point)
-    verb = verb_of(model)
-    values, positive = _estimator_values(trainer, point, verb, seed), trainer.truth == 1
-    return _subject(model, fitted, trainer.X, values, positive, verb, spec.model.estimator, unlisted)
+    if isinstance(trainer, EstimatorTrainer):
+        model = trainer.train(point)
+        verb = verb_of(model)
+        values, positive = _estimator_values(trainer, point, verb, seed), trainer.truth == 1
+        return _subject(model, fitted, trainer.X, values, positive, verb, spec.model.estimator, unlisted)
+    raise no_model()
 
 
 def file_model(spec: StudySpec, folder: str | Path, final: FinalModel) -> Subject:
@@ -155,6 +153,15 @@ def file_model(spec: StudySpec, folder: str | Path, final: FinalModel) -> Subjec
     verb = verb_of(model)
     found = _values(model, X, verb)
     return _subject(model, fitted, X, found, positive, verb, "", unlisted_part(model.estimator))
+
+
+def no_model() -> StudyInvalid:
+    """The message where there is nothing to evaluate."""
+    return StudyInvalid(
+        "the study released no model that could be evaluated",
+        cause="its method releases no hyperparameters",
+        remedy="evaluate a model of a file, or a study whose method releases hyperparameters",
+    )
 
 
 def check_two_classes(fitted: Preprocessing) -> None:

@@ -44,7 +44,7 @@ class NoisedTable:
 
     @property
     def n_bins(self) -> int:
-        """B."""
+        """B: how many bins."""
         return len(self.edges) + 1
 
     @property
@@ -67,7 +67,7 @@ class NoisedTable:
         return counts[..., 1:].reshape(*counts.shape[:-1], self.n_groups, 2, self.n_bins)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON."""
+        """Plain JSON, with every public fact."""
         return {
             "n_records": self.n_records,
             "noise_scale": self.scale,

@@ -17,7 +17,7 @@ from dpbo_core.evaluation.subject import model_at
 from dpbo_core.mechanisms.noise import NoiseSource, try_out
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.spec import StudySpec
-from dpbo_core.study.data_split import PublicHalf
+from dpbo_core.study.public_half import PublicHalf
 from dpbo_core.study.resolve import ResolvedStudy, resolve
 from dpbo_core.study.run import Also, StudyResult, StudyRun, check_accepted, open_study
 
@@ -55,13 +55,13 @@ def last_step(resolved: ResolvedStudy, folder: str | Path) -> Also:
         if not resolved.method.releases_hyperparameters:
             raise StudyInvalid(
                 f"{resolved.method.kind} releases no hyperparameters, so that there is no model to evaluate",
-                remedy="leave [evaluation] out, or choose private_grid or private_trajectory",
+                remedy="leave [evaluation] out, or choose a method that releases hyperparameters",
             )
         grouping = question.grouping(public.preprocessing)
         subject = model_at(spec, public, problem.candidates.points[0])  # any of them: which will be, nobody knows
         plan = question.plan(problem.unlisted)
         check_accepted(spec, plan, problem.unlisted)
-        check_header(spec, folder, public, grouping, subject.columns)
+        check_header(question, folder, public, grouping, subject.columns)
         try_out(question.draws(1))
         warn_if_useless(outlook(question, subject, grouping))
         key = question.key(digest_of_released(resolved.key(public.fingerprint)), grouping)

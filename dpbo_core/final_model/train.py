@@ -1,7 +1,7 @@
 """The model to use, trained on the PUBLIC set at the released hyperparameters. Post-processing.
 
 No validation record takes part, so it may be kept, copied and published like the training set itself. Its files
-hold no code (`storage`). `_load_pyfunc` is the door MLflow opens a saved one by; which module's door that is,
+hold no code (`storage`). `_load_pyfunc` is the function by which MLflow opens a saved one; which module's that is,
 MLflow's own file beside the model says: where others can write there, use `load`.
 """
 
@@ -20,7 +20,8 @@ from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.trainer import Model
 from dpbo_core.privacy.release import Release
 from dpbo_core.spec import StudySpec
-from dpbo_core.study.data_split import PublicHalf, public_half
+from dpbo_core.study.data_split import public_half
+from dpbo_core.study.public_half import PublicHalf
 
 
 @dataclass(frozen=True, eq=False)

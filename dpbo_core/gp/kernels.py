@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid, suggestion
 
+TYPICAL = 0.3  # of √d, where a lengthscale is looked for first
 _ROWS = 65_536  # covariances made at once by `matrix`
 _BLOCK = 32_768  # and by `column`: its temporaries stay in the processor's cache
 
@@ -108,7 +109,7 @@ class BlurredSquaredExponential:
 
     @property
     def width(self) -> float:
-        """√(ℓ² + 2τ²)."""
+        """√(ℓ² + 2τ²): the lengthscale once both candidates are blurred by a deviation τ."""
         return math.hypot(self.lengthscale, math.sqrt(2.0) * self.blur)
 
     @property
@@ -137,6 +138,11 @@ class BlurredSquaredExponential:
 Kernel = SquaredExponential | Matern52 | BlurredSquaredExponential
 
 KERNELS: dict[str, type[SquaredExponential] | type[Matern52]] = {"matern52": Matern52, "se": SquaredExponential}
+
+
+def typical_lengthscale(dimensions: int) -> float:
+    """0.3√d, where a lengthscale in the unit cube is looked for first: distances in the cube grow like √d."""
+    return TYPICAL * math.sqrt(max(1, dimensions))
 
 
 def kernel_named(name: str, lengthscale: float, variance: float = 1.0) -> Kernel:

@@ -8,7 +8,7 @@
 | ℓ, s² | `lengthscale`, `variance` | of the kernel s²R_ℓ, fitted | scalars > 0 |
 | m | `mean` | prior mean, fitted | scalar |
 | A | — | s²R_ℓ + σ²I | (t, t) |
-| Q, ω | — | R_ℓ = Q diag(ω) Qᵀ: one decomposition serves every s² | (t, t), (t,) |
+| Q, ω | `known` | R_ℓ = Q diag(ω) Qᵀ: one decomposition serves every s² | (t, t), (t,) |
 
 What is maximised: log N(y; m1, A) plus three mild public priors, so that two observations cannot send ℓ or s² to
 an extreme: log ℓ ~ N(log 0.3√d, 1) (distances in the cube grow like √d), log s² ~ N(0, 1.5²), m ~ N(0, 2²). The
@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.gp.cholesky import JITTER
-from dpbo_core.gp.kernels import Kernel, kernel_named
+from dpbo_core.gp.kernels import TYPICAL, Kernel, kernel_named, typical_lengthscale
+from dpbo_core.gp.spectrum import spectrum
 
-_TYPICAL_LENGTHSCALE = 0.3  # times √d; log ℓ has unit prior variance
 _LOG_VARIANCE_SPREAD = 1.5
 _MEAN_VARIANCE = 4.0
 _LENGTHSCALES = (0.02, 5.0)  # searched, as multiples of √d
@@ -84,7 +84,7 @@ def log_marginal_likelihood(
 
 def log_prior(fitted: Fitted, dimensions: int) -> float:
     """Log density of the three public priors at `fitted`, up to a constant."""
-    typical = _TYPICAL_LENGTHSCALE * math.sqrt(max(1, dimensions))
+    typical = typical_lengthscale(dimensions)
     return (
         -0.5 * math.log(fitted.lengthscale / typical) ** 2
         - 0.5 * (math.log(fitted.variance) / _LOG_VARIANCE_SPREAD) ** 2
@@ -101,19 +101,17 @@ def _profile(
     root_d: float,
 ) -> tuple[float, Fitted]:
     """At one ℓ: the objective (up to a constant) at the best s² and m, and the three of them."""
-    omega, Q = np.linalg.eigh(kernel_named(kernel_name, math.exp(log_lengthscale)).matrix(X, X))
-    omega, one, rotated = np.maximum(omega, 0.0), Q.sum(axis=0), y @ Q
+    known = spectrum(kernel_named(kernel_name, math.exp(log_lengthscale)).matrix(X, X), y)
     log_v, best = np.log(np.geomspace(*_VARIANCES, 12)), 0
     for refinement in range(_REFINEMENTS + 1):
         if refinement:
             log_v = _around(log_v, best)
-        weights = 1.0 / (np.exp(log_v)[:, None] * omega + sigma2)  # eigenvalues of A⁻¹
-        mean = (weights @ (one * rotated)) / (weights @ one**2 + 1.0 / _MEAN_VARIANCE)
-        residual = rotated - mean[:, None] * one
-        objective = 0.5 * (np.log(weights) - weights * residual**2).sum(axis=1)
+        weights = 1.0 / (np.exp(log_v)[:, None] * known.omega + sigma2)  # eigenvalues of A⁻¹
+        mean = known.means(weights, 1.0 / _MEAN_VARIANCE)
+        objective = 0.5 * (np.log(weights) - weights * known.residuals(mean) ** 2).sum(axis=1)
         objective -= 0.5 * mean**2 / _MEAN_VARIANCE + 0.5 * (log_v / _LOG_VARIANCE_SPREAD) ** 2
         best = int(np.argmax(objective))
-    prior = -0.5 * (log_lengthscale - math.log(_TYPICAL_LENGTHSCALE * root_d)) ** 2
+    prior = -0.5 * (log_lengthscale - math.log(TYPICAL * root_d)) ** 2
     fitted = Fitted(math.exp(log_lengthscale), math.exp(log_v[best]), float(mean[best]))
     return float(objective[best]) + prior, fitted
 

@@ -76,7 +76,7 @@ class Posterior:
 
     @property
     def mean(self) -> NDArray[np.float64]:
-        """μ, shape (N,)."""
+        """The posterior mean μ at every candidate, shape (N,), in the scores' units."""
         return self._mean
 
     @property

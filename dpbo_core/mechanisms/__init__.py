@@ -1,1 +1,1 @@
-"""The only rooms where noise is drawn: one file a mechanism, one door in each."""
+"""The only rooms where noise is drawn: one file a mechanism, one place of drawing in each."""

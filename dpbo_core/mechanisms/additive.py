@@ -1,4 +1,4 @@
-"""What the doors that add noise to one integer share: many draws made at once, each for a spend of its own.
+"""What the mechanisms that add noise to one integer share: many draws made at once, each for a spend of its own.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|

@@ -1,4 +1,4 @@
-"""What every door checks before it draws; OpenDP accepts most of these silently."""
+"""What every mechanism checks before it draws; OpenDP accepts most of these silently."""
 
 import math
 
@@ -9,7 +9,25 @@ LARGEST_SCALE = 2.0**55  # 64-bit noise saturates with probability below e^−12
 SMALLEST_SCALE = 2.0**-256  # OpenDP 0.16 makes, prices and draws every kind from 1e-100 on, and fails below 1e-154
 LARGEST_SUM = 2**61
 
-_LETTER = "the noise door refused to draw"
+
+def refused(cause: str, remedy: str = "") -> MechanismRefused:
+    """The message of a mechanism that draws nothing; it says no number that depends on a record."""
+    return MechanismRefused("the mechanism refused to draw", cause=cause, remedy=remedy)
+
+
+def drawable(scale: float) -> bool:
+    """Whether OpenDP draws noise of it and 64-bit integers hold it; NaN is not."""
+    return SMALLEST_SCALE <= scale <= LARGEST_SCALE
+
+
+def check_drawable(scale: float) -> None:
+    """The scale of noise that is priced elsewhere can be drawn.
+
+    Raises:
+        MechanismRefused: it cannot.
+    """
+    if not drawable(scale):
+        raise refused("a scale beyond 64-bit integers")
 
 
 def check_scale(scale: float, sensitivity: int) -> None:
@@ -17,20 +35,20 @@ def check_scale(scale: float, sensitivity: int) -> None:
 
     Every mechanism checks this when it is made, so an impossible scale is refused with the plan, uncharged.
     """
-    if not SMALLEST_SCALE <= scale <= LARGEST_SCALE:  # NaN fails too
+    if not drawable(scale):
         raise StudyInvalid(
             "the noise this study asks for cannot be drawn",
             cause="the noise scale is zero, infinite or beyond 64-bit integers: ε is far too small or large",
             remedy="choose ε between 1e-6 and 1e3",
         )
     if not (isinstance(sensitivity, int) and 1 <= sensitivity <= LARGEST_SUM):
-        raise MechanismRefused(_LETTER, cause="the sensitivity is not a positive integer")
+        raise refused("the sensitivity is not a positive integer")
 
 
 def check_integer(value: object) -> int:
-    """An exact integer in range. The letter does not say which value it was."""
+    """An exact integer in range. The message does not say which value it was."""
     if isinstance(value, bool) or not isinstance(value, int) or abs(value) > LARGEST_SUM:
-        raise MechanismRefused(_LETTER, cause="the query is not an exact integer in range")
+        raise refused("the query is not an exact integer in range")
     return value
 
 
@@ -41,10 +59,19 @@ def within_range(drawn: int) -> int:
 
 def check_price(price: float, planned_units: int | None) -> None:
     """The mechanism's own privacy map at the sensitivity, against the plan; NaN is above every plan."""
-    affordable = planned_units is not None and math.isfinite(price) and spent_units(price) <= planned_units
+    _check_affordable(
+        affordable=planned_units is not None and math.isfinite(price) and spent_units(price) <= planned_units
+    )
+
+
+def check_cost(price: float, planned: float) -> None:
+    """The same of a cost that is no ε or ρ of the ledger: a δ, or the part of a trial's that pays for noise."""
+    _check_affordable(affordable=price <= planned)
+
+
+def _check_affordable(*, affordable: bool) -> None:
     if not affordable:
-        raise MechanismRefused(
-            _LETTER,
-            cause="its own privacy map is above the planned spend: the calibration is wrong",
+        raise refused(
+            "its own privacy map is above the planned spend: the calibration is wrong",
             remedy="report this; nothing was drawn",
         )

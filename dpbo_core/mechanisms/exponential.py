@@ -16,20 +16,22 @@ divergence.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.errors import MechanismRefused
-from dpbo_core.mechanisms.checks import LARGEST_SUM, check_price, check_scale
-from dpbo_core.mechanisms.noise import OPERATING_SYSTEM, NoiseSource
+from dpbo_core.mechanisms.checks import LARGEST_SUM, check_price, check_scale, refused
+from dpbo_core.mechanisms.noise import InjectedNoise, NoiseSource
+from dpbo_core.mechanisms.opendp_library import noisy_max
 from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.certified import Worth, ratio
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.theorems.mckenna_sheldon_2020 import selection_scale
 
+PERMUTE_AND_FLIP: Final = "permute-and-flip"
+EXPONENTIAL: Final = "exponential mechanism"
 PAUSE = 0.05  # seconds; far longer than a draw over thousands of candidates differs from another
 
 
@@ -38,8 +40,8 @@ class PrivateSelection:
     """ε-DP choice of one index. `kind` fixes the zCDP price: ε²/2 for permute-and-flip, ε²/8 for the other."""
 
     WORTH: ClassVar = {
-        "permute-and-flip": Worth(lambda spend: (2.0 * ratio(spend), (2.0 * ratio(spend)) ** 2 / 2.0)),
-        "exponential mechanism": Worth(lambda spend: (2.0 * ratio(spend), (2.0 * ratio(spend)) ** 2 / 8.0)),
+        PERMUTE_AND_FLIP: Worth(lambda spend: (2.0 * ratio(spend), (2.0 * ratio(spend)) ** 2 / 2.0)),
+        EXPONENTIAL: Worth(lambda spend: (2.0 * ratio(spend), (2.0 * ratio(spend)) ** 2 / 8.0)),
     }
 
     sensitivity: int
@@ -58,7 +60,7 @@ class PrivateSelection:
 
     def spend(self, what: str) -> Spend:
         """Pure ε, and ρ rounded up."""
-        divisor = 2.0 if self.kind == "permute-and-flip" else 8.0
+        divisor = 2.0 if self.kind == PERMUTE_AND_FLIP else 8.0
         return Spend(
             what=what,
             mechanism=self.kind,
@@ -70,15 +72,15 @@ class PrivateSelection:
         )
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[NDArray[np.int64]]], int]:
-        """The one door: how to choose an index.
+        """How to choose an index.
 
-        The draw cannot be made ahead of the utilities, so choosing takes a whole number of `PAUSE`s.
+        The draw cannot be made before the utilities, so choosing takes a whole number of `PAUSE`s.
 
         Raises:
             MechanismRefused: a privacy map above `spend`, and nothing was drawn; or, when it is applied, utilities
                 that are not exact integers in range.
         """
-        flip = self.kind == "permute-and-flip"
+        flip = self.kind == PERMUTE_AND_FLIP
         planned = spend.epsilon_units if flip else spend.rho_units
         check_price(2.0 * self.sensitivity / self.scale, spend.epsilon_units)
         check_price(self._measurement(1).map(self.sensitivity), planned)
@@ -94,28 +96,20 @@ class PrivateSelection:
                 return int(np.argmax(utilities + noise(scale=factor * self.scale, size=utilities.size)))
 
             chosen = int(source.draw(self._measurement(utilities.size), utilities.tolist(), imitation))
-            if source.standing == OPERATING_SYSTEM:  # injected noise promises nothing that its time could break
+            if not isinstance(source, InjectedNoise):  # injected noise guarantees nothing that its time could break
                 time.sleep(PAUSE - (time.monotonic() - begun) % PAUSE)
             return chosen
 
         return choose
 
     def _measurement(self, size: int) -> Any:
-        import opendp.prelude as dp
-
-        dp.enable_features("contrib")
-        return dp.m.make_noisy_max(
-            dp.vector_domain(dp.atom_domain(T="i64"), size=size),
-            dp.linf_distance(T="i64"),
-            dp.max_divergence() if self.kind == "permute-and-flip" else dp.zero_concentrated_divergence(),
-            scale=self.scale,
-        )
+        return noisy_max(self.scale, size, pure=self.kind == PERMUTE_AND_FLIP)
 
 
 def _checked(utilities: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Exact integers in range; the letter does not say which value was not."""
+    """Exact integers in range; the message does not say which value was not."""
     if utilities.dtype != np.int64 or utilities.ndim != 1 or utilities.size == 0:
-        raise MechanismRefused("the noise door refused to draw", cause="utilities are not exact integers")
+        raise refused("utilities are not exact integers")
     if int(utilities.max()) > LARGEST_SUM or int(utilities.min()) < -LARGEST_SUM:
-        raise MechanismRefused("the noise door refused to draw", cause="utilities are out of range")
+        raise refused("utilities are out of range")
     return utilities

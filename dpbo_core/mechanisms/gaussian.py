@@ -18,6 +18,7 @@ from typing import ClassVar
 from dpbo_core.mechanisms.additive import draw_each
 from dpbo_core.mechanisms.checks import check_scale
 from dpbo_core.mechanisms.noise import NoiseSource
+from dpbo_core.mechanisms.opendp_library import discrete_gaussian
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.certified import Worth, ratio
 from dpbo_core.privacy.plan import Spend
@@ -60,19 +61,14 @@ class DiscreteGaussian:
         return self.prepare_each((spend,), source)[0]
 
     def prepare_each(self, spends: Sequence[Spend], source: NoiseSource) -> list[Callable[[Sensitive[int]], int]]:
-        """The one door: an independent draw for each spend, and how to add it to a value.
+        """An independent draw for each spend, and how to add it to a value.
 
         Raises:
             MechanismRefused: a privacy map above one of `spends`, and nothing was drawn; or, when a draw is
                 applied, a value that is not an exact integer in range.
         """
-        import opendp.prelude as dp
-
-        dp.enable_features("contrib")
-        domain, metric = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="i64")
-        measurement = dp.m.make_gaussian(domain, metric, scale=self.scale)
         return draw_each(
-            measurement,
+            discrete_gaussian(self.scale, moves="i64"),
             sensitivity=self.sensitivity,
             planned=[spend.rho_units for spend in spends],
             imitated=lambda rng, size: rng.normal(scale=self.scale, size=size),

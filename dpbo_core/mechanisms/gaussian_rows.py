@@ -20,10 +20,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.errors import MechanismRefused
 from dpbo_core.mechanisms.additive import rounded
-from dpbo_core.mechanisms.checks import LARGEST_SUM, check_price, check_scale
+from dpbo_core.mechanisms.checks import LARGEST_SUM, check_price, check_scale, refused
 from dpbo_core.mechanisms.noise import NoiseSource
+from dpbo_core.mechanisms.opendp_library import discrete_gaussian
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.certified import Worth, ratio
 from dpbo_core.privacy.plan import Spend
@@ -66,17 +66,13 @@ class GaussianRows:
         )
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Rows]], Rows]:
-        """The one door: n·r draws, and how to add them to a table.
+        """The n·r draws, and how to add them to a table.
 
         Raises:
             MechanismRefused: a privacy map above `spend`, and nothing was drawn; or, when it is applied, a table
                 of another shape or with an entry out of range.
         """
-        import opendp.prelude as dp
-
-        dp.enable_features("contrib")
-        domain, metric = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
-        measurement = dp.m.make_gaussian(domain, metric, scale=self.scale)
+        measurement = discrete_gaussian(self.scale, moves="f64")
         check_price(measurement.map(self.sensitivity), spend.rho_units)
         imitation = rounded(lambda rng, size: rng.normal(scale=self.scale, size=size))
         noise = source.draw_many(measurement, self.shape[0] * self.shape[1], imitation)
@@ -84,12 +80,10 @@ class GaussianRows:
         return lambda value: self._checked(value.expose()) + noise.reshape(self.shape)
 
     def _checked(self, table: Rows) -> Rows:
-        """The letter does not say which entry it was."""
+        """The message does not say which entry it was."""
         sound = table.dtype == np.int64 and table.shape == self.shape
         if not sound or (table.size and max(int(table.max()), -int(table.min())) > LARGEST_SUM):
-            raise MechanismRefused(
-                "the noise door refused to draw", cause="the table is not one of exact integers in range"
-            )
+            raise refused("the table is not one of exact integers in range")
         return table
 
 
@@ -107,7 +101,7 @@ class KeptRows:
     keep: Callable[[Rows], str]
 
     def spend(self, what: str) -> Spend:
-        """As the mechanism's."""
+        """The price of one draw, as the discrete Gaussian states it."""
         return self.rows.spend(what)
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Rows]], str]:

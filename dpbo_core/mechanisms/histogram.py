@@ -19,10 +19,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.errors import MechanismRefused
 from dpbo_core.mechanisms.additive import rounded
-from dpbo_core.mechanisms.checks import LARGEST_SUM, check_price, check_scale
+from dpbo_core.mechanisms.checks import LARGEST_SUM, check_price, check_scale, refused
 from dpbo_core.mechanisms.noise import NoiseSource
+from dpbo_core.mechanisms.opendp_library import discrete_laplace
 from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.certified import Worth, ratio
 from dpbo_core.privacy.plan import Spend
@@ -63,17 +63,13 @@ class LaplaceHistogram:
         )
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Cells]], list[int]]:
-        """The one door: C draws, and how to add them to a table.
+        """C draws, and how to add them to a table.
 
         Raises:
             MechanismRefused: a privacy map above `spend`, and nothing was drawn; or, when it is applied, a table
                 of another size or with an entry out of range.
         """
-        import opendp.prelude as dp
-
-        dp.enable_features("contrib")
-        domain, metric = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
-        measurement = dp.m.make_laplace(domain, metric, scale=self.scale)
+        measurement = discrete_laplace(self.scale)
         check_price(measurement.map(self.sensitivity), spend.epsilon_units)
         noise = source.draw_many(
             measurement, self.size, rounded(lambda rng, size: rng.laplace(scale=self.scale, size=size))
@@ -82,11 +78,9 @@ class LaplaceHistogram:
         return lambda value: _added(self._checked(value.expose()), drawn)
 
     def _checked(self, table: Cells) -> Cells:
-        """The letter does not say which entry it was."""
+        """The message does not say which entry it was."""
         if table.dtype != np.int64 or table.shape != (self.size,) or _largest(table) > LARGEST_SUM:
-            raise MechanismRefused(
-                "the noise door refused to draw", cause="the table is not one of exact integers in range"
-            )
+            raise refused("the table is not one of exact integers in range")
         return table
 
 

@@ -1,8 +1,8 @@
 """Where noise comes from, and where every draw is written down before anyone sees it.
 
 A mechanism asks a `NoiseSource` for its draw; a method asks `Noise` to make the draw inside the ledger's
-transaction. `OperatingSystemNoise` is the only private source. `InjectedNoise` exists for tests and for
-reproducing papers; it marks what it touches, and the ledger refuses it for any finite budget.
+transaction. `OperatingSystemNoise` is the only private source (`standing_of`). `InjectedNoise` exists for tests and
+for reproducing papers; it marks what it touches, and the ledger refuses it for any finite budget.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,24 +14,18 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbo_core.privacy.noise_standing import INJECTED, OPERATING_SYSTEM
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
 T = TypeVar("T")
 D = TypeVar("D")
 
-OPERATING_SYSTEM = "operating_system"
-INJECTED = "injected"
 _BLOCK = 65_536  # draws made at once
 
 
 class NoiseSource(Protocol):
     """Makes one draw: from OpenDP's `measurement`, or from an `imitation` given a generator and a factor."""
-
-    @property
-    def standing(self) -> str:
-        """Either "operating_system" or "injected"; written into the ledger and the release."""
-        ...
 
     def draw(
         self,
@@ -54,11 +48,6 @@ class NoiseSource(Protocol):
 
 class OperatingSystemNoise:
     """Entropy of the operating system, through OpenDP. Cannot be seeded."""
-
-    @property
-    def standing(self) -> str:
-        """Private."""
-        return OPERATING_SYSTEM
 
     def draw(
         self,
@@ -92,18 +81,13 @@ class InjectedNoise:
     generator: np.random.Generator
     factor: float = 1.0
 
-    @property
-    def standing(self) -> str:
-        """Not private."""
-        return INJECTED
-
     def draw(
         self,
         measurement: Callable[[Any], D],
         value: Any,
         imitation: Callable[[np.random.Generator, float], D],
     ) -> D:
-        """The imitation's draw; the measurement, already checked by its door, is not called."""
+        """The imitation's draw; the measurement, already checked by its mechanism, is not called."""
         del measurement, value
         return imitation(self.generator, self.factor)
 
@@ -113,20 +97,25 @@ class InjectedNoise:
         size: int,
         imitation: Callable[[np.random.Generator, float, int], NDArray[np.int64]],
     ) -> NDArray[np.int64]:
-        """The imitation's draws."""
+        """The draws of the injected source, one for each mechanism."""
         del measurement
         return imitation(self.generator, self.factor, size)
 
 
+def standing_of(source: NoiseSource) -> str:
+    """Whether its noise is the operating system's: by what the source is, whatever it says of itself."""
+    return OPERATING_SYSTEM if type(source) is OperatingSystemNoise else INJECTED
+
+
 class Mechanism(Protocol[T]):
-    """A calibrated mechanism: what it costs, and its one door."""
+    """A calibrated mechanism: what it costs, and how it draws."""
 
     def spend(self, what: str) -> Spend:
         """Its price, under the name of what it releases."""
         ...
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[T]], Any]:
-        """The door: recheck the privacy map against `spend`, draw what can be drawn ahead, return how to apply it.
+        """Recheck the privacy map against `spend`, draw what can be drawn beforehand, return how to apply it.
 
         What is returned serves once, and gives plain JSON: an integer, a table of what one draw releases, or the
         digest of one too large for the ledger.
@@ -139,7 +128,7 @@ class Additive(Mechanism[T], Protocol[T]):
     """A mechanism whose draws do not wait for a value, so that many cost little more than one."""
 
     def prepare_each(self, spends: Sequence[Spend], source: NoiseSource) -> list[Callable[[Sensitive[T]], Any]]:
-        """The door for several draws at once, one for each spend."""
+        """Several draws at once, one for each spend."""
         ...
 
 
@@ -156,19 +145,19 @@ class Recorder(Protocol):
 
 
 class Noise(Opaque):
-    """The door a method is handed: every draw goes through the recorder, none is ever made twice.
+    """What a method draws through: every draw goes through the recorder, none is ever made twice.
 
-    The time a draw takes tells something of the noise, so a run's draws are prepared `ahead`, in memory only, and
+    The time a draw takes tells something of the noise, so a run's draws are prepared first, in memory only, and
     applied inside the recording transaction: no step's duration holds a draw. A kill discards them unseen.
     """
 
-    __slots__ = ("_ahead", "_recorder", "_source")
+    __slots__ = ("_prepared", "_recorder", "_source")
 
     def __init__(self, source: NoiseSource, recorder: Recorder) -> None:
         self._source, self._recorder = source, recorder
-        self._ahead: dict[str, Callable[[Sensitive[Any]], Any]] = {}
+        self._prepared: dict[str, Callable[[Sensitive[Any]], Any]] = {}
 
-    def ahead(self, draws: Iterable[tuple[Spend, Mechanism[Any]]]) -> None:
+    def prepare_draws(self, draws: Iterable[tuple[Spend, Mechanism[Any]]]) -> None:
         """Prepare the draws of a plan before the first step, those of one mechanism together."""
         for mechanism, run in groupby(draws, key=itemgetter(1)):
             spends = [spend for spend, _ in run]
@@ -176,12 +165,12 @@ class Noise(Opaque):
                 prepared = mechanism.prepare_each(spends, self._source)
             else:
                 prepared = [mechanism.prepare(spend, self._source) for spend in spends]
-            self._ahead.update(zip((spend.what for spend in spends), prepared, strict=True))
+            self._prepared.update(zip((spend.what for spend in spends), prepared, strict=True))
 
     @property
     def standing(self) -> str:
         """The standing of the source."""
-        return self._source.standing
+        return standing_of(self._source)
 
     def unreleased(self, draw: Callable[[NoiseSource], T]) -> T:
         """Draws that stay in the curator's process: nothing is recorded, nothing is charged, a rerun draws anew."""
@@ -196,10 +185,10 @@ class Noise(Opaque):
 
         Nothing is shown, and a kill discards it. What was recorded or rehearsed before is not drawn again.
         """
-        if self.recorded(spend) is not None or isinstance(self._ahead.get(spend.what), _Rehearsed):
+        if self.recorded(spend) is not None or isinstance(self._prepared.get(spend.what), _Rehearsed):
             return
-        prepared = self._ahead.pop(spend.what, None) or mechanism.prepare(spend, self._source)
-        self._ahead[spend.what] = _Rehearsed(Sensitive(prepared(value)))
+        prepared = self._prepared.pop(spend.what, None) or mechanism.prepare(spend, self._source)
+        self._prepared[spend.what] = _Rehearsed(Sensitive(prepared(value)))
 
     def release(
         self, spend: Spend, mechanism: Mechanism[T], value: Sensitive[T], **public: int
@@ -212,7 +201,7 @@ class Noise(Opaque):
             value: the exact query result.
             public: integers that are already determined by earlier releases (the candidate asked about).
         """
-        prepared = self._ahead.pop(spend.what, None) or mechanism.prepare(spend, self._source)
+        prepared = self._prepared.pop(spend.what, None) or mechanism.prepare(spend, self._source)
         return self._recorder.record(spend, lambda: {"draw": prepared(value), **public})
 
 

@@ -6,13 +6,14 @@
 | h | `GRID` | draws are whole multiples of 2⁻²⁴ of the prior's scale | scalar |
 
 Kusner et al. (2015), Theorem 3, assumes that N(0, σ²) is really drawn onto each observation. The draws cost
-nothing, promise nothing by themselves, and stay in the curator's process; all of a run's are made at once, before
+nothing, guarantee nothing by themselves, and stay in the curator's process; all of a run's are made at once, before
 the first observation, so that no step's duration holds one of them.
 """
 
 from dpbo_core.mechanisms.additive import rounded
 from dpbo_core.mechanisms.checks import check_scale
 from dpbo_core.mechanisms.noise import NoiseSource
+from dpbo_core.mechanisms.opendp_library import discrete_gaussian
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.privacy.sensitive import Sensitive
 
@@ -24,14 +25,10 @@ def observation_noise(sigma: float, n: int, source: NoiseSource) -> Sensitive[tu
         ValueError: σ is not positive and finite.
         StudyInvalid: σ is beyond what 64-bit integers hold on that grid.
     """
-    import opendp.prelude as dp
-
     if not 0.0 < sigma < float("inf"):
         raise ValueError("sigma must be positive and finite")
-    dp.enable_features("contrib")
     scale = sigma * GRID
     check_scale(scale, 1)
-    domain, metric = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="i64")
-    measurement = dp.m.make_gaussian(domain, metric, scale=scale)
+    measurement = discrete_gaussian(scale, moves="i64")
     drawn = source.draw_many(measurement, n, rounded(lambda rng, size: rng.normal(scale=scale, size=size)))
     return Sensitive(tuple((drawn / GRID).tolist()))

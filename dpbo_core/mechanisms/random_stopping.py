@@ -47,7 +47,7 @@ class _Law(ABC):
     @property
     @abstractmethod
     def expected(self) -> float:
-        """E[K]."""
+        """E[K]: how many trials a run takes on average."""
 
     def quantile(self, bits: int) -> int:
         """K at U = (bits + ½)/2²⁵⁶."""
@@ -95,7 +95,7 @@ class _Law(ABC):
         raise ValueError("no usable cap")
 
     def draw(self, source: NoiseSource) -> int:
-        """One K."""
+        """One number of trials K ≥ 1, drawn exactly with the operating system's randomness."""
 
         def imitation(rng: np.random.Generator, factor: float) -> int:
             if factor == 0.0:
@@ -125,12 +125,12 @@ class NegativeBinomialStopping(_Law):
 
     @property
     def gamma(self) -> float:
-        """γ."""
+        """γ in (0, 1): the parameter of the truncated negative binomial law that has this mean."""
         return float(self.__dict__["_gamma"])
 
     @property
     def expected(self) -> float:
-        """E[K]."""
+        """E[K]: how many trials a run takes on average."""
         return self.mean
 
     @property
@@ -165,7 +165,7 @@ class PoissonStopping(_Law):
 
     @property
     def expected(self) -> float:
-        """E[K]."""
+        """E[K]: how many trials a run takes on average."""
         return self.mean
 
     @property

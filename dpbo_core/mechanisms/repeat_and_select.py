@@ -5,7 +5,7 @@
 | K | `stopping` | the number of trials, hidden | law |
 | c, C | `lower`, `upper` | bounds on the density of a trial's candidate, over the prior | scalars, c ≤ 1 ≤ C |
 | ε(α) | `trial` | Rényi cost of one trial, model and quality together, the supremum over Λ | curve |
-| (ε, δ) | `epsilon_units`, `delta_units` | the promise for the whole, in 10⁻¹² | integers |
+| (ε, δ) | `epsilon_units`, `delta_units` | the guarantee for the whole, in 10⁻¹² | integers |
 | — | `cap` | trials always run where the duration is hidden; δ pays the tail beyond | integer or None |
 
 Sources: Wang et al. (2023), Theorems 1 and 2, tightened; Papernot, Steinke (2022), Theorems 2 and 6.
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-from dpbo_core.errors import MechanismRefused
+from dpbo_core.mechanisms.checks import check_cost, check_price
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, Stopping
 from dpbo_core.privacy.amounts import from_units, spent_units
@@ -137,18 +137,11 @@ class RepeatAndSelect:
         return selection_epsilon(self.stopping, self.trial, lower=self.lower, upper=self.upper, delta=delta)
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Procedure]], Any]:
-        """The one door: how to run the procedure, whose every random choice comes from `source`.
+        """How to run the procedure, whose every random choice comes from `source`.
 
         Raises:
             MechanismRefused: the theorems' price is above `spend`, and nothing was drawn.
         """
-        price = self.price()
-        planned = spend.epsilon_units
-        affordable = planned is not None and math.isfinite(price) and spent_units(price) <= planned
-        if not affordable or spend.delta_units < self.delta_units:
-            raise MechanismRefused(
-                "the noise door refused to draw",
-                cause="the price of the selection is above the planned spend: the calibration is wrong",
-                remedy="report this; nothing was drawn",
-            )
+        check_price(self.price(), spend.epsilon_units)
+        check_cost(self.delta_units, spend.delta_units)
         return lambda value: value.expose()(source)

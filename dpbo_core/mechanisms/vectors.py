@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.errors import MechanismRefused, StudyInvalid
-from dpbo_core.mechanisms.checks import LARGEST_SCALE, SMALLEST_SCALE
+from dpbo_core.mechanisms.checks import check_cost, check_drawable
 from dpbo_core.mechanisms.noise import NoiseSource
+from dpbo_core.mechanisms.opendp_library import discrete_gaussian, discrete_laplace
 from dpbo_core.theorems.canonne_kamath_steinke_2020 import theorem_14_sigma
 
 Integers = NDArray[np.int64]
@@ -34,7 +35,7 @@ class DiscreteGaussianVector:
 
     @property
     def scale(self) -> float:
-        """σ, rounded up."""
+        """σ: the noise's standard deviation in each coordinate, in the vector's units, rounded up."""
         return theorem_14_sigma(rho=self.rho, sensitivity=self.sensitivity)
 
     def measurement(self) -> Any:
@@ -43,13 +44,9 @@ class DiscreteGaussianVector:
         Raises:
             MechanismRefused: a scale that cannot be sampled, or a price above ρ.
         """
-        import opendp.prelude as dp
-
-        dp.enable_features("contrib")
-        _check_scale(self.scale)
-        domain = dp.vector_domain(dp.atom_domain(T="i64"), size=self.size)
-        made = dp.m.make_gaussian(domain, dp.l2_distance(T="f64"), scale=self.scale)
-        _check_price(made.map(self.sensitivity), self.rho)
+        check_drawable(self.scale)
+        made = discrete_gaussian(self.scale, self.size, moves="f64")
+        check_cost(made.map(self.sensitivity), self.rho)
         return made
 
     def draw(self, source: NoiseSource) -> Integers:
@@ -73,7 +70,7 @@ class DiscreteLaplaceVector:
 
     @property
     def scale(self) -> float:
-        """b, rounded up."""
+        """b: the scale of the noise in each coordinate, in the vector's units, rounded up."""
         return self.sensitivity / self.epsilon * (1.0 + 1e-12)
 
     def measurement(self) -> Any:
@@ -82,13 +79,9 @@ class DiscreteLaplaceVector:
         Raises:
             MechanismRefused: a scale that cannot be sampled, or a price above ε.
         """
-        import opendp.prelude as dp
-
-        dp.enable_features("contrib")
-        _check_scale(self.scale)
-        domain = dp.vector_domain(dp.atom_domain(T="i64"), size=self.size)
-        made = dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=self.scale)
-        _check_price(made.map(self.sensitivity), self.epsilon)
+        check_drawable(self.scale)
+        made = discrete_laplace(self.scale, self.size)
+        check_cost(made.map(self.sensitivity), self.epsilon)
         return made
 
     def draw(self, source: NoiseSource) -> Integers:
@@ -131,16 +124,3 @@ def _drawn(source: NoiseSource, measurement: Any, size: int, imitated: Any) -> I
     # clamped like every saturated draw: noise at the end of 64 bits would overflow where it is added
     clamped: Integers = np.clip(drawn, -(2**62), 2**62)
     return clamped
-
-
-def _check_scale(scale: float) -> None:
-    if not SMALLEST_SCALE <= scale <= LARGEST_SCALE:
-        raise MechanismRefused("the noise door refused to draw", cause="a scale beyond 64-bit integers")
-
-
-def _check_price(price: float, planned: float) -> None:
-    if not price <= planned:
-        raise MechanismRefused(
-            "the noise door refused to draw",
-            cause="its own privacy map is above the planned cost: the calibration is wrong",
-        )

@@ -16,17 +16,10 @@ from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.privacy.certified import Declared
 
 AnyMethod = PrivateTrajectory | PrivateGrid | Lipschitz | NoisyGP | ExactGP | DpHypo
-METHODS: Mapping[str, type[AnyMethod]] = {
-    "private_trajectory": PrivateTrajectory,
-    "private_grid": PrivateGrid,
-    "lipschitz": Lipschitz,
-    "noisy_gp": NoisyGP,
-    "exact_gp": ExactGP,
-    "dp_hypo": DpHypo,
-}
+METHODS: Mapping[str, type[AnyMethod]] = {cls.kind: cls for cls in get_args(AnyMethod)}
 
 # What two parties do with files is no study's method: it has no start and no step. Campaigns take both maps.
-EXCHANGES: Mapping[str, type[Exchange]] = {"outsourced": Outsourced}
+EXCHANGES: Mapping[str, type[Exchange]] = {Outsourced.kind: Outsourced}
 CERTIFIED = Declared({kind: cls.shown for kind, cls in {**METHODS, **EXCHANGES}.items()}, WORTH)
 NO_STUDY = (
     "two parties run it over files, dpbo curate and dpbo model; a study has one, and its candidates are public"

@@ -2,7 +2,7 @@
 
 prepare(problem)               where there is one: public work, done before anything is charged
 plan(problem)                  the price; needs no data, is deterministic
-draws(problem)                 every draw of the plan with its mechanism, so that noise can be prepared ahead
+draws(problem)                 every draw of the plan with its mechanism, so that noise can be prepared beforehand
 shown(release)                 draws and sensitivity that a release's certificate must show
 outlook(problem)               what to expect of the noise, for advice; needs no data
 n_steps(problem)               how many steps the search takes; public, fixed in advance
@@ -13,23 +13,22 @@ search.finish(noise)           the release
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.mechanisms.noise import OPERATING_SYSTEM, Mechanism, Noise
+from dpbo_core.mechanisms.noise import Mechanism, Noise
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.amounts import allowed_units, split_units
 from dpbo_core.privacy.assumption import ROWWISE_PREDICTIONS
 from dpbo_core.privacy.certified import Shown
-from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
+from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
 from dpbo_core.problem import Problem
 from dpbo_core.versions import library_version
 
 Released = Mapping[str, Any]
-NOT_PRIVATE = Evidence(Standing.REFUTED, "the noise was injected, not drawn from the operating system")
 Draws = tuple[tuple[Spend, Mechanism[Any]], ...]
 
 
@@ -48,6 +47,27 @@ class Outlook:
     expected_error: float
     trainings: int
     why: str
+
+
+@dataclass(frozen=True)
+class Described:
+    """A method's row in the pages that list methods, in plain words.
+
+    Attributes:
+        wants: what somebody wants who should choose it.
+        gives: what it releases.
+        needs: what it asks for.
+        delta: whether its δ is above 0.
+        trainings: how many models are trained.
+        command: how it is asked for, where no study names it.
+    """
+
+    wants: str
+    gives: str
+    needs: str
+    delta: str
+    trainings: str
+    command: str = ""
 
 
 class Search(Protocol):
@@ -71,6 +91,7 @@ class Method(Protocol):
         """Its name in a study."""
         ...
 
+    DESCRIBED: ClassVar[Described]
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
@@ -89,7 +110,7 @@ class Method(Protocol):
         ...
 
     def plan(self, problem: Problem) -> PrivacyPlan:
-        """The price."""
+        """The price of a study, from public facts alone: its draws and the guarantee they compose to."""
         ...
 
     def draws(self, problem: Problem) -> Draws:
@@ -110,7 +131,7 @@ class Method(Protocol):
         ...
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> Search:
-        """A fresh search."""
+        """A search that has drawn nothing yet."""
         ...
 
 
@@ -163,19 +184,19 @@ class FixedPath(Protocol):
 
 
 @runtime_checkable
-class Prepares(Protocol):
-    """A method with public work to be done before anything is charged."""
+class SearchesPublic(Protocol):
+    """A method with a search on public data, to be made before anything is charged."""
 
-    def prepare(self, problem: Problem) -> None:
-        """Do it, and let the problem's trainer keep it. Raises StudyInvalid where a public training fails."""
+    def prepare(self, problem: Problem) -> Problem:
+        """The problem with what was found. Raises StudyInvalid where a public training fails."""
         ...
 
     def cross_validated(self, problem: Problem) -> tuple[int, ...]:
-        """Candidates whose public scores `prepare` needs whatever they are; a problem for planning will do."""
+        """Candidates whose public scores it needs whatever they are; a problem for planning will do."""
         ...
 
 
-def guarantee(
+def guarantee_of(
     problem: Problem,
     *,
     pure: bool,
@@ -183,7 +204,7 @@ def guarantee(
     trains_privately: bool = False,
     assumptions: tuple[str, ...] = (),
 ) -> PrivacyGuarantee:
-    """The promise of a whole study: its own (ε, δ), or ε = ∞ where the proof is refuted.
+    """The guarantee of a whole study: its own (ε, δ), or ε = ∞ where the proof is refuted.
 
     Raises:
         StudyInvalid: the training set is sensitive, and the method does not train privately.
@@ -192,7 +213,7 @@ def guarantee(
         raise StudyInvalid(
             "this method needs a public training set, and the study declares its training set sensitive",
             cause="its models are trained without noise, so they would tell of the training records",
-            remedy='use method = "dp_hypo", or leave sensitive = "training" out of [data] if the set is public',
+            remedy="use a method that trains privately (dpbo plan says which), or leave sensitive out of [data]",
         )
     return PrivacyGuarantee(
         epsilon=float("inf") if evidence.refuted else problem.epsilon,
@@ -206,7 +227,7 @@ def guarantee(
 
 
 def split_epsilon(problem: Problem, shares: tuple[float, ...]) -> tuple[int, ...]:
-    """The study's ε in 10⁻¹² (rounded down: never above the promise), split so that the parts sum exactly to it.
+    """The study's ε in 10⁻¹² (rounded down: never above the guarantee), split so that the parts sum exactly to it.
 
     Raises:
         StudyInvalid: ε is too small for the ledger's unit.
@@ -219,7 +240,7 @@ def split_epsilon(problem: Problem, shares: tuple[float, ...]) -> tuple[int, ...
 
 
 def too_small(problem: Problem) -> StudyInvalid:
-    """The letter for an ε (or δ) that the ledger's unit cannot divide."""
+    """The message for an ε (or δ) that the ledger's unit cannot divide."""
     return StudyInvalid(
         f"ε = {problem.epsilon:g} is too small to be divided among the draws of this method",
         cause="the ledger counts privacy in units of 1e-12",
@@ -230,14 +251,11 @@ def too_small(problem: Problem) -> StudyInvalid:
 def make_release(
     method: Method, problem: Problem, plan: PrivacyPlan, noise: Noise, value: Mapping[str, Any]
 ) -> Release:
-    """The release of `value`, with the public facts a reader needs beside the promise."""
-    promise = plan.guarantee
-    if noise.standing != OPERATING_SYSTEM:
-        promise = replace(promise, epsilon=float("inf"), evidence=NOT_PRIVATE)
+    """The release of `value`, with the public facts a reader needs beside the guarantee."""
     options = {item.name: getattr(method, item.name) for item in fields(method) if item.name != "kind"}
     return Release(
         value=value,
-        guarantee=promise,
+        guarantee=plan.guarantee.as_drawn(noise.standing),
         spends=plan.spends,
         study=problem.study,
         edition=problem.edition,
@@ -256,7 +274,7 @@ def make_release(
             "kernel": problem.search.kernel,
             "lengthscale": problem.search.lengthscale,
             "steps": method.n_steps(problem),
-            **({"rowwise": problem.model.rowwise} if problem.model.enforced else {}),
+            **({"rowwise": "enforced"} if problem.model.enforced else {}),
             **({"chosen_by_advice": problem.advice} if problem.advice else {}),
         },
         noise=noise.standing,

@@ -16,27 +16,29 @@ All trials run inside ONE step: nothing that can be counted from outside depends
 import math
 from bisect import bisect_left
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from dpbo_core.bo.adaptive_sampling import GaussianProcessSampler, Sampler, UniformSampler
+from dpbo_core.bo.score_map import CENTRE, SPREAD
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.gp.kernels import kernel_named
 from dpbo_core.mechanisms.noise import try_out
 from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, PoissonStopping, Stopping
 from dpbo_core.mechanisms.repeat_and_select import RepeatAndSelect, selection_epsilon
-from dpbo_core.methods.contract import Draws, Outlook, guarantee, too_small
+from dpbo_core.methods.contract import Described, Draws, Outlook, guarantee_of, too_small
 from dpbo_core.methods.hypo_search import HypoSearch
+from dpbo_core.methods.kernel import stated_kernel
 from dpbo_core.privacy.amounts import allowed_units, from_units
-from dpbo_core.privacy.assumption import PRIVATE_TRAINING_FUNCTION
 from dpbo_core.privacy.certified import RECORDS, Shown
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.unit import PrivacyUnit
 from dpbo_core.private_training.calibration import Terms, calibrate, longest
-from dpbo_core.private_training.trial import PUBLIC, PURE, Trial, check_base, check_every_point
+from dpbo_core.private_training.public_training import PUBLIC_TRAINING
+from dpbo_core.private_training.trial import Trial, check_every_point
+from dpbo_core.private_training.union import BASES, base_named, check_base
 from dpbo_core.problem import Problem
 
 UNIFORM_EVIDENCE = Evidence(
@@ -50,9 +52,6 @@ POISSON_EVIDENCE = Evidence(
     "Papernot and Steinke 2022, Theorem 6, with the outcome of K = 0 counted and bounded densities",
 )
 TAIL_SHARE = 0.5  # of δ, where the duration is hidden
-PRIOR_MEAN, PRIOR_SCALE = 0.5, 0.25  # of the quality, in units of its range
-
-PREFERRED = ("noisy_gradient_descent", "dp_sgd", "output_perturbation", "objective_perturbation")  # by the advice
 
 
 @dataclass(frozen=True)
@@ -60,8 +59,7 @@ class DpHypo:
     """Framework 1 with Algorithm 2 (uniform) or 3 (Gaussian process).
 
     Attributes:
-        base: "public_training" where the training set is public, else "noisy_gradient_descent", "dp_sgd",
-            "output_perturbation", "objective_perturbation", or the import path of a training function.
+        base: how a trial trains: a name of `private_training.union`, or the import path of a training function.
         sampler: "uniform", or "gaussian_process", which pays for adaptivity.
         lower: c, for the Gaussian process.
         upper: C, for the Gaussian process.
@@ -71,11 +69,19 @@ class DpHypo:
         inverse_temperature: β.
         kl_penalty: weight of the KL term in the projection; 0 is the ℓ₂ projection.
         score_share: share of a trial's cost that pays for its quality.
-        batch_size: expected batch of dp_sgd.
+        batch_size: expected batch, where the base samples its records.
         hide_duration: always run the most trials, and pay the tail beyond in δ.
     """
 
-    base: str = PUBLIC
+    DESCRIBED: ClassVar = Described(
+        wants="a model, where the training set is sensitive too",
+        gives="the best trial: hyperparameters, model, private score",
+        needs="[public bounds and labels](docs/private_training.md); ε above 1",
+        delta="mostly > 0",
+        trainings="a hidden number",
+    )
+
+    base: str = PUBLIC_TRAINING.name
     sampler: Literal["uniform", "gaussian_process"] = "uniform"
     lower: float = 0.75
     upper: float = 2.0
@@ -106,7 +112,7 @@ class DpHypo:
     @property
     def pure(self) -> bool:
         """Pure trials, a negative binomial K, no capped tail."""
-        return self.base in PURE and self.stopping == "negative_binomial" and not self.hide_duration
+        return base_named(self.base).pure and self.stopping == "negative_binomial" and not self.hide_duration
 
     @property
     def public_path(self) -> bool:
@@ -120,13 +126,18 @@ class DpHypo:
 
     @property
     def releases_hyperparameters(self) -> bool:
-        """The best trial."""
+        """True: those of the best trial."""
         return True
+
+    @property
+    def fits_lengthscale(self) -> bool:
+        """Uniform trials have no kernel to fit; adaptive ones keep theirs."""
+        return self.sampler == "uniform"
 
     @staticmethod
     def private_forms() -> tuple["DpHypo", ...]:
-        """With each built-in training, gradients first."""
-        return tuple(DpHypo(base=base) for base in PREFERRED)
+        """With each built-in training."""
+        return tuple(DpHypo(base=base.name) for base in BASES.values() if base.private)
 
     def n_steps(self, problem: Problem) -> int:  # noqa: ARG002  K is inside
         """One: all trials are one step, so that nothing shows how many there were."""
@@ -139,15 +150,15 @@ class DpHypo:
             StudyInvalid: the base algorithm does not fit the study, or the budget does not even pay for adaptivity.
         """
         spends = tuple(spend for spend, _ in self.draws(problem))
-        adaptive = self.sampler == "gaussian_process"
+        base, adaptive = base_named(self.base), self.sampler == "gaussian_process"
         evidence = ADAPTIVE_EVIDENCE if adaptive else UNIFORM_EVIDENCE
         return PrivacyPlan(
-            guarantee(
+            guarantee_of(
                 problem,
                 pure=self.pure,
                 evidence=POISSON_EVIDENCE if self.stopping == "poisson" else evidence,
-                trains_privately=self.base != PUBLIC,
-                assumptions=(PRIVATE_TRAINING_FUNCTION.name,) if "." in self.base else (),
+                trains_privately=base.private,
+                assumptions=base.assumptions,
             ),
             spends,
         )
@@ -159,8 +170,12 @@ class DpHypo:
 
     @staticmethod
     def shown(release: Release) -> Shown:
-        """One draw holds all that is shown: the best trial. Its price is the theorems', not a noise scale's."""
-        assumed = (PRIVATE_TRAINING_FUNCTION.name,) if "." in release.facts["options"]["base"] else ()
+        """One draw holds all that is shown: the best trial. Its price is the theorems', not a noise scale's.
+
+        Raises:
+            StudyInvalid: its base is not known.
+        """
+        assumed = base_named(release.facts["options"]["base"]).assumptions
         units = (PrivacyUnit.TRAINING_RECORD, *RECORDS)
         return Shown({"best trial": tuple(RepeatAndSelect.WORTH)}, 0.0, assumed, units)
 
@@ -232,7 +247,7 @@ class DpHypo:
         self, problem: Problem, bounds: tuple[float, float] | None = None
     ) -> tuple[Trial, RepeatAndSelect]:
         """The dearest trial whose selection stays within the study's (ε, δ)."""
-        check_base(self.base, problem)
+        check_base(base_named(self.base), problem)
         law, (lower, upper) = self.law(problem), bounds or self.bounds
         epsilon_units = allowed_units(problem.epsilon)
         delta_units = 0 if self.pure else allowed_units(problem.delta)
@@ -266,14 +281,15 @@ class DpHypo:
         if problem.training is None:
             raise StudyInvalid(
                 "a Poisson number of trials, or a hidden duration, needs δ; a cap on validation records keeps none",
-                cause="such a release is only (ε, δ), and only promises about training records may be",
+                cause="such a release is only (ε, δ), and only guarantees about training records may be",
                 remedy="leave stopping and hide_duration out; the threat model says who can see the duration",
             )
         if delta_units == 0:
+            pure = next(base.name for base in BASES.values() if base.private and base.pure)
             raise StudyInvalid(
                 f"dp_hypo with {self.base} needs delta above 0",
                 cause="Gaussian noise, a Poisson number of trials and a hidden duration have no pure ε",
-                remedy="set delta = 1e-6 in [privacy], or use output_perturbation with a negative binomial",
+                remedy=f"set delta = 1e-6 in [privacy], or use {pure} with a negative binomial",
             )
 
     def _sampler(self, problem: Problem, trial: Trial) -> Sampler:
@@ -283,14 +299,12 @@ class DpHypo:
         lower, upper = self.bounds
         if lower == 1.0 or upper == 1.0:  # the only density in the box is the prior
             return UniformSampler(prior)
-        search = problem.search
-        lengthscale = 0.3 if isinstance(search.lengthscale, str) else search.lengthscale
         deviation = min(1.0, trial.score_scale / problem.range_steps)
         return GaussianProcessSampler(  # qualities in units of their range: no range is too small or large for it
             problem.candidates.encoded,
-            kernel_named(search.kernel, lengthscale, PRIOR_SCALE**2),
+            stated_kernel(self, problem, SPREAD**2),
             noise_variance=max(deviation**2, 1e-8),
-            prior_mean=PRIOR_MEAN,
+            prior_mean=CENTRE,
             prior=prior,
             lower=lower,
             upper=upper,
@@ -300,7 +314,7 @@ class DpHypo:
         )
 
     def _too_dear(self, problem: Problem, lower: float, upper: float) -> StudyInvalid:
-        if "." in self.base:
+        if base_named(self.base).fixed_cost:
             return StudyInvalid(
                 f"{self.base} costs more than ε = {problem.epsilon:g} allows for the best of many trials",
                 cause="its own privacy cost is fixed, and a selection multiplies it",

@@ -15,14 +15,14 @@ goes on asking for its last candidate, so that no one can count.
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from dpbo_core.bo.branch_and_bound import BranchAndBound
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.gp.kernels import Kernel, kernel_named
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.methods.contract import Draws, Outlook, guarantee, make_release, split_epsilon
+from dpbo_core.methods.contract import Described, Draws, Outlook, guarantee_of, make_release, split_epsilon
+from dpbo_core.methods.kernel import stated_kernel
 from dpbo_core.methods.prior_scale import PriorScale, check_prior, only_delta
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.amounts import allowed_units, from_units
@@ -58,6 +58,14 @@ class ExactGP:
         calibration: "corrected", c no larger than k·G/m, or "published", c as printed whatever one record can do.
     """
 
+    DESCRIBED: ClassVar = Described(
+        wants="Algorithm 2 of Kusner et al.",
+        gives="a score",
+        needs="as above, and two constants that nobody can know",
+        delta="see [errata](docs/errata.md)",
+        trainings="one a candidate",
+    )
+
     rate_constant: float = 0.0
     decay_constant: float = 0.0
     cap_at_range: bool = True
@@ -88,7 +96,12 @@ class ExactGP:
 
     @property
     def releases_hyperparameters(self) -> bool:
-        """A score alone."""
+        """False: a score alone is released."""
+        return False
+
+    @property
+    def fits_lengthscale(self) -> bool:
+        """k₂ is fixed: nothing private may be fitted."""
         return False
 
     def n_steps(self, problem: Problem) -> int:
@@ -108,8 +121,8 @@ class ExactGP:
         pure = self.pure(problem)
         assumptions = () if pure else (GP_PRIOR.name, DE_FREITAS_CONSTANTS.name)
         theorem = PRINTED if self.calibration == "published" else CORRECTED
-        promise = guarantee(problem, pure=pure, evidence=CAPPED if pure else theorem, assumptions=assumptions)
-        return PrivacyPlan(promise, tuple(spend for spend, _ in self.draws(problem)))
+        guarantee = guarantee_of(problem, pure=pure, evidence=CAPPED if pure else theorem, assumptions=assumptions)
+        return PrivacyPlan(guarantee, tuple(spend for spend, _ in self.draws(problem)))
 
     def draws(self, problem: Problem) -> Draws:
         """The one draw, with its δ where the range does not cap it."""
@@ -151,11 +164,6 @@ class ExactGP:
     def start(self, problem: Problem, plan: PrivacyPlan) -> "ExactGPSearch":
         """A search with nothing observed."""
         return ExactGPSearch(self, problem, plan)
-
-    def kernel(self, problem: Problem) -> Kernel:
-        """k₂; a study that asks for a fitted lengthscale gets 0.3."""
-        lengthscale = problem.search.lengthscale
-        return kernel_named(problem.search.kernel, 0.3 if isinstance(lengthscale, str) else lengthscale)
 
     def _rate(self, problem: Problem) -> float:
         A, tau, T = self.rate_constant, self.decay_constant, problem.search.steps
@@ -203,10 +211,10 @@ class ExactGPSearch(Opaque):
     def __init__(self, method: ExactGP, problem: Problem, plan: PrivacyPlan) -> None:
         self._method, self._problem, self._plan = method, problem, plan
         self._last = Sensitive(0)
-        self._bo = BranchAndBound(problem.candidates.encoded, method.kernel(problem))
+        self._bo = BranchAndBound(problem.candidates.encoded, stated_kernel(method, problem))
 
     def step(self, objective: Scorer, noise: Noise) -> None:  # noqa: ARG002  no noise before the end
-        """One exact evaluation."""
+        """Score the candidate with the largest upper confidence bound, without noise; the sum stays sealed."""
         index = self._bo.ask()
         self._last = objective.evaluate(self._problem.train(index))  # Alg. 2, line 2
         self._bo.tell(index, self._method.scale.to_prior(self._last.expose(), self._problem.range_steps))

@@ -14,21 +14,24 @@ any search whatever. Only the maximum is released; the hyperparameter that reach
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from dpbo_core.bo.acquisition import acquisition_named
 from dpbo_core.bo.loop import BayesianSearch
+from dpbo_core.bo.score_map import CENTRE, SPREAD, ScoreMap
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.gp.kernels import kernel_named
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.methods.contract import Draws, Outlook, guarantee, make_release, split_epsilon
+from dpbo_core.methods.contract import Described, Draws, Outlook, guarantee_of, make_release, split_epsilon
+from dpbo_core.methods.kernel import stated_kernel
 from dpbo_core.models.linear.certificates import default_tolerance
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.linear.losses import loss_named
+from dpbo_core.models.scores.declared import Numbers
 from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.scores.union import SCORES
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.certified import Shown, only_shows
 from dpbo_core.privacy.guarantee import Evidence, Standing
@@ -59,6 +62,14 @@ class Lipschitz:
         trained_points: models trained to measure D where Λ is larger than that.
     """
 
+    DESCRIBED: ClassVar = Described(
+        wants="the best score of a path, Algorithm 3 of Kusner et al.",
+        gives="one score, no hyperparameter",
+        needs="a logistic or hinge model, a Lipschitz score, a narrow range of λ",
+        delta="0",
+        trainings="one a candidate",
+    )
+
     calibration: Calibration = "corrected"
     sensitivity: Literal["untrained", "trained"] = "untrained"
     trained_points: int = 64
@@ -85,8 +96,13 @@ class Lipschitz:
         """A score alone: Algorithm 3 releases no candidate."""
         return False
 
+    @property
+    def fits_lengthscale(self) -> bool:
+        """The kernel is fixed: nothing private is fitted."""
+        return False
+
     def n_steps(self, problem: Problem) -> int:
-        """T."""
+        """T: how many models are scored, `[search] steps`."""
         return problem.search.steps
 
     def plan(self, problem: Problem) -> PrivacyPlan:
@@ -96,8 +112,8 @@ class Lipschitz:
             StudyInvalid: a score that is not Lipschitz, or another estimator.
         """
         evidence = REFUTED if self.calibration == "published" else CORRECTED
-        promise = guarantee(problem, pure=True, evidence=evidence)
-        return PrivacyPlan(promise, tuple(spend for spend, _ in self.draws(problem)))
+        guarantee = guarantee_of(problem, pure=True, evidence=evidence)
+        return PrivacyPlan(guarantee, tuple(spend for spend, _ in self.draws(problem)))
 
     def draws(self, problem: Problem) -> Draws:
         """The one draw of the plan."""
@@ -189,16 +205,15 @@ class Lipschitz:
 class LipschitzSearch(Opaque):
     """Algorithm 3 under way. The path and the scores are private: nothing is returned before `finish`."""
 
-    __slots__ = ("_best", "_bo", "_mechanism", "_method", "_plan", "_problem")
+    __slots__ = ("_best", "_bo", "_map", "_mechanism", "_method", "_plan", "_problem")
 
     def __init__(self, method: Lipschitz, problem: Problem, plan: PrivacyPlan, mechanism: DiscreteLaplace) -> None:
         search = problem.search
-        lengthscale = 0.3 if isinstance(search.lengthscale, str) else search.lengthscale
         self._method, self._problem, self._plan, self._mechanism = method, problem, plan, mechanism
-        self._best = Sensitive(-1)
+        self._best, self._map = Sensitive(-1), ScoreMap(CENTRE, SPREAD, 1.0)
         self._bo = BayesianSearch(
             problem.candidates.encoded,
-            kernel_named(search.kernel, lengthscale),
+            stated_kernel(method, problem),
             noise_variance=1e-6,
             acquisition=acquisition_named(search.acquisition, beta=search.beta),
             seed=search.seed,
@@ -209,7 +224,7 @@ class LipschitzSearch(Opaque):
         """One observation of Bayesian optimisation on the raw scores."""
         index = self._bo.ask()
         total = objective.evaluate(self._problem.train(index)).expose()  # Alg. 3, line 2
-        self._bo.tell(index, total * 4.0 / self._problem.range_steps - 2.0)
+        self._bo.tell(index, self._map.mapped(total / self._problem.range_steps))
         self._best = Sensitive(max(self._best.expose(), total))  # Alg. 3, line 3
 
     def finish(self, noise: Noise) -> Release:
@@ -225,13 +240,15 @@ def _ends(problem: Problem) -> tuple[float, float]:
         raise StudyInvalid(
             f"lipschitz cannot tune {problem.model.estimator}",
             cause="Theorem 7 speaks of a regularisation path of logistic or hinge models",
-            remedy='use method = "private_trajectory" or "private_grid"',
+            remedy="use another method (dpbo plan says which fit)",
         )
     if not np.isfinite(problem.score.lipschitz):
+        margins = {name: score.of_margin(Numbers(1.0)) for name, score in SCORES.items() if score.of_margin}
+        sloping = " or ".join(f'"{name}"' for name, score in margins.items() if np.isfinite(score.lipschitz))
         raise StudyInvalid(
             f"lipschitz cannot use the score {problem.model.score_name!r}, which jumps",
             cause="Theorem 7 needs a score that is Lipschitz in the model's weights",
-            remedy='use score = "sigmoid" or "ramp", or method = "private_trajectory"',
+            remedy=f"use score = {sloping}, or another method (dpbo plan says which fit)",
         )
     lambdas = [float(point["lambda"]) for point in problem.candidates.points]
     return min(lambdas), max(lambdas)

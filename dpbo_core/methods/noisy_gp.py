@@ -16,7 +16,7 @@ is the usual case, clipping to the range makes it pure ε-differentially private
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +24,20 @@ from numpy.typing import NDArray
 from dpbo_core.bo.acquisition import UCB, Acquisition, acquisition_named
 from dpbo_core.bo.loop import BayesianSearch
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.gp.kernels import Kernel, kernel_named
-from dpbo_core.mechanisms.exponential import PrivateSelection
+from dpbo_core.mechanisms.exponential import EXPONENTIAL, PrivateSelection
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Mechanism, Noise
 from dpbo_core.mechanisms.observation import observation_noise
-from dpbo_core.methods.contract import Draws, Outlook, guarantee, make_release, split_epsilon, too_small
+from dpbo_core.methods.contract import (
+    Described,
+    Draws,
+    Outlook,
+    guarantee_of,
+    make_release,
+    split_epsilon,
+    too_small,
+)
+from dpbo_core.methods.kernel import stated_kernel
 from dpbo_core.methods.prior_scale import PriorScale, check_prior, only_delta
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.objective.in_memory import Scorer
@@ -87,6 +95,14 @@ class NoisyGP:
         score_spread: public guess of its standard deviation over Λ, likewise.
     """
 
+    DESCRIBED: ClassVar = Described(
+        wants="Algorithm 1 of Kusner et al.",
+        gives="a choice and a score",
+        needs="ε far above 1, or the paper's prior taken on by name",
+        delta="see [errata](docs/errata.md)",
+        trainings="one a candidate",
+    )
+
     calibration: Calibration = "corrected"
     cap_at_range: bool = True
     outputs: Literal["both", "candidate", "score"] = "both"
@@ -125,8 +141,13 @@ class NoisyGP:
         """Where λ̃ is among the outputs."""
         return "candidate" in self.released
 
+    @property
+    def fits_lengthscale(self) -> bool:
+        """k₂ is fixed: nothing private may be fitted."""
+        return False
+
     def n_steps(self, problem: Problem) -> int:
-        """T."""
+        """T: how many models are scored, `[search] steps`."""
         return problem.search.steps
 
     def pure(self, problem: Problem) -> bool:
@@ -149,7 +170,7 @@ class NoisyGP:
         evidence = self._evidence(pure=pure)
         assumptions = () if pure or evidence.refuted else (GP_PRIOR.name,)
         spends = tuple(spend for spend, _ in self.draws(problem))
-        return PrivacyPlan(guarantee(problem, pure=pure, evidence=evidence, assumptions=assumptions), spends)
+        return PrivacyPlan(guarantee_of(problem, pure=pure, evidence=evidence, assumptions=assumptions), spends)
 
     def draws(self, problem: Problem) -> Draws:
         """The draws of the plan, each with its δ where the range does not cap it."""
@@ -161,7 +182,7 @@ class NoisyGP:
             steps = scale.sensitivity_steps(Delta)
             mechanism: Mechanism[Any]
             if what == "candidate":
-                mechanism = PrivateSelection(steps, epsilon, unit, "exponential mechanism")
+                mechanism = PrivateSelection(steps, epsilon, unit, EXPONENTIAL)
                 spend = mechanism.spend("best candidate")
             else:
                 mechanism = DiscreteLaplace(steps, epsilon, unit)
@@ -210,11 +231,6 @@ class NoisyGP:
     def start(self, problem: Problem, plan: PrivacyPlan) -> "NoisyGPSearch":
         """A search with nothing observed."""
         return NoisyGPSearch(self, problem, plan)
-
-    def kernel(self, problem: Problem) -> Kernel:
-        """k₂; a study that asks for a fitted lengthscale gets 0.3, since nothing private may be fitted here."""
-        lengthscale = problem.search.lengthscale
-        return kernel_named(problem.search.kernel, 0.3 if isinstance(lengthscale, str) else lengthscale)
 
     def acquisition(self, problem: Problem) -> Acquisition:
         """UCB with the β_t of line 4, or what the study asks for where no theorem needs it."""
@@ -284,7 +300,7 @@ class NoisyGP:
 
     def _information_gain(self, problem: Problem) -> float:
         """An upper bound on γ_T from public quantities alone; the run's own gain is never used."""
-        X, kernel = problem.candidates.encoded, self.kernel(problem)
+        X, kernel = problem.candidates.encoded, stated_kernel(self, problem)
         return srinivas_2010.information_gain_bound(
             gram=lambda i: kernel.column(X, X[i]), n_steps=problem.search.steps, noise_variance=self.noise_variance
         )
@@ -301,7 +317,7 @@ class NoisyGPSearch(Opaque):
         self._values: Sensitive[list[float]] = Sensitive([])
         self._bo = BayesianSearch(
             problem.candidates.encoded,
-            method.kernel(problem),
+            stated_kernel(method, problem),
             noise_variance=method.noise_variance,
             acquisition=method.acquisition(problem),
             seed=problem.search.seed,

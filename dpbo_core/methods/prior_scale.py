@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbo_core.bo.score_map import ScoreMap
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.privacy.amounts import from_units, spent_units
@@ -48,17 +49,17 @@ class PriorScale:
 
     @property
     def low(self) -> float:
-        """a."""
+        """a: where a score of 0 lies on the prior's standard scale."""
         return -self.center / self.spread
 
     @property
     def width(self) -> float:
-        """b − a."""
+        """b − a: how wide the score's range is on the prior's standard scale."""
         return 1.0 / self.spread
 
     def to_prior(self, total: int, range_steps: int) -> float:
         """z of an exact integer sum."""
-        return (total / range_steps - self.center) / self.spread
+        return ScoreMap(self.center, self.spread, 1.0).mapped(total / range_steps)
 
     def to_steps(self, z: NDArray[np.float64]) -> NDArray[np.int64]:
         """Whole steps of h above a, shape of `z`; clipped to [0, 2²⁴] where the range caps."""

@@ -10,16 +10,24 @@
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.mechanisms.exponential import PrivateSelection
+from dpbo_core.mechanisms.exponential import PERMUTE_AND_FLIP, PrivateSelection
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.methods.contract import Draws, Outlook, Simulated, guarantee, make_release, split_epsilon
+from dpbo_core.methods.contract import (
+    Described,
+    Draws,
+    Outlook,
+    Simulated,
+    guarantee_of,
+    make_release,
+    split_epsilon,
+)
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.certified import Shown, one_record_moves
 from dpbo_core.privacy.guarantee import Evidence, Standing
@@ -27,7 +35,14 @@ from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.problem import Problem
-from dpbo_core.public_search import check_trials, head_start, public_shortlist, surely_tried
+from dpbo_core.public_search import (
+    check_trials,
+    head_start,
+    public_shortlist,
+    search_on_public_data,
+    searched,
+    surely_tried,
+)
 from dpbo_core.space.candidates import sobol_subset
 from dpbo_core.theorems.mckenna_sheldon_2020 import theorem_2_expected_error
 
@@ -47,6 +62,14 @@ class PrivateGrid:
         score_share: share of ε for the score; the rest chooses.
         public_trials: candidates that are cross-validated on the public training set for a shortlist.
     """
+
+    DESCRIBED: ClassVar = Described(
+        wants="the best of a list, δ = 0",
+        gives="the choice and its score",
+        needs="time to score the list",
+        delta="0",
+        trainings="one a candidate",
+    )
 
     evaluate: Literal["all", "sobol", "public_shortlist"] = "all"
     score_share: float = 0.25
@@ -74,11 +97,11 @@ class PrivateGrid:
 
     @property
     def releases_hyperparameters(self) -> bool:
-        """The winner."""
+        """True: those of the candidate that was chosen."""
         return True
 
     def n_steps(self, problem: Problem) -> int:
-        """|Λ′|."""
+        """|Λ′|: how many candidates are scored."""
         return (
             len(problem.candidates)
             if self.evaluate == "all"
@@ -102,12 +125,12 @@ class PrivateGrid:
 
     def fixed_path(self, problem: Problem) -> tuple[int, ...]:
         """Λ′, unless the public scores say what that is."""
-        return () if self.evaluate == "public_shortlist" else self.subset(problem)
+        return () if self.evaluate == "public_shortlist" else self._spread(problem)
 
     def plan(self, problem: Problem) -> PrivacyPlan:
         """One selection and one score."""
         spends = tuple(spend for spend, _ in self.draws(problem))
-        return PrivacyPlan(guarantee(problem, pure=True, evidence=EVIDENCE), spends)
+        return PrivacyPlan(guarantee_of(problem, pure=True, evidence=EVIDENCE), spends)
 
     def draws(self, problem: Problem) -> Draws:
         """The two draws of the plan."""
@@ -138,45 +161,48 @@ class PrivateGrid:
         )
         return Outlook(scale, error, n, why)
 
-    def prepare(self, problem: Problem) -> None:
+    def prepare(self, problem: Problem) -> Problem:
         """Cross-validate for the shortlist."""
-        self.head_start(problem, self.subset(problem))
+        return searched(problem, self._trials(problem)) if self.evaluate == "public_shortlist" else problem
 
     def cross_validated(self, problem: Problem) -> tuple[int, ...]:
         """What the shortlist's search begins with."""
-        if self.evaluate != "public_shortlist":
-            return ()
-        return surely_tried(problem, max(self.public_trials, self.n_steps(problem)))
+        return surely_tried(problem, self._trials(problem)) if self.evaluate == "public_shortlist" else ()
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "GridSearch":
         """A search with nothing scored."""
         return GridSearch(self, problem, plan, *self._mechanisms(problem))
 
-    def subset(self, problem: Problem) -> tuple[int, ...]:
-        """The indices that will be scored, in order. Public."""
-        if self.evaluate == "public_shortlist":
-            return public_shortlist(problem, self.n_steps(problem), self.public_trials)
+    def subset(self, problem: Problem) -> tuple[tuple[int, ...], NDArray[np.int64]]:
+        """The indices that will be scored, in order, and their head start in steps of the sum. Public.
+
+        The head start is what the public training set has to say in the choice; no record moves it.
+        """
+        if self.evaluate != "public_shortlist":
+            listed = self._spread(problem)
+            return listed, np.zeros(len(listed), dtype=np.int64)
+        found = search_on_public_data(problem, self._trials(problem))
+        listed = public_shortlist(problem, self.n_steps(problem), found)
+        noise = self._mechanisms(problem)[0].scale * problem.score_per_step
+        return listed, head_start(problem, listed, found, noise)
+
+    def _spread(self, problem: Problem) -> tuple[int, ...]:
         return sobol_subset(problem.candidates, self.n_steps(problem), seed=problem.search.seed)
 
-    def head_start(self, problem: Problem, listed: tuple[int, ...]) -> NDArray[np.int64]:
-        """What the public training set has to say in the choice, in steps of the sum; no record moves it."""
-        if self.evaluate != "public_shortlist":
-            return np.zeros(len(listed), dtype=np.int64)
-        noise = self._mechanisms(problem)[0].scale * problem.score_per_step
-        return head_start(problem, listed, self.public_trials, noise)
+    def _trials(self, problem: Problem) -> int:
+        """R: at least as many as are listed."""
+        return max(self.public_trials, self.n_steps(problem))
 
     def _mechanisms(self, problem: Problem) -> tuple[PrivateSelection, DiscreteLaplace]:
         select, score = split_epsilon(problem, (1.0 - self.score_share, self.score_share))
         steps, per_step = problem.record_steps, problem.score_per_step
-        return PrivateSelection(steps, select, per_step, "permute-and-flip"), DiscreteLaplace(
-            steps, score, per_step
-        )
+        return PrivateSelection(steps, select, per_step, PERMUTE_AND_FLIP), DiscreteLaplace(steps, score, per_step)
 
 
 class GridSearch(Opaque):
     """The scoring under way. Nothing is drawn before `finish`."""
 
-    __slots__ = ("_laplace", "_method", "_plan", "_problem", "_selection", "_subset", "_sums")
+    __slots__ = ("_head_start", "_laplace", "_method", "_plan", "_problem", "_selection", "_subset", "_sums")
 
     def __init__(
         self,
@@ -188,7 +214,7 @@ class GridSearch(Opaque):
     ) -> None:
         self._method, self._problem, self._plan = method, problem, plan
         self._selection, self._laplace = selection, laplace
-        self._subset = method.subset(problem)
+        self._subset, self._head_start = method.subset(problem)
         self._sums: list[Sensitive[int]] = []
 
     def step(self, objective: Scorer, noise: Noise) -> None:  # noqa: ARG002  no noise before the end
@@ -203,7 +229,7 @@ class GridSearch(Opaque):
         """
         select, score = self._plan.spends
         sums = np.array([total.expose() for total in self._sums], dtype=np.int64)
-        utilities = Sensitive(sums + self._method.head_start(self._problem, self._subset))
+        utilities = Sensitive(sums + self._head_start)
         listed = (
             {} if self._method.evaluate == "all" else {f"candidate {i}": at for i, at in enumerate(self._subset)}
         )

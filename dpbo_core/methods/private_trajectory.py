@@ -17,7 +17,7 @@ post-processing of the y's and of public facts: ρ* bounds all of it, with no as
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,13 +25,22 @@ from numpy.typing import NDArray
 from dpbo_core.accounting.composition import largest_rho
 from dpbo_core.bo.acquisition import acquisition_named
 from dpbo_core.bo.averaged import AveragedSearch, prior_of
-from dpbo_core.bo.score_map import ScoreMap
+from dpbo_core.bo.score_map import CENTRE, SPREAD, ScoreMap
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.gp.kernels import kernel_named
-from dpbo_core.mechanisms.exponential import PrivateSelection
+from dpbo_core.mechanisms.exponential import EXPONENTIAL, PrivateSelection
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.noise import Mechanism, Noise
-from dpbo_core.methods.contract import Draws, Outlook, Released, Simulated, guarantee, make_release, too_small
+from dpbo_core.methods.contract import (
+    Described,
+    Draws,
+    Outlook,
+    Released,
+    Simulated,
+    guarantee_of,
+    make_release,
+    too_small,
+)
+from dpbo_core.methods.kernel import stated_kernel
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.amounts import UNITS_PER_ONE, from_units, split_units
 from dpbo_core.privacy.certified import Shown, one_record_moves, steps_shown
@@ -40,17 +49,12 @@ from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.problem import Problem
-from dpbo_core.public_search import check_trials, public_landscape, surely_tried
+from dpbo_core.public_search import check_trials, search_on_public_data, searched, surely_tried
 
 EVIDENCE = Evidence(
     Standing.STANDARD,
     "discrete Gaussian (Canonne, Kamath, Steinke 2020) composed adaptively in zCDP; the rest is post-processing",
 )
-PRIOR_MEAN, PRIOR_SCALE = (
-    0.5,
-    0.25,
-)  # public map of the score: (f/G − 0.5)/0.25 has the prior's zero mean, unit variance
-
 SIMULATED_SHARE, SIMULATED_DELTA = 0.75, 1e-6  # of ρ* at ε = 1, for the path, in the advice's simulation
 
 
@@ -68,6 +72,14 @@ class PrivateTrajectory:
             as far as the noised observations bear it out.
         public_trials: candidates that are cross-validated for it; the others' scores are guessed from theirs.
     """
+
+    DESCRIBED: ClassVar = Described(
+        wants="to see the whole search, or many editions from one budget",
+        gives="every λ tried with its private score, the choice, an interval",
+        needs="δ > 0",
+        delta="> 0",
+        trainings="one a step",
+    )
 
     look_share: float = 0.25
     final_share: float = 0.0
@@ -98,11 +110,16 @@ class PrivateTrajectory:
 
     @property
     def releases_hyperparameters(self) -> bool:
-        """The choice."""
+        """True: those of the choice, and of every step."""
+        return True
+
+    @property
+    def fits_lengthscale(self) -> bool:
+        """To the released observations."""
         return True
 
     def n_steps(self, problem: Problem) -> int:
-        """T."""
+        """T: how many models are trained and scored, `[search] steps`."""
         return problem.search.steps
 
     @staticmethod
@@ -124,7 +141,7 @@ class PrivateTrajectory:
             StudyInvalid: δ = 0, or an ε too small for the ledger's unit.
         """
         spends = tuple(spend for spend, _ in self.draws(problem))
-        return PrivacyPlan(guarantee(problem, pure=False, evidence=EVIDENCE), spends)
+        return PrivacyPlan(guarantee_of(problem, pure=False, evidence=EVIDENCE), spends)
 
     def draws(self, problem: Problem) -> Draws:
         """The T observations, then the final choice and the fresh look where there are such."""
@@ -154,9 +171,9 @@ class PrivateTrajectory:
     def outlook(self, problem: Problem) -> Outlook:
         """Mean absolute error of the posterior mean at T evenly spread candidates, by the prior alone."""
         sigma = self.observations(problem)[0].scale * problem.score_per_step
-        T, scale = self.n_steps(problem), PRIOR_SCALE * problem.score_range
+        T, scale = self.n_steps(problem), SPREAD * problem.score_range
         spread = np.unique(np.linspace(0, len(problem.candidates) - 1, T).round().astype(int))
-        kernel = kernel_named(problem.search.kernel, _fixed_lengthscale(problem))
+        kernel = stated_kernel(self, problem)
         K = kernel.matrix(problem.candidates.encoded[spread], problem.candidates.encoded[spread])
         noise = (sigma / scale) ** 2 * len(spread) / T  # repeats average the noise
         freedom = float(np.trace(np.linalg.solve(K + noise * np.eye(len(K)), K)))
@@ -167,9 +184,9 @@ class PrivateTrajectory:
         )
         return Outlook(sigma, error, T, why)
 
-    def prepare(self, problem: Problem) -> None:
+    def prepare(self, problem: Problem) -> Problem:
         """Cross-validate for the public prior."""
-        self.guess(problem)
+        return searched(problem, self.public_trials) if self.prior == "public" else problem
 
     def cross_validated(self, problem: Problem) -> tuple[int, ...]:
         """What the public prior's search begins with."""
@@ -177,7 +194,7 @@ class PrivateTrajectory:
 
     def guess(self, problem: Problem) -> NDArray[np.float64] | None:
         """The public score of every candidate, (N,), or None."""
-        return public_landscape(problem, self.public_trials).mean if self.prior == "public" else None
+        return search_on_public_data(problem, self.public_trials).mean if self.prior == "public" else None
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "TrajectorySearch":
         """A search with nothing observed."""
@@ -201,9 +218,7 @@ class PrivateTrajectory:
         share = self._rho(problem)[1]
         epsilon = math.floor(math.sqrt(8.0 * from_units(share)) * UNITS_PER_ONE)
         while epsilon > 0:
-            selection = PrivateSelection(
-                problem.record_steps, epsilon, problem.score_per_step, "exponential mechanism"
-            )
+            selection = PrivateSelection(problem.record_steps, epsilon, problem.score_per_step, EXPONENTIAL)
             if selection.spend("").rho_units <= share:
                 return selection
             epsilon -= max(1, epsilon // 10**11)
@@ -224,7 +239,7 @@ class PrivateTrajectory:
             raise StudyInvalid(
                 "private_trajectory needs δ > 0, and the study says delta = 0",
                 cause="Gaussian noise has no pure ε",
-                remedy='set delta = 1e-6 in [privacy], or use method = "private_grid"',
+                remedy="set delta = 1e-6 in [privacy], or use a method that needs none (dpbo plan says which)",
             )
         total = largest_rho(problem.epsilon, problem.delta)
         final, look = math.floor(total * self.final_share), math.floor(total * self.look_share)
@@ -313,8 +328,8 @@ class TrajectorySearch(Opaque):
         """The public map of the score, and a search that has seen nothing."""
         problem, search = self._problem, self._problem.search
         public = self._method.guess(problem)
-        centre = PRIOR_MEAN * problem.score_range if public is None else float(public.mean())
-        scale, encoded = PRIOR_SCALE * problem.score_range, problem.candidates.encoded
+        centre = CENTRE * problem.score_range if public is None else float(public.mean())
+        scale, encoded = SPREAD * problem.score_range, problem.candidates.encoded
         sigma = self._observations[0].scale * problem.score_per_step / scale
         return ScoreMap(centre, scale, problem.score_range), AveragedSearch(
             encoded,
@@ -329,8 +344,3 @@ class TrajectorySearch(Opaque):
             seed=search.seed,
             guess=None if public is None else (public - centre) / scale,
         )
-
-
-def _fixed_lengthscale(problem: Problem) -> float:
-    """The study's lengthscale, or the one used until there is something to fit."""
-    return 0.3 if isinstance(problem.search.lengthscale, str) else problem.search.lengthscale

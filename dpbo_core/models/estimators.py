@@ -31,7 +31,7 @@ from dpbo_core.models.scores.record import RecordScore
 from dpbo_core.privacy.sealing import attempted
 
 if TYPE_CHECKING:
-    from dpbo_core.models.enforced.model import Alone
+    from dpbo_core.models.enforced.enforced_model import Alone
 
 _BLOCK_ROWS = 1024
 
@@ -135,7 +135,7 @@ def check_task(estimator: Any, shown_as: str, *, regression: bool) -> None:
         raise StudyInvalid(
             f"{shown_as} is not a {wanted}",
             cause=f"the score compares {'numbers' if regression else 'classes'}",
-            remedy=f'name a {wanted}, or another score ("absolute_error" for numbers, "accuracy" for classes)',
+            remedy=f"name a {wanted}, or a score of {'classes' if regression else 'numbers'}",
         )
 
 

@@ -68,7 +68,7 @@ def named_object(
             cause="a package, a dot and a name are needed, and no name may start with an underscore",
             remedy=f'write it like "{example}"',
         )
-    if names[0] not in packages_distributions():
+    if names[0] != "sklearn" and names[0] not in packages_distributions():  # scikit-learn came with dpbo
         raise StudyInvalid(
             f"{path!r} is not in an installed package",
             cause=f"no installed distribution provides {names[0]!r}",

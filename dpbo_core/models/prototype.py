@@ -40,11 +40,11 @@ class Prototype:
 
     @property
     def name(self) -> str:
-        """Its class, for letters."""
+        """Its class, for messages."""
         return type(self.estimator).__name__
 
     def decoded(self, hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
-        """The values themselves."""
+        """The hyperparameters as the estimator takes them, where the search uses other values in their place."""
         return {name: self.decode.get(name, {}).get(value, value) for name, value in hyperparameters.items()}
 
     def build(self, hyperparameters: Mapping[str, Any]) -> Any:

@@ -20,16 +20,15 @@ from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.bounded_function import BoundedFunction
 from dpbo_core.models.scores.grid import GRID, to_grid
 from dpbo_core.models.scores.record import RecordScore
-from dpbo_core.models.scores.union import MarginScore
+from dpbo_core.models.scores.union import OF_CLASSES, MarginScore
 
 Model = LinearModel | FittedEstimator
 Score = MarginScore | RecordScore
-PublicScores = dict[tuple[Any, ...], float]  # what was cross-validated once is kept: it never changes
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class LinearTrainer:
-    """The public training set of a binary linear model.
+    """The public training set of a binary linear model. It keeps what it trained and cross-validated.
 
     The model of λ is a function of (λ, training set): the same to the last bit whichever others were trained before
     it. So a search that is killed and run again, or another search on the same rows, trains the same models.
@@ -38,13 +37,20 @@ class LinearTrainer:
     X: NDArray[np.float64] = field(repr=False)
     signs: NDArray[np.float64] = field(repr=False)
     loss: str
+    score: MarginScore
     tolerance: float | None
-    _trained: dict[float, LinearModel] = field(default_factory=dict, repr=False, compare=False)
-    _public_scores: PublicScores = field(default_factory=dict, repr=False, compare=False)
+    _trained: dict[float, LinearModel] = field(default_factory=dict, repr=False)
+    _public_scores: dict[tuple[float, int], float] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(
-        cls, X: NDArray[np.float64], labels: NDArray[np.int64], loss: str, *, tolerance: float | None
+        cls,
+        X: NDArray[np.float64],
+        labels: NDArray[np.int64],
+        loss: str,
+        *,
+        score: MarginScore,
+        tolerance: float | None,
     ) -> "LinearTrainer":
         """From class indices 0 and 1; the larger class is +1.
 
@@ -56,13 +62,13 @@ class LinearTrainer:
             raise StudyInvalid(
                 f"the target has {n_classes} classes, and a {loss} model separates two",
                 cause="a multi-class target, or an identifier named as the target",
-                remedy='use a scikit-learn estimator by import path with score = "accuracy"',
+                remedy=f'use a scikit-learn estimator by import path with score = "{OF_CLASSES}"',
             )
-        return cls(X, np.where(labels == 1, 1.0, -1.0), loss, tolerance)
+        return cls(X, np.where(labels == 1, 1.0, -1.0), loss, score, tolerance)
 
     @property
     def n_records(self) -> int:
-        """n."""
+        """n: how many public training records there are."""
         return len(self.X)
 
     def train(self, point: Mapping[str, Any]) -> LinearModel:
@@ -86,11 +92,10 @@ class LinearTrainer:
     def _path(self) -> LogisticPath | None:
         return LogisticPath(self._rows) if self.loss == "logistic" and self.X.shape[1] <= LARGEST else None
 
-    def public_score(self, point: Mapping[str, Any], score: Score, *, seed: int) -> float:
+    def public_score(self, point: Mapping[str, Any], *, seed: int) -> float:
         """Mean cross-validated margin score at point["lambda"], in [0, G]; each fold is a cold start."""
-        assert isinstance(score, MarginScore)  # noqa: S101  a study of a linear model has no other
         regularization = float(point["lambda"])
-        key = (regularization, score, seed)
+        key = (regularization, seed)
         if key not in self._public_scores:
             folds = fold_of(self.signs.astype(np.int64), seed=seed)
             margins = np.empty(len(folds))
@@ -104,7 +109,7 @@ class LinearTrainer:
                     tolerance=self.tolerance,
                 )
                 margins[out] = model.margins(self.X[out], self.signs[out])
-            self._public_scores[key] = float(score.phi(margins).mean())
+            self._public_scores[key] = float(self.score.phi(margins).mean())
         return self._public_scores[key]
 
 
@@ -112,13 +117,13 @@ class Factory(Protocol):
     """Fresh estimators at chosen hyperparameters, fitted to public rows."""
 
     def train(self, X: NDArray[np.float64], y: NDArray[Any], /, **hyperparameters: Any) -> FittedEstimator:
-        """A cold start."""
+        """Train the model of λ from a cold start, whatever was trained before."""
         ...
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class EstimatorTrainer:
-    """The public training set of any scikit-learn estimator.
+    """The public training set of any scikit-learn estimator. It keeps what it cross-validated.
 
     Where it is `listed`, nothing was assumed to know that it predicts each row alone, and every trained one is held
     to that.
@@ -130,8 +135,8 @@ class EstimatorTrainer:
     score: RecordScore = field(default_factory=Correct)
     listed: bool = False
     enforced: bool = False
-    _modules: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict, repr=False, compare=False)
-    _public_scores: PublicScores = field(default_factory=dict, repr=False, compare=False)
+    _modules: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict, repr=False)
+    _public_scores: dict[tuple[Any, ...], float] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(
@@ -148,7 +153,7 @@ class EstimatorTrainer:
 
     @property
     def n_records(self) -> int:
-        """n."""
+        """n: how many public training records there are."""
         return len(self.X)
 
     def train(self, point: Mapping[str, Any]) -> FittedEstimator:
@@ -162,7 +167,7 @@ class EstimatorTrainer:
         """
         fitted = self.factory.train(self.X, self.truth, **point)
         if self.enforced:
-            from dpbo_core.models.enforced.model import alone
+            from dpbo_core.models.enforced.enforced_model import alone
 
             how = alone(fitted.estimator, self.X, self.truth, self.score, known=self._modules)
             return replace(fitted, alone=how)
@@ -173,7 +178,7 @@ class EstimatorTrainer:
             self.score.check(outcome, self.truth[: len(outcome)])
         return fitted
 
-    def public_score(self, point: Mapping[str, Any], score: Score, *, seed: int) -> float:  # noqa: ARG002
+    def public_score(self, point: Mapping[str, Any], *, seed: int) -> float:
         """Mean score of the public records, each under the estimator trained without its fold."""
         key = (*((name, type(value).__name__, value) for name, value in sorted(point.items())), seed)
         if key not in self._public_scores:

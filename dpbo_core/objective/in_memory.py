@@ -23,6 +23,7 @@ from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.linear.softmax import SoftmaxModel
 from dpbo_core.models.scores.accuracy import Accuracy, Correct
 from dpbo_core.models.scores.grid import GRID, to_grid
+from dpbo_core.models.scores.record import RecordScore
 from dpbo_core.models.scores.union import MarginScore
 from dpbo_core.models.trainer import Model, Score
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
@@ -66,14 +67,21 @@ class Objective(Opaque):
 
 def exact_sum(model: Scorable, records: Encoded, score: Score) -> int:
     """Σ_i round(2²⁴ g(w; x_i, y_i)/G) over plain records: of a sensitive set, it is the sensitive value itself."""
-    if isinstance(model, LinearModel):
-        assert isinstance(score, MarginScore)  # noqa: S101  a study of a linear model has no other
-        starts = range(0, records.n_records, BLOCK)
-        return sum(_steps(model, records.part(slice(at, at + BLOCK)), score) for at in starts)
-    if isinstance(score, Correct | Accuracy):
+    if isinstance(model, LinearModel) and isinstance(score, MarginScore):
+        return _margin_sum(model, records, score)
+    if isinstance(score, Correct | Accuracy) and not isinstance(model, LinearModel):
         return _correct(model, records) * GRID
-    assert isinstance(model, FittedEstimator)  # noqa: S101  nothing else has probabilities or predicts numbers
-    assert not isinstance(score, MarginScore)  # noqa: S101  nor is it scored by a margin
+    if isinstance(model, FittedEstimator) and not isinstance(score, MarginScore):
+        return _record_sum(model, records, score)
+    raise TypeError("a linear model is scored by its margin, and no other model is")
+
+
+def _margin_sum(model: LinearModel, records: Encoded, score: MarginScore) -> int:
+    starts = range(0, records.n_records, BLOCK)
+    return sum(_steps(model, records.part(slice(at, at + BLOCK)), score) for at in starts)
+
+
+def _record_sum(model: FittedEstimator, records: Encoded, score: RecordScore) -> int:
     scores = np.where(_usable(records), model.scores(records.X, records.truth, score), 0.0)
     return int(to_grid(scores, score.score_range, broken_score=0.0).sum(dtype=np.int64))
 

@@ -38,7 +38,7 @@ class OneByOne:
     """This process: one partition in memory at a time."""
 
     def map(self, work: PartWork, parts: Sequence[Path]) -> list["tuple[int, int] | None"]:
-        """In order."""
+        """Apply a function to every part, one after the other, in order."""
         return [work(part) for part in parts]
 
 

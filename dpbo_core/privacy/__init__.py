@@ -1,1 +1,1 @@
-"""The vocabulary of promises: who is protected, against whom, at what price, on whose word."""
+"""The vocabulary of guarantees: who is protected, against whom, at what price, on whose word."""

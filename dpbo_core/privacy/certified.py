@@ -25,8 +25,8 @@ class Shown:
     Attributes:
         draws: the name of every draw, and who may have made it: no other, none missing, none twice.
         sensitivity: of every draw, at least.
-        assumptions: names that the promise must state.
-        units: whom the method's promises can protect.
+        assumptions: names that the guarantee must state.
+        units: whom the method's guarantees can protect.
         relations: which neighbours they can be about.
     """
 
@@ -37,15 +37,15 @@ class Shown:
     relations: tuple[NeighboringRelation, ...] = (NeighboringRelation.REPLACE_ONE,)
 
     def fits(self, release: Release) -> bool:
-        """Whether the release lists these draws and promises what such draws can keep."""
-        promise, names = release.guarantee, [spend.what for spend in release.spends]
+        """Whether the release lists these draws and guarantees what such draws can keep."""
+        guarantee, names = release.guarantee, [spend.what for spend in release.spends]
         return (
             sorted(names) == sorted(self.draws)
             and all(spend.mechanism in self.draws[spend.what] for spend in release.spends)
-            and promise.unit in self.units
-            and promise.relation in self.relations
-            and (promise.person is not None) == (promise.unit is PrivacyUnit.PERSON)
-            and set(self.assumptions) <= set(promise.assumptions)
+            and guarantee.unit in self.units
+            and guarantee.relation in self.relations
+            and (guarantee.person is not None) == (guarantee.unit is PrivacyUnit.PERSON)
+            and set(self.assumptions) <= set(guarantee.assumptions)
         )
 
 

@@ -1,10 +1,11 @@
-"""The promise. A bare ε is not a type we have."""
+"""The guarantee. A bare ε is not a type we have."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from dpbo_core.privacy.noise_standing import OPERATING_SYSTEM
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit, whom
 
 
@@ -28,8 +29,11 @@ class Evidence:
 
     @property
     def refuted(self) -> bool:
-        """Whether the proof is known to be wrong, so that the promise is worth nothing (ε = ∞)."""
+        """Whether the proof is known to be wrong, so that the guarantee is worth nothing (ε = ∞)."""
         return self.standing is Standing.REFUTED
+
+
+NOT_PRIVATE = Evidence(Standing.REFUTED, "the noise was injected, not drawn from the operating system")
 
 
 @dataclass(frozen=True)
@@ -43,8 +47,8 @@ class PrivacyGuarantee:
         relation: which data sets are neighbours.
         assumptions: names of CALLER assumptions; empty for an unconditional guarantee.
         evidence: the standing of the proof.
-        person: for the unit `person`, the column that says whose record it is; its promises are about those persons
-            alone, so a budget holds promises of one column.
+        person: for the unit `person`, the column that says whose record it is; it is about those persons
+            alone, so a budget holds guarantees of one column.
     """
 
     epsilon: float
@@ -64,6 +68,12 @@ class PrivacyGuarantee:
         private = "holds" if self.assumptions else "differentially private"
         told_by = "" if self.person is None else f", as column {self.person!r} tells them apart"
         return f"{kind}, {private}{under}, for {whom(self.unit)}{told_by} ({self.relation.replace('_', ' ')})."
+
+    def as_drawn(self, standing: str) -> "PrivacyGuarantee":
+        """What is kept of it where the noise came from there: nothing, where it was injected."""
+        if standing == OPERATING_SYSTEM:
+            return self
+        return replace(self, epsilon=float("inf"), evidence=NOT_PRIVATE)
 
     def to_json(self) -> dict[str, Any]:
         """JSON with null for an infinite ε."""

@@ -85,7 +85,7 @@ class Spend:
 
 @dataclass(frozen=True)
 class PrivacyPlan:
-    """What a study will promise, and every draw it will make. Made without any data."""
+    """What a study will guarantee, and every draw it will make. Made without any data."""
 
     guarantee: PrivacyGuarantee
     spends: tuple[Spend, ...]

@@ -5,16 +5,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
+from dpbo_core.privacy.noise_standing import OPERATING_SYSTEM
 from dpbo_core.privacy.plan import Spend
 
 
 @dataclass(frozen=True)
 class Release:
-    """The value of one study edition with the promise it was made under.
+    """The value of one study edition with the guarantee it was made under.
 
     Attributes:
         value: plain JSON, by method (hyperparameters, score, interval, trajectory).
-        guarantee: the promise.
+        guarantee: the guarantee.
         spends: every draw that was made, as planned.
         study: the study's name.
         edition: the study's edition.
@@ -36,7 +37,7 @@ class Release:
     method: str
     dataset: str
     facts: Mapping[str, Any] = field(default_factory=dict)
-    noise: str = "operating_system"
+    noise: str = OPERATING_SYSTEM
     release_id: str = ""
     released_at: str = ""
     ledger: Mapping[str, str] = field(default_factory=dict, compare=False)

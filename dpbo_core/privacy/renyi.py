@@ -61,7 +61,7 @@ class RenyiCurve:
         return tuple(order for order, _ in self.table) or ORDERS
 
     def at(self, alpha: float) -> float:
-        """ε(α), rounded up."""
+        """The Rényi divergence ε(α) at order α > 1, rounded up."""
         pure = 0.0
         if self.epsilon > 0.0:
             p = 1.0 / (1.0 + math.exp(-self.epsilon))

@@ -22,24 +22,24 @@ from dpbo_core.errors import DpboError, Sealed
 T = TypeVar("T")
 D = TypeVar("D")
 I = TypeVar("I")  # noqa: E741  an item
-Letter = Callable[[BaseException], BaseException | None]
+Message = Callable[[BaseException], BaseException | None]
 
 
 def sealed(
     work: Callable[[], T],
     *,
     failure: Callable[[], BaseException] = Sealed,
-    letter: Letter | None = None,
+    message: Message | None = None,
 ) -> T:
     """Run `work`.
 
     Args:
         work: holds sensitive data.
         failure: makes the error that stands for all others.
-        letter: makes the public error that stands for what was raised; where it gives None, `failure` does.
+        message: makes the public error that stands for what was raised; where it gives None, `failure` does.
 
     Raises:
-        BaseException: `failure()`, or what `letter` made, without cause or context.
+        BaseException: `failure()`, or what `message` made, without cause or context.
         KeyboardInterrupt: the operator's own, made anew.
     """
     raised: list[BaseException] = []
@@ -48,20 +48,20 @@ def sealed(
             return work()
         except BaseException as error:  # noqa: BLE001  logging it would be the leak; a panic is no Exception
             raised += (error,)
-    stands = None if letter is None or interrupted else attempted(lambda: letter(raised[0]), None)
+    stands = None if message is None or interrupted else attempted(lambda: message(raised[0]), None)
     raised.clear()  # the error below carries this frame
     raise KeyboardInterrupt if interrupted else stands or failure()
 
 
-def letters(*kinds: type[DpboError]) -> Letter:
-    """A letter of exactly one of these kinds, newly made: for work in which nobody else's code could raise one."""
+def messages(*kinds: type[DpboError]) -> Message:
+    """A message of exactly one of these kinds, newly made: for work in which nobody else's code could raise one."""
 
-    def letter(error: BaseException) -> BaseException | None:
+    def message(error: BaseException) -> BaseException | None:
         if type(error) not in kinds or not isinstance(error, DpboError):
             return None
         return type(error)(error.what, cause=error.cause, remedy=error.remedy)
 
-    return letter
+    return message
 
 
 def attempted(work: Callable[[], T], otherwise: D) -> T | D:

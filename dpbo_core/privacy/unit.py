@@ -1,4 +1,4 @@
-"""Whom a promise protects, and which data sets it calls neighbours."""
+"""Whom a guarantee protects, and which data sets it calls neighbours."""
 
 from enum import StrEnum
 
@@ -13,7 +13,7 @@ class PrivacyUnit(StrEnum):
 
 
 class NeighboringRelation(StrEnum):
-    """How neighbours arise. Promises under different relations never share a budget."""
+    """How neighbours arise. Guarantees under different relations never share a budget."""
 
     REPLACE_ONE = "replace_one"
     ADD_OR_REMOVE_ONE = "add_or_remove_one"

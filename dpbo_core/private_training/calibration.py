@@ -14,7 +14,8 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.random_stopping import Stopping
 from dpbo_core.mechanisms.repeat_and_select import selection_epsilon
 from dpbo_core.privacy.amounts import allowed_units, spent_units
-from dpbo_core.private_training.trial import Family, Trial, family, largest
+from dpbo_core.private_training.trial import Trial, TrialFacts, largest
+from dpbo_core.private_training.union import base_named
 from dpbo_core.problem import Problem
 
 
@@ -34,9 +35,10 @@ class Terms:
 
 def calibrate(problem: Problem, terms: Terms) -> Trial | None:
     """The dearest trial whose selection stays within the terms; None where not even a worthless trial does."""
-    make = family(terms.base, problem, score_share=terms.score_share, batch_size=terms.batch_size)
-    cost = _largest_cost(terms, _Made(problem, make))
-    return None if cost is None else make(cost)
+    base = base_named(terms.base)
+    facts = base.facts(problem, score_share=terms.score_share, batch_size=terms.batch_size)
+    cost = _largest_cost(terms, facts)
+    return None if cost is None else base.trial(cost, facts)
 
 
 def longest(law: Stopping, *, epsilon: float, delta: float) -> int:
@@ -56,26 +58,12 @@ def longest(law: Stopping, *, epsilon: float, delta: float) -> int:
     )
 
 
-class _Made:
-    """A family of trials, equal to another where the problems are: a key for the cache below."""
-
-    def __init__(self, problem: Problem, make: Family) -> None:
-        self.make = make
-        epochs = max(float(point.get("epochs", 0.0)) for point in problem.candidates.points)
-        training = None if problem.training is None else problem.training.n_records
-        self._key = (training, problem.n_validation, problem.record_steps, problem.model.estimator, epochs)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Made) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-
 @lru_cache(maxsize=64)  # a study is planned several times, and a calibration may take a good part of a second
-def _largest_cost(terms: Terms, made: _Made) -> float | None:
+def _largest_cost(terms: Terms, facts: TrialFacts) -> float | None:
+    base = base_named(terms.base)
+
     def affordable(cost: float) -> bool:
-        trial = made.make(cost).curve
+        trial = base.trial(cost, facts).curve
         price = selection_epsilon(terms.law, trial, lower=terms.lower, upper=terms.upper, delta=terms.delta)
         return math.isfinite(price) and spent_units(price) <= allowed_units(terms.epsilon)
 

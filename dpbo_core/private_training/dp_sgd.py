@@ -26,9 +26,10 @@ from dpbo_core.mechanisms.subsampling import poisson_sample
 from dpbo_core.mechanisms.vectors import DiscreteGaussianVector, check_vector
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.privacy.unit import NeighboringRelation
-from dpbo_core.private_training.contract import Axis, PrivateModel, Sizes, check_moderate, value_of
-from dpbo_core.private_training.gradients import STEPS, bounded, clipped_sum, n_columns, sum_sensitivity
-from dpbo_core.private_training.noisy_gradient_descent import model_of
+from dpbo_core.private_training.algorithm import Axis, PrivateModel, Sizes, check_moderate, value_of
+from dpbo_core.private_training.base import Base
+from dpbo_core.private_training.gradients import STEPS, bounded, clipped_sum, model_of, n_columns, sum_sensitivity
+from dpbo_core.private_training.trial import Trial, TrialFacts, with_score
 from dpbo_core.theorems import mironov_talwar_zhang_2019 as sampled
 
 AXES = {"learning_rate": Axis(1.0), "clipping_norm": Axis(1.0), "epochs": Axis(5.0, integer=True)}
@@ -52,7 +53,7 @@ class DpSgd:
         return _curve(self.noise_multiplier, self.rate, self.steps(self.most_epochs), replace)
 
     def steps(self, epochs: float) -> int:
-        """T."""
+        """T: how many noisy gradient steps a training takes."""
         return math.ceil(epochs / self.rate)
 
     def check(self, sizes: Sizes, point: Mapping[str, Any]) -> None:
@@ -101,3 +102,18 @@ def _curve(sigma: float, rate: float, steps: int, replace: bool) -> RenyiCurve: 
             for a in ORDERS
         )
     )
+
+
+def _trial(cost: float, facts: TrialFacts) -> Trial:
+    """At ρ = `cost` for 1/2σ² and the quality together."""
+    if facts.n_records is None:
+        raise ValueError("a sampled training needs the number of its records")
+    most = dict(facts.largest)["epochs"]
+    rate = min(1.0, facts.batch_size / facts.n_records)
+    full = cost * (1.0 - facts.score_share)
+    # a full-batch training of ρ has σ = √(T/2ρ); a sampled one with the same σ costs less
+    sigma = math.sqrt(math.ceil(most / rate) / (2.0 * full))
+    return with_score(DpSgd(facts.estimator, sigma, rate, most), facts.gaussian(facts.score_share * cost * rate**2))
+
+
+DP_SGD = Base("dp_sgd", _trial, AXES, pure=False)

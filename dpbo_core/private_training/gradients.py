@@ -24,6 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.data import Encoded
+from dpbo_core.models.linear.fit import LinearModel
+from dpbo_core.models.linear.softmax import SoftmaxModel
+from dpbo_core.private_training.algorithm import PrivateModel
 
 Estimator = Literal["logistic", "softmax"]
 STEPS = 2**20
@@ -61,6 +64,11 @@ def clipped_sum(
 def bounded(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """Weights after a step, kept finite whatever the learning rate: post-processing."""
     return np.nan_to_num(np.clip(weights, -1e6, 1e6))
+
+
+def model_of(weights: NDArray[np.float64]) -> PrivateModel:
+    """One column is a logistic model, more are a softmax."""
+    return LinearModel(weights[:, 0], 0.0, math.inf) if weights.shape[1] == 1 else SoftmaxModel(weights)
 
 
 def _slopes(records: Encoded, scores: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -20,12 +20,13 @@ import numpy as np
 from dpbo_core.data import Encoded
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.mechanisms.vectors import DiscreteGaussianVector, check_vector
-from dpbo_core.models.linear.fit import LinearModel
-from dpbo_core.models.linear.softmax import SoftmaxModel
+from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.privacy.unit import NeighboringRelation
-from dpbo_core.private_training.contract import Axis, PrivateModel, Sizes, check_moderate, value_of
-from dpbo_core.private_training.gradients import STEPS, bounded, clipped_sum, n_columns, sum_sensitivity
+from dpbo_core.private_training.algorithm import Axis, PrivateModel, Sizes, check_moderate, value_of
+from dpbo_core.private_training.base import Base
+from dpbo_core.private_training.gradients import STEPS, bounded, clipped_sum, model_of, n_columns, sum_sensitivity
+from dpbo_core.private_training.trial import Trial, TrialFacts, with_score
 
 AXES = {"learning_rate": Axis(1.0), "clipping_norm": Axis(1.0), "epochs": Axis(20.0, integer=True)}
 
@@ -39,12 +40,12 @@ class NoisyGradientDescent:
 
     @property
     def relation(self) -> NeighboringRelation:
-        """Replace one."""
+        """Neighbours differ in one record, replaced by any other."""
         return NeighboringRelation.REPLACE_ONE
 
     @property
     def curve(self) -> RenyiCurve:
-        """αρ."""
+        """The Rényi divergence αρ at order α."""
         return RenyiCurve(rho=self.rho)
 
     def check(self, sizes: Sizes, point: Mapping[str, Any]) -> None:
@@ -72,6 +73,9 @@ class NoisyGradientDescent:
         return model_of(W)
 
 
-def model_of(weights: np.ndarray[Any, np.dtype[np.float64]]) -> PrivateModel:
-    """One column is a logistic model, more are a softmax."""
-    return LinearModel(weights[:, 0], 0.0, float("inf")) if weights.shape[1] == 1 else SoftmaxModel(weights)
+def _trial(rho: float, facts: TrialFacts) -> Trial:
+    score = facts.gaussian(facts.score_share * rho)
+    return with_score(NoisyGradientDescent(facts.estimator, rho - from_units(score.rho_units)), score)
+
+
+NOISY_GRADIENT_DESCENT = Base("noisy_gradient_descent", _trial, AXES, pure=False)

@@ -32,9 +32,11 @@ from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.linear.tilted import minimise_tilted
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.privacy.unit import NeighboringRelation
-from dpbo_core.private_training.contract import Axis, PrivateModel, Sizes
-from dpbo_core.private_training.output_perturbation import noise_of, noised
-from dpbo_core.private_training.solving import check_solvable, tolerance
+from dpbo_core.private_training.algorithm import Axis, PrivateModel, Sizes
+from dpbo_core.private_training.base import Base
+from dpbo_core.private_training.noised_weights import noise_of, noised
+from dpbo_core.private_training.solving import LOGISTIC_ONLY, check_solvable, tolerance
+from dpbo_core.private_training.trial import Trial, TrialFacts, pure_trial
 from dpbo_core.theorems.chaudhuri_2011 import theorem_9_jacobian
 
 AXES = {"lambda": Axis(None)}
@@ -51,12 +53,12 @@ class ObjectivePerturbation:
 
     @property
     def relation(self) -> NeighboringRelation:
-        """Replace one."""
+        """Neighbours differ in one record, replaced by any other."""
         return NeighboringRelation.REPLACE_ONE
 
     @property
     def curve(self) -> RenyiCurve:
-        """Pure."""
+        """The Rényi curve of a pure ε."""
         return RenyiCurve(epsilon=self.epsilon)
 
     def tilt_epsilon(self, *, n_records: int, regularization: float) -> float:
@@ -72,12 +74,12 @@ class ObjectivePerturbation:
                 f"lambda = {regularization:g} is too small for objective perturbation at ε = {self.epsilon:.3g} a "
                 "trial",
                 cause="the change of variables from noise to weights costs log(1 + 1/(4nλ)) of it",
-                remedy="raise the low end of lambda, or use output_perturbation",
+                remedy="raise the low end of lambda, or use a base that noises the weights",
             )
         tilt = self._tilt(n, d, regularization)
         check_vector(tilt)
         check_solvable(
-            "objective_perturbation",
+            OBJECTIVE_PERTURBATION.name,
             n_records=n,
             n_features=d,
             regularization=regularization,
@@ -120,3 +122,12 @@ def _reach(tilt: DiscreteLaplaceVector) -> float:
     """No tilt hZ is longer, but with probability 2⁻¹²⁸: Pr[|Z_i| > t] ≤ 2e^{−t/s}."""
     longest = tilt.scale * (129.0 * math.log(2.0) + math.log(tilt.size)) + 1.0
     return GRID * longest * math.sqrt(tilt.size)
+
+
+def _trial(epsilon: float, facts: TrialFacts) -> Trial:
+    return pure_trial(facts, epsilon, ObjectivePerturbation)
+
+
+OBJECTIVE_PERTURBATION = Base(
+    "objective_perturbation", _trial, AXES, pure=True, models=("logistic",), why_models=LOGISTIC_ONLY
+)

@@ -18,17 +18,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpbo_core.data import Encoded
 from dpbo_core.mechanisms.noise import NoiseSource
-from dpbo_core.mechanisms.vectors import DiscreteLaplaceVector, check_vector
+from dpbo_core.mechanisms.vectors import check_vector
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.linear.tilted import minimise_tilted
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.privacy.unit import NeighboringRelation
-from dpbo_core.private_training.contract import Axis, PrivateModel, Sizes
-from dpbo_core.private_training.solving import check_solvable, tolerance
+from dpbo_core.private_training.algorithm import Axis, PrivateModel, Sizes
+from dpbo_core.private_training.base import Base
+from dpbo_core.private_training.noised_weights import noise_of, noised
+from dpbo_core.private_training.solving import LOGISTIC_ONLY, check_solvable, tolerance
+from dpbo_core.private_training.trial import Trial, TrialFacts, pure_trial
 from dpbo_core.theorems.chaudhuri_2011 import corollary_8_sensitivity
 
 AXES = {"lambda": Axis(None)}
@@ -42,18 +44,18 @@ class OutputPerturbation:
 
     @property
     def relation(self) -> NeighboringRelation:
-        """Replace one."""
+        """Neighbours differ in one record, replaced by any other."""
         return NeighboringRelation.REPLACE_ONE
 
     @property
     def curve(self) -> RenyiCurve:
-        """Pure."""
+        """The Rényi curve of a pure ε."""
         return RenyiCurve(epsilon=self.epsilon)
 
     def check(self, sizes: Sizes, point: Mapping[str, Any]) -> None:
         """Every data set can be solved, and the noise can be drawn."""
         n, d, regularization = sizes.n_records, sizes.n_features, float(point["lambda"])
-        check_solvable("output_perturbation", n_records=n, n_features=d, regularization=regularization)
+        check_solvable(OUTPUT_PERTURBATION.name, n_records=n, n_features=d, regularization=regularization)
         check_vector(noise_of(self._sensitivity(n, d, regularization), self.epsilon, d)[0])
 
     def _sensitivity(self, n_records: int, n_features: int, regularization: float) -> float:
@@ -62,7 +64,7 @@ class OutputPerturbation:
         return corollary_8_sensitivity(n_records=n_records, regularization=regularization, solver_tolerance=tau)
 
     def train(self, records: Encoded, point: Mapping[str, Any], source: NoiseSource) -> PrivateModel:
-        """ŵ + noise."""
+        """The minimiser ŵ of the regularised loss, plus noise of norm Gamma(d, b)."""
         n, d = records.X.shape
         regularization = float(point["lambda"])
         tau = tolerance(n_records=n, n_features=d, regularization=regularization)
@@ -73,17 +75,10 @@ class OutputPerturbation:
         return LinearModel(weights, regularization, math.inf)
 
 
-def noise_of(sensitivity: float, epsilon: float, size: int) -> tuple[DiscreteLaplaceVector, float]:
-    """The noise on weights that move by at most `sensitivity` in ℓ₂; its grid h, a power of two: w/h is exact."""
-    h = 2.0 ** (math.floor(math.log2(sensitivity)) - 20)
-    steps = math.ceil(math.sqrt(size) * sensitivity / h * (1.0 + 1e-12)) + size
-    return DiscreteLaplaceVector(steps, epsilon, size), h
+def _trial(epsilon: float, facts: TrialFacts) -> Trial:
+    return pure_trial(facts, epsilon, OutputPerturbation)
 
 
-def noised(
-    w: NDArray[np.float64], *, sensitivity: float, epsilon: float, source: NoiseSource
-) -> NDArray[np.float64]:
-    """Weights that move by at most `sensitivity` in ℓ₂, rounded to a grid, with discrete Laplace noise: ε-DP."""
-    noise, h = noise_of(sensitivity, epsilon, len(w))
-    rounded = np.clip(np.rint(w / h), -(2.0**61), 2.0**61).astype(np.int64)
-    return np.asarray((rounded + noise.draw(source)).astype(np.float64) * h, dtype=np.float64)
+OUTPUT_PERTURBATION = Base(
+    "output_perturbation", _trial, AXES, pure=True, models=("logistic",), why_models=LOGISTIC_ONLY
+)

@@ -20,6 +20,7 @@ from dpbo_core.models.linear.tilted import descent_steps
 
 TOLERANCE = 1e-4  # of 1/(nλ): far below the noise
 MOST_STEPS = 1_000_000
+LOGISTIC_ONLY = "its proof is for regularised logistic regression on two classes"
 LARGEST = 1e100  # of λ: squares of the weights stay numbers
 
 
@@ -65,13 +66,13 @@ def check_solvable(
         raise StudyInvalid(
             said,
             cause="the sum of so many gradients cannot be certified in double precision at any lambda",
-            remedy='use base = "noisy_gradient_descent"',
+            remedy="use a base that noises gradients",
         )
     for _ in range(60):
         middle = 0.5 * (low + high)
         low, high = (low, middle) if fine(middle) else (middle, high)
     raise StudyInvalid(
         said,
-        cause="double precision cannot promise its distance to the minimiser for every data set",
+        cause="double precision cannot guarantee its distance to the minimiser for every data set",
         remedy=f"raise the low end of lambda to {1.05 * math.exp(high):.1e} or more",
     )

@@ -7,38 +7,22 @@
 | s | `score_share` | share of a trial's cost that pays for q | scalar in (0, 1) |
 | ε(α) | `curve` | cost of (x, q) together: the parts add up, so a person may own a record in each set | curve |
 
-A family turns one number, the cost of a trial, into a calibrated trial; more of it always costs more. `largest`
-finds how much of it a study can pay.
+A base algorithm turns one number, the cost of a trial, into a calibrated trial; more of it always costs more.
+`largest` finds how much of it a study can pay.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.privacy.amounts import UNITS_PER_ONE, from_units
 from dpbo_core.privacy.renyi import RenyiCurve
-from dpbo_core.private_training import dp_sgd, noisy_gradient_descent, objective_perturbation, output_perturbation
-from dpbo_core.private_training.contract import Axis, PrivateTraining, Sizes, check_axes
-from dpbo_core.private_training.dp_sgd import DpSgd
-from dpbo_core.private_training.noisy_gradient_descent import NoisyGradientDescent
-from dpbo_core.private_training.objective_perturbation import ObjectivePerturbation
-from dpbo_core.private_training.output_perturbation import OutputPerturbation
-from dpbo_core.private_training.user_function import UserFunction, algorithm_named
+from dpbo_core.private_training.algorithm import PrivateTraining, Sizes
 from dpbo_core.problem import Problem
 
-PUBLIC = "public_training"
-AXES: Mapping[str, Mapping[str, Axis]] = {
-    "noisy_gradient_descent": noisy_gradient_descent.AXES,
-    "dp_sgd": dp_sgd.AXES,
-    "output_perturbation": output_perturbation.AXES,
-    "objective_perturbation": objective_perturbation.AXES,
-}
-PURE = (PUBLIC, "output_perturbation", "objective_perturbation")
-LOGISTIC_ONLY = ("output_perturbation", "objective_perturbation")
 _HALVINGS = 50
 
 
@@ -65,93 +49,50 @@ class Trial:
         return f"ρ = {self.curve.rho:.3g}"
 
 
-Family = Callable[[float], Trial]
+@dataclass(frozen=True)
+class TrialFacts:
+    """The public numbers that a trial's noise and its cost depend on.
 
-
-def check_base(base: str, problem: Problem) -> None:
-    """The base algorithm exists, fits the study's model and knows its hyperparameters.
-
-    Raises:
-        StudyInvalid: it is not so.
+    Attributes:
+        estimator: the model's name.
+        n_records: of the training set; None where it is public.
+        record_steps: most that one person moves the exact sum of scores.
+        score_per_step: mean score per integer step of that sum.
+        score_share: s.
+        batch_size: expected records a step of an algorithm that samples them.
+        largest: each axis of the algorithm with its largest value over Λ.
     """
-    if "." not in base and base != PUBLIC and base not in AXES:
-        raise StudyInvalid(
-            f"method.base = {base!r} is not known{suggestion(base, (PUBLIC, *AXES))}",
-            cause="a misspelt name",
-            remedy=f"choose one of {', '.join((PUBLIC, *AXES))}, or the import path of a training function",
-        )
-    if (base == PUBLIC) != (problem.training is None):
-        sensitive = problem.training is not None
-        raise StudyInvalid(
-            f"method.base = {base!r}, and the training set is {'sensitive' if sensitive else 'public'}",
-            cause="models of a sensitive training set must be trained privately"
-            if sensitive
-            else "private training would waste the budget on records that need no protection",
-            remedy='add base = "noisy_gradient_descent" to [method]' if sensitive else "leave base out of [method]",
-        )
-    if base in LOGISTIC_ONLY and problem.model.estimator != "logistic":
-        raise StudyInvalid(
-            f"{base} cannot train {problem.model.estimator}",
-            cause="its proof is for regularised logistic regression on two classes",
-            remedy='use estimator = "logistic", or base = "noisy_gradient_descent"',
-        )
-    if base in AXES:
-        check_axes(base, AXES[base], problem.candidates.points)
-    if "." in base:
-        algorithm_named(base)
+
+    estimator: str
+    n_records: int | None
+    record_steps: int
+    score_per_step: float
+    score_share: float
+    batch_size: int
+    largest: tuple[tuple[str, float], ...]
+
+    def laplace(self, epsilon: float) -> DiscreteLaplace:
+        """ε-DP noise on the quality."""
+        return DiscreteLaplace(self.record_steps, _units(epsilon), self.score_per_step)
+
+    def gaussian(self, rho: float) -> DiscreteGaussian:
+        """ρ-zCDP noise on the quality."""
+        return DiscreteGaussian(self.record_steps, _units(rho), self.score_per_step)
 
 
-def family(base: str, problem: Problem, *, score_share: float, batch_size: int) -> Family:
-    """From the cost of one trial to the trial; ε for a pure one, else ρ (for DP-SGD 1/2σ² and ρ of q)."""
-    facts, steps, per_step = problem.training, problem.record_steps, problem.score_per_step
-    estimator, share = problem.model.estimator, 1.0 if base == PUBLIC else score_share
+def pure_trial(facts: TrialFacts, cost: float, make: Callable[[float], PrivateTraining]) -> Trial:
+    """A trial of ε = `cost`: what the quality's share leaves pays for the training that `make` makes of it."""
+    score = facts.laplace(facts.score_share * cost)
+    return with_score(make((cost - from_units(score.epsilon_units)) * (1.0 - 1e-15)), score)
 
-    def laplace(epsilon: float) -> DiscreteLaplace:
-        return DiscreteLaplace(steps, _units(epsilon), per_step)
 
-    def gaussian(rho: float) -> DiscreteGaussian:
-        return DiscreteGaussian(steps, _units(rho), per_step)
-
-    def pure(epsilon: float) -> Trial:
-        score = laplace(share * epsilon)
-        left = (epsilon - from_units(score.epsilon_units)) * (1.0 - 1e-15)
-        training: PrivateTraining | None = None
-        if base == "output_perturbation":
-            training = OutputPerturbation(left)
-        elif base == "objective_perturbation":
-            training = ObjectivePerturbation(left)
-        trained = RenyiCurve() if training is None else training.curve
-        return Trial(training, score, RenyiCurve(epsilon=from_units(score.epsilon_units)) + trained)
-
-    def descent(rho: float) -> Trial:
-        score = gaussian(share * rho)
-        training = NoisyGradientDescent(estimator, rho - from_units(score.rho_units))
-        return Trial(training, score, RenyiCurve(rho=from_units(score.rho_units)) + training.curve)
-
-    def sgd(cost: float) -> Trial:
-        assert facts is not None  # noqa: S101  checked with the base
-        most = max(float(point.get("epochs", dp_sgd.AXES["epochs"].default)) for point in problem.candidates.points)  # type: ignore[arg-type]
-        rate = min(1.0, batch_size / facts.n_records)
-        full = cost * (1.0 - share)
-        # a full-batch training of ρ has σ = √(T/2ρ); a sampled one with the same σ costs less
-        sigma = math.sqrt(math.ceil(most / rate) / (2.0 * full))
-        training = DpSgd(estimator, sigma, rate, most)
-        score = gaussian(share * cost * rate**2)
-        return Trial(training, score, RenyiCurve(rho=from_units(score.rho_units)) + training.curve)
-
-    def users(cost: float) -> Trial:
-        training = UserFunction(estimator, base)
-        if training.curve.pure:
-            score = laplace(cost)
-            return Trial(training, score, RenyiCurve(epsilon=from_units(score.epsilon_units)) + training.curve)
-        noised = gaussian(cost)
-        return Trial(training, noised, RenyiCurve(rho=from_units(noised.rho_units)) + training.curve)
-
-    if base in PURE:
-        return pure
-    if "." in base:
-        return users
-    return descent if base == "noisy_gradient_descent" else sgd
+def with_score(training: PrivateTraining | None, score: DiscreteLaplace | DiscreteGaussian) -> Trial:
+    """The trial of a training and a quality: their costs add up."""
+    if isinstance(score, DiscreteLaplace):
+        cost = RenyiCurve(epsilon=from_units(score.epsilon_units))
+    else:
+        cost = RenyiCurve(rho=from_units(score.rho_units))
+    return Trial(training, score, cost + (RenyiCurve() if training is None else training.curve))
 
 
 def largest(affordable: Callable[[float], bool]) -> float | None:

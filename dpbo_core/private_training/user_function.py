@@ -8,7 +8,7 @@ The study names an object by import path. It has
 
 where X is (n, d) with rows of norm at most 1 (the zero row where a record is broken), labels (n,) are class indices
 or −1, and the weights are (d,) for a logistic model or (d, K) for a softmax. It draws its own noise. Nothing here
-can check what it promises: that is the CALLER assumption `private_training_function`.
+can check what it guarantees: that is the CALLER assumption `private_training_function`.
 """
 
 from collections.abc import Mapping
@@ -22,11 +22,13 @@ from dpbo_core.data import Encoded
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.models.import_path import named_object
+from dpbo_core.privacy.assumption import PRIVATE_TRAINING_FUNCTION
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.privacy.unit import NeighboringRelation
-from dpbo_core.private_training.contract import PrivateModel, Sizes
-from dpbo_core.private_training.gradients import bounded, n_columns
-from dpbo_core.private_training.noisy_gradient_descent import model_of
+from dpbo_core.private_training.algorithm import PrivateModel, Sizes
+from dpbo_core.private_training.base import Base
+from dpbo_core.private_training.gradients import bounded, model_of, n_columns
+from dpbo_core.private_training.trial import Trial, TrialFacts, with_score
 
 ORDERS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 48, 64, 128, 256)
 
@@ -87,3 +89,15 @@ def _stated(path: str) -> RenyiCurve:
         cause="it has neither a number epsilon ≥ 0 nor a function renyi(order) ≥ 0",
         remedy="add one of them; see the documentation of private_training_function",
     )
+
+
+def user_function(path: str) -> Base:
+    """The base algorithm that an import path names; nobody looks for the object before it is checked or priced."""
+
+    def trial(cost: float, facts: TrialFacts) -> Trial:
+        """The training costs what it says, whatever `cost` pays for the quality."""
+        training = UserFunction(facts.estimator, path)
+        return with_score(training, facts.laplace(cost) if training.curve.pure else facts.gaussian(cost))
+
+    assumed = (PRIVATE_TRAINING_FUNCTION.name,)
+    return Base(path, trial, axes=None, pure=False, fixed_cost=True, assumptions=assumed)

@@ -27,16 +27,17 @@ from dpbo_core.data.frames import Frame, frame_of
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods import method_named
 from dpbo_core.models.prototype import Prototype
+from dpbo_core.models.scores.union import OF_CLASSES
 from dpbo_core.sklearn_api.public_encoder import PublicEncoder, target_name
-from dpbo_core.sklearn_api.tables_in_memory import FrameHalves, model_section, sections_of
+from dpbo_core.sklearn_api.tables_in_memory import FrameSplit, model_section, sections_of
 from dpbo_core.spec import (
     BudgetSection,
-    DataSection,
     PrivacySection,
+    PublicFiles,
     SearchSection,
     StudySpec,
 )
-from dpbo_core.study.data_split import left_out
+from dpbo_core.study.public_half import left_out
 from dpbo_core.study.resolve import planning_problem, resolve
 from dpbo_core.study.run import run_study
 
@@ -89,7 +90,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         best_params_: the hyperparameters released.
         best_score_: their score as released, with its noise.
         best_estimator_: a Pipeline trained on the public X and y at `best_params_`.
-        guarantee_: the promise.
+        guarantee_: the guarantee.
         release_: everything that was released.
         trajectory_: what each step released, for a method that releases its steps; else None.
         replayed_: whether all this had been released before, so that nothing was spent now.
@@ -110,7 +111,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         method: str = "auto",
         n_steps: int = 20,
         n_candidates: int = 256,
-        scoring: str | Callable[[Any, Any], float] = "accuracy",
+        scoring: str | Callable[[Any, Any], float] = OF_CLASSES,
         score_bounds: tuple[float, float] | None = None,
         error_bound: float | None = None,
         class_shares: Mapping[Any, float] | None = None,
@@ -160,7 +161,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             StudyInvalid: something cannot be used as it is, X_validation sharing memory with X, say. Nothing inside
                 a validation record is ever an error.
             BudgetRefused: the ledger said no; nothing was charged.
-            AssumptionNotAccepted: the promise rests on something that `accepts` does not name.
+            AssumptionNotAccepted: the guarantee rests on something that `accepts` does not name.
         """
         given, y = (X, y), self._public_target(y)
         if X_validation is None or y_validation is None:
@@ -174,17 +175,17 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         width = len({*training.names} | ({self.person} if self.person else set()))
         validation = frame_of(X_validation, y_validation, shown_as="X_validation", width=width)
         spec, prototype = self._study(training, validation.n_records)
-        halves = FrameHalves(
+        split = FrameSplit(
             spec,
             training,
             validation,
             prototype,
-            str(spec.data.target),
+            target_name(training.names),
             score=self.scoring if callable(self.scoring) else None,
             aliased=aliased(given, (X_validation, y_validation)),
         )
         study = resolve(spec, unlisted=prototype.unlisted())
-        result = run_study(study, ledger=PrivacyLedger(ledger_url(self.ledger)), data=halves)
+        result = run_study(study, ledger=PrivacyLedger(ledger_url(self.ledger)), data=split)
         release = result.release
         self.release_, self.guarantee_, self.replayed_ = release, release.guarantee, result.replayed
         self.best_score_, self.trajectory_ = release.value["score"], release.value.get("trajectory")
@@ -275,7 +276,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 person=self.person,
             ),
             budget=budget,
-            data=DataSection(
+            data=PublicFiles(
                 training="X",
                 validation="X_validation",
                 n_validation=n_validation,

@@ -1,4 +1,4 @@
-"""A study on tables in memory: its two halves, its sections, and the axes of a dict."""
+"""A study on tables in memory: its data split, its sections, and the axes of a dict."""
 
 import hashlib
 from collections import Counter
@@ -16,18 +16,20 @@ from dpbo_core.data.people import Person, person_of
 from dpbo_core.data.values import canonical, plain, shown
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.prototype import Prototype, function_name, import_name
+from dpbo_core.models.scores.union import SCORES
 from dpbo_core.objective.in_memory import Objective
 from dpbo_core.problem import Problem
 from dpbo_core.space.search_space import Axis, Categorical, Integer, Real
 from dpbo_core.spec import AxisSection, ModelSection, StudySpec
-from dpbo_core.study import data_split
+from dpbo_core.spec.model import read_model
+from dpbo_core.study.public_half import PublicHalf, check_names, fitted_half, sealed_half
 from dpbo_core.study.sizes import n_validation
 
 PLAIN = (str, int, float, bool)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FrameHalves:
+class FrameSplit:
     """The two halves in memory. Only the outside of `validation` is looked at before the study is paid for.
 
     Attributes:
@@ -48,10 +50,10 @@ class FrameHalves:
     score: Any = None
     aliased: bool = False
 
-    def public(self, problem: Problem) -> data_split.PublicHalf:
+    def public(self, problem: Problem) -> PublicHalf:
         """Fit to the training table. The problem says what in the prototype is not on the list."""
         table = self.training.table(target_name=self.target, source="X")
-        public = data_split.fitted_half(
+        public = fitted_half(
             self.spec,
             problem,
             table,
@@ -66,8 +68,8 @@ class FrameHalves:
         """Tables in memory have no name."""
         return (MEMORY,)
 
-    def check(self, public: data_split.PublicHalf) -> None:
-        """Names and numbers of records, and that the two halves are two tables.
+    def check(self, public: PublicHalf) -> None:
+        """Names and numbers of records, and that the two tables are two.
 
         Raises:
             StudyInvalid: it is not so. No record's content was looked at.
@@ -79,17 +81,17 @@ class FrameHalves:
                 remedy="split the records into two tables that share no person",
             )
         self.validation.check_target(shown_as="X_validation")
-        data_split.check_names(self.spec, (*self.validation.names, self.target), public, shown_as="X_validation")
+        check_names(self.spec, (*self.validation.names, self.target), public, shown_as="X_validation")
         data.check_record_count(self.validation.n_records, n_validation(self.spec), shown_as="X_validation")
 
-    def sensitive(self, public: data_split.PublicHalf) -> Objective:
+    def sensitive(self, public: PublicHalf) -> Objective:
         """Read the validation records."""
         no_core_dumps()
         people: list[Person] | None = None
         if self.spec.privacy.person is not None:
             people = [_inferred(value) for value in self.validation.values(self.spec.privacy.person)]
         table = self.validation.table(target_name=self.target, source="X_validation")
-        return data_split.sealed_half(self.spec, table, people, public)
+        return sealed_half(self.spec, table, people, public)
 
 
 def _inferred(value: object) -> Person:
@@ -165,20 +167,22 @@ def model_section(search: Any, training: Frame) -> ModelSection:
     from sklearn.base import is_regressor
 
     shares, function = search.class_shares, search.scoring if callable(search.scoring) else None
-    if search.scoring == "balanced_accuracy" and shares is None:
+    declared = SCORES.get(search.scoring) if isinstance(search.scoring, str) else None
+    if declared is not None and "class_shares" in declared.needs and shares is None:
         shares = class_shares(training)
     low, high = (None, None) if search.score_bounds is None else map(float, search.score_bounds)
-    return ModelSection(
-        estimator=import_name(search.estimator) if search.rowwise is None else _class_path(search.estimator),
-        score=search.scoring if function is None else function_name(function),
-        standardize=False,
-        class_shares=None if shares is None else {str(name): float(share) for name, share in shares.items()},
-        error_bound=None if search.error_bound is None else float(search.error_bound),
-        score_low=low,
-        score_high=high,
-        task="regression" if function is not None and is_regressor(search.estimator) else None,
-        rowwise=search.rowwise,
-    )
+    table = {
+        "estimator": import_name(search.estimator) if search.rowwise is None else _class_path(search.estimator),
+        "score": search.scoring if function is None else function_name(function),
+        "standardize": False,
+        "class_shares": None if shares is None else {str(name): float(share) for name, share in shares.items()},
+        "error_bound": None if search.error_bound is None else float(search.error_bound),
+        "score_low": low,
+        "score_high": high,
+        "task": "regression" if function is not None and is_regressor(search.estimator) else None,
+        "rowwise": search.rowwise,
+    }
+    return read_model({key: value for key, value in table.items() if value is not None})
 
 
 def _class_path(estimator: Any) -> str:

@@ -1,27 +1,52 @@
 """A study as people write it: one frozen dataclass a section, read strictly, written back unchanged.
 
 Every key a study may hold is a field here; every default is the one shown in the documentation. An unknown key,
-a wrong type or an impossible number is a letter that names the key and the nearest valid one.
+a wrong type or an impossible number is a message that names the key and the nearest valid one.
 """
 
-from dpbo_core.spec.evaluation import EvaluationSection
-from dpbo_core.spec.model import ModelSection
-from dpbo_core.spec.sections import (
-    AxisSection,
-    BudgetSection,
+from dpbo_core.spec.data import (
+    Bundled,
+    BundledData,
     DataSection,
-    PrivacySection,
-    SearchSection,
+    PublicData,
+    PublicFiles,
+    SensitiveBundled,
+    SensitiveData,
+    SensitiveFiles,
+    SensitiveTraining,
 )
+from dpbo_core.spec.evaluation import EvaluationSection
+from dpbo_core.spec.model import (
+    EstimatorSection,
+    FunctionSection,
+    LinearSection,
+    ModelSection,
+    RecordModel,
+    SoftmaxSection,
+)
+from dpbo_core.spec.sections import AxisSection, BudgetSection, PrivacySection, SearchSection
 from dpbo_core.spec.study import StudySpec
 
 __all__ = [
     "AxisSection",
     "BudgetSection",
+    "Bundled",
+    "BundledData",
     "DataSection",
+    "EstimatorSection",
     "EvaluationSection",
+    "FunctionSection",
+    "LinearSection",
     "ModelSection",
     "PrivacySection",
+    "PublicData",
+    "PublicFiles",
+    "RecordModel",
     "SearchSection",
+    "SensitiveBundled",
+    "SensitiveData",
+    "SensitiveFiles",
+    "SensitiveTraining",
+    "SoftmaxSection",
     "StudySpec",
 ]

@@ -1,41 +1,36 @@
-"""[model]: the estimator and the score, with the keys that each score needs."""
+"""[model]: a closed union, one frozen dataclass for each kind of model, each with the keys it has."""
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, get_args
 
+from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.scores.bounded_function import FUNCTION
-from dpbo_core.models.scores.declared import Declared
-from dpbo_core.models.scores.union import SCORES
+from dpbo_core.models.scores.union import MARGIN_SCORES, OF_CLASSES, OF_MARGINS, RECORD_SCORES, SCORES
 from dpbo_core.space.search_space import Value
-from dpbo_core.spec.reading import one_of, require
+from dpbo_core.spec.reading import one_of, require, typed_values, union_hints
 
 LINEAR_ESTIMATORS = ("logistic", "hinge")
 OUR_ESTIMATORS = (*LINEAR_ESTIMATORS, "softmax")
-MARGIN_SCORES = tuple(name for name, score in SCORES.items() if score.of_margin)
 ROWWISE = ("enforced",)
 TASKS = ("classification", "regression")
 
 
 @dataclass(frozen=True)
-class ModelSection:
-    """[model]: what is trained on the public half and how one record of the sensitive half is scored.
+class Written:
+    """What every [model] has, and every study's fingerprint with it, whether the model looks at it or not.
 
     Attributes:
-        estimator: "logistic", "hinge", or any scikit-learn estimator by import path.
-        score: a name, or the import path of a function of one record's truth and prediction.
+        estimator: "logistic", "hinge", "softmax", or any scikit-learn estimator by import path.
+        score: a name, or the import path of a function of one record's truth and prediction; None for the usual.
         steepness: of a margin score.
         params: the estimator's fixed parameters.
         bias: the constant feature of a linear model.
         standardize: whether numbers are centred and scaled by the training set.
         clip_quantile: of the training rows' norms, for a linear model.
         tolerance: of a linear model's certificate.
-        class_shares: for balanced accuracy, the public share of each class.
-        error_bound: E for an error (in the target's unit) or the log-loss (in nats): what is worse counts as E.
-        score_low: public lower end of a user's function.
-        score_high: public upper end of a user's function.
         task: "regression" for a user's function of numbers.
-        rowwise: "enforced" scores every record alone, in a process of its own, so that no assumption is needed.
     """
 
     estimator: str
@@ -46,42 +41,13 @@ class ModelSection:
     standardize: bool = True
     clip_quantile: float = 0.9
     tolerance: float | None = None
-    class_shares: Mapping[str, Value] | None = None
-    error_bound: float | None = None
-    score_low: float | None = None
-    score_high: float | None = None
     task: str | None = None
-    rowwise: str | None = None
+
+    linear: ClassVar[bool] = False  # one of ours, trained with a certificate
+    ours: ClassVar[bool] = False  # one of our own, which predict each record from that record alone
+    own_score: ClassVar[bool] = False  # scored by a user's function
 
     def __post_init__(self) -> None:
-        if "." not in self.estimator:
-            one_of("model.estimator", self.estimator, OUR_ESTIMATORS)
-        if self.score is not None and "." not in self.score:
-            one_of("model.score", self.score, tuple(SCORES))
-        require(
-            self.linear or self.own_score or self._declared.of_outcome is not None,
-            f"model.score = {self.score!r} needs the margin of a logistic or hinge model",
-            cause=f"{self.estimator} has no certified margin",
-            remedy='use score = "accuracy", or estimator = "logistic"',
-        )
-        require(
-            not self.linear or self.score in (None, *MARGIN_SCORES),
-            f"model.score = {self.score!r} does not fit a {self.estimator} model, which is scored by its margin",
-            remedy=f"choose one of {', '.join(MARGIN_SCORES)}, or an estimator by its import path",
-        )
-        require(
-            self.linear or not self.ours or self.score in (None, "accuracy"),
-            f"model.score = {self.score!r} does not fit a {self.estimator} model, whose classes are compared",
-            remedy='use score = "accuracy"',
-        )
-        self._check_score_keys()
-        if self.rowwise is not None:
-            one_of("model.rowwise", self.rowwise, ROWWISE)
-            require(
-                not self.ours,
-                f"model.rowwise is given, but {self.estimator} is ours and scores each record by itself",
-                remedy="remove rowwise",
-            )
         require(
             math.isfinite(self.steepness) and self.steepness > 0,
             f"model.steepness = {self.steepness}",
@@ -106,80 +72,231 @@ class ModelSection:
             )
 
     @property
-    def linear(self) -> bool:
-        """Whether the model is one of ours, trained with a certificate."""
-        return self.estimator in LINEAR_ESTIMATORS
-
-    @property
-    def ours(self) -> bool:
-        """Whether it is one of our own models, which predict each record from that record alone."""
-        return self.estimator in OUR_ESTIMATORS
-
-    @property
-    def enforced(self) -> bool:
-        """Whether every record is scored in a process of its own."""
-        return self.rowwise == "enforced"
-
-    @property
     def score_name(self) -> str:
-        """The score asked for, or the default of the estimator: sigmoid for margins, else accuracy."""
-        return self.score or ("sigmoid" if self.linear else "accuracy")
+        """The score asked for, or the usual one."""
+        return self.score or OF_CLASSES
 
     @property
     def regression(self) -> bool:
         """Whether the target is a number to be predicted."""
-        return self._declared.regression or self.task == "regression"
+        return False
 
     @property
-    def own_score(self) -> bool:
-        """Whether the score is a user's function."""
-        return "." in self.score_name
+    def enforced(self) -> bool:
+        """Whether every record is scored in a process of its own."""
+        return False
 
-    @property
-    def _declared(self) -> Declared:
-        """What the score's own file declares of it."""
-        return FUNCTION if self.own_score else SCORES[self.score_name]
+    def _check_named_score(self) -> None:
+        if self.score is not None and "." not in self.score:
+            one_of("model.score", self.score, tuple(SCORES))
 
-    def _check_score_keys(self) -> None:
-        """The keys that belong to a score are there where it needs them, and nowhere else."""
+    def _check_task(self, *, numbers: bool) -> None:
         if self.task is not None:
             one_of("model.task", self.task, TASKS)
-            numbers = self.task == "regression"
             require(
-                numbers == self.regression and (self.own_score or numbers == self._declared.regression),
+                (self.task == "regression") == numbers,
                 f"model.task = {self.task!r} does not fit the score {self.score_name!r}",
                 remedy="leave task out; a user's function of numbers needs it",
             )
-        given = {
-            "class_shares": self.class_shares,
-            "error_bound": self.error_bound,
-            "score_low": self.score_low,
-            "score_high": self.score_high,
-        }
-        score = self._declared
-        allowed = (*score.needs, *score.allows)
-        for key, value in given.items():
-            require(
-                value is None or key in allowed,
-                f"model.{key} is given, but the score {self.score_name!r} does not use it",
-                remedy=f"remove {key}",
-            )
-            require(
-                value is not None or key not in score.needs,
-                f"the score {self.score_name!r} needs model.{key}",
-                cause="a record's score must have a public range, or no noise could hide it",
-                remedy=_REMEDIES[key],
-            )
+
+
+@dataclass(frozen=True)
+class LinearSection(Written):
+    """A binary linear model of ours, trained with a certificate and scored by its margin."""
+
+    linear: ClassVar[bool] = True
+    ours: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        one_of("model.estimator", self.estimator, LINEAR_ESTIMATORS)
+        self._check_named_score()
+        require(
+            self.score is None or self.score in MARGIN_SCORES,
+            f"model.score = {self.score!r} does not fit a {self.estimator} model, which is scored by its margin",
+            remedy=f"choose one of {', '.join(MARGIN_SCORES)}, or an estimator by its import path",
+        )
+        self._check_task(numbers=False)
+        super().__post_init__()
+
+    @property
+    def score_name(self) -> str:
+        """The score asked for, or the usual one of a margin."""
+        return self.score or OF_MARGINS
+
+
+@dataclass(frozen=True)
+class SoftmaxSection(Written):
+    """Our softmax model, which is trained privately and whose classes are compared."""
+
+    ours: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        one_of("model.estimator", self.estimator, ("softmax",))
+        self._check_named_score()
+        if self.score is not None and "." not in self.score:
+            _check_outcome(self.estimator, self.score)
+        require(
+            self.score in (None, OF_CLASSES),
+            f"model.score = {self.score!r} does not fit a {self.estimator} model, whose classes are compared",
+            remedy=f'use score = "{OF_CLASSES}"',
+        )
+        self._check_task(numbers=False)
+        super().__post_init__()
+
+
+@dataclass(frozen=True)
+class EstimatorSection(Written):
+    """Any scikit-learn estimator by import path, under a score that has a name.
+
+    Attributes:
+        class_shares: for balanced accuracy, the public share of each class.
+        error_bound: E for an error (in the target's unit) or the log-loss (in nats): what is worse counts as E.
+        rowwise: "enforced" scores every record alone, in a process of its own, so that no assumption is needed.
+    """
+
+    class_shares: Mapping[str, Value] | None = None
+    error_bound: float | None = None
+    rowwise: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_import_path(self.estimator)
+        if self.score is not None:
+            one_of("model.score", self.score, tuple(SCORES))
+        _check_outcome(self.estimator, self.score_name)
+        self._check_task(numbers=self.regression)
+        score = SCORES[self.score_name]
+        for key, value in (("class_shares", self.class_shares), ("error_bound", self.error_bound)):
+            if value is not None and key not in (*score.needs, *score.allows):
+                raise _unused(key, self.score_name)
+            if value is None and key in score.needs:
+                raise _needed(key, self.score_name)
         if self.error_bound is not None:
             ok = math.isfinite(self.error_bound) and 1e-100 < self.error_bound < 1e100
             require(ok, f"model.error_bound = {self.error_bound}", remedy="give a positive number")
-        if self.score_low is not None and self.score_high is not None:
-            ok = math.isfinite(self.score_high - self.score_low) and self.score_high > self.score_low
+        _check_rowwise(self.rowwise)
+        super().__post_init__()
+
+    @property
+    def regression(self) -> bool:
+        """As the score's own file declares."""
+        return SCORES[self.score_name].regression
+
+    @property
+    def enforced(self) -> bool:
+        """Whether every record is scored in a process of its own."""
+        return self.rowwise is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FunctionSection(Written):
+    """Any scikit-learn estimator by import path, under a user's function of one record.
+
+    Attributes:
+        score: the function's import path.
+        score_low: public lower end of the function.
+        score_high: public upper end of it.
+        rowwise: "enforced" scores every record alone, in a process of its own, so that no assumption is needed.
+    """
+
+    score: str
+    score_low: float
+    score_high: float
+    rowwise: str | None = None
+    own_score: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _check_import_path(self.estimator)
+        require("." in self.score, f"model.score = {self.score!r} is no import path of a function")
+        self._check_task(numbers=self.regression)
+        require(
+            math.isfinite(self.score_high - self.score_low) and self.score_high > self.score_low,
+            f"the score runs from {self.score_low} to {self.score_high}",
+            remedy="give two finite numbers, score_low below score_high",
+        )
+        _check_rowwise(self.rowwise)
+        super().__post_init__()
+
+    @property
+    def regression(self) -> bool:
+        """As the study says: of a function nothing else is known."""
+        return self.task == "regression"
+
+    @property
+    def enforced(self) -> bool:
+        """Whether every record is scored in a process of its own."""
+        return self.rowwise is not None
+
+
+RecordModel = SoftmaxSection | EstimatorSection | FunctionSection
+ModelSection = LinearSection | RecordModel
+
+
+def read_model(table: Any) -> ModelSection:
+    """[model] from its table: every key known and of its type, and together one of the kinds of models.
+
+    Raises:
+        StudyInvalid: they are none.
+    """
+    given = typed_values(union_hints(get_args(ModelSection)), table, "[model]")
+    given = {key: value for key, value in given.items() if value is not None}
+    require("estimator" in given, "[model] lacks estimator", remedy="add estimator to [model]")
+    kind = _kind(given["estimator"], given.get("score", ""))
+    known = {item.name for item in fields(kind)}
+    if kind is FunctionSection:
+        for key in FUNCTION.needs:
+            if key not in given:
+                raise _needed(key, given["score"])
+    model = kind(**{key: value for key, value in given.items() if key in known})
+    for key in given:
+        if key == "rowwise":
+            _check_rowwise(given[key])
             require(
-                ok,
-                f"the score runs from {self.score_low} to {self.score_high}",
-                remedy="give two finite numbers, score_low below score_high",
+                not model.ours,
+                f"model.rowwise is given, but {model.estimator} is ours and scores each record by itself",
+                remedy="remove rowwise",
             )
+        elif key not in known:
+            raise _unused(key, model.score_name)
+    return model
+
+
+def _kind(estimator: str, score: str) -> type[ModelSection]:
+    if "." not in estimator:
+        one_of("model.estimator", estimator, OUR_ESTIMATORS)
+        return LinearSection if estimator in LINEAR_ESTIMATORS else SoftmaxSection
+    return FunctionSection if "." in score else EstimatorSection
+
+
+def _check_import_path(estimator: str) -> None:
+    if "." not in estimator:
+        one_of("model.estimator", estimator, OUR_ESTIMATORS)
+    require("." in estimator, f"{estimator} is ours", remedy="name a scikit-learn estimator by its import path")
+
+
+def _check_outcome(estimator: str, score: str) -> None:
+    require(
+        score in RECORD_SCORES,
+        f"model.score = {score!r} needs the margin of a logistic or hinge model",
+        cause=f"{estimator} has no certified margin",
+        remedy=f'use score = "{OF_CLASSES}", or estimator = "logistic"',
+    )
+
+
+def _check_rowwise(rowwise: str | None) -> None:
+    if rowwise is not None:
+        one_of("model.rowwise", rowwise, ROWWISE)
+
+
+def _unused(key: str, score: str) -> StudyInvalid:
+    return StudyInvalid(f"model.{key} is given, but the score {score!r} does not use it", remedy=f"remove {key}")
+
+
+def _needed(key: str, score: str) -> StudyInvalid:
+    return StudyInvalid(
+        f"the score {score!r} needs model.{key}",
+        cause="a record's score must have a public range, or no noise could hide it",
+        remedy=_REMEDIES[key],
+    )
 
 
 _REMEDIES = {

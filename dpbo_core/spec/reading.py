@@ -1,6 +1,6 @@
-"""Reading tables strictly: every key known, every type right, and a letter for the rest."""
+"""Reading tables strictly: every key known, every type right, and a message for the rest."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, asdict, fields
 from typing import Any, get_args, get_origin, get_type_hints
 from unicodedata import is_normalized
@@ -9,13 +9,13 @@ from dpbo_core.errors import StudyInvalid, suggestion
 
 
 def require(condition: bool, what: str, *, cause: str = "", remedy: str = "") -> None:  # noqa: FBT001
-    """Raise the letter unless `condition` holds."""
+    """Raise the message unless `condition` holds."""
     if not condition:
         raise StudyInvalid(what, cause=cause, remedy=remedy)
 
 
 def one_of(key: str, value: str, valid: tuple[str, ...]) -> None:
-    """`value` is one of `valid`, or a letter with the nearest."""
+    """`value` is one of `valid`, or a message with the nearest."""
     require(
         value in valid,
         f"{key} = {value!r} is not known{suggestion(value, valid)}",
@@ -46,7 +46,7 @@ def _listed(value: Any) -> Any:
 
 
 def refuse_unknown(table: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
-    """Every key of `table` is in `known`, or a letter with the nearest."""
+    """Every key of `table` is in `known`, or a message with the nearest."""
     for key in table:
         require(
             key in known,
@@ -58,17 +58,30 @@ def refuse_unknown(table: Mapping[str, Any], known: tuple[str, ...], where: str)
 
 def read_section(cls: type, table: Any, where: str) -> Any:
     """A section dataclass from its table: every key known, every type right, nothing missing."""
-    require(isinstance(table, Mapping), f"{where} is not a table")
-    known = tuple(item.name for item in fields(cls))
-    refuse_unknown(table, known, where)
     hints = get_type_hints(cls)
-    values: dict[str, Any] = {}
+    values = typed_values({item.name: hints[item.name] for item in fields(cls)}, table, where)
     for item in fields(cls):
-        if item.name in table:
-            values[item.name] = _typed(table[item.name], hints[item.name], f"{where} {item.name}")
-        elif item.default is MISSING and item.default_factory is MISSING:
+        if item.name not in values and item.default is MISSING and item.default_factory is MISSING:
             raise StudyInvalid(f"{where} lacks {item.name}", remedy=f"add {item.name} to {where}")
     return cls(**values)
+
+
+def union_hints(sections: Iterable[type]) -> dict[str, Any]:
+    """The type of every key that any of the sections has; a key without a default may be left out of a table."""
+    hints: dict[str, Any] = {}
+    for cls in sections:
+        types = get_type_hints(cls)
+        for item in fields(cls):
+            needed = item.default is MISSING and item.default_factory is MISSING
+            hints.setdefault(item.name, types[item.name] | None if needed else types[item.name])
+    return hints
+
+
+def typed_values(hints: Mapping[str, Any], table: Any, where: str) -> dict[str, Any]:
+    """What a table gives: every key known, every type right."""
+    require(isinstance(table, Mapping), f"{where} is not a table")
+    refuse_unknown(table, tuple(hints), where)
+    return {name: _typed(table[name], hint, f"{where} {name}") for name, hint in hints.items() if name in table}
 
 
 def _plain_list(value: Any) -> bool:

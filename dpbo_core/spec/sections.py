@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from dpbo_core.space.search_space import Value
 from dpbo_core.spec.reading import check_name, one_of, require
 
-MISSING = ("refuse", "mean")
-SENSITIVE = ("validation", "training")
 ACQUISITIONS = ("ucb", "ei", "thompson")
 KERNELS = ("matern52", "se")
 CANDIDATE_KINDS = ("grid", "sobol")
@@ -62,121 +60,6 @@ class BudgetSection:
 
 
 @dataclass(frozen=True)
-class DataSection:
-    """[data]: two files and the public number of validation records, or a bundled set by name.
-
-    Where the training set is sensitive too, its number of records is public, and so are the labels and the bounds
-    of each column ("*" for all others): nothing is fitted to it. A validation file is then optional; without one,
-    models are scored on the training records. `ignore` names columns that are no features; `missing` says what
-    becomes of gaps in the others.
-    """
-
-    training: str | None = None
-    validation: str | None = None
-    n_validation: int | None = None
-    target: str | None = None
-    source: str | None = None
-    validation_share: float = 0.5
-    sensitive: str | None = None
-    n_training: int | None = None
-    labels: tuple[Value, ...] | None = None
-    bounds: Mapping[str, tuple[float, ...]] | None = None
-    ignore: tuple[str, ...] | None = None
-    missing: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.sensitive is not None:
-            one_of("data.sensitive", self.sensitive, SENSITIVE)
-        if self.missing is not None:
-            one_of("data.missing", self.missing, MISSING)
-        require(
-            self.target not in (self.ignore or ()),
-            f"[data] ignores its own target {self.target!r}",
-            remedy="take it off the list",
-        )
-        require(
-            not self.trains_privately or (self.ignore is None and self.missing is None),
-            "[data] gives ignore or missing for a sensitive training set",
-            cause="nothing may be fitted to it, not even the mean that would fill a gap",
-            remedy="drop the columns from the files, or fill the gaps there",
-        )
-        if self.trains_privately:
-            self._check_public_facts()
-        else:
-            facts = (self.n_training, self.labels, self.bounds)
-            require(
-                all(item is None for item in facts),
-                "[data] gives n_training, labels or bounds for a public training set",
-                cause="they replace what would otherwise be read from the training file",
-                remedy='add sensitive = "training", or remove them',
-            )
-        files = (self.training, self.validation, self.n_validation, self.target)
-        if self.source is not None:
-            require(
-                all(item is None for item in files),
-                "[data] names both a bundled source and files",
-                remedy="keep source and validation_share, or training, validation, n_validation and target",
-            )
-            require(
-                0.0 < self.validation_share < 1.0,
-                f"data.validation_share = {self.validation_share:g}",
-                remedy="choose a share between 0 and 1, 0.5 say",
-            )
-            return
-        alone = self.trains_privately and self.validation is None and self.n_validation is None
-        missing = [
-            name
-            for name, item in zip(("training", "validation", "n_validation", "target"), files, strict=True)
-            if item is None and not (alone and name in ("validation", "n_validation"))
-        ]
-        require(
-            not missing,
-            f"[data] lacks {', '.join(missing)}",
-            cause="a study needs its training file, its validation file, their number of records and the target",
-            remedy='add the missing keys, or use a bundled set: source = "breast_cancer"',
-        )
-        require(
-            alone or (self.n_validation is not None and self.n_validation >= 1),
-            f"data.n_validation = {self.n_validation}",
-            remedy="give the public number of records of the validation file, at least 1",
-        )
-
-    @property
-    def trains_privately(self) -> bool:
-        """Whether the training set is sensitive."""
-        return self.sensitive == "training"
-
-    def _check_public_facts(self) -> None:
-        files = self.source is None
-        require(
-            files == (self.n_training is not None) and (self.n_training is None or self.n_training >= 1),
-            f"data.n_training = {self.n_training}",
-            cause="a sensitive training file needs its public number of records; a bundled set has its own",
-            remedy="give the number of records of the training file, at least 1",
-        )
-        require(
-            not files or (self.labels is not None and self.bounds is not None),
-            "[data] lacks labels or bounds",
-            cause="nothing is fitted to a sensitive training set, so what is public of it must be said",
-            remedy='add labels = [0, 1] and [data.bounds] with "*" = [low, high] or one line a column',
-        )
-        labels = self.labels if self.labels is not None else (0, 1)
-        require(
-            len(set(labels)) == len(labels) >= 2,
-            f"data.labels = {list(labels)}",
-            remedy="give at least two different labels",
-        )
-        for name, ends in (self.bounds or {}).items():
-            require(
-                len(ends) == 2
-                and all(math.isfinite(end) and abs(end) < 1e100 for end in ends)
-                and ends[0] < ends[1],
-                f"data.bounds {name!r} = {list(ends)}",
-                remedy="give the public [low, high] of the column, low below high",
-            )
-
-
-@dataclass(frozen=True)
 class AxisSection:
     """One axis of [space]: low and high (with log, integer, points), or values; `when` it exists, if not always."""
 
@@ -194,9 +77,8 @@ class AxisSection:
             f"an axis of [space] depends on {len(self.when or ())} axes",
             remedy='write when = { kernel = "rbf" }, one axis with one value or a list of values',
         )
-        numeric = self.low is not None and self.high is not None
         require(
-            numeric != (self.values is not None),
+            (self.ends is not None) != (self.values is not None),
             "an axis of [space] has neither low and high nor values, or both",
             remedy='write { low = 1e-4, high = 10.0, log = true, points = 64 } or { values = ["a", "b"] }',
         )
@@ -205,6 +87,11 @@ class AxisSection:
             f"an axis of [space] has {self.points} points",
             remedy="give at least 1 point",
         )
+
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        """low and high; None where it has values."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
 
     @property
     def condition(self) -> tuple[str, tuple[Value, ...]] | None:

@@ -5,16 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from dpbo_core.spec.data import DataSection, PublicFiles, SensitiveData, read_data
 from dpbo_core.spec.evaluation import EvaluationSection
-from dpbo_core.spec.model import ModelSection
+from dpbo_core.spec.model import ModelSection, read_model
 from dpbo_core.spec.reading import check_name, read_section, refuse_unknown, require, to_table
-from dpbo_core.spec.sections import (
-    AxisSection,
-    BudgetSection,
-    DataSection,
-    PrivacySection,
-    SearchSection,
-)
+from dpbo_core.spec.sections import AxisSection, BudgetSection, PrivacySection, SearchSection
 
 
 @dataclass(frozen=True)
@@ -38,8 +33,8 @@ class StudySpec:
         check_name("study.name", self.name)
         check_name("study.edition", self.edition)
         require(bool(self.space), "[space] has no axis", remedy="name at least one hyperparameter")
-        if self.data.trains_privately:
-            self._check_private_training()
+        if isinstance(self.data, SensitiveData):
+            self._check_private_training(self.data)
             return
         require(
             self.model.estimator != "softmax",
@@ -50,23 +45,23 @@ class StudySpec:
             self._check_lambda()
         person = self.privacy.person
         require(
-            person is None or (self.data.source is None and person != self.data.target),
+            person is None or (isinstance(self.data, PublicFiles) and person != self.data.target),
             f"privacy.person = {person!r} is the target, or there is no such column",
             cause="a bundled data set has no column of persons",
             remedy="name the column of the validation file that says whose record it is",
         )
 
-    def _check_private_training(self) -> None:
+    def _check_private_training(self, data: SensitiveData) -> None:
         require(
             self.model.estimator in ("logistic", "softmax"),
             f"{self.model.estimator} cannot be trained privately here",
             cause="the training set is sensitive, so training itself must be differentially private",
             remedy='use estimator = "logistic" (two classes) or "softmax"',
         )
-        two = self.data.labels is None or len(self.data.labels) == 2
+        two = data.labels is None or len(data.labels) == 2
         require(
             self.model.estimator == "softmax" or two,
-            f"a logistic model separates two classes, and data.labels names {len(self.data.labels or ())}",
+            f"a logistic model separates two classes, and data.labels names {len(data.labels or ())}",
             remedy='use estimator = "softmax"',
         )
         require(
@@ -90,7 +85,7 @@ class StudySpec:
             remedy="keep one axis, lambda = { low = 1e-4, high = 10.0, log = true, points = 64 }",
         )
         axis = self.space["lambda"]
-        ends = axis.values if axis.values is not None else (axis.low, axis.high)
+        ends = axis.values or axis.ends or ()
         ok = all(isinstance(end, int | float) and math.isfinite(end) and end > 0 for end in ends)
         require(
             ok,
@@ -144,8 +139,8 @@ class StudySpec:
             accepts=tuple(accepts),
             privacy=read_section(PrivacySection, tables["privacy"], "[privacy]"),
             budget=read_section(BudgetSection, tables["budget"], "[budget]") if "budget" in tables else None,
-            data=read_section(DataSection, tables["data"], "[data]"),
-            model=read_section(ModelSection, tables["model"], "[model]"),
+            data=read_data(tables["data"]),
+            model=read_model(tables["model"]),
             space=space,
             search=read_section(SearchSection, tables.get("search", {}), "[search]"),
             options=dict(tables.get("method", {})),

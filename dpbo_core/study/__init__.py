@@ -1,4 +1,4 @@
-"""A study from its file to its release: resolved once, its two data halves, what is worked out ahead, its run."""
+"""A study from its file to its release: resolved once, its split of the data, what is precomputed, its run."""
 
 from dpbo_core.study.resolve import advise_study, plan_study
 from dpbo_core.study.run import open_study, run_study

@@ -11,20 +11,20 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
-from dpbo_core.methods.contract import FixedPath, Prepares
-from dpbo_core.models.scores.union import Score
+from dpbo_core.methods.contract import FixedPath, SearchesPublic
 from dpbo_core.models.trainer import Model
 from dpbo_core.problem import Problem, Trainer
 from dpbo_core.space.search_space import Value
 from dpbo_core.spec import StudySpec
-from dpbo_core.study.data_split import PublicHalf, public_half
+from dpbo_core.study.data_split import public_half
+from dpbo_core.study.public_half import PublicHalf
 from dpbo_core.study.resolve import ResolvedStudy
 
-Scored = tuple[str, Score, int]  # a point, a score, the seed that deals out the folds
+Scored = tuple[str, int]  # a point, the seed that deals out the folds
 
 
 @dataclass(frozen=True)
-class Ahead:
+class Precomputed:
     """Public work done elsewhere: models, and cross-validated scores in [0, G], by candidate."""
 
     models: Mapping[int, Model] = field(default_factory=dict)
@@ -52,7 +52,7 @@ def known_public(study: ResolvedStudy) -> tuple[int, ...]:
     problem, method = study.problem, study.method
     if problem.training is not None:
         return ()
-    return method.cross_validated(problem) if isinstance(method, Prepares) else ()
+    return method.cross_validated(problem) if isinstance(method, SearchesPublic) else ()
 
 
 def train_candidate(spec: StudySpec, folder: str | Path, index: int) -> Model:
@@ -75,7 +75,7 @@ class Remembering:
 
     @property
     def n_records(self) -> int:
-        """n."""
+        """n: how many public training records there are."""
         return self.trainer.n_records
 
     def train(self, point: Mapping[str, Value]) -> Model:
@@ -83,23 +83,23 @@ class Remembering:
         given = self.models.get(_named(point))
         return self.trainer.train(point) if given is None else given
 
-    def public_score(self, point: Mapping[str, Value], score: Score, *, seed: int) -> float:
-        """The score given for `point` under this score and seed, or one worked out now."""
-        given = self.scores.get((_named(point), score, seed))
-        return self.trainer.public_score(point, score, seed=seed) if given is None else given
+    def public_score(self, point: Mapping[str, Value], *, seed: int) -> float:
+        """The score given for `point` under this seed, or one worked out now."""
+        given = self.scores.get((_named(point), seed))
+        return self.trainer.public_score(point, seed=seed) if given is None else given
 
 
-def remembering(problem: Problem, ahead: Ahead | None) -> Problem:
-    """The problem with the work of `ahead` already done.
+def remembering(problem: Problem, precomputed: Precomputed | None) -> Problem:
+    """The problem with the work of `precomputed` already done.
 
     Its models are for scoring: some of scikit-learn's count what they were asked (nearest neighbours do), so none
     that has seen a sensitive record is ever published. What is published is trained by the plain problem.
     """
-    if ahead is None or problem.trainer is None:
+    if precomputed is None or problem.trainer is None:
         return problem
     names = [_named(point) for point in problem.candidates.points]
-    models = {names[index]: model for index, model in ahead.models.items()}
-    scores = {(names[index], problem.score, problem.search.seed): p for index, p in ahead.scores.items()}
+    models = {names[index]: model for index, model in precomputed.models.items()}
+    scores = {(names[index], problem.search.seed): p for index, p in precomputed.scores.items()}
     return replace(problem, trainer=Remembering(problem.trainer, models, scores))
 
 

@@ -11,6 +11,7 @@ from functools import cached_property
 from dpbo_core.accounting.ledger import StudyKey
 from dpbo_core.advice.advise import Advice, advise, check_scoring, choose
 from dpbo_core.methods import AnyMethod
+from dpbo_core.methods.kernel import check_lengthscale
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.problem import Problem, problem_of
 from dpbo_core.spec import StudySpec
@@ -87,7 +88,9 @@ def planning_problem(spec: StudySpec, *, unlisted: str | None = None) -> Problem
 
 def plan_study(spec: StudySpec) -> PrivacyPlan:
     """The price of a study. Opens no data file."""
-    return resolve(spec).plan
+    study = resolve(spec)
+    check_lengthscale(study.method, study.problem)
+    return study.plan
 
 
 def advise_study(spec: StudySpec) -> Advice:

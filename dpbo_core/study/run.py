@@ -18,24 +18,26 @@ from dpbo_core.accounting.ledger import PrivacyLedger, Reservation, StudyKey
 from dpbo_core.accounting.policy import Use
 from dpbo_core.accounting.sources import file_source
 from dpbo_core.errors import AssumptionNotAccepted, DpboError, LedgerDamaged, StudyInvalid
-from dpbo_core.mechanisms.noise import INJECTED, OPERATING_SYSTEM, Noise, NoiseSource, OperatingSystemNoise, try_out
-from dpbo_core.methods.contract import Method, Prepares, Released, Search
+from dpbo_core.mechanisms.noise import Noise, NoiseSource, OperatingSystemNoise, standing_of, try_out
+from dpbo_core.methods.contract import Method, Released, Search, SearchesPublic
+from dpbo_core.methods.kernel import check_lengthscale
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.objective.partitioned import Workers
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
-from dpbo_core.privacy.sealing import Letter, letters, sealed
+from dpbo_core.privacy.sealing import Message, messages, sealed
 from dpbo_core.privacy.sensitive import Opaque
 from dpbo_core.problem import Problem
-from dpbo_core.spec import StudySpec
-from dpbo_core.study import data_split
-from dpbo_core.study.precomputed import Ahead, remembering
+from dpbo_core.spec import PublicFiles, StudySpec
+from dpbo_core.study.data_split import FileSplit, sources_of
+from dpbo_core.study.precomputed import Precomputed, remembering
+from dpbo_core.study.public_half import DataSplit, PublicHalf
 from dpbo_core.study.resolve import ResolvedStudy, resolve
 from dpbo_core.versions import library_version
 
 LARGEST_PRIVATE_PATH = 4096
-Also = Callable[[data_split.PublicHalf], tuple[tuple[StudyKey, PrivacyPlan], ...]]
+Also = Callable[[PublicHalf], tuple[tuple[StudyKey, PrivacyPlan], ...]]
 
 
 @dataclass(frozen=True)
@@ -56,10 +58,10 @@ class ReplayedStudy:
     """
 
     release: Release
-    public: data_split.PublicHalf
+    public: PublicHalf
 
     def finish(self) -> StudyResult:
-        """The release again."""
+        """The recorded release, which costs nothing again."""
         return StudyResult(self.release, replayed=True)
 
 
@@ -71,7 +73,7 @@ class StudyRun(Opaque):
     def __init__(
         self,
         method: Method,
-        public: data_split.PublicHalf,
+        public: PublicHalf,
         search: Search,
         objective: Scorer,
         *,
@@ -84,7 +86,7 @@ class StudyRun(Opaque):
         self._reservation, self._noise, self.n_steps, self._pad = reservation, noise, n_steps, pad
 
     @property
-    def public(self) -> data_split.PublicHalf:
+    def public(self) -> PublicHalf:
         """The half that anyone may see. No estimator that scored a sensitive record comes out of its trainer."""
         return self._public
 
@@ -95,7 +97,7 @@ class StudyRun(Opaque):
             Sealed: something failed; nothing of it is told. StudyInvalid: a public training failed.
         """
         with padded(self._pad):
-            return sealed(lambda: self._search.step(self._objective, self._noise), letter=self._letter)
+            return sealed(lambda: self._search.step(self._objective, self._noise), message=self._letter)
 
     def finish(self) -> StudyResult:
         """The remaining draws, and the release, recorded."""
@@ -103,18 +105,18 @@ class StudyRun(Opaque):
             release = sealed(lambda: self._search.finish(self._noise))
             return sealed(
                 lambda: StudyResult(self._reservation.conclude(release), replayed=False),
-                letter=letters(DpboError, LedgerDamaged),
+                message=messages(DpboError, LedgerDamaged),
             )
 
     @property
-    def _letter(self) -> Letter | None:
-        """What a step may say of a failing training: on a public path its letter, which names λ; else nothing.
+    def _letter(self) -> Message | None:
+        """What a step may say of a failing training: on a public path its message, which names λ; else nothing.
 
-        Code that nobody vouches for may have kept what it scored, and put it in a letter: then a letter of ours.
+        Code that nobody vouches for may have kept what it scored, and put it in a message: then a message of ours.
         """
         if not self._method.public_path:
             return None
-        return letters(StudyInvalid) if self._public.problem.rowwise else _untold
+        return messages(StudyInvalid) if self._public.problem.rowwise else _untold
 
 
 @contextmanager
@@ -136,8 +138,8 @@ def open_study(
     source: NoiseSource | None = None,
     pad: float = 0.0,
     workers: Workers | None = None,
-    ahead: Ahead | None = None,
-    data: data_split.Halves | None = None,
+    precomputed: Precomputed | None = None,
+    data: DataSplit | None = None,
     owner: bool = True,
     also: Also | None = None,
 ) -> StudyRun | ReplayedStudy:
@@ -150,8 +152,8 @@ def open_study(
         source: where noise comes from; the operating system unless a test says otherwise.
         pad: seconds; opening, each step and the finish take a whole number of them, so that durations tell less.
         workers: who scores the parts of a partitioned validation set; this process unless said otherwise.
-        ahead: public work that was done elsewhere.
-        data: the study's two halves where they do not come from the files it names.
+        precomputed: public work that was done elsewhere.
+        data: the split of the data where they do not come from the files it names.
         owner: whether the data's owner asks, who may open a cap and add a file; not so for what Prefect starts.
         also: what will be asked of the same records afterwards, with its price, from the public half: reserved
             together with the study, or neither is.
@@ -161,7 +163,7 @@ def open_study(
     """
     with padded(pad):
         resolved = resolve(study) if isinstance(study, StudySpec) else study
-        data = data or data_split.FileHalves(resolved.spec, folder, workers)
+        data = data or FileSplit(resolved.spec, folder, workers)
         public = data.public(resolved.problem)
         key = resolved.key(public.fingerprint)
         library_version()  # read here: a release states it, and after the reservation nothing public is looked up
@@ -176,7 +178,7 @@ def open_study(
             ledger,
             source or OperatingSystemNoise(),
             pad=pad,
-            ahead=ahead,
+            precomputed=precomputed,
             owner=owner,
             also=also,
         )
@@ -185,23 +187,24 @@ def open_study(
 def _started(
     study: ResolvedStudy,
     key: StudyKey,
-    data: data_split.Halves,
-    public: data_split.PublicHalf,
+    data: DataSplit,
+    public: PublicHalf,
     ledger: PrivacyLedger,
     source: NoiseSource,
     *,
     pad: float,
-    ahead: Ahead | None,
+    precomputed: Precomputed | None,
     owner: bool,
     also: Also | None,
 ) -> StudyRun:
     """Everything that can be refused or can fail, then the reservation, then the sensitive half."""
     spec, method, plan = study.spec, study.method, study.plan
+    if not ledger.reserved(key.fingerprint):  # what was charged goes on as it began
+        check_lengthscale(method, study.problem)
     check_accepted(spec, plan, public.problem.unlisted)
-    problem = replace(remembering(public.problem, ahead), advice=study.why)
-    problem = _trained_ahead(method, problem)
+    problem = replace(remembering(public.problem, precomputed), advice=study.why)
+    problem = _trained_first(method, problem)
     data.check(public)
-    standing = OPERATING_SYSTEM if type(source) is OperatingSystemNoise else INJECTED  # by what it is, not says
     draws = method.draws(problem)
     search = method.start(problem, plan)
     afterwards = () if also is None else also(replace(public, problem=problem))
@@ -209,17 +212,17 @@ def _started(
     reservation = ledger.reserve(
         key,
         plan,
-        noise=standing,
+        noise=standing_of(source),
         opening=opening_cap(spec),
         max_records_per_person=spec.privacy.max_records_per_person,
         use=Use(data.sources(), owner),
         also=afterwards,
     )
     noise = Noise(source, reservation)
-    sealed(lambda: noise.ahead(draws))
+    sealed(lambda: noise.prepare_draws(draws))
     # a file holds bytes, whose reader says sizes alone; an object in a table in memory may raise any message
-    letter = letters(StudyInvalid) if isinstance(data, data_split.FileHalves) else None
-    objective = sealed(lambda: data.sensitive(public), letter=letter)
+    message = messages(StudyInvalid) if isinstance(data, FileSplit) else None
+    objective = sealed(lambda: data.sensitive(public), message=message)
     return StudyRun(
         method, public, search, objective, reservation=reservation, noise=noise, n_steps=study.n_steps, pad=pad
     )
@@ -231,7 +234,7 @@ def run_study(
     ledger: PrivacyLedger,
     folder: str | Path = ".",
     source: NoiseSource | None = None,
-    data: data_split.Halves | None = None,
+    data: DataSplit | None = None,
     on_step: Callable[[int, Released | None], None] | None = None,
 ) -> StudyResult:
     """The whole study in one call. `on_step` is told each step's number and what it released."""
@@ -247,12 +250,12 @@ def run_study(
 def approve_study(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path) -> None:
     """The owner's word for a study that others will start: its cap is open, its sources are recorded.
 
-    Its names may hold fields that a schedule fills: then for every firing. Charges nothing.
+    Its names may hold fields that a schedule fills: then for every run. Charges nothing.
 
     Raises:
         StudyInvalid, PolicyRefused: nothing was written.
     """
-    ledger.approve(spec.privacy.dataset, opening_cap(spec), data_split.sources_of(spec, folder))
+    ledger.approve(spec.privacy.dataset, opening_cap(spec), sources_of(spec, folder))
 
 
 def check_public_file(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path) -> None:
@@ -261,7 +264,7 @@ def check_public_file(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | P
     Raises:
         PolicyRefused: it is one.
     """
-    if spec.data.training is not None and not spec.data.trains_privately:
+    if isinstance(spec.data, PublicFiles):
         ledger.check_public(file_source(Path(folder) / spec.data.training))
 
 
@@ -276,7 +279,7 @@ def _untold(error: BaseException) -> StudyInvalid | None:
     )
 
 
-def _trained_ahead(method: Method, problem: Problem) -> Problem:
+def _trained_first(method: Method, problem: Problem) -> Problem:
     """The problem once what must be trained before anything is charged is trained.
 
     On a private path every model of Λ, and all are kept, since which of them is trained at which step, how long it
@@ -285,8 +288,8 @@ def _trained_ahead(method: Method, problem: Problem) -> Problem:
     """
     if problem.training is not None:
         return problem  # nothing can be trained in public
-    if isinstance(method, Prepares):
-        method.prepare(problem)
+    if isinstance(method, SearchesPublic):
+        problem = method.prepare(problem)
     N = len(problem.candidates)
     if not method.public_path and N > LARGEST_PRIVATE_PATH:
         raise StudyInvalid(
@@ -297,7 +300,7 @@ def _trained_ahead(method: Method, problem: Problem) -> Problem:
     if method.public_path:
         problem.train(0)
         return problem
-    return remembering(problem, Ahead(models={index: problem.train(index) for index in range(N)}))
+    return remembering(problem, Precomputed(models={index: problem.train(index) for index in range(N)}))
 
 
 def opening_cap(spec: StudySpec) -> PrivacyBudget | None:
@@ -309,7 +312,7 @@ def opening_cap(spec: StudySpec) -> PrivacyBudget | None:
 
 
 def check_accepted(spec: StudySpec, plan: PrivacyPlan, unlisted: str) -> None:
-    """The study accepts by name whatever the plan's promise assumes.
+    """The study accepts by name whatever the plan's guarantee assumes.
 
     Raises:
         AssumptionNotAccepted: it does not.
@@ -318,7 +321,7 @@ def check_accepted(spec: StudySpec, plan: PrivacyPlan, unlisted: str) -> None:
     if missing:
         statement = CALLER_ASSUMPTIONS[missing[0]].statement
         raise AssumptionNotAccepted(
-            f"the method assumes {missing[0]!r}: {statement} If that is false, the promise is void",
+            f"the method assumes {missing[0]!r}: {statement} If that is false, the guarantee is void",
             cause="the study does not accept it by name"
             + (f", and {unlisted} is not on the list of known classes" if unlisted else ""),
             remedy=f'add accepts = ["{missing[0]}"] to [study] if you can answer for it, or choose another method',

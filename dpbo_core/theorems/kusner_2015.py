@@ -1,6 +1,6 @@
 """Kusner, Gardner, Garnett, Weinberger: Differentially Private Bayesian Optimization. ICML 2015.
 
-Sections 3 and 4: what Algorithms 1 and 2 may promise if f_V and f_V′ are draws of one multi-task Gaussian process.
+Sections 3 and 4: what Algorithms 1 and 2 guarantee if f_V and f_V′ are draws of one multi-task Gaussian process.
 Section 5: Algorithm 3, which needs no such prior.
 
 Erratum: Definition 1 (and the authors' slides) compares the probabilities of single outcomes. Differential privacy
@@ -134,13 +134,11 @@ def theorem_3_sensitivity(
     Published: β_t = 2 log(N t² π²/(3δ)), c = 2√((1 − k₁) log(3N/δ)), q = σ√(8 log(3/δ)).
     Corrected: β_t = 2 log(5N t² π²/(6δ)), c = 2√((1 − k₁) log(5N/δ)), q = 2σ√(2 log(5T/δ)).
 
-    Holds when: Assumption 1 (taken on by the caller); the acquisition is UCB with at least this β_t, and N(0, σ²)
-    is
-        drawn onto every observation (verified by code).
+    Holds when: Assumption 1 (taken on by the caller); the acquisition is UCB with at least this β_t, and noise
+        N(0, σ²) is drawn onto every observation (verified by code).
     Neighbours: those whose prior correlation is k₁. Source: Theorem 3.
     Erratum: the published failure budget is δ/2 + δ/2 (regret on V and V′) + δ/3 (c) + δ/3 (q) = 5δ/3; and its q
-    bounds
-        the noise at an index CHOSEN BY THE DATA by one Gaussian tail, where a union over T is due.
+        bounds the noise at an index CHOSEN BY THE DATA by one Gaussian tail, where a union over T is due.
 
     Returns:
         Δ in prior standard deviations.

@@ -102,7 +102,7 @@ def poisson_mass(k: int, *, mean: float) -> float:
 
 
 def poisson_generating_function(x: float, *, mean: float) -> float:
-    """E[x^K] = e^{μ(x−1)}."""
+    """The generating function E[x^K] = e^{μ(x−1)} of K ~ Poisson(μ), for 0 ≤ x ≤ 1."""
     return math.exp(mean * (x - 1.0))
 
 

@@ -1,5 +1,5 @@
 """The `dpbo` command: its words, what they do, and its screens."""
 
-from flows.cli.app import main
+from dpbo.flows.cli.app import main
 
 __all__ = ["main"]

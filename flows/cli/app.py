@@ -1,7 +1,7 @@
 """The `dpbo` command: each subcommand reads its words, makes one call, and prints a screen or one JSON object.
 
 Exit codes: 0 done · 2 the study or the data reference is invalid · 3 the budget refuses · 4 an assumption is not
-accepted · 1 anything else. A letter on standard error says what happened, the usual cause and what to do: one line,
+accepted · 1 anything else. Standard error says what happened, the usual cause and what to do: one line,
 or three aligned parts where that is a terminal; a stack trace only with --debug, and never a sensitive value.
 """
 
@@ -13,10 +13,10 @@ from typing import Annotated
 
 import typer
 
+from dpbo.flows.cli.budget_app import budget_app
+from dpbo.flows.cli.outsourced import curate_app, model_app
+from dpbo.flows.cli.show import show
 from dpbo_core.errors import DpboError, StudyInvalid
-from flows.cli.budget import budget_app
-from flows.cli.outsourced import curate_app, model_app
-from flows.cli.show import show
 
 app = typer.Typer(
     name="dpbo",
@@ -44,13 +44,14 @@ def start(
     ] = False,
 ) -> None:
     """Tune models on sensitive validation data; every output is differentially private."""
-    from flows.cli.screens.terminal import PLAIN, lenient
+    from dpbo.flows.cli.screens.terminal import lenient
+    from dpbo.flows.plain import PLAIN
 
     lenient(sys.stdout)
     if plain:
         os.environ[PLAIN] = "1"
     if ctx.invoked_subcommand is None:
-        from flows.cli.screens.first import print_first
+        from dpbo.flows.cli.screens.first import print_first
 
         print_first()
 
@@ -72,8 +73,8 @@ def init(
     debug: Debug = False,
 ) -> None:
     """Write a commented study file for two data files. Charges nothing."""
-    from flows.cli import commands as command
-    from flows.cli.screens.written import print_written
+    from dpbo.flows.cli import commands as command
+    from dpbo.flows.cli.screens.written import print_written
 
     print_written(command.init(training, validation, target=target, name=name, person=person, out=out), out)
 
@@ -88,9 +89,9 @@ def tune(
     debug: Debug = False,
 ) -> None:
     """Plan, reserve, search step by step, release, and show it in MLflow."""
-    from flows.cli import commands as command
-    from flows.cli.screens.terminal import print_json
-    from flows.cli.screens.tuned import print_tuned, tuned_json
+    from dpbo.flows.cli import commands as command
+    from dpbo.flows.cli.screens.terminal import print_json
+    from dpbo.flows.cli.screens.tuned import print_tuned, tuned_json
 
     chosen = command.chosen_study(study, example=example)
     tuned, account = command.tune(chosen, pad_steps=pad_steps, register=register)
@@ -100,10 +101,10 @@ def tune(
 @app.command()
 def plan(study: Study, json: AsJson = False, debug: Debug = False) -> None:
     """Price every method on a study and say what to expect of it. Opens no data, charges nothing."""
+    from dpbo.flows.cli.screens.advice import print_advice
+    from dpbo.flows.cli.screens.terminal import print_json
     from dpbo_core.study.resolve import advise_study
     from dpbo_core.study.study_file import read_study
-    from flows.cli.screens.advice import print_advice
-    from flows.cli.screens.terminal import print_json
 
     spec = read_study(study)
     advice = advise_study(spec)
@@ -121,9 +122,9 @@ def compare(
     debug: Debug = False,
 ) -> None:
     """Measure every method beside its rivals, on public data alone: a table, a picture, and MLflow."""
-    from flows.cli import commands as command
-    from flows.cli.screens.comparison import comparison_json, print_comparison
-    from flows.cli.screens.terminal import print_json
+    from dpbo.flows.cli import commands as command
+    from dpbo.flows.cli.screens.comparison import comparison_json, print_comparison
+    from dpbo.flows.cli.screens.terminal import print_json
 
     made = command.compare(repetitions=repetitions, only=tuple(only or ()), out=out)
     print_json(comparison_json(made)) if json else print_comparison(made)
@@ -145,8 +146,8 @@ def serve(
     ] = False,
     debug: Debug = False,
 ) -> None:
-    """Tune on a schedule: each firing is a new edition and a new spend, until the budget refuses."""
-    from flows.cli import commands as command
+    """Tune on a schedule: each run is a new edition and a new spend, until the budget refuses."""
+    from dpbo.flows.cli import commands as command
 
     command.serve(
         study, cron=cron, every=every, port=port, pad_steps=pad_steps, register=register, trust=trust_server
@@ -159,8 +160,8 @@ def verify(
     debug: Debug = False,
 ) -> None:
     """Recompute ε and δ of a release from its certificate alone; where its ledger is here, that it has it still."""
-    from flows.cli import commands as command
-    from flows.cli.screens.terminal import print_sentence
+    from dpbo.flows.cli import commands as command
+    from dpbo.flows.cli.screens.terminal import print_sentence
 
     print_sentence(command.check_certificate(certificate))
 
@@ -168,8 +169,8 @@ def verify(
 @app.command()
 def doctor(debug: Debug = False) -> None:
     """Look whether this machine is fit: versions, stores, settings, server, budgets. Changes nothing."""
-    from flows.cli import commands as command
-    from flows.cli.screens.findings import print_findings
+    from dpbo.flows.cli import commands as command
+    from dpbo.flows.cli.screens.findings import print_findings
 
     findings = command.examine()
     print_findings(findings)
@@ -183,7 +184,7 @@ def ui(
     debug: Debug = False,
 ) -> None:
     """Show MLflow's pages on the project's store, read-only, to whoever has the link it prints."""
-    from flows.cli import commands as command
+    from dpbo.flows.cli import commands as command
 
     command.ui(port)
 
@@ -204,7 +205,7 @@ def _refuse_unprintable(words: list[str]) -> None:
 
 
 def main() -> None:
-    """The entry point: run, and turn every error into one letter and an exit code."""
+    """The entry point: run, and turn every error into one message and an exit code."""
     sys.argv = plain_first(sys.argv)
     debug = "--debug" in sys.argv
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
@@ -212,26 +213,26 @@ def main() -> None:
         _refuse_unprintable(sys.argv[1:])
         app()
     except DpboError as error:
-        letter = error
+        message = error
         if debug:
             traceback.print_exc()
     except KeyboardInterrupt:
-        letter = DpboError("stopped", remedy="run the same command again; it continues, and nothing is paid twice")
-        letter.exit_code = 130
-    except Exception as error:  # noqa: BLE001  the last door: a person gets a letter, not a stack trace
+        message = DpboError("stopped", remedy="run the same command again; it continues, and nothing is paid twice")
+        message.exit_code = 130
+    except Exception as error:  # noqa: BLE001  the last resort: a person gets a message, not a stack trace
         if debug:
             traceback.print_exc()
-        letter = DpboError(
+        message = DpboError(
             f"something unexpected went wrong ({type(error).__name__})",
             cause="a broken installation, a full disk or a store that another version wrote",
             remedy="run it again with --debug to see where",
         )
     else:
         return
-    from flows.cli.screens.letters import print_letter
+    from dpbo.flows.cli.screens.error_message import print_message
 
-    print_letter(letter)
-    sys.exit(letter.exit_code)
+    print_message(message)
+    sys.exit(message.exit_code)
 
 
 def plain_first(words: list[str]) -> list[str]:

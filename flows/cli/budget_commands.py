@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dpbo.flows.cli.text_file import lines_of
+from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo_core.accounting import audit, merging, recovery
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.budget import PrivacyBudget
@@ -15,14 +17,12 @@ from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.accounting.sources import Source, named_source
 from dpbo_core.data.bundled import SIZES
 from dpbo_core.errors import StudyInvalid, printable, suggestion
-from dpbo_core.models.listed.names import unlisted_name
+from dpbo_core.models.listed.class_names import unlisted_name
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.spec.model import OUR_ESTIMATORS
 from dpbo_core.spec.sections import BudgetSection, PrivacySection
-from flows.cli.text_file import lines_of
-from flows.prefect_runtime.settings import Stores
 
 WORDS = ("recover", "allow", "merge")  # no cap was ever refused for them before: a study that has one keeps it
 

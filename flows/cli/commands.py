@@ -6,6 +6,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dpbo.flows.cli.screens.error_message import print_warnings
+from dpbo.flows.cli.show import recorded_all_the_same
+from dpbo.flows.cli.text_file import lines_of
+from dpbo.flows.prefect_runtime.own_output import own_output
+from dpbo.flows.prefect_runtime.scheduled_run import refuse_fields, seconds
+from dpbo.flows.prefect_runtime.settings import Stores, quiet_environment, without_heartbeat
+from dpbo.flows.prefect_runtime.temporary_server import locked_server
 from dpbo_core.accounting import recorded_in
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.certificate import read_certificate, recompute
@@ -14,19 +21,12 @@ from dpbo_core.comparison.measuring import names_of
 from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid, printable
 from dpbo_core.privacy.release import Release
 from dpbo_core.study.study_file import read_study
-from flows.cli.screens.letters import print_warnings
-from flows.cli.show import recorded_all_the_same
-from flows.cli.text_file import lines_of
-from flows.prefect_runtime.own_output import own_output
-from flows.prefect_runtime.scheduled_run import refuse_fields, seconds
-from flows.prefect_runtime.settings import Stores, quiet_environment, without_heartbeat
-from flows.prefect_runtime.temporary_server import locked_server
 
 if TYPE_CHECKING:
+    from dpbo.flows.cli.doctor import Finding
+    from dpbo.flows.compare import Comparison
+    from dpbo.flows.tune import Tuned
     from dpbo_core.spec import StudySpec
-    from flows.cli.doctor import Finding
-    from flows.compare import Comparison
-    from flows.tune import Tuned
 
 
 OWNER_ALONE = 0o077  # what Prefect and MLflow write beside what is written here
@@ -41,7 +41,7 @@ def init(
     Raises:
         StudyInvalid: a file that cannot serve, or `out` is there already.
     """
-    from flows.cli.init import study_text, write_study
+    from dpbo.flows.cli.init import study_text, write_study
 
     text = study_text(training, validation, target=target, name=name, folder=out.parent, person=person)
     write_study(text, out)
@@ -69,16 +69,16 @@ def tune(path: Path, *, pad_steps: float = 0.0, register: bool = False) -> "tupl
     What could not be published is told on standard error; the result stands.
 
     Raises:
-        DpboError: as a letter; whatever Prefect wraps around it is taken off. Prefect failed after the release.
+        DpboError: as a message; whatever Prefect wraps around it is taken off. Prefect failed after the release.
     """
     _check_padding(pad_steps)
     study = read_study(path)
     refuse_fields(study)
     folder = "." if path == EXAMPLE else os.path.relpath(str(path.parent))  # a bundled set is in no folder
     quiet_environment()
-    from flows.prefect_runtime.owner import owners_terminal
-    from flows.prefect_runtime.prefect_store import create_prefect_store
-    from flows.tune import tune_privately
+    from dpbo.flows.prefect_runtime.owner import owners_terminal
+    from dpbo.flows.prefect_runtime.prefect_store import create_prefect_store
+    from dpbo.flows.tune import tune_privately
 
     os.umask(OWNER_ALONE)
     create_prefect_store()
@@ -119,8 +119,8 @@ def serve(
     _check_padding(pad_steps)
     interval = None if every is None else seconds(every)
     quiet_environment()
-    from flows import serve as story
-    from flows.prefect_runtime.prefect_store import create_prefect_store
+    from dpbo.flows import serve as story
+    from dpbo.flows.prefect_runtime.prefect_store import create_prefect_store
 
     os.umask(OWNER_ALONE)
     create_prefect_store()
@@ -143,8 +143,8 @@ def compare(*, repetitions: int, only: tuple[str, ...], out: Path) -> "Compariso
     """
     names_of(only)
     quiet_environment()
-    from flows.compare import compare_methods
-    from flows.prefect_runtime.prefect_store import create_prefect_store
+    from dpbo.flows.compare import compare_methods
+    from dpbo.flows.prefect_runtime.prefect_store import create_prefect_store
 
     create_prefect_store()
     with own_output(), locked_server(), without_heartbeat():
@@ -159,7 +159,7 @@ def _check_padding(pad_steps: float) -> None:
 def examine() -> "tuple[Finding, ...]":
     """What `dpbo doctor` finds on this machine."""
     quiet_environment()
-    from flows.cli.doctor import examine as look
+    from dpbo.flows.cli.doctor import examine as look
 
     return look()
 
@@ -169,7 +169,7 @@ def check_certificate(file: Path) -> str:
 
     Raises:
         StudyInvalid: the file is no release.
-        CertificateFalse: its numbers do not support its promise.
+        CertificateFalse: its numbers do not support its guarantee.
         LedgerDamaged: the ledger here recorded it, and is older than it was.
     """
     from dpbo_core.methods import CERTIFIED
@@ -228,8 +228,8 @@ def ui(port: int) -> None:
         )
     if stores.mlflow_tracking_uri is None:
         stores.make_folder()
-    from flows.viewer.serving import show
-    from tasks.reporting.mlflow_store import open_store
+    from dpbo.flows.viewer.serving import show
+    from dpbo.tasks.reporting.mlflow_store import open_store
 
     store = open_store(stores.tracking)
     if store.root is None:

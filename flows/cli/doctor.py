@@ -9,12 +9,12 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Literal
 
+from dpbo.flows.prefect_runtime.settings import FOLDER, Stores, check_prefect_settings
 from dpbo_core.accounting import audit
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.balance import balances
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import DpboError
-from flows.prefect_runtime.settings import FOLDER, Stores, check_prefect_settings
 
 Verdict = Literal["fine", "note", "wrong"]
 ALERT = 0.8
@@ -125,16 +125,16 @@ def _mlflow() -> Iterator[Finding]:
     if not _exists(uri):
         yield Finding("mlflow", "note", "no store yet; the first study makes it")
         return
-    from tasks.reporting.mlflow_store import open_store
+    from dpbo.tasks.reporting.mlflow_store import open_store
 
     n = len(open_store(uri).client.search_experiments())
     yield Finding("mlflow", "fine", f"{n} experiments")
 
 
 def _server() -> Iterator[Finding]:
-    from flows.prefect_runtime.own_address import LOOPBACK
-    from flows.prefect_runtime.prefect_child import answers
-    from flows.prefect_runtime.server import configured, standing
+    from dpbo.flows.prefect_runtime.own_address import LOOPBACK
+    from dpbo.flows.prefect_runtime.prefect_child import answers
+    from dpbo.flows.prefect_runtime.server import configured, standing
 
     named = configured()
     api = named or f"http://{LOOPBACK}:4200/api"

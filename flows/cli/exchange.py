@@ -4,14 +4,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
+from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo_core.errors import StudyInvalid, suggestion
-from flows.prefect_runtime.settings import FOLDER, Stores
 
 if TYPE_CHECKING:
     from dpbo_core.accounting.ledger import PrivacyLedger
     from dpbo_core.methods.outsourced.curator import Published
-
-VAULTS = "curator"  # in the stores' folder
 
 
 def publish(
@@ -30,7 +28,7 @@ def publish(
     """Publish a table.
 
     Raises:
-        DpboError: as a letter.
+        DpboError: as a message.
     """
     from dpbo_core.methods.outsourced.box import Outsourced
     from dpbo_core.methods.outsourced.curator import Publication
@@ -55,7 +53,7 @@ def publish(
         norm_bound=norm_bound,
         dim=dim,
     )
-    return publish_table(Publication(box, dataset, edition), data, out, ledger=_ledger(), vaults=vaults())
+    return publish_table(Publication(box, dataset, edition), data, out, ledger=_ledger(), vaults=Stores().vaults)
 
 
 def published_text(published: "Published", out: Path) -> str:
@@ -64,9 +62,9 @@ def published_text(published: "Published", out: Path) -> str:
     (spend,) = release.spends
     lines = [
         f"{out}: {release.value['rows']} rows, {release.value['columns']} columns, in a secret order",
-        f"promise   {release.guarantee.in_words()}",
+        f"guarantee   {release.guarantee.in_words()}",
         f"noise     {spend.mechanism}, scale {spend.noise_scale:.4g} in every entry",
-        "answers   not part of this promise: see dpbo curate answer",
+        "answers   not part of this guarantee: see dpbo curate answer",
     ]
     if published.replayed:
         lines.append(f"released on {release.released_at[:10]}; nothing was drawn or spent now")
@@ -86,7 +84,7 @@ def answer(
     """Answer a query; what was written.
 
     Raises:
-        DpboError: as a letter.
+        DpboError: as a message.
     """
     from dpbo_core.methods.outsourced.answers import Curator
     from dpbo_core.methods.outsourced.private_answers import PrivateAnswers
@@ -107,7 +105,7 @@ def answer(
         raise StudyInvalid(
             "--epsilon and --delta are the price of private answers", remedy="add --private-answers LOW HIGH"
         )
-    curator = Curator.of(_ledger(), vaults())
+    curator = Curator.of(_ledger(), Stores().vaults)
     return asdict(curator.answer_file(query, answers, out, private=noised, accepts=accepts))
 
 
@@ -115,7 +113,7 @@ def suggest(table: Path, state: Path, out: Path) -> dict[str, Any]:
     """Write the next query; what was written.
 
     Raises:
-        DpboError: as a letter.
+        DpboError: as a message.
     """
     from dpbo_core.methods.outsourced import session
 
@@ -126,16 +124,11 @@ def update(answer: Path, state: Path) -> dict[str, Any]:
     """Take in an answer; where the search stands.
 
     Raises:
-        DpboError: as a letter.
+        DpboError: as a message.
     """
     from dpbo_core.methods.outsourced import session
 
     return asdict(session.update(answer, state))
-
-
-def vaults() -> Path:
-    """The curator's folder."""
-    return FOLDER.resolve() / VAULTS
 
 
 def _ledger() -> "PrivacyLedger":

@@ -12,6 +12,10 @@ from dpbo_core.data import Preprocessing, Table, check_columns, read_header, rea
 from dpbo_core.data.features import CATEGORIES_AT_MOST, present
 from dpbo_core.data.values import is_text, numbers, shown, sorted_values
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.scores.accuracy import ACCURACY
+from dpbo_core.models.scores.balanced_accuracy import BALANCED_ACCURACY
+from dpbo_core.models.scores.regression_error import ABSOLUTE_ERROR
+from dpbo_core.models.scores.sigmoid import SIGMOID
 from dpbo_core.spec import StudySpec
 
 MANY = 20  # different numbers, beyond which a numeric target is taken for an amount and not for classes
@@ -22,7 +26,7 @@ NOTES = {
     "privacy": "# The study's TOTAL price, and the budget that pays it. Data that share people\n"
     '# share a name. person = "column" protects whole people: of each of them\n'
     "# at most max_records_per_person records count. Choose before the first\n"
-    "# release: a budget's promises are all to records, or all to people.\n"
+    "# release: a budget's guarantees are all to records, or all to people.\n"
     "# Not checked, because looking would cost privacy: nobody in the validation file\n"
     "# may be in the training file.",
     "budget": "# The cap of the data set, set at its first use and never changed.",
@@ -51,7 +55,7 @@ def study_text(
         target: the column to predict; the last one where None.
         name: of the study and of its budget; the validation file's where None.
         folder: where the study file will stand; its paths are relative to it.
-        person: the column that says whose a record is; None promises to each record by itself.
+        person: the column that says whose a record is; None guarantees to each record by itself.
 
     Raises:
         StudyInvalid: a file that cannot serve.
@@ -152,15 +156,15 @@ def _model(table: Table, target: str) -> tuple[dict[str, object], dict[str, obje
         low, high = np.quantile(known, [0.05, 0.95])
         bound = float(f"{max(high - low, 1e-9) / 2:.2g}")
         estimator = "sklearn.ensemble.RandomForestRegressor"
-        return {"estimator": estimator, "score": "absolute_error", "error_bound": bound}, forest
+        return {"estimator": estimator, "score": ABSOLUTE_ERROR.name, "error_bound": bound}, forest
     if len(classes) == 2:
         axis = {"low": 1e-4, "high": 10.0, "log": True, "points": 64}
-        return {"estimator": "logistic", "score": "sigmoid", "steepness": 10.0}, {"lambda": axis}
+        return {"estimator": "logistic", "score": SIGMOID.name, "steepness": 10.0}, {"lambda": axis}
     counts = np.array([sum(value == known for value in values.tolist()) for known in classes], dtype=float)
-    model: dict[str, object] = {"estimator": "sklearn.ensemble.RandomForestClassifier", "score": "accuracy"}
+    model: dict[str, object] = {"estimator": "sklearn.ensemble.RandomForestClassifier", "score": ACCURACY.name}
     if counts.min() > 0 and counts.max() > UNBALANCED * counts.min():
         shares = np.maximum(1, np.rint(counts / counts.sum() * 1000)) / 1000
         shares[np.argmax(shares)] += 1.0 - shares.sum()
         named = {shown(known): round(float(share), 3) for known, share in zip(classes, shares, strict=True)}
-        model |= {"score": "balanced_accuracy", "class_shares": named}
+        model |= {"score": BALANCED_ACCURACY.name, "class_shares": named}
     return model, forest

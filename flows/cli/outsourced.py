@@ -31,8 +31,8 @@ def publish(
     debug: Debug = False,
 ) -> None:
     """Publish a noised image of the candidates' rows, in a secret order."""
-    from flows.cli import exchange
-    from flows.cli.screens.terminal import print_json
+    from dpbo.flows.cli import exchange
+    from dpbo.flows.cli.screens.terminal import print_json
 
     published = exchange.publish(
         data,
@@ -67,8 +67,8 @@ def answer(
     debug: Debug = False,
 ) -> None:
     """Answer one query; the same query gets the same answer."""
-    from flows.cli import exchange
-    from flows.cli.screens.terminal import print_json
+    from dpbo.flows.cli import exchange
+    from dpbo.flows.cli.screens.terminal import print_json
 
     given = exchange.answer(
         query,
@@ -94,8 +94,8 @@ def suggest(
     debug: Debug = False,
 ) -> None:
     """Choose the next row to ask about."""
-    from flows.cli import exchange
-    from flows.cli.screens.terminal import print_json
+    from dpbo.flows.cli import exchange
+    from dpbo.flows.cli.screens.terminal import print_json
 
     asked = exchange.suggest(table, state, out)
     print_json(asked) if json else typer.echo(f"step {asked['step']}: row {asked['row']} asked in {out}")
@@ -109,8 +109,8 @@ def update(
     debug: Debug = False,
 ) -> None:
     """Take in an answer."""
-    from flows.cli import exchange
-    from flows.cli.screens.terminal import print_json
+    from dpbo.flows.cli import exchange
+    from dpbo.flows.cli.screens.terminal import print_json
 
     now = exchange.update(answer, state)
     if json:

@@ -29,8 +29,8 @@ def show(
     debug: Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")] = False,
 ) -> None:
     """Print a recorded release, from the ledger alone. Opens no data, draws nothing, spends nothing."""
-    from flows.cli.screens.terminal import print_json
-    from flows.cli.screens.tuned import print_release, release_json
+    from dpbo.flows.cli.screens.terminal import print_json
+    from dpbo.flows.cli.screens.tuned import print_release, release_json
 
     release, account = recorded_release(study)
     if html is not None:
@@ -48,8 +48,8 @@ def recorded_release(word: str) -> "tuple[Release, Account]":
     Raises:
         StudyInvalid: there is none, it is not finished, or there are several.
     """
+    from dpbo.flows.prefect_runtime.settings import Stores
     from dpbo_core.accounting.ledger import PrivacyLedger
-    from flows.prefect_runtime.settings import Stores
 
     stores = Stores()
     if not is_there(stores.ledger):
@@ -72,8 +72,8 @@ def recorded_release(word: str) -> "tuple[Release, Account]":
 
 def recorded_all_the_same(study: "StudySpec", what: str) -> DpboError | None:
     """The message where a run of `study` ended in an error, `what`, after its release was recorded; None if not."""
+    from dpbo.flows.prefect_runtime.settings import Stores
     from dpbo_core.accounting.ledger import PrivacyLedger
-    from flows.prefect_runtime.settings import Stores
 
     stores = Stores()
     if not is_there(stores.ledger):
@@ -101,9 +101,9 @@ def save_page(release: "Release", account: "Account", file: Path) -> None:
     Raises:
         StudyInvalid: the file cannot be written.
     """
+    from dpbo.tasks.reporting.pictures import save_pictures
+    from dpbo.tasks.reporting.release_page import page
     from dpbo_core.atomically import replace_atomically
-    from tasks.reporting.pictures import save_pictures
-    from tasks.reporting.release_page import page
 
     with TemporaryDirectory() as scratch:
         pictures, _ = save_pictures(release, account, Path(scratch))
@@ -118,7 +118,7 @@ def save_page(release: "Release", account: "Account", file: Path) -> None:
 
 
 def _matches(ledger: "PrivacyLedger", word: str) -> "tuple[Recorded, ...]":
-    """A file is read for its names alone; fields of a schedule stand for any firing's."""
+    """A file is read for its names alone; fields of a schedule stand for any run's."""
     if not (Path(word).is_file() or word.endswith(".toml")):
         return ledger.recorded(word)
     from dpbo_core.accounting.patterns import fields_of
@@ -130,7 +130,7 @@ def _matches(ledger: "PrivacyLedger", word: str) -> "tuple[Recorded, ...]":
     found = ledger.editions(spec.name, edition=edition, dataset=dataset)
     if found:
         return found
-    others = ledger.editions(spec.name, dataset=dataset)  # of a schedule's firings, or before the file was edited
+    others = ledger.editions(spec.name, dataset=dataset)  # of a schedule's runs, or before the file was edited
     raise StudyInvalid(
         f"study {spec.name!r}, edition {spec.edition!r}, is not tuned yet",
         cause=f"the ledger has other editions of it: {_listed(others)}" if others else "it has not run",

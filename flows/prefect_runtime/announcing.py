@@ -7,12 +7,12 @@ from prefect import get_run_logger
 from prefect.artifacts import create_link_artifact, create_table_artifact
 from prefect.events import emit_event
 
+from dpbo.tasks.reporting import Tracked
+from dpbo.tasks.reporting.literal import in_markdown
+from dpbo.tasks.reporting.panels import ALERT
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.balance import Balance, balance_after
 from dpbo_core.privacy.release import Release
-from tasks.reporting import Tracked
-from tasks.reporting.literal import in_markdown
-from tasks.reporting.panels import ALERT
 
 
 def announce(release: Release, account: Account, tracked: Tracked | None, mlflow_page: str) -> None:

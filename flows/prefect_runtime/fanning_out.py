@@ -12,12 +12,12 @@ from typing import Any, Self
 from prefect import flow
 from prefect.task_runners import ProcessPoolTaskRunner, TaskRunner
 
+from dpbo.flows.prefect_runtime.workers import asked, cluster
+from dpbo.tasks import policies
+from dpbo.tasks.precomputing import candidate, public_score
 from dpbo_core.spec import StudySpec
-from dpbo_core.study.precomputed import Ahead, known_candidates, known_public
+from dpbo_core.study.precomputed import Precomputed, known_candidates, known_public
 from dpbo_core.study.resolve import ResolvedStudy
-from flows.prefect_runtime.workers import asked, cluster
-from tasks import policies
-from tasks.precomputing import candidate, public_score
 
 
 class OwnProcesses(ProcessPoolTaskRunner):
@@ -46,19 +46,19 @@ def task_runner(n_tasks: int) -> TaskRunner[Any]:
     return runner
 
 
-@flow(name="work ahead", **policies.FLOW)
-def fan_out(study: StudySpec, folder: str, trained: tuple[int, ...], scored: tuple[int, ...]) -> Ahead:
+@flow(name="precompute", **policies.FLOW)
+def fan_out(study: StudySpec, folder: str, trained: tuple[int, ...], scored: tuple[int, ...]) -> Precomputed:
     """The models of the candidates `trained` and the public scores of `scored`, wherever they are worked out."""
     here = Path(folder).resolve()  # a worker may stand elsewhere; a task's arguments are not stored, a flow's are
     scores = {index: public_score.submit(study, here, index) for index in scored}
     models = {index: candidate.submit(study, here, index) for index in trained}
-    return Ahead(
+    return Precomputed(
         models={index: future.result() for index, future in models.items()},
         scores={index: future.result() for index, future in scores.items()},
     )
 
 
-def work_ahead(study: ResolvedStudy, folder: str) -> Ahead | None:
+def precompute(study: ResolvedStudy, folder: str) -> Precomputed | None:
     """The public work that is known to be needed, done by DPBO_WORKERS processes; None where none are asked for."""
     if not asked():
         return None
@@ -66,5 +66,5 @@ def work_ahead(study: ResolvedStudy, folder: str) -> Ahead | None:
     n_tasks = len(trained) + len(scored)
     if n_tasks < 2:
         return None
-    done: Ahead = fan_out.with_options(task_runner=task_runner(n_tasks))(study.spec, folder, trained, scored)
+    done: Precomputed = fan_out.with_options(task_runner=task_runner(n_tasks))(study.spec, folder, trained, scored)
     return done

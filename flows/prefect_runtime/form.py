@@ -12,7 +12,7 @@ def study_of(given: StudySpec | Mapping[str, Any]) -> StudySpec:
     """The study itself, read as strictly as a file.
 
     Raises:
-        StudyInvalid: with the letter that the same mistake in a file would get.
+        StudyInvalid: with the message that the same mistake in a file would get.
     """
     if isinstance(given, StudySpec):
         return given

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from dpbo.flows.prefect_runtime.own_address import LOOPBACK
 from dpbo_core.errors import DpboError
-from flows.prefect_runtime.own_address import LOOPBACK
 
 BACKLOG = 2048
 LISTENS = "0A"  # the state, in /proc/net/tcp

@@ -6,8 +6,8 @@ import time
 
 import httpx
 
-from flows.prefect_runtime.prefect_child import answers
-from flows.prefect_runtime.server import PAUSE
+from dpbo.flows.prefect_runtime.prefect_child import answers
+from dpbo.flows.prefect_runtime.server import PAUSE
 
 GIVEN_UP = "Service exceeded error threshold"  # what Prefect's runner raises after three polls without an answer
 

@@ -1,6 +1,6 @@
 """Standard output is this command's own: what libraries print while it works is dropped, C libraries' too.
 
-A verbose estimator writes to the file descriptor, past Python; `--json` promises one object and nothing else.
+A verbose estimator writes to the file descriptor, past Python; `--json` guarantees one object and nothing else.
 """
 
 import ctypes

@@ -1,4 +1,4 @@
-"""Prefect's server on a socket that its starter holds: python -m flows.prefect_runtime.prefect_app FD PORT.
+"""Prefect's server on a socket that its starter holds: python -m dpbo.flows.prefect_runtime.prefect_app FD PORT.
 
 Its password, origins and address for its page come from the environment that `prefect_child` gives it.
 """
@@ -9,12 +9,12 @@ import sys
 
 
 def main() -> None:
-    """Serve until stopped."""
+    """Serve Prefect's API on the socket that was handed over, until stopped."""
     import uvicorn
     from prefect.server.api.server import create_app
 
-    from flows.prefect_runtime.following import follow
-    from flows.prefect_runtime.own_address import OwnAddress
+    from dpbo.flows.prefect_runtime.following import follow
+    from dpbo.flows.prefect_runtime.own_address import OwnAddress
 
     follow(str(os.getppid()))  # its leash
     handle, port = int(sys.argv[1]), int(sys.argv[2])

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
+from dpbo.flows.prefect_runtime.leash import Leashed
+from dpbo.flows.prefect_runtime.own_address import LOOPBACK, origins
+from dpbo.flows.prefect_runtime.prefect_store import SCHEME, prefect_store
 from dpbo_core.errors import DpboError
-from flows.prefect_runtime.leash import Leashed
-from flows.prefect_runtime.own_address import LOOPBACK, origins
-from flows.prefect_runtime.prefect_store import SCHEME, prefect_store
 
 PATIENCE = 120.0  # seconds a server may take to answer
 PAUSE = 0.2  # seconds between two looks at it
@@ -47,7 +47,7 @@ def start(
     It stands in `home`, Prefect's folder, with our environment and `extra`, and writes to `log`.
     """
     handle, port = listening.fileno(), int(listening.getsockname()[1])
-    command = [sys.executable, "-P", "-m", "flows.prefect_runtime.prefect_app", str(handle), str(port)]
+    command = [sys.executable, "-P", "-m", "dpbo.flows.prefect_runtime.prefect_app", str(handle), str(port)]
     environment = _environment(auth, home, port) | dict(extra)
     child = Leashed(command, log=log, env=environment, cwd=home, fd=handle)
     end = time.monotonic() + PATIENCE

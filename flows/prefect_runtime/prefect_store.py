@@ -5,9 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from dpbo.flows.prefect_runtime.database import prepare
+from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo_core.atomically import create_atomically
-from flows.prefect_runtime.database import prepare
-from flows.prefect_runtime.settings import Stores
 
 SCHEME = "sqlite+aiosqlite:///"
 

@@ -1,5 +1,6 @@
 """The progress bar of a study: steps done, and what the last one released where it released something."""
 
+import sys
 from types import TracebackType
 from typing import Any
 
@@ -7,9 +8,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
+from dpbo.flows.plain import is_plain
 from dpbo_core.errors import printable
 from dpbo_core.methods.contract import Released
-from flows.cli.screens.terminal import Screen, is_plain
 
 
 class Progress:
@@ -18,7 +19,7 @@ class Progress:
     def __init__(self, name: str, steps: int) -> None:
         console = Console(stderr=True, emoji=False)
         if console.is_terminal and is_plain():
-            Screen(stderr=True).say(f"{steps} steps to go.")
+            sys.stderr.write(f"{steps} steps to go.\n")
         columns = (
             TextColumn("{task.description}", markup=False),
             BarColumn(),

@@ -1,4 +1,4 @@
-"""One firing of a schedule is one edition of its study: names with fields are filled from the firing's time, UTC.
+"""One run of a schedule is one edition of its study: names with fields are filled from the run's time, UTC.
 
     {year} 2026 · {month} 2026-11 · {week} 2026-W47 · {date} 2026-11-21 · {hour} 2026-11-21T02
     {time} 2026-11-21T02:00:00Z
@@ -13,11 +13,11 @@ from datetime import UTC, datetime
 
 from dpbo_core.accounting.patterns import FIELDS, fields_of, filled_at
 from dpbo_core.errors import StudyInvalid, suggestion
-from dpbo_core.spec import StudySpec
+from dpbo_core.spec import Bundled, PublicFiles, SensitiveFiles, StudySpec
 
 
 def edition_at(spec: StudySpec, moment: datetime) -> StudySpec:
-    """The study of the firing at `moment`; an edition without fields becomes the moment itself.
+    """The study of the run at `moment`; an edition without fields becomes the moment itself.
 
     Raises:
         StudyInvalid: an unknown field, or a dataset that changes without its data.
@@ -30,7 +30,7 @@ def edition_at(spec: StudySpec, moment: datetime) -> StudySpec:
 
     edition = filled(spec.edition) if fields_of(spec.edition) else filled("{time}")
     data = spec.data
-    if data.training is not None and data.validation is not None:
+    if isinstance(data, PublicFiles | SensitiveFiles):
         data = replace(data, training=filled(data.training), validation=filled(data.validation))
     privacy = replace(spec.privacy, dataset=filled(spec.privacy.dataset))
     return replace(spec, edition=edition, data=data, privacy=privacy)
@@ -42,8 +42,8 @@ def check_fields(spec: StudySpec) -> None:
     Raises:
         StudyInvalid: it is not so.
     """
-    dataset, validation = fields_of(spec.privacy.dataset), fields_of(spec.data.validation or "")
-    for name in (*fields_of(spec.edition), *dataset, *validation, *fields_of(spec.data.training or "")):
+    dataset, validation = fields_of(spec.privacy.dataset), fields_of(_validation(spec))
+    for name in (*fields_of(spec.edition), *dataset, *validation, *fields_of(_training(spec))):
         if name not in FIELDS:
             raise StudyInvalid(
                 f"{{{name}}} is no field of a scheduled study{suggestion(name, FIELDS)}",
@@ -58,12 +58,12 @@ def check_fields(spec: StudySpec) -> None:
 
 
 def refuse_fields(spec: StudySpec) -> None:
-    """A study run by hand has no firing to take its fields from.
+    """A study run by hand has no run to take its fields from.
 
     Raises:
         StudyInvalid: it has fields.
     """
-    texts = (spec.edition, spec.privacy.dataset, spec.data.training or "", spec.data.validation or "")
+    texts = (spec.edition, spec.privacy.dataset, _training(spec), _validation(spec))
     found = [name for text in texts for name in fields_of(text) if name in FIELDS]
     if found:
         raise StudyInvalid(
@@ -71,6 +71,16 @@ def refuse_fields(spec: StudySpec) -> None:
             cause="it was written for dpbo serve",
             remedy="run it with dpbo serve, or write the name out",
         )
+
+
+def _training(spec: StudySpec) -> str:
+    """The training file; "" for a bundled set."""
+    return "" if isinstance(spec.data, Bundled) else spec.data.training
+
+
+def _validation(spec: StudySpec) -> str:
+    """The validation file; "" where there is none."""
+    return spec.data.validation if isinstance(spec.data, PublicFiles | SensitiveFiles) else ""
 
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}

@@ -14,10 +14,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal
 
+from dpbo.flows.prefect_runtime.listening import ours_alone, taken
+from dpbo.flows.prefect_runtime.password import password_in
+from dpbo.flows.prefect_runtime.prefect_child import address_of, not_started, start
 from dpbo_core.errors import DpboError
-from flows.prefect_runtime.listening import ours_alone, taken
-from flows.prefect_runtime.password import password_in
-from flows.prefect_runtime.prefect_child import address_of, not_started, start
 
 PAUSE = 1.0  # seconds between two looks at it
 ASKED = "/flows/count"  # every Prefect server has it, and it says nothing of anybody

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from dpbo.flows.prefect_runtime.database import databases, lead_prefect
+from dpbo.flows.prefect_runtime.folder_settings import refuse_folder_settings
+from dpbo.tasks.reporting.mlflow_store import UNREPORTED
 from dpbo_core.accounting.address import STATE, ledger_url, team_setting
 from dpbo_core.errors import StudyInvalid
-from flows.prefect_runtime.database import databases, lead_prefect
-from flows.prefect_runtime.folder_settings import refuse_folder_settings
-from tasks.reporting.mlflow_store import UNREPORTED
 
 FOLDER = STATE
 MLFLOW_PAGE = "http://127.0.0.1:5000"
@@ -56,6 +56,11 @@ class Stores(BaseSettings):
     def running(self) -> Path:
         """Locks of the flow runs that are alive on this machine."""
         return FOLDER.resolve() / "running"
+
+    @cached_property
+    def vaults(self) -> Path:
+        """The folder of what a curator of outsourced searches keeps to itself."""
+        return FOLDER.resolve() / "curator"
 
     def make_folder(self) -> None:
         """The folder of the stores, for its owner alone.

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from flows.prefect_runtime.listening import taken
-from flows.prefect_runtime.prefect_child import SHORT, address_of, not_started, start
+from dpbo.flows.prefect_runtime.listening import taken
+from dpbo.flows.prefect_runtime.prefect_child import SHORT, address_of, not_started, start
 
 if TYPE_CHECKING:
-    from flows.prefect_runtime.leash import Leashed
+    from dpbo.flows.prefect_runtime.leash import Leashed
 
 STDERR = 2
 PATIENCE = 5.0  # seconds; nothing of a study depends on what Prefect recorded

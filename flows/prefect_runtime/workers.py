@@ -40,7 +40,7 @@ def cluster(n_workers: int) -> "LocalCluster":
     import dask
     from distributed import LocalCluster
 
-    from flows.prefect_runtime.dask_certificates import UnwrittenSecurity
+    from dpbo.flows.prefect_runtime.dask_certificates import UnwrittenSecurity
 
     with dask.config.set(NO_PAGES):
         return LocalCluster(n_workers=n_workers, security=UnwrittenSecurity.temporary(), **CLUSTER)
@@ -74,7 +74,7 @@ def of_one_width(work: PartWork, part: Path) -> bytes:
 
 
 def from_one_width(raw: bytes) -> tuple[int, int] | None:
-    """The answer again."""
+    """The answer that `of_one_width` wrote, or None where the part failed."""
     there, total, n_records = (
         int.from_bytes(raw[i * WIDTH : (i + 1) * WIDTH], "little", signed=True) for i in range(3)
     )

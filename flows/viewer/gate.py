@@ -15,8 +15,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from flows.viewer.allowed import LARGEST, passes
-from flows.viewer.artifacts import NotOurs, content, listing, names_below, names_of
+from dpbo.flows.viewer.allowed import LARGEST, passes
+from dpbo.flows.viewer.artifacts import NotOurs, content, listing, names_below, names_of
 
 TOKEN = "token"  # noqa: S105  the name of the parameter
 LISTS = ("/ajax-api/2.0/mlflow/artifacts/list", "/ajax-api/3.0/mlflow/artifacts/list")

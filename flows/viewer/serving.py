@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 
 import httpx
 
+from dpbo.flows.prefect_runtime.leash import Leashed
+from dpbo.flows.prefect_runtime.listening import listening
+from dpbo.flows.prefect_runtime.own_address import LOOPBACK, OwnAddress, names, origins
+from dpbo.flows.viewer.gate import TOKEN, Gate
+from dpbo.tasks.reporting.mlflow_store import LOCATION, UNREPORTED, Store, charts
 from dpbo_core.errors import DpboError
-from flows.prefect_runtime.leash import Leashed
-from flows.prefect_runtime.listening import listening
-from flows.prefect_runtime.own_address import LOOPBACK, OwnAddress, names, origins
-from flows.viewer.gate import TOKEN, Gate
-from tasks.reporting.mlflow_store import LOCATION, UNREPORTED, Store, charts
 
 if TYPE_CHECKING:
     import uvicorn
@@ -46,7 +46,7 @@ def show(store: Store, *, base: Path, port: int) -> None:
     token = secrets.token_urlsafe(32)
     for how in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(how, lambda *_: sys.exit(0))  # in good order, whenever it comes
-    with listening(port) as door, mlflow(store.uri, base, port) as path:
+    with listening(port) as listener, mlflow(store.uri, base, port) as path:
         server = httpx.AsyncClient(
             transport=httpx.AsyncHTTPTransport(uds=str(path)), base_url=f"http://{names(port)[0]}", timeout=60.0
         )
@@ -60,12 +60,12 @@ def show(store: Store, *, base: Path, port: int) -> None:
             OwnAddress(gate, port), log_level="critical", lifespan="off", access_log=False, server_header=False
         )
         with suppress(KeyboardInterrupt):
-            asyncio.run(_until_stopped(uvicorn.Server(config), door, server))
+            asyncio.run(_until_stopped(uvicorn.Server(config), listener, server))
 
 
-async def _until_stopped(page: "uvicorn.Server", door: socket.socket, server: httpx.AsyncClient) -> None:
+async def _until_stopped(page: "uvicorn.Server", listener: socket.socket, server: httpx.AsyncClient) -> None:
     async with server:
-        await page.serve(sockets=[door])
+        await page.serve(sockets=[listener])
 
 
 @contextmanager

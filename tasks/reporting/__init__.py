@@ -1,5 +1,5 @@
-"""What people look at: pictures and pages of a release, the one door to MLflow. Nothing here imports Prefect."""
+"""What people look at: pictures and pages of a release, and what MLflow keeps. Nothing here imports Prefect."""
 
-from tasks.reporting.mlflow_door import Tracked, find_release, log_release
+from dpbo.tasks.reporting.mlflow_run import Tracked, find_release, log_release
 
 __all__ = ["Tracked", "find_release", "log_release"]

@@ -40,7 +40,7 @@ def save_comparison(cells: list[Cell], out: Path, tracking_uri: str) -> tuple[Pa
 
 
 def markdown(cells: list[Cell]) -> str:
-    """The page."""
+    """The comparison as the text of docs/comparison.md."""
     repetitions = cells[0].repetitions
     parts = [
         "# Every method on public data\n",
@@ -126,7 +126,7 @@ def _log(cells: list[Cell], files: tuple[Path, ...], tracking_uri: str) -> None:
 
     from mlflow.entities import Metric
 
-    from tasks.reporting.mlflow_store import open_store
+    from dpbo.tasks.reporting.mlflow_store import open_store
 
     store = open_store(tracking_uri)
     experiment, now = store.experiment(EXPERIMENT), int(time.time() * 1000)

@@ -5,11 +5,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpbo.tasks.reporting.literal import in_markdown
+from dpbo.tasks.reporting.mlflow_store import Store
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.final_model.train import FinalModel
 from dpbo_core.privacy.release import Release
-from tasks.reporting.literal import in_markdown
-from tasks.reporting.mlflow_store import Store
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
@@ -31,7 +31,7 @@ def put_model(store: Store, run_id: str, model: FinalModel, scratch: Path) -> No
     try:
         data = model.save(scratch / "data")
     except StudyInvalid as refused:
-        store.client.set_tag(run_id, REFUSED_TAG, refused.letter())
+        store.client.set_tag(run_id, REFUSED_TAG, refused.message())
         return
     mlflow.pyfunc.save_model(
         str(folder),

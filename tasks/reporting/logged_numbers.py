@@ -5,10 +5,10 @@ import re
 from datetime import datetime
 from typing import Any
 
+from dpbo.tasks.reporting.posterior_picture import band_by_step
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.balance import balance_after
 from dpbo_core.privacy.release import Release
-from tasks.reporting.posterior_picture import band_by_step
 
 LONGEST = 500  # characters MLflow takes for a parameter
 LONGEST_NAME = 250
@@ -24,10 +24,10 @@ def metrics(release: Release, account: Account) -> list[Any]:
     from mlflow.entities import Metric
 
     now = int(datetime.fromisoformat(release.released_at).timestamp() * 1000)
-    value, promise = release.value, release.guarantee
+    value, guarantee = release.value, release.guarantee
     flat: dict[str, float] = {
-        "privacy/epsilon": promise.epsilon,
-        "privacy/delta": promise.delta,
+        "privacy/epsilon": guarantee.epsilon,
+        "privacy/delta": guarantee.delta,
         "privacy/noise_scale": release.spends[0].noise_scale,
     }
     flat |= {"release/score": value["score"]} if "score" in value else {}
@@ -52,13 +52,13 @@ def params(release: Release) -> list[Any]:
     """Public facts, as text."""
     from mlflow.entities import Param
 
-    promise, facts = release.guarantee, release.facts
+    guarantee, facts = release.guarantee, release.facts
     public = {
         "study": release.study,
         "edition": release.edition,
         "method": release.method,
-        "unit": promise.unit.value,
-        "relation": promise.relation.value,
+        "unit": guarantee.unit.value,
+        "relation": guarantee.relation.value,
         "mechanism": release.spends[0].mechanism,
         **{f"release.{name}": item for name, item in release.value.get("hyperparameters", {}).items()},
         **{name: item for name, item in facts.items() if name not in ("options", "space")},

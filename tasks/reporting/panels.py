@@ -4,13 +4,13 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from dpbo.tasks.reporting.literal import in_picture
+from dpbo.tasks.reporting.posterior_picture import slice_through_choice
+from dpbo.tasks.reporting.release_picture import CHOICE, INK, NOISE, plain
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.balance import balances
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release
-from tasks.reporting.literal import in_picture
-from tasks.reporting.posterior_picture import slice_through_choice
-from tasks.reporting.release_picture import CHOICE, INK, NOISE, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dpbo.tasks.reporting.panels import draw_budget, draw_noise, draw_posterior
+from dpbo.tasks.reporting.release_picture import draw
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.privacy.release import Release
-from tasks.reporting.panels import draw_budget, draw_noise, draw_posterior
-from tasks.reporting.release_picture import draw
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

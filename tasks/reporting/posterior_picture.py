@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.bo.averaged import prior_of
+from dpbo_core.bo.score_map import CENTRE, SPREAD
 from dpbo_core.gp.mixture import average
-from dpbo_core.methods.private_trajectory import PRIOR_MEAN, PRIOR_SCALE
 from dpbo_core.privacy.release import Release
 from dpbo_core.space.search_space import Axis, Categorical, Integer, Real, SearchSpace
 
@@ -74,7 +74,7 @@ def _drawable(release: Release) -> bool:
 def _posterior(release: Release, space: SearchSpace, where: NDArray[np.float64], t: int) -> Moments:
     """Mean and half width, in score, at `where` (n, d), given the first t observations: repeats are averaged."""
     facts, points = release.facts, release.value["trajectory"][:t]
-    scale, centre = PRIOR_SCALE * facts["score_range"], PRIOR_MEAN * facts["score_range"]
+    scale, centre = SPREAD * facts["score_range"], CENTRE * facts["score_range"]
     seen = np.array([space.encode(point["hyperparameters"]) for point in points])
     visited, place = np.unique(seen, axis=0, return_inverse=True)
     times = np.bincount(place.reshape(-1)).astype(np.float64)

@@ -1,6 +1,6 @@
 """release.html: the certificate, one file that needs nothing else, not even a network.
 
-It holds the value, the promise in plain words, what it rests on and what it does not promise, the noise, the
+It holds the value, the guarantee in plain words, what it rests on and what it does not guarantee, the noise, the
 pictures, and the release itself as JSON, so that whoever has the page can check it with `dpbo verify`.
 """
 
@@ -26,15 +26,15 @@ PAGE = Template("""\
 body{font:16px/1.5 system-ui,sans-serif;color:#1f2933;max-width:52rem;margin:2rem auto;padding:0 1rem}
 h1{font-size:1.5rem;margin-bottom:0}h2{font-size:1.1rem;margin-top:2rem}.sub{color:#7b8794;margin-top:.2rem}
 .value{display:flex;gap:2rem;flex-wrap:wrap;margin:1rem 0}.value b{display:block;font-size:1.6rem;color:#c2410c}
-.promise{border-left:4px solid #c2410c;padding:.5rem 1rem;background:#fdf6f2}
+.guarantee{border-left:4px solid #c2410c;padding:.5rem 1rem;background:#fdf6f2}
 table{border-collapse:collapse;font-size:.9rem}td,th{text-align:left;padding:.25rem .9rem .25rem 0;
 border-bottom:1px solid #e4e7eb}img{max-width:100%}pre{white-space:pre-wrap;font-size:.75rem}
 </style></head><body>
 <h1>$study</h1><p class="sub">$sub</p>
 <div class="value">$value</div>
-<p class="promise"><strong>$promise</strong><br>$meaning</p>
+<p class="guarantee"><strong>$guarantee</strong><br>$meaning</p>
 <h2>What it rests on</h2><ul>$rests</ul>
-<h2>What it does not promise</h2><ul>$limits</ul>
+<h2>What it does not guarantee</h2><ul>$limits</ul>
 <h2>The noise</h2><table><tr><th>draws</th><th>mechanism</th><th>scale, in score</th><th>ε each</th>
 <th>ρ each</th></tr>$noise</table>
 <h2>Pictures</h2>$pictures
@@ -81,7 +81,7 @@ def page(release: Release, pictures: Iterable[Path]) -> str:
             f"released {release.released_at} · release {release.release_id}"
         ),
         value="".join(_figure(name, text) for name, text in _values(release)),
-        promise=escape(release.guarantee.in_words()),
+        guarantee=escape(release.guarantee.in_words()),
         meaning=escape(_meaning(release)),
         rests=_items(_rests(release)),
         limits=_items(_limits(release)),
@@ -102,13 +102,13 @@ def _values(release: Release) -> Iterable[tuple[str, str]]:
 
 
 def _meaning(release: Release) -> str:
-    promise = release.guarantee
-    if promise.epsilon == math.inf:
+    guarantee = release.guarantee
+    if guarantee.epsilon == math.inf:
         return "Treat every number here as the raw one."
-    but = f", but for a probability of {promise.delta:g}" if promise.delta > 0.0 else ""
-    factor = math.exp(min(promise.epsilon, 700.0))
-    change = CHANGE[promise.relation].format(one=anyone(promise.unit))
-    return MEANING.format(change=change, epsilon=promise.epsilon, factor=factor, but=but)
+    but = f", but for a probability of {guarantee.delta:g}" if guarantee.delta > 0.0 else ""
+    factor = math.exp(min(guarantee.epsilon, 700.0))
+    change = CHANGE[guarantee.relation].format(one=anyone(guarantee.unit))
+    return MEANING.format(change=change, epsilon=guarantee.epsilon, factor=factor, but=but)
 
 
 def _limits(release: Release) -> Iterable[str]:
@@ -119,26 +119,26 @@ def _limits(release: Release) -> Iterable[str]:
 
 
 def _rests(release: Release) -> Iterable[str]:
-    promise = release.guarantee
-    yield f"Evidence, {promise.evidence.standing.value}: {promise.evidence.note}."
-    for name in promise.assumptions:
+    guarantee = release.guarantee
+    yield f"Evidence, {guarantee.evidence.standing.value}: {guarantee.evidence.note}."
+    for name in guarantee.assumptions:
         known = CALLER_ASSUMPTIONS.get(name)
         yield f"Assumption {name}, taken on by the study's author: {known.statement if known else ''}"
-    if not promise.assumptions:
-        yield "No assumption about the data: the promise is unconditional."
+    if not guarantee.assumptions:
+        yield "No assumption about the data: the guarantee is unconditional."
     k = release.facts.get("max_records_per_person")
     if k is not None:
-        yield _records_of_one(promise, f"{k} record{'s' if k != 1 else ''}")
+        yield _records_of_one(guarantee, f"{k} record{'s' if k != 1 else ''}")
 
 
-def _records_of_one(promise: PrivacyGuarantee, at_most: str) -> str:
+def _records_of_one(guarantee: PrivacyGuarantee, at_most: str) -> str:
     """What k is: enforced where a column names the persons, else the word of whoever owns the data."""
-    if promise.unit is PrivacyUnit.PERSON:
+    if guarantee.unit is PrivacyUnit.PERSON:
         return (
-            f"Of each person, as column {promise.person!r} tells them apart, at most {at_most} count: what is "
+            f"Of each person, as column {guarantee.person!r} tells them apart, at most {at_most} count: what is "
             "beyond that, or names nobody, keeps its place and scores a constant."
         )
-    both = promise.unit is PrivacyUnit.TRAINING_RECORD
+    both = guarantee.unit is PrivacyUnit.TRAINING_RECORD
     whole = "of the training and validation sets together" if both else "of the validation set"
     return (
         f"Whoever owns at most {at_most} {whole} is protected as stated; that nobody owns more is the word of the "

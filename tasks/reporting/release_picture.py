@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from dpbo.tasks.reporting.literal import in_picture
 from dpbo_core.privacy.release import Release
-from tasks.reporting.literal import in_picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

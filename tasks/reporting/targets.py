@@ -5,10 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from dpbo.tasks.reporting.mlflow_store import SQLITE, StoreSilent, artifacts_of, open_store
 from dpbo_core.accounting.ledger import PrivacyLedger, Reservation, StudyKey
 from dpbo_core.errors import DpboError
 from dpbo_core.privacy.plan import PrivacyPlan
-from tasks.reporting.mlflow_store import SQLITE, StoreSilent, artifacts_of, open_store
 
 
 class CheckedLedger(PrivacyLedger):
@@ -51,7 +51,7 @@ def check_target(dataset: str, uri: str) -> str:
     try:
         open_store(uri).check_experiment(dataset)
     except StoreSilent as silent:
-        return silent.letter()
+        return silent.message()
     except DpboError:
         raise
     except Exception:  # noqa: BLE001  whatever a store's libraries raise; what they say may hold an address
@@ -64,7 +64,7 @@ def check_target(dataset: str, uri: str) -> str:
         return ""
     if local:
         raise unusable
-    return unusable.letter()
+    return unusable.message()
 
 
 def _check_writable(database: Path) -> None:

@@ -85,8 +85,8 @@ Planted faults; every row must find something.
 
 
 def inputs(*, short: bool) -> str:
-    return f"""Mutated files, messages, names and words at every door (seed {fuzz.SEED}); the last five
-counts must be zero. A stack trace is anything raised but a letter, a hang takes over
+    return f"""Mutated files, messages, names and words wherever dpbo takes any (seed {fuzz.SEED}); the last five
+counts must be zero. A stack trace is anything raised but a message, a hang takes over
 {fuzz.LONGEST} s of the processor, and a charge is one that a refusal left behind.
 
 {rows.fuzz_table(0.005 if short else 1.0)}"""

@@ -32,7 +32,7 @@ def team() -> Iterator[Path]:
     """A team's folder, and we in it, without the user's settings; Prefect's home is there too, and it is quiet."""
     from prefect.settings import PREFECT_HOME, temporary_settings
 
-    from flows.prefect_runtime.settings import quiet_environment
+    from dpbo.flows.prefect_runtime.settings import quiet_environment
 
     with TemporaryDirectory(prefix="dpbo-audit-") as name:
         folder = Path(name).resolve()
@@ -113,10 +113,10 @@ def operator() -> Way:
     """Runs that Prefect starts for somebody who is not the owner, and lacks the password: each must be refused."""
     from prefect.exceptions import CancelledRun
 
-    from flows.prefect_runtime.settings import without_heartbeat
-    from flows.prefect_runtime.temporary_server import locked_server
-    from flows.serve import FROZEN, in_environment, tune_on_schedule
-    from flows.tune import tune_privately
+    from dpbo.flows.prefect_runtime.settings import without_heartbeat
+    from dpbo.flows.prefect_runtime.temporary_server import locked_server
+    from dpbo.flows.serve import FROZEN, in_environment, tune_on_schedule
+    from dpbo.flows.tune import tune_privately
 
     with team() as folder:
         ledger = PrivacyLedger(url_of(folder))

@@ -57,7 +57,7 @@ def killed(work: Callable[[], Any], life: float) -> bool:
 
 
 def quietly(work: Callable[[], Any]) -> None:
-    """A repeated command may find its work done: the letter says so."""
+    """A repeated command may find its work done: the message says so."""
     try:
         work()
     except StudyInvalid as error:

@@ -1,7 +1,7 @@
-"""What others write and dpbo reads, by the ten thousand, mutated: what must come is a letter or a result.
+"""What others write and dpbo reads, by the ten thousand, mutated: what must come is a message or a result.
 
 Each target takes one input and does what the product does with it. Counted are: a stack trace (anything raised that
-is no `DpboError`, or the command's last door), a hang (over 10 s of the processor), a letter or a screen with a
+is no `DpboError`, or the command's last door), a hang (over 10 s of the processor), a message or a screen with a
 control character, an exit code beyond the documented ones, and a charge where the answer was a refusal. All five
 must be 0.
 """
@@ -108,14 +108,14 @@ def _digest(message: dict[str, Any]) -> str:
 
 def _try(target: Target, given: Any, row: Row) -> None:
     before = target.balance() if target.balance else None
-    out, begun, letter, refused = io.StringIO(), time.monotonic(), "", False
+    out, begun, message, refused = io.StringIO(), time.monotonic(), "", False
     try:
         with redirect_stdout(out), redirect_stderr(out), alarm():
             code = target.take(given)
         refused = bool(code)
         row.codes += code is not None and code not in EXIT_CODES
     except DpboError as error:
-        letter, refused = error.letter(), True
+        message, refused = error.message(), True
         row.codes += error.exit_code not in EXIT_CODES
     except Hang:
         row.hangs += 1
@@ -123,7 +123,7 @@ def _try(target: Target, given: Any, row: Row) -> None:
     except Exception as error:  # noqa: BLE001  the campaign counts them
         row.traces += 1
         row.seen[f"{type(error).__name__}: {str(error)[:80]!r} at {_where(error)} of {str(given)[:200]!r}"] += 1
-    said = out.getvalue() + letter
+    said = out.getvalue() + message
     if "Traceback" in said or "Something unexpected" in said:
         row.traces += 1
         row.seen[f"{said[:200]!r} of {str(given)[:200]!r}"] += 1

@@ -31,10 +31,11 @@ STORES = ("DPBO_LEDGER_URL", "MLFLOW_TRACKING_URI", "PREFECT_API_URL", "PREFECT_
 SCRIPT = """
 import os, signal, sys
 from dpbo_core.objective.in_memory import Objective
-from flows.cli import app as cli
+from dpbo.flows.cli import app as cli
 SECRET = "{feature} {label}"
 calls = 0
 {prelude}
+open("../begun", "w").close()
 for kind in {kinds!r}:
     sys.argv = ["dpbo", "tune", kind + ".toml", *{words!r}]
     try:
@@ -93,14 +94,14 @@ def set_terminated(self, run_id, *arguments, **named):
 MlflowClient.set_terminated = set_terminated
 """,
     "mlruns/artifacts": """
-from tasks.reporting import mlflow_door
-honest_pictures = mlflow_door.save_pictures
+from dpbo.tasks.reporting import mlflow_run
+honest_pictures = mlflow_run.save_pictures
 def save_pictures(release, account, folder):
     import pyarrow, pyarrow.parquet
     shown = honest_pictures(release, account, folder)
     pyarrow.parquet.write_table(pyarrow.table({"score": [float(score) for score in kept]}), folder / "p.parquet")
     return [*shown, folder / "p.parquet"]
-mlflow_door.save_pictures = save_pictures
+mlflow_run.save_pictures = save_pictures
 """,
     "ledger": """
 from dataclasses import replace
@@ -141,7 +142,9 @@ SCENARIOS = {
     "json": Scenario(words=("--json",)),
     "scoring fails": Scenario(_broken("Objective.evaluate")),
     "scoring fails, --debug": Scenario(_broken("Objective.evaluate"), words=("--debug",)),
-    "reading fails": Scenario(_broken("halves.sensitive_half", when=1, before="from dpbo_core import halves\n")),
+    "reading fails": Scenario(
+        _broken("data_split.sensitive_half", when=1, before="from dpbo_core.study import data_split\n")
+    ),
     "drawing fails": Scenario(_broken("Noise.release", when=1, before=DRAW)),
     "recording fails": Scenario(_broken("Reservation.record", when=1, error="OSError", before=DRAW)),
     "killed": Scenario(KILL),
@@ -175,6 +178,8 @@ class World:
         script = SCRIPT.format(
             feature=FEATURE, label=LABEL, prelude=scenario.prelude, kinds=list(kinds), words=list(scenario.words)
         )
+        begun = self.run.parent / "begun"  # outside of what is searched
+        begun.unlink(missing_ok=True)
         with TemporaryFile() as out, TemporaryFile() as err:
             process = subprocess.Popen(
                 [sys.executable, "-c", script],
@@ -189,6 +194,8 @@ class World:
                 os.killpg(process.pid, signal.SIGKILL)
             out.seek(0)
             err.seek(0)
+            if not begun.exists():
+                raise RuntimeError(f"the scenario itself is broken: {err.read().decode()[-500:]}")
             return {"stdout": out.read(), "stderr": err.read(), "ledger": b"\n".join(rows_of(self.ledger_url))}
 
     @property

@@ -64,7 +64,7 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def dpbo(folder: Path, *words: str) -> str:
-    command = [sys.executable, "-c", "from flows.cli import main; main()", *words]
+    command = [sys.executable, "-c", "from dpbo.flows.cli import main; main()", *words]
     return subprocess.run(
         command, cwd=folder, env=environment(folder), capture_output=True, text=True, check=True
     ).stdout
@@ -109,7 +109,7 @@ def shown(folder: Path, *editions: str) -> Iterator[Shown]:
         document = json.loads(dpbo(folder, "tune", "study.toml", "--json", "--register"))
     port = free_port()
     page = f"http://127.0.0.1:{port}"
-    ui = (sys.executable, "-c", "from flows.cli import main; main()", "ui", "--port", str(port))
+    ui = (sys.executable, "-c", "from dpbo.flows.cli import main; main()", "ui", "--port", str(port))
     with serving(folder, *ui, until=f"{page}/health") as said:
         import httpx
 

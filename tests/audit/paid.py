@@ -25,12 +25,12 @@ def arrived() -> dict[str, bool]:
     """Whether the release could be read, at once and later, whatever failed."""
     from test_publishing import FAILURES, delete_experiment
 
-    from flows.cli.show import recorded_release
-    from flows.prefect_runtime.owner import owners_terminal
-    from flows.prefect_runtime.settings import without_heartbeat
-    from flows.prefect_runtime.temporary_server import locked_server
-    from flows.tune import tune_privately
-    from tasks.tuning import publish
+    from dpbo.flows.cli.show import recorded_release
+    from dpbo.flows.prefect_runtime.owner import owners_terminal
+    from dpbo.flows.prefect_runtime.settings import without_heartbeat
+    from dpbo.flows.prefect_runtime.temporary_server import locked_server
+    from dpbo.flows.tune import tune_privately
+    from dpbo.tasks.tuning import publish
 
     came: dict[str, bool] = {}
     with team(), locked_server(), without_heartbeat(), owners_terminal(), \
@@ -50,7 +50,7 @@ def arrived() -> dict[str, bool]:
 
         for name, (broken, _) in FAILURES.items():
             tuned(name, broken=broken)
-        with patch("flows.publishing.find_release", side_effect=lambda *_: delete_experiment() or 1 / 0):
+        with patch("dpbo.flows.publishing.find_release", side_effect=lambda *_: delete_experiment() or 1 / 0):
             tuned("its experiment, deleted meanwhile")
     with team(), locked_server(), without_heartbeat(), owners_terminal():
         budget = {"epsilon": 20.0}
@@ -63,10 +63,10 @@ def waits() -> dict[str, float]:
     from test_ledger import SYSTEM, key, plan
     from test_ledger_silent import accepting, stopped
 
+    from dpbo.tasks.reporting.mlflow_store import open_store
+    from dpbo.tasks.reporting.targets import check_target
     from dpbo_core.accounting.budget import PrivacyBudget
     from dpbo_core.accounting.ledger import PrivacyLedger
-    from tasks.reporting.mlflow_store import open_store
-    from tasks.reporting.targets import check_target
 
     taken: dict[str, float] = {}
 

@@ -156,7 +156,7 @@ def fuzz_row(name: str, share: float) -> str:
 
 def fuzz_table(share: float) -> str:
     head = (
-        "door | inputs | refused | slowest | stack traces | hangs | control characters | other exit codes | charged"
+        "of | inputs | refused | slowest | stack traces | hangs | control characters | other exit codes | charged"
     )
     return table(head, beside(fuzz_row, [(name, share) for name in fuzz.FULL]))
 

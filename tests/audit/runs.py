@@ -101,7 +101,7 @@ class Case:
 
 
 class Doors:
-    """What `Noise.ahead` prepares for one run, prepared for many: each draw serves once."""
+    """What `Noise.prepare` prepares for one run, prepared for many: each draw serves once."""
 
     def __init__(self, draws: tuple[Any, ...]) -> None:
         self._draws, self.source = draws, OperatingSystemNoise()
@@ -111,7 +111,7 @@ class Doors:
         """A door for one run, with its recorder."""
         memory = Memory()
         made = Noise(self.source, memory)
-        made._ahead.update({spend.what: self._next(spend, mechanism) for spend, mechanism in self._draws})
+        made._prepared.update({spend.what: self._next(spend, mechanism) for spend, mechanism in self._draws})
         return made, memory
 
     def _next(self, spend: Any, mechanism: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A scheduled day in a minute: five-second firings, the Prefect server killed on the way, on to the cap."""
+"""A scheduled day in a minute: five-second runs, the Prefect server killed on the way, on to the cap."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ from tempfile import TemporaryFile
 from audit.leaks import STORES
 
 PATIENCE = 600.0  # seconds for anything on a busy machine
-SERVER = "flows.prefect_runtime.prefect_app"
+SERVER = "dpbo.flows.prefect_runtime.prefect_app"
 
 
 @dataclass(frozen=True)
@@ -31,16 +31,16 @@ class Firing:
 
 @dataclass(frozen=True)
 class Day:
-    """What a day left: its firings, oldest first, and the streams of the command."""
+    """What a day left: its runs, oldest first, and the streams of the command."""
 
-    firings: tuple[Firing, ...]
+    runs: tuple[Firing, ...]
     before_kill: int
     streams: tuple[bytes, bytes]
     exit_code: int
     left_running: tuple[str, ...]
 
     def named(self, state: str) -> list[Firing]:
-        return [firing for firing in self.firings if firing.state == state]
+        return [run for run in self.runs if run.state == state]
 
 
 def free_port() -> int:
@@ -49,7 +49,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def firings(home: Path) -> tuple[Firing, ...]:
+def runs(home: Path) -> tuple[Firing, ...]:
     """Runs that have begun."""
     query = """SELECT run.expected_start_time, run.state_type, run.state_name, state.message
         FROM flow_run run JOIN flow_run_state state ON state.id = run.state_id
@@ -71,24 +71,24 @@ def servers(port: int) -> list[int]:
 
 
 def day(folder: Path, study: str, *, kill_after: int, until: Callable[[tuple[Firing, ...]], bool]) -> Day:
-    """Serve `study` in `folder`; kill the server once `kill_after` firings ended; stop when `until` holds."""
+    """Serve `study` in `folder`; kill the server once `kill_after` runs ended; stop when `until` holds."""
     home, port = folder / "prefect", free_port()
     environment = os.environ | {"PREFECT_HOME": str(home), "TMPDIR": str(folder / "tmp")}
     for name in STORES:
         environment.pop(name, None)
     (folder / "tmp").mkdir(exist_ok=True)
-    command = [sys.executable, "-c", "from flows.cli import main; main()",
+    command = [sys.executable, "-c", "from dpbo.flows.cli import main; main()",
                "serve", study, "--every", "5s", "--port", str(port)]  # fmt: skip
     with TemporaryFile() as out, TemporaryFile() as err:
         serving = subprocess.Popen(
             command, cwd=folder, env=environment, stdout=out, stderr=err, start_new_session=True
         )
         try:
-            _wait(lambda: len(firings(home)) >= kill_after, serving)
+            _wait(lambda: len(runs(home)) >= kill_after, serving)
             for process in servers(port):
                 os.kill(process, signal.SIGKILL)
-            before = len(firings(home))
-            _wait(lambda: until(firings(home)), serving)
+            before = len(runs(home))
+            _wait(lambda: until(runs(home)), serving)
             serving.send_signal(signal.SIGTERM)  # an interrupt is ignored by what a shell started in the background
             with suppress(subprocess.TimeoutExpired):
                 serving.wait(PATIENCE)
@@ -100,7 +100,7 @@ def day(folder: Path, study: str, *, kill_after: int, until: Callable[[tuple[Fir
                 os.kill(process, signal.SIGKILL)
         out.seek(0)
         err.seek(0)
-        return Day(firings(home), before, (out.read(), err.read()), serving.returncode or 0, left)
+        return Day(runs(home), before, (out.read(), err.read()), serving.returncode or 0, left)
 
 
 def _wait(done: Callable[[], bool], serving: "subprocess.Popen[bytes]") -> None:

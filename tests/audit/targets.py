@@ -249,8 +249,8 @@ def ledger_names(folder: Path) -> Iterator[Target]:
     """Every name that reaches a row of the ledger, past the study's own checks and through them."""
     from test_ledger import key, plan
 
-    from flows.cli import budget_commands as command
-    from flows.cli.screens.accounts import print_accounts
+    from dpbo.flows.cli import budget_commands as command
+    from dpbo.flows.cli.screens.account_tables import print_accounts
 
     ledger = PrivacyLedger(f"sqlite:///{folder / 'ledger.db'}")
     ledger.set_budget(PrivacyBudget.of("d", epsilon=1e6, delta=1e-6))
@@ -288,7 +288,7 @@ def tables_of(path: Path) -> list[str]:
 
 def used_ledger(folder: Path) -> str:
     """A ledger with a cap and two finished studies."""
-    from test_ledger import PROMISE, key, plan
+    from test_ledger import GUARANTEE, key, plan
 
     from dpbo_core.privacy.release import Release
 
@@ -299,14 +299,14 @@ def used_ledger(folder: Path) -> str:
         reservation = ledger.reserve(key(name), plan(0.5), noise="operating_system")
         reservation.record(plan(0.5).spends[0], lambda: {"draw": 7, "shown": 0.25})
         value = {"score": 0.25}
-        reservation.conclude(Release(value, PROMISE, plan(0.5).spends, name, "1", "private_grid", "d"))
+        reservation.conclude(Release(value, GUARANTEE, plan(0.5).spends, name, "1", "private_grid", "d"))
     return url
 
 
 @contextmanager
 def ledger_cells(folder: Path) -> Iterator[Target]:
     """A cell of the database overwritten past dpbo: the check must say so, and every reader survive it."""
-    from flows.cli.screens.accounts import print_accounts
+    from dpbo.flows.cli.screens.account_tables import print_accounts
 
     used_ledger(folder)
     honest = (folder / "ledger.db").read_bytes()
@@ -358,7 +358,7 @@ def ledger_cells(folder: Path) -> Iterator[Target]:
 
 @contextmanager
 def ledger_export(folder: Path) -> Iterator[Target]:
-    from flows.cli import budget_commands as command
+    from dpbo.flows.cli import budget_commands as command
 
     url = used_ledger(folder)
     lines = "".join(f"{line}\n" for line in audit.export(url)).encode()
@@ -376,7 +376,7 @@ def ledger_export(folder: Path) -> Iterator[Target]:
 
 @contextmanager
 def certificate(folder: Path) -> Iterator[Target]:
-    from flows.cli import commands as command
+    from dpbo.flows.cli import commands as command
 
     write_data(folder)
     corpus = []
@@ -397,7 +397,7 @@ def certificate(folder: Path) -> Iterator[Target]:
 
 @contextmanager
 def final_model(folder: Path) -> Iterator[Target]:
-    """Both files of a saved model: a letter, or numbers of the right form."""
+    """Both files of a saved model: a message, or numbers of the right form."""
     from sklearn.tree import DecisionTreeClassifier
 
     from dpbo_core.final_model.storage import ESTIMATOR, NUMBERS
@@ -443,7 +443,7 @@ def command_line(folder: Path) -> Iterator[Target]:
     """Random words on the command line. What would start a server, or run a flow on a whole study, is left out."""
     from unittest.mock import patch
 
-    from flows.cli import app as cli
+    from dpbo.flows.cli import app as cli
 
     write_data(folder)
     (folder / "study.toml").write_text(tomli_w.dumps(studies()[5]))

@@ -40,7 +40,7 @@ def measure(spec: StudySpec, runs: int) -> list[Correlation]:
     problem = replace(public.problem, search=replace(public.problem.search, steps=10))
     for i in range(len(problem.candidates)):
         problem.train(i)  # trained models are kept, so that a step's time is its scoring, its noise and its search
-    records = data_split.validation_table(spec, ".")
+    records = data_split.validation_table(spec.data, ".")
     encoded, rng = public.preprocessing.transform(records), np.random.default_rng(0)
     found = []
     for kind in METHODS:
@@ -50,7 +50,7 @@ def measure(spec: StudySpec, runs: int) -> list[Correlation]:
         durations, noises = [], []
         for _ in range(runs):
             noise = Noise(OperatingSystemNoise(), Memory())
-            noise.ahead(method.draws(problem))
+            noise.prepare_draws(method.draws(problem))
             search = method.start(problem, method.plan(problem))
             for _ in range(method.n_steps(problem)):
                 flip = rng.random(encoded.n_records) < rng.uniform(0.0, 0.5)

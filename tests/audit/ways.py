@@ -40,8 +40,8 @@ from team import (
 from audit.browser import ELSEWHERE, browser, web_page
 from audit.look import chromium
 from audit.schedule import free_port
-from flows.prefect_runtime.password import NAME
-from flows.prefect_runtime.server import credentials
+from dpbo.flows.prefect_runtime.password import NAME
+from dpbo.flows.prefect_runtime.server import credentials
 
 REFUSED = (401, 403, 404, 405, "closed", None)
 HEADERS: list[dict[str, str]] = [
@@ -395,7 +395,7 @@ def of_workers() -> Iterator[Way]:
     from distributed.security import Security
     from test_workers import PAGES, SCAN, constant, sizes_of
 
-    from flows.prefect_runtime.workers import of_one_width, workers
+    from dpbo.flows.prefect_runtime.workers import of_one_width, workers
 
     server = "DPBO_WORKERS"
     with workers(1) as ended:

@@ -33,7 +33,7 @@ Values = NDArray[np.float64]
 BLOCK = 8_192
 
 
-class Ahead:
+class Precomputed:
     """A trial's Laplace mechanism, its draws made in blocks through its own door; each serves once."""
 
     def __init__(self, mechanism: DiscreteLaplace, source: NoiseSource) -> None:
@@ -77,7 +77,7 @@ class Trials:
         table, plan = (self.low, self.high)[side], self.method.plan(self.problem)
         trial, mechanism = self.method._calibrated(self.problem)
         doors = Doors(tuple(self.method.draws(self.problem)))
-        faster = replace(trial, score=Ahead(trial.score, doors.source))
+        faster = replace(trial, score=Precomputed(trial.score, doors.source))
         which, quality, trials = np.empty(n, dtype=np.int64), np.empty(n), np.empty(n)
         for i in range(n):
             table.asked = 0

@@ -3,7 +3,7 @@
 The outputs, not the noise: two neighbours with the same noise release other numbers, and all that follows from a
 release may follow it. With the same outputs whatever still differs was no post-processing. The mechanisms run as
 they do, on the operating system's noise; what they give is replaced inside the recording transaction. What else is
-random and public (names of runs, the moment of a firing) is frozen, and the curator's secret order with it; and a
+random and public (names of runs, the moment of a run) is frozen, and the curator's secret order with it; and a
 server ends no sooner than it was asked for all its pages. How many trials `dp_hypo` makes is part of a world: it is
 a secret like a record.
 """
@@ -38,7 +38,7 @@ def _tape(what: str, drawn: Any) -> Any:
 
 def _noise(module: ModuleType) -> None:
     def release(self: Any, spend: Any, mechanism: Any, value: Any, **public: int) -> Any:
-        prepared = self._ahead.pop(spend.what, None) or mechanism.prepare(spend, self._source)
+        prepared = self._prepared.pop(spend.what, None) or mechanism.prepare(spend, self._source)
         return self._recorder.record(spend, lambda: {"draw": _tape(spend.what, prepared(value)), **public})
 
     module.Noise.release = release
@@ -114,8 +114,8 @@ FROZEN: dict[str, Callable[[ModuleType], None]] = {
     "dpbo_core.methods.outsourced.vault": _tokens,
     "dpbo_core.methods.outsourced.session": _tokens,
     "prefect.utilities.names": _names,
-    "flows.serve": _firing,
-    "flows.prefect_runtime.temporary_server": _server,
+    "dpbo.flows.serve": _firing,
+    "dpbo.flows.prefect_runtime.temporary_server": _server,
 }
 
 

@@ -11,7 +11,7 @@ from worlds import with_method
 from observer import houses
 
 SMOOTH = {"score": "sigmoid", "steepness": 10.0}
-DPBO = "from flows.cli import main; main()"
+DPBO = "from dpbo.flows.cli import main; main()"
 PLAIN = """
 from pathlib import Path
 from dpbo_core.accounting.ledger import PrivacyLedger
@@ -42,11 +42,11 @@ from contextlib import suppress
 from pathlib import Path
 from observer.frozen import wait_until_asked
 home = Path(os.environ["HOME"], ".prefect")
-command = [sys.executable, "-c", "from flows.cli import main; main()"]
+command = [sys.executable, "-c", "from dpbo.flows.cli import main; main()"]
 port = "4279"
 serving = subprocess.Popen([*command, "serve", "study.toml", "--every", "1d", "--port", port], umask=0o077)
 def asked(path, body):
-    from flows.prefect_runtime.password import NAME
+    from dpbo.flows.prefect_runtime.password import NAME
     token = base64.b64encode((home / NAME).read_bytes().strip()).decode()
     headers = {"Authorization": "Basic " + token, "Content-Type": "application/json"}
     request = urllib.request.Request(f"http://127.0.0.1:{port}/api{path}", json.dumps(body).encode(), headers)
@@ -80,12 +80,12 @@ os.chmod(home / "at-rest.db", 0o600)
 wait_until_asked(int(port))
 serving.send_signal(signal.SIGTERM)
 serving.wait(60)
-print("firing", last["state_type"])
+print("run", last["state_type"])
 """
 EXCHANGE = """
 import subprocess, sys
 def dpbo(*words):
-    subprocess.run([sys.executable, "-c", "from flows.cli import main; main()", *map(str, words)], check=True)
+    subprocess.run([sys.executable, "-c", "from dpbo.flows.cli import main; main()", *map(str, words)], check=True)
 dpbo("budget", "set", "people", "--epsilon", 20, "--delta", 1e-5)
 dpbo("curate", "publish", "validation.csv", "--out", "Z.parquet", "--dataset", "people",
      "--epsilon", 3, "--delta", 1e-6, "--norm-bound", 4)

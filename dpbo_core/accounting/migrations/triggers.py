@@ -2,11 +2,11 @@
 
 from alembic import op
 
-LETTER = "the ledger is append-only"
+REFUSAL = "the ledger is append-only"
 AMOUNTS = "an amount of the ledger is a whole number of units, at least 0"
 POSTGRESQL_FUNCTION = f"""
 CREATE FUNCTION dpbo_append_only() RETURNS trigger LANGUAGE plpgsql AS
-$$ BEGIN RAISE EXCEPTION '{LETTER}' USING ERRCODE = 'restrict_violation'; END $$
+$$ BEGIN RAISE EXCEPTION '{REFUSAL}' USING ERRCODE = 'restrict_violation'; END $$
 """
 
 
@@ -23,7 +23,7 @@ def make_append_only(table: str) -> None:
 
 def refuse(table: str, verb: str) -> None:
     """Put one trigger on a table."""
-    does = f"BEGIN SELECT RAISE(ABORT, '{LETTER}'); END"
+    does = f"BEGIN SELECT RAISE(ABORT, '{REFUSAL}'); END"
     if on_postgresql():
         does = "FOR EACH STATEMENT EXECUTE FUNCTION dpbo_append_only()"
     op.execute(f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table} {does}")
@@ -43,7 +43,7 @@ def refuse_replacing(table: str, *keys: tuple[str, ...]) -> None:
     )
     op.execute(
         f"CREATE TRIGGER {table}_no_replace BEFORE INSERT ON {table} WHEN {taken} "
-        f"BEGIN SELECT RAISE(ABORT, '{LETTER}'); END"
+        f"BEGIN SELECT RAISE(ABORT, '{REFUSAL}'); END"
     )
 
 

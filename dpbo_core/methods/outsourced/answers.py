@@ -21,15 +21,14 @@ from dpbo_core.accounting.sources import file_source
 from dpbo_core.data import read_header, read_table
 from dpbo_core.data.values import numbers
 from dpbo_core.errors import AssumptionNotAccepted, DpboError, LedgerDamaged, Sealed, StudyInvalid
-from dpbo_core.mechanisms.noise import INJECTED, OPERATING_SYSTEM, Noise, NoiseSource, OperatingSystemNoise, try_out
-from dpbo_core.methods.contract import NOT_PRIVATE
+from dpbo_core.mechanisms.noise import Noise, NoiseSource, OperatingSystemNoise, standing_of, try_out
 from dpbo_core.methods.outsourced.messages import Answer, Query, digest, read_message, write_message
 from dpbo_core.methods.outsourced.private_answers import PrivateAnswers
 from dpbo_core.methods.outsourced.vault import Vault
 from dpbo_core.privacy.assumption import ANSWERS_PUBLIC
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release
-from dpbo_core.privacy.sealing import letters, sealed
+from dpbo_core.privacy.sealing import messages, sealed
 from dpbo_core.privacy.sensitive import Sensitive
 
 UNFINISHED = {"public": False}  # what an upgraded ledger knows of private answers that were paid and never recorded
@@ -42,7 +41,7 @@ class Curator:
     ledger: PrivacyLedger
     vaults: Path
     source: NoiseSource
-    names_rows: bool = True  # whether a letter may tell which row of the curator's own file is asked about
+    names_rows: bool = True  # whether a message may tell which row of the curator's own file is asked about
     owner: bool = True  # whether the data's owner asks, who may add a file
 
     @classmethod
@@ -98,12 +97,12 @@ class Curator:
                 return known
             place = int(vault.order(release.value["rows"])[query.row])
             value, scale = kept["rows"].get(str(query.row), (None, 0.0))
-            if value is None and private is None:
-                value = self._public(answers, place, release.value["rows"])
-                self._fix_way(release, query.publication, private)
-            elif value is None:
-                assert private is not None  # noqa: S101  the branch above took None
-                value, scale = self._noised(query, private, release, answers, place)
+            if value is None:
+                if private is None:
+                    value = self._public(answers, place, release.value["rows"])
+                    self._fix_way(release, query.publication, private)
+                else:
+                    value, scale = self._noised(query, private, release, answers, place)
             answer = Answer.to(query, value=value, noise_scale=scale)
             kept["rows"][str(query.row)] = (value, scale)
             kept["steps"].setdefault(query.session, []).append(asdict(answer))
@@ -127,7 +126,7 @@ class Curator:
         if not same:
             raise StudyInvalid(
                 "answers about this table were given another way before",
-                cause="a row answered both with and without noise, or with two noises, would have no promise",
+                cause="a row answered both with and without noise, or with two noises, would have no guarantee",
                 remedy="use the first range, ε and δ again, or publish a new edition",
             )
 
@@ -166,22 +165,20 @@ class Curator:
         named = f"{table.dataset}: answers"
         digest = _fingerprint(query.publication, private)
         key = StudyKey(digest, table.dataset, named, table.edition, table.method)
-        injected = type(self.source) is not OperatingSystemNoise
+        standing = standing_of(self.source)
         try_out([(plan.spends[0], mechanism)])
         spend = replace(plan.spends[0], what=f"answer of row {query.row}")
-        promise = plan.guarantee
-        if injected:
-            promise = replace(promise, epsilon=math.inf, evidence=NOT_PRIVATE)
+        guarantee = plan.guarantee.as_drawn(standing)
         reservation = self.ledger.reserve(
             key,
             plan,
-            noise=INJECTED if injected else OPERATING_SYSTEM,
+            noise=standing,
             use=Use((file_source(answers, "answers"),), self.owner),
         )
         sealed(  # after the charge: no library's words leave, though no answer was read yet
             lambda: self._fix_way(table, query.publication, private),
             failure=lambda: Sealed("a step on the curator's answers failed"),
-            letter=letters(DpboError, LedgerDamaged, StudyInvalid),
+            message=messages(DpboError, LedgerDamaged, StudyInvalid),
         )
         value = {"publication": query.publication, "range": [private.low, private.high]}
 
@@ -193,7 +190,7 @@ class Curator:
             reservation.conclude(
                 Release(
                     value,
-                    promise,
+                    guarantee,
                     plan.spends,
                     named,
                     table.edition,
@@ -207,7 +204,7 @@ class Curator:
         answer = sealed(
             draw,
             failure=lambda: Sealed("a step on the curator's answers failed"),
-            letter=letters(DpboError, LedgerDamaged),
+            message=messages(DpboError, LedgerDamaged),
         )
         return answer, spend.noise_scale
 
@@ -234,7 +231,7 @@ def _drawn(
 ) -> Mapping[str, Any]:
     """One row's answer with its noise; its place in the table and in the curator's file."""
     row, place = places
-    noise.ahead([(spend, private.mechanism)])
+    noise.prepare_draws([(spend, private.mechanism)])
     exact = private.steps(_column(answers)[place])
     return noise.release(spend, private.mechanism, Sensitive(exact), row=row)
 

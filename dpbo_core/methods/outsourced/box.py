@@ -20,9 +20,10 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.gaussian_rows import GaussianRows
 from dpbo_core.mechanisms.random_projection import RandomProjection
+from dpbo_core.methods.contract import Described
+from dpbo_core.methods.outsourced.geometry import AnyRow, Geometry, NearRow, Neighbours
 from dpbo_core.methods.outsourced.private_answers import ANSWERS
 from dpbo_core.methods.outsourced.published import REFUTED
-from dpbo_core.methods.outsourced.rows import Geometry
 from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.certified import Shown
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
@@ -43,11 +44,12 @@ BY_ONE, REPLACE = NeighboringRelation.ROW_MOVES_BY_ONE, NeighboringRelation.REPL
 class Exchange(Protocol):
     """An algorithm of two parties: priced without data like a method, but run by two commands that share files."""
 
+    DESCRIBED: ClassVar[Described]
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
     def kind(self) -> str:
-        """Its name."""
+        """The transform's name in the study and in the publication."""
         ...
 
     def plan(self, n_rows: int, n_columns: int) -> PrivacyPlan:
@@ -68,11 +70,20 @@ class Outsourced:
         epsilon: ε of the table.
         delta: δ of the table.
         transform: "gaussian", which is private, or "published", the paper's, which is not.
-        relation: which tables are neighbours; "row_moves_by_one" is the paper's, and a weaker promise.
+        relation: which tables are neighbours; "row_moves_by_one" is the paper's, and a weaker guarantee.
         norm_bound: B; needed for replace_one, optional otherwise.
         dim: r; None for all columns.
         centre: c, public; the origin if empty.
     """
+
+    DESCRIBED: ClassVar = Described(
+        wants="another party to search among your records",
+        gives="an answered search over a noised table",
+        needs="[two parties](docs/outsourcing.md)",
+        delta="> 0",
+        trainings="none",
+        command="`dpbo curate`, `dpbo model`",
+    )
 
     epsilon: float
     delta: float
@@ -89,25 +100,37 @@ class Outsourced:
             raise StudyInvalid(f"transform {self.transform!r} is not known", remedy="use gaussian or published")
         if self.relation is None:
             object.__setattr__(self, "relation", BY_ONE if published else REPLACE)
-        _check_promise(self.epsilon, self.delta)
+        _check_guarantee(self.epsilon, self.delta)
         if self.relation not in (BY_ONE, REPLACE) or (published and self.relation is not BY_ONE):
             raise StudyInvalid(
-                f"the {self.transform} transform has no promise under the relation {self.relation}",
+                f"the {self.transform} transform has no guarantee under the relation {self.relation}",
                 cause="rows are replaced or moved, never added; the paper's own relation is row_moves_by_one",
                 remedy="choose --relation row_moves_by_one, or replace_one with the gaussian transform",
             )
-        if self.norm_bound is None and self.relation is REPLACE:
-            raise StudyInvalid(
-                "under replace_one a row may become any other, so its length needs a bound",
-                cause="--norm-bound was not given",
-                remedy="give --norm-bound B from public knowledge; longer rows are clipped to it",
-            )
+        _ = self.neighbours
         if self.norm_bound is not None and not 1e-9 <= self.norm_bound <= 1e9:
             raise StudyInvalid(f"norm bound {self.norm_bound:g}", remedy="choose a length between 1e-9 and 1e9")
         if self.dim is not None and not 1 <= self.dim <= 10_000:
             raise StudyInvalid(f"{self.dim} columns cannot be published", remedy="choose --dim between 1 and 10000")
         if not all(math.isfinite(c) and abs(c) <= 1e6 for c in self.centre):
             raise StudyInvalid("the centre is not finite", remedy="give public numbers between -1e6 and 1e6")
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """Which tables are neighbours, with the bound on their rows.
+
+        Raises:
+            StudyInvalid: a row may become any other, of whatever length.
+        """
+        if self.relation is BY_ONE:
+            return NearRow(self.norm_bound)
+        if self.norm_bound is None:
+            raise StudyInvalid(
+                "under replace_one a row may become any other, so its length needs a bound",
+                cause="--norm-bound was not given",
+                remedy="give --norm-bound B from public knowledge; longer rows are clipped to it",
+            )
+        return AnyRow(self.norm_bound)
 
     def width(self, n_columns: int) -> int:
         """r: the gaussian transform never publishes more columns than there are."""
@@ -126,7 +149,7 @@ class Outsourced:
         """
         if self.centre and len(self.centre) != n_columns:
             raise StudyInvalid(f"the centre has {len(self.centre)} numbers and the rows {n_columns}")
-        return Geometry(n_columns, self.width(n_columns), self.norm_bound, self.relation is BY_ONE, self.centre)
+        return Geometry(n_columns, self.width(n_columns), self.neighbours, self.centre)
 
     def mechanism(self, n_rows: int, n_columns: int) -> GaussianRows:
         """The gaussian transform's noise."""
@@ -151,7 +174,7 @@ class Outsourced:
         claimed = spent_units(self.epsilon)
         return Spend(
             what=TABLE,
-            mechanism="random projection",
+            mechanism=next(iter(RandomProjection.WORTH)),
             epsilon_units=claimed,
             delta_units=spent_units(self.delta),
             rho_units=spent_units(0.5 * from_units(claimed) ** 2),
@@ -168,22 +191,21 @@ class Outsourced:
         if n_rows < 1 or n_columns < 1:
             raise StudyInvalid("the table has no rows", remedy="give a file with one row a candidate")
         published = self.transform == "published"
-        assert self.relation is not None  # noqa: S101  filled in above
-        promise = PrivacyGuarantee(
+        guarantee = PrivacyGuarantee(
             epsilon=math.inf if published else self.epsilon,
             delta=self.delta,
             unit=PrivacyUnit.CANDIDATE_ROW,
-            relation=self.relation,
+            relation=self.neighbours.relation,
             assumptions=(),
             evidence=REFUTED if published else EVIDENCE,
         )
-        return PrivacyPlan(promise, (self.spend(n_rows, n_columns),))
+        return PrivacyPlan(guarantee, (self.spend(n_rows, n_columns),))
 
 
-def _check_promise(epsilon: float, delta: float) -> None:
+def _check_guarantee(epsilon: float, delta: float) -> None:
     if not (math.isfinite(epsilon) and epsilon > 0.0 and 0.0 < delta < 1.0):
         raise StudyInvalid(
-            f"ε = {epsilon:g} and δ = {delta:g} are no promise of this exchange",
+            f"ε = {epsilon:g} and δ = {delta:g} are no guarantee of this exchange",
             cause="Gaussian noise needs ε > 0 and δ between 0 and 1",
             remedy="give --epsilon 1 --delta 1e-6, say",
         )

@@ -7,7 +7,7 @@ recorded discards a table that nobody saw; a kill after it publishes the very sa
 import hashlib
 import json
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,24 +23,22 @@ from dpbo_core.data.table import Table
 from dpbo_core.errors import DpboError, LedgerDamaged, Sealed, StudyInvalid
 from dpbo_core.mechanisms.gaussian_rows import KeptRows
 from dpbo_core.mechanisms.noise import (
-    INJECTED,
-    OPERATING_SYSTEM,
     Mechanism,
     Noise,
     NoiseSource,
     OperatingSystemNoise,
+    standing_of,
     try_out,
 )
 from dpbo_core.mechanisms.random_projection import RandomProjection
-from dpbo_core.methods.contract import NOT_PRIVATE
 from dpbo_core.methods.outsourced.box import Outsourced
+from dpbo_core.methods.outsourced.geometry import image, in_order
 from dpbo_core.methods.outsourced.published import algorithm_1_rows
 from dpbo_core.methods.outsourced.published_table import PublishedTable, content_digest, table_bytes
-from dpbo_core.methods.outsourced.rows import image, in_order
 from dpbo_core.methods.outsourced.vault import Vault
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
-from dpbo_core.privacy.sealing import letters, sealed
+from dpbo_core.privacy.sealing import messages, sealed
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.versions import library_version
 
@@ -114,13 +112,14 @@ def publish(
         library_version()  # read here, and once: after the reservation nothing public is looked up
         if publication.box.transform == "gaussian":
             try_out([(plan.spends[0], publication.box.mechanism(1, d))])
-        standing = OPERATING_SYSTEM if type(source) is OperatingSystemNoise else INJECTED
         with vault.locked():
-            reservation = ledger.reserve(key, plan, noise=standing, use=Use((file_source(data, "rows"),), owner))
+            reservation = ledger.reserve(
+                key, plan, noise=standing_of(source), use=Use((file_source(data, "rows"),), owner)
+            )
             release = sealed(
                 lambda: _draw(publication, data, (n, d), plan, vault, reservation, source),
                 failure=lambda: Sealed("a step on the curator's rows failed"),
-                letter=letters(DpboError, LedgerDamaged),
+                message=messages(DpboError, LedgerDamaged),
             )
     _hand_out(vault, release, out)
     return Published(release, replayed=found is not None)
@@ -137,15 +136,13 @@ def _draw(
 ) -> Release:
     box, (spend,) = publication.box, plan.spends
     identity = publication.key(*shape).fingerprint[:16]
-    promise = plan.guarantee
-    if type(source) is not OperatingSystemNoise:
-        promise = replace(promise, epsilon=float("inf"), evidence=NOT_PRIVATE)
+    guarantee = plan.guarantee.as_drawn(standing_of(source))
     gaussian = box.transform == "gaussian"
 
     def keep(rows: NDArray[Any]) -> str:
         scale = box.geometry(shape[1]).step if gaussian else 1.0
         noise = spend.noise_scale if gaussian else 0.0
-        content = table_bytes(PublishedTable(rows * scale, identity, noise, promise.to_json()))
+        content = table_bytes(PublishedTable(rows * scale, identity, noise, guarantee.to_json()))
         vault.keep_table(content)
         return content_digest(content)
 
@@ -164,16 +161,16 @@ def _draw(
                 mechanism = RandomProjection(
                     projection, spend.epsilon_units or 0, spend.delta_units, spend.rho_units, keep
                 )
-            noise.ahead([(spend, mechanism)])
+            noise.prepare_draws([(spend, mechanism)])
             return noise.release(spend, mechanism, _value(box, _read(data), order))
 
         recorded = sealed(draw)
     value = {"rows": shape[0], "columns": box.width(shape[1]), "digest": recorded["draw"]}
-    facts = {"version": library_version(), "options": asdict(box) | {"relation": promise.relation.value}}
+    facts = {"version": library_version(), "options": asdict(box) | {"relation": guarantee.relation.value}}
     return reservation.conclude(
         Release(
             value=value,
-            guarantee=promise,
+            guarantee=guarantee,
             spends=plan.spends,
             study=f"{publication.dataset}: table",
             edition=publication.edition,

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.gp.kernels import BlurredSquaredExponential
+from dpbo_core.gp.kernels import TYPICAL, BlurredSquaredExponential, typical_lengthscale
+from dpbo_core.gp.spectrum import spectrum
 
 LENGTHSCALES = np.geomspace(0.03, 3.0, 24)  # times √r
 SHARES = (1e-6, 1e-4, 1e-2, 1e-1)  # σ_n²/s² tried where the answers' noise is not known
-_TYPICAL = 0.3
 
 
 @dataclass(frozen=True)
@@ -48,23 +48,20 @@ def fit(points: NDArray[np.float64], values: NDArray[np.float64], blur: float, n
     """
     t, r = points.shape
     spread = float(np.var(values)) or 1.0
-    best, chosen = -math.inf, Fit(_TYPICAL * math.sqrt(r), spread, float(np.mean(values)), noise_variance or 0.0)
-    variances = [None] if noise_variance is None else list(spread * np.geomspace(0.05, 20.0, 9))
+    best, chosen = -math.inf, Fit(typical_lengthscale(r), spread, float(np.mean(values)), noise_variance or 0.0)
+    variances = spread * np.geomspace(0.05, 20.0, 9)
+    shares = np.array(SHARES) if noise_variance is None else noise_variance / variances
     for multiple in LENGTHSCALES:
         lengthscale = float(multiple * math.sqrt(r))
-        R = BlurredSquaredExponential(lengthscale, 1.0, blur, r).matrix(points, points)
-        omega, Q = np.linalg.eigh(R)
-        omega, one, rotated = np.maximum(omega, 0.0), Q.sum(axis=0), values @ Q
-        shares = SHARES if noise_variance is None else [noise_variance / v for v in variances if v]
-        prior = -0.5 * math.log(multiple / _TYPICAL) ** 2
-        for share, fixed in zip(
-            shares, variances if noise_variance is not None else [None] * len(SHARES), strict=True
-        ):
-            weights = 1.0 / (omega + max(share, 1e-10))
-            mean = float((weights * one * rotated).sum() / (weights * one**2).sum())
-            square = float((weights * (rotated - mean * one) ** 2).sum())
-            s2 = fixed if fixed is not None else max(square / t, 1e-12 * spread)
-            likelihood = -0.5 * (square / s2 + t * math.log(s2) - float(np.log(weights).sum()))
-            if likelihood + prior > best:
-                best, chosen = likelihood + prior, Fit(lengthscale, s2, mean, share * s2)
+        known = spectrum(BlurredSquaredExponential(lengthscale, 1.0, blur, r).matrix(points, points), values)
+        weights = 1.0 / (known.omega + np.maximum(shares, 1e-10)[:, None])
+        means = known.means(weights)
+        square = (weights * known.residuals(means) ** 2).sum(axis=1)
+        s2 = np.maximum(square / t, 1e-12 * spread) if noise_variance is None else variances
+        probable = -0.5 * (square / s2 + t * np.log(s2) - np.log(weights).sum(axis=1))
+        probable -= 0.5 * math.log(multiple / TYPICAL) ** 2
+        k = int(np.argmax(probable))
+        if probable[k] > best:
+            best = float(probable[k])
+            chosen = Fit(lengthscale, float(s2[k]), float(means[k]), float(shares[k] * s2[k]))
     return chosen

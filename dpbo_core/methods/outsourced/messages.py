@@ -103,7 +103,7 @@ def read_message(kind: type[M], path: Path) -> M:
     """The message in a file.
 
     Raises:
-        StudyInvalid: it is missing, too long, damaged, of another kind, or says something impossible. The letter
+        StudyInvalid: it is missing, too long, damaged, of another kind, or says something impossible. The message
             repeats nothing that the file says.
     """
     problem = ""

@@ -23,11 +23,10 @@ from numpy.typing import NDArray
 
 from dpbo_core.bo.acquisition import UCB
 from dpbo_core.bo.loop import BayesianSearch
-from dpbo_core.gp.kernels import BlurredSquaredExponential
+from dpbo_core.gp.kernels import BlurredSquaredExponential, typical_lengthscale
 from dpbo_core.methods.outsourced.fitting import Fit, fit
 
 FIRST_FIT = 4  # answers before which there is nothing to fit
-DEFAULT_LENGTHSCALE = 0.3  # times √r, in units of the extent
 DELTA_UCB = 0.025  # δ′ = δ_ucb/2 with the paper's δ_ucb = 0.05
 
 
@@ -147,8 +146,7 @@ class Modeler:
         if self._prior is not None:
             p = self._prior
             return Fit(p.lengthscale / self._extent, p.variance, p.mean, p.noise_variance)
-        lengthscale = DEFAULT_LENGTHSCALE * math.sqrt(self._points.shape[1])
-        return Fit(lengthscale, 1.0, 0.0, self._noise_variance() or 1e-4)
+        return Fit(typical_lengthscale(self._points.shape[1]), 1.0, 0.0, self._noise_variance() or 1e-4)
 
     def _noise_variance(self) -> float | None:
         """σ_n² where the curator says it; None where answers are exact and the function may still be rough."""

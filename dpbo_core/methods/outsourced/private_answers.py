@@ -65,8 +65,8 @@ class PrivateAnswers:
 
     def plan(self, table: PrivacyGuarantee) -> PrivacyPlan:
         """The price of every answer there can be, under the relation of the table."""
-        promise = PrivacyGuarantee(self.epsilon, self.delta, table.unit, table.relation, (), EVIDENCE)
-        return PrivacyPlan(promise, (self.mechanism.spend(ANSWERS),))
+        guarantee = PrivacyGuarantee(self.epsilon, self.delta, table.unit, table.relation, (), EVIDENCE)
+        return PrivacyPlan(guarantee, (self.mechanism.spend(ANSWERS),))
 
     def steps(self, answer: float) -> int:
         """An answer on the grid; one that is no finite number counts as the middle."""

@@ -9,6 +9,7 @@
 import hashlib
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,20 +24,20 @@ _FOOTER = b"dpbo"
 
 @dataclass(frozen=True, eq=False)
 class PublishedTable:
-    """Z, the name of its publication, its noise, and the promise in JSON. All of it public."""
+    """Z, the name of its publication, its noise, and the guarantee in JSON. All of it public."""
 
     rows: NDArray[np.float64]
     publication: str
     noise_scale: float
-    promise: dict[str, Any]
+    guarantee: Mapping[str, Any]
 
 
 def table_bytes(table: PublishedTable) -> bytes:
-    """The file."""
+    """The published table as the bytes of its Parquet file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    footer = {"publication": table.publication, "noise_scale": table.noise_scale, "promise": table.promise}
+    footer = {"publication": table.publication, "noise_scale": table.noise_scale, "promise": table.guarantee}
     columns = {f"z{j}": np.ascontiguousarray(column) for j, column in enumerate(table.rows.T)}
     arrow = pa.table(columns).replace_schema_metadata({_FOOTER: json.dumps(footer, allow_nan=False)})
     sink = pa.BufferOutputStream()
@@ -46,7 +47,7 @@ def table_bytes(table: PublishedTable) -> bytes:
 
 
 def content_digest(content: bytes) -> str:
-    """SHA-256 in hex."""
+    """SHA-256 of a file's bytes, 64 hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()
 
 

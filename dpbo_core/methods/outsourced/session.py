@@ -44,9 +44,11 @@ class State:
     @property
     def query(self) -> Query | None:
         """The query that waits."""
-        if self.waiting is None:
-            return None
-        return Query(self.publication, self.session, len(self.told) + 1, self.waiting)
+        return None if self.waiting is None else self.about(self.waiting)
+
+    def about(self, row: int) -> Query:
+        """The next query, about `row`."""
+        return Query(self.publication, self.session, len(self.told) + 1, row)
 
 
 @dataclass(frozen=True)
@@ -80,13 +82,13 @@ def suggest(table: Path, state: Path, out: Path) -> Query:
             )
         if any(one.row >= len(published.rows) for one in kept.told):
             raise _unsound(state)
-        if kept.waiting is None:
+        query = kept.query
+        if query is None:
             modeler = Modeler(published.rows, noise_scale=published.noise_scale)
             modeler.replay(list(kept.told))
-            kept = replace(kept, waiting=modeler.suggest())
-            _write(state, kept)
-        query = kept.query
-        assert query is not None  # noqa: S101  set just above
+            row = modeler.suggest()
+            query = kept.about(row)
+            _write(state, replace(kept, waiting=row))
         write_message(query, out)
     return query
 

@@ -26,7 +26,7 @@ KEY_BYTES = 32
 
 
 class Vault:
-    """One publication's folder."""
+    """The curator's own folder of one publication: its table, its secret numbers and what was answered."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

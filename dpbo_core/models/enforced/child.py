@@ -48,7 +48,7 @@ class Record:
 
     @classmethod
     def of_file(cls, fd: int) -> "Record":
-        """From a pipe."""
+        """One record as it stands in a pipe."""
         d, number, truth = _HEAD.unpack(_read(fd, _HEAD.size))
         x = np.frombuffer(_read(fd, 8 * d), dtype=np.float64).copy()
         return cls(x, np.frombuffer(truth, dtype=np.float64 if number else np.int64).copy())

@@ -29,7 +29,6 @@ from dpbo_core.models.enforced.limits import Limits
 from dpbo_core.models.scores.grid import GRID
 
 BASE = ("dpbo_core.models.scores.accuracy", "dpbo_core.models.enforced.probe")
-_SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
 class Engine:
@@ -45,10 +44,10 @@ class Engine:
         self._finalizer = weakref.finalize(self, _close, self._handles, os.getpid())
         modules, needed = [*BASE, *modules], [*needed]
         with ThreadPoolExecutor(len(self._handles)) as pool:
-            letters = list(pool.map(lambda handle: handle.load(modules, needed, limits), self._handles))
-        if any(letters):
+            messages = list(pool.map(lambda handle: handle.load(modules, needed, limits), self._handles))
+        if any(messages):
             self.close()
-            raise not_to_be_had(next(letter for letter in letters if letter))
+            raise not_to_be_had(next(message for message in messages if message))
 
     def steps(self, model: bytes, rows: NDArray[np.float64], truth: NDArray[Any]) -> NDArray[np.int64]:
         """Each record's score on the grid, (m,).
@@ -93,7 +92,7 @@ class Engine:
         return self._finalizer.alive
 
     def close(self) -> None:
-        """End the images."""
+        """End the images and every child they still have."""
         self._finalizer()
 
 
@@ -144,7 +143,8 @@ def in_memory(content: bytes) -> Iterator[int]:
         left = memoryview(content)
         while left:
             left = left[os.write(file, left) :]
-        fcntl.fcntl(file, fcntl.F_ADD_SEALS, _SEALS)
+        seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL  # Linux's alone
+        fcntl.fcntl(file, fcntl.F_ADD_SEALS, seals)
         yield file
     finally:
         os.close(file)

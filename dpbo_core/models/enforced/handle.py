@@ -17,7 +17,7 @@ from dpbo_core.models.enforced.image import LARGEST_MESSAGE
 from dpbo_core.models.enforced.limits import Limits
 from dpbo_core.models.enforced.seccomp import RESULT_BYTES
 
-AHEAD = 4  # records that wait in their pipes while one is predicted
+WAITING = 4  # records that wait in their pipes while one is predicted
 PUBLIC_SECONDS = 300  # for importing, and for what is tried on public records: no score waits for a clock
 _BOOT = (
     "import sys; sys.path[:] = sys.argv[3:]; "
@@ -100,7 +100,7 @@ class Handle:
         try:
             for record in records:
                 under_way.append(self._begin(b"record", model, record))
-                if len(under_way) > AHEAD:
+                if len(under_way) > WAITING:
                     yield self._end(under_way.popleft())
             while under_way:
                 yield self._end(under_way.popleft())
@@ -131,7 +131,7 @@ class Handle:
         return found
 
     def close(self) -> None:
-        """End it."""
+        """End the image this handle speaks to."""
         self._control.close()
         self.process.kill()
         self.process.wait()

@@ -93,7 +93,7 @@ def close_files(above: int) -> None:
 
 
 def threads() -> int:
-    """Of this process."""
+    """How many threads this process has."""
     return len(list(Path("/proc/self/task").iterdir()))
 
 
@@ -120,7 +120,7 @@ class _Nothing:
         return len(text)
 
     def flush(self) -> None:
-        """Nothing."""
+        """A stream that goes nowhere has nothing to flush."""
 
     def isatty(self) -> bool:
         return False

@@ -17,7 +17,7 @@ class Probe:
     """Predicts 1 where nothing prevented it."""
 
     def predict(self, rows: NDArray[Any]) -> NDArray[np.int64]:
-        """(1,)"""
+        """The label 1 for the one row it is given, shape (1,)."""
         ATTEMPTS[int(rows[0, 0])]()
         return np.ones(1, dtype=np.int64)
 

@@ -33,7 +33,7 @@ class Logistic:
         return math.log(2.0)
 
     def values(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
-        """ℓ(m), any shape."""
+        """The loss ℓ(m) of each margin m, in the margins' shape."""
         return self.derivatives(margins)[0]
 
     def slopes(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -60,11 +60,11 @@ class Hinge:
 
     @property
     def initial_loss(self) -> float:
-        """ℓ₀ = 1."""
+        """ℓ₀ = 1: the loss at w = 0."""
         return 1.0
 
     def values(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
-        """ℓ(m), any shape."""
+        """The loss ℓ(m) of each margin m, in the margins' shape."""
         return np.maximum(0.0, 1.0 - margins)
 
     def slopes(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -90,7 +90,7 @@ def loss_named(name: str) -> Loss:
 
 
 def objective(Z: NDArray[np.float64], w: NDArray[np.float64], regularization: float, loss: Loss) -> float:
-    """O_λ(w)."""
+    """O_λ(w): the mean loss over the training set plus λ‖w‖²/2."""
     return 0.5 * regularization * float(w @ w) + float(np.mean(loss.values(Z @ w)))
 
 

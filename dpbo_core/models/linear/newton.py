@@ -54,12 +54,12 @@ class Place:
 
     @cached_property
     def steepness(self) -> float:
-        """‖g‖."""
+        """‖g‖₂: the norm of the objective's gradient at w."""
         return math.sqrt(float(self.gradient @ self.gradient))
 
     @cached_property
     def value(self) -> float:
-        """O_λ(w)."""
+        """O_λ(w): the regularised objective at w."""
         return 0.5 * self.regularization * float(self.w @ self.w) + float(np.mean(Logistic().values(self.margins)))
 
 

@@ -52,5 +52,5 @@ class SignedRows:
 
     @property
     def summands(self) -> int:
-        """k."""
+        """How many products each entry of a matrix-vector product adds up, for the bound on its rounding."""
         return int(self.blocks[0].stop) + len(self.blocks)

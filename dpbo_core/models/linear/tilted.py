@@ -10,7 +10,7 @@
 
 A private release rests on τ for EVERY data set, so there is no failing: where Newton's certificate is not reached,
 or its system is singular in doubles, accelerated gradient descent takes the number of steps after which theory
-promises τ, whatever the rows. A λ for which these are too many, or a τ that doubles cannot certify, is refused
+guarantees τ, whatever the rows. A λ for which these are too many, or a τ that doubles cannot certify, is refused
 before anything is charged (`private_training.solving`).
 """
 

@@ -14,7 +14,7 @@ READ = ((1, 6), (1, 9))  # the first and the last version of scikit-learn whose 
 
 @dataclass(frozen=True)
 class Listed:
-    """One class that may be promised without an assumption.
+    """One class that may be guaranteed without an assumption.
 
     Attributes:
         because: why its predict, predict_proba, decision_function and transform are functions of the row alone.

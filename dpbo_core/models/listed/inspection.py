@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.listed.class_names import version_was_read
 from dpbo_core.models.listed.entry import Listed
-from dpbo_core.models.listed.names import version_was_read
 from dpbo_core.models.listed.parts import CHECK, FUNCTIONS, PARTS
 from dpbo_core.models.listed.predictors import PREDICTORS
 from dpbo_core.models.listed.transformers import TRANSFORMERS
@@ -42,7 +42,7 @@ def unlisted_part(estimator: Any) -> str:
 
 
 def check_listed(estimator: Any) -> None:
-    """`estimator`, fitted, is still what was promised of it before it was.
+    """`estimator`, fitted, is still what was guaranteed of it before it was.
 
     Raises:
         StudyInvalid: it holds something that is not on the list.
@@ -50,7 +50,7 @@ def check_listed(estimator: Any) -> None:
     found = unlisted_part(estimator)
     if found:
         raise StudyInvalid(
-            f"{type(estimator).__name__} was promised without an assumption, and it holds {found}",
+            f"{type(estimator).__name__} was guaranteed without an assumption, and it holds {found}",
             cause="a hyperparameter, or fitting, put something into it that is not known to predict each row alone",
             remedy='use rowwise = "enforced", accept "rowwise_predictions", or leave those hyperparameters out',
         )

@@ -22,12 +22,12 @@ class Accuracy:
 
     @property
     def score_range(self) -> float:
-        """G."""
+        """G = 1: a record is right or wrong."""
         return 1.0
 
     @property
     def broken_score(self) -> float:
-        """φ(0)."""
+        """φ(0): what a record that cannot be read scores, as one on the boundary does."""
         return 0.0
 
     def phi(self, margins: ArrayLike) -> NDArray[np.float64]:
@@ -48,4 +48,10 @@ class Correct(Jumps):
         return equal(outcome, truth).astype(np.float64)
 
 
-ACCURACY = Declared("accuracy", of_margin=lambda _: Accuracy(), of_outcome=lambda _: Correct())
+ACCURACY = Declared(
+    "accuracy",
+    earns="1 where the prediction is right",
+    between="0 and 1",
+    of_margin=lambda _: Accuracy(),
+    of_outcome=lambda _: Correct(),
+)

@@ -41,6 +41,8 @@ class BalancedAccuracy(Jumps):
 
 BALANCED_ACCURACY = Declared(
     "balanced_accuracy",
+    earns="1/(C·π) where it is right, π the share of the record's class among C classes",
+    between="0 and 1/(C·least π)",
     of_outcome=lambda numbers: BalancedAccuracy(numbers.shares),
     needs=("class_shares",),
 )

@@ -15,6 +15,11 @@ from dpbo_core.models.scores.record import Jumps, Scores
 from dpbo_core.privacy.sealing import each
 
 
+def _planned(_truth: object, _prediction: object) -> float:
+    """The function of a study that is only planned."""
+    raise ValueError("this score was made for planning; its function was not imported")
+
+
 @dataclass(frozen=True)
 class BoundedFunction(Jumps):
     """A user's function f(truth, prediction) of ONE record, clipped to [low, high]; g = f − low.
@@ -23,15 +28,15 @@ class BoundedFunction(Jumps):
         name: its import path.
         low: public lower end.
         high: public upper end, above `low`.
-        function: called once a record with what that record holds; if it raises, the record scores 0. None while
-            the study is only planned.
+        function: called once a record with what that record holds; if it raises, the record scores 0. While the
+            study is only planned there is none to call.
         classes: the classes' values, handed to the function in place of their indices; empty for a regression.
     """
 
     name: str
     low: float
     high: float
-    function: Callable[[Any, Any], float] | None = field(default=None, repr=False)
+    function: Callable[[Any, Any], float] = field(default=_planned, repr=False)
     classes: tuple[Any, ...] = ()
 
     @property
@@ -63,7 +68,6 @@ class BoundedFunction(Jumps):
             )
 
     def _one(self, pair: tuple[Any, Any]) -> float:
-        assert self.function is not None  # noqa: S101  nothing is scored before the public half was read
         truth, prediction = pair
         return float(self.function(self._value(truth), self._value(prediction))) - self.low
 
@@ -76,4 +80,9 @@ def _pairs(outcome: NDArray[Any], truth: NDArray[Any]) -> Iterator[tuple[Any, An
     return zip(truth.tolist(), outcome.tolist(), strict=True)
 
 
-FUNCTION = Declared("a function of one's own", needs=("score_low", "score_high"))
+FUNCTION = Declared(
+    "a function of one's own",
+    earns="f(truth, prediction), clipped",
+    between="`score_low` and `score_high`",
+    needs=("score_low", "score_high"),
+)

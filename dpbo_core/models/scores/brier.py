@@ -17,7 +17,7 @@ class Brier(Jumps):
 
     @property
     def needs(self) -> Verb:
-        """Probabilities."""
+        """What it asks of an estimator: probabilities."""
         return "predict_proba"
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
@@ -28,4 +28,9 @@ class Brier(Jumps):
         return 1.0 - 0.5 * total
 
 
-BRIER = Declared("brier", of_outcome=lambda _: Brier())
+BRIER = Declared(
+    "brier",
+    earns="1 − ½ Σ (p − [its class])²",
+    between="0 and 1",
+    of_outcome=lambda _: Brier(),
+)

@@ -26,6 +26,8 @@ class Declared:
 
     Attributes:
         name: in a study.
+        earns: what one record scores, for the page that lists scores.
+        between: the ends of that, likewise.
         of_margin: the score of a certified linear model's margin; None where it has none.
         of_outcome: the score of what any other estimator predicts; None where it has none.
         regression: whether the target is a number.
@@ -34,6 +36,8 @@ class Declared:
     """
 
     name: str
+    earns: str
+    between: str
     of_margin: Callable[[Numbers], Any] | None = None
     of_outcome: Callable[[Numbers], Any] | None = None
     regression: bool = False

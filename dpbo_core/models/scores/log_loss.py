@@ -22,12 +22,12 @@ class LogLoss(Jumps):
 
     @property
     def needs(self) -> Verb:
-        """Probabilities."""
+        """What it asks of an estimator: probabilities."""
         return "predict_proba"
 
     @property
     def score_range(self) -> float:
-        """G = E."""
+        """G = E: the loss is clipped at E and subtracted from it."""
         return self.bound
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
@@ -40,6 +40,8 @@ class LogLoss(Jumps):
 
 LOG_LOSS = Declared(
     "log_loss",
+    earns="E − min(−log p, E)",
+    between="0 and E, log 100 if not given",
     of_outcome=lambda numbers: LogLoss(LOG_LOSS_BOUND if numbers.error_bound is None else numbers.error_bound),
     allows=("error_bound",),
 )

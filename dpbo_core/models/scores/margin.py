@@ -56,10 +56,10 @@ class Steep:
 
     @property
     def score_range(self) -> float:
-        """G."""
+        """G: one record's scores lie in [0, G]."""
         return 1.0
 
     @property
     def broken_score(self) -> float:
-        """φ(0)."""
+        """φ(0): what a record that cannot be read scores, as one on the boundary does."""
         return 0.5

@@ -15,7 +15,7 @@ class Ramp(Steep):
 
     @property
     def lipschitz(self) -> float:
-        """L = s/2."""
+        """L = s/2: the Lipschitz constant of one record's score in w, for ‖x‖₂ ≤ 1."""
         return self.steepness / 2.0
 
     def phi(self, margins: ArrayLike) -> NDArray[np.float64]:
@@ -24,9 +24,14 @@ class Ramp(Steep):
             return np.clip(0.5 + 0.5 * steep(margins, self.steepness), 0.0, 1.0)
 
     def span(self, norm: float) -> float:
-        """min(1, s·‖w‖)."""
+        """R = min(1, s·‖w‖₂): how far apart two records' scores can be at weights w."""
         reach = self.steepness * norm
         return reach if reach < 1.0 else 1.0
 
 
-RAMP = Declared("ramp", of_margin=lambda numbers: Ramp(float(numbers.steepness)))
+RAMP = Declared(
+    "ramp",
+    earns="½ + ½·s·margin, cut to the range (`logistic` and `hinge` alone)",
+    between="0 and 1",
+    of_margin=lambda numbers: Ramp(float(numbers.steepness)),
+)

@@ -34,16 +34,16 @@ class RecordScore(Protocol):
 
     @property
     def score_range(self) -> float:
-        """G."""
+        """G: one record's scores lie in [0, G]."""
         ...
 
     @property
     def lipschitz(self) -> float:
-        """L."""
+        """L: the Lipschitz constant of one record's score in w, for ‖x‖₂ ≤ 1; ∞ where it jumps."""
         ...
 
     def span(self, norm: float) -> float:
-        """R."""
+        """R: how far apart two records' scores can be at weights w; at most G."""
         ...
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
@@ -56,7 +56,7 @@ class Jumps:
 
     @property
     def lipschitz(self) -> float:
-        """L = ∞."""
+        """L: the Lipschitz constant of one record's score in w, for ‖x‖₂ ≤ 1; ∞ where it jumps."""
         return math.inf
 
     @property
@@ -75,7 +75,7 @@ class Jumps:
         return 1.0
 
     def span(self, norm: float) -> float:  # noqa: ARG002  without certified weights nothing narrows it
-        """G."""
+        """R: how far apart two records' scores can be at weights w; at most G."""
         return self.score_range
 
 

@@ -20,7 +20,7 @@ class RegressionError(Jumps):
 
     @property
     def score_range(self) -> float:
-        """G = Eᵖ."""
+        """G = Eᵖ: the error is clipped at E, raised to the power p and subtracted from Eᵖ."""
         return self.bound**self.power
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
@@ -51,8 +51,18 @@ def _error(given: Numbers, power: Literal[1, 2]) -> RegressionError:
 
 
 ABSOLUTE_ERROR = Declared(
-    "absolute_error", of_outcome=lambda given: _error(given, 1), regression=True, needs=("error_bound",)
+    "absolute_error",
+    earns="E − min(¦ŷ − y¦, E)",
+    between="0 and E",
+    of_outcome=lambda given: _error(given, 1),
+    regression=True,
+    needs=("error_bound",),
 )
 SQUARED_ERROR = Declared(
-    "squared_error", of_outcome=lambda given: _error(given, 2), regression=True, needs=("error_bound",)
+    "squared_error",
+    earns="E² − min(¦ŷ − y¦, E)²",
+    between="0 and E²",
+    of_outcome=lambda given: _error(given, 2),
+    regression=True,
+    needs=("error_bound",),
 )

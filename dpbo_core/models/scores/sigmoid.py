@@ -16,7 +16,7 @@ class Sigmoid(Steep):
 
     @property
     def lipschitz(self) -> float:
-        """L = s/4."""
+        """L = s/4: the Lipschitz constant of one record's score in w, for ‖x‖₂ ≤ 1."""
         return self.steepness / 4.0
 
     def phi(self, margins: ArrayLike) -> NDArray[np.float64]:
@@ -34,4 +34,9 @@ class Sigmoid(Steep):
         return 1.0 if math.isnan(reach) else math.tanh(reach)
 
 
-SIGMOID = Declared("sigmoid", of_margin=lambda numbers: Sigmoid(float(numbers.steepness)))
+SIGMOID = Declared(
+    "sigmoid",
+    earns="1/(1 + e^(−s·margin)), s the `steepness` (`logistic` and `hinge` alone)",
+    between="0 and 1",
+    of_margin=lambda numbers: Sigmoid(float(numbers.steepness)),
+)

@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from dpbo.flows.cli.screens.terminal import Screen, named
 from dpbo_core.advice.advise import Advice
 from dpbo_core.spec import StudySpec
-from flows.cli.screens.terminal import Screen, named
 
 VERDICT_STYLE = {"good": "green", "poor": "yellow", "useless": "red", "refused": "dim"}
 HEADER = ("method", "verdict", "ε", "δ", "noise", "regret", "error", "trainings")

@@ -2,19 +2,19 @@
 
 from typing import TYPE_CHECKING, Any
 
-from flows.cli.screens.terminal import Screen
+from dpbo.flows.cli.screens.terminal import Screen
 
 if TYPE_CHECKING:
-    from flows.compare import Comparison
+    from dpbo.flows.compare import Comparison
 
 
 def comparison_json(made: "Comparison") -> dict[str, Any]:
-    """`dpbo compare --json`."""
+    """The object of `dpbo compare --json`."""
     return {"cells": [cell.to_json() for cell in made.cells], "files": [str(file) for file in made.files]}
 
 
 def print_comparison(made: "Comparison") -> None:
-    """`dpbo compare`."""
+    """Print a comparison as `dpbo compare` shows it: a table of regrets by task and ε."""
     screen = Screen()
     for task in dict.fromkeys(cell.task for cell in made.cells):
         here = [cell for cell in made.cells if cell.task == task]

@@ -2,16 +2,16 @@
 
 from typing import TYPE_CHECKING
 
-from flows.cli.screens.terminal import Screen, named
+from dpbo.flows.cli.screens.terminal import Screen, named
 
 if TYPE_CHECKING:
-    from flows.cli.doctor import Finding
+    from dpbo.flows.cli.doctor import Finding
 
 MARKS = {"fine": "[green]✓[/]", "note": "[yellow]·[/]", "wrong": "[red]✗[/]"}
 
 
 def print_findings(findings: "tuple[Finding, ...]") -> None:
-    """`dpbo doctor`."""
+    """Print what `dpbo doctor` found, one line each, and what to do."""
     screen = Screen()
     rows = []
     for finding in findings:

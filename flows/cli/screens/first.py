@@ -1,6 +1,6 @@
 """`dpbo` alone: what it is, five commands in the order of use, where to read on."""
 
-from flows.cli.screens.terminal import Screen
+from dpbo.flows.cli.screens.terminal import Screen
 
 COMMANDS = (
     ("dpbo init TRAIN.csv VALID.csv", "write a study file for your two files"),
@@ -12,7 +12,7 @@ COMMANDS = (
 
 
 def print_first() -> None:
-    """`dpbo`."""
+    """Print what `dpbo` alone shows: what it does, and the first commands."""
     screen = Screen()
     screen.say("[bold]dpbo[/] tunes models on validation records that must not leak.")
     screen.say("The training file is public, the validation file is sensitive; whatever")

@@ -6,7 +6,6 @@ itself: a row is a sentence that names its columns, a Greek letter is its name, 
 
 import io
 import json
-import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -16,10 +15,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from dpbo.flows.plain import is_plain
 from dpbo_core.errors import printable
 
 WIDTH = 80
-PLAIN = "DPBO_PLAIN"
 BLANKS = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$")  # before the end of a line, colours aside
 SPECIAL = re.compile(r"\\+|\[")  # what rich's markup is made of
 SPOKEN = {
@@ -28,11 +27,6 @@ SPOKEN = {
     "…": "...", "–": "-",
 }  # fmt: skip
 Row = Sequence[str]
-
-
-def is_plain() -> bool:
-    """Whether screens are to be listened to: --plain, or DPBO_PLAIN in the environment."""
-    return os.environ.get(PLAIN, "") not in ("", "0")
 
 
 def named(text: object) -> str:
@@ -70,7 +64,7 @@ class Screen:
         self._console.width = min(self._console.width, WIDTH)
 
     def say(self, markup: str = "") -> None:
-        """A paragraph."""
+        """Print a paragraph, broken at words to the terminal's width."""
         if self.plain:
             self._stream.write(spoken(markup) + "\n")
         else:

@@ -1,20 +1,21 @@
-"""`dpbo tune`: the release, its promise, what is left, where to look."""
+"""`dpbo tune`: the release, its guarantee, what is left, where to look."""
 
 import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from dpbo.flows.cli.screens.account_tables import account_line
+from dpbo.flows.cli.screens.terminal import Screen, named
 from dpbo_core.accounting.accounts import Account
+from dpbo_core.privacy.noise_standing import OPERATING_SYSTEM
 from dpbo_core.privacy.release import Release
-from flows.cli.screens.accounts import account_line
-from flows.cli.screens.terminal import Screen, named
 
 if TYPE_CHECKING:
-    from flows.tune import Tuned
+    from dpbo.flows.tune import Tuned
 
 
 def tuned_json(tuned: "Tuned") -> dict[str, Any]:
-    """`dpbo tune --json`."""
+    """The object of `dpbo tune --json`."""
     tracked = tuned.tracked
     place = None if tracked is None else {"experiment": tracked.experiment, "run_id": tracked.run_id}
     return release_json(tuned.result.release, replayed=tuned.result.replayed, tracking=place)
@@ -26,7 +27,7 @@ def release_json(release: Release, *, replayed: bool, tracking: dict[str, str] |
 
 
 def print_tuned(tuned: "Tuned", account: Account) -> None:
-    """`dpbo tune`."""
+    """Print a release as `dpbo tune` shows it."""
     tracked, release = tuned.tracked, tuned.result.release
     if tracked is None:
         look = f"dpbo show {named(asked_for(release))}   (MLflow does not show it yet)"
@@ -41,7 +42,7 @@ def asked_for(release: Release) -> str:
 
 
 def print_release(release: Release, account: Account | None, *, replayed: bool, look: str) -> None:
-    """A release: its value, its promise, what is left of its dataset's budget, where to look."""
+    """A release: its value, its guarantee, what is left of its dataset's budget, where to look."""
     screen = Screen()
     screen.say(f"[bold]{named(release.study)}[/] · edition {named(release.edition)} · {named(release.method)}")
     if replayed:
@@ -55,7 +56,7 @@ def print_release(release: Release, account: Account | None, *, replayed: bool, 
 
 
 def _facts(release: Release, screen: Screen) -> list[tuple[str, str]]:
-    value, promise = release.value, release.guarantee
+    value, guarantee = release.value, release.guarantee
     chosen = value.get("hyperparameters", {})
     facts = [(named(name), f"[bold]{named(_number(item))}[/]") for name, item in chosen.items()]
     top = release.facts.get("score_range")
@@ -74,9 +75,9 @@ def _facts(release: Release, screen: Screen) -> list[tuple[str, str]]:
     noise = f"{draws}; {'; '.join(_scales(release))}{scored}"
     return [
         *facts,
-        ("promise", named(promise.in_words())),
-        ("evidence", f"{promise.evidence.standing.value}: {named(promise.evidence.note)}"),
-        ("noise", noise if release.noise == "operating_system" else f"{noise}; INJECTED: NOT PRIVATE"),
+        ("guarantee", named(guarantee.in_words())),
+        ("evidence", f"{guarantee.evidence.standing.value}: {named(guarantee.evidence.note)}"),
+        ("noise", noise if release.noise == OPERATING_SYSTEM else f"{noise}; INJECTED: NOT PRIVATE"),
     ]
 
 

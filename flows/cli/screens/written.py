@@ -2,31 +2,31 @@
 
 from pathlib import Path
 
-from dpbo_core.spec import AxisSection, StudySpec
-from flows.cli.screens.terminal import Screen, named
+from dpbo.flows.cli.screens.terminal import Screen, named
+from dpbo_core.spec import AxisSection, PrivacySection, PublicFiles, StudySpec
 
 
 def print_written(spec: StudySpec, out: Path) -> None:
-    """`dpbo init`."""
+    """Print what `dpbo init` wrote, and the next command."""
     screen, data, model = Screen(), spec.data, spec.model
     screen.say(f"[bold]{named(out)}[/] is written. Of the validation file only the header and the number of")
     screen.say("records were read; nothing was charged.\n")
     facts = [
-        ("predicts", named(data.target)),
         ("model", f"{model.estimator}, scored by {model.score}"),
         ("searches", ", ".join(_axis(name, axis) for name, axis in spec.space.items())),
-        ("protects", _protected(spec)),
-        ("price", f"ε = {spec.privacy.epsilon:g}, δ = {spec.privacy.delta:g}"),
     ]
+    if isinstance(data, PublicFiles):
+        facts = [("predicts", named(data.target)), *facts, ("protects", _protected(spec.privacy, data))]
+    facts.append(("price", f"ε = {spec.privacy.epsilon:g}, δ = {spec.privacy.delta:g}"))
     if spec.budget is not None:
         cap = f"ε = {spec.budget.epsilon:g}, δ = {spec.budget.delta:g}"
         facts.append(("cap", f"{cap} for all studies of {named(repr(spec.privacy.dataset))}, set once"))
     if spec.privacy.person is None:
         facts.append(("people", "if a column says whose a record is, --person COLUMN protects people"))
-    if data.ignore:
+    if isinstance(data, PublicFiles) and data.ignore:
         left_out = ", ".join(named(name) for name in data.ignore)
         facts.append(("left out", f"{left_out}: empty, or a text of too many values"))
-    if data.missing == "mean":
+    if isinstance(data, PublicFiles) and data.missing == "mean":
         facts.append(("gaps", "filled with the training file's means"))
     screen.facts(facts)
     screen.say("\nRead it through: price, cap and who is protected are yours to choose. Make sure")
@@ -34,11 +34,11 @@ def print_written(spec: StudySpec, out: Path) -> None:
     screen.say(f"  dpbo plan {named(out)}")
 
 
-def _protected(spec: StudySpec) -> str:
-    n, file, k = f"{spec.data.n_validation:,}", named(spec.data.validation), spec.privacy.max_records_per_person
-    if spec.privacy.person is None:
+def _protected(privacy: PrivacySection, data: PublicFiles) -> str:
+    n, file, k = f"{data.n_validation:,}", named(data.validation), privacy.max_records_per_person
+    if privacy.person is None:
         return f"each of the {n} records of {file}"
-    return f"the people in column {named(spec.privacy.person)} of {file} ({n} records): at most {k} of each count"
+    return f"the people in column {named(privacy.person)} of {file} ({n} records): at most {k} of each count"
 
 
 def _axis(name: str, axis: AxisSection) -> str:

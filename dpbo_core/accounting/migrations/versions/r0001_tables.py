@@ -10,7 +10,7 @@ down_revision = None
 
 
 def upgrade() -> None:
-    """Make them."""
+    """Make the tables, and the triggers that refuse to change a row."""
     op.create_table(
         "facts",
         sa.Column("name", sa.String(64), primary_key=True),

@@ -23,7 +23,7 @@ KEYS: dict[str, tuple[tuple[str, ...], ...]] = {
 
 
 def upgrade() -> None:
-    """Make them."""
+    """Add the totals to each entry, and refuse rows that would replace others."""
     op.add_column("history", sa.Column("totals", sa.Text, nullable=True))
     for table, keys in KEYS.items():
         refuse_replacing(table, *keys)

@@ -1,4 +1,4 @@
-"""The one door to MLflow. It takes a recorded release, its dataset's account and a publicly trained model.
+"""The only module that writes to MLflow: a recorded release, its account and a publicly trained model, no more.
 
 Nothing else can be logged: no autologging, no fluent API (it tags user, script and commit), no path, no host. A
 release is logged once: its identity is a tag, and a second call finds the first one's run.
@@ -11,14 +11,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from dpbo.tasks.reporting.logged_model import RELEASE_TAG, put_model, register
+from dpbo.tasks.reporting.logged_numbers import metrics, params
+from dpbo.tasks.reporting.mlflow_store import Store, open_store
+from dpbo.tasks.reporting.pictures import save_pictures
+from dpbo.tasks.reporting.release_page import page
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.final_model.train import FinalModel, model_is_public
 from dpbo_core.privacy.release import Release
-from tasks.reporting.logged_model import RELEASE_TAG, put_model, register
-from tasks.reporting.logged_numbers import metrics, params
-from tasks.reporting.mlflow_store import Store, open_store
-from tasks.reporting.pictures import save_pictures
-from tasks.reporting.release_page import page
 
 
 @dataclass(frozen=True)
@@ -119,12 +119,12 @@ def _tracked(release: Release, experiment: str, run_id: str, missing: tuple[str,
 
 
 def _start(store: Store, experiment: str, release: Release) -> str:
-    promise = release.guarantee
+    guarantee = release.guarantee
     tags = {
         RELEASE_TAG: release.release_id,
-        "dpbo.promise": promise.in_words(),
-        "dpbo.evidence": promise.evidence.standing.value,
-        "dpbo.assumptions": ", ".join(promise.assumptions) or "none",
+        "dpbo.guarantee": guarantee.in_words(),
+        "dpbo.evidence": guarantee.evidence.standing.value,
+        "dpbo.assumptions": ", ".join(guarantee.assumptions) or "none",
         "dpbo.noise": release.noise,
     }
     name = f"{release.study} · {release.edition}"

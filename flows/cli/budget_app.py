@@ -31,9 +31,9 @@ def budget_show(
     debug: Debug = False,
 ) -> None:
     """Show every dataset's account, or one."""
-    from flows.cli import budget_commands as command
-    from flows.cli.screens.accounts import accounts_json, print_accounts
-    from flows.cli.screens.terminal import print_json
+    from dpbo.flows.cli import budget_commands as command
+    from dpbo.flows.cli.screens.account_tables import accounts_json, print_accounts
+    from dpbo.flows.cli.screens.terminal import print_json
 
     accounts = command.accounts(dataset)
     print_json(accounts_json(accounts)) if json else print_accounts(accounts)
@@ -60,7 +60,7 @@ def budget_set(
     debug: Debug = False,
 ) -> None:
     """Open a dataset's cap, once; the same again is fine, another is refused."""
-    from flows.cli import budget_commands as command
+    from dpbo.flows.cli import budget_commands as command
 
     typer.echo(
         command.set_budget(
@@ -87,8 +87,8 @@ def budget_allow(
     debug: Debug = False,
 ) -> None:
     """Add a file to what a dataset may be scored on. Charges nothing."""
-    from flows.cli import budget_commands as command
-    from flows.cli.screens.terminal import print_sentence
+    from dpbo.flows.cli import budget_commands as command
+    from dpbo.flows.cli.screens.terminal import print_sentence
 
     print_sentence(command.allow(dataset, file, shared=shared))
 
@@ -96,8 +96,8 @@ def budget_allow(
 @budget_app.command("merge")
 def budget_merge(debug: Debug = False) -> None:
     """Charge what was spent in ./mlruns/ledger.db to the team's ledger. Asked twice it adds nothing."""
-    from flows.cli import budget_commands as command
-    from flows.cli.screens.terminal import print_sentence
+    from dpbo.flows.cli import budget_commands as command
+    from dpbo.flows.cli.screens.terminal import print_sentence
 
     print_sentence(command.merge())
 
@@ -108,7 +108,7 @@ def budget_export(
     debug: Debug = False,
 ) -> None:
     """Write the ledger's history as JSON lines. Keep it where nobody who can change the ledger can change it."""
-    from flows.cli import budget_commands as command
+    from dpbo.flows.cli import budget_commands as command
 
     command.export(out)
 
@@ -124,8 +124,8 @@ def budget_verify(
     debug: Debug = False,
 ) -> None:
     """Check that nothing in the ledger was changed, removed, added or taken back to an older copy."""
-    from flows.cli import budget_commands as command
-    from flows.cli.screens.terminal import print_sentence
+    from dpbo.flows.cli import budget_commands as command
+    from dpbo.flows.cli.screens.terminal import print_sentence
 
     print_sentence(command.verify(file, accept_restored=accept_restored))
 
@@ -136,7 +136,7 @@ def budget_recover(
     debug: Debug = False,
 ) -> None:
     """Add what an export has and the ledger lost: each lost study counts as spent, and is shown again as it was."""
-    from flows.cli import budget_commands as command
-    from flows.cli.screens.terminal import print_sentence
+    from dpbo.flows.cli import budget_commands as command
+    from dpbo.flows.cli.screens.terminal import print_sentence
 
     print_sentence(command.recover(file))

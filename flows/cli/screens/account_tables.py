@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
+from dpbo.flows.cli.screens.terminal import Screen, named
 from dpbo_core.accounting.accounts import Account, Entry
 from dpbo_core.privacy.amounts import from_units
-from flows.cli.screens.terminal import Screen, named
 
 HEADER = ("study", "edition", "method", "ε", "δ", "reserved", "released")
 
@@ -22,7 +22,7 @@ def account_line(account: Account) -> str:
 
 
 def accounts_json(accounts: tuple[Account, ...]) -> dict[str, Any]:
-    """`dpbo budget --json`."""
+    """The object of `dpbo budget --json`."""
     return {"datasets": [account_json(account) for account in accounts]}
 
 
@@ -67,7 +67,7 @@ def account_json(account: Account) -> dict[str, Any]:
 
 
 def print_accounts(accounts: tuple[Account, ...]) -> None:
-    """`dpbo budget`."""
+    """Print accounts as `dpbo budget` shows them: cap, spent, left and every entry."""
     screen = Screen()
     if not accounts:
         screen.say("The ledger is empty. Open a cap: dpbo budget set DATASET --epsilon 5 --delta 1e-5")

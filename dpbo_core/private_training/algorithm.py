@@ -31,7 +31,7 @@ class Sizes:
 
 
 class PrivateTraining(Protocol):
-    """One calibrated algorithm."""
+    """One private training algorithm, calibrated to its price."""
 
     @property
     def relation(self) -> NeighboringRelation:

@@ -3,15 +3,16 @@
 import sys
 from collections.abc import Iterable
 
+from dpbo.flows.cli.screens.terminal import Screen, lenient, named
+from dpbo.flows.plain import is_plain
 from dpbo_core.errors import DpboError, printable
-from flows.cli.screens.terminal import Screen, is_plain, lenient, named
 
 
-def print_letter(error: DpboError) -> None:
+def print_message(error: DpboError) -> None:
     """What happened, the usual cause, what to do."""
     lenient(sys.stderr)
     if is_plain() or not sys.stderr.isatty():
-        sys.stderr.write(f"dpbo: {error.letter()}\n")
+        sys.stderr.write(f"dpbo: {error.message()}\n")
         return
     screen = Screen(stderr=True)
     screen.say(f"[bold red]dpbo:[/] {named(error.what)}")

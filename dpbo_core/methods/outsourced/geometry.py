@@ -19,6 +19,7 @@ apart: clamping a coordinate and clipping to a ball are non-expansive, P has nor
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +29,39 @@ from dpbo_core.data.unit_ball import clipped, norms, scaled_rows
 from dpbo_core.data.values import numbers
 from dpbo_core.methods.outsourced.projection import public_projection, spectral_norm_bound
 from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.privacy.unit import NeighboringRelation
 
 CLAMP = 2.0**24  # coordinates further from the centre than this are clamped, so that doubles hold all of the grid
 _GRID_BITS = 20
+
+
+@dataclass(frozen=True)
+class AnyRow:
+    """Neighbours replace one row by any other within B of the centre."""
+
+    norm_bound: float
+    relation: ClassVar = NeighboringRelation.REPLACE_ONE
+
+    @property
+    def distance(self) -> float:
+        """Δ = 2B: how far any two rows within the norm bound B lie apart, ℓ₂."""
+        return 2.0 * self.norm_bound
+
+
+@dataclass(frozen=True)
+class NearRow:
+    """Neighbours move one row by a distance of at most 1; a bound on its length is the curator's choice."""
+
+    norm_bound: float | None = None
+    relation: ClassVar = NeighboringRelation.ROW_MOVES_BY_ONE
+
+    @property
+    def distance(self) -> float:
+        """Δ = 1: how far one row moves, ℓ₂, in the table's units."""
+        return 1.0
+
+
+Neighbours = AnyRow | NearRow
 
 
 @dataclass(frozen=True)
@@ -39,13 +70,12 @@ class Geometry:
 
     n_columns: int
     dim: int
-    norm_bound: float | None
-    moves_by_one: bool
+    neighbours: Neighbours
     centre: tuple[float, ...]
 
     @cached_property
     def projection(self) -> NDArray[np.float64]:
-        """P."""
+        """P: the public orthogonal projection of the rows, shape (d, r)."""
         return public_projection(self.n_columns, self.dim)
 
     @property
@@ -55,20 +85,18 @@ class Geometry:
 
     @property
     def distance(self) -> float:
-        """Δ: by the relation, or twice the bound."""
-        if self.moves_by_one:
-            return 1.0
-        assert self.norm_bound is not None  # noqa: S101  the box refuses a replace-one publication without it
-        return 2.0 * self.norm_bound
+        """Δ: how far one row of neighbouring tables moves, ℓ₂."""
+        return self.neighbours.distance
 
     @property
     def radius(self) -> float:
-        """R."""
-        return CLAMP * math.sqrt(self.n_columns) if self.norm_bound is None else self.norm_bound
+        """R: the norm bound of a replace-one publication; without one that of a row of clamped columns."""
+        bound = self.neighbours.norm_bound
+        return CLAMP * math.sqrt(self.n_columns) if bound is None else bound
 
     @property
     def step(self) -> float:
-        """h."""
+        """h: the width of the integer grid on which rows are noised, in the table's units."""
         return 2.0 ** (math.floor(math.log2(self.distance)) - _GRID_BITS)
 
     @property
@@ -98,13 +126,14 @@ def _image(raw: NDArray[np.float64], broken: NDArray[np.bool_], geometry: Geomet
     centre = np.array(geometry.centre or (0.0,) * geometry.n_columns)
     finite = np.isfinite(raw).all(axis=1) & ~broken
     X = np.where(finite[:, None], raw, centre)
-    if geometry.norm_bound is not None and not geometry.moves_by_one:
-        mantissas, exponents = scaled_rows(X.T, centre, np.ones(geometry.n_columns))
-        X = clipped(mantissas, exponents, radius=1.0, bound=geometry.norm_bound).T
-    else:
-        X = np.clip(X, centre - CLAMP, centre + CLAMP) - centre
-        if geometry.norm_bound is not None:
-            X = X * (geometry.norm_bound / np.maximum(norms(X.T), geometry.norm_bound))[:, None]
+    match geometry.neighbours:
+        case AnyRow(bound):
+            mantissas, exponents = scaled_rows(X.T, centre, np.ones(geometry.n_columns))
+            X = clipped(mantissas, exponents, radius=1.0, bound=bound).T
+        case NearRow(chosen):
+            X = np.clip(X, centre - CLAMP, centre + CLAMP) - centre
+            if chosen is not None:
+                X = X * (chosen / np.maximum(norms(X.T), chosen))[:, None]
     if geometry.width < geometry.n_columns:
         X = _product(X, geometry.projection)
     return np.rint(X / geometry.step).astype(np.int64)

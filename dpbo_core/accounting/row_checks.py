@@ -78,7 +78,7 @@ def _check(about: str, row: Mapping[str, Any]) -> None:
         if not all(isinstance(name, str) for name in row["accepts"]):
             raise TypeError("accepts")
     if about == "reservations":
-        _check_promise(row["guarantee"], PrivacyUnit(row["unit"]))
+        _check_guarantee(row["guarantee"], PrivacyUnit(row["unit"]))
         _check_composed(row)
     if about == "draws":
         _spend(row["spend"])
@@ -86,18 +86,20 @@ def _check(about: str, row: Mapping[str, Any]) -> None:
         Release.from_json(row["release"])
 
 
-def _check_promise(promise: Mapping[str, Any], unit: PrivacyUnit) -> None:
+def _check_guarantee(guarantee: Mapping[str, Any], unit: PrivacyUnit) -> None:
     """What an account reads of a guarantee, and that it protects whom the row says.
 
     Raises:
         ValueError, TypeError, LookupError: it is otherwise.
     """
-    if promise.get("unit", unit) != unit:
+    if guarantee.get("unit", unit) != unit:
         raise ValueError("unit")
-    numbers = (0.0 if promise["epsilon"] is None else promise["epsilon"], promise["delta"])
+    numbers = (0.0 if guarantee["epsilon"] is None else guarantee["epsilon"], guarantee["delta"])
     if not all(type(number) in (int, float) and 0 <= number < math.inf for number in numbers):
         raise TypeError("guarantee")
-    if not isinstance(promise["assumptions"], list) or not all(isinstance(n, str) for n in promise["assumptions"]):
+    if not isinstance(guarantee["assumptions"], list) or not all(
+        isinstance(n, str) for n in guarantee["assumptions"]
+    ):
         raise TypeError("assumptions")
 
 

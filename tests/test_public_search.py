@@ -8,14 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import problem
 
+from dpbo_core import public_search
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods.private_grid import PrivateGrid
+from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.models.cross_validation import FOLDS, fold_of
-from dpbo_core.models.scores.accuracy import Accuracy
 from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.models.trainer import EstimatorTrainer, LinearTrainer
-from dpbo_core.public_search import doubt, head_start, public_landscape, public_shortlist
+from dpbo_core.public_search import doubt, head_start, public_shortlist, search_on_public_data
 from dpbo_core.space.candidates import grid, sobol
 from dpbo_core.space.search_space import Categorical, Integer, Real, SearchSpace
 from dpbo_core.spec import StudySpec
@@ -55,7 +56,7 @@ def test_an_estimator_s_public_score_is_scikit_learn_s():
     split = PredefinedSplit(fold_of(y, seed=3))
     for depth in (1, 4):
         theirs = cross_val_score(DecisionTreeClassifier(max_depth=depth, random_state=5), X, y, cv=split)
-        assert trainer.public_score({"max_depth": depth}, Accuracy(), seed=3) == pytest.approx(theirs.mean())
+        assert trainer.public_score({"max_depth": depth}, seed=3) == pytest.approx(theirs.mean())
 
 
 def test_a_linear_public_score_is_that_of_scikit_learn_s_logistic_regression():
@@ -71,7 +72,7 @@ def test_a_linear_public_score_is_that_of_scikit_learn_s_logistic_regression():
         theirs = LogisticRegression(C=1 / (lam * (~out).sum()), fit_intercept=False, tol=1e-12, max_iter=10_000)
         w = theirs.fit(X[~out], y[~out]).coef_[0]
         total += score.phi(signs[out] * (X[out] @ w)).sum()
-    ours = LinearTrainer.of(X, y, "logistic", tolerance=None).public_score({"lambda": lam}, score, seed=3)
+    ours = LinearTrainer.of(X, y, "logistic", score=score, tolerance=None).public_score({"lambda": lam}, seed=3)
     assert ours == pytest.approx(total / len(y), abs=1e-6)
 
 
@@ -83,7 +84,7 @@ class Hill:
     def __init__(self, space, top, height=0.9, width=0.3):
         self.space, self.top, self.height, self.width, self.asked = space, np.array(top), height, width, []
 
-    def public_score(self, point, score, *, seed):
+    def public_score(self, point, *, seed):
         self.asked.append(tuple(point.items()))
         squared = ((self.space.encode(point) - self.top) ** 2).sum()
         return self.height * float(np.exp(-squared / self.width**2))
@@ -103,13 +104,14 @@ def test_in_a_mixed_space_of_thousands_the_shortlist_gathers_about_the_public_ma
     candidates = grid(MIXED, {"C": 60, "depth": 40})  # 7,200 candidates
     trainer = Hill(MIXED, [0.31, 0.77, 0.0, np.sqrt(0.5), 0.0])
     world = on(candidates, trainer, steps=20, kernel=kernel)
-    chosen = public_shortlist(world, 20, 60)
+    chosen = public_shortlist(world, 20, search_on_public_data(world, 60))
     assert len(set(chosen)) == 20
     assert len(trainer.asked) == len(set(trainer.asked)) == 60
-    true = np.array([Hill(MIXED, trainer.top).public_score(candidates.points[i], None, seed=0) for i in chosen])
+    true = np.array([Hill(MIXED, trainer.top).public_score(candidates.points[i], seed=0) for i in chosen])
     assert true[0] == true.max() > 0.97 * trainer.height  # 60 looks at 7,200 candidates
     assert np.median(true) > 0.5 * trainer.height
-    assert chosen == public_shortlist(on(candidates, Hill(MIXED, trainer.top), steps=20, kernel=kernel), 20, 60)
+    anew = on(candidates, Hill(MIXED, trainer.top), steps=20, kernel=kernel)
+    assert chosen == public_shortlist(anew, 20, search_on_public_data(anew, 60))
 
 
 def test_where_the_public_set_says_nothing_the_shortlist_spreads_out():
@@ -118,29 +120,54 @@ def test_where_the_public_set_says_nothing_the_shortlist_spreads_out():
     spread = {}
     for name, trainer in (("flat", flat), ("sharp", sharp)):
         world = on(grid(line, {"x": 60}), trainer, steps=20)
-        spread[name] = world.candidates.encoded[list(public_shortlist(world, 8, 24))].std()
+        spread[name] = world.candidates.encoded[
+            list(public_shortlist(world, 8, search_on_public_data(world, 24)))
+        ].std()
     assert spread["flat"] > 3 * spread["sharp"]
     assert spread["sharp"] < 0.1
 
 
-def test_a_small_space_is_listed_whole_and_nothing_is_trained():
+def test_a_small_space_is_listed_whole():
     line = SearchSpace({"x": Real(0.0, 1.0)})
-    trainer = Hill(line, [0.5])
-    assert public_shortlist(on(grid(line, {"x": 9}), trainer, steps=20), 9, 256) == tuple(range(9))
-    assert trainer.asked == []
+    world = on(grid(line, {"x": 9}), Hill(line, [0.5]), steps=20)
+    assert public_shortlist(world, 9, search_on_public_data(world, 256)) == tuple(range(9))
+
+
+def test_the_public_search_of_a_study_is_made_once(monkeypatch):
+    """300 candidates, 64 of them cross-validated, each once, from what is prepared to what is chosen."""
+    line = SearchSpace({"x": Real(0.0, 1.0)})
+    fits, fit = [], public_search.fit
+    monkeypatch.setattr(public_search, "fit", lambda *args: fits.append(1) or fit(*args))
+    for method in (
+        PrivateGrid(evaluate="public_shortlist", public_trials=64),
+        PrivateTrajectory(prior="public", public_trials=64),
+    ):
+        trainer = Hill(line, [0.5])
+        world = on(grid(line, {"x": 300}), trainer, steps=5)
+        prepared = method.prepare(world)
+        assert len(trainer.asked) == len(set(trainer.asked)) == 64
+        fitted = len(fits)
+        for _ in range(3):  # as a comparison starts it again and again
+            method.start(prepared, method.plan(prepared))
+        assert len(trainer.asked) == 64
+        assert len(fits) == fitted
+        other = replace(prepared, search=replace(prepared.search, seed=7))  # another search is not answered from it
+        method.start(other, method.plan(other))
+        assert len(trainer.asked) == 128
 
 
 def test_the_head_start_is_the_precision_weighted_public_score():
     """argmax of f̃/ν² + p/e² is that of f̃ + (ν/e)²·p; in steps of the sum, relative to the best p."""
     line = SearchSpace({"x": Real(0.0, 1.0)})
     world = on(grid(line, {"x": 9}), Hill(line, [0.5], width=0.4), steps=20)
-    p, e = public_landscape(world, 256).mean, doubt(world, float(public_landscape(world, 256).mean.max()))
+    found = search_on_public_data(world, 256)
+    p, e = found.mean, doubt(world, float(found.mean.max()))
     for noise in (e / 100, e, 3 * e):
-        b = head_start(world, tuple(range(9)), 256, noise)
+        b = head_start(world, tuple(range(9)), found, noise)
         exact = np.maximum(-((noise / e) ** 2) * (p.max() - p), -64 * noise)
         assert b * world.score_per_step == pytest.approx(exact, abs=world.score_per_step)
         assert b.max() == 0
-    loud = head_start(world, tuple(range(9)), 256, 1e6 * e)
+    loud = head_start(world, tuple(range(9)), found, 1e6 * e)
     assert loud.min() * world.score_per_step == pytest.approx(-64e6 * e)  # it fits the sum's integers
 
 
@@ -152,7 +179,7 @@ def test_with_much_noise_the_choice_follows_the_public_score_and_with_little_the
         sums = np.full(9, world.range_steps // 2)
         sums[0] += world.range_steps // 8  # the sensitive half prefers x = 0, by an eighth of the range
         ((_, selection), _) = method.draws(world)
-        b = method.head_start(world, tuple(range(9)))
+        _, b = method.subset(world)
         weights = np.exp((sums + b - (sums + b).max()) / selection.scale)
         chosen[epsilon] = int(np.argmax(weights))
         assert (weights > 0.9).sum() == 1
@@ -163,10 +190,10 @@ def test_the_landscape_keeps_what_was_measured_and_guesses_the_rest_well():
     plane = SearchSpace({"x": Real(0.0, 1.0), "y": Real(0.0, 1.0)})
     trainer = Hill(plane, [0.4, 0.6], width=0.5)
     candidates = sobol(plane, 500, seed=1)
-    found = public_landscape(on(candidates, trainer, steps=15), 45)
+    found = search_on_public_data(on(candidates, trainer, steps=15), 45)
     assert len(found.tried) == 45 == len(set(found.tried))
     assert (found.mean[list(found.tried)] == found.scores).all()
-    true = np.array([Hill(plane, [0.4, 0.6], width=0.5).public_score(p, None, seed=0) for p in candidates.points])
+    true = np.array([Hill(plane, [0.4, 0.6], width=0.5).public_score(p, seed=0) for p in candidates.points])
     assert np.abs(found.mean - true).mean() < 0.03
     assert true[np.argmax(found.mean)] > true.max() - 0.01
 
@@ -186,7 +213,8 @@ def test_a_shortlist_study_pays_once_and_releases_one_of_its_list(tables, tmp_pa
     tables["method"] = {"evaluate": "public_shortlist"}
     spec, book = StudySpec.from_dict(tables), PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}")
     public = data_split.public_half(spec, ".")
-    listed = [public.problem.candidates.points[i] for i in public_shortlist(public.problem, 5, 256)]
+    found = search_on_public_data(public.problem, 256)
+    listed = [public.problem.candidates.points[i] for i in public_shortlist(public.problem, 5, found)]
     first, again = run_study(spec, ledger=book), run_study(spec, ledger=book)
     assert first.release.value["hyperparameters"] in listed
     assert first.release == again.release

@@ -1,0 +1,37 @@
+"""Private hyperparameter search as Prefect flows: what a program calls, and the `dpbo` command.
+
+What is listed here is the public interface, beside that of `dpbo_core`. `flows/` and `tasks/` lie at the top of the
+sources; links in this folder give them the names that they have when installed. Everything is imported on first
+use, so that `import dpbo` costs next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dpbo.flows.outsource import Outsourcing as Outsourcing
+    from dpbo.flows.outsource import outsource as outsource
+    from dpbo.flows.prefect_runtime.owner import owners_terminal as owners_terminal
+    from dpbo.flows.serve import tune_on_schedule as tune_on_schedule
+    from dpbo.flows.tune import Tuned as Tuned
+    from dpbo.flows.tune import tune_privately as tune_privately
+
+_HOME = {
+    "Outsourcing": "outsource",
+    "Tuned": "tune",
+    "outsource": "outsource",
+    "owners_terminal": "prefect_runtime.owner",
+    "tune_on_schedule": "serve",
+    "tune_privately": "tune",
+}
+__all__ = list(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(f"dpbo.flows.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'dpbo' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

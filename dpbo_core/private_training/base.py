@@ -1,0 +1,68 @@
+"""What a base algorithm's file declares of it: everything that the rest of the house asks about one by its name."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.private_training.algorithm import Axis, check_axes, value_of
+from dpbo_core.private_training.trial import Trial, TrialFacts
+from dpbo_core.problem import Problem
+
+
+@dataclass(frozen=True)
+class Base:
+    """A base algorithm by its name.
+
+    Attributes:
+        name: in a study.
+        trial: its pricing: from the cost of one trial and the public facts to the trial; more always costs more.
+        axes: the hyperparameters it understands; None where only its own code can judge them.
+        pure: whether all its trials are pure ε-DP.
+        private: whether it is for a sensitive training set; else for a public one.
+        models: the estimators it can train; empty for any.
+        why_models: why no others.
+        fixed_cost: whether a training costs the same whatever the trial may cost.
+        assumptions: names of what its guarantee rests on.
+    """
+
+    name: str
+    trial: Callable[[float, TrialFacts], Trial]
+    axes: Mapping[str, Axis] | None
+    pure: bool
+    private: bool = True
+    models: tuple[str, ...] = ()
+    why_models: str = ""
+    fixed_cost: bool = False
+    assumptions: tuple[str, ...] = ()
+
+    def trains(self, estimator: str) -> bool:
+        """Whether it can train such a model."""
+        return not self.models or estimator in self.models
+
+    def check(self, problem: Problem, instead: str) -> None:
+        """It fits the study's model and knows its hyperparameters.
+
+        Raises:
+            StudyInvalid: it is not so; `instead` is a base that trains anything.
+        """
+        if not self.trains(problem.model.estimator):
+            raise StudyInvalid(
+                f"{self.name} cannot train {problem.model.estimator}",
+                cause=self.why_models,
+                remedy=f'use estimator = "{self.models[0]}", or base = "{instead}"',
+            )
+        if self.axes is not None:
+            check_axes(self.name, self.axes, problem.candidates.points)
+
+    def facts(self, problem: Problem, *, score_share: float, batch_size: int) -> TrialFacts:
+        """What a trial's price depends on in this study, whose hyperparameters were checked."""
+        points, axes = problem.candidates.points, self.axes or {}
+        return TrialFacts(
+            estimator=problem.model.estimator,
+            n_records=None if problem.training is None else problem.training.n_records,
+            record_steps=problem.record_steps,
+            score_per_step=problem.score_per_step,
+            score_share=score_share,
+            batch_size=batch_size,
+            largest=tuple((name, max(value_of(name, axes, point) for point in points)) for name in axes),
+        )

@@ -1,0 +1,59 @@
+"""The closed union of base algorithms: one file each and one line here, private ones in the order of preference."""
+
+from collections.abc import Mapping
+
+from dpbo_core.errors import StudyInvalid, suggestion
+from dpbo_core.private_training.base import Base
+from dpbo_core.private_training.dp_sgd import DP_SGD
+from dpbo_core.private_training.noisy_gradient_descent import NOISY_GRADIENT_DESCENT
+from dpbo_core.private_training.objective_perturbation import OBJECTIVE_PERTURBATION
+from dpbo_core.private_training.output_perturbation import OUTPUT_PERTURBATION
+from dpbo_core.private_training.public_training import PUBLIC_TRAINING
+from dpbo_core.private_training.user_function import user_function
+from dpbo_core.problem import Problem
+
+BASES: Mapping[str, Base] = {
+    base.name: base
+    for base in (
+        PUBLIC_TRAINING,
+        NOISY_GRADIENT_DESCENT,
+        DP_SGD,
+        OUTPUT_PERTURBATION,
+        OBJECTIVE_PERTURBATION,
+    )
+}
+
+
+def base_named(name: str) -> Base:
+    """The base algorithm a study names; with a dot in it, the import path of a function.
+
+    Raises:
+        StudyInvalid: there is none of this name.
+    """
+    if "." in name:
+        return user_function(name)
+    if name not in BASES:
+        raise StudyInvalid(
+            f"method.base = {name!r} is not known{suggestion(name, BASES)}",
+            cause="a misspelt name",
+            remedy=f"choose one of {', '.join(BASES)}, or the import path of a training function",
+        )
+    return BASES[name]
+
+
+def check_base(base: Base, problem: Problem) -> None:
+    """It is for such a training set, fits the study's model and knows its hyperparameters.
+
+    Raises:
+        StudyInvalid: it is not so.
+    """
+    instead = next(other.name for other in BASES.values() if other.private and not other.models)
+    if base.private != (problem.training is not None):
+        raise StudyInvalid(
+            f"method.base = {base.name!r}, and the training set is {'public' if base.private else 'sensitive'}",
+            cause="private training would waste the budget on records that need no protection"
+            if base.private
+            else "models of a sensitive training set must be trained privately",
+            remedy="leave base out of [method]" if base.private else f'add base = "{instead}" to [method]',
+        )
+    base.check(problem, instead)

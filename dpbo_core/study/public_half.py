@@ -1,0 +1,152 @@
+"""The split of a study's data, wherever they come from: what is fitted to the public one, what is sealed."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from dpbo_core import data
+from dpbo_core.accounting.sources import Source
+from dpbo_core.data import Preprocessing, Table
+from dpbo_core.data.people import Person, uncounted
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.estimators import EstimatorFactory
+from dpbo_core.models.trainer import EstimatorTrainer, Factory, LinearTrainer
+from dpbo_core.objective.in_memory import Objective, Scorer
+from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.problem import Problem, Trainer, margin_score, score_on
+from dpbo_core.spec import LinearSection, PublicData, StudySpec
+from dpbo_core.study.sizes import n_validation
+
+
+@dataclass(frozen=True)
+class PublicHalf:
+    """The problem with its training set, what was fitted on it, and the PUBLIC training data's fingerprint."""
+
+    problem: Problem
+    preprocessing: Preprocessing
+    columns: tuple[str, ...]
+    target: str
+    fingerprint: str
+
+
+class DataSplit(Protocol):
+    """Where a study's two halves come from: files, or tables in memory."""
+
+    def public(self, problem: Problem) -> PublicHalf:
+        """The public half of the problem, fitted."""
+        ...
+
+    def sources(self) -> tuple[Source, ...]:
+        """Where the records come from that the study is charged for."""
+        ...
+
+    def check(self, public: PublicHalf) -> None:
+        """Everything that can be refused without a record's content."""
+        ...
+
+    def sensitive(self, public: PublicHalf) -> Scorer:
+        """The sensitive half, sealed; after reserving only."""
+        ...
+
+
+def fitted_half(
+    spec: StudySpec,
+    problem: Problem,
+    table: Table,
+    target: str,
+    *,
+    factory: Factory | None = None,
+    function: Callable[[Any, Any], float] | None = None,
+) -> PublicHalf:
+    """What a public training table becomes.
+
+    Args:
+        spec: the study.
+        problem: the problem it poses.
+        table: the training records.
+        target: the column to predict.
+        factory: of estimators; by the study's import path where None.
+        function: the user's score function; by its import path where None.
+
+    Raises:
+        StudyInvalid: the training data cannot be used as the study says.
+    """
+    table, model = table.without(left_out(spec)), spec.model
+    fitted = Preprocessing.fit(
+        table,
+        target,
+        standardize=model.standardize,
+        clip_quantile=model.clip_quantile,
+        bias=model.bias,
+        unit_ball=model.linear,
+        regression=model.regression,
+        missing="mean" if isinstance(spec.data, PublicData) and spec.data.missing == "mean" else "refuse",
+    )
+    fitted = replace(fitted, ignored=left_out(spec))
+    encoded = fitted.transform(table)
+    trainer: Trainer
+    if isinstance(model, LinearSection):
+        trainer = LinearTrainer.of(
+            encoded.X, encoded.labels, model.estimator, score=margin_score(model), tolerance=model.tolerance
+        )
+    else:
+        score = score_on(model, fitted.classes, function)
+        problem = replace(problem, score=score)
+        if factory is None:
+            factory = EstimatorFactory(model.estimator, model.params, spec.search.seed, model.regression)
+        trainer = EstimatorTrainer(
+            encoded.X,
+            encoded.truth,
+            factory,
+            score,
+            listed=not problem.unlisted,
+            enforced=model.enforced,
+        )
+    return PublicHalf(
+        problem=replace(problem, trainer=trainer),
+        preprocessing=fitted,
+        columns=tuple(table.columns),
+        target=target,
+        fingerprint=data.fingerprint(table),
+    )
+
+
+def left_out(spec: StudySpec) -> frozenset[str]:
+    """Columns that are no features: those ignored, and the one that says whose record it is."""
+    ignored = spec.data.ignore if isinstance(spec.data, PublicData) else None
+    return frozenset(ignored or ()) | ({spec.privacy.person} if spec.privacy.person else set())
+
+
+def check_names(spec: StudySpec, columns: Sequence[str], public: PublicHalf, *, shown_as: str) -> None:
+    """The validation columns are the training columns; the column of persons is among them where one is named.
+
+    Raises:
+        StudyInvalid: it is not so.
+    """
+    if spec.privacy.person is not None and spec.privacy.person not in columns:
+        raise StudyInvalid(
+            f"{shown_as} has no column {spec.privacy.person!r}, which says whose record it is",
+            cause="a misspelt name in [privacy], or the column was dropped",
+            remedy="name the column as in the file's header, or leave person out",
+        )
+    kept = [name for name in columns if name not in left_out(spec)]
+    data.check_columns(public.columns, kept, public.target, shown_as=shown_as)
+
+
+def sealed_half(spec: StudySpec, table: Table, people: Sequence[Person] | None, public: PublicHalf) -> Objective:
+    """The objective on the validation `table`; with `people` a person's surplus records score a constant."""
+    counted = counted_records(spec, table, people)
+    return Objective(Sensitive(public.preprocessing.transform(counted)), public.problem.score)
+
+
+def counted_records(spec: StudySpec, table: Table, people: Sequence[Person] | None) -> Table:
+    """The validation `table` of m records, in which a person's surplus records are broken.
+
+    Raises:
+        StudyInvalid: another number of records than the study says.
+    """
+    data.check_record_count(table.n_records, n_validation(spec))
+    if people is None:
+        return table
+    data.check_record_count(len(people), table.n_records)
+    return table.but(uncounted(people, spec.privacy.max_records_per_person))

@@ -1,0 +1,90 @@
+"""A method, a score, a mechanism or a base is one file and one line: the pages' own, in a copy of the package."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+from pages import ROOT, blocks
+
+PAGES = ("adding_a_method", "adding_a_score", "adding_a_mechanism", "adding_a_base")
+
+
+def tracked():
+    """The package's files as git knows them; all of them where there is no git."""
+    listed = subprocess.run(["git", "ls-files", "dpbo_core"], cwd=ROOT, capture_output=True, text=True, check=False)
+    files = listed.stdout.split("\n") if listed.returncode == 0 else []
+    found = [ROOT / name for name in files if name] or [*(ROOT / "dpbo_core").rglob("*.py")]
+    return [path for path in found if path.is_file()]
+
+
+@pytest.fixture
+def copy(tmp_path):
+    for path in tracked():
+        target = tmp_path / "tree" / path.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, target)
+    return tmp_path / "tree"
+
+
+def edited(text, lines):
+    """A file after the page's lines: "  " is there, "+ " is put after it, "- " is replaced by what follows."""
+    written, at = text.split("\n"), 0
+    for line in lines:
+        sign, body = line[:2], line[2:]
+        if sign == "+ ":
+            written.insert(at, body)
+            at += 1
+            continue
+        (place,) = [number for number, known in enumerate(written) if known == body]
+        at = place + 1
+        if sign == "- ":
+            del written[place]
+            at = place
+    return "\n".join(written)
+
+
+def add(page, copy):
+    """The page's file and its line, into the copy; the program that shows what they do."""
+    code, line, program = (
+        block for block in blocks((ROOT / "docs" / f"{page}.md").read_text()) if block.kind != ""
+    )
+    target = copy / code.why.partition(",")[0]
+    assert not target.exists()
+    target.write_text(code.body)
+    place, *lines = line.body.rstrip("\n").split("\n")
+    assert sum(edit[0] == "+" for edit in lines) == 2, "an import and an entry"
+    (copy / place).write_text(edited((copy / place).read_text(), lines))
+    return program.body
+
+
+def run(program, copy, folder):
+    folder.mkdir()
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("DPBO_")}
+    return subprocess.run(
+        [sys.executable, "-c", f"import dpbo_core\nassert {str(copy)!r} in dpbo_core.__file__\n{program}"],
+        cwd=folder,
+        env=environment | {"PYTHONPATH": str(copy), "HOME": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_one_file_and_one_line_are_all(page, copy, tmp_path):
+    program = add(page, copy)
+    ran = run(program, copy, tmp_path / "work")
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_without_the_line_it_is_refused(copy, tmp_path):
+    union = copy / "dpbo_core" / "models" / "scores" / "union.py"
+    before = union.read_text()
+    program = add("adding_a_score", copy)
+    union.write_text(before)
+    ran = run(program, copy, tmp_path / "work")
+    assert ran.returncode == 1
+    assert "StudyInvalid" in ran.stderr
+    assert "near_miss" in ran.stderr
