@@ -21,8 +21,17 @@ from dpbo_core import evaluate_study, plan_evaluation, run_and_evaluate
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.errors import AssumptionNotAccepted, BudgetExceeded, CertificateFalse, Sealed, StudyInvalid
+from dpbo_core.accounting.sources import Source
+from dpbo_core.errors import (
+    AssumptionNotAccepted,
+    BudgetExceeded,
+    CertificateFalse,
+    PolicyRefused,
+    Sealed,
+    StudyInvalid,
+)
 from dpbo_core.evaluation.certified import CERTIFIED
+from dpbo_core.evaluation.tuning import last_step
 from dpbo_core.final_model import storage
 from dpbo_core.final_model.train import load, train_final
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
@@ -33,7 +42,7 @@ from dpbo_core.privacy.unit import PrivacyUnit
 from dpbo_core.spec import EvaluationSection, StudySpec
 from dpbo_core.study.data_split import public_half
 from dpbo_core.study.resolve import resolve
-from dpbo_core.study.run import run_study
+from dpbo_core.study.run import open_study, run_study
 
 pytestmark = pytest.mark.filterwarnings("ignore:this report will not be usable")
 NOISELESS = InjectedNoise(np.random.default_rng(0), factor=0.0)
@@ -625,3 +634,95 @@ def test_what_cannot_be_evaluated_is_not_tuned_either(tables, ledger, changes):
     with pytest.raises(StudyInvalid):
         run_and_evaluate(spec, ledger=ledger)
     assert ledger.accounts() == ()
+
+
+def test_the_owners_largest_epsilon_holds_for_both_together(tables, ledger):
+    """The study's 1 and the evaluation's 0.5, as one run that Prefect starts asks for them."""
+    bundled = (Source("bundled", "breast_cancer"),)
+    tables["evaluation"]["epsilon"] = 0.5
+    budget = PrivacyBudget.of("people", epsilon=3.0, delta=1e-5)
+    ledger.set_budget(budget, sources=bundled, largest_epsilon=1.5)
+    del tables["budget"]
+
+    def reserved(name):
+        spec = StudySpec.from_dict(tables | {"study": tables["study"] | {"name": name}})
+        resolved = resolve(spec)
+        return open_study(resolved, ledger=ledger, also=last_step(resolved, "."), owner=False)
+
+    reserved("a")
+    ledger.set_budget(budget, largest_epsilon=1.4)
+    with pytest.raises(PolicyRefused, match=r"ε = 1\.5 with what is reserved beside it.*may ask for 1\.4"):
+        reserved("b")
+    reserved("a")  # what was charged goes on
+    assert [entry.study for entry in ledger.accounts("people")[0].entries] == ["a", "a/evaluation"]
+
+
+# At the command
+
+
+@pytest.fixture
+def evaluated(here, tables):
+    """A study and its evaluation in this folder's own ledger; the evaluation's release."""
+    ledger = PrivacyLedger(f"sqlite:///{here / 'mlruns' / 'ledger.db'}")
+    tables["budget"]["delta"] = 1e-5
+    return run_and_evaluate(StudySpec.from_dict(tables), ledger=ledger)[1].release
+
+
+def test_verify_takes_a_true_certificate_and_refuses_a_forged_one(dpbo, evaluated, here):
+    def verified(document):
+        (here / "release.json").write_text(json.dumps(document))
+        return dpbo("verify", "release.json")
+
+    honest = evaluated.to_json()
+    code, out, err = verified(honest)
+    assert (code, err) == (0, "")
+    assert "trial/evaluation, edition 1: 1 draw costs ε = 1." in " ".join(out.split())
+    cheaper = copy.deepcopy(honest)
+    cheaper["guarantee"]["epsilon"] = 0.5  # half the price for the same draw
+    quieter = copy.deepcopy(honest)
+    quieter["spends"][0]["noise_scale"] /= 2.0
+    surer = copy.deepcopy(honest)
+    surer["spends"][0] |= {"sensitivity": 1.0, "noise_scale": 1.0}  # one record moves two cells
+    for forged in (cheaper, quieter, surer):
+        code, out, err = verified(forged)
+        assert (code, out) == (1, "")
+        assert "edited" in err
+    code, out, err = verified(honest | {"method": "private_grid"})
+    assert (code != 0, out) == (True, "")
+
+
+def test_show_and_budget_print_an_evaluation(dpbo, evaluated, here):
+    metrics = evaluated.value["metrics"]
+    code, out, err = dpbo("show", "trial/evaluation")
+    words = " ".join(out.split())
+    assert (code, err) == (0, "")
+    assert f"auc {metrics['auc']['value']:.4f}" in words
+    assert f"recall {metrics['recall']['value']:.4f}" in words
+    assert "{:.3f} … {:.3f}".format(*metrics["auc"]["noise_interval"]) in words
+    assert "optimistic" in words
+    assert evaluated.guarantee.in_words() in words
+    code, out, _ = dpbo("show", "trial/evaluation:1", "--json", "--html", "page.html")
+    assert code == 0
+    assert json.loads(out)["value"] == json.loads(json.dumps(evaluated.value))
+    page = (here / "page.html").read_text().partition("release.json")[0]
+    assert all(said in page for said in (f"{metrics['auc']['value']:.6g}", "scale, in records", "optimistic"))
+    code, out, err = dpbo("show", "trial")  # of that name there is one: the study itself
+    assert (code, err) == (0, "")
+    assert "lambda" in out
+    code, out, err = dpbo("budget")
+    assert (code, err) == (0, "")
+    assert "trial/evaluation" in out
+    code, out, err = dpbo("budget", "--json")
+    assert [entry["method"] for entry in json.loads(out)["datasets"][0]["entries"]] == [
+        "private_grid",
+        "evaluation",
+    ]
+
+
+def test_an_evaluation_that_is_not_finished_is_said_to_be_asked_for_again(dpbo, here, tables):
+    resolved = resolve(StudySpec.from_dict(tables))
+    ledger = PrivacyLedger(f"sqlite:///{here / 'mlruns' / 'ledger.db'}")
+    open_study(resolved, ledger=ledger, also=last_step(resolved, "."))
+    code, out, err = dpbo("show", "trial/evaluation")
+    assert (code, out) == (2, "")
+    assert "ask evaluate_study for it again" in " ".join(err.split())

@@ -30,6 +30,7 @@ from dpbo_core.accounting.sources import Source
 from dpbo_core.accounting.store import LedgerStore
 from dpbo_core.accounting.tables import DATASETS, RELEASES, RESERVATIONS
 from dpbo_core.privacy.amounts import allowed_units
+from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.unit import PrivacyUnit
@@ -153,7 +154,8 @@ class PrivacyLedger:
             max_records_per_person: k, which the dataset's first spend fixes for all.
             use: what will be scored, and whether the owner asks.
             also: what will be asked of the same records afterwards, with its price: charged in the same
-                transaction, all of it or nothing, and taken over when it is asked.
+                transaction, all of it or nothing, and taken over when it is asked. The owner's largest ε of what
+                Prefect starts holds for the sum.
 
         Raises:
             StudyInvalid: `opening` is not the cap the dataset has.
@@ -163,9 +165,11 @@ class PrivacyLedger:
             AssumptionNotAccepted: the dataset's cap was not opened with an assumption of the plan.
         """
         with self._store.writing() as pen:
+            together = ((key, plan), *also)
+            guarantees = [priced.guarantee for _, priced in together]
             numbers = [
-                self._charged(pen, one, priced, noise, opening, max_records_per_person, use)
-                for one, priced in ((key, plan), *also)
+                self._charged(pen, one, priced, guarantees, noise, opening, max_records_per_person, use)
+                for one, priced in together
             ]
         return Reservation(self._store, numbers[0], key)
 
@@ -174,12 +178,13 @@ class PrivacyLedger:
         pen: Pen,
         key: StudyKey,
         plan: PrivacyPlan,
+        guarantees: Sequence[PrivacyGuarantee],
         noise: str,
         opening: PrivacyBudget | None,
         max_records_per_person: int,
         use: Use,
     ) -> int:
-        """The number of the reservation, made in this transaction or before."""
+        """The number of the reservation, made in this transaction or before; `guarantees` are of all in it."""
         asked, spends = compose(plan.spends), [spend.to_json() for spend in plan.spends]
         account = approvals.account_named(pen.connection, key.dataset)
         spent, units = spent_of(pen.connection, account)
@@ -202,7 +207,7 @@ class PrivacyLedger:
         admission.same_persons(budget, first, plan.guarantee)
         fixed = records_of(pen.connection, account)
         admission.same_records(budget, fixed, plan.guarantee, max_records_per_person)
-        approvals.check_largest(pen.connection, use, plan.guarantee, account=account)
+        approvals.check_largest(pen.connection, use, guarantees, account=account)
         approvals.check_sources(pen, use, **charged, public=budget.public)
         row = asdict(key) | asdict(asked) | {"dataset": account}
         row |= {"unit": plan.guarantee.unit.value, "guarantee": plan.guarantee.to_json(), "spends": spends}
