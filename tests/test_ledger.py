@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 import sqlalchemy as sa
 from conftest import new_database
+from worlds import asked_until_it_answers
 
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
@@ -295,7 +296,7 @@ def test_threads_share_one_ledger(ledger):
 
     def ask(name):
         try:
-            ledger.reserve(key(str(name)), plan(0.05), noise=SYSTEM)
+            asked_until_it_answers(lambda: ledger.reserve(key(str(name)), plan(0.05), noise=SYSTEM))
         except BudgetExceeded:
             return 0
         return 1

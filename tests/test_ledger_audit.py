@@ -12,6 +12,7 @@ import pytest
 import sqlalchemy as sa
 from conftest import new_database
 from test_ledger import GUARANTEE, SYSTEM, key, lift, plan, sql
+from worlds import asked_until_it_answers
 
 from dpbo.flows.cli import app as cli
 from dpbo_core.accounting import audit, schema
@@ -370,7 +371,7 @@ def test_processes_may_make_the_same_ledger_at_once(ledger_url, from_scratch):
         if child == 0:
             code = 1
             try:
-                PrivacyLedger(ledger_url)
+                asked_until_it_answers(lambda: PrivacyLedger(ledger_url))
                 code = 0
             finally:
                 os._exit(code)

