@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from dpbo_core.errors import NoBudget as NoBudget
     from dpbo_core.errors import Sealed as Sealed
     from dpbo_core.errors import StudyInvalid as StudyInvalid
+    from dpbo_core.evaluation.run import EvaluationResult as EvaluationResult
+    from dpbo_core.evaluation.run import evaluate_study as evaluate_study
+    from dpbo_core.evaluation.run import plan_evaluation as plan_evaluation
+    from dpbo_core.evaluation.tuning import run_and_evaluate as run_and_evaluate
     from dpbo_core.final_model.train import FinalModel as FinalModel
     from dpbo_core.privacy.release import Release as Release
     from dpbo_core.sklearn_api.private_search import PrivateSearch as PrivateSearch
@@ -38,6 +42,7 @@ _HOME = {
     "BudgetRefused": "errors",
     "Categorical": "space.search_space",
     "DpboError": "errors",
+    "EvaluationResult": "evaluation.run",
     "FinalModel": "final_model.train",
     "Integer": "space.search_space",
     "LedgerDamaged": "errors",
@@ -52,9 +57,12 @@ _HOME = {
     "StudyResult": "study.run",
     "StudySpec": "spec",
     "advise_study": "study.resolve",
+    "evaluate_study": "evaluation.run",
     "open_study": "study.run",
+    "plan_evaluation": "evaluation.run",
     "plan_study": "study.resolve",
     "read_study": "study.study_file",
+    "run_and_evaluate": "evaluation.tuning",
     "run_study": "study.run",
 }
 __all__ = list(_HOME)

@@ -30,6 +30,10 @@ REASONS = {  # by module; the longest name that fits counts
         "before the charge"
     ),
     "sklearn_api.public_encoder": "the public half",
+    "evaluation": (
+        "a record's cell is a comparison of its own decision value with public edges; what is made of a draw is "
+        "arithmetic on what was released, of public size, and is made again from the recorded draw"
+    ),
     "gp": (
         "arrays of public sizes and pivots of at least σ > 0. In dp_hypo what cannot be learned from is "
         "forgotten, and the density is as it was: no δ"

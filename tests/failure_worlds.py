@@ -4,6 +4,7 @@ import copy
 import os
 import random
 import secrets
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -113,6 +114,19 @@ STUDIES = {
     "dp_hypo, output_perturbation": private("output_perturbation", **ADAPTIVE, kl_penalty=0.5),
     "dp_hypo, objective_perturbation": private("objective_perturbation", hide_duration=True),
 }
+EVALUATED = {
+    "evaluation, persons and groups": study(
+        data={"validation": "people.csv"},
+        privacy={"person": "who", "max_records_per_person": 1, "dataset": "persons"},
+        evaluation={"epsilon": 1.0, "group": "b", "groups": [1.0]},
+    ),
+    "evaluation, a folder of parts": study(data={"validation": "parts"}, evaluation={"epsilon": 1.0}),
+    "evaluation, scikit-learn": study(
+        model={"estimator": LOGISTIC, "score": "accuracy"},
+        space={"C": {"values": [0.1]}},
+        evaluation={"epsilon": 1.0},
+    ),
+}
 STUDIES["private_grid, a bundled set"]["data"] = {"source": "breast_cancer", "validation_share": 0.05}
 
 
@@ -123,6 +137,7 @@ def worlds(folder):
     from dpbo_core import PrivateSearch, Real
     from dpbo_core.accounting.budget import PrivacyBudget
     from dpbo_core.accounting.ledger import PrivacyLedger
+    from dpbo_core.evaluation.run import evaluate_study
     from dpbo_core.methods.outsourced.answers import Curator
     from dpbo_core.methods.outsourced.box import Outsourced
     from dpbo_core.methods.outsourced.curator import Publication, publish
@@ -147,6 +162,18 @@ def worlds(folder):
                 ledger=ledger,
                 folder=folder,
             )
+
+        return go
+
+    def evaluated(place, tables):
+        ledger = PrivacyLedger(f"sqlite:///{folder / f'ledger-evaluation-{place}.db'}")
+        run_study(StudySpec.from_dict(tables), ledger=ledger, folder=folder)  # charged and released before
+
+        def go(edition):
+            section = tables["evaluation"] | {"edition": edition}
+            spec = StudySpec.from_dict(tables | {"evaluation": section})
+            with warnings.catch_warnings(action="ignore"):  # of 24 records nothing can be said
+                return evaluate_study(spec, ledger=ledger, folder=folder)
 
         return go
 
@@ -186,6 +213,7 @@ def worlds(folder):
         )
 
     made = {name: of(place, tables) for place, (name, tables) in enumerate(STUDIES.items())}
+    made |= {name: evaluated(place, tables) for place, (name, tables) in enumerate(EVALUATED.items())}
     return made | {"PrivateSearch, a score function": search, "outsourced": curate}
 
 

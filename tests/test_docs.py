@@ -185,12 +185,20 @@ def test_the_page_of_the_study_file_has_every_key():
     from dataclasses import fields
     from typing import get_args
 
-    from dpbo_core.spec import AxisSection, BudgetSection, DataSection, ModelSection, PrivacySection, SearchSection
+    from dpbo_core.spec import (
+        AxisSection,
+        BudgetSection,
+        DataSection,
+        EvaluationSection,
+        ModelSection,
+        PrivacySection,
+        SearchSection,
+    )
     from dpbo_core.spec.model import SCORES
 
     page = TEXTS["docs/study_file.md"]
     unions = (*get_args(DataSection), *get_args(ModelSection))
-    sections = (PrivacySection, BudgetSection, *unions, AxisSection, SearchSection)
+    sections = (PrivacySection, BudgetSection, *unions, AxisSection, SearchSection, EvaluationSection)
     keys = {field.name for section in sections for field in fields(section)}
     for key in (*keys, *SCORES, "name", "edition", "method", "accepts"):
         assert f"`{key}`" in page, key

@@ -312,7 +312,25 @@ def test_the_largest_epsilon_holds_for_what_prefect_starts(ledger, file):
         spend(ledger, "c", "clinic", use(file, owner=False), epsilon=0.1)
     infinite = replace(GUARANTEE, epsilon=float("inf"))
     with pytest.raises(PolicyRefused):
-        policy.check_largest("clinic", 10**30, infinite, owner=False)
+        policy.check_largest("clinic", 10**30, (infinite,), owner=False)
+
+
+def test_the_largest_epsilon_holds_for_the_sum_of_what_is_reserved_together(ledger, file):
+    ledger.set_budget(cap("clinic"), sources=(file_source(file),), largest_epsilon=0.5)
+
+    def together(*epsilons, owner=False):
+        plans = [(key(f"{place} of {epsilons}", "clinic"), plan(e)) for place, e in enumerate(epsilons)]
+        return ledger.reserve(*plans[0], noise=SYSTEM, use=use(file, owner=owner), also=plans[1:])
+
+    for epsilons in ((0.3, 0.3), (0.5, 1e-6), (0.2, 0.2, 0.2)):  # each alone is allowed
+        with pytest.raises(PolicyRefused, match="with what is reserved beside it"):
+            together(*epsilons)
+    assert ledger.accounts("clinic")[0].entries == ()
+    together(0.3, 0.2)
+    together(0.3, 0.2)  # taken over
+    together(0.3, 0.3, owner=True)
+    together(0.3, 0.3)  # its owner has charged it: it goes on
+    assert [entry.epsilon for entry in ledger.accounts("clinic")[0].entries] == [0.3, 0.2, 0.3, 0.3]
 
 
 def test_a_group_has_one_cap_and_one_account(ledger, here, file):

@@ -4,7 +4,7 @@ The facts of a group stand under the dataset whose cap pays; a source says which
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -216,14 +216,16 @@ def set_largest(pen: Pen, account: str, units: int) -> bool:
     return True
 
 
-def check_largest(connection: sa.Connection, use: Use, guarantee: PrivacyGuarantee, *, account: str) -> None:
-    """A run that Prefect started asks for no more than the owner said.
+def check_largest(
+    connection: sa.Connection, use: Use, guarantees: Sequence[PrivacyGuarantee], *, account: str
+) -> None:
+    """A run that Prefect started asks for no more, all in all, than the owner said.
 
     Raises:
         PolicyRefused: it asks for more.
     """
     if not use.owner:
-        policy.check_largest(account, largest_of(connection, account), guarantee, owner=False)
+        policy.check_largest(account, largest_of(connection, account), guarantees, owner=False)
 
 
 def template_of(

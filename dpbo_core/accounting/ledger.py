@@ -8,7 +8,7 @@ The protocol, keyed by a study's fingerprint (its whole spec, its edition and th
     rerun      takes over its own reservation, reads recorded draws back, continues after them
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -23,12 +23,14 @@ from dpbo_core.accounting.legible import legible
 from dpbo_core.accounting.lookup import Recorded
 from dpbo_core.accounting.merging import check_merged
 from dpbo_core.accounting.opening import account_for, no_budget, open_cap
+from dpbo_core.accounting.pen import Pen
 from dpbo_core.accounting.policy import OWNERS, Use
 from dpbo_core.accounting.reservation import Reservation, StudyKey, utc_now
 from dpbo_core.accounting.sources import Source
 from dpbo_core.accounting.store import LedgerStore
 from dpbo_core.accounting.tables import DATASETS, RELEASES, RESERVATIONS
 from dpbo_core.privacy.amounts import allowed_units
+from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.unit import PrivacyUnit
@@ -140,6 +142,7 @@ class PrivacyLedger:
         opening: PrivacyBudget | None = None,
         max_records_per_person: int = 1,
         use: Use = OWNERS,
+        also: Sequence[tuple[StudyKey, PrivacyPlan]] = (),
     ) -> Reservation:
         """Charge the whole plan, or take over the reservation this very study made before.
 
@@ -150,6 +153,9 @@ class PrivacyLedger:
             opening: the cap to open if the dataset has none; it stays unopened if the plan is refused.
             max_records_per_person: k, which the dataset's first spend fixes for all.
             use: what will be scored, and whether the owner asks.
+            also: what will be asked of the same records afterwards, with its price: charged in the same
+                transaction, all of it or nothing, and taken over when it is asked. The owner's largest ε of what
+                Prefect starts holds for the sum.
 
         Raises:
             StudyInvalid: `opening` is not the cap the dataset has.
@@ -158,37 +164,57 @@ class PrivacyLedger:
             PolicyRefused: the owner's policy says no; nothing was charged.
             AssumptionNotAccepted: the dataset's cap was not opened with an assumption of the plan.
         """
-        asked, spends = compose(plan.spends), [spend.to_json() for spend in plan.spends]
         with self._store.writing() as pen:
-            account = approvals.account_named(pen.connection, key.dataset)
-            spent, units = spent_of(pen.connection, account)
-            sealed_totals.check(pen, account, spent, units)
-            account, budget = account_for(pen, key.dataset, opening, use)
-            if budget is None:
-                raise no_budget(key.dataset)
-            if opening is not None:
-                admission.same_cap(budget, opening)
-            charged = {"dataset": key.dataset, "account": account}
-            check_merged(pen.connection, self._url, **charged)
-            earlier = pen.connection.execute(EARLIER, {"fingerprint": key.fingerprint}).one_or_none()
-            if earlier is not None:
-                pen.check_whole()  # its draws are read back, and one that is missing would be drawn again
-                admission.same_plan(earlier.spends == spends and earlier.noise == noise)
-                approvals.check_same_sources(pen.connection, use, **charged)
-                return Reservation(self._store, earlier.id, key)
-            admission.admit(budget, spent=spent, units=units, asked=asked, guarantee=plan.guarantee, noise=noise)
-            first = pen.connection.scalar(sealed_totals.FIRST, {"dataset": account})
-            admission.same_persons(budget, first, plan.guarantee)
-            fixed = records_of(pen.connection, account)
-            admission.same_records(budget, fixed, plan.guarantee, max_records_per_person)
-            approvals.check_largest(pen.connection, use, plan.guarantee, account=account)
-            approvals.check_sources(pen, use, **charged, public=budget.public)
-            row = asdict(key) | asdict(asked) | {"dataset": account}
-            row |= {"unit": plan.guarantee.unit.value, "guarantee": plan.guarantee.to_json(), "spends": spends}
-            number = pen.reserve(row | {"noise": noise, "reserved_at": utc_now()})
-            if not (fixed or budget.public or plan.guarantee.unit is PrivacyUnit.PERSON):
-                write_fact(pen, account, RECORDS, str(max_records_per_person), {})
-        return Reservation(self._store, number, key)
+            together = ((key, plan), *also)
+            guarantees = [priced.guarantee for _, priced in together]
+            numbers = [
+                self._charged(pen, one, priced, guarantees, noise, opening, max_records_per_person, use)
+                for one, priced in together
+            ]
+        return Reservation(self._store, numbers[0], key)
+
+    def _charged(
+        self,
+        pen: Pen,
+        key: StudyKey,
+        plan: PrivacyPlan,
+        guarantees: Sequence[PrivacyGuarantee],
+        noise: str,
+        opening: PrivacyBudget | None,
+        max_records_per_person: int,
+        use: Use,
+    ) -> int:
+        """The number of the reservation, made in this transaction or before; `guarantees` are of all in it."""
+        asked, spends = compose(plan.spends), [spend.to_json() for spend in plan.spends]
+        account = approvals.account_named(pen.connection, key.dataset)
+        spent, units = spent_of(pen.connection, account)
+        sealed_totals.check(pen, account, spent, units)
+        account, budget = account_for(pen, key.dataset, opening, use)
+        if budget is None:
+            raise no_budget(key.dataset)
+        if opening is not None:
+            admission.same_cap(budget, opening)
+        charged = {"dataset": key.dataset, "account": account}
+        check_merged(pen.connection, self._url, **charged)
+        earlier = pen.connection.execute(EARLIER, {"fingerprint": key.fingerprint}).one_or_none()
+        if earlier is not None:
+            pen.check_whole()  # its draws are read back, and one that is missing would be drawn again
+            admission.same_plan(earlier.spends == spends and earlier.noise == noise)
+            approvals.check_same_sources(pen.connection, use, **charged)
+            return int(earlier.id)
+        admission.admit(budget, spent=spent, units=units, asked=asked, guarantee=plan.guarantee, noise=noise)
+        first = pen.connection.scalar(sealed_totals.FIRST, {"dataset": account})
+        admission.same_persons(budget, first, plan.guarantee)
+        fixed = records_of(pen.connection, account)
+        admission.same_records(budget, fixed, plan.guarantee, max_records_per_person)
+        approvals.check_largest(pen.connection, use, guarantees, account=account)
+        approvals.check_sources(pen, use, **charged, public=budget.public)
+        row = asdict(key) | asdict(asked) | {"dataset": account}
+        row |= {"unit": plan.guarantee.unit.value, "guarantee": plan.guarantee.to_json(), "spends": spends}
+        number = pen.reserve(row | {"noise": noise, "reserved_at": utc_now()})
+        if not (fixed or budget.public or plan.guarantee.unit is PrivacyUnit.PERSON):
+            write_fact(pen, account, RECORDS, str(max_records_per_person), {})
+        return number
 
     def way_of_answers(self, dataset: str, publication: str) -> Mapping[str, Any] | None:
         """How a published table's rows are answered; None before the first answer."""

@@ -154,13 +154,15 @@ def check_opening(dataset: str, *, owner: bool) -> None:
         )
 
 
-def check_largest(dataset: str, largest: int | None, guarantee: PrivacyGuarantee, *, owner: bool) -> None:
-    """A run that Prefect started asks for no more than the owner said one study may.
+def check_largest(
+    dataset: str, largest: int | None, guarantees: Sequence[PrivacyGuarantee], *, owner: bool
+) -> None:
+    """A run that Prefect started asks for no more, all in all, than the owner said one may.
 
     Args:
         dataset: the study's.
         largest: ε in 10⁻¹², or None where the owner said nothing.
-        guarantee: what the study guarantees.
+        guarantees: of the study, and of what is reserved together with it.
         owner: whether the owner asks.
 
     Raises:
@@ -168,9 +170,11 @@ def check_largest(dataset: str, largest: int | None, guarantee: PrivacyGuarantee
     """
     if owner or largest is None:
         return
-    if not guarantee.epsilon < float("inf") or spent_units(guarantee.epsilon) > largest:
+    epsilon = sum(guarantee.epsilon for guarantee in guarantees)
+    if not epsilon < float("inf") or sum(spent_units(guarantee.epsilon) for guarantee in guarantees) > largest:
+        together = " with what is reserved beside it" if len(guarantees) > 1 else ""
         raise PolicyRefused(
-            f"this study asks for ε = {guarantee.epsilon:g}, and one of dataset {dataset!r} that Prefect starts "
+            f"this study asks for ε = {epsilon:g}{together}, and one of dataset {dataset!r} that Prefect starts "
             f"may ask for {from_units(largest):g}",
             cause="its owner set --largest-epsilon",
             remedy="ask for less in [privacy], or let its owner run it",

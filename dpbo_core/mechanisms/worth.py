@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.gaussian_rows import GaussianRows
+from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.random_projection import RandomProjection
 from dpbo_core.mechanisms.repeat_and_select import RepeatAndSelect
@@ -12,6 +13,7 @@ from dpbo_core.privacy.certified import Worth
 
 WORTH: Mapping[str, Worth] = {
     **DiscreteLaplace.WORTH,
+    **LaplaceHistogram.WORTH,
     **DiscreteGaussian.WORTH,
     **GaussianRows.WORTH,
     **PrivateSelection.WORTH,

@@ -6,11 +6,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-Verb = Literal["predict", "predict_proba"]
+Verb = Literal["predict", "predict_proba", "decision_function"]
 
 
 def shaped(found: Any, verb: Verb, n_rows: int) -> NDArray[Any] | None:
-    """(k,) classes or numbers, or (k, C) probabilities as float64; None for any other shape."""
+    """(k,) classes or numbers, (k, C) probabilities or (k,) decision values as float64; None for another shape."""
     outcome = np.asarray(found)
     outcome = outcome if verb == "predict" else outcome.astype(np.float64)
     if verb == "predict_proba":

@@ -81,8 +81,17 @@ def one_record_moves(release: Release) -> float:
     Raises:
         KeyError, TypeError, ValueError: the facts do not say.
     """
+    return counted_of_one(release) * score_range(release) / _whole(release, "n_validation")
+
+
+def counted_of_one(release: Release) -> int:
+    """min(k, m): how many records of one unit count at most.
+
+    Raises:
+        KeyError, ValueError: the facts do not say.
+    """
     k, m = (_whole(release, name) for name in ("max_records_per_person", "n_validation"))
-    return min(k, m) * score_range(release) / m
+    return min(k, m)
 
 
 def score_range(release: Release) -> float:

@@ -15,6 +15,7 @@ from dpbo_core.spec.data import (
     SensitiveFiles,
     SensitiveTraining,
 )
+from dpbo_core.spec.evaluation import EvaluationSection
 from dpbo_core.spec.model import (
     EstimatorSection,
     FunctionSection,
@@ -33,6 +34,7 @@ __all__ = [
     "BundledData",
     "DataSection",
     "EstimatorSection",
+    "EvaluationSection",
     "FunctionSection",
     "LinearSection",
     "ModelSection",

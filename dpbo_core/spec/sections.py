@@ -35,7 +35,7 @@ class PrivacySection:
             f"privacy.dataset = {self.dataset!r} is a word of the command line",
             remedy="give the dataset another name",
         )
-        _check_epsilon("privacy.epsilon", self.epsilon, LARGEST_EPSILON)
+        check_epsilon("privacy.epsilon", self.epsilon, LARGEST_EPSILON)
         if self.delta is not None:
             _check_delta("privacy.delta", self.delta)
         require(
@@ -55,7 +55,7 @@ class BudgetSection:
     delta: float = 0.0
 
     def __post_init__(self) -> None:
-        _check_epsilon("budget.epsilon", self.epsilon, LARGEST_CAP)
+        check_epsilon("budget.epsilon", self.epsilon, LARGEST_CAP)
         _check_delta("budget.delta", self.delta)
 
 
@@ -139,7 +139,8 @@ class SearchSection:
             )
 
 
-def _check_epsilon(key: str, epsilon: float, largest: float) -> None:
+def check_epsilon(key: str, epsilon: float, largest: float) -> None:
+    """A privacy level: positive, finite, and not beyond all meaning."""
     require(
         math.isfinite(epsilon) and epsilon > 0,
         f"{key} = {epsilon} is no privacy level",

@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dpbo_core.spec.data import DataSection, PublicFiles, SensitiveData, read_data
+from dpbo_core.spec.evaluation import EvaluationSection
 from dpbo_core.spec.model import ModelSection, read_model
 from dpbo_core.spec.reading import check_name, read_section, refuse_unknown, require, to_table
 from dpbo_core.spec.sections import AxisSection, BudgetSection, PrivacySection, SearchSection
@@ -26,6 +27,7 @@ class StudySpec:
     budget: BudgetSection | None = None
     search: SearchSection = field(default_factory=SearchSection)
     options: Mapping[str, Any] = field(default_factory=dict)
+    evaluation: EvaluationSection | None = None
 
     def __post_init__(self) -> None:
         check_name("study.name", self.name)
@@ -100,12 +102,20 @@ class StudySpec:
             tables["budget"] = to_table(self.budget)
         tables |= {"data": to_table(self.data), "model": to_table(self.model)}
         tables["space"] = {name: to_table(axis) for name, axis in self.space.items()}
-        return tables | {"search": to_table(self.search), "method": dict(self.options)}
+        tables |= {"search": to_table(self.search), "method": dict(self.options)}
+        if self.evaluation is not None:
+            tables["evaluation"] = to_table(self.evaluation)
+        return tables
+
+    @property
+    def tuned(self) -> "StudySpec":
+        """The study without what is asked about its model afterwards: what its own key is made of."""
+        return replace(self, evaluation=None)
 
     @classmethod
     def from_dict(cls, tables: Mapping[str, Any]) -> "StudySpec":
         """The inverse of `to_dict`, strict about every key and type."""
-        known = ("study", "privacy", "budget", "data", "model", "space", "search", "method")
+        known = ("study", "privacy", "budget", "data", "model", "space", "search", "method", "evaluation")
         refuse_unknown(tables, known, "the study")
         for name in ("study", "privacy", "data", "model", "space"):
             require(name in tables, f"the study has no [{name}] table", remedy=f"add [{name}]")
@@ -134,4 +144,9 @@ class StudySpec:
             space=space,
             search=read_section(SearchSection, tables.get("search", {}), "[search]"),
             options=dict(tables.get("method", {})),
+            evaluation=(
+                read_section(EvaluationSection, tables["evaluation"], "[evaluation]")
+                if "evaluation" in tables
+                else None
+            ),
         )

@@ -14,7 +14,7 @@ from dpbo_core import data
 from dpbo_core.accounting.sources import Source, file_source
 from dpbo_core.data import Preprocessing, Table, bundled
 from dpbo_core.data.bundled import TARGET as BUNDLED_TARGET
-from dpbo_core.data.people import read_people
+from dpbo_core.data.people import Person, read_people
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.objective.in_memory import Objective, Scorer
 from dpbo_core.objective.partitioned import PartitionedObjective, Workers, parts_of
@@ -88,7 +88,7 @@ def public_half(spec: StudySpec, folder: str | Path, problem: Problem | None = N
     problem = planning_problem(spec) if problem is None else problem
     if isinstance(spec.data, SensitiveData):
         return _declared_half(spec, spec.data, folder, problem)
-    return fitted_half(spec, problem, *_training_table(spec, folder))
+    return fitted_half(spec, problem, *training_table(spec, folder))
 
 
 def check_presence(spec: StudySpec, folder: str | Path, public: PublicHalf) -> None:
@@ -161,30 +161,23 @@ def sensitive_half(
     given = spec.data
     if isinstance(given, SensitiveData):
         return _both_sensitive(spec, given, folder, public)
-    if isinstance(given, BundledData):
-        return sealed_half(spec, _bundled_tables(given)[1], None, public)
-    path, score = Path(folder) / given.validation, public.problem.score
-    parts = parts_of(path)
-    if parts:
-        return PartitionedObjective(parts, public.preprocessing, score, given.n_validation, workers)
-    person = spec.privacy.person
-    people = None if person is None else read_people(path, person, shown_as=given.validation)
-    return sealed_half(spec, _validation_table(given, folder), people, public)
+    if isinstance(given, PublicFiles):
+        parts = parts_of(Path(folder) / given.validation)
+        if parts:
+            score = public.problem.score
+            return PartitionedObjective(parts, public.preprocessing, score, given.n_validation, workers)
+    return sealed_half(spec, validation_table(given, folder), people_of(spec, folder), public)
 
 
 def _both_sensitive(spec: StudySpec, given: SensitiveData, folder: str | Path, public: PublicHalf) -> Objective:
     """The objective where the training records are sensitive too; without a validation file it is on them."""
     encode, score, n = public.preprocessing.transform, public.problem.score, facts_of(given).n_records
-    trained_on, _ = _training_table(spec, folder)
+    trained_on, _ = training_table(spec, folder)
     data.check_record_count(trained_on.n_records, n, shown_as="the training set", key="n_training")
     training = Sensitive(encode(trained_on))
-    match given:
-        case SensitiveTraining():
-            return Objective(training, score, training)
-        case SensitiveFiles():
-            table = _validation_table(given, folder)
-        case SensitiveBundled():
-            table = _bundled_tables(given)[1]
+    if isinstance(given, SensitiveTraining):
+        return Objective(training, score, training)
+    table = validation_table(given, folder)
     data.check_record_count(table.n_records, n_validation(spec))
     return Objective(Sensitive(encode(table)), score, training)
 
@@ -193,7 +186,7 @@ def _declared_half(spec: StudySpec, given: SensitiveData, folder: str | Path, pr
     """The public half of a study whose training set is sensitive: the header, and what the study declares."""
     match given:
         case SensitiveBundled():
-            columns, target = tuple(_training_table(spec, folder)[0].columns), BUNDLED_TARGET
+            columns, target = tuple(training_table(spec, folder)[0].columns), BUNDLED_TARGET
             bounds = given.bounds or bundled.public_facts(given.source)[1]
         case SensitiveFiles() | SensitiveTraining():
             path = Path(folder) / given.training
@@ -211,17 +204,25 @@ def _declared_half(spec: StudySpec, given: SensitiveData, folder: str | Path, pr
     )
 
 
-def _training_table(spec: StudySpec, folder: str | Path) -> tuple[Table, str]:
+def training_table(spec: StudySpec, folder: str | Path) -> tuple[Table, str]:
+    """The training records and the column to predict."""
     given = spec.data
     if isinstance(given, Bundled):
-        return _bundled_tables(given)[0], BUNDLED_TARGET
+        return bundled.load(given.source, given.validation_share)[0], BUNDLED_TARGET
     sensitive, shown = isinstance(given, SensitiveData), given.training
     return data.read_table(Path(folder) / shown, sensitive=sensitive, shown_as=shown), given.target
 
 
-def _validation_table(given: PublicFiles | SensitiveFiles, folder: str | Path) -> Table:
+def validation_table(given: PublicFiles | SensitiveFiles | Bundled, folder: str | Path) -> Table:
+    """The SENSITIVE records, whatever their bytes. Call it only after reserving, and seal what comes of it."""
+    if isinstance(given, Bundled):
+        return bundled.load(given.source, given.validation_share)[1]
     return data.read_table(Path(folder) / given.validation, sensitive=True, shown_as=given.validation)
 
 
-def _bundled_tables(given: Bundled) -> tuple[Table, Table]:
-    return bundled.load(given.source, given.validation_share)
+def people_of(spec: StudySpec, folder: str | Path) -> tuple[Person, ...] | None:
+    """The person of every SENSITIVE record; None where the study names no column of persons."""
+    person, given = spec.privacy.person, spec.data
+    if person is None or not isinstance(given, PublicFiles):
+        return None
+    return read_people(Path(folder) / given.validation, person, shown_as=given.validation)

@@ -135,8 +135,18 @@ def check_names(spec: StudySpec, columns: Sequence[str], public: PublicHalf, *, 
 
 def sealed_half(spec: StudySpec, table: Table, people: Sequence[Person] | None, public: PublicHalf) -> Objective:
     """The objective on the validation `table`; with `people` a person's surplus records score a constant."""
+    counted = counted_records(spec, table, people)
+    return Objective(Sensitive(public.preprocessing.transform(counted)), public.problem.score)
+
+
+def counted_records(spec: StudySpec, table: Table, people: Sequence[Person] | None) -> Table:
+    """The validation `table` of m records, in which a person's surplus records are broken.
+
+    Raises:
+        StudyInvalid: another number of records than the study says.
+    """
     data.check_record_count(table.n_records, n_validation(spec))
-    if people is not None:
-        data.check_record_count(len(people), table.n_records)
-        table = table.but(uncounted(people, spec.privacy.max_records_per_person))
-    return Objective(Sensitive(public.preprocessing.transform(table)), public.problem.score)
+    if people is None:
+        return table
+    data.check_record_count(len(people), table.n_records)
+    return table.but(uncounted(people, spec.privacy.max_records_per_person))

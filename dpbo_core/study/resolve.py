@@ -52,6 +52,8 @@ class ResolvedStudy:
     def key(self, training: str) -> StudyKey:
         """What the ledger knows the study by: the whole spec, its edition, the public training data.
 
+        Without [evaluation], which has a key of its own: what is asked afterwards is no other study.
+
         Never the sensitive data. What "auto" became is named beside it and is no part of it: a later version that
         advises otherwise still gives the same study its release.
 
@@ -59,7 +61,7 @@ class ResolvedStudy:
             training: the fingerprint of the PUBLIC training data.
         """
         spec = self.spec
-        text = json.dumps([spec.to_dict(), training], sort_keys=True, ensure_ascii=False, allow_nan=False)
+        text = json.dumps([spec.tuned.to_dict(), training], sort_keys=True, ensure_ascii=False, allow_nan=False)
         digest = hashlib.sha256(text.encode()).hexdigest()
         return StudyKey(digest, spec.privacy.dataset, spec.name, spec.edition, self.method.kind)
 

@@ -37,6 +37,7 @@ from dpbo_core.study.resolve import ResolvedStudy, resolve
 from dpbo_core.versions import library_version
 
 LARGEST_PRIVATE_PATH = 4096
+Also = Callable[[PublicHalf], tuple[tuple[StudyKey, PrivacyPlan], ...]]
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,7 @@ def open_study(
     precomputed: Precomputed | None = None,
     data: DataSplit | None = None,
     owner: bool = True,
+    also: Also | None = None,
 ) -> StudyRun | ReplayedStudy:
     """Read the public half, price, reserve, then open the sensitive half; or find the study's recorded release.
 
@@ -153,6 +155,8 @@ def open_study(
         precomputed: public work that was done elsewhere.
         data: the split of the data where they do not come from the files it names.
         owner: whether the data's owner asks, who may open a cap and add a file; not so for what Prefect starts.
+        also: what will be asked of the same records afterwards, with its price, from the public half: reserved
+            together with the study, or neither is.
 
     Raises:
         StudyInvalid, BudgetRefused, AssumptionNotAccepted: nothing was charged.
@@ -176,6 +180,7 @@ def open_study(
             pad=pad,
             precomputed=precomputed,
             owner=owner,
+            also=also,
         )
 
 
@@ -190,25 +195,28 @@ def _started(
     pad: float,
     precomputed: Precomputed | None,
     owner: bool,
+    also: Also | None,
 ) -> StudyRun:
     """Everything that can be refused or can fail, then the reservation, then the sensitive half."""
     spec, method, plan = study.spec, study.method, study.plan
     if not ledger.reserved(key.fingerprint):  # what was charged goes on as it began
         check_lengthscale(method, study.problem)
-    _check_accepted(spec, plan, public.problem.unlisted)
+    check_accepted(spec, plan, public.problem.unlisted)
     problem = replace(remembering(public.problem, precomputed), advice=study.why)
     problem = _trained_first(method, problem)
     data.check(public)
     draws = method.draws(problem)
     search = method.start(problem, plan)
+    afterwards = () if also is None else also(replace(public, problem=problem))
     try_out(draws)  # what can fail of a draw, and of all that is public, fails here, before anything is charged
     reservation = ledger.reserve(
         key,
         plan,
         noise=standing_of(source),
-        opening=_cap(spec),
+        opening=opening_cap(spec),
         max_records_per_person=spec.privacy.max_records_per_person,
         use=Use(data.sources(), owner),
+        also=afterwards,
     )
     noise = Noise(source, reservation)
     sealed(lambda: noise.prepare_draws(draws))
@@ -247,7 +255,7 @@ def approve_study(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path)
     Raises:
         StudyInvalid, PolicyRefused: nothing was written.
     """
-    ledger.approve(spec.privacy.dataset, _cap(spec), sources_of(spec, folder))
+    ledger.approve(spec.privacy.dataset, opening_cap(spec), sources_of(spec, folder))
 
 
 def check_public_file(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path) -> None:
@@ -295,7 +303,7 @@ def _trained_first(method: Method, problem: Problem) -> Problem:
     return remembering(problem, Precomputed(models={index: problem.train(index) for index in range(N)}))
 
 
-def _cap(spec: StudySpec) -> PrivacyBudget | None:
+def opening_cap(spec: StudySpec) -> PrivacyBudget | None:
     """The cap a study opens at its dataset's first use; it accepts the assumptions that the study accepts."""
     if spec.budget is None:
         return None
@@ -303,7 +311,12 @@ def _cap(spec: StudySpec) -> PrivacyBudget | None:
     return PrivacyBudget.of(spec.privacy.dataset, epsilon=budget.epsilon, delta=budget.delta, accepts=spec.accepts)
 
 
-def _check_accepted(spec: StudySpec, plan: PrivacyPlan, unlisted: str) -> None:
+def check_accepted(spec: StudySpec, plan: PrivacyPlan, unlisted: str) -> None:
+    """The study accepts by name whatever the plan's guarantee assumes.
+
+    Raises:
+        AssumptionNotAccepted: it does not.
+    """
     missing = [name for name in plan.guarantee.assumptions if name not in spec.accepts]
     if missing:
         statement = CALLER_ASSUMPTIONS[missing[0]].statement

@@ -172,7 +172,7 @@ def check_certificate(file: Path) -> str:
         CertificateFalse: its numbers do not support its guarantee.
         LedgerDamaged: the ledger here recorded it, and is older than it was.
     """
-    from dpbo_core.methods import CERTIFIED
+    from dpbo_core.evaluation.certified import CERTIFIED
 
     text = "\n".join(
         lines_of(file, remedy="take release.json from mlruns/artifacts/RUN/artifacts, or from dpbo ui")

@@ -35,7 +35,7 @@ border-bottom:1px solid #e4e7eb}img{max-width:100%}pre{white-space:pre-wrap;font
 <p class="guarantee"><strong>$guarantee</strong><br>$meaning</p>
 <h2>What it rests on</h2><ul>$rests</ul>
 <h2>What it does not guarantee</h2><ul>$limits</ul>
-<h2>The noise</h2><table><tr><th>draws</th><th>mechanism</th><th>scale, in score</th><th>ε each</th>
+<h2>The noise</h2><table><tr><th>draws</th><th>mechanism</th><th>scale, in $unit</th><th>ε each</th>
 <th>ρ each</th></tr>$noise</table>
 <h2>Pictures</h2>$pictures
 <h2>The release</h2><p>Check it: save the JSON below as <code>release.json</code> (it also lies beside this page)
@@ -85,6 +85,7 @@ def page(release: Release, pictures: Iterable[Path]) -> str:
         meaning=escape(_meaning(release)),
         rests=_items(_rests(release)),
         limits=_items(_limits(release)),
+        unit="records" if "metrics" in release.value else "score",
         noise=_noise(release),
         pictures=shown,
         document=escape(document),
@@ -99,6 +100,9 @@ def _values(release: Release) -> Iterable[tuple[str, str]]:
     if "interval" in release.value:
         low, high = release.value["interval"]
         yield "90% interval", f"{low:.3f} … {high:.3f}"
+    for name, told in release.value.get("metrics", {}).items():
+        if told["value"] is not None:
+            yield name, _number(told["value"])
 
 
 def _meaning(release: Release) -> str:
@@ -115,6 +119,8 @@ def _limits(release: Release) -> Iterable[str]:
     yield EXACT
     private = release.guarantee.unit is PrivacyUnit.TRAINING_RECORD
     yield PUBLIC_IN_PRIVATE_TRAINING if private else PUBLIC
+    if "optimism" in release.facts:
+        yield f"That its figures hold for new records: {release.facts['optimism']}."
     yield from ALWAYS
 
 

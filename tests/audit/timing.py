@@ -40,7 +40,7 @@ def measure(spec: StudySpec, runs: int) -> list[Correlation]:
     problem = replace(public.problem, search=replace(public.problem.search, steps=10))
     for i in range(len(problem.candidates)):
         problem.train(i)  # trained models are kept, so that a step's time is its scoring, its noise and its search
-    records = data_split._bundled_tables(spec.data)[1]
+    records = data_split.validation_table(spec.data, ".")
     encoded, rng = public.preprocessing.transform(records), np.random.default_rng(0)
     found = []
     for kind in METHODS:

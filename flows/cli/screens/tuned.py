@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from dpbo.flows.cli.screens.account_tables import account_line
+from dpbo.flows.cli.screens.evaluated import report_facts
 from dpbo.flows.cli.screens.terminal import Screen, named
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.privacy.noise_standing import OPERATING_SYSTEM
@@ -70,6 +71,7 @@ def _facts(release: Release, screen: Screen) -> list[tuple[str, str]]:
         scores = screen.spark([point["score"] for point in value["trajectory"]])
         facts.append(("seen", f"{scores}   private scores, step by step"))
     facts += [(named(name), named(_number(item))) for name, item in value.items() if _plain(name, item)]
+    facts += report_facts(release)
     draws = f"{len(release.spends)} draws" if len(release.spends) > 1 else "1 draw"
     scored = "" if top is None else f" on a score between 0 and {top:g}"
     noise = f"{draws}; {'; '.join(_scales(release))}{scored}"

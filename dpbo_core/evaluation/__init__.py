@@ -1,0 +1,1 @@
+"""One noised histogram of labels, public bins and groups, and the whole report that follows from it (MATH §6.3)."""

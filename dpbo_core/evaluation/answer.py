@@ -1,0 +1,99 @@
+"""What is made of a draw: the table it was, and the release of its report."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dpbo_core.evaluation.bins import Expected, ranked_within
+from dpbo_core.evaluation.certified import KIND
+from dpbo_core.evaluation.places import Grouping
+from dpbo_core.evaluation.question import Question, group_names
+from dpbo_core.evaluation.report import report
+from dpbo_core.evaluation.subject import Subject
+from dpbo_core.evaluation.table import NoisedTable
+from dpbo_core.mechanisms.noise import Noise
+from dpbo_core.models.estimators import FittedEstimator
+from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.privacy.release import Release
+from dpbo_core.versions import library_version
+
+OPTIMISTIC = (
+    "the model was chosen with the help of these very records: its figures are optimistic on them, and no interval "
+    "covers that"
+)
+UNKNOWN = "if the model was trained or chosen with the help of these records, its figures are optimistic on them"
+
+
+def told_edges(edges: tuple[float, ...]) -> dict[str, int]:
+    """The edges as integers, to be recorded with the draw: what it was a table of."""
+    bits = np.array(edges, dtype=np.float64).view(np.int64).tolist()
+    return {"edges": len(edges)} | {f"edge {i}": number for i, number in enumerate(bits)}
+
+
+def table_of(
+    drawn: Mapping[str, Any], subject: Subject, question: Question, grouping: Grouping | None
+) -> NoisedTable:
+    """The released table, read as it was drawn, whatever edges would be chosen today."""
+    bits = [drawn[f"edge {i}"] for i in range(drawn["edges"])]
+    edges = tuple(np.array(bits, dtype=np.int64).view(np.float64).tolist())
+    return NoisedTable(
+        n_records=question.problem.n_validation,
+        scale=question.mechanism(1).scale,
+        edges=edges,
+        threshold=subject.threshold,
+        within=ranked_within(subject, edges),
+        predicted=_predicted(subject, edges),
+        groups=group_names(grouping),
+        drawn=tuple(drawn["draw"]),
+    )
+
+
+def _predicted(subject: Subject, edges: tuple[float, ...]) -> tuple[float | None, ...] | None:
+    """The mean probability of the public records in each bin, the classes weighing as they do there."""
+    probability = subject.probability(subject.values)
+    if probability is None:
+        return None
+    at = np.searchsorted(np.array(edges), subject.values)
+    counts = np.bincount(at, minlength=len(edges) + 1)
+    sums = np.bincount(at, weights=probability, minlength=len(edges) + 1)
+    return tuple(float(s / n) if n else None for s, n in zip(sums, counts, strict=True))
+
+
+def answer(
+    question: Question,
+    plan: PrivacyPlan,
+    noise: Noise,
+    subject: Subject,
+    outlook: Expected,
+    table: NoisedTable,
+    *,
+    chosen_here: bool,
+) -> Release:
+    """The release: the report with the public facts a reader needs beside the guarantee."""
+    problem = question.problem
+    return Release(
+        value=report(table),
+        guarantee=plan.guarantee.as_drawn(noise.standing),
+        spends=plan.spends,
+        study=f"{question.spec.name}/{KIND}",
+        edition=question.section.edition,
+        method=KIND,
+        dataset=question.spec.privacy.dataset,
+        facts={
+            "version": library_version(),
+            "model": "released" if chosen_here else "of a file",
+            "estimator": type(
+                subject.model.estimator if isinstance(subject.model, FittedEstimator) else subject.model
+            ).__name__,
+            "n_validation": problem.n_validation,
+            "max_records_per_person": problem.max_records_per_person,
+            "bins": table.n_bins,
+            "public_share": outlook.share,
+            "expected": {"auc_error": outlook.auc_error, "recall_error": outlook.recall_error},
+            "verdict": outlook.verdict,
+            "optimism": OPTIMISTIC if chosen_here else UNKNOWN,
+            "sampling": "as if the counted records were independent draws",
+        },
+        noise=noise.standing,
+    )

@@ -1,0 +1,133 @@
+"""An evaluation as it is asked: of which model, by which groups, under which key. Only public files are read."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpbo_core import data
+from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.evaluation.bins import Expected, expected
+from dpbo_core.evaluation.places import Grouping
+from dpbo_core.evaluation.question import Question, group_names
+from dpbo_core.evaluation.subject import Subject, file_model, read_model, released_model
+from dpbo_core.final_model import FinalModel
+from dpbo_core.objective.partitioned import parts_of
+from dpbo_core.privacy.release import Release
+from dpbo_core.spec import BundledData, StudySpec
+from dpbo_core.study.data_split import FileSplit
+from dpbo_core.study.public_half import PublicHalf, left_out
+from dpbo_core.study.resolve import resolve
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Asked:
+    """A question with the public half it is asked of, before any model is trained.
+
+    Attributes:
+        question: what is asked.
+        split: the study's files.
+        public: what was read of them.
+        grouping: None for the whole alone.
+        key: under which the ledger keeps the answer.
+        model: a saved one, or the release whose model will be trained.
+    """
+
+    question: Question
+    split: FileSplit
+    public: PublicHalf
+    grouping: Grouping | None
+    key: StudyKey
+    model: Release | FinalModel
+
+    def subject(self) -> Subject:
+        """The model, trained or read, with its public decision values."""
+        if isinstance(self.model, FinalModel):
+            return file_model(self.question.spec, self.split.folder, self.model)
+        return released_model(self.question.spec, self.public, self.model)
+
+    def expected(self, subject: Subject) -> Expected:
+        """The edges of the bins and what to expect of the report's noise."""
+        return outlook(self.question, subject, self.grouping)
+
+
+def outlook(question: Question, subject: Subject, grouping: Grouping | None) -> Expected:
+    """The edges of the bins and what to expect of the report's noise."""
+    return expected(
+        subject,
+        n_records=question.problem.n_validation,
+        scale=question.mechanism(1).scale,
+        n_groups=max(1, len(group_names(grouping))),
+        n_bins=question.section.bins,
+    )
+
+
+def ask(
+    spec: StudySpec,
+    ledger: PrivacyLedger,
+    model: str | Path | None,
+    epsilon: float | None,
+    folder: str | Path,
+) -> Asked:
+    """What is asked and of which model; only public files and the ledger are read."""
+    resolved = resolve(spec)
+    question = Question.of(spec, resolved.problem, epsilon)
+    split = FileSplit(spec, folder)
+    public = split.public(resolved.problem)
+    if model is None:
+        study = resolved.key(public.fingerprint)
+        tuned, digest = ledger.release_of(study.fingerprint), digest_of_released(study)
+        if tuned is None:
+            raise StudyInvalid(
+                f"the study {spec.name!r} (edition {spec.edition}) has released nothing yet",
+                cause="it was not tuned, or its file or its public training set was changed since",
+                remedy="run dpbo tune first, or name a saved model",
+            )
+        grouping = question.grouping(public.preprocessing)
+        return Asked(question, split, public, grouping, question.key(digest, grouping), tuned)
+    final, digest = read_model(model)
+    grouping = question.grouping(final.preprocessing)
+    return Asked(question, split, public, grouping, question.key(digest, grouping), final)
+
+
+def digest_of_released(study: StudyKey) -> str:
+    """Of the model that a study releases, known before it does: a study releases one, and the same for ever."""
+    return f"released by {study.fingerprint}"
+
+
+def check_header(
+    question: Question, folder: str | Path, public: PublicHalf, grouping: Grouping | None, needed: tuple[str, ...]
+) -> None:
+    """The validation file's header has the column of groups, and every column that the model needs.
+
+    Raises:
+        StudyInvalid: it has not.
+    """
+    columns = _columns(question, folder, public)
+    if grouping is not None and grouping.column not in columns:
+        raise StudyInvalid(
+            f"the validation file has no column {grouping.column!r}, which [evaluation] groups its records by",
+            cause="a misspelt name, or the column was dropped",
+            remedy="name the column as in the file's header"
+            + (
+                ", and under data.ignore if it is no feature"
+                if grouping.column not in left_out(question.spec)
+                else ""
+            ),
+        )
+    missing = [name for name in needed if name not in columns]
+    if missing:
+        raise StudyInvalid(
+            f"the validation file has no column {missing[0]!r}, which the model needs",
+            cause="a model of another study, or the column was dropped",
+            remedy="evaluate a model that was trained on these columns",
+        )
+
+
+def _columns(question: Question, folder: str | Path, public: PublicHalf) -> tuple[str, ...]:
+    """Of the sensitive file, whose header was checked, and no more of it."""
+    if isinstance(question.data, BundledData):
+        return public.columns
+    shown = question.data.validation
+    path = Path(folder) / shown
+    first = (parts_of(path) or (path,))[0]
+    return data.read_header(first, sensitive=True, shown_as=shown).columns

@@ -1,0 +1,24 @@
+"""What the certificate of a report must show, declared beside the methods'."""
+
+from dpbo_core.mechanisms.histogram import LaplaceHistogram
+from dpbo_core.methods import CERTIFIED as OF_METHODS
+from dpbo_core.privacy.certified import Declared, Shown, counted_of_one, only_shows
+from dpbo_core.privacy.release import Release
+
+KIND = "evaluation"  # in the ledger's column of methods
+DRAW = "histogram"
+PARTS = ("table", "metrics", "roc", "confusion", "calibration", "groups")
+
+
+def shown(release: Release) -> Shown:
+    """One draw for the whole table, which a unit's records can move by two each: out of a cell and into another.
+
+    Raises:
+        KeyError, TypeError, ValueError: the release shows something else than a report, or its facts do not say.
+    """
+    if not only_shows(release, *PARTS):
+        raise ValueError("value")
+    return Shown({DRAW: tuple(LaplaceHistogram.WORTH)}, 2.0 * counted_of_one(release))
+
+
+CERTIFIED = Declared({**OF_METHODS.methods, KIND: shown}, OF_METHODS.mechanisms)

@@ -1,0 +1,162 @@
+"""What is asked, for which price, and the key under which the ledger keeps the answer.
+
+The key is of the dataset, the model's digest, ε, the edition, and what the table's cells mean. Costs and prevalence
+are no part of it: they only say how to read an answer. Asked again, a question has the same answer, whatever
+another version would bin or report.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+
+from dpbo_core.accounting.ledger import StudyKey
+from dpbo_core.data import Preprocessing
+from dpbo_core.data.features import Category
+from dpbo_core.data.values import canonical, shown
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.evaluation.certified import DRAW, KIND
+from dpbo_core.evaluation.places import OTHER, Grouping
+from dpbo_core.mechanisms.histogram import LaplaceHistogram
+from dpbo_core.methods.contract import Draws
+from dpbo_core.privacy.amounts import allowed_units
+from dpbo_core.privacy.assumption import ROWWISE_PREDICTIONS
+from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
+from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.problem import Problem
+from dpbo_core.spec import EvaluationSection, PublicData, PublicFiles, SensitiveData, StudySpec
+
+EVIDENCE = Evidence(
+    Standing.STANDARD, "the discrete Laplace mechanism on one histogram (Dwork, McSherry, Nissim, Smith 2006)"
+)
+
+
+@dataclass(frozen=True)
+class Question:
+    """One evaluation, before any model is trained.
+
+    Attributes:
+        spec: the study.
+        problem: its public facts.
+        epsilon: ε of the report.
+        section: [evaluation], or its defaults.
+        data: the study's, of which the training records are public.
+    """
+
+    spec: StudySpec
+    problem: Problem
+    epsilon: float
+    section: EvaluationSection
+    data: PublicData
+
+    @classmethod
+    def of(cls, spec: StudySpec, problem: Problem, epsilon: float | None) -> "Question":
+        """What the study's [evaluation] asks; `epsilon` in the place of its own where it is given.
+
+        Raises:
+            StudyInvalid: no ε is stated, or one that is no privacy level, or what is asked is not there yet.
+        """
+        section = spec.evaluation or EvaluationSection()
+        section = section if epsilon is None else replace(section, epsilon=epsilon)
+        if section.epsilon is None:
+            raise StudyInvalid(
+                "no ε is stated for the evaluation",
+                cause="a report is a spend of its own, on top of [privacy]",
+                remedy="add [evaluation] with epsilon = 0.5, say, or give epsilon",
+            )
+        if isinstance(spec.data, SensitiveData):
+            raise StudyInvalid(
+                "models of a sensitive training set cannot be evaluated yet",
+                cause="the edges of the bins come of public records, and this study has none",
+                remedy="leave [evaluation] out",
+            )
+        if spec.model.regression:
+            raise StudyInvalid(
+                "a regression cannot be evaluated yet",
+                cause="the report is made of two classes; its form for numbers is not there yet",
+                remedy="leave [evaluation] out",
+            )
+        if allowed_units(section.epsilon) == 0:
+            raise StudyInvalid(
+                f"ε = {section.epsilon:g} is below the ledger's unit", remedy="raise evaluation.epsilon"
+            )
+        return cls(spec, problem, section.epsilon, section, spec.data)
+
+    @property
+    def moved(self) -> int:
+        """Δ = 2·min(k, m): in ℓ₁, one unit's records move the whole table by no more."""
+        return 2 * min(self.problem.max_records_per_person, self.problem.n_validation)
+
+    def mechanism(self, size: int) -> LaplaceHistogram:
+        """The draw for a table of `size` cells; its price does not depend on them."""
+        return LaplaceHistogram(self.moved, allowed_units(self.epsilon), size)
+
+    def plan(self, unlisted: str) -> PrivacyPlan:
+        """The price; `unlisted` is what in the model is not known to predict each row alone, "" for nothing."""
+        assumed = bool(unlisted) and not self.spec.model.enforced
+        guarantee = PrivacyGuarantee(
+            epsilon=self.epsilon,
+            delta=0.0,
+            unit=self.problem.unit,
+            relation=self.problem.relation,
+            assumptions=(ROWWISE_PREDICTIONS.name,) if assumed else (),
+            evidence=EVIDENCE,
+            person=self.problem.person,
+        )
+        return PrivacyPlan(guarantee, (self.mechanism(1).spend(DRAW),))
+
+    def draws(self, size: int) -> Draws:
+        """The one draw of the plan."""
+        mechanism = self.mechanism(size)
+        return ((mechanism.spend(DRAW), mechanism),)
+
+    def grouping(self, fitted: Preprocessing) -> Grouping | None:
+        """The column of groups with its public categories: those listed, or those of the public training set.
+
+        Raises:
+            StudyInvalid: the column cannot be one of groups, or nothing public says its categories.
+        """
+        column = self.section.group
+        if column is None:
+            return None
+        target = self.data.target if isinstance(self.data, PublicFiles) else fitted.target
+        if column in (fitted.target, target, self.spec.privacy.person):
+            raise StudyInvalid(
+                f"evaluation.group = {column!r} is the target, or the column of persons",
+                remedy="name a column that sorts records into groups",
+            )
+        if self.section.groups is not None:
+            listed: tuple[object, ...] = tuple(canonical(value) for value in self.section.groups)
+        else:
+            known = [one for one in fitted.features if isinstance(one, Category) and one.name == column]
+            listed = known[0].values if known else ()
+        numbers = sorted({value for value in listed if isinstance(value, float) and value == value})
+        texts = sorted({value for value in listed if isinstance(value, str)})
+        if not listed or len(numbers) + len(texts) != len(listed) or OTHER in texts:
+            raise StudyInvalid(
+                f"nothing public says what the groups of {column!r} are",
+                cause=f"the column is no text of the public training set, or groups lists one twice, or {OTHER!r}",
+                remedy='add groups = ["a", "b"]: its categories, each once; every other value is the group other',
+            )
+        return Grouping(column, (*numbers, *texts))
+
+    def key(self, digest: str, grouping: Grouping | None) -> StudyKey:
+        """What the ledger knows the evaluation of the model with this digest by."""
+        spec, section = self.spec, self.section
+        asked = {
+            "dataset": spec.privacy.dataset,
+            "model": digest,
+            "epsilon": self.epsilon,
+            "edition": section.edition,
+            "bins": section.bins,
+            "group": None if grouping is None else [grouping.column, *grouping.categories],
+            "person": spec.privacy.person,
+            "records": [self.problem.n_validation, self.problem.max_records_per_person],
+        }
+        text = json.dumps([KIND, asked], sort_keys=True, ensure_ascii=False, allow_nan=False)
+        fingerprint = hashlib.sha256(text.encode()).hexdigest()
+        return StudyKey(fingerprint, spec.privacy.dataset, f"{spec.name}/{KIND}", section.edition, KIND)
+
+
+def group_names(grouping: Grouping | None) -> tuple[str, ...]:
+    """What people call the groups, the last for all other values."""
+    return () if grouping is None else (*map(shown, grouping.categories), OTHER)

@@ -1,0 +1,174 @@
+"""A study's model evaluated: reserve, count once, noise once, and the whole report from what was released.
+
+    evaluate_study(spec, ledger=…)       the released model, or another public one; asked again, the same answer
+    plan_evaluation(spec, ledger=…)      the price and what to expect of it; no sensitive file is opened
+
+Reserving comes before any record's content is used; the draw is recorded before it is shown, with the edges of its
+bins, so that whoever goes on after a kill reads it as it was made.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.accounting.policy import Use
+from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid
+from dpbo_core.evaluation.answer import answer, table_of, told_edges
+from dpbo_core.evaluation.asking import Asked, ask, check_header
+from dpbo_core.evaluation.bins import Expected, warn_if_useless
+from dpbo_core.evaluation.counting import Counter, count, count_parts
+from dpbo_core.evaluation.places import Integers, Place
+from dpbo_core.evaluation.question import Question
+from dpbo_core.evaluation.report import best_threshold
+from dpbo_core.evaluation.table import NoisedTable
+from dpbo_core.mechanisms.noise import Noise, NoiseSource, OperatingSystemNoise, standing_of, try_out
+from dpbo_core.objective.partitioned import parts_of
+from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.sealing import messages, sealed
+from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.spec import PublicFiles, StudySpec
+from dpbo_core.study.data_split import people_of, validation_table
+from dpbo_core.study.public_half import counted_records
+from dpbo_core.study.run import check_accepted, opening_cap, padded
+from dpbo_core.versions import library_version
+
+
+@dataclass(frozen=True)
+class EvaluationPlan:
+    """The price, and what to expect of it, before anything is spent."""
+
+    price: PrivacyPlan
+    expected: Expected
+
+
+@dataclass(frozen=True)
+class EvaluationResult:
+    """What an evaluation gives back.
+
+    Attributes:
+        release: as it was recorded; its value is the report.
+        replayed: whether it had been released before, and nothing was drawn now.
+        best_threshold: for the costs and the prevalence that the study states now; None where it states none.
+    """
+
+    release: Release
+    replayed: bool
+    best_threshold: Mapping[str, Any] | None
+
+
+def plan_evaluation(
+    study: StudySpec,
+    *,
+    ledger: PrivacyLedger,
+    model: str | Path | None = None,
+    epsilon: float | None = None,
+    folder: str | Path = ".",
+) -> EvaluationPlan:
+    """The price of an evaluation and its expected errors, from public facts alone. Charges nothing.
+
+    Args, Raises: as `evaluate_study`.
+    """
+    asked = ask(study, ledger, model, epsilon, folder)
+    subject = asked.subject()
+    return EvaluationPlan(asked.question.plan(subject.unlisted), asked.expected(subject))
+
+
+def evaluate_study(
+    study: StudySpec,
+    *,
+    ledger: PrivacyLedger,
+    model: str | Path | None = None,
+    epsilon: float | None = None,
+    folder: str | Path = ".",
+    source: NoiseSource | None = None,
+    pad: float = 0.0,
+    owner: bool = True,
+) -> EvaluationResult:
+    """Evaluate a model on the study's sensitive records, for one spend; or find the answer that was recorded.
+
+    Args:
+        study: as written; its [evaluation] says what is asked.
+        ledger: where budgets are kept.
+        model: the folder of a saved final model; the model that the study released where None.
+        epsilon: ε of the report, in the place of evaluation.epsilon.
+        folder: the folder that the study's data paths are relative to.
+        source: where noise comes from; the operating system unless a test says otherwise.
+        pad: seconds; the whole takes a whole number of them, so that its duration tells less.
+        owner: whether the data's owner asks; not so for what Prefect starts.
+
+    Raises:
+        StudyInvalid: the study released no model yet, or it cannot be evaluated; nothing was charged.
+        BudgetRefused, AssumptionNotAccepted: nothing was charged.
+        Sealed: something failed on sensitive data; nothing of it is told, and a rerun continues.
+    """
+    with padded(pad):
+        asked = ask(study, ledger, model, epsilon, folder)
+        library_version()
+        replay = ledger.release_of(asked.key.fingerprint)
+        if replay is None:
+            release, replayed = _released(asked, ledger, source or OperatingSystemNoise(), owner=owner), False
+        else:
+            release, replayed = replay, True
+        return EvaluationResult(release, replayed, _best(asked.question, release))
+
+
+def _released(asked: Asked, ledger: PrivacyLedger, source: NoiseSource, *, owner: bool) -> Release:
+    """Everything that can be refused or can fail, then the reservation, then the records."""
+    question, spec = asked.question, asked.question.spec
+    subject = asked.subject()
+    plan = question.plan(subject.unlisted)
+    check_accepted(spec, plan, subject.unlisted)
+    outlook = asked.expected(subject)
+    place = Place(outlook.edges, subject.verb)
+    counter = Counter(
+        subject.preprocessing, subject.counted(place, enforced=spec.model.enforced), place, asked.grouping
+    )
+    asked.split.check(asked.public)
+    check_header(question, asked.split.folder, asked.public, asked.grouping, subject.columns)
+    draws = question.draws(counter.size)
+    try_out(draws)
+    warn_if_useless(outlook)
+    reservation = ledger.reserve(
+        asked.key,
+        plan,
+        noise=standing_of(source),
+        opening=opening_cap(spec),
+        max_records_per_person=spec.privacy.max_records_per_person,
+        use=Use(asked.split.sources(), owner),
+    )
+    noise = Noise(source, reservation)
+    ((spend, mechanism),) = draws
+    drawn = sealed(lambda: noise.recorded(spend))
+    if drawn is None:
+        sealed(lambda: noise.prepare_draws(draws))
+        counts = sealed(lambda: _counts(question, asked.split.folder, counter), message=messages(StudyInvalid))
+        drawn = sealed(lambda: noise.release(spend, mechanism, counts, **told_edges(place.edges)))
+    table = sealed(lambda: table_of(drawn, subject, question, asked.grouping))
+    chosen_here = isinstance(asked.model, Release)
+    release = sealed(lambda: answer(question, plan, noise, subject, outlook, table, chosen_here=chosen_here))
+    return sealed(lambda: reservation.conclude(release), message=messages(DpboError, LedgerDamaged))
+
+
+def _counts(question: Question, folder: str | Path, counter: Counter) -> Sensitive[Integers]:
+    """Read the sensitive records, whatever their bytes, and count them. Call it only after reserving."""
+    spec, given = question.spec, question.data
+    if isinstance(given, PublicFiles):
+        parts = parts_of(Path(folder) / given.validation)
+        if parts:
+            return count_parts(counter, parts, given.n_validation)
+    return count(counter, counted_records(spec, validation_table(given, folder), people_of(spec, folder)))
+
+
+def _best(question: Question, release: Release) -> Mapping[str, Any] | None:
+    section = question.section
+    if section.false_positive_cost is None and section.prevalence is None:
+        return None
+    return best_threshold(
+        NoisedTable.from_json(release.value["table"]),
+        false_positive=section.false_positive_cost or 1.0,
+        false_negative=section.false_negative_cost or 1.0,
+        prevalence=section.prevalence,
+    )

@@ -1,0 +1,94 @@
+"""The noised histogram: all that was released, and all that a report is made of.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| m | `n_records` | records that were counted, public | scalar |
+| ñ | `drawn` | counts with noise, as they were released | (C,) integers |
+| b | `scale` | of the noise in each cell | scalar |
+| t | `split(ñ)` | ñ shifted to sum to m: [group, class, bin] | (…, G, 2, B) |
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Reals = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class NoisedTable:
+    """A released histogram with the public facts it is read by.
+
+    Attributes:
+        n_records: m.
+        scale: b.
+        edges: between the bins, ascending.
+        threshold: the model's own, one of the edges.
+        within: share of the pairs within a bin that the model ranks right, as among public records; ½ of ties.
+        predicted: mean probability of the public records in each bin, as the model has it; None without one.
+        groups: names of the groups, the last for all other values; empty where there is the whole alone.
+        drawn: (C,): what cannot be read, then group by group the negatives and the positives of each bin.
+    """
+
+    n_records: int
+    scale: float
+    edges: tuple[float, ...]
+    threshold: float
+    within: float
+    predicted: tuple[float | None, ...] | None
+    groups: tuple[str, ...]
+    drawn: tuple[int, ...]
+
+    @property
+    def n_bins(self) -> int:
+        """B: how many bins."""
+        return len(self.edges) + 1
+
+    @property
+    def n_groups(self) -> int:
+        """G, at least 1."""
+        return max(1, len(self.groups))
+
+    @property
+    def own(self) -> int:
+        """The place of the model's own threshold among the edges."""
+        return self.edges.index(self.threshold)
+
+    def shifted(self, counts: Reals) -> Reals:
+        """Counts (…, C) shifted to sum to m: of all tables with that sum, the nearest."""
+        excess = counts.sum(axis=-1, keepdims=True) - self.n_records
+        return np.asarray(counts - excess / counts.shape[-1])
+
+    def split(self, counts: Reals) -> Reals:
+        """The cells that could be read, (…, G, 2, B)."""
+        return counts[..., 1:].reshape(*counts.shape[:-1], self.n_groups, 2, self.n_bins)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON, with every public fact."""
+        return {
+            "n_records": self.n_records,
+            "noise_scale": self.scale,
+            "edges": list(self.edges),
+            "threshold": self.threshold,
+            "within": self.within,
+            "predicted": None if self.predicted is None else list(self.predicted),
+            "groups": list(self.groups),
+            "drawn": list(self.drawn),
+        }
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> "NoisedTable":
+        """The inverse of `to_json`."""
+        return cls(
+            n_records=told["n_records"],
+            scale=told["noise_scale"],
+            edges=tuple(told["edges"]),
+            threshold=told["threshold"],
+            within=told["within"],
+            predicted=None if told["predicted"] is None else tuple(told["predicted"]),
+            groups=tuple(told["groups"]),
+            drawn=tuple(told["drawn"]),
+        )

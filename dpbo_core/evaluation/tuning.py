@@ -1,0 +1,70 @@
+"""An evaluation as the last step of a study: both are reserved together, or neither is.
+
+The model that a study will release is named by the study's own key, so that its evaluation has a key, and a price,
+before the study has begun. Both are charged in one transaction; when the model is there, the evaluation takes its
+own reservation over.
+"""
+
+from pathlib import Path
+
+from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.evaluation.asking import check_header, digest_of_released, outlook
+from dpbo_core.evaluation.bins import warn_if_useless
+from dpbo_core.evaluation.question import Question
+from dpbo_core.evaluation.run import EvaluationResult, evaluate_study
+from dpbo_core.evaluation.subject import model_at
+from dpbo_core.mechanisms.noise import NoiseSource, try_out
+from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.spec import StudySpec
+from dpbo_core.study.public_half import PublicHalf
+from dpbo_core.study.resolve import ResolvedStudy, resolve
+from dpbo_core.study.run import Also, StudyResult, StudyRun, check_accepted, open_study
+
+
+def run_and_evaluate(
+    study: StudySpec,
+    *,
+    ledger: PrivacyLedger,
+    folder: str | Path = ".",
+    source: NoiseSource | None = None,
+) -> tuple[StudyResult, EvaluationResult]:
+    """Tune, then evaluate what was released; the price of both is reserved before either begins.
+
+    Args, Raises: as `run_study` and `evaluate_study`.
+    """
+    resolved = resolve(study)
+    run = open_study(resolved, ledger=ledger, folder=folder, source=source, also=last_step(resolved, folder))
+    if isinstance(run, StudyRun):
+        for _ in range(run.n_steps):
+            run.step()
+    return run.finish(), evaluate_study(study, ledger=ledger, folder=folder, source=source)
+
+
+def last_step(resolved: ResolvedStudy, folder: str | Path) -> Also:
+    """What `open_study` reserves beside the study: its evaluation, after everything of it that can be refused was.
+
+    Args:
+        resolved: a study with [evaluation].
+        folder: the folder that its data paths are relative to.
+    """
+
+    def also(public: PublicHalf) -> tuple[tuple[StudyKey, PrivacyPlan], ...]:
+        spec, problem = resolved.spec, public.problem
+        question = Question.of(spec, problem, None)
+        if not resolved.method.releases_hyperparameters:
+            raise StudyInvalid(
+                f"{resolved.method.kind} releases no hyperparameters, so that there is no model to evaluate",
+                remedy="leave [evaluation] out, or choose a method that releases hyperparameters",
+            )
+        grouping = question.grouping(public.preprocessing)
+        subject = model_at(spec, public, problem.candidates.points[0])  # any of them: which will be, nobody knows
+        plan = question.plan(problem.unlisted)
+        check_accepted(spec, plan, problem.unlisted)
+        check_header(question, folder, public, grouping, subject.columns)
+        try_out(question.draws(1))
+        warn_if_useless(outlook(question, subject, grouping))
+        key = question.key(digest_of_released(resolved.key(public.fingerprint)), grouping)
+        return ((key, plan),)
+
+    return also

@@ -1,0 +1,93 @@
+"""The discrete Laplace mechanism on every cell of a histogram.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| C | `size` | cells, public | scalar ≥ 1 |
+| n | `value` | records in each cell, exact | (C,) int64 |
+| Δ | `sensitivity` | most that the whole table moves between neighbours, in ℓ₁ | integer ≥ 1 |
+| ε | `epsilon_units` | pure differential privacy of all cells together, in 10⁻¹² | integer ≥ 1 |
+| b | `scale` | Pr[noise = z] ∝ exp(−|z|/b) in each cell, b = Δ/ε | scalar |
+
+The whole table costs ε once, however many cells it has: its noise is priced in ℓ₁.
+Source: Dwork, McSherry, Nissim, Smith (2006), Example 1; sampled by OpenDP (Canonne, Kamath, Steinke 2020).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.mechanisms.additive import rounded
+from dpbo_core.mechanisms.checks import LARGEST_SUM, check_price, check_scale, refused
+from dpbo_core.mechanisms.noise import NoiseSource
+from dpbo_core.mechanisms.opendp_library import discrete_laplace
+from dpbo_core.privacy.amounts import from_units, spent_units
+from dpbo_core.privacy.certified import Worth, ratio
+from dpbo_core.privacy.plan import Spend
+from dpbo_core.privacy.sensitive import Sensitive
+
+Cells = NDArray[np.int64]
+_LARGEST_NOISE = 2**62
+
+
+@dataclass(frozen=True)
+class LaplaceHistogram:
+    """ε-DP release of a table (C,) of counts. Noise of scale b = Δ/ε in each cell, rounded up."""
+
+    WORTH: ClassVar = {"discrete Laplace histogram": Worth(lambda spend: (ratio(spend), ratio(spend) ** 2 / 2.0))}
+
+    sensitivity: int
+    epsilon_units: int
+    size: int
+
+    def __post_init__(self) -> None:
+        check_scale(self.scale, self.sensitivity)
+
+    @property
+    def scale(self) -> float:
+        """b in records, rounded up (more noise) past the error of the division."""
+        return self.sensitivity / from_units(self.epsilon_units) * (1.0 + 1e-12)
+
+    def spend(self, what: str) -> Spend:
+        """Pure ε; ρ = ε²/2, rounded up."""
+        return Spend(
+            what=what,
+            mechanism="discrete Laplace histogram",
+            epsilon_units=self.epsilon_units,
+            delta_units=0,
+            rho_units=spent_units(0.5 * from_units(self.epsilon_units) ** 2 * (1.0 + 1e-12)),
+            sensitivity=float(self.sensitivity),
+            noise_scale=self.scale,
+        )
+
+    def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Cells]], list[int]]:
+        """C draws, and how to add them to a table.
+
+        Raises:
+            MechanismRefused: a privacy map above `spend`, and nothing was drawn; or, when it is applied, a table
+                of another size or with an entry out of range.
+        """
+        measurement = discrete_laplace(self.scale)
+        check_price(measurement.map(self.sensitivity), spend.epsilon_units)
+        noise = source.draw_many(
+            measurement, self.size, rounded(lambda rng, size: rng.laplace(scale=self.scale, size=size))
+        )
+        drawn = Sensitive(np.clip(noise, -_LARGEST_NOISE, _LARGEST_NOISE))
+        return lambda value: _added(self._checked(value.expose()), drawn)
+
+    def _checked(self, table: Cells) -> Cells:
+        """The message does not say which entry it was."""
+        if table.dtype != np.int64 or table.shape != (self.size,) or _largest(table) > LARGEST_SUM:
+            raise refused("the table is not one of exact integers in range")
+        return table
+
+
+def _largest(table: Cells) -> int:
+    return max(int(table.max()), -int(table.min()))
+
+
+def _added(table: Cells, noise: Sensitive[Cells]) -> list[int]:
+    together: list[int] = np.clip(table + noise.expose(), -_LARGEST_NOISE, _LARGEST_NOISE).tolist()
+    return together

@@ -1,0 +1,728 @@
+"""A study's model evaluated: paid once, the same answer for ever, nothing of a record anywhere, certified."""
+
+import copy
+import json
+import multiprocessing
+import os
+import random
+import signal
+import time
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from canary import forms_of_number, forms_of_text, search
+from sklearn import metrics
+
+from dpbo_core import evaluate_study, plan_evaluation, run_and_evaluate
+from dpbo_core.accounting.budget import PrivacyBudget
+from dpbo_core.accounting.certificate import read_certificate, recompute
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.accounting.sources import Source
+from dpbo_core.errors import (
+    AssumptionNotAccepted,
+    BudgetExceeded,
+    CertificateFalse,
+    PolicyRefused,
+    Sealed,
+    StudyInvalid,
+)
+from dpbo_core.evaluation.certified import CERTIFIED
+from dpbo_core.evaluation.tuning import last_step
+from dpbo_core.final_model import storage
+from dpbo_core.final_model.train import load, train_final
+from dpbo_core.mechanisms.histogram import LaplaceHistogram
+from dpbo_core.mechanisms.noise import InjectedNoise
+from dpbo_core.methods import CERTIFIED as OF_METHODS
+from dpbo_core.methods import METHODS
+from dpbo_core.privacy.unit import PrivacyUnit
+from dpbo_core.spec import EvaluationSection, StudySpec
+from dpbo_core.study.data_split import public_half
+from dpbo_core.study.resolve import resolve
+from dpbo_core.study.run import open_study, run_study
+
+pytestmark = pytest.mark.filterwarnings("ignore:this report will not be usable")
+NOISELESS = InjectedNoise(np.random.default_rng(0), factor=0.0)
+FOREST = {"estimator": "sklearn.ensemble.RandomForestClassifier", "params": {"n_estimators": 5}}
+DEPTHS = {"max_depth": {"values": [2, 3]}}
+
+
+@pytest.fixture
+def tables(tables):
+    tables["study"]["method"] = "private_grid"
+    tables["space"]["lambda"]["points"] = 4
+    tables["evaluation"] = {"epsilon": 1.0}
+    return tables
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}")
+
+
+def tuned(tables, ledger, folder="."):
+    spec = StudySpec.from_dict(tables)
+    run_study(spec, ledger=ledger, folder=folder)
+    return spec
+
+
+def files(folder, *, m=300, parts=0, hostile=False):
+    """A training and a validation file, with a column of groups, one of persons, and a noisy label."""
+    rng = np.random.default_rng(1)
+    for name, n in (("train", 300), ("validation", m)):
+        x = rng.normal(size=(n, 2))
+        columns = {
+            "who": np.arange(n) // 3,
+            "sex": rng.choice(["f", "m", "x"], size=n, p=[0.5, 0.4, 0.1]),
+            "a": x[:, 0],
+            "b": x[:, 1],
+            "ill": (x[:, 0] - x[:, 1] + rng.normal(size=n) > 0).astype(int),
+        }
+        if name == "validation" and parts:
+            (folder / name).mkdir()
+            for number, rows in enumerate(np.array_split(np.arange(n), parts)):
+                part = {key: column[rows] for key, column in columns.items()}
+                pq.write_table(pa.table(part), folder / name / f"{number}.parquet")
+        lines = [",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))]
+        if name == "validation" and hostile:
+            lines[5:9] = ["1,f,nan,1,1", "2,m,1,1,perhaps", "\x00", "9" * 500]
+        (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
+    return columns
+
+
+def of_files(*, validation="validation.csv", m=300, **more):
+    tables = {
+        "study": {"name": "clinic", "method": "private_grid"},
+        "privacy": {"dataset": "clinic", "epsilon": 1.0},
+        "budget": {"epsilon": 20.0},
+        "data": {
+            "training": "train.csv",
+            "validation": validation,
+            "n_validation": m,
+            "target": "ill",
+            "ignore": ["who", "sex"],
+        },
+        "model": {"estimator": "logistic"},
+        "space": {"lambda": {"low": 0.01, "high": 1.0, "log": True, "points": 3}},
+        "evaluation": {"epsilon": 1.0},
+    }
+    return {**tables, **more}
+
+
+# Paid once, the same answer for ever
+
+
+def test_an_evaluation_is_one_spend_and_one_release(tables, ledger):
+    spec = tuned(tables, ledger)
+    before = ledger.accounts("people")[0]
+    first = evaluate_study(spec, ledger=ledger)
+    after = ledger.accounts("people")[0]
+    assert not first.replayed
+    assert [entry.study for entry in after.entries] == ["trial", "trial/evaluation"]
+    assert len(before.entries) == 1
+    assert after.spent.epsilon_units - before.spent.epsilon_units == 10**12
+    guarantee = first.release.guarantee
+    assert (guarantee.epsilon, guarantee.delta, guarantee.assumptions) == (1.0, 0.0, ())
+    assert guarantee.unit is PrivacyUnit.VALIDATION_RECORD
+    assert [spend.what for spend in first.release.spends] == ["histogram"]
+    assert first.release.spends[0].noise_scale == pytest.approx(2.0)
+    assert "optimistic" in first.release.facts["optimism"]
+    again = evaluate_study(spec, ledger=ledger)
+    assert again.replayed
+    assert again.release == first.release
+    assert ledger.accounts("people")[0].spent == after.spent
+
+
+def test_adding_an_evaluation_is_no_other_study(tables, ledger):
+    spec = tuned(tables, ledger)
+    for section in (None, EvaluationSection(epsilon=0.3, edition="7"), EvaluationSection(group="x", groups=("a",))):
+        other = replace(spec, evaluation=section)
+        assert resolve(other).key("p") == resolve(spec).key("p")
+        assert run_study(other, ledger=ledger).replayed
+    assert StudySpec.from_dict(spec.to_dict()) == spec
+    assert "evaluation" not in replace(spec, evaluation=None).to_dict()
+
+
+def test_another_question_is_another_spend_and_another_reading_is_none(tables, ledger):
+    tables["budget"]["epsilon"] = 50.0
+    spec = tuned(tables, ledger)
+    first = evaluate_study(spec, ledger=ledger)
+
+    def asked(**keys):
+        return evaluate_study(replace(spec, evaluation=replace(spec.evaluation, **keys)), ledger=ledger)
+
+    for keys in ({"edition": "2"}, {"epsilon": 0.5}, {"bins": 6}):
+        assert not asked(**keys).replayed
+    assert not evaluate_study(spec, ledger=ledger, epsilon=0.25).replayed
+    assert len(ledger.accounts("people")[0].entries) == 6
+    priced = asked(false_positive_cost=1.0, false_negative_cost=9.0)
+    assert priced.replayed
+    assert priced.release == first.release
+    assert priced.best_threshold["prevalence"] == first.release.value["metrics"]["positive_share"]["value"]
+    rare = asked(prevalence=0.01)
+    assert rare.replayed
+    assert rare.best_threshold["false_negative_cost"] == 1.0
+    assert first.best_threshold is None
+
+
+def test_nothing_is_charged_for_what_is_refused(tables, ledger, tmp_path):
+    spec = StudySpec.from_dict(tables)
+    with pytest.raises(StudyInvalid, match="released nothing yet"):
+        evaluate_study(spec, ledger=ledger)
+    run_study(spec, ledger=ledger)
+    before = ledger.accounts("people")
+    with pytest.raises(StudyInvalid, match="no ε is stated"):
+        evaluate_study(replace(spec, evaluation=None), ledger=ledger)
+    with pytest.raises(BudgetExceeded):
+        evaluate_study(spec, ledger=ledger, epsilon=2.5)
+    with pytest.raises(StudyInvalid, match="no privacy level"):
+        evaluate_study(spec, ledger=ledger, epsilon=-1.0)
+    with pytest.raises(StudyInvalid, match="no column 'sex'"):
+        evaluate_study(
+            replace(spec, evaluation=EvaluationSection(epsilon=0.1, group="sex", groups=("f",))), ledger=ledger
+        )
+    with pytest.raises(StudyInvalid, match="nothing public says"):
+        evaluate_study(replace(spec, evaluation=EvaluationSection(epsilon=0.1, group="sex")), ledger=ledger)
+    with pytest.raises(StudyInvalid, match="no final model can be read"):
+        evaluate_study(spec, ledger=ledger, model=tmp_path / "nowhere")
+    assert ledger.accounts("people") == before
+
+
+@pytest.mark.parametrize(
+    ("data", "model", "space", "said"),
+    [
+        ("iris", FOREST, DEPTHS, "3 classes"),
+        (
+            "digits",
+            {"estimator": "sklearn.tree.DecisionTreeRegressor", "score": "absolute_error", "error_bound": 9.0},
+            DEPTHS,
+            "a regression cannot be evaluated yet",
+        ),
+    ],
+)
+def test_what_is_not_there_yet_is_said(tables, ledger, data, model, space, said):
+    tables |= {"data": {"source": data}, "model": model, "space": space}
+    spec = tuned(tables, ledger)
+    with pytest.raises(StudyInvalid, match=said):
+        evaluate_study(spec, ledger=ledger)
+
+
+BAD = {
+    "epsilon": 0.0,
+    "bins": 1,
+    "groups": ["a"],
+    "false_positive_cost": 1.0,
+    "prevalence": 1.0,
+    "edition": "",
+    "binz": 3,
+}
+
+
+@pytest.mark.parametrize("key", BAD)
+def test_an_impossible_section_is_refused(tables, key):
+    tables["evaluation"] = {key: BAD[key]}
+    with pytest.raises(StudyInvalid):
+        StudySpec.from_dict(tables)
+
+
+# What is counted is what is there
+
+
+def noiseless(tables, folder):
+    """A run without noise, on a dataset declared public."""
+    ledger = PrivacyLedger(f"sqlite:///{folder / 'public.db'}")
+    tables = {name: table for name, table in tables.items() if name != "budget"}
+    ledger.set_budget(PrivacyBudget.without_limit(tables["privacy"]["dataset"]))
+    spec = StudySpec.from_dict(tables)
+    run_study(spec, ledger=ledger, folder=folder, source=NOISELESS)
+    return spec, ledger
+
+
+def final_model(spec, ledger, folder):
+    """The released model, as it is published."""
+    key = resolve(spec).key(public_half(spec, folder).fingerprint)
+    return train_final(spec, folder, ledger.release_of(key.fingerprint))
+
+
+@pytest.mark.parametrize(
+    ("model", "space"),
+    [
+        ({"estimator": "logistic"}, None),
+        ({"estimator": "hinge"}, None),
+        (FOREST, DEPTHS),
+        ({"estimator": "sklearn.svm.LinearSVC"}, {"C": {"values": [0.1, 1.0]}}),
+    ],
+    ids=["logistic", "hinge", "forest", "decision function"],
+)
+def test_without_noise_it_is_what_the_final_model_does(tmp_path, model, space):
+    columns = files(tmp_path)
+    tables = of_files(model=model)
+    tables["evaluation"] |= {"group": "sex", "groups": ["m", "f"]}
+    if space is not None:
+        tables["space"] = space
+    spec, ledger = noiseless(tables, tmp_path)
+    found = evaluate_study(spec, ledger=ledger, folder=tmp_path, source=NOISELESS).release
+    final = final_model(spec, ledger, tmp_path)
+    predicted = final.predict({name: list(columns[name]) for name in ("a", "b")}).astype(float)
+    told = {name: figure["value"] for name, figure in found.value["metrics"].items()}
+    assert told["accuracy"] == pytest.approx(metrics.accuracy_score(columns["ill"], predicted))
+    assert told["recall"] == pytest.approx(metrics.recall_score(columns["ill"], predicted))
+    assert told["precision"] == pytest.approx(metrics.precision_score(columns["ill"], predicted))
+    groups = found.value["groups"]
+    assert list(groups) == ["f", "m", "other"]
+    for name, sex in (("f", "f"), ("m", "m"), ("other", "x")):
+        own = columns["sex"] == sex
+        assert groups[name]["records_share"]["value"] == pytest.approx(own.mean())
+        assert groups[name]["recall"]["value"] == pytest.approx(
+            metrics.recall_score(columns["ill"][own], predicted[own])
+        )
+    assert found.guarantee.epsilon == float("inf")
+    has_probabilities = model["estimator"] not in ("hinge", "sklearn.svm.LinearSVC")
+    assert ("calibration_error" in told) == has_probabilities == bool(found.value["calibration"])
+
+
+def test_parts_and_one_file_give_the_same_table(tmp_path):
+    tables, drawn = of_files(), []
+    for parts, validation in ((0, "validation.csv"), (4, "validation")):
+        folder = tmp_path / str(parts)
+        folder.mkdir()
+        files(folder, parts=parts)
+        tables["data"]["validation"] = validation
+        spec, ledger = noiseless(copy.deepcopy(tables), folder)
+        found = evaluate_study(spec, ledger=ledger, folder=folder, source=NOISELESS).release
+        drawn.append(found.value["table"]["drawn"])
+    assert drawn[0] == drawn[1]
+    assert sum(drawn[0]) == 300
+
+
+def test_a_persons_surplus_and_hostile_records_are_in_the_one_cell(tmp_path):
+    files(tmp_path, hostile=True)
+    tables = of_files()
+    tables["privacy"] |= {"person": "who", "max_records_per_person": 2}
+    tables["data"]["ignore"] = ["sex"]
+    spec, ledger = noiseless(tables, tmp_path)
+    found = evaluate_study(spec, ledger=ledger, folder=tmp_path, source=NOISELESS).release
+    drawn = found.value["table"]["drawn"]
+    assert sum(drawn) == 300
+    assert drawn[0] >= 100  # one of each person's three records, and what cannot be read
+    assert found.guarantee.unit is PrivacyUnit.PERSON
+    assert found.guarantee.person == "who"
+    assert found.spends[0].sensitivity == 4.0
+
+
+def test_a_saved_model_is_evaluated_like_the_released_one(tmp_path):
+    files(tmp_path)
+    spec, ledger = noiseless(of_files(model=FOREST, space=DEPTHS), tmp_path)
+    own = evaluate_study(spec, ledger=ledger, folder=tmp_path, source=NOISELESS).release
+    final = final_model(spec, ledger, tmp_path)
+    final.save(tmp_path / "model")
+    assert load(tmp_path / "model").columns == ("a", "b")
+    saved = evaluate_study(spec, ledger=ledger, folder=tmp_path, model=tmp_path / "model", source=NOISELESS)
+    assert saved.release.facts["model"] == "of a file"
+    assert saved.release.value["metrics"]["accuracy"]["value"] == pytest.approx(
+        own.value["metrics"]["accuracy"]["value"]
+    )
+    assert saved.release.release_id != own.release_id
+    again = evaluate_study(spec, ledger=ledger, folder=tmp_path, model=tmp_path / "model", source=NOISELESS)
+    assert again.replayed
+
+
+# Assumptions
+
+
+def test_an_estimator_that_nobody_vouches_for_needs_the_assumption(tmp_path, monkeypatch):
+    files(tmp_path)
+    spec = StudySpec.from_dict(
+        of_files(
+            model={"estimator": "sklearn.semi_supervised.LabelPropagation"},
+            space={"gamma": {"values": [1.0, 20.0]}},
+            study={"name": "clinic", "method": "private_grid", "accepts": ["rowwise_predictions"]},
+        )
+    )
+    ledger = PrivacyLedger(f"sqlite:///{tmp_path / 'l.db'}")
+    run_study(spec, ledger=ledger, folder=tmp_path)
+    assert plan_evaluation(spec, ledger=ledger, folder=tmp_path).price.guarantee.assumptions == (
+        "rowwise_predictions",
+    )
+    found = evaluate_study(spec, ledger=ledger, folder=tmp_path)
+    assert found.release.guarantee.assumptions == ("rowwise_predictions",)
+    monkeypatch.setattr(
+        storage, "TRUSTED", (*storage.TRUSTED, "sklearn.semi_supervised._label_propagation.LabelPropagation")
+    )
+    final_model(spec, ledger, tmp_path).save(tmp_path / "model")
+    listed = StudySpec.from_dict(of_files())  # the study's own estimator is listed, the file's is not
+    before = ledger.accounts("clinic")
+    with pytest.raises(AssumptionNotAccepted):
+        evaluate_study(listed, ledger=ledger, folder=tmp_path, model=tmp_path / "model")
+    assert ledger.accounts("clinic") == before
+
+
+# Killed and asked again
+
+
+CONTEXT = multiprocessing.get_context("fork")
+
+
+def child(spec, url, outcome):
+    import warnings
+
+    warnings.simplefilter("ignore")
+    outcome.send(evaluate_study(spec, ledger=PrivacyLedger(url)).release.to_json())
+
+
+def attempt(spec, url, life):
+    receive, send = CONTEXT.Pipe(duplex=False)
+    process = CONTEXT.Process(target=child, args=(spec, url, send))
+    process.start()
+    send.close()
+    process.join(life)
+    killed = process.is_alive()
+    if killed:
+        os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    with suppress(EOFError):
+        return killed, receive.recv()
+    return killed, None
+
+
+def test_killed_at_any_moment_it_is_drawn_once_and_paid_once(tables, tmp_path):
+    tables["budget"]["epsilon"] = 50.0
+    url, rng = f"sqlite:///{tmp_path / 'ledger.db'}", random.Random(3)
+    spec = tuned(tables, PrivacyLedger(url))
+    begun = time.monotonic()
+    evaluate_study(replace(spec, evaluation=EvaluationSection(epsilon=0.5)), ledger=PrivacyLedger(url))
+    whole, kills, shown = time.monotonic() - begun, 0, []
+    while not shown or kills < 6:
+        killed, release = attempt(spec, url, rng.uniform(0.0, 1.5 * whole) if kills < 6 else None)
+        kills += killed
+        shown += [release] if release else []
+    shown.append(evaluate_study(spec, ledger=PrivacyLedger(url)).release.to_json())
+    assert all(one == shown[0] for one in shown)
+    entries = PrivacyLedger(url).accounts("people")[0].entries
+    assert [entry.study for entry in entries] == ["trial", "trial/evaluation", "trial/evaluation"]
+
+
+def test_a_draw_that_was_recorded_is_read_with_the_edges_it_was_made_with(tables, ledger, monkeypatch):
+    """Killed between the draw and the release; then a version that would choose other bins goes on."""
+    from dpbo_core.accounting.ledger import Reservation
+    from dpbo_core.evaluation import bins, run
+
+    spec = tuned(tables, ledger)
+    with monkeypatch.context() as patch:
+        patch.setattr(Reservation, "conclude", lambda self, release: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(Sealed):
+            evaluate_study(spec, ledger=ledger)
+    monkeypatch.setattr(bins, "LADDER", (64,))
+    monkeypatch.setattr(run, "_counts", lambda *_: pytest.fail("the records were read again"))
+    found = evaluate_study(spec, ledger=ledger).release.value["table"]
+    assert len(found["edges"]) < 30
+    assert len(found["drawn"]) == 1 + 2 * (len(found["edges"]) + 1)
+    assert len(ledger.accounts("people")[0].entries) == 2
+
+
+def test_reserved_before_a_record_is_read(tables, ledger, monkeypatch):
+    from dpbo_core.evaluation import run
+
+    spec = tuned(tables, ledger)
+    seen = []
+
+    def counts(*_):
+        seen.append([entry.study for entry in ledger.accounts("people")[0].entries])
+        raise ValueError("record 17 has income 123456789")
+
+    monkeypatch.setattr(run, "_counts", counts)
+    with pytest.raises(Sealed) as caught:
+        evaluate_study(spec, ledger=ledger)
+    assert seen == [["trial", "trial/evaluation"]]
+    assert "123456789" not in repr(caught.value)
+    assert caught.value.__cause__ is None
+
+
+# Nothing of a record
+
+
+def test_no_record_is_in_anything_written(tmp_path):
+    files(tmp_path)
+    number, label, person = 73914.28571428571, "Kanarienvogel", "Zaunkoenig-7"
+    path = tmp_path / "validation.csv"
+    lines = path.read_text().splitlines()
+    lines[3:6] = [f"{person},f,{number},1.0,1", f"1,{label},0.5,{number},0", f"2,f,1.0,1.0,{label}"]
+    path.write_text("\n".join(lines) + "\n")
+    tables = of_files()
+    tables["evaluation"] |= {"group": "sex", "groups": ["f", "m"]}
+    run = tmp_path / "run"
+    run.mkdir()
+    ledger = PrivacyLedger(f"sqlite:///{run / 'ledger.db'}")
+    spec = tuned(tables, ledger, tmp_path)
+    found = evaluate_study(spec, ledger=ledger, folder=tmp_path)
+    (run / "release.json").write_text(json.dumps(found.release.to_json()))
+    secrets = {
+        "number": forms_of_number(number),
+        "label": forms_of_text(label),
+        "person": forms_of_text(person),
+    }
+    assert search(run, secrets) == set()
+    assert search(run, {"group": forms_of_text("clinic/evaluation")}) != set()  # the search sees what is there
+
+
+def test_on_a_neighbour_everything_is_the_same_but_the_draw(tmp_path, monkeypatch):
+    """One candidate, so that tuning chooses alike; the draw frozen: all that a bystander sees is equal."""
+    honest, queries, shown = LaplaceHistogram.prepare, [], []
+
+    def prepare(mechanism, spend, source):
+        applied = honest(mechanism, spend, source)
+
+        def apply(value):
+            queries.append(value.expose())
+            assert len(applied(value)) == mechanism.size
+            return list(range(mechanism.size))
+
+        return apply
+
+    monkeypatch.setattr(LaplaceHistogram, "prepare", prepare)
+    for number, record in enumerate((None, b"\xff\x00,,", b"1,f,9,9,0", b"1,x,-9,9,1")):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        files(folder)
+        if record is not None:
+            lines = (folder / "validation.csv").read_bytes().split(b"\n")
+            lines[100] = record
+            (folder / "validation.csv").write_bytes(b"\n".join(lines))
+        ledger = PrivacyLedger(f"sqlite:///{folder / 'l.db'}")
+        tables = of_files(space={"lambda": {"values": [0.1]}})
+        tables["evaluation"] |= {"group": "sex", "groups": ["f", "m"]}
+        spec = tuned(tables, ledger, folder)
+        shown.append(replace(evaluate_study(spec, ledger=ledger, folder=folder).release, released_at=""))
+    assert all(release == shown[0] for release in shown)
+    moves = [int(np.abs(query - queries[0]).sum()) for query in queries]
+    assert max(moves) == 2
+
+
+# The certificate
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_an_honest_certificate_is_worth_its_guarantee_and_an_edit_is_caught(tables, ledger, k):
+    tables["privacy"]["max_records_per_person"] = k
+    spec = tuned(tables, ledger)
+    honest = json.loads(json.dumps(evaluate_study(spec, ledger=ledger).release.to_json()))
+    found = recompute(read_certificate(honest, CERTIFIED), CERTIFIED)
+    assert found.epsilon == pytest.approx(1.0, rel=1e-9)
+    assert found.draws == 1
+
+    def edited(change):
+        document = copy.deepcopy(honest)
+        change(document)
+        return document
+
+    spend = "spends"
+    for change in (
+        lambda d: d["guarantee"].update(epsilon=0.99),
+        lambda d: d[spend][0].update(noise_scale=d[spend][0]["noise_scale"] * 0.99),
+        lambda d: d[spend][0].update(sensitivity=k * 1.0, noise_scale=k * 1.0),  # of one cell, not of two
+        lambda d: d[spend][0].update(epsilon=0.5, rho=0.125),
+        lambda d: d[spend].append(d[spend][0] | {"what": "another"}),
+        lambda d: d[spend][0].update(what="score"),
+        lambda d: d[spend][0].update(mechanism="discrete Laplace"),
+        lambda d: d.update(noise="injected"),
+        lambda d: d["facts"].update(max_records_per_person=k + 1),
+    ):
+        with pytest.raises(CertificateFalse):
+            recompute(read_certificate(edited(change), CERTIFIED), CERTIFIED)
+    for change in (
+        lambda d: d["facts"].pop("n_validation"),
+        lambda d: d["value"].update(records=[1, 2, 3]),
+        lambda d: d.update(method="evaluatoin"),
+    ):
+        with pytest.raises(StudyInvalid):
+            read_certificate(edited(change), CERTIFIED)
+    with pytest.raises(StudyInvalid, match="this version cannot check"):
+        read_certificate(honest, OF_METHODS)
+
+
+def test_the_methods_certificates_are_among_them():
+    assert set(CERTIFIED.methods) == {*OF_METHODS.methods, "evaluation"}
+    assert "evaluation" not in METHODS
+    assert CERTIFIED.mechanisms == OF_METHODS.mechanisms
+
+
+# Before anything is spent
+
+
+def test_the_plan_says_what_to_expect_and_charges_nothing(tables, ledger):
+    spec = tuned(tables, ledger)
+    before = ledger.accounts("people")
+    plan = plan_evaluation(spec, ledger=ledger, epsilon=0.02)
+    assert plan.expected.verdict == "not usable"
+    assert plan.price.spends[0].noise_scale == pytest.approx(100.0)
+    assert plan_evaluation(spec, ledger=ledger, epsilon=3.0).expected.verdict in ("good", "poor")
+    assert ledger.accounts("people") == before
+    with pytest.warns(UserWarning, match="this report will not be usable"):
+        evaluate_study(spec, ledger=ledger, epsilon=0.02)
+
+
+# As the last step of a study
+
+
+def test_both_are_reserved_together_and_the_evaluation_takes_its_own_over(tables, ledger, monkeypatch):
+    from dpbo_core.study import data_split
+
+    seen, honest = [], data_split.sensitive_half
+
+    def sensitive_half(*args):
+        seen.append([(entry.study, entry.epsilon) for entry in ledger.accounts("people")[0].entries])
+        return honest(*args)
+
+    monkeypatch.setattr(data_split, "sensitive_half", sensitive_half)
+    tables["evaluation"]["epsilon"] = 0.5
+    spec = StudySpec.from_dict(tables)
+    study, evaluation = run_and_evaluate(spec, ledger=ledger)
+    assert seen == [[("trial", 1.0), ("trial/evaluation", 0.5)]]  # before a record was read
+    assert [study.replayed, evaluation.replayed] == [False, False]
+    assert ledger.accounts("people")[0].spent.epsilon_units == 15 * 10**11
+    assert len(ledger.accounts("people")[0].entries) == 2
+    again = run_and_evaluate(spec, ledger=ledger)
+    assert [one.release for one in again] == [study.release, evaluation.release]
+    assert all(one.replayed for one in again)
+    assert evaluate_study(spec, ledger=ledger).release == evaluation.release  # the same key as asked by itself
+    assert run_study(replace(spec, evaluation=None), ledger=ledger).replayed
+
+
+def test_neither_is_reserved_where_there_is_no_room_for_both(tables, ledger):
+    tables["budget"]["epsilon"] = 1.9
+    with pytest.raises(BudgetExceeded):
+        run_and_evaluate(StudySpec.from_dict(tables), ledger=ledger)
+    assert ledger.accounts() == ()  # not even the cap was opened
+    tables["evaluation"]["epsilon"] = 0.9
+    run_and_evaluate(StudySpec.from_dict(tables), ledger=ledger)
+    assert ledger.accounts("people")[0].spent.epsilon_units == 19 * 10**11
+
+
+def test_an_unfinished_study_that_asks_for_an_evaluation_goes_on_or_stays_as_it_was(tables, ledger, monkeypatch):
+    from dpbo_core.study import data_split
+
+    with monkeypatch.context() as patch:
+        patch.setattr(data_split, "sensitive_half", lambda *_: 1 / 0)
+        with pytest.raises(Sealed):
+            run_study(StudySpec.from_dict(tables | {"evaluation": {}}), ledger=ledger)
+    before = ledger.accounts("people")
+    tables["evaluation"]["epsilon"] = 2.5
+    with pytest.raises(BudgetExceeded):
+        run_and_evaluate(StudySpec.from_dict(tables), ledger=ledger)
+    assert ledger.accounts("people") == before
+    tables["evaluation"]["epsilon"] = 2.0
+    study, _ = run_and_evaluate(StudySpec.from_dict(tables), ledger=ledger)
+    assert not study.replayed
+    assert [entry.epsilon for entry in ledger.accounts("people")[0].entries] == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"study": {"name": "trial", "method": "lipschitz"}},
+        {"evaluation": {"epsilon": 1.0, "group": "sex", "groups": ["f"]}},
+        {"evaluation": {"epsilon": 1.0, "group": "sex"}},
+        {"evaluation": {"edition": "2"}},
+        {"data": {"source": "iris"}, "model": FOREST, "space": DEPTHS},
+    ],
+)
+def test_what_cannot_be_evaluated_is_not_tuned_either(tables, ledger, changes):
+    spec = StudySpec.from_dict(tables | changes)
+    with pytest.raises(StudyInvalid):
+        run_and_evaluate(spec, ledger=ledger)
+    assert ledger.accounts() == ()
+
+
+def test_the_owners_largest_epsilon_holds_for_both_together(tables, ledger):
+    """The study's 1 and the evaluation's 0.5, as one run that Prefect starts asks for them."""
+    bundled = (Source("bundled", "breast_cancer"),)
+    tables["evaluation"]["epsilon"] = 0.5
+    budget = PrivacyBudget.of("people", epsilon=3.0, delta=1e-5)
+    ledger.set_budget(budget, sources=bundled, largest_epsilon=1.5)
+    del tables["budget"]
+
+    def reserved(name):
+        spec = StudySpec.from_dict(tables | {"study": tables["study"] | {"name": name}})
+        resolved = resolve(spec)
+        return open_study(resolved, ledger=ledger, also=last_step(resolved, "."), owner=False)
+
+    reserved("a")
+    ledger.set_budget(budget, largest_epsilon=1.4)
+    with pytest.raises(PolicyRefused, match=r"ε = 1\.5 with what is reserved beside it.*may ask for 1\.4"):
+        reserved("b")
+    reserved("a")  # what was charged goes on
+    assert [entry.study for entry in ledger.accounts("people")[0].entries] == ["a", "a/evaluation"]
+
+
+# At the command
+
+
+@pytest.fixture
+def evaluated(here, tables):
+    """A study and its evaluation in this folder's own ledger; the evaluation's release."""
+    ledger = PrivacyLedger(f"sqlite:///{here / 'mlruns' / 'ledger.db'}")
+    tables["budget"]["delta"] = 1e-5
+    return run_and_evaluate(StudySpec.from_dict(tables), ledger=ledger)[1].release
+
+
+def test_verify_takes_a_true_certificate_and_refuses_a_forged_one(dpbo, evaluated, here):
+    def verified(document):
+        (here / "release.json").write_text(json.dumps(document))
+        return dpbo("verify", "release.json")
+
+    honest = evaluated.to_json()
+    code, out, err = verified(honest)
+    assert (code, err) == (0, "")
+    assert "trial/evaluation, edition 1: 1 draw costs ε = 1." in " ".join(out.split())
+    cheaper = copy.deepcopy(honest)
+    cheaper["guarantee"]["epsilon"] = 0.5  # half the price for the same draw
+    quieter = copy.deepcopy(honest)
+    quieter["spends"][0]["noise_scale"] /= 2.0
+    surer = copy.deepcopy(honest)
+    surer["spends"][0] |= {"sensitivity": 1.0, "noise_scale": 1.0}  # one record moves two cells
+    for forged in (cheaper, quieter, surer):
+        code, out, err = verified(forged)
+        assert (code, out) == (1, "")
+        assert "edited" in err
+    code, out, err = verified(honest | {"method": "private_grid"})
+    assert (code != 0, out) == (True, "")
+
+
+def test_show_and_budget_print_an_evaluation(dpbo, evaluated, here):
+    metrics = evaluated.value["metrics"]
+    code, out, err = dpbo("show", "trial/evaluation")
+    words = " ".join(out.split())
+    assert (code, err) == (0, "")
+    assert f"auc {metrics['auc']['value']:.4f}" in words
+    assert f"recall {metrics['recall']['value']:.4f}" in words
+    assert "{:.3f} … {:.3f}".format(*metrics["auc"]["noise_interval"]) in words
+    assert "optimistic" in words
+    assert evaluated.guarantee.in_words() in words
+    code, out, _ = dpbo("show", "trial/evaluation:1", "--json", "--html", "page.html")
+    assert code == 0
+    assert json.loads(out)["value"] == json.loads(json.dumps(evaluated.value))
+    page = (here / "page.html").read_text().partition("release.json")[0]
+    assert all(said in page for said in (f"{metrics['auc']['value']:.6g}", "scale, in records", "optimistic"))
+    code, out, err = dpbo("show", "trial")  # of that name there is one: the study itself
+    assert (code, err) == (0, "")
+    assert "lambda" in out
+    code, out, err = dpbo("budget")
+    assert (code, err) == (0, "")
+    assert "trial/evaluation" in out
+    code, out, err = dpbo("budget", "--json")
+    assert [entry["method"] for entry in json.loads(out)["datasets"][0]["entries"]] == [
+        "private_grid",
+        "evaluation",
+    ]
+
+
+def test_an_evaluation_that_is_not_finished_is_said_to_be_asked_for_again(dpbo, here, tables):
+    resolved = resolve(StudySpec.from_dict(tables))
+    ledger = PrivacyLedger(f"sqlite:///{here / 'mlruns' / 'ledger.db'}")
+    open_study(resolved, ledger=ledger, also=last_step(resolved, "."))
+    code, out, err = dpbo("show", "trial/evaluation")
+    assert (code, out) == (2, "")
+    assert "ask evaluate_study for it again" in " ".join(err.split())
