@@ -51,6 +51,17 @@ class Warnings:
         return None
 
 
+def not_evaluated(study: StudySpec) -> str:
+    """What to say of a study that asks for an evaluation, which no run of it makes; "" of any other."""
+    if study.evaluation is None:
+        return ""
+    return DpboError(
+        "the study's [evaluation] was not run, and nothing was charged for it",
+        cause="a run tunes, and does not evaluate",
+        remedy="from Python: evaluate_study(study, ledger=…) of dpbo_core",
+    ).message()
+
+
 def ready_for(dataset: str, stores: Stores, warnings: Warnings) -> None:
     """Asked before a study is charged for the first time: could its release be shown?
 

@@ -12,7 +12,7 @@ from dpbo.flows.prefect_runtime.progress import Progress, in_short
 from dpbo.flows.prefect_runtime.recording import wait_until_recorded
 from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings
 from dpbo.flows.prefect_runtime.workers import workers, workers_for
-from dpbo.flows.publishing import Warnings, publish_release, ready_for
+from dpbo.flows.publishing import Warnings, not_evaluated, publish_release, ready_for
 from dpbo.flows.renamed import warn_of_old_name
 from dpbo.tasks import policies
 from dpbo.tasks.reporting import Tracked
@@ -72,6 +72,7 @@ def tune(study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: boo
         refuse_job_variables()
         check_public_file(study, ledger=PrivacyLedger(stores.ledger), folder=folder)
     resolved, warnings = resolve(study), Warnings()
+    warnings.add(not_evaluated(study))
     precomputed = precompute(resolved, folder)
     with alive(stores.running), workers(workers_for(resolved.method)) as scoring:
         run = reserve(

@@ -26,6 +26,7 @@ TRIED = Counter()
 ELSEWHERE = {  # one hidden draw of a whole search, and two parties' tables: each is told apart where it is tested
     "dp_hypo": {"RepeatAndSelect"},  # test_replay_training.py, test_dp_hypo.py
     "outsourced": {"GaussianRows", "KeptRows", "RandomProjection"},  # test_outsourced_curator.py, _attack.py
+    "evaluation": {"LaplaceHistogram"},  # test_evaluation.py, test_evaluation_cells.py
 }
 
 

@@ -97,7 +97,7 @@ class StudyRun(Opaque):
             Sealed: something failed; nothing of it is told. StudyInvalid: a public training failed.
         """
         with padded(self._pad):
-            return sealed(lambda: self._search.step(self._objective, self._noise), message=self._letter)
+            return sealed(lambda: self._search.step(self._objective, self._noise), message=self._message)
 
     def finish(self) -> StudyResult:
         """The remaining draws, and the release, recorded."""
@@ -109,7 +109,7 @@ class StudyRun(Opaque):
             )
 
     @property
-    def _letter(self) -> Message | None:
+    def _message(self) -> Message | None:
         """What a step may say of a failing training: on a public path its message, which names λ; else nothing.
 
         Code that nobody vouches for may have kept what it scored, and put it in a message: then a message of ours.
