@@ -69,7 +69,7 @@ class EstimatorFactory:
         except StudyInvalid:
             raise
         except Exception as error:  # noqa: BLE001  third-party constructors raise what they like
-            raise _letter(self.import_path, "could not be built", error) from None
+            raise _refused(self.import_path, "could not be built", error) from None
         check_task(estimator, self.import_path, regression=self.regression)
         return estimator
 
@@ -117,7 +117,7 @@ def fitted(estimator: Any, X: ArrayLike, y: ArrayLike, *, shown_as: str) -> "Fit
         stand_in = rows[0].copy()
         estimator.fit(rows, np.asarray(y))
     except Exception as error:  # noqa: BLE001  anything may come; the rows are public, so its message may be shown
-        raise _letter(shown_as, "could not be trained", error) from None
+        raise _refused(shown_as, "could not be trained", error) from None
     return FittedEstimator(estimator, stand_in)
 
 
@@ -146,7 +146,7 @@ def _says(kind: Any, estimator: Any) -> bool:
         return False
 
 
-def _letter(import_path: str, what: str, error: Exception) -> StudyInvalid:
+def _refused(import_path: str, what: str, error: Exception) -> StudyInvalid:
     said = (str(error).strip().splitlines() or [""])[0][:200]
     return StudyInvalid(
         f"{import_path} {what} with these hyperparameters",
