@@ -13,7 +13,7 @@ Source: Dwork, McSherry, Nissim, Smith (2006), Example 1; sampled by OpenDP (Can
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from dpbo_core.mechanisms.additive import rounded
 from dpbo_core.mechanisms.checks import LARGEST_SUM, check_price, check_scale, refused
+from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.mechanisms.opendp_library import discrete_laplace
-from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.certified import Worth, ratio
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.sensitive import Sensitive
@@ -48,19 +48,15 @@ class LaplaceHistogram:
     @property
     def scale(self) -> float:
         """b in records, rounded up (more noise) past the error of the division."""
-        return self.sensitivity / from_units(self.epsilon_units) * (1.0 + 1e-12)
+        return self._one_count.scale
 
     def spend(self, what: str) -> Spend:
-        """Pure ε; ρ = ε²/2, rounded up."""
-        return Spend(
-            what=what,
-            mechanism="discrete Laplace histogram",
-            epsilon_units=self.epsilon_units,
-            delta_units=0,
-            rho_units=spent_units(0.5 * from_units(self.epsilon_units) ** 2 * (1.0 + 1e-12)),
-            sensitivity=float(self.sensitivity),
-            noise_scale=self.scale,
-        )
+        """What one count would cost, at the histogram's ℓ₁ sensitivity."""
+        return replace(self._one_count.spend(what), mechanism="discrete Laplace histogram")
+
+    @property
+    def _one_count(self) -> DiscreteLaplace:
+        return DiscreteLaplace(self.sensitivity, self.epsilon_units, 1.0)
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Cells]], list[int]]:
         """C draws, and how to add them to a table.
