@@ -165,6 +165,15 @@ class Advised(Protocol):
 
 
 @runtime_checkable
+class Continued(Protocol):
+    """A method of which an earlier version ran another form under the same options."""
+
+    def earlier(self) -> "tuple[Continued, ...]":
+        """Those forms: a study that was charged for one goes on as it began."""
+        ...
+
+
+@runtime_checkable
 class TrainsPrivately(Protocol):
     """A method for a sensitive training set."""
 

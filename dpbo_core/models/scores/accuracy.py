@@ -33,7 +33,7 @@ class Accuracy:
 
     @property
     def natural_unit(self) -> NaturalUnit:
-        """The score itself."""
+        """A share of right predictions as it is."""
         return NaturalUnit()
 
     def phi(self, margins: ArrayLike) -> NDArray[np.float64]:

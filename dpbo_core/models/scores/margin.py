@@ -67,5 +67,5 @@ class Steep:
 
     @property
     def natural_unit(self) -> NaturalUnit:
-        """The score itself."""
+        """A margin score is its own unit."""
         return NaturalUnit()
