@@ -88,9 +88,9 @@ class Databases:
         self._copy("mlflow.db", self.make_mlflow, place)
 
     def prefect(self, place: Path):
-        from dpbo.flows.prefect_runtime.prefect_store import _migrate
+        from dpbo.flows.prefect_runtime.prefect_store import _make
 
-        self._copy("prefect.db", _migrate, place)
+        self._copy("prefect.db", _make, place)
 
     def _copy(self, name, make, place):
         create_atomically(self.folder / name, make)

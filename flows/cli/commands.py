@@ -3,6 +3,8 @@
 import json
 import os
 import sys
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 
 OWNER_ALONE = 0o077  # what Prefect and MLflow write beside what is written here
+NEEDED = ("dpbo.flows.tune", "mlflow.tracking", "mlflow.store.tracking.sqlalchemy_store", "opendp.prelude")
 EXAMPLE = Path(__file__).with_name("breast_cancer.toml")
 
 
@@ -77,15 +80,18 @@ def tune(path: Path, *, pad_steps: float = 0.0, register: bool = False) -> "tupl
         known = replayed(study, folder)
         if known is not None:
             return known
+    if sys.stderr.isatty():
+        sys.stderr.write(f"{printable(study.name)}: starting Prefect and MLflow\n")
     from dpbo.flows.prefect_runtime.owner import owners_terminal
     from dpbo.flows.prefect_runtime.prefect_store import create_prefect_store
-    from dpbo.flows.tune import tune_privately
 
     os.umask(OWNER_ALONE)
     create_prefect_store()
     late = None
     try:
-        with own_output(), locked_server(), without_heartbeat(), owners_terminal():
+        with own_output(), locked_server(_load), without_heartbeat(), owners_terminal():
+            from dpbo.flows.tune import tune_privately
+
             tuned = tune_privately(study, folder, pad_steps, register)
     except DpboError:
         raise
@@ -98,6 +104,13 @@ def tune(path: Path, *, pad_steps: float = 0.0, register: bool = False) -> "tupl
     print_warnings(tuned.warnings)
     (account,) = PrivacyLedger(Stores().ledger).accounts(study.privacy.dataset)
     return tuned, account
+
+
+def _load() -> None:
+    """What a run imports on its way, while its server starts. What cannot be imported is told where it is used."""
+    for name in NEEDED:
+        with suppress(Exception):
+            import_module(name)
 
 
 def serve(
