@@ -111,6 +111,7 @@ class Databases:
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(utilities, "mkdtemp", folder)
+            patch.setenv("PREFECT_API_DATABASE_MIGRATE_ON_START", "0")  # they are taken
             patch.setattr(utilities, "SubprocessASGIServer", self._standing(utilities.SubprocessASGIServer))
             with utilities.prefect_test_harness(server_startup_timeout=90), without_heartbeat():
                 patch.undo()
