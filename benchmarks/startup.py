@@ -3,9 +3,8 @@
     python -m benchmarks.startup [--json]
 
 Each is a new process, timed by the wall from its start to its end; files are in the system's cache. The unit of a
-command is the import of scikit-learn's linear models, support vector machines and ensembles in the same round: "units"
-below. A first tune is in a new home and a new folder, a later one in a new folder; processor time is of all
-the command's processes.
+command is the import of scikit-learn's linear models, support vector machines and ensembles in the same round. A
+first tune is in a new home and a new folder, a later one in a new folder. Processor time is of all its processes.
 """
 
 import os
