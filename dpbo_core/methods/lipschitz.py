@@ -24,7 +24,15 @@ from dpbo_core.bo.score_map import CENTRE, SPREAD, ScoreMap
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.methods.contract import Described, Draws, Outlook, guarantee_of, make_release, split_epsilon
+from dpbo_core.methods.contract import (
+    Described,
+    Draws,
+    Outlook,
+    guarantee_of,
+    make_release,
+    refuse_persons,
+    split_epsilon,
+)
 from dpbo_core.methods.kernel import stated_kernel
 from dpbo_core.models.linear.certificates import default_tolerance
 from dpbo_core.models.linear.fit import LinearModel
@@ -160,7 +168,7 @@ class Lipschitz:
         if self.sensitivity == "trained" and problem.trainer is not None:
             D, R = self._trained(problem, tau, D, R)
         return kusner_2015.theorem_7_integer_sensitivity(
-            n_validation=problem.n_validation,
+            n_validation=problem.n_averaged,
             lipschitz=L,
             score_range=G,
             path_length=D,
@@ -191,7 +199,7 @@ class Lipschitz:
         """Δ as printed in Theorem 7 (k = 1 in the paper)."""
         lambda_min, lambda_max = _ends(problem)
         return kusner_2015.theorem_7_sensitivity(
-            n_validation=problem.n_validation,
+            n_validation=problem.n_averaged,
             lambda_min=lambda_min,
             lambda_max=lambda_max,
             lipschitz=problem.score.lipschitz,
@@ -235,7 +243,14 @@ class LipschitzSearch(Opaque):
 
 
 def _ends(problem: Problem) -> tuple[float, float]:
-    """λ_min and λ_max of Λ, after checking that Theorem 7 speaks of this problem at all."""
+    """λ_min and λ_max of Λ, after checking that Theorem 7 speaks of this problem at all.
+
+    With each person's mean counted once it does not: the models of the two paths differ, so every person present
+    moves the sum by L·D, and how many are present nobody may look at. The clamp at n_p does not bound it either.
+    """
+    refuse_persons(
+        problem, "lipschitz", "Theorem 7 moves every person's mean, and how many persons there are is private"
+    )
     if not problem.model.linear:
         raise StudyInvalid(
             f"lipschitz cannot tune {problem.model.estimator}",
