@@ -208,13 +208,16 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             )
         return self
 
-    def advise(self, X: Any, y: Any, *, n_validation: int) -> Advice:
+    def advise(self, X: Any, y: Any, *, n_validation: int | None = None) -> Advice:
         """The price and the expected error of every method, from public facts alone. Charges nothing.
 
         Args:
             X: public training records.
             y: their classes or targets.
-            n_validation: the number of validation records.
+            n_validation: the number of validation records; not asked where `n_persons` is given.
+
+        Raises:
+            StudyInvalid: neither is given, or no study follows from the parameters.
         """
         spec, prototype = self._study(frame_of(X, self._public_target(y), shown_as="X"), n_validation)
         return advise(spec, planning_problem(spec, unlisted=prototype.unlisted()))
@@ -263,13 +266,17 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             check_classification_targets(target)
         return np.asarray(target)
 
-    def _data(self, target: str, n_validation: int) -> PublicFiles | PersonFiles:
+    def _data(self, target: str, n_validation: int | None) -> PublicFiles | PersonFiles:
         """The two tables; of the sensitive one the number of persons is public, or that of records."""
-        if self.n_persons is None:
-            return PublicFiles("X", "X_validation", n_validation=n_validation, target=target, missing="mean")
-        return PersonFiles("X", "X_validation", n_persons=int(self.n_persons), target=target, missing="mean")
+        if self.n_persons is not None:
+            return PersonFiles("X", "X_validation", n_persons=int(self.n_persons), target=target, missing="mean")
+        if n_validation is None:
+            raise StudyInvalid(
+                "neither n_validation nor n_persons is given", remedy="give the public number of either"
+            )
+        return PublicFiles("X", "X_validation", n_validation=n_validation, target=target, missing="mean")
 
-    def _study(self, training: Frame, n_validation: int) -> tuple[StudySpec, Prototype]:
+    def _study(self, training: Frame, n_validation: int | None) -> tuple[StudySpec, Prototype]:
         """The study these parameters describe, and the estimator by example."""
         axes, decode = sections_of(self.search_space)
         model = model_section(self, training)
