@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.models.scores.record import RecordScore
 
-PLACES = 256
+PLACES = 1024
 
 
 def scores_by_content(
@@ -65,7 +65,8 @@ def _distinct(X: NDArray[np.float64], truth: NDArray[Any]) -> tuple[NDArray[np.i
 
 def _places(X: NDArray[np.float64], truth: NDArray[Any]) -> NDArray[np.intp]:
     rows = (row.tobytes() for row in _bytes(np.ascontiguousarray(X), np.ascontiguousarray(truth)))
-    return np.array([hashlib.blake2b(row, digest_size=1).digest()[0] % PLACES for row in rows], dtype=np.intp)
+    hashed = b"".join(hashlib.blake2b(row, digest_size=2).digest() for row in rows)
+    return np.frombuffer(hashed, dtype="<u2").astype(np.intp) % PLACES
 
 
 def _batches(places: NDArray[np.intp]) -> list[NDArray[np.intp]]:

@@ -3,7 +3,8 @@
 Workers are processes of this machine, inside the curator's boundary, reachable on the loopback alone and by who
 holds this run's certificate: other users do not, and it is in no file. They have no pages: Dask's would show to
 every local user how many bytes an exact sum took and how often one was asked for. Nothing of a partition is kept by
-Dask: its answer is bytes of one width, which are forgotten when they arrive, and spilling is off.
+Dask: its answer is bytes of one width (where persons are averaged, a power of two of entries), which are forgotten
+when they arrive, and spilling is off.
 """
 
 import os
