@@ -5,6 +5,7 @@ import json
 import logging
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -39,10 +40,10 @@ BY_PERSON = NeighboringRelation.REPLACE_ONE_PERSON
 # --- the mathematics, enumerated
 
 
-def ours(table, n_persons):
+def ours(table, n_persons, absent=0):
     """`table`: (person, steps) of every record."""
     steps = np.array([s for _, s in table], dtype=np.int64)
-    return Persons.of([p for p, _ in table]).sums(steps).total(n_persons)
+    return Persons.of([p for p, _ in table]).sums(steps).total(n_persons, absent)
 
 
 def over_present(table, n_persons):
@@ -95,9 +96,19 @@ def furthest(total, people, steps, sizes, most, n_persons):
 
 
 @pytest.mark.parametrize("n_persons", [1, 2, 3, 9])
-def test_no_person_moves_the_sum_by_more_than_a_step(n_persons):
+@pytest.mark.parametrize("absent", [0, HALF])
+def test_no_person_moves_the_sum_by_more_than_a_step(n_persons, absent):
     """More records, fewer, none, and any number of unreadable ones; fewer persons stated than present, and more."""
-    assert furthest(ours, ("a", "b", "c", None), (0, 5, GRID), (0, 1, 2, 3), 2, n_persons) == GRID
+    total = partial(ours, absent=absent)
+    assert furthest(total, ("a", "b", "c", None), (0, 5, GRID), (0, 1, 2, 3), 2, n_persons) == GRID
+
+
+@pytest.mark.parametrize(("absent", "within"), [(HALF, True), (HALF - 10, True), (0, False), (GRID, False)])
+def test_where_a_person_moves_by_a_narrower_range_an_absent_one_must_lie_in_it(absent, within):
+    """All means in [φ(−‖w‖), φ(‖w‖)] = ½ ± 10 steps: R. Planted: who is absent scores 0, and moves by far more."""
+    total = partial(ours, absent=absent)
+    moved = furthest(total, ("a", "b"), (HALF - 10, HALF, HALF + 10), (0, 1, 2, 3), 2, 3)
+    assert (moved <= 20) is within
 
 
 @pytest.mark.parametrize(
@@ -277,7 +288,7 @@ def test_it_is_the_mean_of_means_without_bias(tmp_path, end, scored):
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(["new", "", '"', "\ufffd"]),
+            st.sampled_from(["new", "", "  ", '"']),
             st.sampled_from(["0.3", "9e9", "-9e9", "x", "", "nan", "1e999", "1,2"]),
             st.sampled_from(["0", "1", "2", ""]),
         ),
@@ -311,14 +322,16 @@ def test_a_record_of_nobody_adds_nothing(tmp_path):
     path.write_bytes(path.read_bytes() + b",1,1,1\n\xff,1,1,1\n1,1\n  ,1,1,1\n")
     assert total(spec, tmp_path) == before
     path.write_bytes(b"who,x,z,ill\n")
-    assert total(spec, tmp_path) == 0
+    assert total(spec, tmp_path) == 5 * HALF  # φ(0) for everybody, as for a record that cannot be read
+    assert total(study(**LOGISTIC), tmp_path) == 0
     assert run_study(spec, ledger=ledger(tmp_path), folder=tmp_path).release.value["score"] is not None
 
 
 def test_more_persons_than_stated_are_no_error_and_the_sum_is_clamped(tmp_path):
     make(tmp_path, IDS)
-    assert total(study(1), tmp_path) == GRID
-    assert total(study(5), tmp_path) == total(study(500), tmp_path) < 5 * GRID
+    assert total(study(1, **LOGISTIC), tmp_path) == GRID
+    assert total(study(5, **LOGISTIC), tmp_path) == total(study(500, **LOGISTIC), tmp_path) < 5 * GRID
+    assert total(study(500), tmp_path) - total(study(5), tmp_path) == 495 * HALF
 
 
 # --- neighbours have other numbers of records
@@ -437,7 +450,7 @@ def test_the_guarantee_is_to_persons_in_a_relation_of_its_own(tmp_path):
     assert not {"n_validation", "max_records_per_person"} & set(release.facts)
 
 
-@pytest.mark.parametrize("method", ["private_grid", "private_trajectory", "noisy_gp"])
+@pytest.mark.parametrize("method", ["private_grid", "private_trajectory", "noisy_gp", "lipschitz"])
 def test_every_method_that_takes_persons_is_certified(tmp_path, method):
     make(tmp_path, IDS)
     release = run_study(study(method=method), ledger=ledger(tmp_path), folder=tmp_path).release
@@ -592,17 +605,38 @@ def test_without_a_column_there_are_no_persons():
         StudySpec.from_dict(tables)
 
 
-@pytest.mark.parametrize("method", ["lipschitz", "dp_hypo"])
-def test_methods_without_a_proof_refuse(method):
+@pytest.mark.parametrize(("method", "options"), [("lipschitz", {"evaluate": "path"}), ("dp_hypo", {})])
+def test_methods_without_a_proof_refuse(method, options):
     with pytest.raises(StudyInvalid, match=f"{method} cannot be used where each person's mean counts once"):
-        plan_study(study(method=method))
+        plan_study(replace(study(method=method), options=options))
     lines = {line.kind: line.verdict for line in advise_study(study(method="auto")).methods}
-    assert lines[method] == "refused"
+    assert lines["dp_hypo"] == "refused"
+    assert lines["lipschitz"] != "refused"
     assert lines["private_grid"] != "refused"
 
 
+def test_all_of_a_path_moves_by_the_range_of_its_models(tmp_path):
+    """R of n_persons, as of so many records; no neighbour moves the exact sum further, nobody neither."""
+    make(tmp_path, IDS)
+    gentle = {"estimator": "logistic", "score": "sigmoid", "steepness": 0.5}
+    spec = study(5, method="lipschitz", model=gentle, space={"lambda": {"low": 1.0, "high": 9.0, "points": 3}})
+    (spend,) = plan_study(spec).spends
+    records = by_slots(replace(spec, privacy=replace(spec.privacy)), m=5, k=1)
+    assert spend.sensitivity == plan_study(records).spends[0].sensitivity < 0.5 / 5
+    text = (tmp_path / "validation.csv").read_text()
+    header, *lines = text.splitlines()
+    public, found = data_split.public_half(spec, tmp_path), []
+    for new in ([], ["new,9e9,0.1,0", "new,9e9,0.1,0"], ["new,9e9,0.1,1"], ["new,x,,7"]):
+        kept = [row for row in lines if not row.startswith("e,")]
+        (tmp_path / "validation.csv").write_text("\n".join([header, *kept, *new]) + "\n")
+        found.append(total(spec, tmp_path, public))
+    (tmp_path / "validation.csv").write_text(text)
+    assert max(found) - min(found) <= spend.sensitivity * 5 * GRID
+    assert found[0] == found[-1]  # nobody scores what a record does that cannot be read
+
+
 def test_theorem_7_does_not_hold_with_more_persons_than_stated():
-    """Why lipschitz refuses: the models of its two paths drift by L·D, which moves EVERY person's mean. Who bounds
+    """Why a path is refused: the models of its two runs drift by L·D, which moves EVERY person's mean. Who bounds
     that by the stated number, or by the clamp, is wrong: 1,000 persons, stated as 10."""
     drift, n_stated, present = GRID // 100, 10, 1000
     before = [(f"p{i}", 0 if i % 200 else HALF) for i in range(present)]

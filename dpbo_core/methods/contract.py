@@ -165,6 +165,15 @@ class Advised(Protocol):
 
 
 @runtime_checkable
+class Continued(Protocol):
+    """A method of which an earlier version ran another form under the same options."""
+
+    def earlier(self) -> "tuple[Continued, ...]":
+        """Those forms: a study that was charged for one goes on as it began."""
+        ...
+
+
+@runtime_checkable
 class TrainsPrivately(Protocol):
     """A method for a sensitive training set."""
 
@@ -275,7 +284,14 @@ def _averaged(problem: Problem) -> dict[str, int | None]:
 def make_release(
     method: Method, problem: Problem, plan: PrivacyPlan, noise: Noise, value: Mapping[str, Any]
 ) -> Release:
-    """The release of `value`, with the public facts a reader needs beside the guarantee."""
+    """The release of `value`, with the public facts a reader needs beside the guarantee.
+
+    A score is stated in its natural unit too, as its metric; so is the baseline, where there is one.
+    """
+    unit, name = problem.score.natural_unit, problem.model.score_name
+    if "score" in value:
+        value = {**value, "metric": unit.metric(name, value["score"], value.get("interval"))}
+    baseline = {} if problem.baseline is None else {"baseline": unit.of(problem.baseline)}
     options = {item.name: getattr(method, item.name) for item in fields(method) if item.name != "kind"}
     return Release(
         value=value,
@@ -291,6 +307,7 @@ def make_release(
             "estimator": problem.model.estimator,
             "score": problem.model.score_name,
             "score_range": problem.score_range,
+            **baseline,
             **_averaged(problem),
             "n_candidates": len(problem.candidates),
             "space": problem.candidates.space.to_json(),

@@ -20,7 +20,7 @@ from dpbo_core.errors import Sealed
 from dpbo_core.models.trainer import Score
 from dpbo_core.objective.in_memory import Scorable
 from dpbo_core.objective.partitioned import OneByOne, Workers
-from dpbo_core.objective.persons import Persons, PersonSums, record_steps
+from dpbo_core.objective.persons import Persons, PersonSums, absent_steps, record_steps
 from dpbo_core.privacy.sealing import attempted
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
@@ -67,7 +67,7 @@ class PartitionedPersons(Opaque):
         return
 
     def evaluate(self, model: Scorable) -> Sensitive[int]:
-        """min(Σ_p ⌊S_p/c_p⌋, n_p·2²⁴) over all parts, exactly.
+        """n_p·a + Σ_p (⌊S_p/c_p⌋ − a) over all parts, clamped, exactly.
 
         Raises:
             Sealed: a part could not be scored.
@@ -76,4 +76,4 @@ class PartitionedPersons(Opaque):
         answers = [answer for answer in self._workers.answers(work, self._parts) if answer]
         if len(answers) != len(self._parts):
             raise Sealed
-        return Sensitive(PersonSums.merged(answers).total(self._n_persons))
+        return Sensitive(PersonSums.merged(answers).total(self._n_persons, absent_steps(self._score)))

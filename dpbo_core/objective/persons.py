@@ -6,12 +6,15 @@
 | s_i | `record_steps` | record i's score in whole steps of 2⁻²⁴·G | (m,) integers in [0, 2²⁴] |
 | (S_p, c_p) | `PersonSums` | sum of the steps of person p's records, and their number | integers |
 | n_p | `n_persons` | public, on the caller's word | scalar ≥ 1 |
-| f | `total` | min(Σ_p ⌊S_p/c_p⌋, n_p·2²⁴) | integer |
+| a | `absent` | what a person who is absent scores: φ(0) under a margin score, 0 under any other | steps |
+| f | `total` | n_p·a + Σ_p (⌊S_p/c_p⌋ − a), clamped to [0, n_p·2²⁴] | integer |
 
 Each mean is a whole number of steps from 0 to 2²⁴, by integers alone, so replacing all records of one person by
 those of one person not otherwise present, or of nobody, moves the sum by at most 2²⁴, however many records either
-has; the clamp moves no sum further. A record without a readable person is nobody's and adds nothing. How many
-records and persons there are is as private as what they hold: neither is compared, shown or a reason to fail.
+has; the clamp moves no sum further. Under a margin score a person, present or absent, is within [φ(−‖w‖), φ(‖w‖)]
+like one record, so what is proved of R holds here too. A record without a readable person is nobody's and adds
+nothing. How many records and persons there are is as private as what they hold: neither is compared, shown or a
+reason to fail.
 
 (S_p, c_p) of parts add up, so one pass over the parts gives the same integer as one table.
 """
@@ -82,9 +85,15 @@ class PersonSums:
     sums: Integers
     counts: Integers
 
-    def total(self, n_persons: int) -> int:
-        """The sum of the means, each rounded down, clamped: min(Σ_p ⌊S_p/c_p⌋, n_p·2²⁴)."""
-        return min(int((self.sums // self.counts).sum()), n_persons * GRID)
+    def total(self, n_persons: int, absent: int = 0) -> int:
+        """The sum of the means, each rounded down, and of `absent` for those not there; in [0, n_p·2²⁴].
+
+        Args:
+            n_persons: n_p.
+            absent: steps that a person without records scores, in [0, 2²⁴].
+        """
+        found = n_persons * absent + int((self.sums // self.counts - absent).sum())
+        return min(max(0, found), n_persons * GRID)
 
     def to_bytes(self) -> bytes:
         """For the curator's process: entries of one width, as many as the next power of two."""
@@ -121,9 +130,15 @@ class PersonObjective(Opaque):
         return
 
     def evaluate(self, model: Scorable) -> Sensitive[int]:
-        """min(Σ_p ⌊S_p/c_p⌋, n_p·2²⁴), exactly; never raises on account of a record."""
+        """n_p·a + Σ_p (⌊S_p/c_p⌋ − a), clamped, exactly; never raises on account of a record."""
         steps = record_steps(model, self._records.expose(), self._score)
-        return Sensitive(self._persons.expose().sums(steps).total(self._n_persons))
+        return Sensitive(self._persons.expose().sums(steps).total(self._n_persons, absent_steps(self._score)))
+
+
+def absent_steps(score: Score) -> int:
+    """What a person without records scores, in steps: what a record scores that cannot be read."""
+    constant = score.broken_score if isinstance(score, MarginScore) else 0.0
+    return int(to_grid([constant], score.score_range, broken_score=0.0)[0])
 
 
 def record_steps(model: Scorable, records: Encoded, score: Score) -> Integers:

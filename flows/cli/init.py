@@ -149,7 +149,7 @@ def _stated(n_persons: int | None) -> int:
         raise StudyInvalid(
             "how many people is the validation file about?",
             cause="each of them counts once, their number divides the score, and counting them would tell it",
-            remedy="add --n-persons with your public number: a few too many or too few only scale the score",
+            remedy="add --n-persons with your public number: a few too many or too few only shift the score",
         )
     return n_persons
 
