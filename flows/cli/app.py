@@ -74,6 +74,9 @@ def init(
     person: Annotated[
         str | None, typer.Option(help="The column that says whose a record is: whole people are protected.")
     ] = None,
+    n_persons: Annotated[
+        int | None, typer.Option(help="With --person: how many people the validation file is about; public.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="The file to write; one that is there is kept.")] = Path("study.toml"),
     debug: Debug = False,
 ) -> None:
@@ -81,7 +84,8 @@ def init(
     from dpbo.flows.cli import commands as command
     from dpbo.flows.cli.screens.written import print_written
 
-    print_written(command.init(training, validation, target=target, name=name, person=person, out=out), out)
+    spec = command.init(training, validation, target=target, name=name, person=person, n_persons=n_persons, out=out)
+    print_written(spec, out)
 
 
 @app.command()

@@ -33,7 +33,14 @@ EXAMPLE = Path(__file__).with_name("breast_cancer.toml")
 
 
 def init(
-    training: Path, validation: Path, *, target: str | None, name: str | None, person: str | None, out: Path
+    training: Path,
+    validation: Path,
+    *,
+    target: str | None,
+    name: str | None,
+    person: str | None,
+    n_persons: int | None,
+    out: Path,
 ) -> "StudySpec":
     """Write a study file for two data files; the study in it.
 
@@ -42,7 +49,9 @@ def init(
     """
     from dpbo.flows.cli.init import study_text, write_study
 
-    text = study_text(training, validation, target=target, name=name, folder=out.parent, person=person)
+    text = study_text(
+        training, validation, target=target, name=name, folder=out.parent, person=person, n_persons=n_persons
+    )
     write_study(text, out)
     return read_study(out)
 
