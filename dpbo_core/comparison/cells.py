@@ -28,12 +28,16 @@ from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.methods.noisy_gp import NoisyGP
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
+from dpbo_core.methods.public import Public
 from dpbo_core.problem import Problem
 
+SPREAD = PrivateGrid(evaluate="sobol")
 METHODS_COMPARED: tuple[tuple[str, Method], ...] = (
-    ("private_grid, sobol", PrivateGrid(evaluate="sobol")),
+    ("private_grid, sobol", SPREAD),
     ("private_grid, public_shortlist", PrivateGrid(evaluate="public_shortlist")),
     ("private_grid, all", PrivateGrid()),
+    ("private_grid, base measure", PrivateGrid(evaluate="tried", base_measure="public", paired=True)),
+    ("public score alone", Public()),
     ("private_trajectory", PrivateTrajectory()),
     ("private_trajectory, public prior", PrivateTrajectory(prior="public")),
     ("noisy_gp", NoisyGP()),
@@ -43,7 +47,7 @@ METHODS_COMPARED: tuple[tuple[str, Method], ...] = (
     ("Algorithm 3 as published", Lipschitz(calibration="published")),
 )
 NOT_PRIVATE = "GP-UCB, not private"
-MORE_TRAININGS = "private_grid, all"  # it trains all of Λ, the others T
+MORE_TRAININGS = ("private_grid, all", "private_grid, base measure")  # more of Λ than the study has steps for
 Run = Callable[[int], Outcome]
 
 
@@ -121,8 +125,15 @@ def _runs(problem: Problem, scorer: TableScorer, scores: NDArray[np.float64]) ->
 
 
 def _of(method: Method, problem: Problem, scorer: TableScorer) -> Run:
+    if method == SPREAD:  # a design of its own each time: one may be lucky
+        return lambda seed: run_on(method, with_seed(problem, seed), scorer, seed=seed)
     prepared = method.prepare(problem) if isinstance(method, SearchesPublic) else problem
     return lambda seed: run_on(method, prepared, scorer, seed=seed)
+
+
+def with_seed(problem: Problem, seed: int) -> Problem:
+    """The problem with another seed of its search."""
+    return replace(problem, search=replace(problem.search, seed=seed))
 
 
 def _cell(task: str, problem: Problem, name: str, scores: NDArray[np.float64], outcomes: list[Outcome]) -> Cell:

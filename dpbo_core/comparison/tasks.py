@@ -5,12 +5,13 @@
 | Λ | `problem.candidates` | the candidates | N points |
 | f_V(λ)·m·2²⁴/G | `ScoreTable.sums` | every candidate's exact sum on the half that plays sensitive | (N,) |
 | p(λ) | `ScoreTable.public` | cross-validated score of every candidate on the public half | (N,) |
+| — | `ScoreTable.steps`, `public_steps` | the same record by record, in steps of G/2²⁴ | (m, N), (n, N) |
 
 Every candidate is trained once; methods are then run by the hundred on the table of their exact sums.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from numpy.typing import NDArray
 
 from dpbo_core.data import Encoded, bundled
 from dpbo_core.models.trainer import EstimatorTrainer
-from dpbo_core.objective.in_memory import Scorable, exact_sum
+from dpbo_core.objective.in_memory import Scorable, steps_of
+from dpbo_core.objective.paired import stretched
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem import Problem, problem_of
 from dpbo_core.space.search_space import Value
@@ -32,6 +34,19 @@ class ScoreTable:
 
     sums: NDArray[np.int64]
     public: NDArray[np.float64]
+    steps: NDArray[np.int32] | None = field(default=None, repr=False)
+    public_steps: NDArray[np.int32] | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(
+        cls, steps: NDArray[np.int32], public_steps: NDArray[np.int32], public: NDArray[np.float64]
+    ) -> "ScoreTable":
+        """From what is known record by record."""
+        return cls(steps.sum(axis=0, dtype=np.int64), public, steps, public_steps)
+
+    def arrays(self) -> dict[str, Any]:
+        """What is kept of it."""
+        return {"steps": self.steps, "public_steps": self.public_steps, "public": self.public}
 
 
 @dataclass(frozen=True)
@@ -57,6 +72,11 @@ class TableTrainer:
         """P(λ), under the seed that the table was made with."""
         return float(self.table.public[self.places[tuple(point.items())]])
 
+    def public_steps(self, point: Mapping[str, Value], *, seed: int) -> NDArray[np.int64]:  # noqa: ARG002
+        """Each public record's score, under the seed that the table was made with."""
+        assert self.table.public_steps is not None  # noqa: S101  a table without them has no paired contender
+        return self.table.public_steps[:, self.places[tuple(point.items())]].astype(np.int64)
+
 
 @dataclass(frozen=True, eq=False)
 class TableScorer:
@@ -64,6 +84,7 @@ class TableScorer:
 
     places: Mapping[tuple[Any, ...], int]
     table: ScoreTable
+    _paired: dict[tuple[int, int, int], int] = field(default_factory=dict, repr=False)
 
     @property
     def training(self) -> None:
@@ -74,6 +95,17 @@ class TableScorer:
         """The sum of the scores at that place."""
         assert isinstance(model, Place)  # noqa: S101  the table's own trainer made it
         return Sensitive(int(self.table.sums[model.index]))
+
+    def paired(self, model: Scorable | Place, reference: Scorable | Place, clipped: int) -> Sensitive[int]:
+        """The sum of the clipped differences between two places, worked out once."""
+        assert isinstance(model, Place)  # noqa: S101  the table's own trainer made them
+        assert isinstance(reference, Place)  # noqa: S101
+        assert self.table.steps is not None  # noqa: S101  a table without them has no paired contender
+        key = (model.index, reference.index, clipped)
+        if key not in self._paired:
+            one, other = (self.table.steps[:, index].astype(np.int64) for index in key[:2])
+            self._paired[key] = int(stretched(one, other, clipped).sum())
+        return Sensitive(self._paired[key])
 
     def place_of(self, point: Mapping[str, Value]) -> int:
         """The place in Λ of a point of it."""
@@ -90,8 +122,10 @@ class Task:
     def table(self, problem: Problem, records: Encoded) -> ScoreTable:
         """Train every candidate, on the whole public half and without each fold; score it on the other half."""
         N = range(len(problem.candidates))
-        sums = [exact_sum(problem.train(i), records, problem.score) for i in N]
-        return ScoreTable(np.array(sums, dtype=np.int64), np.array([problem.public_score(i) for i in N]))
+        steps = [steps_of(problem.train(i), records, problem.score).astype(np.int32) for i in N]
+        public_steps = [problem.public_steps(i).astype(np.int32) for i in N]
+        public = np.array([problem.public_score(i) for i in N])
+        return ScoreTable.of(np.array(steps).T, np.array(public_steps).T, public)
 
 
 def on_table(problem: Problem, table: ScoreTable, **search: Any) -> tuple[Problem, TableScorer]:
