@@ -40,6 +40,7 @@ HOPELESS = 64.0  # noise scales: a handicap beyond which nothing is ever chosen
 DIGITS = 9  # what is compared is rounded, so that equals stay equal whatever the machine's rounding
 TAIL, WIDTH, FLOOR = 2.0, 2.0, 0.002  # of the base measure, learned on benchmarks/shifted_tasks.py
 PAIRED, KEPT = 16, 0.98  # candidates whose differences to the best bound them, and the share that the bound keeps
+QUIET = 0.05  # doubts: noise below which scores are not paired
 DOUBT_LENGTHSCALE = 0.3  # times √d: over what distance that difference changes
 
 
@@ -173,12 +174,20 @@ def base_measure(problem: Problem, scores: NDArray[np.float64], noise_scale: flo
     return measure
 
 
-def pairing(problem: Problem, public_search: PublicSearch) -> Pairing | None:
+def pairing(problem: Problem, public_search: PublicSearch, noise_scale: float) -> Pairing | None:
     """λ₀, the best of those tried, and where differences to it are clipped; None where pairing gains nothing.
 
     The bound is that which 98 in 100 of the differences that there are keep on public records, among the candidates
-    that are best in public.
+    that are best in public. Where the noise is small beside what the public set leaves in doubt there is little to
+    gain, and what clipping loses would tell: then the plain scores choose.
+
+    Args:
+        problem: with its public set.
+        public_search: of its candidates.
+        noise_scale: ν of a choice among plain scores, in units of the score.
     """
+    if noise_scale < QUIET * doubt(problem, float(public_search.scores.max())):
+        return None
     best = np.argsort(-public_search.scores.round(DIGITS), kind="stable")[:PAIRED]
     first, apart = problem.public_steps(public_search.tried[int(best[0])]), []
     for place in best[1:]:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from dpbo_core.comparison.tasks import ScoreTable, TableTrainer
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.bounded_function import BoundedFunction
 from dpbo_core.models.scores.grid import GRID, to_grid
 from dpbo_core.problem import Problem
@@ -52,10 +53,13 @@ def read_task(file: Path) -> tuple[Problem, ScoreTable]:
     )
     means = public_steps.sum(axis=0, dtype=np.int64) * (G / (GRID * len(public)))
     table = ScoreTable.of(steps, public_steps, means)
-    return _problem(candidates, table, m=len(scores), n=len(public), G=G), table
+    whole = G == 1.0 and bool(np.isin(scores, (0.0, 1.0)).all()) and bool(np.isin(public, (0.0, 1.0)).all())
+    return _problem(candidates, table, m=len(scores), n=len(public), G=G, right_or_wrong=whole), table
 
 
-def _problem(candidates: NDArray[np.float64], table: ScoreTable, *, m: int, n: int, G: float) -> Problem:
+def _problem(
+    candidates: NDArray[np.float64], table: ScoreTable, *, m: int, n: int, G: float, right_or_wrong: bool
+) -> Problem:
     N = len(candidates)
     points = tuple({"candidate": i} for i in range(N))
     encoded = candidates.copy()
@@ -63,7 +67,7 @@ def _problem(candidates: NDArray[np.float64], table: ScoreTable, *, m: int, n: i
     return Problem(
         candidates=CandidateSet(SearchSpace({"candidate": Categorical(tuple(range(N)))}), points, encoded),
         n_validation=m,
-        score=BoundedFunction("scores.of_a_file", 0.0, G),
+        score=Correct() if right_or_wrong else BoundedFunction("scores.of_a_file", 0.0, G),
         model=EstimatorSection(estimator="models.of_a_file"),
         search=SearchSection(),
         epsilon=1.0,

@@ -143,11 +143,13 @@ class Simulated:
         form: the table's name of it.
         chosen_by: records at which the choice has this noise there.
         said_by: records at which the score has this noise there.
+        paired: whether the choice may have less noise than that, by differences that only the public set tells.
     """
 
     form: str
     chosen_by: float
     said_by: float
+    paired: bool = False
 
 
 @runtime_checkable

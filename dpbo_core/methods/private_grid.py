@@ -119,16 +119,19 @@ class PrivateGrid:
         return min(wanted.get(self.evaluate, problem.search.steps), len(problem.candidates))
 
     @staticmethod
-    def forms(problem: Problem) -> tuple["PrivateGrid", ...]:  # noqa: ARG004  the same on every problem
+    def forms(problem: Problem) -> tuple["PrivateGrid", ...]:
         """All that was cross-validated: the public search trains each five times, and scoring it costs one more."""
-        return (PrivateGrid(evaluate="tried", base_measure="public", paired=True),)
+        return (PrivateGrid(evaluate="tried", base_measure="public", paired=problem.score.graded),)
 
     def simulated(self, problem: Problem) -> Simulated:
         """As the whole of Λ, or as its subset."""
         choice, score = (spend.noise_scale / problem.score_range for spend in self.plan(problem).spends)
         form = "all" if self.n_steps(problem) == len(problem.candidates) else self.evaluate
         return Simulated(
-            f"{self.kind}/{form}", 2.0 / ((1.0 - SIMULATED_SHARE) * choice), 1.0 / (SIMULATED_SHARE * score)
+            f"{self.kind}/{'base_measure' if self.base_measure == 'public' else form}",
+            2.0 / ((1.0 - SIMULATED_SHARE) * choice),
+            1.0 / (SIMULATED_SHARE * score),
+            paired=self.paired and problem.score.graded,
         )
 
     def fixed_path(self, problem: Problem) -> tuple[int, ...]:
@@ -199,8 +202,9 @@ class PrivateGrid:
                 listed = tuple(sorted(found.tried))
             case _:
                 listed = self._spread(problem)
-        pair = pairing(problem, found) if self.paired else None
-        noise = selection.scale * problem.score_per_step * (1.0 if pair is None else pair.share)
+        noise = selection.scale * problem.score_per_step
+        pair = pairing(problem, found, noise) if self.paired else None
+        noise *= 1.0 if pair is None else pair.share
         if self.base_measure == "public":
             start = selection.scale * np.log(base_measure(problem, found.mean[list(listed)], noise))
             return listed, pair, np.rint(start - start.max()).astype(np.int64)

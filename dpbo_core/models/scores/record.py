@@ -42,6 +42,11 @@ class RecordScore(Protocol):
         """L: the Lipschitz constant of one record's score in w, for ‖x‖₂ ≤ 1; ∞ where it jumps."""
         ...
 
+    @property
+    def graded(self) -> bool:
+        """Whether a record may score anything between the ends, so that two models may differ by little on it."""
+        ...
+
     def span(self, norm: float) -> float:
         """R: how far apart two records' scores can be at weights w; at most G."""
         ...
@@ -58,6 +63,11 @@ class Jumps:
     def lipschitz(self) -> float:
         """L: the Lipschitz constant of one record's score in w, for ‖x‖₂ ≤ 1; ∞ where it jumps."""
         return math.inf
+
+    @property
+    def graded(self) -> bool:
+        """True where a score does not say otherwise."""
+        return True
 
     @property
     def broken_score(self) -> float:
