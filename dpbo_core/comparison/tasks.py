@@ -12,6 +12,7 @@ Every candidate is trained once; methods are then run by the hundred on the tabl
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,16 @@ class ScoreTable:
         """From what is known record by record."""
         return cls(steps.sum(axis=0, dtype=np.int64), public, steps, public_steps)
 
+    def by_record(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """The steps of the half that plays sensitive and of the public half.
+
+        Raises:
+            ValueError: the table is of sums alone, and has no paired contender.
+        """
+        if self.steps is None or self.public_steps is None:
+            raise ValueError("a table of sums alone")
+        return self.steps, self.public_steps
+
     def arrays(self) -> dict[str, Any]:
         """What is kept of it."""
         return {"steps": self.steps, "public_steps": self.public_steps, "public": self.public}
@@ -74,8 +85,8 @@ class TableTrainer:
 
     def public_steps(self, point: Mapping[str, Value], *, seed: int) -> NDArray[np.int64]:  # noqa: ARG002
         """Each public record's score, under the seed that the table was made with."""
-        assert self.table.public_steps is not None  # noqa: S101  a table without them has no paired contender
-        return self.table.public_steps[:, self.places[tuple(point.items())]].astype(np.int64)
+        _, public = self.table.by_record()
+        return public[:, self.places[tuple(point.items())]].astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +95,6 @@ class TableScorer:
 
     places: Mapping[tuple[Any, ...], int]
     table: ScoreTable
-    _paired: dict[tuple[int, int, int], int] = field(default_factory=dict, repr=False)
 
     @property
     def training(self) -> None:
@@ -93,23 +103,28 @@ class TableScorer:
 
     def evaluate(self, model: Scorable | Place) -> Sensitive[int]:
         """The sum of the scores at that place."""
-        assert isinstance(model, Place)  # noqa: S101  the table's own trainer made it
-        return Sensitive(int(self.table.sums[model.index]))
+        return Sensitive(int(self.table.sums[_index(model)]))
 
     def paired(self, model: Scorable | Place, reference: Scorable | Place, clipped: int) -> Sensitive[int]:
         """The sum of the clipped differences between two places, worked out once."""
-        assert isinstance(model, Place)  # noqa: S101  the table's own trainer made them
-        assert isinstance(reference, Place)  # noqa: S101
-        assert self.table.steps is not None  # noqa: S101  a table without them has no paired contender
-        key = (model.index, reference.index, clipped)
-        if key not in self._paired:
-            one, other = (self.table.steps[:, index].astype(np.int64) for index in key[:2])
-            self._paired[key] = int(stretched(one, other, clipped).sum())
-        return Sensitive(self._paired[key])
+        return Sensitive(_paired_sums(self.table, _index(reference), clipped)[_index(model)])
 
     def place_of(self, point: Mapping[str, Value]) -> int:
         """The place in Λ of a point of it."""
         return self.places[tuple(point.items())]
+
+
+def _index(model: Scorable | Place) -> int:
+    assert isinstance(model, Place)  # noqa: S101  the table's own trainer made it
+    return model.index
+
+
+@lru_cache(maxsize=8)
+def _paired_sums(table: ScoreTable, reference: int, clipped: int) -> tuple[int, ...]:
+    steps, _ = table.by_record()
+    other = steps[:, reference].astype(np.int64)
+    found = (stretched(steps[:, i].astype(np.int64), other, clipped).sum() for i in range(steps.shape[1]))
+    return tuple(int(total) for total in found)
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ class Public:
 
     @staticmethod
     def forms(problem: Problem) -> tuple["Public", ...]:  # noqa: ARG004  the same on every problem
-        """As it is."""
+        """It has one form."""
         return (Public(),)
 
     def simulated(self, problem: Problem) -> Simulated:
@@ -91,7 +91,7 @@ class Public:
         return Simulated(self.kind, records, records)
 
     def plan(self, problem: Problem) -> PrivacyPlan:
-        """One score."""
+        """One draw, for the score."""
         spends = tuple(spend for spend, _ in self.draws(problem))
         return PrivacyPlan(guarantee_of(problem, pure=True, evidence=EVIDENCE), spends)
 
