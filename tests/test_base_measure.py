@@ -181,6 +181,30 @@ def test_the_default_form_is_what_it_was():
     assert PrivateGrid().prepare(world) is world
 
 
+def test_for_many_editions_the_choice_is_priced_for_composition():
+    """ε²/8 for ε²/2: at one total ρ its ε is twice as large, and that loses less (both laws enumerated)."""
+    world = world_of()
+    few, many = (replace(PrivateGrid(), editions=editions).plan(world).spends for editions in (5, 6))
+    assert few == PrivateGrid().plan(world).spends
+    assert few[0].mechanism != many[0].mechanism
+    assert (few[0].epsilon, few[1]) == (many[0].epsilon, many[1])
+    assert many[0].rho_units == pytest.approx(few[0].rho_units / 4, rel=1e-6)
+    rng = np.random.default_rng(1)
+    for scale in (0.3, 1.0, 3.0):
+        lost = (
+            np.array(
+                [
+                    (u.max() - u) @ law
+                    for u in rng.uniform(0, 8, (60, 5))
+                    for law in (permute_and_flip(u / scale), exponential(2 * u / scale))
+                ]
+            )
+            .reshape(-1, 2)
+            .mean(axis=0)
+        )
+        assert lost[1] < lost[0]
+
+
 def test_the_public_choice_pays_for_its_score_alone():
     world = world_of(0.3, n_validation=400)
     ((spend, laplace),) = Public().draws(world)

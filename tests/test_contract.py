@@ -44,6 +44,7 @@ VARIANTS = {
     "hypo, adaptive": DpHypo(sampler="gaussian_process", lower=0.999, upper=1.002),
     "grid on a public shortlist": PrivateGrid(evaluate="public_shortlist"),
     "grid from a base measure": PrivateGrid(evaluate="tried", base_measure="public"),
+    "grid for twelve editions": PrivateGrid(editions=12),
     "grid of paired scores": PrivateGrid(evaluate="tried", base_measure="public", paired=True),
 }
 KNOWN = {type(variant) for variant in VARIANTS.values()}

@@ -153,6 +153,7 @@ ROWS = [
     Row(PrivateTrajectory(), "standard", trajectory, DELTA),
     Row(PrivateGrid(), "standard", grid),
     Row(PrivateGrid(evaluate="tried", base_measure="public", paired=True), "standard", grid),
+    Row(PrivateGrid(editions=12), "standard", grid),
     Row(Public(), "standard", whole),
     Row(Lipschitz(), "corrected", theorem_7),
     Row(Lipschitz(calibration="published"), "refuted", theorem_7),

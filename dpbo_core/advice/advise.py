@@ -265,7 +265,7 @@ def _line(method: AnyMethod, problem: Problem, beside: Expected | None) -> Metho
     evidence = guarantee.evidence
     regret, error_expected, why = None, outlook.expected_error, outlook.why
     if found is not None:
-        regret, error_expected = _one_digit(found.regret), found.regret + found.score_error
+        regret, error_expected = _one_digit(found.regret), _one_digit(found.regret + found.score_error)
         why += (
             f"; in simulations its choice loses {found.told}, and it errs by {found.score_error:.1g} on the score"
         )

@@ -123,11 +123,12 @@ def _runs(problem: Problem, scorer: TableScorer, scores: NDArray[np.float64]) ->
             method.plan(problem)
         except DpboError:  # Algorithm 3 needs a linear model, say
             continue
-        found.append((name, _of(method, problem, scorer)))
+        found.append((name, run_of(method, problem, scorer)))
     return found
 
 
-def _of(method: Method, problem: Problem, scorer: TableScorer) -> Run:
+def run_of(method: Method, problem: Problem, scorer: TableScorer) -> Run:
+    """How it is run on a table, once a seed; what is public of it is worked out once."""
     if method == SPREAD:  # a design of its own each time: one may be lucky
         return lambda seed: run_on(method, with_seed(problem, seed), scorer, seed=seed)
     prepared = method.prepare(problem) if isinstance(method, SearchesPublic) else problem

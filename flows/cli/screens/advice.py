@@ -23,16 +23,16 @@ def print_advice(spec: StudySpec, advice: Advice) -> None:
             line.epsilon,
             line.delta,
             line.noise_scale,
-            line.expected_regret,
             line.expected_error,
             line.trainings,
         )
-        cells = ("–" if number is None else f"{number:.3g}" for number in numbers)
+        cells = ["–" if number is None else f"{number:.3g}" for number in numbers]
+        cells.insert(3, line.regret_told or "–")
         rows.append((line.kind, f"[{VERDICT_STYLE[line.verdict]}]{line.verdict}[/]", *cells))
     screen.table(HEADER, rows, left=2)
     screen.say(
-        "\nregret: what the chosen hyperparameters are expected to lose; error: that and the error of the released "
-        "score; noise: its scale on the score.\n"
+        "\nregret: what the chosen hyperparameters are expected to lose, least if the public set is like yours, "
+        "most if it misleads; error: that and the error of the released score; noise: its scale on the score.\n"
     )
     for line in advice.methods:
         if line.seconds is not None:
