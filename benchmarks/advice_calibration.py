@@ -10,7 +10,8 @@ a random power, so that a lengthscale that fits one end does not fit the other. 
 another sample of n records: a smooth difference of half a standard error (candidates are scored on the same
 records, so that half of the error is shared). It is of the same population (alike), of one whose landscape is off
 by half of its own amplitude (apart), or by one and a half of it (misleading).
-Methods run as they are, on the table of scores, at ε = 1; the validation set's size sets the noise. The outcome
+Methods run as they are, on the table of scores, at ε = 1; the validation set's size sets the noise; trajectories
+and shortlists, which are slow, on three landscapes in ten. The outcome
 replaces dpbo_core/advice/expected_loss_table.py, and is printed in docs/calibration.md.
 """
 

@@ -28,7 +28,7 @@ from dpbo_core.methods import method_named
 PUBLIC, SOBOL = "public score alone", "private_grid, sobol"
 SHORTLIST = "private_grid, public_shortlist"  # what auto was before
 REFERENCES = (PUBLIC, SOBOL, SHORTLIST, "private_grid, all")
-REPETITIONS, LITTLE = 50, 5e-4
+REPETITIONS, LITTLE = 40, 5e-4
 
 
 def losses(file: Path, epsilon: float) -> Iterator[dict[str, Any]]:

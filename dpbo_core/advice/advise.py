@@ -175,7 +175,8 @@ def _forms(problem: Problem) -> list[tuple[AnyMethod, Expected]]:
     """The calibrated methods in every form, best first.
 
     A pure one that expects at most `TIE` times the least regret, which is all that the simulation can tell, comes
-    first; among those the smaller score error, then the order of METHODS.
+    first; among those the smaller score error, then the order of METHODS. What is chosen for all that it shows, and
+    pays for that in regret, comes last: who wants it asks for it.
     """
     if problem.training is not None:
         return []  # their models are trained without noise
@@ -186,12 +187,12 @@ def _forms(problem: Problem) -> list[tuple[AnyMethod, Expected]]:
             found = expected(form, problem)
             if found is not None and not _drowned(form, problem):
                 known.append((form, found))
-    least = min((found.regret for _, found in known), default=0.0)
+    least = min((found.regret for form, found in known if not form.DESCRIBED.shows_all), default=0.0)
 
-    def rank(pair: tuple[AnyMethod, Expected]) -> tuple[bool, float]:
+    def rank(pair: tuple[AnyMethod, Expected]) -> tuple[bool, bool, float]:
         form, found = pair
         tied = form.plan(problem).guarantee.delta == 0.0 and found.regret <= TIE * least
-        return not tied, found.score_error if tied else found.regret
+        return form.DESCRIBED.shows_all, not tied, found.score_error if tied else found.regret
 
     return sorted(known, key=rank)
 
@@ -270,7 +271,8 @@ def _line(method: AnyMethod, problem: Problem, beside: Expected | None) -> Metho
             f"; in simulations its choice loses {found.told}, and it errs by {found.score_error:.1g} on the score"
         )
         if beside is not None and found.low > beside.low and found.high > beside.high:
-            why += f"; that is {_one_digit(found.high - beside.high):g} more regret than need be"
+            cost = f"about {_one_digit(found.high - beside.high):g} more in regret than the one to choose"
+            why += f"; showing every score costs {cost}" if method.DESCRIBED.shows_all else f"; {cost}"
     verdict = _verdict(outlook.noise_scale, error_expected, G)
     if evidence.refuted:
         verdict, why = "refused", f"{evidence.note}; it runs only on a dataset declared public"

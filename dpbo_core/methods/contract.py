@@ -60,6 +60,7 @@ class Described:
         delta: whether its δ is above 0.
         trainings: how many models are trained.
         command: how it is asked for, where no study names it.
+        shows_all: whether what it releases beside the choice is what it is chosen for: no advice can know that.
     """
 
     wants: str
@@ -68,6 +69,7 @@ class Described:
     delta: str
     trainings: str
     command: str = ""
+    shows_all: bool = False
 
 
 class Search(Protocol):

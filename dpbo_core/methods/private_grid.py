@@ -241,8 +241,10 @@ class PrivateGrid:
     def _mechanisms(self, problem: Problem) -> tuple[PrivateSelection, DiscreteLaplace]:
         select, score = split_epsilon(problem, (1.0 - self.score_share, self.score_share))
         steps, per_step = problem.record_steps, problem.score_per_step
-        kind = PERMUTE_AND_FLIP if self.editions < MANY else EXPONENTIAL
-        return PrivateSelection(steps, select, per_step, kind), DiscreteLaplace(steps, score, per_step)
+        selection = PrivateSelection(
+            steps, select, per_step, PERMUTE_AND_FLIP if self.editions < MANY else EXPONENTIAL
+        )
+        return selection, DiscreteLaplace(steps, score, per_step)
 
 
 class GridSearch(Opaque):

@@ -82,6 +82,7 @@ class PrivateTrajectory:
         needs="δ > 0",
         delta="> 0",
         trainings="one a step",
+        shows_all=True,
     )
 
     look_share: float = 0.25
