@@ -287,7 +287,7 @@ def _line(method: AnyMethod, problem: Problem, beside: Expected | None) -> Metho
         expected_error=error_expected,
         expected_regret=regret,
         expected_regret_range=None if found is None else (_one_digit(found.low), _one_digit(found.high)),
-        regret_told="" if found is None else found.told,
+        regret_told="" if found is None else found.short,
         options=options,
         trainings=outlook.trainings,
         assumptions=guarantee.assumptions,

@@ -10,8 +10,8 @@
 
 The table is benchmarks/advice_calibration.py's, once for each of three degrees to which the two populations may
 differ: nobody knows beforehand which it is, so a loss is said as a range about them, wide enough to hold nine in
-ten losses of `benchmarks/shift.py`'s tasks. Between its nodes log r and log e are linear in log d, log N′, log n and
-log m̃; beyond them the nearest node speaks, except that e keeps falling as 1/m̃.
+ten losses of `benchmarks/shift.py`'s tasks. Between its nodes log r and log e are linear in log d, log N′, log n
+and log m̃; beyond them the nearest node speaks, except that e keeps falling as 1/m̃.
 """
 
 import math
@@ -59,8 +59,15 @@ class Expected:
             return f"under {least:.0g}"
         if self.low < least:
             return f"up to {self.high:.0g}"
-        low, high = f"{self.low:.0g}", f"{self.high:.0g}"
-        return f"about {low}" if low == high else f"{low} to {high}"
+        return f"{self.low:.0g} to {self.high:.0g}"
+
+    @property
+    def short(self) -> str:
+        """The same for a table: <0.0005, ≤0.004 or 0.001–0.01."""
+        least = TOLD * self.score_range
+        if self.high < least:
+            return f"<{least:.0g}"
+        return f"≤{self.high:.0g}" if self.low < least else f"{self.low:.0g}–{self.high:.0g}"
 
 
 def expected(method: AnyMethod, problem: Problem) -> Expected | None:

@@ -7,7 +7,7 @@ from dpbo_core.advice.advise import Advice
 from dpbo_core.spec import StudySpec
 
 VERDICT_STYLE = {"good": "green", "poor": "yellow", "useless": "red", "refused": "dim"}
-HEADER = ("method", "verdict", "ε", "δ", "noise", "regret", "error", "trainings")
+HEADER = ("method", "verdict", "ε", "δ", "noise", "regret", "error", "trained")
 
 
 def print_advice(spec: StudySpec, advice: Advice) -> None:
@@ -55,10 +55,13 @@ def print_advice(spec: StudySpec, advice: Advice) -> None:
     if spec.method == "auto":
         screen.say('The study says "auto", so it will be.')
         return
-    wanted = "".join(f", with {name} = {_toml(value)} in \\[method]" for name, value in choice.options.items())
+    options = ", ".join(f"{name} = {_toml(value)}" for name, value in choice.options.items())
+    wanted = f", with {options} in \\[method]" if options else ""
     if choice.kind != spec.method or any(spec.options.get(name) != value for name, value in choice.options.items()):
         screen.say(f'Choose method = "{choice.kind}"{wanted}, or method = "auto"; the study says "{spec.method}".')
 
 
 def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
     return f'"{value}"' if isinstance(value, str) else str(value)
