@@ -132,7 +132,12 @@ class PrivateGrid:
 
     @staticmethod
     def forms(problem: Problem) -> tuple["PrivateGrid", ...]:
-        """All that was cross-validated: the public search trains each five times, and scoring it costs one more."""
+        """All that was cross-validated: the public search trains each five times, and scoring it costs one more.
+
+        Where every record is scored in a process of its own scoring is the cost: then as many as there are steps.
+        """
+        if problem.model.enforced:
+            return (PrivateGrid(evaluate="public_shortlist", base_measure="public"),)
         return (PrivateGrid(evaluate="tried", base_measure="public", paired=problem.score.graded),)
 
     def simulated(self, problem: Problem) -> Simulated:
