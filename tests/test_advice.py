@@ -245,3 +245,25 @@ def test_a_trajectory_is_never_chosen_for_anybody_and_says_what_it_costs(tables)
         (line,) = (line for line in advice.methods if line.kind == "private_trajectory")
         if m == 2_000:
             assert "showing every score costs" in line.why
+
+
+@pytest.mark.parametrize(
+    ("estimator", "axis", "said"),
+    [
+        ("sklearn.svm.SVC", "CC", "the nearest valid name is 'C'"),
+        ("sklearn.svm.SVX", "C", "SVX"),
+        ("nowhere.Forest", "C", "no installed distribution"),
+        ("sklearn.svm.SVR", "C", "not a classifier"),
+    ],
+)
+def test_what_the_first_training_would_refuse_a_plan_refuses(estimator, axis, said):
+    tables = {
+        "study": {"name": "s", "method": "auto"},
+        "privacy": {"dataset": "d", "epsilon": 1.0},
+        "data": {"training": "t.csv", "validation": "v.csv", "n_validation": 300, "target": "y"},
+        "model": {"estimator": estimator, "score": "accuracy"},
+        "space": {axis: {"low": 0.1, "high": 10.0}},
+    }
+    with pytest.raises(StudyInvalid) as caught:
+        advise_study(StudySpec.from_dict(tables))
+    assert said in str(caught.value)

@@ -49,6 +49,7 @@ from dpbo_core.public_search import (
     surely_tried,
 )
 from dpbo_core.space.candidates import sobol_subset
+from dpbo_core.theorems.feldman_cousins_1998 import bounded_laplace_interval
 from dpbo_core.theorems.mckenna_sheldon_2020 import theorem_2_expected_error
 
 EVIDENCE = Evidence(
@@ -305,8 +306,12 @@ class GridSearch(Opaque):
         chosen = noise.release(select, self._selection, utilities, **listed)
         place = self._subset.index(chosen.get(f"candidate {chosen['draw']}", chosen["draw"]))
         drawn = noise.release(score, self._laplace, self._sums[place])
+        per_step = self._problem.score_per_step
+        said = drawn["draw"] * per_step
+        interval = bounded_laplace_interval(said, self._laplace.scale * per_step, self._problem.score_range)
         value = {
             "hyperparameters": dict(self._problem.candidates.points[self._subset[place]]),
-            "score": drawn["draw"] * self._problem.score_per_step,
+            "score": said,
+            "interval": list(interval),
         }
         return make_release(self._method, self._problem, self._plan, noise, value)

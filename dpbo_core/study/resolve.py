@@ -12,6 +12,7 @@ from dpbo_core.accounting.ledger import StudyKey
 from dpbo_core.advice.advise import Advice, advise, check_scoring, choose
 from dpbo_core.methods import AnyMethod
 from dpbo_core.methods.kernel import check_lengthscale
+from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.problem import Problem, problem_of
 from dpbo_core.spec import StudySpec
@@ -94,5 +95,13 @@ def plan_study(spec: StudySpec) -> PrivacyPlan:
 
 
 def advise_study(spec: StudySpec) -> Advice:
-    """The price and the expected error of every method on this study. Opens no data file."""
-    return advise(spec, planning_problem(spec))
+    """The price and the expected error of every method on this study. Opens no data file.
+
+    Raises:
+        StudyInvalid: the study cannot be used as written; its estimator is not installed, or has no such parameter.
+    """
+    problem = planning_problem(spec)
+    if problem.training is None and not spec.model.ours:
+        factory = EstimatorFactory(spec.model.estimator, spec.model.params, spec.search.seed, spec.model.regression)
+        factory.build(**problem.candidates.points[0])  # what would be refused at the first training
+    return advise(spec, problem)

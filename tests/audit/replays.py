@@ -31,7 +31,15 @@ VARIANTS = {  # by kind, so that a method nobody thought of here fails: what is 
     "private_grid": ((PrivateGrid(), PrivateGrid(evaluate="sobol"), PAIRED), tuple(WORLDS)),
     "public": ((Public(),), tuple(WORLDS)),
     "private_trajectory": ((PrivateTrajectory(), PrivateTrajectory(final_share=0.3)), tuple(WORLDS)),
-    "lipschitz": ((Lipschitz(), Lipschitz(sensitivity="trained")), LIPSCHITZ_SCORES),
+    "lipschitz": (
+        (
+            Lipschitz(),
+            Lipschitz(sensitivity="trained"),
+            Lipschitz("path"),
+            Lipschitz("path", sensitivity="trained"),
+        ),
+        LIPSCHITZ_SCORES,
+    ),
     "noisy_gp": ((NoisyGP(),), tuple(WORLDS)),
     "exact_gp": ((ExactGP(rate_constant=1e3, decay_constant=0.01),), tuple(WORLDS)),
 }
