@@ -215,3 +215,16 @@ def test_the_public_choice_pays_for_its_score_alone():
     assert Public().choice(world) == int(np.argmax(p))
     scores = np.linspace(0.0, 0.5, 40)
     assert regrets(world, Public(), scores, runs=3) == pytest.approx(0.5 - scores[np.argmax(p)])
+
+
+def test_a_choice_that_another_list_made_is_the_one_whose_score_is_said():
+    """As an earlier advice left it: drawn from a list of five, the third of which was candidate 17."""
+    world = world_of()
+    trainer = Places(LINE, [0.5])
+    trainer.n = 40
+    world, memory = replace(world, trainer=trainer), Memory()
+    memory.kept["best candidate"] = {"draw": 2} | {f"candidate {i}": at for i, at in enumerate((3, 8, 17, 20, 30))}
+    scores, noise = np.linspace(0.0, 0.8, 40), Noise(InjectedNoise(np.random.default_rng(0), 0.0), memory)
+    value = run(FORM, world, Sums(world, scores), noise).value
+    assert value["hyperparameters"] == world.candidates.points[17]
+    assert value["score"] == pytest.approx(scores[17], abs=1e-6)

@@ -34,6 +34,7 @@ from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.problem import Problem
 from dpbo_core.public_search import check_trials, search_on_public_data, searched, surely_tried
+from dpbo_core.theorems.feldman_cousins_1998 import bounded_laplace_interval
 
 EVIDENCE = Evidence(Standing.STANDARD, "the discrete Laplace on one score; the choice is a public fact")
 
@@ -156,9 +157,12 @@ class PublicChoice(Opaque):
         (spend,) = self._plan.spends
         if self._sum is None:
             raise ValueError("nothing was scored")
-        drawn = noise.release(spend, self._laplace, self._sum)
+        per_step = self._problem.score_per_step
+        said = noise.release(spend, self._laplace, self._sum)["draw"] * per_step
+        interval = bounded_laplace_interval(said, self._laplace.scale * per_step, self._problem.score_range)
         value = {
             "hyperparameters": dict(self._problem.candidates.points[self._choice]),
-            "score": drawn["draw"] * self._problem.score_per_step,
+            "score": said,
+            "interval": list(interval),
         }
         return make_release(self._method, self._problem, self._plan, noise, value)
