@@ -1,5 +1,6 @@
 """Paired scores: what one record moves, exact sums here and over parts, and what they are worth."""
 
+import pickle
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
@@ -16,6 +17,7 @@ from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.objective.in_memory import exact_sum, paired_sum, steps_of
 from dpbo_core.objective.paired import Pairing, stretched
+from dpbo_core.objective.partitioned import PartWorker
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.public_search import doubt, pairing, search_on_public_data
 from dpbo_core.space.candidates import grid
@@ -116,6 +118,11 @@ def test_over_parts_it_is_the_same_integer(tables, tmp_path, monkeypatch):
             ]
         )
     assert found[0] == found[1]
+    models = tuple(public.problem.train(i) for i in (4, 2))
+    work = PartWorker(objective._preprocessing, public.problem.score, models[0], (models[1], GRID // 3))
+    sent = pickle.loads(pickle.dumps(work))  # as a worker of Dask gets it
+    answers = [sent(tmp_path / "parts" / f"{i}.parquet") for i in range(3)]
+    assert (sum(total for total, _ in answers), [n for _, n in answers]) == (found[1][3], [31, 1, 58])
 
 
 class Graded:
