@@ -13,9 +13,10 @@ from dpbo_core.methods.noisy_gp import NoisyGP
 from dpbo_core.methods.outsourced.box import Exchange, Outsourced
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
+from dpbo_core.methods.public import Public
 from dpbo_core.privacy.certified import Declared
 
-AnyMethod = PrivateTrajectory | PrivateGrid | Lipschitz | NoisyGP | ExactGP | DpHypo
+AnyMethod = PrivateTrajectory | PrivateGrid | Public | Lipschitz | NoisyGP | ExactGP | DpHypo
 METHODS: Mapping[str, type[AnyMethod]] = {cls.kind: cls for cls in get_args(AnyMethod)}
 
 # What two parties do with files is no study's method: it has no start and no step. Campaigns take both maps.

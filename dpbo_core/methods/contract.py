@@ -60,6 +60,7 @@ class Described:
         delta: whether its δ is above 0.
         trainings: how many models are trained.
         command: how it is asked for, where no study names it.
+        shows_all: whether what it releases beside the choice is what it is chosen for: no advice can know that.
     """
 
     wants: str
@@ -68,6 +69,7 @@ class Described:
     delta: str
     trainings: str
     command: str = ""
+    shows_all: bool = False
 
 
 class Search(Protocol):
@@ -143,11 +145,13 @@ class Simulated:
         form: the table's name of it.
         chosen_by: records at which the choice has this noise there.
         said_by: records at which the score has this noise there.
+        paired: whether the choice may have less noise than that, by differences that only the public set tells.
     """
 
     form: str
     chosen_by: float
     said_by: float
+    paired: bool = False
 
 
 @runtime_checkable

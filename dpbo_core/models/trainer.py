@@ -94,23 +94,30 @@ class LinearTrainer:
 
     def public_score(self, point: Mapping[str, Any], *, seed: int) -> float:
         """Mean cross-validated margin score at point["lambda"], in [0, G]; each fold is a cold start."""
-        regularization = float(point["lambda"])
-        key = (regularization, seed)
+        key = (float(point["lambda"]), seed)
         if key not in self._public_scores:
-            folds = fold_of(self.signs.astype(np.int64), seed=seed)
-            margins = np.empty(len(folds))
-            for fold in range(folds.max() + 1):
-                out = folds == fold
-                model = train(
-                    self.X[~out],
-                    self.signs[~out],
-                    loss=self.loss,
-                    regularization=regularization,
-                    tolerance=self.tolerance,
-                )
-                margins[out] = model.margins(self.X[out], self.signs[out])
-            self._public_scores[key] = float(self.score.phi(margins).mean())
+            self._public_scores[key] = float(self.score.phi(self._public_margins(point, seed)).mean())
         return self._public_scores[key]
+
+    def public_steps(self, point: Mapping[str, Any], *, seed: int) -> NDArray[np.int64]:
+        """Each public record's margin score in whole steps, (n,), under the model trained without its fold."""
+        scores = self.score.phi(self._public_margins(point, seed))
+        return to_grid(scores, self.score.score_range, broken_score=self.score.broken_score)
+
+    def _public_margins(self, point: Mapping[str, Any], seed: int) -> NDArray[np.float64]:
+        folds = fold_of(self.signs.astype(np.int64), seed=seed)
+        margins = np.empty(len(folds))
+        for fold in range(folds.max() + 1):
+            out = folds == fold
+            model = train(
+                self.X[~out],
+                self.signs[~out],
+                loss=self.loss,
+                regularization=float(point["lambda"]),
+                tolerance=self.tolerance,
+            )
+            margins[out] = model.margins(self.X[out], self.signs[out])
+        return margins
 
 
 class Factory(Protocol):
@@ -182,12 +189,17 @@ class EstimatorTrainer:
         """Mean score of the public records, each under the estimator trained without its fold."""
         key = (*((name, type(value).__name__, value) for name, value in sorted(point.items())), seed)
         if key not in self._public_scores:
-            classes = self.truth if self.truth.dtype.kind == "i" else np.zeros(len(self.truth), dtype=np.int64)
-            folds, total = fold_of(classes, seed=seed), 0
-            for fold in range(folds.max() + 1):
-                out = folds == fold
-                fitted = self.factory.train(self.X[~out], self.truth[~out], **point)
-                scores = fitted.scores(self.X[out], self.truth[out], self.score)
-                total += int(to_grid(scores, self.score.score_range, broken_score=0.0).sum())
-            self._public_scores[key] = total * self.score.score_range / (GRID * len(folds))
+            steps = self.public_steps(point, seed=seed)
+            self._public_scores[key] = int(steps.sum()) * self.score.score_range / (GRID * len(steps))
         return self._public_scores[key]
+
+    def public_steps(self, point: Mapping[str, Any], *, seed: int) -> NDArray[np.int64]:
+        """Each public record's score in whole steps, (n,), under the estimator trained without its fold."""
+        classes = self.truth if self.truth.dtype.kind == "i" else np.zeros(len(self.truth), dtype=np.int64)
+        folds, steps = fold_of(classes, seed=seed), np.empty(len(classes), dtype=np.int64)
+        for fold in range(folds.max() + 1):
+            out = folds == fold
+            fitted = self.factory.train(self.X[~out], self.truth[~out], **point)
+            scores = fitted.scores(self.X[out], self.truth[out], self.score)
+            steps[out] = to_grid(scores, self.score.score_range, broken_score=0.0)
+        return steps

@@ -19,7 +19,7 @@ from dpbo_core import data
 from dpbo_core.data import Preprocessing
 from dpbo_core.errors import Sealed
 from dpbo_core.models.trainer import Score
-from dpbo_core.objective.in_memory import Scorable, partial_sum
+from dpbo_core.objective.in_memory import Scorable, paired_sum, partial_sum
 from dpbo_core.privacy.sealing import attempted
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
@@ -60,17 +60,26 @@ def parts_of(path: Path) -> tuple[Path, ...]:
 
 
 class PartWorker:
-    """What a worker is sent: the public map, the public model and the score. It holds nothing sensitive."""
+    """What a worker is sent: the public map, the public model (or two, paired) and the score. Nothing sensitive."""
 
-    def __init__(self, preprocessing: Preprocessing, score: Score, model: Scorable) -> None:
-        self.preprocessing, self.score, self.model = preprocessing, score, model
+    def __init__(
+        self,
+        preprocessing: Preprocessing,
+        score: Score,
+        model: Scorable,
+        paired_with: tuple[Scorable, int] | None = None,
+    ) -> None:
+        self.preprocessing, self.score, self.model, self.paired_with = preprocessing, score, model, paired_with
 
     def __call__(self, part: Path) -> tuple[int, int] | None:
         """(sum, records) of one file. Never raises: an error here would be written to a worker's log."""
 
         def scored() -> tuple[int, int]:
             table = data.read_table(part, sensitive=True, shown_as="a validation file")
-            return partial_sum(self.preprocessing.transform(table), self.score, self.model), table.n_records
+            records = self.preprocessing.transform(table)
+            if self.paired_with is None:
+                return partial_sum(records, self.score, self.model), table.n_records
+            return paired_sum(self.model, *self.paired_with, records, self.score), table.n_records
 
         return attempted(scored, None)  # the curator's process says that something failed, and nothing else
 
@@ -102,7 +111,18 @@ class PartitionedObjective(Opaque):
         Raises:
             Sealed: a part could not be scored, or the parts no longer hold m records.
         """
-        found = self._workers.map(PartWorker(self._preprocessing, self._score, model), self._parts)
+        return self._summed(PartWorker(self._preprocessing, self._score, model))
+
+    def paired(self, model: Scorable, reference: Scorable, clipped: int) -> Sensitive[int]:
+        """The exact integer sum of the clipped differences over all parts.
+
+        Raises:
+            Sealed: a part could not be scored, or the parts no longer hold m records.
+        """
+        return self._summed(PartWorker(self._preprocessing, self._score, model, (reference, clipped)))
+
+    def _summed(self, work: PartWorker) -> Sensitive[int]:
+        found = self._workers.map(work, self._parts)
         answers = [answer for answer in found if answer is not None]
         if len(answers) != len(self._parts) or sum(n for _, n in answers) != self._n_records:
             raise Sealed

@@ -159,7 +159,15 @@ def compare(
     only: Annotated[
         list[str] | None, typer.Option(help="A data set by name; repeat for more. All if none.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="The folder for the page and its picture.")] = Path("docs"),
+    task: Annotated[
+        Path | None, typer.Option(metavar="FILE.npz", help="Record scores of your own, in place of the data sets.")
+    ] = None,
+    epsilon: Annotated[
+        list[float] | None, typer.Option(help="An ε; repeat for more. 0.1, 0.3, 1 and 3 if none.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The folder for the page and its picture: docs, or comparison for a --task.")
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Measure every method beside its rivals, on public data alone: a table, a picture, and MLflow."""
@@ -167,7 +175,13 @@ def compare(
     from dpbo.flows.cli.screens.comparison import comparison_json, print_comparison
     from dpbo.flows.cli.screens.terminal import print_json
 
-    made = command.compare(repetitions=repetitions, only=tuple(only or ()), out=out)
+    made = command.compare(
+        repetitions=repetitions,
+        only=tuple(only or ()),
+        out=out or Path("docs" if task is None else "comparison"),
+        epsilons=tuple(epsilon or ()),
+        own=task,
+    )
     print_json(comparison_json(made)) if json else print_comparison(made)
 
 

@@ -176,22 +176,30 @@ def serve(
     raise StudyInvalid(f"--cron {cron!r} is no schedule", remedy='write five fields, "0 2 * * *" say')
 
 
-def compare(*, repetitions: int, only: tuple[str, ...], out: Path) -> "Comparison":
+def compare(
+    *, repetitions: int, only: tuple[str, ...], out: Path, epsilons: tuple[float, ...], own: Path | None
+) -> "Comparison":
     """Run the comparison as a Prefect flow.
 
     Raises:
-        StudyInvalid: a data set that is not known.
+        StudyInvalid: a data set that is not known, an ε that is no price, or a file that is no task.
     """
-    from dpbo_core.comparison.measuring import names_of
+    from dpbo_core.comparison.measuring import epsilons_of, names_of
+    from dpbo_core.comparison.own_task import read_task
 
     names_of(only)
+    epsilons_of(epsilons)
+    if own is not None:
+        if only:
+            raise StudyInvalid("--task and --only together", remedy="give one of them")
+        read_task(own)
     quiet_environment()
     from dpbo.flows.compare import compare_methods
     from dpbo.flows.prefect_runtime.prefect_store import create_prefect_store
 
     create_prefect_store()
     with own_output(), locked_server(), without_heartbeat():
-        return compare_methods(repetitions, str(out), only)
+        return compare_methods(repetitions, str(out), only, epsilons, None if own is None else str(own))
 
 
 def check_padding(pad_steps: float) -> None:

@@ -16,6 +16,7 @@ from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.methods.noisy_gp import NoisyGP
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
+from dpbo_core.methods.public import Public
 
 WORLDS = {
     "sigmoid": {"score": "sigmoid"},
@@ -31,8 +32,10 @@ WORLDS = {
     },
 }
 LIPSCHITZ_SCORES = ("sigmoid", "ramp of a hinge")
+PAIRED = PrivateGrid(evaluate="tried", base_measure="public", paired=True)
 VARIANTS = {  # by kind, so that a method nobody thought of here fails: what is run, and in which worlds
-    "private_grid": ((PrivateGrid(), PrivateGrid(evaluate="sobol")), tuple(WORLDS)),
+    "private_grid": ((PrivateGrid(), PrivateGrid(evaluate="sobol"), PAIRED), tuple(WORLDS)),
+    "public": ((Public(),), tuple(WORLDS)),
     "private_trajectory": ((PrivateTrajectory(), PrivateTrajectory(final_share=0.3)), tuple(WORLDS)),
     "lipschitz": (
         (
