@@ -39,6 +39,7 @@ REASONS = {  # by module; the longest name that fits counts
         "forgotten, and the density is as it was: no δ"
     ),
     "study.data_split": "files and sizes, as checked before the charge; records are behind total readers",
+    "study.training_set": "files and sizes, as checked before the charge; records are behind total readers",
     "sklearn_api.tables_in_memory": "a person that cannot be read is nobody",
     "mechanisms": (
         "every kind of draw of the plan was made before the charge by a source that draws nothing "

@@ -35,6 +35,7 @@ from dpbo_core.spec import (
 from dpbo_core.study.public_half import PublicHalf, check_names, fitted_half, sealed_half
 from dpbo_core.study.resolve import planning_problem
 from dpbo_core.study.sizes import check_n_validation, facts_of
+from dpbo_core.study.training_set import training_table as training_table
 
 
 @dataclass(frozen=True)
@@ -208,15 +209,6 @@ def _declared_half(spec: StudySpec, given: SensitiveData, folder: str | Path, pr
         target=target,
         fingerprint="",  # a hash of sensitive records would tell whether a guess of them is right
     )
-
-
-def training_table(spec: StudySpec, folder: str | Path) -> tuple[Table, str]:
-    """The training records and the column to predict."""
-    given = spec.data
-    if isinstance(given, Bundled):
-        return bundled.load(given.source, given.validation_share)[0], BUNDLED_TARGET
-    sensitive, shown = isinstance(given, SensitiveData), given.training
-    return data.read_table(Path(folder) / shown, sensitive=sensitive, shown_as=shown), given.target
 
 
 def validation_table(given: PublicFiles | PersonFiles | SensitiveFiles | Bundled, folder: str | Path) -> Table:

@@ -18,6 +18,7 @@ from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem import Problem, Trainer, margin_score, score_on
 from dpbo_core.spec import LinearSection, PersonFiles, PublicData, StudySpec
 from dpbo_core.study.sizes import check_n_validation
+from dpbo_core.study.training_set import left_out as left_out
 
 
 @dataclass(frozen=True)
@@ -113,12 +114,6 @@ def fitted_half(
         target=target,
         fingerprint=data.fingerprint(table),
     )
-
-
-def left_out(spec: StudySpec) -> frozenset[str]:
-    """Columns that are no features: those ignored, and the one that says whose record it is."""
-    ignored = spec.data.ignore if isinstance(spec.data, PublicData) else None
-    return frozenset(ignored or ()) | ({spec.privacy.person} if spec.privacy.person else set())
 
 
 def check_names(spec: StudySpec, columns: Sequence[str], public: PublicHalf, *, shown_as: str) -> None:

@@ -33,20 +33,13 @@ from dpbo_core.spec import PersonFiles, PublicFiles, StudySpec
 from dpbo_core.study.data_split import FileSplit, sources_of
 from dpbo_core.study.precomputed import Precomputed, remembering
 from dpbo_core.study.public_half import DataSplit, PublicHalf
+from dpbo_core.study.replay import StudyResult as StudyResult
 from dpbo_core.study.resolve import ResolvedStudy, resolve
 from dpbo_core.study.resuming import resumed
 from dpbo_core.versions import library_version
 
 LARGEST_PRIVATE_PATH = 4096
 Also = Callable[[PublicHalf], tuple[tuple[StudyKey, PrivacyPlan], ...]]
-
-
-@dataclass(frozen=True)
-class StudyResult:
-    """What a study gives back. `replayed` says that it had been released before, and nothing was drawn now."""
-
-    release: Release
-    replayed: bool
 
 
 @dataclass(frozen=True)

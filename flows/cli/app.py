@@ -5,6 +5,8 @@ accepted · 1 anything else. Standard error says what happened, the usual cause 
 or three aligned parts where that is a terminal; a stack trace only with --debug, and never a sensitive value.
 """
 
+import atexit
+import gc
 import os
 import sys
 import traceback
@@ -17,6 +19,8 @@ from dpbo.flows.cli.budget_app import budget_app
 from dpbo.flows.cli.outsourced import curate_app, model_app
 from dpbo.flows.cli.show import show
 from dpbo_core.errors import DpboError, StudyInvalid
+
+OBJECTS = 100_000  # that are made between two searches for garbage; imports make many, and none
 
 app = typer.Typer(
     name="dpbo",
@@ -174,10 +178,10 @@ def verify(
 @app.command()
 def doctor(debug: Debug = False) -> None:
     """Look whether this machine is fit: versions, stores, settings, server, budgets. Changes nothing."""
-    from dpbo.flows.cli import commands as command
+    from dpbo.flows.cli.doctor import examine
     from dpbo.flows.cli.screens.findings import print_findings
 
-    findings = command.examine()
+    findings = examine()
     print_findings(findings)
     if any(finding.verdict == "wrong" for finding in findings):
         raise typer.Exit(1)
@@ -211,6 +215,8 @@ def _refuse_unprintable(words: list[str]) -> None:
 
 def main() -> None:
     """The entry point: run, and turn every error into one message and an exit code."""
+    gc.set_threshold(OBJECTS)
+    atexit.register(gc.freeze)  # a process that ends gives its memory back whole: nothing is searched once more
     sys.argv = plain_first(sys.argv)
     debug = "--debug" in sys.argv
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
