@@ -201,7 +201,7 @@ def _choice(forms: list[tuple[AnyMethod, Expected]], problem: Problem) -> Choice
     merit = "loses least" if alone else "is pure and loses as little as any, so far as can be told,"
     why = (
         f"of {len(forms)} ways it {merit} in simulations with this noise "
-        f"({problem.n_validation} records, ε = {problem.epsilon:g}, {problem.search.steps} steps, "
+        f"({problem.averaged}, ε = {problem.epsilon:g}, {problem.search.steps} steps, "
         f"{len(problem.candidates)} candidates): an expected regret of {found.regret:.2g}"
     )
     if len(forms) > 1:
@@ -266,8 +266,15 @@ def _line(method: AnyMethod, problem: Problem) -> MethodAdvice:
         evidence=evidence.standing.value,
         verdict=verdict,
         why=why,
-        seconds=seconds_expected(problem.n_validation, outlook.trainings) if problem.model.enforced else None,
+        seconds=_seconds(problem, outlook.trainings),
     )
+
+
+def _seconds(problem: Problem, trainings: int) -> float | None:
+    """How long scoring takes where each record is scored alone; None where it is not, or where m is private."""
+    if problem.n_validation is None or not problem.model.enforced:
+        return None
+    return seconds_expected(problem.n_validation, trainings)
 
 
 def _verdict(noise_scale: float, expected_error: float, score_range: float) -> Verdict:

@@ -28,8 +28,8 @@ from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sealing import Message, messages, sealed
 from dpbo_core.privacy.sensitive import Opaque
-from dpbo_core.problem import Problem
-from dpbo_core.spec import PublicFiles, StudySpec
+from dpbo_core.problem import Problem, relation_of
+from dpbo_core.spec import PersonFiles, PublicFiles, StudySpec
 from dpbo_core.study.data_split import FileSplit, sources_of
 from dpbo_core.study.precomputed import Precomputed, remembering
 from dpbo_core.study.public_half import DataSplit, PublicHalf
@@ -261,7 +261,7 @@ def check_public_file(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | P
     Raises:
         PolicyRefused: it is one.
     """
-    if isinstance(spec.data, PublicFiles):
+    if isinstance(spec.data, PublicFiles | PersonFiles):
         ledger.check_public(file_source(Path(folder) / spec.data.training))
 
 
@@ -305,7 +305,13 @@ def opening_cap(spec: StudySpec) -> PrivacyBudget | None:
     if spec.budget is None:
         return None
     budget = spec.budget
-    return PrivacyBudget.of(spec.privacy.dataset, epsilon=budget.epsilon, delta=budget.delta, accepts=spec.accepts)
+    return PrivacyBudget.of(
+        spec.privacy.dataset,
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        relation=relation_of(spec),
+        accepts=spec.accepts,
+    )
 
 
 def check_accepted(spec: StudySpec, plan: PrivacyPlan, unlisted: str) -> None:

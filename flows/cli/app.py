@@ -74,6 +74,9 @@ def init(
     person: Annotated[
         str | None, typer.Option(help="The column that says whose a record is: whole people are protected.")
     ] = None,
+    n_persons: Annotated[
+        int | None, typer.Option(help="With --person: how many people the validation file is about; public.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="The file to write; one that is there is kept.")] = Path("study.toml"),
     debug: Debug = False,
 ) -> None:
@@ -81,7 +84,8 @@ def init(
     from dpbo.flows.cli import commands as command
     from dpbo.flows.cli.screens.written import print_written
 
-    print_written(command.init(training, validation, target=target, name=name, person=person, out=out), out)
+    spec = command.init(training, validation, target=target, name=name, person=person, n_persons=n_persons, out=out)
+    print_written(spec, out)
 
 
 @app.command()
@@ -101,6 +105,38 @@ def tune(
     chosen = command.chosen_study(study, example=example)
     tuned, account = command.tune(chosen, pad_steps=pad_steps, register=register)
     print_json(tuned_json(tuned)) if json else print_tuned(tuned, account)
+
+
+@app.command()
+def evaluate(
+    study: Study,
+    epsilon: Annotated[
+        float | None, typer.Option(help="ε of the report, in the place of the study's [evaluation].")
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A saved public model, not the study's own: its folder, or MLflow's."),
+    ] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Say the price and what to expect; charges nothing.")
+    ] = False,
+    json: AsJson = False,
+    pad_steps: Annotated[float, typer.Option(help="The counting takes a whole number of so many seconds.")] = 0.0,
+    debug: Debug = False,
+) -> None:
+    """Evaluate the released model on the sensitive records: ROC, calibration, groups, from one spend."""
+    from dpbo.flows.cli import evaluating as command
+    from dpbo.flows.cli.screens.evaluated import expected_json, print_expected
+    from dpbo.flows.cli.screens.terminal import print_json
+    from dpbo.flows.cli.screens.tuned import evaluated_json, print_report
+
+    if plan:
+        expected = command.plan(study, epsilon=epsilon, model=model)
+        print_json(expected_json(expected)) if json else print_expected(expected)
+        return
+    evaluated, account = command.evaluate(study, epsilon=epsilon, model=model, pad=pad_steps)
+    result, tracked = evaluated.result, evaluated.tracked
+    print_json(evaluated_json(result, tracked)) if json else print_report(result, tracked, account)
 
 
 @app.command()
