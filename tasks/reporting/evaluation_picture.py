@@ -5,23 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 from dpbo.tasks.reporting.literal import in_picture
 from dpbo.tasks.reporting.release_picture import CHOICE, INK, NOISE, plain
+from dpbo_core.evaluation.figures import METRICS
 from dpbo_core.privacy.release import Release
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SHARES = (
-    "auc",
-    "average_precision",
-    "recall",
-    "specificity",
-    "precision",
-    "f1",
-    "accuracy",
-    "balanced_accuracy",
-    "calibration_error",
-)
+UNDRAWN = ("positive_share", "unread_share", "flagged_share", "lift")  # what says nothing good or bad by itself
 GAPS = ("recall", "precision", "flagged_share")  # of a group, from all other records
 COLORS = (CHOICE, INK, NOISE)
 Told = Mapping[str, Any]
@@ -95,7 +86,8 @@ def _reliability(axes: "Axes", value: Told) -> None:
 
 
 def _figures(axes: "Axes", value: Told) -> None:
-    known = [name for name in SHARES if value["metrics"].get(name, {}).get("value") is not None]
+    drawn = [name for name in METRICS if name not in UNDRAWN]
+    known = [name for name in drawn if value["metrics"].get(name, {}).get("value") is not None]
     for place, name in enumerate(reversed(known)):
         told = value["metrics"][name]
         _bar(axes, told, float(place), INK)
