@@ -108,7 +108,8 @@ def _gaps(axes: "Axes", value: Told) -> None:
     axes.set(yticks=range(len(names)))
     axes.set_yticklabels([in_picture(name) for name in reversed(names)])
     axes.set_title("Groups: distance from all other records", fontsize=10)
-    axes.legend(frameon=False, fontsize=8, ncols=len(GAPS), loc="upper center", bbox_to_anchor=(0.5, -0.1))
+    if len(shown) < len(GAPS):  # some were drawn
+        axes.legend(frameon=False, fontsize=8, ncols=len(GAPS), loc="upper center", bbox_to_anchor=(0.5, -0.1))
 
 
 def _bar(axes: "Axes", told: Told, place: float, color: str, label: str = "_") -> None:
