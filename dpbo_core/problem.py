@@ -3,11 +3,13 @@
 | symbol | name here | meaning | shape |
 |---|---|---|---|
 | Λ | `candidates` | the finite candidate set | N points |
-| m | `n_validation` | validation records | scalar |
+| m | `n_validation` | validation records; None where persons are averaged | scalar |
 | k | `max_records_per_person` | records one person may own | scalar |
+| n_p | `n_persons` | persons, each of whom counts once, by the mean; None where records are averaged | scalar |
+| n | `n_averaged` | m or n_p, what the exact sum is divided by | scalar |
 | G | `score.score_range` | range of one record's score | scalar |
-| — | `score_per_step` | score of one integer step of the exact sum, G/(m·2²⁴) | scalar |
-| — | `record_steps` | most one person moves the sum at a fixed model, k·2²⁴ (never above m·2²⁴) | integer |
+| — | `score_per_step` | score of one integer step of the exact sum, G/(n·2²⁴) | scalar |
+| — | `record_steps` | most one person moves the sum at a fixed model, k·2²⁴ (never above n·2²⁴) | integer |
 | p(λ) | `public_score(i)` | cross-validated score of candidate i on the public training set | scalar |
 | w_λ | `train(i)` | the model of candidate i, a function of it, the public training set and the seed | — |
 """
@@ -39,6 +41,7 @@ from dpbo_core.spec import (
     FunctionSection,
     LinearSection,
     ModelSection,
+    PersonFiles,
     RecordModel,
     SearchSection,
     SensitiveData,
@@ -112,7 +115,7 @@ class Problem:
     """Everything about a study that may be printed. Where the training set is sensitive there is no `trainer`."""
 
     candidates: CandidateSet
-    n_validation: int
+    n_validation: int | None
     score: Score
     model: ModelSection
     search: SearchSection
@@ -121,6 +124,7 @@ class Problem:
     max_records_per_person: int = 1
     unit: PrivacyUnit = PrivacyUnit.VALIDATION_RECORD
     person: str | None = None
+    n_persons: int | None = None
     relation: NeighboringRelation = NeighboringRelation.REPLACE_ONE
     study: str = ""
     edition: str = ""
@@ -138,6 +142,19 @@ class Problem:
         return self.score.score_range
 
     @property
+    def n_averaged(self) -> int:
+        """What the exact sum is divided by: n_p persons where each counts once, else m records."""
+        found = self.n_validation if self.n_persons is None else self.n_persons
+        if found is None:
+            raise ValueError("a problem averages over records or over persons")
+        return found
+
+    @property
+    def averaged(self) -> str:
+        """How many of what the score averages over, in words."""
+        return f"{self.n_averaged} {'records' if self.n_persons is None else 'persons'}"
+
+    @property
     def rowwise(self) -> bool:
         """Whether a record's score is known to depend on that record alone: our models, and classes on the list.
 
@@ -148,18 +165,18 @@ class Problem:
 
     @property
     def score_per_step(self) -> float:
-        """Score of one integer step of the exact sum of all records."""
-        return self.score_range / (self.n_validation * GRID)
+        """Score of one integer step of the exact sum of all records, or of all persons' means."""
+        return self.score_range / (self.n_averaged * GRID)
 
     @property
     def record_steps(self) -> int:
-        """Most one person's records move the exact sum at one fixed model."""
-        return min(self.max_records_per_person, self.n_validation) * GRID
+        """Most one person's records move the exact sum at one fixed model: the range, for a mean, else k times."""
+        return min(self.max_records_per_person, self.n_averaged) * GRID
 
     @property
     def range_steps(self) -> int:
-        """The whole range of the exact sum, m·2²⁴."""
-        return self.n_validation * GRID
+        """The whole range of the exact sum, n·2²⁴."""
+        return self.n_averaged * GRID
 
     def train(self, index: int) -> "Model":
         """The model of candidate `index`."""
@@ -187,7 +204,7 @@ class Problem:
 def problem_of(
     spec: StudySpec,
     *,
-    n_validation: int,
+    n_validation: int | None,
     trainer: Trainer | None = None,
     training: TrainingFacts | None = None,
     unlisted: str | None = None,
@@ -196,7 +213,7 @@ def problem_of(
 
     Args:
         spec: the study.
-        n_validation: m.
+        n_validation: m; None where the study says its number of persons.
         trainer: the public training set; without one the problem serves for planning.
         training: what is public of the training set where that is sensitive.
         unlisted: what in an estimator given as an object is not on the list; by the study's import path where None.
@@ -212,6 +229,8 @@ def problem_of(
         max_records_per_person=spec.privacy.max_records_per_person,
         unit=_unit(spec),
         person=spec.privacy.person,
+        n_persons=spec.data.n_persons if isinstance(spec.data, PersonFiles) else None,
+        relation=relation_of(spec),
         training=training,
         study=spec.name,
         edition=spec.edition,
@@ -234,6 +253,13 @@ def _unit(spec: StudySpec) -> PrivacyUnit:
     if isinstance(spec.data, SensitiveData):
         return PrivacyUnit.TRAINING_RECORD
     return PrivacyUnit.VALIDATION_RECORD if spec.privacy.person is None else PrivacyUnit.PERSON
+
+
+def relation_of(spec: StudySpec) -> NeighboringRelation:
+    """Which data sets the guarantees of a study, and the cap that it opens, call neighbours."""
+    if isinstance(spec.data, PersonFiles):
+        return NeighboringRelation.REPLACE_ONE_PERSON
+    return NeighboringRelation.REPLACE_ONE
 
 
 def score_of(model: ModelSection) -> Score:

@@ -214,7 +214,7 @@ def _choice(forms: list[tuple[AnyMethod, Expected]], problem: Problem) -> Choice
     if not forms:
         return None
     (best, found), others = forms[0], forms[1:]
-    facts = f"{problem.n_validation} records, ε = {problem.epsilon:g}, {len(problem.candidates)} candidates"
+    facts = f"{problem.averaged}, ε = {problem.epsilon:g}, {len(problem.candidates)} candidates"
     if best.n_steps(problem) > 1 or len(problem.candidates) == 1:
         why = f"of {len(forms)} ways it is expected to lose least with this noise ({facts})"
     else:
@@ -294,8 +294,15 @@ def _line(method: AnyMethod, problem: Problem, beside: Expected | None) -> Metho
         evidence=evidence.standing.value,
         verdict=verdict,
         why=why,
-        seconds=seconds_expected(problem.n_validation, outlook.trainings) if problem.model.enforced else None,
+        seconds=_seconds(problem, outlook.trainings),
     )
+
+
+def _seconds(problem: Problem, trainings: int) -> float | None:
+    """How long scoring takes where each record is scored alone; None where it is not, or where m is private."""
+    if problem.n_validation is None or not problem.model.enforced:
+        return None
+    return seconds_expected(problem.n_validation, trainings)
 
 
 def _verdict(noise_scale: float, expected_error: float, score_range: float) -> Verdict:

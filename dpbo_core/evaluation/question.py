@@ -23,7 +23,14 @@ from dpbo_core.privacy.assumption import ROWWISE_PREDICTIONS
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.problem import Problem
-from dpbo_core.spec import EvaluationSection, PublicData, PublicFiles, SensitiveData, StudySpec
+from dpbo_core.spec import (
+    BundledData,
+    EvaluationSection,
+    PersonFiles,
+    PublicFiles,
+    SensitiveData,
+    StudySpec,
+)
 
 EVIDENCE = Evidence(
     Standing.STANDARD, "the discrete Laplace mechanism on one histogram (Dwork, McSherry, Nissim, Smith 2006)"
@@ -46,7 +53,7 @@ class Question:
     problem: Problem
     epsilon: float
     section: EvaluationSection
-    data: PublicData
+    data: PublicFiles | BundledData
 
     @classmethod
     def of(cls, spec: StudySpec, problem: Problem, epsilon: float | None) -> "Question":
@@ -69,6 +76,12 @@ class Question:
                 cause="the edges of the bins come of public records, and this study has none",
                 remedy="leave [evaluation] out",
             )
+        if isinstance(spec.data, PersonFiles):
+            raise StudyInvalid(
+                "a study that counts each person once (data.n_persons) cannot be evaluated yet",
+                cause="a report counts records, and a person may have any number of them",
+                remedy="leave [evaluation] out; or give n_validation, and at most max_records_per_person of each",
+            )
         if spec.model.regression:
             raise StudyInvalid(
                 "a regression cannot be evaluated yet",
@@ -84,7 +97,15 @@ class Question:
     @property
     def moved(self) -> int:
         """Δ = 2·min(k, m): in ℓ₁, one unit's records move the whole table by no more."""
-        return 2 * min(self.problem.max_records_per_person, self.problem.n_validation)
+        return 2 * min(self.problem.max_records_per_person, self.problem.n_averaged)
+
+    @property
+    def edition(self) -> str:
+        """What people tell it by: the study's edition, so that a schedule's reports differ, and its own."""
+        of_study, own = self.spec.edition, self.section.edition
+        if own == "1":
+            return of_study
+        return own if of_study == "1" else f"{of_study}.{own}"
 
     def mechanism(self, size: int) -> LaplaceHistogram:
         """The draw for a table of `size` cells; its price does not depend on them."""
@@ -154,7 +175,7 @@ class Question:
         }
         text = json.dumps([KIND, asked], sort_keys=True, ensure_ascii=False, allow_nan=False)
         fingerprint = hashlib.sha256(text.encode()).hexdigest()
-        return StudyKey(fingerprint, spec.privacy.dataset, f"{spec.name}/{KIND}", section.edition, KIND)
+        return StudyKey(fingerprint, spec.privacy.dataset, f"{spec.name}/{KIND}", self.edition, KIND)
 
 
 def group_names(grouping: Grouping | None) -> tuple[str, ...]:

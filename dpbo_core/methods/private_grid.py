@@ -32,7 +32,7 @@ from dpbo_core.methods.contract import (
 )
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.objective.paired import Pairing
-from dpbo_core.privacy.certified import Shown, one_record_moves
+from dpbo_core.privacy.certified import MEANS, Shown, one_record_moves
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
@@ -172,7 +172,7 @@ class PrivateGrid:
     def shown(release: Release) -> Shown:
         """A draw for the choice and one for its score, each of a mean that every record moves by its own share."""
         made = {"best candidate": tuple(PrivateSelection.WORTH), "its score": tuple(DiscreteLaplace.WORTH)}
-        return Shown(made, one_record_moves(release))
+        return Shown(made, one_record_moves(release), relations=MEANS)
 
     def outlook(self, problem: Problem) -> Outlook:
         """The selection's expected regret (a bound) plus the mean absolute error of the score."""

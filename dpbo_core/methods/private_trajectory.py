@@ -43,7 +43,7 @@ from dpbo_core.methods.contract import (
 from dpbo_core.methods.kernel import stated_kernel
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.amounts import UNITS_PER_ONE, from_units, split_units
-from dpbo_core.privacy.certified import Shown, one_record_moves, steps_shown
+from dpbo_core.privacy.certified import MEANS, Shown, one_record_moves, steps_shown
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
@@ -171,7 +171,7 @@ class PrivateTrajectory:
             made["final choice"] = tuple(PrivateSelection.WORTH)
         if options["look_share"] != 0.0:
             made["score of the choice"] = gaussian
-        return Shown(made, one_record_moves(release))
+        return Shown(made, one_record_moves(release), relations=MEANS)
 
     def outlook(self, problem: Problem) -> Outlook:
         """Mean absolute error of the posterior mean at T evenly spread candidates, by the prior alone."""

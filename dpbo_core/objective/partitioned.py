@@ -24,6 +24,7 @@ from dpbo_core.privacy.sealing import attempted
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
 PartWork = Callable[[Path], "tuple[int, int] | None"]
+PartAnswer = Callable[[Path], bytes]
 
 
 class Workers(Protocol):
@@ -33,12 +34,20 @@ class Workers(Protocol):
         """`work` on every part, in any order; a part that was lost is None."""
         ...
 
+    def answers(self, work: PartAnswer, parts: Sequence[Path]) -> list[bytes | None]:
+        """The same of work that answers in bytes, which are sent as they are."""
+        ...
+
 
 class OneByOne:
     """This process: one partition in memory at a time."""
 
     def map(self, work: PartWork, parts: Sequence[Path]) -> list["tuple[int, int] | None"]:
         """Apply a function to every part, one after the other, in order."""
+        return [work(part) for part in parts]
+
+    def answers(self, work: PartAnswer, parts: Sequence[Path]) -> list[bytes | None]:
+        """The same of work that answers in bytes."""
         return [work(part) for part in parts]
 
 

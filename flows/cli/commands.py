@@ -3,39 +3,46 @@
 import json
 import os
 import sys
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from dpbo.flows.cli.screens.error_message import print_warnings
-from dpbo.flows.cli.show import recorded_all_the_same
+from dpbo.flows.cli.show import recorded_all_the_same, replayed
 from dpbo.flows.cli.text_file import lines_of
 from dpbo.flows.prefect_runtime.own_output import own_output
 from dpbo.flows.prefect_runtime.scheduled_run import refuse_fields, seconds
 from dpbo.flows.prefect_runtime.settings import Stores, quiet_environment, without_heartbeat
 from dpbo.flows.prefect_runtime.temporary_server import locked_server
-from dpbo_core.accounting import recorded_in
 from dpbo_core.accounting.accounts import Account
-from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.comparison.measuring import epsilons_of, names_of
-from dpbo_core.comparison.own_task import read_task
 from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid, printable
 from dpbo_core.privacy.release import Release
 from dpbo_core.study.study_file import read_study
 
 if TYPE_CHECKING:
-    from dpbo.flows.cli.doctor import Finding
     from dpbo.flows.compare import Comparison
     from dpbo.flows.tune import Tuned
     from dpbo_core.spec import StudySpec
 
 
+T = TypeVar("T")
 OWNER_ALONE = 0o077  # what Prefect and MLflow write beside what is written here
+NEEDED = ("dpbo.flows.tune", "mlflow.tracking", "mlflow.store.tracking.sqlalchemy_store", "opendp.prelude")
 EXAMPLE = Path(__file__).with_name("breast_cancer.toml")
 
 
 def init(
-    training: Path, validation: Path, *, target: str | None, name: str | None, person: str | None, out: Path
+    training: Path,
+    validation: Path,
+    *,
+    target: str | None,
+    name: str | None,
+    person: str | None,
+    n_persons: int | None,
+    out: Path,
 ) -> "StudySpec":
     """Write a study file for two data files; the study in it.
 
@@ -44,7 +51,9 @@ def init(
     """
     from dpbo.flows.cli.init import study_text, write_study
 
-    text = study_text(training, validation, target=target, name=name, folder=out.parent, person=person)
+    text = study_text(
+        training, validation, target=target, name=name, folder=out.parent, person=person, n_persons=n_persons
+    )
     write_study(text, out)
     return read_study(out)
 
@@ -67,37 +76,68 @@ def chosen_study(study: Path | None, *, example: bool) -> Path:
 def tune(path: Path, *, pad_steps: float = 0.0, register: bool = False) -> "tuple[Tuned, Account]":
     """Run the study in `path` as a Prefect flow; its result, and its dataset's account afterwards.
 
-    What could not be published is told on standard error; the result stands.
+    Of a study that was released and is shown already nothing is run. What could not be published is told on
+    standard error; the result stands.
 
     Raises:
         DpboError: as a message; whatever Prefect wraps around it is taken off. Prefect failed after the release.
     """
-    _check_padding(pad_steps)
+    check_padding(pad_steps)
     study = read_study(path)
     refuse_fields(study)
     folder = "." if path == EXAMPLE else os.path.relpath(str(path.parent))  # a bundled set is in no folder
     quiet_environment()
+    if not register and study.evaluation is None:
+        known = replayed(study, folder)
+        if known is not None:
+            return known
+    if sys.stderr.isatty():
+        sys.stderr.write(f"{printable(study.name)}: starting Prefect and MLflow\n")
+
+    def flow() -> "Tuned":
+        from dpbo.flows.tune import tune_privately
+
+        return tune_privately(study, folder, pad_steps, register)
+
+    tuned = run_here(flow, lambda what: recorded_all_the_same(study, what))
+    print_warnings(tuned.warnings)
+    (account,) = PrivacyLedger(Stores().ledger).accounts(study.privacy.dataset)
+    return tuned, account
+
+
+def run_here(flow: Callable[[], T], recorded: Callable[[str], DpboError | None]) -> T:
+    """Call a flow as the data's owner, on a Prefect server of this command's own.
+
+    Args:
+        flow: the call.
+        recorded: asked, where something unexpected (of that type) ended it: the message if its release is recorded.
+
+    Raises:
+        DpboError: as the flow's; or what `recorded` says.
+    """
     from dpbo.flows.prefect_runtime.owner import owners_terminal
     from dpbo.flows.prefect_runtime.prefect_store import create_prefect_store
-    from dpbo.flows.tune import tune_privately
 
     os.umask(OWNER_ALONE)
     create_prefect_store()
     late = None
     try:
-        with own_output(), locked_server(), without_heartbeat(), owners_terminal():
-            tuned = tune_privately(study, folder, pad_steps, register)
+        with own_output(), locked_server(_load), without_heartbeat(), owners_terminal():
+            return flow()
     except DpboError:
         raise
     except Exception as error:
-        late = recorded_all_the_same(study, type(error).__name__)
+        late = recorded(type(error).__name__)
         if late is None:
             raise
-    if late is not None:
-        raise late
-    print_warnings(tuned.warnings)
-    (account,) = PrivacyLedger(Stores().ledger).accounts(study.privacy.dataset)
-    return tuned, account
+    raise late
+
+
+def _load() -> None:
+    """What a run imports on its way, while its server starts. What cannot be imported is told where it is used."""
+    for name in NEEDED:
+        with suppress(Exception):
+            import_module(name)
 
 
 def serve(
@@ -117,7 +157,7 @@ def serve(
     """
     if (cron is None) == (every is None):
         raise StudyInvalid("a schedule needs --cron or --every, and not both", remedy='add --cron "0 2 * * *", say')
-    _check_padding(pad_steps)
+    check_padding(pad_steps)
     interval = None if every is None else seconds(every)
     quiet_environment()
     from dpbo.flows import serve as story
@@ -144,6 +184,9 @@ def compare(
     Raises:
         StudyInvalid: a data set that is not known, an ε that is no price, or a file that is no task.
     """
+    from dpbo_core.comparison.measuring import epsilons_of, names_of
+    from dpbo_core.comparison.own_task import read_task
+
     names_of(only)
     epsilons_of(epsilons)
     if own is not None:
@@ -159,17 +202,14 @@ def compare(
         return compare_methods(repetitions, str(out), only, epsilons, None if own is None else str(own))
 
 
-def _check_padding(pad_steps: float) -> None:
+def check_padding(pad_steps: float) -> None:
+    """Refuse what is no duration.
+
+    Raises:
+        StudyInvalid: it is none.
+    """
     if not 0.0 <= pad_steps < float("inf"):
         raise StudyInvalid(f"--pad-steps {pad_steps} is no duration", remedy="give seconds, 0 or more")
-
-
-def examine() -> "tuple[Finding, ...]":
-    """What `dpbo doctor` finds on this machine."""
-    quiet_environment()
-    from dpbo.flows.cli.doctor import examine as look
-
-    return look()
 
 
 def check_certificate(file: Path) -> str:
@@ -180,6 +220,7 @@ def check_certificate(file: Path) -> str:
         CertificateFalse: its numbers do not support its guarantee.
         LedgerDamaged: the ledger here recorded it, and is older than it was.
     """
+    from dpbo_core.accounting.certificate import read_certificate, recompute
     from dpbo_core.evaluation.certified import CERTIFIED
 
     text = "\n".join(
@@ -207,6 +248,8 @@ def _in_ledger(release: Release) -> str:
     Raises:
         LedgerDamaged: it is the release's, and older than the release.
     """
+    from dpbo_core.accounting import recorded_in
+
     url = Stores().ledger
     try:
         standing = recorded_in.standing_of(release, url) if recorded_in.at_hand(url) else "another"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpbo.tasks.reporting.known_tables import KnownTables
 from dpbo_core.accounting.patience import make_patient_by_name, named
 from dpbo_core.atomically import create_atomically
 from dpbo_core.errors import DpboError
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from mlflow.entities import Experiment
     from mlflow.tracking import MlflowClient
 
+TABLES = KnownTables("mlflow", "store/db_migrations/versions", Path(__file__).with_name("mlflow_tables.sql"))
 UNREPORTED = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}  # asked for at every call MLflow counts
 SQLITE, POSTGRESQL = "sqlite:///", "postgresql"
 LOCATION = "mlruns/artifacts"
@@ -39,6 +41,7 @@ Every number here is a **differentially private release**; no raw validation sco
   `release/baseline` what saying the same of every record gives, by the public training set.
 * `trajectory/…` is its private trajectory: at each step the noised score, and what the scores so far say of that
   step's candidate (`posterior`, with its 90% band `low` … `high`).
+* `evaluation/…` are the figures of a report, with the ends of what noise and what sampling leave open of each.
 * `privacy/epsilon` is what the edition cost; `privacy/epsilon_spent` and `privacy/epsilon_remaining` are the
   dataset's account after it, with the edition's place in that account as their step.
 * `release.html` is the certificate, `release.json` the same for programs: `dpbo verify release.json` recomputes ε
@@ -198,6 +201,7 @@ def _make_relative(uri: str, experiment: int) -> None:
 
 
 def _make(path: Path) -> None:
+    TABLES.write(path)  # where they are not known MLflow makes them
     _sql_store(f"{SQLITE}{path}", path.parent).engine.dispose()
     _make_relative(f"{SQLITE}{path}", experiment=0)
 
