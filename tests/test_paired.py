@@ -18,6 +18,7 @@ from dpbo_core.models.scores.grid import GRID
 from dpbo_core.objective.in_memory import exact_sum, paired_sum, steps_of
 from dpbo_core.objective.paired import Pairing, stretched
 from dpbo_core.objective.partitioned import PartWorker
+from dpbo_core.objective.persons import PersonObjective, Persons
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.public_search import doubt, pairing, search_on_public_data
 from dpbo_core.space.candidates import grid
@@ -209,3 +210,19 @@ def test_paired_scores_lose_a_fraction_of_what_plain_ones_do():
 def test_the_price_and_what_its_certificate_shows_are_those_of_plain_scores():
     world = world_of()
     assert PAIRED.plan(world) == replace(PAIRED, paired=False).plan(world)
+
+
+def test_by_persons_it_is_the_mean_of_each_one_s_terms_and_an_absent_one_differs_by_nothing(tables):
+    public, objective = halves(tables)
+    records, score = objective._records, public.problem.score
+    m = records.expose().n_records
+    people = [None if i % 11 == 0 else f"p{i % 7}" for i in range(m)]
+    whole = PersonObjective(records, Sensitive(Persons.of(people)), score, 9)
+    one, other, clipped = public.problem.train(0), public.problem.train(5), GRID // 9
+    terms = stretched(*(steps_of(model, records.expose(), score) for model in (one, other)), clipped)
+    means = [
+        int(sum(int(t) for t, p in zip(terms, people, strict=True) if p == f"p{k}")) // people.count(f"p{k}")
+        for k in range(7)
+    ]
+    assert whole.paired(one, other, clipped).expose() == sum(means) + 2 * (GRID // 2)
+    assert whole.paired(one, one, clipped).expose() == 9 * (GRID // 2)

@@ -27,7 +27,7 @@ from dpbo_core.methods.contract import (
     split_epsilon,
 )
 from dpbo_core.objective.in_memory import Scorer
-from dpbo_core.privacy.certified import Shown, one_record_moves
+from dpbo_core.privacy.certified import MEANS, Shown, one_record_moves
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
@@ -104,7 +104,8 @@ class Public:
     @staticmethod
     def shown(release: Release) -> Shown:
         """One draw, of a mean that every record moves by its own share."""
-        return Shown({"its score": tuple(DiscreteLaplace.WORTH)}, one_record_moves(release))
+        made = {"its score": tuple(DiscreteLaplace.WORTH)}
+        return Shown(made, one_record_moves(release), relations=MEANS)
 
     def outlook(self, problem: Problem) -> Outlook:
         """The noise of the score. What the choice loses is not the noise's doing."""
