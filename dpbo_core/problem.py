@@ -6,8 +6,7 @@
 | m | `n_validation` | validation records | scalar |
 | k | `max_records_per_person` | records one person may own | scalar |
 | G | `score.score_range` | range of one record's score | scalar |
-| — | `score_per_step` | score of one integer step of the exact sum, G/(m·2²⁴) | scalar |
-| — | `record_steps` | most one person moves the sum at a fixed model, k·2²⁴ (never above m·2²⁴) | integer |
+| — | `aggregate` | how records' outcomes become one number: its sensitivity, range and unit | — |
 | p(λ) | `public_score(i)` | cross-validated score of candidate i on the public training set | scalar |
 | w_λ | `train(i)` | the model of candidate i, a function of it, the public training set and the seed | — |
 """
@@ -21,14 +20,19 @@ from numpy.typing import NDArray
 
 from dpbo_core.data.values import canonical, shown
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.aggregates.mean_of_records import MeanOfRecords
+from dpbo_core.models.aggregates.pair_count import PairCount
+from dpbo_core.models.aggregates.union import Aggregate
 from dpbo_core.models.import_path import function_at
 from dpbo_core.models.listed.class_names import unlisted_name
 from dpbo_core.models.scores.balanced_accuracy import BalancedAccuracy
 from dpbo_core.models.scores.bounded_function import BoundedFunction
+from dpbo_core.models.scores.brier import BRIER
 from dpbo_core.models.scores.declared import Numbers
-from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.scores.log_loss import LOG_LOSS
+from dpbo_core.models.scores.pairs import PairScore, check_two_classes
 from dpbo_core.models.scores.record import RecordScore
-from dpbo_core.models.scores.union import MARGIN_SCORES, RECORD_SCORES, MarginScore, Score
+from dpbo_core.models.scores.union import MARGIN_SCORES, PAIR_SCORES, RECORD_SCORES, SCORES, MarginScore, Score
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 from dpbo_core.space import candidates as candidate_sets
 from dpbo_core.space.candidates import CandidateSet
@@ -126,6 +130,7 @@ class Problem:
     trainer: Trainer | None = field(default=None, repr=False, compare=False)
     training: TrainingFacts | None = None
     public_search: PublicSearch | None = field(default=None, repr=False, compare=False)  # once searched
+    positives: float | None = None  # PUBLIC share of the second class, where pairs are counted and it is known
 
     @property
     def score_range(self) -> float:
@@ -142,19 +147,31 @@ class Problem:
         return self.model.ours or self.model.enforced or not (self.unlisted or self.model.own_score)
 
     @property
+    def aggregate(self) -> Aggregate:
+        """How the records' outcomes become one integer."""
+        if isinstance(self.score, PairScore):
+            return PairCount(self.n_validation, self.max_records_per_person, self.positives)
+        return MeanOfRecords(self.n_validation, self.max_records_per_person, self.score.score_range)
+
+    @property
     def score_per_step(self) -> float:
-        """Score of one integer step of the exact sum of all records."""
-        return self.score_range / (self.n_validation * GRID)
+        """Score of one step of the exact integer, as draws are priced."""
+        return self.aggregate.score_per_step
+
+    @property
+    def metric_per_step(self) -> float:
+        """The same as people read it: of a count of pairs, AUC at the public share of positives."""
+        return self.aggregate.metric_per_step
 
     @property
     def record_steps(self) -> int:
-        """Most one person's records move the exact sum at one fixed model."""
-        return min(self.max_records_per_person, self.n_validation) * GRID
+        """Most one person's records move the exact integer at one fixed model."""
+        return self.aggregate.record_steps
 
     @property
     def range_steps(self) -> int:
-        """The whole range of the exact sum, m·2²⁴."""
-        return self.n_validation * GRID
+        """The whole range of the exact integer."""
+        return self.aggregate.range_steps
 
     def train(self, index: int) -> "Model":
         """The model of candidate `index`."""
@@ -236,17 +253,27 @@ def score_of(model: ModelSection) -> Score:
     return margin_score(model) if isinstance(model, LinearSection) else record_score(model)
 
 
-def margin_score(model: LinearSection) -> MarginScore:
+def _pair_score(model: ModelSection) -> PairScore | None:
+    """The score of a study that counts pairs; None where it does not, as with class shares."""
+    shares = model.class_shares if isinstance(model, EstimatorSection) else None
+    by_pairs = PAIR_SCORES.get(model.score_name)
+    return None if by_pairs is None or shares is not None else by_pairs(Numbers(model.steepness))
+
+
+def margin_score(model: LinearSection) -> MarginScore | PairScore:
     """The score of a linear model's margins."""
-    return MARGIN_SCORES[model.score_name](Numbers(model.steepness))
+    return _pair_score(model) or MARGIN_SCORES[model.score_name](Numbers(model.steepness))
 
 
-def record_score(model: RecordModel) -> RecordScore:
+def record_score(model: RecordModel) -> RecordScore | PairScore:
     """The score of what any other model predicts.
 
     Raises:
         StudyInvalid: its range is beyond what can be counted in, or the class shares are none.
     """
+    pairs = _pair_score(model)
+    if pairs is not None:
+        return pairs
     score: RecordScore
     match model:
         case FunctionSection():
@@ -280,7 +307,7 @@ def _shares(model: EstimatorSection) -> dict[Any, float]:
 
 def score_on(
     model: RecordModel, classes: tuple[Value, ...], function: Callable[[Any, Any], float] | None = None
-) -> RecordScore:
+) -> RecordScore | PairScore:
     """The score with what only the training set can tell: that the shares name its classes; the user's function.
 
     Args:
@@ -289,9 +316,14 @@ def score_on(
         function: the user's; by its import path where None.
 
     Raises:
-        StudyInvalid: the shares are those of other classes, or the function cannot be imported.
+        StudyInvalid: the shares are those of other classes, there are other than two classes to count pairs of, or
+            the function cannot be imported.
     """
     score = record_score(model)
+    if isinstance(score, PairScore):
+        allowed = SCORES[model.score_name].allows
+        also = f" (or give model.{' and '.join(allowed)})" if allowed else ""
+        check_two_classes(model.score_name, len(classes), instead=(LOG_LOSS.name, BRIER.name), also=also)
     if isinstance(model, EstimatorSection) and isinstance(score, BalancedAccuracy):
         named = tuple(_shares(model))
         if named != classes:

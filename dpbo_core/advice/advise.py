@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from dpbo_core.advice.expected_loss import Expected, expected
 from dpbo_core.errors import DpboError, StudyInvalid
-from dpbo_core.methods import EXCHANGES, METHODS, NO_STUDY, AnyMethod, method_named
+from dpbo_core.methods import EXCHANGES, METHODS, NO_STUDY, AnyMethod, check_counts, method_named
 from dpbo_core.methods.contract import Advised, TrainsPrivately
 from dpbo_core.methods.kernel import check_lengthscale
 from dpbo_core.models.enforced.available import check_enforceable, seconds_expected
@@ -235,6 +235,7 @@ def _in_short(method: AnyMethod) -> str:
 def _line(method: AnyMethod, problem: Problem) -> MethodAdvice:
     G, options = problem.score_range, _changed(method)
     try:
+        check_counts(method, problem)
         check_lengthscale(method, problem)
         plan, outlook, found = method.plan(problem), method.outlook(problem), expected(method, problem)
     except DpboError as error:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dpbo_core.data import Encoded, bundled
 from dpbo_core.models.trainer import EstimatorTrainer
-from dpbo_core.objective.in_memory import Scorable, exact_sum
+from dpbo_core.objective.in_memory import Scorable, exact_pairs, exact_sum
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem import Problem, problem_of
 from dpbo_core.space.search_space import Value
@@ -32,6 +32,7 @@ class ScoreTable:
 
     sums: NDArray[np.int64]
     public: NDArray[np.float64]
+    all_pairs: int = 0  # of the half that plays sensitive, where pairs are counted
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,10 @@ class TableScorer:
         assert isinstance(model, Place)  # noqa: S101  the table's own trainer made it
         return Sensitive(int(self.table.sums[model.index]))
 
+    def pairs(self) -> Sensitive[int]:
+        """All pairs of the half that plays sensitive."""
+        return Sensitive(self.table.all_pairs)
+
     def place_of(self, point: Mapping[str, Value]) -> int:
         """The place in Λ of a point of it."""
         return self.places[tuple(point.items())]
@@ -91,7 +96,8 @@ class Task:
         """Train every candidate, on the whole public half and without each fold; score it on the other half."""
         N = range(len(problem.candidates))
         sums = [exact_sum(problem.train(i), records, problem.score) for i in N]
-        return ScoreTable(np.array(sums, dtype=np.int64), np.array([problem.public_score(i) for i in N]))
+        public = np.array([problem.public_score(i) for i in N])
+        return ScoreTable(np.array(sums, dtype=np.int64), public, exact_pairs(records))
 
 
 def on_table(problem: Problem, table: ScoreTable, **search: Any) -> tuple[Problem, TableScorer]:

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.noise import Mechanism, Noise
+from dpbo_core.methods.pair_draws import PAIRS, in_pairs, refused
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.amounts import allowed_units, split_units
 from dpbo_core.privacy.assumption import ROWWISE_PREDICTIONS
@@ -60,6 +61,7 @@ class Described:
         delta: whether its δ is above 0.
         trainings: how many models are trained.
         command: how it is asked for, where no study names it.
+        counts_pairs: whether it can search by a count of pairs as well as by a mean of record scores.
     """
 
     wants: str
@@ -68,6 +70,7 @@ class Described:
     delta: str
     trainings: str
     command: str = ""
+    counts_pairs: bool = False
 
 
 class Search(Protocol):
@@ -202,13 +205,17 @@ def guarantee_of(
     pure: bool,
     evidence: Evidence,
     trains_privately: bool = False,
+    counts_pairs: bool = False,
     assumptions: tuple[str, ...] = (),
 ) -> PrivacyGuarantee:
     """The guarantee of a whole study: its own (ε, δ), or ε = ∞ where the proof is refuted.
 
     Raises:
-        StudyInvalid: the training set is sensitive, and the method does not train privately.
+        StudyInvalid: the training set is sensitive, and the method does not train privately; or the score counts
+            pairs, and the method's proof is about means.
     """
+    if in_pairs(problem) is not None and not counts_pairs:
+        raise refused(problem, ())
     if problem.training is not None and not trains_privately:
         raise StudyInvalid(
             "this method needs a public training set, and the study declares its training set sensitive",
@@ -274,6 +281,7 @@ def make_release(
             "kernel": problem.search.kernel,
             "lengthscale": problem.search.lengthscale,
             "steps": method.n_steps(problem),
+            **({"counts": PAIRS, "public_share": problem.positives} if in_pairs(problem) else {}),
             **({"rowwise": "enforced"} if problem.model.enforced else {}),
             **({"chosen_by_advice": problem.advice} if problem.advice else {}),
         },

@@ -7,10 +7,12 @@
 | b | `head_start` | a public handicap on a public shortlist, 0 elsewhere: the choice is on u + b | (n,) |
 | Δ | `record_steps` | k·2²⁴: most one person moves any of them, in either direction | integer |
 | ε | ε_select + ε_score | permute-and-flip, then discrete Laplace at the chosen candidate | scalar |
+
+By a count of pairs u is C₂ and Δ is that of pairs; a share of ε_score draws their number (`pair_draws`).
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +30,18 @@ from dpbo_core.methods.contract import (
     make_release,
     split_epsilon,
 )
-from dpbo_core.objective.in_memory import Scorer
-from dpbo_core.privacy.certified import Shown, one_record_moves
+from dpbo_core.methods.pair_draws import (
+    ALL_PAIRS,
+    PAIRS,
+    SHARE_OF_PAIRS,
+    beside,
+    in_pairs,
+    one_unit_moves,
+    unit_drawn,
+    unit_of,
+)
+from dpbo_core.objective.in_memory import SHARES, Scorer, shifted
+from dpbo_core.privacy.certified import Shown
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
@@ -69,6 +81,7 @@ class PrivateGrid:
         needs="time to score the list",
         delta="0",
         trainings="one a candidate",
+        counts_pairs=True,
     )
 
     evaluate: Literal["all", "sobol", "public_shortlist"] = "all"
@@ -117,7 +130,8 @@ class PrivateGrid:
 
     def simulated(self, problem: Problem) -> Simulated:
         """As the whole of Λ, or as its subset."""
-        choice, score = (spend.noise_scale / problem.score_range for spend in self.plan(problem).spends)
+        spends, seen = self.plan(problem).spends, problem.metric_per_step / problem.score_per_step
+        choice, score = (spend.noise_scale * seen / problem.score_range for spend in (spends[0], spends[-1]))
         form = "all" if self.n_steps(problem) == len(problem.candidates) else self.evaluate
         return Simulated(
             f"{self.kind}/{form}", 2.0 / ((1.0 - SIMULATED_SHARE) * choice), 1.0 / (SIMULATED_SHARE * score)
@@ -128,28 +142,33 @@ class PrivateGrid:
         return () if self.evaluate == "public_shortlist" else self._spread(problem)
 
     def plan(self, problem: Problem) -> PrivacyPlan:
-        """One selection and one score."""
+        """One selection and one score, which is two draws where pairs are counted."""
         spends = tuple(spend for spend, _ in self.draws(problem))
-        return PrivacyPlan(guarantee_of(problem, pure=True, evidence=EVIDENCE), spends)
+        guarantee = guarantee_of(problem, pure=True, evidence=EVIDENCE, counts_pairs=self.DESCRIBED.counts_pairs)
+        return PrivacyPlan(guarantee, spends)
 
     def draws(self, problem: Problem) -> Draws:
-        """The two draws of the plan."""
-        selection, laplace = self._mechanisms(problem)
-        return (selection.spend("best candidate"), selection), (laplace.spend("its score"), laplace)
+        """The draws of the plan."""
+        selection, number, laplace = self._mechanisms(problem)
+        drawn = ((selection.spend("best candidate"), selection), (laplace.spend("its score"), laplace))
+        return drawn if number is None else (drawn[0], (number.spend(ALL_PAIRS), number), drawn[1])
 
     @staticmethod
     def shown(release: Release) -> Shown:
         """A draw for the choice and one for its score, each of a mean that every record moves by its own share."""
-        made = {"best candidate": tuple(PrivateSelection.WORTH), "its score": tuple(DiscreteLaplace.WORTH)}
-        return Shown(made, one_record_moves(release))
+        laplace = tuple(DiscreteLaplace.WORTH)
+        made = {"best candidate": tuple(PrivateSelection.WORTH), "its score": laplace}
+        if "counts" in release.facts:
+            made[ALL_PAIRS] = laplace
+        return Shown(made, one_unit_moves(release))
 
     def outlook(self, problem: Problem) -> Outlook:
         """The selection's expected regret (a bound) plus the mean absolute error of the score."""
-        selection, laplace = self._mechanisms(problem)
-        scale, n = laplace.scale * problem.score_per_step, self.n_steps(problem)
+        selection, _, laplace = self._mechanisms(problem)
+        scale, n = laplace.scale * problem.metric_per_step, self.n_steps(problem)
         regret = theorem_2_expected_error(
             n_candidates=n,
-            sensitivity=selection.sensitivity * problem.score_per_step,
+            sensitivity=selection.sensitivity * problem.metric_per_step,
             epsilon=selection.spend("").epsilon,
         )
         error = min(problem.score_range, regret) + scale
@@ -183,7 +202,7 @@ class PrivateGrid:
             return listed, np.zeros(len(listed), dtype=np.int64)
         found = search_on_public_data(problem, self._trials(problem))
         listed = public_shortlist(problem, self.n_steps(problem), found)
-        noise = self._mechanisms(problem)[0].scale * problem.score_per_step
+        noise = self._mechanisms(problem)[0].scale * problem.metric_per_step
         return listed, head_start(problem, listed, found, noise)
 
     def _spread(self, problem: Problem) -> tuple[int, ...]:
@@ -193,16 +212,35 @@ class PrivateGrid:
         """R: at least as many as are listed."""
         return max(self.public_trials, self.n_steps(problem))
 
-    def _mechanisms(self, problem: Problem) -> tuple[PrivateSelection, DiscreteLaplace]:
-        select, score = split_epsilon(problem, (1.0 - self.score_share, self.score_share))
-        steps, per_step = problem.record_steps, problem.score_per_step
-        return PrivateSelection(steps, select, per_step, PERMUTE_AND_FLIP), DiscreteLaplace(steps, score, per_step)
+    def _mechanisms(self, problem: Problem) -> tuple[PrivateSelection, DiscreteLaplace | None, DiscreteLaplace]:
+        """For the choice, for the number of pairs where such are counted, and for the score."""
+        steps, per_step, s = problem.record_steps, problem.score_per_step, self.score_share
+        if in_pairs(problem) is None:
+            select, score = split_epsilon(problem, (1.0 - s, s))
+            number = None
+        else:
+            parts = (1.0 - s, s * SHARE_OF_PAIRS, s * (1.0 - SHARE_OF_PAIRS))
+            select, pairs, score = split_epsilon(problem, parts)
+            number = DiscreteLaplace(steps, pairs, per_step)
+        selection = PrivateSelection(steps, select, per_step, PERMUTE_AND_FLIP)
+        return selection, number, DiscreteLaplace(steps, score, per_step)
 
 
 class GridSearch(Opaque):
     """The scoring under way. Nothing is drawn before `finish`."""
 
-    __slots__ = ("_head_start", "_laplace", "_method", "_plan", "_problem", "_selection", "_subset", "_sums")
+    __slots__ = (
+        "_all_pairs",
+        "_head_start",
+        "_laplace",
+        "_method",
+        "_number",
+        "_plan",
+        "_problem",
+        "_selection",
+        "_subset",
+        "_sums",
+    )
 
     def __init__(
         self,
@@ -210,15 +248,19 @@ class GridSearch(Opaque):
         problem: Problem,
         plan: PrivacyPlan,
         selection: PrivateSelection,
+        number: DiscreteLaplace | None,
         laplace: DiscreteLaplace,
     ) -> None:
         self._method, self._problem, self._plan = method, problem, plan
-        self._selection, self._laplace = selection, laplace
+        self._selection, self._number, self._laplace = selection, number, laplace
         self._subset, self._head_start = method.subset(problem)
         self._sums: list[Sensitive[int]] = []
+        self._all_pairs: Sensitive[int] | None = None
 
     def step(self, objective: Scorer, noise: Noise) -> None:  # noqa: ARG002  no noise before the end
         """Score the next candidate of the public list."""
+        if self._number is not None and self._all_pairs is None:
+            self._all_pairs = objective.pairs()
         index = self._subset[len(self._sums)]
         self._sums.append(objective.evaluate(self._problem.train(index)))
 
@@ -227,7 +269,7 @@ class GridSearch(Opaque):
 
         A public list is recorded with the choice, which means nothing without it.
         """
-        select, score = self._plan.spends
+        select = self._plan.spends[0]
         sums = np.array([total.expose() for total in self._sums], dtype=np.int64)
         utilities = Sensitive(sums + self._head_start)
         listed = (
@@ -235,9 +277,19 @@ class GridSearch(Opaque):
         )
         chosen = noise.release(select, self._selection, utilities, **listed)
         place = self._subset.index(chosen.get(f"candidate {chosen['draw']}", chosen["draw"]))
-        drawn = noise.release(score, self._laplace, self._sums[place])
-        value = {
-            "hyperparameters": dict(self._problem.candidates.points[self._subset[place]]),
-            "score": drawn["draw"] * self._problem.score_per_step,
-        }
+        value: dict[str, Any] = {"hyperparameters": dict(self._problem.candidates.points[self._subset[place]])}
+        value |= self._said(place, noise)
         return make_release(self._method, self._problem, self._plan, noise, value)
+
+    def _said(self, place: int, noise: Noise) -> dict[str, float]:
+        """The score of the choice, with the number of pairs where such are counted."""
+        problem, score, pairs = self._problem, self._plan.spends[-1], in_pairs(self._problem)
+        if pairs is None or self._number is None or self._all_pairs is None:
+            drawn = noise.release(score, self._laplace, self._sums[place])
+            return {"score": unit_of(problem).said(drawn["draw"])}
+        number = noise.release(self._plan.spends[1], self._number, self._all_pairs)["draw"]
+        share = beside(problem, self._subset[place])
+        count = shifted(self._sums[place], self._all_pairs, share)
+        drawn = noise.release(score, self._laplace, count, beside=round(share * SHARES))
+        unit = unit_drawn(pairs, number, 0.0, drawn["beside"] / SHARES)
+        return {"score": unit.said(drawn["draw"]), PAIRS: problem.score_per_step / unit.per_step}

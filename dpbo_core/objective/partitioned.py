@@ -5,31 +5,49 @@
 | V = V_1 ∪ … ∪ V_p | `parts` | the files of the folder, sorted by name | p files |
 | S_j | `score_part(part, …)` | exact integer sum of the scores of V_j | integer |
 | S | `evaluate(model)` | Σ S_j, the same integer as if V were one table | integer |
+| h_j | `score_part(part, …)` | of pairs: records of V_j by class and cell; C₂ is formed of Σ h_j | (2, B) |
 
 Each record's score is rounded to the grid before it is summed, and a record's encoding depends on that record
 alone, so the total is the single table's to the last bit, in whatever order the parts come. A worker is inside the
-curator's boundary: it reads its own files and answers with an integer and a count, to the curator's process alone.
+curator's boundary: it reads its own files and answers with integers, whose number is public, and a count, to the
+curator's process alone.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
+
+import numpy as np
 
 from dpbo_core import data
 from dpbo_core.data import Preprocessing
 from dpbo_core.errors import Sealed
+from dpbo_core.models.scores.pairs import Integers, PairScore, pairs_of
 from dpbo_core.models.trainer import Score
-from dpbo_core.objective.in_memory import Scorable, partial_sum
+from dpbo_core.objective.in_memory import Scorable, part_of
 from dpbo_core.privacy.sealing import attempted
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
-PartWork = Callable[[Path], "tuple[int, int] | None"]
+Answer = tuple[int | Integers, int]  # what a part adds, and its number of records
+
+
+class PartWork(Protocol):
+    """What is done with each part."""
+
+    @property
+    def n_numbers(self) -> int:
+        """How many numbers its answer adds, public: an answer is as wide whatever is in it."""
+        ...
+
+    def __call__(self, part: Path) -> Answer | None:
+        """The answer; None where the part failed."""
+        ...
 
 
 class Workers(Protocol):
     """Who scores partitions. Anything that maps a function over paths, inside the curator's boundary."""
 
-    def map(self, work: PartWork, parts: Sequence[Path]) -> list["tuple[int, int] | None"]:
+    def map(self, work: PartWork, parts: Sequence[Path]) -> list[Answer | None]:
         """`work` on every part, in any order; a part that was lost is None."""
         ...
 
@@ -37,7 +55,7 @@ class Workers(Protocol):
 class OneByOne:
     """This process: one partition in memory at a time."""
 
-    def map(self, work: PartWork, parts: Sequence[Path]) -> list["tuple[int, int] | None"]:
+    def map(self, work: PartWork, parts: Sequence[Path]) -> list[Answer | None]:
         """Apply a function to every part, one after the other, in order."""
         return [work(part) for part in parts]
 
@@ -53,15 +71,22 @@ def parts_of(path: Path) -> tuple[Path, ...]:
 class PartWorker:
     """What a worker is sent: the public map, the public model and the score. It holds nothing sensitive."""
 
-    def __init__(self, preprocessing: Preprocessing, score: Score, model: Scorable) -> None:
+    def __init__(self, preprocessing: Preprocessing, score: Score, model: Scorable | None) -> None:
         self.preprocessing, self.score, self.model = preprocessing, score, model
 
-    def __call__(self, part: Path) -> tuple[int, int] | None:
-        """(sum, records) of one file. Never raises: an error here would be written to a worker's log."""
+    @property
+    def n_numbers(self) -> int:
+        """One for a sum, 2B for a table of pairs, 2 for the records of each class."""
+        if self.model is None:
+            return 2
+        return 2 * self.score.n_cells if isinstance(self.score, PairScore) else 1
 
-        def scored() -> tuple[int, int]:
+    def __call__(self, part: Path) -> Answer | None:
+        """What one file adds, and its records. Never raises: an error here would be written to a worker's log."""
+
+        def scored() -> Answer:
             table = data.read_table(part, sensitive=True, shown_as="a validation file")
-            return partial_sum(self.preprocessing.transform(table), self.score, self.model), table.n_records
+            return part_of(self.preprocessing.transform(table), self.score, self.model), table.n_records
 
         return attempted(scored, None)  # the curator's process says that something failed, and nothing else
 
@@ -88,13 +113,25 @@ class PartitionedObjective(Opaque):
         return
 
     def evaluate(self, model: Scorable) -> Sensitive[int]:
-        """The exact integer sum over all parts.
+        """The exact integer sum, or count of pairs, over all parts.
 
         Raises:
             Sealed: a part could not be scored, or the parts no longer hold m records.
         """
+        added = self._added(model)
+        return Sensitive(pairs_of(added.reshape(2, -1))[0] if isinstance(added, np.ndarray) else added)
+
+    def pairs(self) -> Sensitive[int]:
+        """2PQ, from the labels of all parts.
+
+        Raises:
+            Sealed: as `evaluate`.
+        """
+        return Sensitive(pairs_of(np.asarray(self._added(None)).reshape(2, -1))[1])
+
+    def _added(self, model: Scorable | None) -> int | Integers:
         found = self._workers.map(PartWorker(self._preprocessing, self._score, model), self._parts)
         answers = [answer for answer in found if answer is not None]
         if len(answers) != len(self._parts) or sum(n for _, n in answers) != self._n_records:
             raise Sealed
-        return Sensitive(sum(total for total, _ in answers))
+        return sum(total for total, _ in answers)

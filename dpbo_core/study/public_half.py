@@ -10,6 +10,7 @@ from dpbo_core.data import Preprocessing, Table
 from dpbo_core.data.people import Person, uncounted
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.estimators import EstimatorFactory
+from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.trainer import EstimatorTrainer, Factory, LinearTrainer
 from dpbo_core.objective.in_memory import Objective, Scorer
 from dpbo_core.privacy.sensitive import Sensitive
@@ -102,6 +103,8 @@ def fitted_half(
             listed=not problem.unlisted,
             enforced=model.enforced,
         )
+    if isinstance(problem.score, PairScore):
+        problem = replace(problem, positives=float((encoded.labels == 1).mean()))
     return PublicHalf(
         problem=replace(problem, trainer=trainer),
         preprocessing=fitted,

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from dpbo_core.accounting.ledger import StudyKey
 from dpbo_core.advice.advise import Advice, advise, check_scoring, choose
-from dpbo_core.methods import AnyMethod
+from dpbo_core.methods import AnyMethod, check_counts
 from dpbo_core.methods.kernel import check_lengthscale
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.problem import Problem, problem_of
@@ -42,6 +42,7 @@ class ResolvedStudy:
             StudyInvalid: the method cannot run on this problem, or this machine cannot score as the study says.
         """
         check_scoring(self.problem)
+        check_counts(self.method, self.problem)
         return self.method.plan(self.problem)
 
     @property

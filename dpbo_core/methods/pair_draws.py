@@ -1,0 +1,114 @@
+"""What methods share that can search by a count of pairs: its draws, and what is said of them.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| C₂, D | — | pairs ranked right, and all pairs, in half pairs (`models.aggregates.pair_count`) | integers |
+| D̂ | `n_pairs` | D with noise, cut to what it can be | integer |
+| r | `beside` | a PUBLIC guess of the AUC, to the nearest 2⁻¹⁶ | scalar |
+| B | — | C₂ − ⌊rD⌋, which is what is drawn for a score | integer |
+| A | `Unit.said` | r + B̂/D̂ | scalar |
+
+The three have one sensitivity. A's error is the noise of B over D, and the relative error of D̂ times A − r: so most
+of a score's budget goes to B, and a share of it to D, drawn once.
+"""
+
+import math
+from dataclasses import dataclass
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.aggregates.pair_count import PairCount
+from dpbo_core.models.scores.union import SCORES
+from dpbo_core.objective.in_memory import SHARES
+from dpbo_core.privacy.certified import counted_of_one, one_record_moves
+from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.sealing import attempted
+from dpbo_core.problem import Problem
+
+PAIRS = "pairs"  # what a release says that it counted, where it is no mean
+ALL_PAIRS = "number of pairs"  # the draw of D
+SHARE_OF_PAIRS = 0.125  # of a score's ε, for D
+SHARE_OF_PAIRS_RHO = 0.05  # of a path's ρ, for D
+USUAL = 0.75  # r where nothing public says better: halfway between a guess and no error
+
+
+@dataclass(frozen=True)
+class Unit:
+    """How a draw is said: score = offset + draw · per_step.
+
+    Attributes:
+        per_step: score per step of the draw; 1/D̂ of pairs.
+        offset: r; 0 of a mean.
+        error: relative error of `per_step`, as a standard deviation; 0 of a mean.
+    """
+
+    per_step: float
+    offset: float = 0.0
+    error: float = 0.0
+
+    def said(self, draw: int) -> float:
+        """The score that was drawn."""
+        return self.offset + draw * self.per_step
+
+    def deviation(self, scale: float, said: float) -> float:
+        """Of a score whose draw has noise of this deviation in steps, and that came out as `said`."""
+        return (
+            math.hypot(scale * self.per_step, self.error * (said - self.offset))
+            if self.error
+            else scale * self.per_step
+        )
+
+
+def in_pairs(problem: Problem) -> PairCount | None:
+    """The count of pairs that a problem is about; None where it is about a mean."""
+    return problem.aggregate if isinstance(problem.aggregate, PairCount) else None
+
+
+def unit_of(problem: Problem) -> Unit:
+    """Of a mean; of pairs before any is drawn, at the public share of positives."""
+    return Unit(problem.metric_per_step)
+
+
+def unit_drawn(pairs: PairCount, drawn: int, deviation: float, beside: float) -> Unit:
+    """Of pairs, once their number was drawn with noise of this deviation, in steps."""
+    n_pairs = min(max(drawn, pairs.fewest_pairs), pairs.range_steps)
+    return Unit(1.0 / n_pairs, beside, deviation / n_pairs)
+
+
+def beside(problem: Problem, index: int) -> float:
+    """r: the public score of a candidate, the usual one where it cannot be had. Public, and never raises."""
+    found = attempted(lambda: problem.public_score(index), USUAL)
+    return on_grid(min(max(found, 0.0), 1.0))
+
+
+def on_grid(share: float) -> float:
+    """To the nearest 2⁻¹⁶."""
+    return round(share * SHARES) / SHARES
+
+
+def one_unit_moves(release: Release) -> float:
+    """What one unit's records can move each draw's query by, in the unit of the draws.
+
+    Raises:
+        KeyError, TypeError, ValueError: the facts do not say.
+    """
+    score, counted = SCORES.get(release.facts["score"]), release.facts.get("counts")
+    if counted is None and (score is None or score.of_pairs is None or score.of_outcome is not None):
+        return one_record_moves(release)
+    if counted != PAIRS or score is None or score.of_pairs is None:
+        raise ValueError("counts")
+    pairs = PairCount(release.facts["n_validation"], counted_of_one(release))
+    return pairs.record_steps * pairs.score_per_step
+
+
+def refused(problem: Problem, methods: tuple[str, ...]) -> StudyInvalid:
+    """The message of a method that needs a mean of record scores; names those that do not."""
+    named = (
+        f"method = {' or '.join(map(repr, methods))}"
+        if methods
+        else "a method that counts pairs (dpbo plan says which)"
+    )
+    return StudyInvalid(
+        f"this method's noise is for a mean of record scores, and {problem.model.score_name} counts pairs",
+        cause="one record is in as many pairs as there are records of the other class",
+        remedy=f"use {named}, or a score of single records",
+    )
