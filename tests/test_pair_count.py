@@ -118,8 +118,8 @@ def test_the_worst_table_of_any_size_reaches_it(m, k, flip):
 
 
 def test_a_wrong_sensitivity_is_caught():
-    """What somebody might think: one record is in at most m − 1 pairs, each of which counts 1; or k at once cost one."""
-    for wrong in (lambda m, k: k * (m - 1), lambda m, k: 2 * (m - 1), lambda m, k: 2 * m * k / 4):  # noqa: ARG005
+    """What somebody might think: a pair counts 1; or k records cost what one does; or classes are balanced."""
+    for wrong in (lambda m, k: k * (m - 1), lambda m, k: 2 * (m - 1), lambda m, k: 2 * m * k / 4):
         assert any((moved(m, k) > wrong(m, k)).any() for m in (3, 4, 5) for k in (1, 2))
 
 
@@ -224,9 +224,9 @@ def test_values_far_from_those_of_the_public_rows_are_told_apart():
 
 def test_a_model_that_ranks_nothing_is_refused():
     with pytest.raises(StudyInvalid, match="neither decision values nor probabilities"):
-        RocAuc().cells("Hard", lambda verb: None)  # noqa: ARG005
+        RocAuc().cells("Hard", lambda verb: None)
     with pytest.raises(StudyInvalid, match="neither"):
-        RocAuc().cells("Three", lambda verb: np.full((5, 3), 1 / 3))  # noqa: ARG005
+        RocAuc().cells("Three", lambda verb: np.full((5, 3), 1 / 3))
 
 
 def test_the_shift_is_exact_in_integers():

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from dpbo_core.advice.expected_loss_table import RECORDS, ROWS
 from dpbo_core.methods import AnyMethod
 from dpbo_core.methods.contract import Advised
+from dpbo_core.models.aggregates.pair_count import PairCount
 from dpbo_core.problem import Problem
 
 LEAST = 1e-5  # what five digits of the table can tell from 0
@@ -46,7 +47,10 @@ def expected(method: AnyMethod, problem: Problem) -> Expected | None:
     table = _table(at.form)
     regret = _interpolated({node: values[0] for node, values in table.items()}, d, n, at.chosen_by)
     error = _interpolated({node: values[1] for node, values in table.items()}, d, n, at.said_by)
-    return Expected(G * regret, G * error * min(1.0, RECORDS[-1] / at.said_by))
+    beyond = min(1.0, RECORDS[-1] / at.said_by)
+    if isinstance(problem.aggregate, PairCount):  # rare positives are as few records as the table does not know
+        beyond = max(beyond, min(RECORDS[0] / at.said_by, 1.0 / error))
+    return Expected(G * regret, G * error * beyond)
 
 
 def _table(form: str) -> dict[Node, tuple[float, float]]:

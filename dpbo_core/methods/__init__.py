@@ -70,11 +70,16 @@ def _fits(value: object, hint: type) -> bool:
     return type(value) is hint or (hint is float and type(value) is int)
 
 
+def counts_pairs(problem: Problem) -> bool:
+    """Whether the study's score is a count of pairs."""
+    return in_pairs(problem) is not None
+
+
 def check_counts(method: AnyMethod, problem: Problem) -> None:
     """The method can search by the study's score, where that is a count of pairs.
 
     Raises:
         StudyInvalid: it cannot; names the methods that can.
     """
-    if in_pairs(problem) is not None and not method.DESCRIBED.counts_pairs:
+    if counts_pairs(problem) and not method.DESCRIBED.counts_pairs:
         raise refused(problem, tuple(kind for kind, cls in METHODS.items() if cls.DESCRIBED.counts_pairs))

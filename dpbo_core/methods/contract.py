@@ -18,14 +18,14 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.noise import Mechanism, Noise
-from dpbo_core.methods.pair_draws import PAIRS, in_pairs, refused
+from dpbo_core.methods.pair_draws import in_pairs, refused
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.amounts import allowed_units, split_units
 from dpbo_core.privacy.assumption import ROWWISE_PREDICTIONS
 from dpbo_core.privacy.certified import Shown
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.release import COUNTS, PAIRS, Release
 from dpbo_core.problem import Problem
 from dpbo_core.versions import library_version
 
@@ -281,7 +281,7 @@ def make_release(
             "kernel": problem.search.kernel,
             "lengthscale": problem.search.lengthscale,
             "steps": method.n_steps(problem),
-            **({"counts": PAIRS, "public_share": problem.positives} if in_pairs(problem) else {}),
+            **({COUNTS: PAIRS, "public_share": problem.positives} if in_pairs(problem) else {}),
             **({"rowwise": "enforced"} if problem.model.enforced else {}),
             **({"chosen_by_advice": problem.advice} if problem.advice else {}),
         },

@@ -20,11 +20,10 @@ from dpbo_core.models.aggregates.pair_count import PairCount
 from dpbo_core.models.scores.union import SCORES
 from dpbo_core.objective.in_memory import SHARES
 from dpbo_core.privacy.certified import counted_of_one, one_record_moves
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.release import COUNTS, PAIRS, Release
 from dpbo_core.privacy.sealing import attempted
 from dpbo_core.problem import Problem
 
-PAIRS = "pairs"  # what a release says that it counted, where it is no mean
 ALL_PAIRS = "number of pairs"  # the draw of D
 SHARE_OF_PAIRS = 0.125  # of a score's ε, for D
 SHARE_OF_PAIRS_RHO = 0.05  # of a path's ρ, for D
@@ -91,11 +90,11 @@ def one_unit_moves(release: Release) -> float:
     Raises:
         KeyError, TypeError, ValueError: the facts do not say.
     """
-    score, counted = SCORES.get(release.facts["score"]), release.facts.get("counts")
+    score, counted = SCORES.get(release.facts["score"]), release.facts.get(COUNTS)
     if counted is None and (score is None or score.of_pairs is None or score.of_outcome is not None):
         return one_record_moves(release)
     if counted != PAIRS or score is None or score.of_pairs is None:
-        raise ValueError("counts")
+        raise ValueError(COUNTS)
     pairs = PairCount(release.facts["n_validation"], counted_of_one(release))
     return pairs.record_steps * pairs.score_per_step
 

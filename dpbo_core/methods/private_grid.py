@@ -32,7 +32,6 @@ from dpbo_core.methods.contract import (
 )
 from dpbo_core.methods.pair_draws import (
     ALL_PAIRS,
-    PAIRS,
     SHARE_OF_PAIRS,
     beside,
     in_pairs,
@@ -44,7 +43,7 @@ from dpbo_core.objective.in_memory import SHARES, Scorer, shifted
 from dpbo_core.privacy.certified import Shown
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.release import COUNTS, PAIRS, Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.problem import Problem
 from dpbo_core.public_search import (
@@ -158,7 +157,7 @@ class PrivateGrid:
         """A draw for the choice and one for its score, each of a mean that every record moves by its own share."""
         laplace = tuple(DiscreteLaplace.WORTH)
         made = {"best candidate": tuple(PrivateSelection.WORTH), "its score": laplace}
-        if "counts" in release.facts:
+        if COUNTS in release.facts:
             made[ALL_PAIRS] = laplace
         return Shown(made, one_unit_moves(release))
 

@@ -44,7 +44,6 @@ from dpbo_core.methods.contract import (
 from dpbo_core.methods.kernel import stated_kernel
 from dpbo_core.methods.pair_draws import (
     ALL_PAIRS,
-    PAIRS,
     SHARE_OF_PAIRS_RHO,
     USUAL,
     in_pairs,
@@ -58,7 +57,7 @@ from dpbo_core.privacy.amounts import UNITS_PER_ONE, from_units, split_units
 from dpbo_core.privacy.certified import Shown, steps_shown
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.release import COUNTS, PAIRS, Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.problem import Problem
 from dpbo_core.public_search import check_trials, search_on_public_data, searched, surely_tried
@@ -183,7 +182,7 @@ class PrivateTrajectory:
             made["final choice"] = tuple(PrivateSelection.WORTH)
         if options["look_share"] != 0.0:
             made[LOOK] = gaussian
-        if "counts" in release.facts:
+        if COUNTS in release.facts:
             made[ALL_PAIRS] = gaussian
         return Shown(made, one_unit_moves(release))
 

@@ -5,7 +5,7 @@ Whatever comes after takes a `ResolvedStudy` and asks nothing again: "auto" is a
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dpbo_core.accounting.ledger import StudyKey
@@ -94,6 +94,11 @@ def plan_study(spec: StudySpec) -> PrivacyPlan:
     return study.plan
 
 
-def advise_study(spec: StudySpec) -> Advice:
-    """The price and the expected error of every method on this study. Opens no data file."""
-    return advise(spec, planning_problem(spec))
+def advise_study(spec: StudySpec, *, positives: float | None = None) -> Advice:
+    """The price and the expected error of every method on this study. Opens no data file.
+
+    Args:
+        spec: the study.
+        positives: PUBLIC share of the second class, for a score that counts pairs; None where it is not known.
+    """
+    return advise(spec, replace(planning_problem(spec), positives=positives))

@@ -34,7 +34,8 @@ def _by_step(axes: "Axes", release: Release) -> None:
 
     points = release.value["trajectory"]
     steps, scores = [p["step"] for p in points], [p["score"] for p in points]
-    axes.errorbar(steps, scores, yerr=release.spends[0].noise_scale, fmt="o", color=NOISE, ecolor="#cbd2d9", ms=4)
+    scale = release.spends[0].noise_scale * release.score_per_unit
+    axes.errorbar(steps, scores, yerr=scale, fmt="o", color=NOISE, ecolor="#cbd2d9", ms=4)
     _chosen(axes, release, [min(steps), max(steps)])
     axes.set(xlabel="step", ylabel="private score (± one noise scale)")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -73,7 +74,7 @@ def _chosen(axes: "Axes", release: Release, ends: list[Any]) -> None:
 
 def _one_score(axes: "Axes", release: Release) -> None:
     """A single score with the central 90% of its Laplace noise, on the score's whole range."""
-    score, scale = release.value["score"], release.spends[-1].noise_scale
+    score, scale = release.value["score"], release.spends[-1].noise_scale * release.score_per_unit
     spread = 2.302585092994046 * scale  # log 10: a Laplace variable stays within it nine times in ten
     top = float(release.facts.get("score_range", 1.0))
     axes.axvspan(0.0, top, color="#f5f7fa", lw=0)

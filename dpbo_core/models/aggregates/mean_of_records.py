@@ -26,7 +26,7 @@ class MeanOfRecords:
 
     @property
     def record_steps(self) -> int:
-        """Δ."""
+        """Δ, k records at once."""
         return min(self.counted, self.n_records) * GRID
 
     @property

@@ -50,7 +50,7 @@ class PredictedClass(Jumps):
 
     @property
     def score_range(self) -> float:
-        """B = 2."""
+        """B = 2, a cell a class."""
         return 2.0
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:

@@ -72,4 +72,6 @@ def other_score(name: str) -> StudyInvalid | None:
     if name not in ELSEWHERE:
         return None
     cause, remedy = ELSEWHERE[name]
-    return StudyInvalid(f"{name} is no score that a study can choose by", cause=cause, remedy=remedy)
+    return StudyInvalid(
+        f"model.score = {name!r} is no score that a study can choose by", cause=cause, remedy=remedy
+    )

@@ -42,7 +42,7 @@ class Cells(Protocol):
 
     @property
     def lipschitz(self) -> float:
-        """∞: cells jump."""
+        """∞, since cells jump."""
         ...
 
     def span(self, norm: float) -> float:
@@ -60,7 +60,7 @@ class PairScore(Jumps):
 
     @property
     def n_cells(self) -> int:
-        """B."""
+        """B, the number of cells."""
         raise NotImplementedError
 
     def cells(self, name: str, asked: Asked) -> Cells:

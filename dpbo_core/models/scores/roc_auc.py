@@ -61,7 +61,7 @@ class Decisions(Jumps):
 
     @property
     def score_range(self) -> float:
-        """B."""
+        """B, the number of cells."""
         return float(N_CELLS)
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:  # noqa: ARG002  a rank needs no label
