@@ -106,6 +106,7 @@ STUDIES = {
         search={"lengthscale": "fit", "steps": 9},
     ),
     "lipschitz": study(study={"method": "lipschitz"}),
+    "lipschitz, a path": study(study={"method": "lipschitz"}, method={"evaluate": "path"}),
     "noisy_gp": study(study={"method": "noisy_gp"}),
     "exact_gp": study(study={"method": "exact_gp"}, method={"rate_constant": 1e3, "decay_constant": 0.01}),
     "dp_hypo, public": study(study={"method": "dp_hypo"}),

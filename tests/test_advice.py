@@ -188,3 +188,25 @@ def test_on_landscapes_it_was_not_calibrated_on_the_recommended_loses_no_more_th
         means = {form: float(np.mean(x)) for form, x in losses.items()}
         assert means[advised] <= max(2 * min(means.values()), min(means.values()) + 0.004)
         assert max(means.values()) > max(2 * min(means.values()), min(means.values()) + 0.004)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "axis", "said"),
+    [
+        ("sklearn.svm.SVC", "CC", "the nearest valid name is 'C'"),
+        ("sklearn.svm.SVX", "C", "SVX"),
+        ("nowhere.Forest", "C", "no installed distribution"),
+        ("sklearn.svm.SVR", "C", "not a classifier"),
+    ],
+)
+def test_what_the_first_training_would_refuse_a_plan_refuses(estimator, axis, said):
+    tables = {
+        "study": {"name": "s", "method": "auto"},
+        "privacy": {"dataset": "d", "epsilon": 1.0},
+        "data": {"training": "t.csv", "validation": "v.csv", "n_validation": 300, "target": "y"},
+        "model": {"estimator": estimator, "score": "accuracy"},
+        "space": {axis: {"low": 0.1, "high": 10.0}},
+    }
+    with pytest.raises(StudyInvalid) as caught:
+        advise_study(StudySpec.from_dict(tables))
+    assert said in str(caught.value)

@@ -57,7 +57,7 @@ def test_plan_prices_every_method(dpbo, study):
 
 
 def test_plan_says_what_is_useless_and_what_to_use(dpbo, study):
-    code, out, _ = dpbo("plan", study(study__method="lipschitz"))
+    code, out, _ = dpbo("plan", study(study__method="lipschitz", method__evaluate="path"))
     assert code == 0
     words = " ".join(out.split())
     assert "useless" in words
@@ -145,9 +145,9 @@ def test_the_release_prints_and_serialises(here, tables, capsys):
 
     book = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
     for kind, keys in {
-        "private_trajectory": {"hyperparameters", "score", "interval", "trajectory"},
-        "private_grid": {"hyperparameters", "score"},
-        "lipschitz": {"score"},
+        "private_trajectory": {"hyperparameters", "score", "metric", "interval", "trajectory"},
+        "private_grid": {"hyperparameters", "score", "metric", "interval"},
+        "lipschitz": {"score", "metric"},
     }.items():
         tables["study"]["method"], tables["budget"]["epsilon"] = kind, 30.0
         spec = StudySpec.from_dict(tables)
@@ -166,7 +166,7 @@ def test_the_release_prints_and_serialises(here, tables, capsys):
         json.dumps(document, allow_nan=False)
         print_tuned(tuned, book.accounts("people")[0])
         printed = " ".join(capsys.readouterr().out.split())
-        assert f"{result.release.value['score']:.4f}" in printed
+        assert f"{min(max(result.release.value['score'], 0.0), 1.0):.4f}" in printed
         assert "differentially private" in printed
         assert "dpbo ui" in printed
     assert PrivacyBudget.of("people", epsilon=30.0, delta=1e-5) == book.budget("people")

@@ -8,6 +8,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 from worlds import Memory, NamedTrainer, OneWeightTrainer, Table, problem, run, smooth_table
 
@@ -22,12 +24,16 @@ from dpbo_core.methods.noisy_gp import NoisyGP
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.privacy.amounts import spent_units
+from dpbo_core.theorems import kusner_2015
 from dpbo_core.theorems import papernot_steinke_2022 as ps
 
 VARIANTS = {
     "lipschitz": Lipschitz(),
     "lipschitz trained": Lipschitz(sensitivity="trained"),
+    "lipschitz path": Lipschitz(evaluate="path"),
+    "lipschitz path trained": Lipschitz(evaluate="path", sensitivity="trained"),
     "trajectory": PrivateTrajectory(),
     "trajectory with a final choice": PrivateTrajectory(final_share=0.3),
     "trajectory choosing anywhere": PrivateTrajectory(choose="all"),
@@ -180,7 +186,10 @@ def test_without_noise_it_finds_the_best_of_a_small_table(method, best):
 
 @pytest.mark.parametrize("name", [name for name in VARIANTS if "trained" not in name and "hypo" not in name])
 def test_each_step_trains_once(name):
-    """(The trained variant trains when it plans, and scores the same models; dp_hypo hides how often it trains.)"""
+    """Once, or its chunk where all of Λ is trained in no more steps.
+
+    (The trained variant trains when it plans, and scores the same models; dp_hypo hides how often it trains.)
+    """
     method = VARIANTS[name]
     world = problem(steps=9)
     trainer = NamedTrainer([point["lambda"] for point in world.candidates.points])
@@ -188,7 +197,9 @@ def test_each_step_trains_once(name):
     search, noise, table = method.start(world, method.plan(world)), real(), smooth_table(world, best=3)
     for step in range(1, method.n_steps(world) + 1):
         search.step(table, noise)
-        assert len(trainer.asked) == step
+        chunked = isinstance(method, Lipschitz) and method.scores_all
+        assert len(trainer.asked) == (step + min(step, 3) if chunked else step)  # 12 candidates in 9 steps
+    assert len(set(trainer.asked)) == len(trainer.asked) or not chunked
 
 
 def test_two_hundred_runs_scatter_as_the_noise_scale_says(method):
@@ -309,18 +320,53 @@ def test_published_calibration_is_marked_refuted():
     )
 
 
+def test_all_of_a_path_costs_no_more_than_one_records_range():
+    """Δ = kR/m: R = G for a steep score, 2L·sqrt(2 log 2/λ_min) for a flat one, a step of rounding above."""
+    for k in (1, 3):
+        world = problem(n_validation=285, k=k)
+        steep = replace(world, score=Sigmoid(10.0))
+        assert Lipschitz().plan(steep).spends[0].sensitivity == pytest.approx(k / 285, rel=1e-12)
+        assert Lipschitz(evaluate="path").plan(steep).spends[0].sensitivity == 1.0
+        flat = Lipschitz().plan(world).spends[0].sensitivity
+        R = 2 * 0.0125 * math.sqrt(2 * math.log(2) / 0.5)
+        assert flat == pytest.approx(k * R / 285, rel=1e-4)
+        assert flat >= k * R / 285
+        assert "may end at different models" in Lipschitz(evaluate="path").outlook(world).why
+        assert "may end at different models" not in Lipschitz().outlook(world).why
+
+
+@given(st.integers(1, 6), st.integers(1, 3), st.data())
+@settings(max_examples=60, deadline=None)
+def test_the_best_of_a_fixed_set_moves_by_its_sensitivity_at_most_and_by_all_of_it_somewhere(m, k, data):
+    """Tables of a record's scores at 3 models within a range R of each other; k records are replaced."""
+    g, R = 16, data.draw(st.integers(0, 16))
+    low = data.draw(st.lists(st.integers(0, g - R), min_size=3, max_size=3))
+    score = st.tuples(*(st.integers(floor, floor + R) for floor in low))
+    V = data.draw(st.lists(score, min_size=m, max_size=m))
+    other = [*data.draw(st.lists(score, min_size=min(k, m), max_size=min(k, m))), *V[min(k, m) :]]
+    bound = kusner_2015.theorem_7_fixed_set_integer_sensitivity(
+        n_validation=m, score_range=1.0, record_range=R / g, grid=g, max_records_per_person=k
+    )
+    best, moved = (max(sum(column) for column in zip(*rows, strict=True)) for rows in (V, other))
+    assert abs(best - moved) <= bound
+    highest, lowest = ([[floor + up for floor in low]] * m for up in (R, 0))
+    replaced = [*lowest[: min(k, m)], *highest[min(k, m) :]]
+    reached = max(map(sum, zip(*highest, strict=True))) - max(map(sum, zip(*replaced, strict=True)))
+    assert bound - 2 * min(k, m) <= reached <= bound  # less the roundings of a record
+
+
 def test_trained_sensitivity_is_smaller_and_bounds_the_trained_path():
     world = replace(problem(n_candidates=40), trainer=OneWeightTrainer())
-    untrained = Lipschitz().plan(world).spends[0].sensitivity
+    untrained = Lipschitz(evaluate="path").plan(world).spends[0].sensitivity
     weights = [world.train(i).weights[0] for i in range(40)]
     widest = max(weights) - min(weights)
     for points in (64, 5):
-        trained = Lipschitz(sensitivity="trained", trained_points=points).plan(world).spends[0].sensitivity
+        trained = Lipschitz("path", sensitivity="trained", trained_points=points).plan(world).spends[0].sensitivity
         assert trained < untrained
         span = world.score.span(max(weights)) if points == 64 else 0.0
         assert trained >= world.score.lipschitz * widest + span / 50
     blind = replace(world, trainer=None)
-    assert Lipschitz(sensitivity="trained").plan(blind).spends[0].sensitivity == untrained
+    assert Lipschitz("path", sensitivity="trained").plan(blind).spends[0].sensitivity == untrained
 
 
 def test_steps_are_sums_of_grid_units():

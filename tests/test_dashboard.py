@@ -84,7 +84,8 @@ def test_every_number_is_the_releases_own(shown):
 
 @pytest.mark.parametrize("lengthscale", [0.3, "fit"])
 def test_the_band_and_the_posterior_are_the_methods_own(lengthscale):
-    """Against the state of the search that made the release, at every candidate."""
+    """Against the state of the search that made the release, at every candidate. The released score and the width
+    of its interval stand at the choice, and the rest follows as of normal variables."""
     world = problem(steps=8, n_validation=400, lengthscale=lengthscale)
     method = PrivateTrajectory()
     search, noise = method.start(world, method.plan(world)), Noise(OperatingSystemNoise(), Memory())
@@ -106,8 +107,18 @@ def test_the_band_and_the_posterior_are_the_methods_own(lengthscale):
     assert np.allclose(band_by_step(release), bands, atol=1e-9)
     cut, (mean, half_width) = slice_through_choice(release), moments()
     lambdas = [point["lambda"] for point in world.candidates.points]
-    assert np.allclose(np.interp(np.log(lambdas), np.log(cut.grid), cut.mean), mean, atol=2e-3)
-    assert np.allclose(np.interp(np.log(lambdas), np.log(cut.grid), cut.half_width), half_width, atol=2e-3)
+    place = lambdas.index(release.value["hyperparameters"]["lambda"])
+    _, variance, covariance = search._bo.mixture().joint(world.candidates.encoded, np.zeros(len(lambdas)), place)
+    assert np.allclose(np.sqrt(variance) * 1.6448536269514722 * search._map.scale, half_width, atol=1e-9)
+    gain, (low, high) = covariance / variance[place], release.value["interval"]
+    middle = mean + gain * (release.value["score"] - mean[place])
+    width = np.sqrt(
+        half_width**2 * (1 - covariance**2 / variance / variance[place]) + (gain * (high - low) / 2) ** 2
+    )
+    drawn = [np.interp(np.log(lambdas), np.log(cut.grid), line) for line in (cut.mean, cut.half_width)]
+    assert np.allclose(drawn, [middle, width], atol=2e-3)
+    assert drawn[0][place] == pytest.approx(release.value["score"], abs=2e-3)
+    assert drawn[1][place] == pytest.approx((high - low) / 2, abs=2e-3)
 
 
 def test_what_no_release_holds_is_not_drawn(shown):

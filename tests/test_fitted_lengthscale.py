@@ -10,12 +10,17 @@ from dpbo_core.study.resolve import advise_study, plan_study
 from dpbo_core.study.run import open_study, run_study
 
 FIXED = {
-    "lipschitz": {},
+    "lipschitz": {"evaluate": "path"},
     "noisy_gp": {},
     "exact_gp": {"rate_constant": 1e3, "decay_constant": 0.01},
     "dp_hypo": {"sampler": "gaussian_process", "lower": 0.99, "upper": 1.01},
 }
-FITTED = {"private_trajectory": {}, "private_grid": {"evaluate": "public_shortlist"}, "dp_hypo": {}}
+FITTED = {
+    "private_trajectory": {},
+    "lipschitz": {},
+    "private_grid": {"evaluate": "public_shortlist"},
+    "dp_hypo": {},
+}
 
 
 def study(method, options, lengthscale="fit"):

@@ -109,7 +109,7 @@ def test_a_plain_screen_is_words_alone(screens):
         assert not SIGNS.search(text), (name, text)
         assert "  " not in text, name  # nothing stands in columns
     rows = [line for line in plain["advice"].splitlines() if ": verdict " in line]
-    assert len(rows) == 8 - 1
+    assert len(rows) == 5  # of those that can run; --all lists the others too
     spoken = [terminal.spoken(name) for name in HEADER[1:]]
     assert all(all(f"{name} " in row for name in spoken) for row in rows)
     assert "epsilon" in plain["accounts"]
@@ -207,3 +207,14 @@ def test_progress_is_a_line_where_it_is_listened_to(monkeypatch, capsys):
     with Progress("trial", 3) as progress:
         progress.show(None)
     assert capsys.readouterr().err == "3 steps to go.\n"
+
+
+def test_methods_that_cannot_run_are_listed_when_asked_for_and_the_studys_own_always(tables, capsys):
+    tables["study"]["method"] = "exact_gp"
+    spec = StudySpec.from_dict({**tables, "method": {}})
+    for refused, listed in ((False, 6), (True, 7)):
+        print_advice(spec, advise_study(spec), refused=refused)
+        printed = capsys.readouterr().out
+        assert len(re.findall(r"^ \w+ +(?:good|poor|useless|refused) ", printed, re.M)) == listed
+        assert ("cannot run on this study; dpbo plan --all" in printed) is not refused
+        assert re.search(r"^ exact_gp +refused ", printed, re.M)

@@ -49,7 +49,7 @@ def test_a_release_is_found_by_file_name_edition_and_id(dpbo, released):
     code, out, _ = dpbo("show", "trial")
     words = " ".join(out.split())
     assert code == 0
-    assert f"{release.value['score']:.4f}" in words
+    assert f"{min(max(release.value['score'], 0.0), 1.0):.4f}" in words
     assert release.guarantee.in_words() in words
     assert "spent" in words
 

@@ -13,11 +13,15 @@ from dpbo_core.errors import AssumptionNotAccepted, BudgetExceeded, NoBudget, No
 from dpbo_core.final_model.train import train_final
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import EXCHANGES, METHODS
+from dpbo_core.methods.lipschitz import Lipschitz, LipschitzSearch
+from dpbo_core.methods.private_grid import PrivateGrid
+from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.objective.in_memory import Objective
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.spec import StudySpec
 from dpbo_core.study import data_split
+from dpbo_core.study import resolve as resolving
 from dpbo_core.study.precomputed import Precomputed, known_candidates, train_candidate
 from dpbo_core.study.resolve import advise_study, plan_study, resolve
 from dpbo_core.study.run import open_study, run_study
@@ -280,8 +284,9 @@ def test_a_private_path_seals_even_a_trainings_letter(tables, tmp_path, monkeypa
     """Which λ could not be trained would tell where the private path went; on a public path it is a message."""
     tables["budget"]["epsilon"] = 30.0
     spec = StudySpec.from_dict(tables)
-    for kind, raised in (("lipschitz", Sealed), ("private_trajectory", StudyInvalid)):
-        run = open_study(replace(spec, method=kind), ledger=ledger(tmp_path))
+    path = {"evaluate": "path"}
+    for kind, options, raised in (("lipschitz", path, Sealed), ("private_trajectory", {}, StudyInvalid)):
+        run = open_study(replace(spec, method=kind, options=options), ledger=ledger(tmp_path))
         with monkeypatch.context() as patch:
 
             def refuse(self, model):
@@ -315,12 +320,18 @@ def test_planning_opens_no_file(on_files, monkeypatch):
     assert {line.kind for line in advise_study(spec).methods} == set(METHODS) | set(EXCHANGES)
 
 
-def test_advice_says_plainly_that_algorithm_3_is_useless_here(tables):
+def test_advice_says_plainly_that_the_path_of_algorithm_3_is_useless_here_and_all_of_it_is_not(tables):
+    tables["study"]["method"] = "lipschitz"
+    (whole,) = (line for line in advise_study(StudySpec.from_dict(tables)).methods if line.kind == "lipschitz")
+    assert whole.verdict == "good"
+    assert whole.noise_scale <= 0.0036
+    tables["method"] = {"evaluate": "path"}
     lines = {line.kind: line for line in advise_study(StudySpec.from_dict(tables)).methods}
     three = lines["lipschitz"]
     assert three.verdict == "useless"
     assert three.noise_scale == pytest.approx(1.0, rel=1e-6)
     assert "2.5e+04" in three.why
+    assert "costs more than all" in three.why
     assert lines["private_trajectory"].verdict == "good"
     assert advise_study(StudySpec.from_dict(tables)).recommended in ("private_trajectory", "private_grid")
 
@@ -340,7 +351,7 @@ def test_a_private_path_trains_everything_before_it_is_charged(tables, tmp_path,
         return honest(*arguments, **named)
 
     monkeypatch.setattr(trainer, "minimise", counted)
-    tables["study"]["method"] = "lipschitz"
+    tables["study"]["method"], tables["method"] = "lipschitz", {"evaluate": "path"}
     run = open_study(StudySpec.from_dict(tables), ledger=ledger(tmp_path))
     assert len(trained) == len(set(trained)) == 16
     run.step()
@@ -354,6 +365,33 @@ def test_a_private_path_trains_everything_before_it_is_charged(tables, tmp_path,
     tables["space"]["lambda"] |= {"low": 1e-4, "points": 5000}
     with pytest.raises(StudyInvalid, match="5,000"):
         run_study(StudySpec.from_dict(tables), ledger=book)
+
+
+def test_what_was_charged_for_another_form_of_the_method_goes_on_as_it_began(tables, tmp_path, monkeypatch):
+    """A study of `lipschitz` and one of "auto", begun by a version that knew other forms; and one nobody knows."""
+    book = ledger(tmp_path)
+    tables["budget"]["epsilon"] = 30.0
+    spec = StudySpec.from_dict(tables)
+    old = replace(spec, method="lipschitz")
+    with monkeypatch.context() as patch:
+        patch.setattr(Lipschitz, "scores_all", False)
+        run = open_study(old, ledger=book)
+        run.step()
+    assert type(open_study(old, ledger=book)._search) is LipschitzSearch
+    begun = run_study(old, ledger=book).release
+    assert begun.spends[0].sensitivity == 1.0
+    auto, chosen = replace(spec, name="left", method="auto"), PrivateTrajectory()
+    with monkeypatch.context() as patch:
+        patch.setattr(resolving, "choose", lambda *_: (chosen, "it was so"))
+        open_study(auto, ledger=book)
+    assert resolve(auto).method != chosen
+    assert run_study(auto, ledger=book).release.method == chosen.kind
+    unknown = replace(spec, name="another", method="private_grid")
+    with monkeypatch.context() as patch:
+        patch.setattr(resolving, "choose", lambda *_: (PrivateGrid(score_share=0.5), ""))
+        open_study(unknown, ledger=book)
+    with pytest.raises(StudyInvalid, match="reserved with another plan"):
+        run_study(unknown, ledger=book)
 
 
 def test_one_file_is_not_both_halves(on_files, tmp_path):

@@ -231,10 +231,11 @@ class PrivacyLedger:
                 write_fact(pen, account, ANSWERS, publication, way)
         return way if found is None else found
 
-    def reserved(self, fingerprint: str) -> bool:
-        """Whether this very study was charged."""
-        with self._store.reading() as connection:
-            return connection.execute(EARLIER, {"fingerprint": fingerprint}).one_or_none() is not None
+    def reserved(self, fingerprint: str) -> tuple[Mapping[str, Any], ...] | None:
+        """What this very study was charged for, each draw as plain JSON; None if it was not."""
+        with self._store.reading() as connection, legible():
+            found = connection.execute(EARLIER, {"fingerprint": fingerprint}).one_or_none()
+            return None if found is None else tuple(found.spends)
 
     def release_of(self, fingerprint: str) -> Release | None:
         """The recorded release of this very study, if it has finished."""

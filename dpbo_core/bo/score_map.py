@@ -5,12 +5,15 @@
 | G | `top` | scores lie in [0, G] | scalar |
 | — | `centre`, `scale` | the prior's mean and unit, in units of the score; public | scalars |
 | y, σ | `seen`, `deviation` | a fresh look at the choice's score, and the deviation of its noise | scalars |
+| m, s | `believed` | mean and deviation of the choice's score by the noised path alone | scalars |
+| τ² | `doubt` | how much further apart path and look are than their noise explains | scalar |
 
 The look owes nothing to the path that made the choice, so an interval about it covers the score nine times in ten
 whatever the score's shape. y ± 1.645σ, cut to [0, G], would too; but where y lies outside [0, G] it is empty or a
 point, which looks like certainty. Feldman and Cousins' is never empty, covers as often, and is y ± 1.645σ inside.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +22,7 @@ from numpy.typing import NDArray
 from dpbo_core.gp.mixture import Mixture
 from dpbo_core.theorems.feldman_cousins_1998 import LEVEL, bounded_interval
 
+NORMAL_90 = 1.6448536269514722  # a normal variable lies within so many deviations with probability 0.9
 CENTRE, SPREAD = 0.5, 0.25  # the prior's mean and unit where nobody knows better, as shares of G
 
 Said = tuple[float, tuple[float, float]]  # a score and its interval
@@ -53,9 +57,28 @@ class ScoreMap:
         return self.unmapped(mean), (self.unmapped(low), self.unmapped(high))
 
     def looked(self, seen: float, deviation: float, believed: Said) -> Said:
-        """The fresh look's interval, and in it the posterior mean and the look, weighted by their precisions."""
+        """The fresh look's interval, and in it one estimate from all the evidence: the path and the look.
+
+        The two are weighted by their precisions. Where they are further apart than noise puts them nine times in
+        ten, the path's variance grows by the excess τ² = max(0, (m − y)² − 1.645²·(s² + σ²)), so that a path whose
+        model is wrong gives way; then the mean of what lies inside the interval.
+        """
         low, high = bounded_interval(seen, deviation, self.top)
-        mean, (lowest, highest) = believed
-        reach, half = (high - low) / 2.0, (highest - lowest) / 2.0
-        trust = reach**2 / (reach**2 + half**2)
-        return min(max(trust * mean + (1.0 - trust) * seen, low), high), (low, high)
+        mean, ends = believed
+        s2, noise = ((ends[1] - ends[0]) / (2.0 * NORMAL_90)) ** 2, deviation**2
+        doubt = max(0.0, (mean - seen) ** 2 - NORMAL_90**2 * (s2 + noise))
+        trust = noise / (noise + s2 + doubt)
+        combined, spread = trust * mean + (1.0 - trust) * seen, math.sqrt(trust * (s2 + doubt))
+        return _mean_inside(combined, spread, low, high), (low, high)
+
+
+def _mean_inside(mean: float, deviation: float, low: float, high: float) -> float:
+    """The mean of a normal variable, given that it lies in [low, high]."""
+    if deviation <= 0.0:
+        return min(max(mean, low), high)
+    a, b = (low - mean) / deviation, (high - mean) / deviation
+    inside = 0.5 * (math.erf(b / math.sqrt(2.0)) - math.erf(a / math.sqrt(2.0)))
+    if inside < 1e-9:
+        return min(max(mean, low), high)
+    shift = (math.exp(-0.5 * a * a) - math.exp(-0.5 * b * b)) / (math.sqrt(2.0 * math.pi) * inside)
+    return min(max(mean + deviation * shift, low), high)

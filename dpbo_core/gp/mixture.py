@@ -93,6 +93,30 @@ class Mixture:
             deviations[:, block] = np.sqrt(np.maximum(left, 0.0))
         return means, deviations
 
+    def joint(
+        self, candidates: NDArray[np.float64], guess: NDArray[np.float64], place: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """The mixture's mean and variance at (n, d) candidates, and covariance with the one at `place`, (n,) each.
+
+        Under a component cov(x, c) = s²R(x, c) + τ² − v(x)·v(c), and between components the product of their means'
+        distances from the whole mean.
+        """
+        means, deviations = self.moments(candidates, guess)
+        mean = self.weights @ means
+        away = means - mean
+        shared, at = self.prior.offset_deviation**2, candidates[place : place + 1]
+        covariance = np.empty_like(means)
+        for c in range(len(self.weights)):
+            length = self.lengthscales[c : c + 1]
+            V, v, R = (
+                _correlations(self.prior.kernel, length, rows, columns)[0]
+                for rows, columns in ((self.points, candidates), (self.points, at), (candidates, at))
+            )
+            V, v = (np.linalg.solve(self.factors[c], self.variances[c] * part + shared) for part in (V, v))
+            covariance[c] = (self.variances[c] * R + shared)[:, 0] - (V.T @ v)[:, 0]
+        variance = self.weights @ (deviations**2 + away**2)
+        return mean, variance, self.weights @ (covariance + away * away[:, place : place + 1])
+
     def within(
         self, means: NDArray[np.float64], deviations: NDArray[np.float64], ends: tuple[float, float], level: float
     ) -> tuple[float, tuple[float, float]]:

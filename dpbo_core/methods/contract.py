@@ -168,6 +168,15 @@ class Advised(Protocol):
 
 
 @runtime_checkable
+class Continued(Protocol):
+    """A method of which an earlier version ran another form under the same options."""
+
+    def earlier(self) -> "tuple[Continued, ...]":
+        """Those forms: a study that was charged for one goes on as it began."""
+        ...
+
+
+@runtime_checkable
 class TrainsPrivately(Protocol):
     """A method for a sensitive training set."""
 
@@ -258,7 +267,14 @@ def too_small(problem: Problem) -> StudyInvalid:
 def make_release(
     method: Method, problem: Problem, plan: PrivacyPlan, noise: Noise, value: Mapping[str, Any]
 ) -> Release:
-    """The release of `value`, with the public facts a reader needs beside the guarantee."""
+    """The release of `value`, with the public facts a reader needs beside the guarantee.
+
+    A score is stated in its natural unit too, as its metric; so is the baseline, where there is one.
+    """
+    unit, name = problem.score.natural_unit, problem.model.score_name
+    if "score" in value:
+        value = {**value, "metric": unit.metric(name, value["score"], value.get("interval"))}
+    baseline = {} if problem.baseline is None else {"baseline": unit.of(problem.baseline)}
     options = {item.name: getattr(method, item.name) for item in fields(method) if item.name != "kind"}
     return Release(
         value=value,
@@ -274,6 +290,7 @@ def make_release(
             "estimator": problem.model.estimator,
             "score": problem.model.score_name,
             "score_range": problem.score_range,
+            **baseline,
             "n_validation": problem.n_validation,
             "max_records_per_person": problem.max_records_per_person,
             "n_candidates": len(problem.candidates),

@@ -9,11 +9,15 @@
 | R | `record_range` | range of one record's score at any one model | scalar |
 | Δ | `_sensitivity_steps` | what one person can move f_BO by, in integer steps | integer |
 
-The search may look at the raw scores as it likes: what it sees never leaves, and Theorem 7 bounds the maximum for
-any search whatever. Only the maximum is released; the hyperparameter that reached it is not.
+Only the maximum is released; the hyperparameter that reached it is not. Two forms:
+
+all    step t trains and scores chunk t of Λ, whose order is public. Once all are scored, the set of models is the
+       same on neighbouring records, and the maximum moves by one person's own records: Δ = kR/m.
+path   as printed. The search may look at the raw scores as it likes: what it sees never leaves, and Theorem 7
+       bounds the maximum for any search whatever. But two searches may end at different models: Δ = kR/m + L·D.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -46,6 +50,10 @@ CORRECTED = Evidence(
     Standing.CORRECTED,
     "Kusner et al. 2015, Theorem 7, with 2L‖w‖ for one record, the solver's tolerance and the range as a cap",
 )
+WHOLE = Evidence(
+    Standing.STANDARD,
+    "Laplace noise on the best score of a fixed, public set of models; R as in Kusner et al. 2015, Theorem 7",
+)
 REFUTED = Evidence(
     Standing.REFUTED,
     "Theorem 7 as printed is too small by a factor of 2 for one record (tests hold a counterexample)",
@@ -57,6 +65,8 @@ class Lipschitz:
     """Algorithm 3. Pure ε-DP, no prior assumed; logistic or hinge models, a Lipschitz score, Λ of one λ axis.
 
     Attributes:
+        evaluate: "all" of Λ, or the "path" of a search, as printed, which trains as many models, scores fewer, and
+            pays for not knowing where it ends; "auto" is all, but for what is only as published.
         calibration: "corrected", or "published" to reproduce the paper on a public dataset.
         sensitivity: "untrained" bounds D and R from λ alone; "trained" measures them on the public models of Λ.
         trained_points: models trained to measure D where Λ is larger than that.
@@ -65,11 +75,12 @@ class Lipschitz:
     DESCRIBED: ClassVar = Described(
         wants="the best score of a path, Algorithm 3 of Kusner et al.",
         gives="one score, no hyperparameter",
-        needs="a logistic or hinge model, a Lipschitz score, a narrow range of λ",
+        needs="a logistic or hinge model, a Lipschitz score",
         delta="0",
         trainings="one a candidate",
     )
 
+    evaluate: Literal["auto", "all", "path"] = "auto"
     calibration: Calibration = "corrected"
     sensitivity: Literal["untrained", "trained"] = "untrained"
     trained_points: int = 64
@@ -80,11 +91,26 @@ class Lipschitz:
             raise StudyInvalid(
                 f"method.trained_points = {self.trained_points}", remedy="train at least the 2 ends of the path"
             )
+        if self.evaluate == "all" and self.calibration == "published":
+            raise StudyInvalid(
+                'method.evaluate = "all" with calibration = "published"',
+                cause="the paper has no such form",
+                remedy='leave one of them out, or say evaluate = "path"',
+            )
+
+    @property
+    def scores_all(self) -> bool:
+        """Whether all of Λ is scored."""
+        return self.evaluate == "all" or (self.evaluate == "auto" and self.calibration == "corrected")
+
+    def earlier(self) -> "tuple[Lipschitz, ...]":
+        """The path, which is what no word about it meant before there was another form."""
+        return (replace(self, evaluate="path"),) if self.evaluate == "auto" else ()
 
     @property
     def public_path(self) -> bool:
-        """The path follows raw scores."""
-        return False
+        """The path follows raw scores, unless it is the whole of Λ in its own order."""
+        return self.scores_all
 
     @property
     def hides_evaluations(self) -> bool:
@@ -98,12 +124,17 @@ class Lipschitz:
 
     @property
     def fits_lengthscale(self) -> bool:
-        """The kernel is fixed: nothing private is fitted."""
-        return False
+        """A path's kernel is fixed, since nothing private is fitted; all of Λ needs none."""
+        return self.scores_all
 
     def n_steps(self, problem: Problem) -> int:
-        """T: how many models are scored, `[search] steps`."""
-        return problem.search.steps
+        """T, `[search] steps`: one scored model each; or one chunk of Λ each, of which there are at most N."""
+        steps = problem.search.steps
+        return min(steps, len(problem.candidates)) if self.scores_all else steps
+
+    def fixed_path(self, problem: Problem) -> tuple[int, ...]:
+        """All of Λ, in either form."""
+        return tuple(range(len(problem.candidates)))
 
     def plan(self, problem: Problem) -> PrivacyPlan:
         """One draw of discrete Laplace noise at Δ/ε.
@@ -111,7 +142,8 @@ class Lipschitz:
         Raises:
             StudyInvalid: a score that is not Lipschitz, or another estimator.
         """
-        evidence = REFUTED if self.calibration == "published" else CORRECTED
+        corrected = WHOLE if self.scores_all else CORRECTED
+        evidence = REFUTED if self.calibration == "published" else corrected
         guarantee = guarantee_of(problem, pure=True, evidence=evidence)
         return PrivacyPlan(guarantee, tuple(spend for spend, _ in self.draws(problem)))
 
@@ -135,11 +167,14 @@ class Lipschitz:
             f"its noise has scale {scale:.3g} on a score between 0 and {problem.score_range:g} "
             f"(as published {published:.3g}); it releases a score and no hyperparameter"
         )
+        if not self.scores_all:
+            why += ". A path costs more than all of Λ: its two runs may end at different models"
         return Outlook(scale, scale, len(problem.candidates), why)
 
-    def start(self, problem: Problem, plan: PrivacyPlan) -> "LipschitzSearch":
+    def start(self, problem: Problem, plan: PrivacyPlan) -> "WholePath | LipschitzSearch":
         """A search with nothing observed."""
-        return LipschitzSearch(self, problem, plan, self._mechanism(problem))
+        form = WholePath if self.scores_all else LipschitzSearch
+        return form(self, problem, plan, self._mechanism(problem))
 
     def _mechanism(self, problem: Problem) -> DiscreteLaplace:
         (epsilon,) = split_epsilon(problem, (1.0,))
@@ -159,6 +194,14 @@ class Lipschitz:
         )
         if self.sensitivity == "trained" and problem.trainer is not None:
             D, R = self._trained(problem, tau, D, R)
+        if self.scores_all:
+            return kusner_2015.theorem_7_fixed_set_integer_sensitivity(
+                n_validation=problem.n_validation,
+                score_range=G,
+                record_range=R,
+                grid=GRID,
+                max_records_per_person=problem.max_records_per_person,
+            )
         return kusner_2015.theorem_7_integer_sensitivity(
             n_validation=problem.n_validation,
             lipschitz=L,
@@ -202,6 +245,27 @@ class Lipschitz:
         )
 
 
+class WholePath(Opaque):
+    """All of Λ under way, a chunk a step. The scores are private: nothing is returned before `finish`."""
+
+    __slots__ = ("_best", "_chunks", "_mechanism", "_method", "_plan", "_problem")
+
+    def __init__(self, method: Lipschitz, problem: Problem, plan: PrivacyPlan, mechanism: DiscreteLaplace) -> None:
+        self._method, self._problem, self._plan, self._mechanism = method, problem, plan, mechanism
+        self._chunks = iter(np.array_split(np.arange(len(problem.candidates)), method.n_steps(problem)))
+        self._best = Sensitive(-1)
+
+    def step(self, objective: Scorer, noise: Noise) -> None:  # noqa: ARG002  no noise before the end
+        """Train and score the next chunk of Λ."""
+        for index in next(self._chunks):
+            total = objective.evaluate(self._problem.train(int(index))).expose()  # Alg. 3, line 2
+            self._best = Sensitive(max(self._best.expose(), total))  # Alg. 3, line 3
+
+    def finish(self, noise: Noise) -> Release:
+        """f̃_L = f_BO + Lap(Δ/ε)."""
+        return _released(self._method, self._problem, self._plan, noise, self._mechanism, self._best)
+
+
 class LipschitzSearch(Opaque):
     """Algorithm 3 under way. The path and the scores are private: nothing is returned before `finish`."""
 
@@ -229,9 +293,20 @@ class LipschitzSearch(Opaque):
 
     def finish(self, noise: Noise) -> Release:
         """f̃_L = f_BO + Lap(Δ/ε)."""
-        drawn = noise.release(self._plan.spends[0], self._mechanism, self._best)  # Alg. 3, lines 5 and 6
-        value = {"score": drawn["draw"] * self._problem.score_per_step}
-        return make_release(self._method, self._problem, self._plan, noise, value)
+        return _released(self._method, self._problem, self._plan, noise, self._mechanism, self._best)
+
+
+def _released(
+    method: Lipschitz,
+    problem: Problem,
+    plan: PrivacyPlan,
+    noise: Noise,
+    mechanism: DiscreteLaplace,
+    best: Sensitive[int],
+) -> Release:
+    drawn = noise.release(plan.spends[0], mechanism, best)  # Alg. 3, lines 5 and 6
+    value = {"score": drawn["draw"] * problem.score_per_step}
+    return make_release(method, problem, plan, noise, value)
 
 
 def _ends(problem: Problem) -> tuple[float, float]:

@@ -33,6 +33,7 @@ from dpbo_core.methods.contract import (
 from dpbo_core.methods.pair_draws import (
     ALL_PAIRS,
     SHARE_OF_PAIRS,
+    Unit,
     beside,
     in_pairs,
     one_unit_moves,
@@ -55,6 +56,7 @@ from dpbo_core.public_search import (
     surely_tried,
 )
 from dpbo_core.space.candidates import sobol_subset
+from dpbo_core.theorems.feldman_cousins_1998 import bounded_laplace_interval
 from dpbo_core.theorems.mckenna_sheldon_2020 import theorem_2_expected_error
 
 EVIDENCE = Evidence(
@@ -280,15 +282,23 @@ class GridSearch(Opaque):
         value |= self._said(place, noise)
         return make_release(self._method, self._problem, self._plan, noise, value)
 
-    def _said(self, place: int, noise: Noise) -> dict[str, float]:
-        """The score of the choice, with the number of pairs where such are counted."""
+    def _said(self, place: int, noise: Noise) -> dict[str, Any]:
+        """The score of the choice with its interval, and the number of pairs where such are counted."""
         problem, score, pairs = self._problem, self._plan.spends[-1], in_pairs(self._problem)
         if pairs is None or self._number is None or self._all_pairs is None:
             drawn = noise.release(score, self._laplace, self._sums[place])
-            return {"score": unit_of(problem).said(drawn["draw"])}
+            return self._interval(unit_of(problem), drawn["draw"])
         number = noise.release(self._plan.spends[1], self._number, self._all_pairs)["draw"]
         share = beside(problem, self._subset[place])
         count = shifted(self._sums[place], self._all_pairs, share)
         drawn = noise.release(score, self._laplace, count, beside=round(share * SHARES))
-        unit = unit_drawn(pairs, number, 0.0, drawn["beside"] / SHARES)
-        return {"score": unit.said(drawn["draw"]), PAIRS: problem.score_per_step / unit.per_step}
+        unit = unit_drawn(pairs, number, self._number.scale, drawn["beside"] / SHARES)
+        return {**self._interval(unit, drawn["draw"]), PAIRS: problem.score_per_step / unit.per_step}
+
+    def _interval(self, unit: Unit, draw: int) -> dict[str, Any]:
+        said = unit.said(draw)
+        scale = unit.deviation(self._laplace.scale, said)
+        return {
+            "score": said,
+            "interval": list(bounded_laplace_interval(said, scale, self._problem.score_range)),
+        }

@@ -123,5 +123,5 @@ def _whole(release: Release, name: str) -> int:
 
 
 def only_shows(release: Release, *names: str) -> bool:
-    """Whether the release's value has no other parts than these."""
-    return set(release.value) <= set(names)
+    """Whether the release's value has no other parts than these; its metric is the score, said again."""
+    return set(release.value) - ({"metric"} if "score" in names else set()) <= set(names)

@@ -9,6 +9,7 @@ from dpbo_core.accounting.sources import Source
 from dpbo_core.data import Preprocessing, Table
 from dpbo_core.data.people import Person, uncounted
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.baseline import constant_margin, constant_score
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.trainer import EstimatorTrainer, Factory, LinearTrainer
@@ -87,12 +88,14 @@ def fitted_half(
     encoded = fitted.transform(table)
     trainer: Trainer
     if isinstance(model, LinearSection):
+        problem = replace(problem, baseline=constant_margin(margin_score(model), encoded.labels))
         trainer = LinearTrainer.of(
             encoded.X, encoded.labels, model.estimator, score=margin_score(model), tolerance=model.tolerance
         )
     else:
         score = score_on(model, fitted.classes, function)
-        problem = replace(problem, score=score)
+        constant = constant_score(score, encoded.truth, n_classes=len(fitted.classes))
+        problem = replace(problem, score=score, baseline=constant)
         if factory is None:
             factory = EstimatorFactory(model.estimator, model.params, spec.search.seed, model.regression)
         trainer = EstimatorTrainer(

@@ -12,6 +12,7 @@ from dpbo_core.accounting.ledger import StudyKey
 from dpbo_core.advice.advise import Advice, advise, check_scoring, choose
 from dpbo_core.methods import AnyMethod, check_counts
 from dpbo_core.methods.kernel import check_lengthscale
+from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.problem import Problem, problem_of
 from dpbo_core.spec import StudySpec
@@ -100,5 +101,12 @@ def advise_study(spec: StudySpec, *, positives: float | None = None) -> Advice:
     Args:
         spec: the study.
         positives: PUBLIC share of the second class, for a score that counts pairs; None where it is not known.
+
+    Raises:
+        StudyInvalid: the study cannot be used as written; its estimator is not installed, or has no such parameter.
     """
-    return advise(spec, replace(planning_problem(spec), positives=positives))
+    problem = replace(planning_problem(spec), positives=positives)
+    if problem.training is None and not spec.model.ours:
+        factory = EstimatorFactory(spec.model.estimator, spec.model.params, spec.search.seed, spec.model.regression)
+        factory.build(**problem.candidates.points[0])  # what would be refused at the first training
+    return advise(spec, problem)

@@ -34,6 +34,7 @@ from dpbo_core.study.data_split import FileSplit, sources_of
 from dpbo_core.study.precomputed import Precomputed, remembering
 from dpbo_core.study.public_half import DataSplit, PublicHalf
 from dpbo_core.study.resolve import ResolvedStudy, resolve
+from dpbo_core.study.resuming import resumed
 from dpbo_core.versions import library_version
 
 LARGEST_PRIVATE_PATH = 4096
@@ -170,6 +171,9 @@ def open_study(
         replay = ledger.release_of(key.fingerprint)
         if replay is not None:
             return ReplayedStudy(replay, public)
+        charged = ledger.reserved(key.fingerprint)
+        if charged is not None:
+            resolved = resumed(resolved, charged)
         return _started(
             resolved,
             key,
@@ -199,7 +203,7 @@ def _started(
 ) -> StudyRun:
     """Everything that can be refused or can fail, then the reservation, then the sensitive half."""
     spec, method, plan = study.spec, study.method, study.plan
-    if not ledger.reserved(key.fingerprint):  # what was charged goes on as it began
+    if ledger.reserved(key.fingerprint) is None:  # what was charged goes on as it began
         check_lengthscale(method, study.problem)
     check_accepted(spec, plan, public.problem.unlisted)
     problem = replace(remembering(public.problem, precomputed), advice=study.why)

@@ -388,6 +388,20 @@ def theorem_7_integer_sensitivity(
     return min(m * g, moved)
 
 
+def theorem_7_fixed_set_integer_sensitivity(
+    *, n_validation: int, score_range: float, record_range: float, grid: int, max_records_per_person: int = 1
+) -> int:
+    """What k records move max_λ of exact sums over a FIXED set of models by: k·min{g, ⌈g R/G⌉ + 1}, g = `grid`.
+
+    Theorem 7 where all of Λ is scored: both runs score the same models, so its L·D vanishes; a maximum moves by no
+    more than the sum that moves most.
+    Holds when: every model of Λ is public and scored; R bounds the range of one record's score at any of them.
+    Neighbours: those of Theorem 7. Source: the proof of Theorem 7, first case; quotients round up.
+    """
+    k, g = min(max_records_per_person, n_validation), grid
+    return k * min(g, math.ceil(g * record_range / score_range * (1.0 + 1e-12)) + 1)
+
+
 def corollary_4_scale(*, sensitivity: float, epsilon: float) -> float:
     """Laplace scale b = Δ/ε: f̃_L = f_BO + Lap(b) is ε-differentially private.
 

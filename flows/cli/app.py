@@ -33,6 +33,7 @@ app.command()(show)
 
 Study = Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+AllMethods = Annotated[bool, typer.Option("--all", help="List methods too that cannot run on this study.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")]
 
 
@@ -99,7 +100,7 @@ def tune(
 
 
 @app.command()
-def plan(study: Study, json: AsJson = False, debug: Debug = False) -> None:
+def plan(study: Study, json: AsJson = False, all_methods: AllMethods = False, debug: Debug = False) -> None:
     """Price every method on a study and say what to expect of it. Opens no sensitive file, charges nothing."""
     from dpbo.flows.cli.screens.advice import print_advice
     from dpbo.flows.cli.screens.terminal import print_json
@@ -109,7 +110,7 @@ def plan(study: Study, json: AsJson = False, debug: Debug = False) -> None:
 
     spec = read_study(study)
     advice = advise_study(spec, positives=public_share(spec, study.parent))
-    print_json(advice.to_json()) if json else print_advice(spec, advice)
+    print_json(advice.to_json()) if json else print_advice(spec, advice, refused=all_methods)
 
 
 @app.command()

@@ -12,6 +12,7 @@ from dpbo.tasks.reporting.literal import in_markdown
 from dpbo.tasks.reporting.panels import ALERT
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.balance import Balance, balance_after
+from dpbo_core.privacy.metric_shown import metric_shown
 from dpbo_core.privacy.release import Release
 
 
@@ -36,7 +37,9 @@ def rows(release: Release, balance: Balance | None) -> list[dict[str, Any]]:
     """Name and value, as people read them."""
     value = release.value
     table = dict(value.get("hyperparameters", {}))
-    table |= {"score": value["score"]} if "score" in value else {}
+    metric = metric_shown(release)
+    if metric is not None:
+        table[metric.name] = metric.value
     table |= {"epsilon": release.guarantee.to_json()["epsilon"], "delta": release.guarantee.delta}
     if balance is not None and balance.limit < float("inf"):
         table |= {"budget spent": balance.spent, "budget left": balance.remaining}

@@ -33,6 +33,7 @@ def metrics(release: Release, account: Account) -> list[Any]:
     flat |= {"release/score": value["score"]} if "score" in value else {}
     if "interval" in value:
         flat |= dict(zip(("release/score_low", "release/score_high"), value["interval"], strict=True))
+    flat |= _metric(value.get("metric"), release.facts.get("baseline"))
     flat |= {f"release/{name}": item for name, item in _numeric(value.get("hyperparameters", {}))}
     rows = [(name, number, 0) for name, number in flat.items()]
     balance = balance_after(account, release.release_id)
@@ -72,6 +73,16 @@ def _key(name: str) -> str:
     group = next((group for group in GROUPS if name.startswith(group)), "")
     kept = UNNAMEABLE.sub("_", name.removeprefix(group))
     return f"{group}{kept if kept.strip('.') else '_'}"[:LONGEST_NAME]
+
+
+def _metric(metric: Any, baseline: float | None) -> dict[str, float]:
+    """The score in its natural unit, under its metric's name, and what it has to beat."""
+    if metric is None:
+        return {}
+    named = f"release/{metric['name']}"
+    ends = metric["interval"] or ()
+    found = {named: metric["value"], **dict(zip((f"{named}_low", f"{named}_high"), ends, strict=False))}
+    return found if baseline is None else found | {"release/baseline": baseline}
 
 
 def _numeric(point: Any) -> list[tuple[str, float]]:

@@ -35,6 +35,8 @@ NOTE = """\
 Every number here is a **differentially private release**; no raw validation score is stored.
 
 * `release/score` is what a study edition released, with its noise: it may lie outside the score's range.
+* `release/NAME`, with NAME the metric's (`release/log_loss`), is the same in the metric's own unit, and
+  `release/baseline` what saying the same of every record gives, by the public training set.
 * `trajectory/…` is its private trajectory: at each step the noised score, and what the scores so far say of that
   step's candidate (`posterior`, with its 90% band `low` … `high`).
 * `privacy/epsilon` is what the edition cost; `privacy/epsilon_spent` and `privacy/epsilon_remaining` are the

@@ -5,7 +5,11 @@
 | x | `grid` | values along one numeric axis; the other axes stand at the released choice | (n,) |
 | y_t | `trajectory` scores | what was released, noise included | (T,) |
 | μ ± 1.645 s | `mean`, `half_width` | the method's own posterior, kernels averaged: mean, 90% band | (n,), (n,) |
+| f̂, [low, high] | `score`, `interval` | what the release says of the choice, its fresh look included | scalars |
+| v, c | `variance`, `covariance` | of the posterior along the axis, and with the choice | (n,), (n,) |
 
+The picture says of the choice what the release says: the posterior along the axis is brought to f̂ and the width of
+its interval there, and follows elsewhere by its covariance (Jeffrey's rule): the band cannot contradict the number.
 With prior = "public" the method also believes scores of the public training set, which no release holds: then there
 is nothing to draw.
 """
@@ -17,13 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.bo.averaged import prior_of
-from dpbo_core.bo.score_map import CENTRE, SPREAD
-from dpbo_core.gp.mixture import average
+from dpbo_core.bo.score_map import CENTRE, NORMAL_90, SPREAD
+from dpbo_core.gp.mixture import Mixture, average
 from dpbo_core.privacy.release import Release
 from dpbo_core.space.search_space import Axis, Categorical, Integer, Real, SearchSpace
 
 POINTS = 200
-NORMAL_90 = 1.6448536269514722  # a normal variable lies within so many deviations with probability 0.9
 Moments = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
@@ -50,8 +53,23 @@ def slice_through_choice(release: Release) -> Slice | None:
     chosen = release.value["hyperparameters"]
     values = [axis.at(u) for u in np.linspace(0.0, 1.0, POINTS)]
     along = np.array([space.encode({**chosen, name: value}) for value in values])
-    mean, half_width = _posterior(release, space, along, len(release.value["trajectory"]))
+    mean, half_width = _with_the_release(release, space, along)
     return Slice(name, axis.log, np.array(values, dtype=float), mean, half_width)
+
+
+def _with_the_release(release: Release, space: SearchSpace, along: NDArray[np.float64]) -> Moments:
+    """μ′ = μ + (c/v₀)(f̂ − μ₀) and v′ = v − (c²/v₀)(1 − w/v₀), w the variance that the interval's width says."""
+    scale, centre = SPREAD * release.facts["score_range"], CENTRE * release.facts["score_range"]
+    chosen = space.encode(release.value["hyperparameters"])[None, :]
+    where = np.concatenate([along, chosen])
+    found = _mixture(release, space, len(release.value["trajectory"]))
+    mean, variance, covariance = found.joint(where, np.zeros(len(where)), len(where) - 1)
+    low, high = release.value["interval"]
+    told, width = (release.value["score"] - centre) / scale, ((high - low) / (2.0 * NORMAL_90 * scale)) ** 2
+    prior = max(float(variance[-1]), 1e-12)
+    gain = covariance[:-1] / prior
+    after = np.maximum(variance[:-1] - gain * covariance[:-1] * (1.0 - width / prior), 0.0)
+    return centre + scale * (mean[:-1] + gain * (told - mean[-1])), NORMAL_90 * scale * np.sqrt(after)
 
 
 def band_by_step(release: Release) -> tuple[tuple[float, float], ...]:
@@ -71,8 +89,8 @@ def _drawable(release: Release) -> bool:
     return known and facts.get("options", {}).get("prior", "flat") == "flat"
 
 
-def _posterior(release: Release, space: SearchSpace, where: NDArray[np.float64], t: int) -> Moments:
-    """Mean and half width, in score, at `where` (n, d), given the first t observations: repeats are averaged."""
+def _mixture(release: Release, space: SearchSpace, t: int) -> Mixture:
+    """The posterior over kernels given the first t observations: repeats are averaged."""
     facts, points = release.facts, release.value["trajectory"][:t]
     scale, centre = SPREAD * facts["score_range"], CENTRE * facts["score_range"]
     seen = np.array([space.encode(point["hyperparameters"]) for point in points])
@@ -84,7 +102,13 @@ def _posterior(release: Release, space: SearchSpace, where: NDArray[np.float64],
     prior = prior_of(
         kernel=facts["kernel"], lengthscale=facts["lengthscale"], dimensions=space.dimensions, guessed=False
     )
-    found = average(visited, values, noise / times, np.zeros(len(visited)), prior)
+    return average(visited, values, noise / times, np.zeros(len(visited)), prior)
+
+
+def _posterior(release: Release, space: SearchSpace, where: NDArray[np.float64], t: int) -> Moments:
+    """Mean and half width, in score, at `where` (n, d), given the first t observations."""
+    scale, centre = SPREAD * release.facts["score_range"], CENTRE * release.facts["score_range"]
+    found = _mixture(release, space, t)
     means, deviations = found.moments(where, np.zeros(len(where)))
     mean = found.weights @ means
     variance = found.weights @ (deviations**2 + (means - mean) ** 2)

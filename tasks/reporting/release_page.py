@@ -15,6 +15,7 @@ from typing import Any
 
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
+from dpbo_core.privacy.metric_shown import metric_shown
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit, anyone
 
@@ -95,11 +96,14 @@ def page(release: Release, pictures: Iterable[Path]) -> str:
 def _values(release: Release) -> Iterable[tuple[str, str]]:
     for name, item in release.value.get("hyperparameters", {}).items():
         yield name, _number(item)
-    if "score" in release.value:
-        yield "score", _number(release.value["score"])
-    if "interval" in release.value:
-        low, high = release.value["interval"]
-        yield "90% interval", f"{low:.3f} … {high:.3f}"
+    metric = metric_shown(release)
+    if metric is not None:
+        less = "" if metric.greater_is_better else " (less is better)"
+        yield f"{metric.name.replace('_', ' ')}{less}", _number(metric.value)
+        if metric.interval is not None:
+            yield "90% interval", "{:.3f} … {:.3f}".format(*metric.interval)
+        if metric.baseline is not None:
+            yield "the same for every record", _number(metric.baseline)
     for name, told in release.value.get("metrics", {}).items():
         if told["value"] is not None:
             yield name, _number(told["value"])

@@ -27,7 +27,7 @@ class CheckedLedger(PrivacyLedger):
         Raises:
             DpboError: `ready` refuses; nothing was charged.
         """
-        if not self.reserved(key.fingerprint):
+        if self.reserved(key.fingerprint) is None:
             self._ready()
         return super().reserve(key, plan, **options)
 

@@ -28,7 +28,15 @@ LIPSCHITZ_SCORES = ("sigmoid", "ramp of a hinge")
 VARIANTS = {  # by kind, so that a method nobody thought of here fails: what is run, and in which worlds
     "private_grid": ((PrivateGrid(), PrivateGrid(evaluate="sobol")), tuple(WORLDS)),
     "private_trajectory": ((PrivateTrajectory(), PrivateTrajectory(final_share=0.3)), tuple(WORLDS)),
-    "lipschitz": ((Lipschitz(), Lipschitz(sensitivity="trained")), LIPSCHITZ_SCORES),
+    "lipschitz": (
+        (
+            Lipschitz(),
+            Lipschitz(sensitivity="trained"),
+            Lipschitz("path"),
+            Lipschitz("path", sensitivity="trained"),
+        ),
+        LIPSCHITZ_SCORES,
+    ),
     "noisy_gp": ((NoisyGP(),), tuple(WORLDS)),
     "exact_gp": ((ExactGP(rate_constant=1e3, decay_constant=0.01),), tuple(WORLDS)),
 }

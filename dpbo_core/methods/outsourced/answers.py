@@ -122,7 +122,7 @@ class Curator:
         """
         same = fixed is None or fixed == _mode(private)
         if fixed == UNFINISHED and private is not None:  # an older version paid for answers and was stopped
-            same = self.ledger.reserved(_fingerprint(publication, private))
+            same = self.ledger.reserved(_fingerprint(publication, private)) is not None
         if not same:
             raise StudyInvalid(
                 "answers about this table were given another way before",

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpbo_core.models.scores.declared import Declared
+from dpbo_core.models.scores.natural_unit import NaturalUnit
 from dpbo_core.models.scores.record import Jumps, Scores, equal
 
 
@@ -29,6 +30,11 @@ class Accuracy:
     def broken_score(self) -> float:
         """φ(0): what a record that cannot be read scores, as one on the boundary does."""
         return 0.0
+
+    @property
+    def natural_unit(self) -> NaturalUnit:
+        """A share of right predictions as it is."""
+        return NaturalUnit()
 
     def phi(self, margins: ArrayLike) -> NDArray[np.float64]:
         """1.0 where the margin is above 0, else 0.0, (m,)."""

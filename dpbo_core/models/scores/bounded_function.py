@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.containment import contained
 from dpbo_core.models.scores.declared import Declared
+from dpbo_core.models.scores.natural_unit import NaturalUnit
 from dpbo_core.models.scores.record import Jumps, Scores
 from dpbo_core.privacy.sealing import each
 
@@ -43,6 +44,11 @@ class BoundedFunction(Jumps):
     def score_range(self) -> float:
         """G = high − low."""
         return self.high - self.low
+
+    @property
+    def natural_unit(self) -> NaturalUnit:
+        """The function's own value, low + g."""
+        return NaturalUnit(self.low)
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
         """f − low of each record, NaN where the function gave no number; nothing it raises or says gets out."""

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from dpbo_core.models.outcome import Verb
 from dpbo_core.models.scores.declared import Declared
+from dpbo_core.models.scores.natural_unit import NaturalUnit
 from dpbo_core.models.scores.record import Jumps, Scores
 
 
@@ -19,6 +20,11 @@ class Brier(Jumps):
     def needs(self) -> Verb:
         """What it asks of an estimator: probabilities."""
         return "predict_proba"
+
+    @property
+    def natural_unit(self) -> NaturalUnit:
+        """The loss itself, 1 − g."""
+        return NaturalUnit(self.score_range, greater_is_better=False)
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
         """One minus half the squared distance from the right corner."""

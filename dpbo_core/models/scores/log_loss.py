@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from dpbo_core.models.outcome import Verb
 from dpbo_core.models.scores.declared import Declared
+from dpbo_core.models.scores.natural_unit import NaturalUnit
 from dpbo_core.models.scores.record import Jumps, Scores
 
 LOG_LOSS_BOUND = math.log(100.0)  # a probability below 1% counts as 1%
@@ -29,6 +30,11 @@ class LogLoss(Jumps):
     def score_range(self) -> float:
         """G = E: the loss is clipped at E and subtracted from it."""
         return self.bound
+
+    @property
+    def natural_unit(self) -> NaturalUnit:
+        """The loss itself, E − g."""
+        return NaturalUnit(self.score_range, greater_is_better=False)
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
         """The bound less the clipped loss."""

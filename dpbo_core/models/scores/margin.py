@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.scores.natural_unit import NaturalUnit
 
 
 def steep(margins: ArrayLike, steepness: float) -> NDArray[np.float64]:
@@ -63,3 +64,8 @@ class Steep:
     def broken_score(self) -> float:
         """φ(0): what a record that cannot be read scores, as one on the boundary does."""
         return 0.5
+
+    @property
+    def natural_unit(self) -> NaturalUnit:
+        """A margin score is its own unit."""
+        return NaturalUnit()

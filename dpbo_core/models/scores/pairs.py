@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.outcome import Verb
+from dpbo_core.models.scores.natural_unit import NaturalUnit
 from dpbo_core.models.scores.record import Jumps, Scores
 
 Integers = NDArray[np.int64]
@@ -43,6 +44,11 @@ class Cells(Protocol):
     @property
     def lipschitz(self) -> float:
         """∞, since cells jump."""
+        ...
+
+    @property
+    def natural_unit(self) -> NaturalUnit:
+        """Of cells nothing is shown to people."""
         ...
 
     def span(self, norm: float) -> float:

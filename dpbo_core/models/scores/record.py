@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.models.outcome import Verb
+from dpbo_core.models.scores.natural_unit import NaturalUnit
 
 Scores = NDArray[np.float64]
 
@@ -40,6 +41,11 @@ class RecordScore(Protocol):
     @property
     def lipschitz(self) -> float:
         """L: the Lipschitz constant of one record's score in w, for ‖x‖₂ ≤ 1; ∞ where it jumps."""
+        ...
+
+    @property
+    def natural_unit(self) -> NaturalUnit:
+        """How its mean is shown to people."""
         ...
 
     def span(self, norm: float) -> float:
@@ -73,6 +79,11 @@ class Jumps:
     def score_range(self) -> float:
         """G = 1 where a score does not say otherwise."""
         return 1.0
+
+    @property
+    def natural_unit(self) -> NaturalUnit:
+        """The score itself, where it does not say otherwise."""
+        return NaturalUnit()
 
     def span(self, norm: float) -> float:  # noqa: ARG002  without certified weights nothing narrows it
         """R: how far apart two records' scores can be at weights w; at most G."""

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.models.scores.declared import Declared, Numbers
+from dpbo_core.models.scores.natural_unit import NaturalUnit
 from dpbo_core.models.scores.record import Jumps, Scores
 
 
@@ -22,6 +23,11 @@ class RegressionError(Jumps):
     def score_range(self) -> float:
         """G = Eᵖ: the error is clipped at E, raised to the power p and subtracted from Eᵖ."""
         return self.bound**self.power
+
+    @property
+    def natural_unit(self) -> NaturalUnit:
+        """The loss itself, Eᵖ − g."""
+        return NaturalUnit(self.score_range, greater_is_better=False)
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
         """The bound less the clipped error."""

@@ -10,8 +10,15 @@ VERDICT_STYLE = {"good": "green", "poor": "yellow", "useless": "red", "refused":
 HEADER = ("method", "verdict", "ε", "δ", "noise", "regret", "error", "trainings")
 
 
-def print_advice(spec: StudySpec, advice: Advice) -> None:
-    """`dpbo plan`: a line a method, then why."""
+def print_advice(spec: StudySpec, advice: Advice, *, refused: bool = False) -> None:
+    """`dpbo plan`: a line a method, then why.
+
+    Args:
+        spec: the study.
+        advice: on it.
+        refused: whether to list methods too that cannot run on it; the study's own is listed in any case.
+    """
+    lines = [line for line in advice.methods if refused or line.verdict != "refused" or line.kind == spec.method]
     screen = Screen()
     screen.say(
         f"[bold]{named(spec.name)}[/] · edition {named(spec.edition)} · dataset {named(spec.privacy.dataset)}"
@@ -21,7 +28,7 @@ def print_advice(spec: StudySpec, advice: Advice) -> None:
         opened = f"The public training file was read for its share of positives, {advice.positives:.1%},"
     screen.say(f"{opened} and nothing was charged.\n")
     rows = []
-    for line in advice.methods:
+    for line in lines:
         numbers = (
             line.epsilon,
             line.delta,
@@ -37,14 +44,17 @@ def print_advice(spec: StudySpec, advice: Advice) -> None:
         "\nregret: what the chosen hyperparameters are expected to lose; error: that and the error of the released "
         "score; noise: its scale on the score.\n"
     )
-    for line in advice.methods:
+    for line in lines:
         if line.seconds is not None:
             screen.say(
                 f"[bold]{line.kind}[/] scores every record in a process of its own: "
                 f"about {line.seconds:,.0f} s here, an estimate."
             )
-    for line in advice.methods:
+    for line in lines:
         screen.say(f"[bold]{line.kind}[/]: {named(line.why)}.")
+    if len(lines) < len(advice.methods):
+        hidden = len(advice.methods) - len(lines)
+        screen.say(f"{hidden} other{'s' if hidden > 1 else ''} cannot run on this study; dpbo plan --all says why.")
     choice = advice.choice
     if choice is None:
         screen.say("\nNo method can run on this study.")

@@ -8,6 +8,7 @@ from dpbo.flows.cli.screens.account_tables import account_line
 from dpbo.flows.cli.screens.evaluated import report_facts
 from dpbo.flows.cli.screens.terminal import Screen, named
 from dpbo_core.accounting.accounts import Account
+from dpbo_core.privacy.metric_shown import MetricShown, metric_shown
 from dpbo_core.privacy.noise_standing import OPERATING_SYSTEM
 from dpbo_core.privacy.release import Release
 
@@ -61,12 +62,9 @@ def _facts(release: Release, screen: Screen) -> list[tuple[str, str]]:
     chosen = value.get("hyperparameters", {})
     facts = [(named(name), f"[bold]{named(_number(item))}[/]") for name, item in chosen.items()]
     top = release.facts.get("score_range")
-    if "score" in value:
-        interval = value.get("interval")
-        more = f"   90% interval {interval[0]:.3f} … {interval[1]:.3f}" if interval else ""
-        within = top is None or 0.0 <= value["score"] <= top
-        above = "" if within else "   (the noise took it out of its range)"
-        facts.append(("score", f"[bold]{value['score']:.4f}[/]{more}{above}"))
+    metric = metric_shown(release)
+    if metric is not None:
+        facts += _scored(metric)
     if "trajectory" in value:
         scores = screen.spark([point["score"] for point in value["trajectory"]])
         facts.append(("seen", f"{scores}   private scores, step by step"))
@@ -81,6 +79,17 @@ def _facts(release: Release, screen: Screen) -> list[tuple[str, str]]:
         ("evidence", f"{guarantee.evidence.standing.value}: {named(guarantee.evidence.note)}"),
         ("noise", noise if release.noise == OPERATING_SYSTEM else f"{noise}; INJECTED: NOT PRIVATE"),
     ]
+
+
+def _scored(metric: MetricShown) -> Iterator[tuple[str, str]]:
+    """The metric with its interval, and what it has to beat."""
+    interval = metric.interval
+    more = f"   90% interval {interval[0]:.3f} … {interval[1]:.3f}" if interval else ""
+    less = "" if metric.greater_is_better else "   (less is better)"
+    outside = "   (the noise took it out of its range)" if metric.outside else ""
+    yield named(metric.name.replace("_", " ")), f"[bold]{metric.value:.4f}[/]{more}{less}{outside}"
+    if metric.baseline is not None:
+        yield "baseline", f"{metric.baseline:.4f}   the same for every record, by the public training set"
 
 
 def _scales(release: Release) -> Iterator[str]:

@@ -1,0 +1,53 @@
+"""A released score as people are shown it: in its metric's own unit, put back into the metric's range.
+
+The release keeps the raw numbers, which noise may take out of that range; people are shown none that cannot be.
+"""
+
+from dataclasses import dataclass
+
+from dpbo_core.privacy.release import Release
+
+
+@dataclass(frozen=True)
+class MetricShown:
+    """One metric of a release.
+
+    Attributes:
+        name: of the metric; "score" in a release that named none.
+        value: in its range.
+        interval: its 90% interval, low before high, or None.
+        outside: whether the noise had taken it out of its range.
+        greater_is_better: false for a loss.
+        baseline: what saying the same of every record gives on the public training set; None where nobody knows.
+    """
+
+    name: str
+    value: float
+    interval: tuple[float, float] | None
+    outside: bool
+    greater_is_better: bool
+    baseline: float | None
+
+
+def metric_shown(release: Release) -> MetricShown | None:
+    """The metric of a release's score; None where it releases no score."""
+    if "score" not in release.value:
+        return None
+    score, ends = release.value["score"], release.value.get("interval")
+    unnamed = {"name": "score", "value": score, "greater_is_better": True, "interval": ends}
+    metric = release.value.get("metric", unnamed)
+    value, more, top = metric["value"], metric["greater_is_better"], release.facts.get("score_range")
+    shown = value
+    if top is not None:
+        zero = value - score if more else value + score
+        low, high = sorted((zero, zero + top if more else zero - top))
+        shown = min(max(value, low), high)
+    interval = metric["interval"]
+    return MetricShown(
+        metric["name"],
+        shown,
+        None if interval is None else (interval[0], interval[1]),
+        top is not None and not 0.0 <= score <= top,
+        more,
+        release.facts.get("baseline"),
+    )

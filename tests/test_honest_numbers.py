@@ -1,0 +1,100 @@
+"""What people are shown of a score: its metric in its own unit, in its range, beside what it has to beat."""
+
+import numpy as np
+import pytest
+from sklearn import metrics
+from sklearn.dummy import DummyClassifier, DummyRegressor
+
+from dpbo_core.models.baseline import constant_score, majority_share
+from dpbo_core.models.scores.declared import Numbers
+from dpbo_core.models.scores.union import RECORD_SCORES
+from dpbo_core.privacy.metric_shown import metric_shown
+from dpbo_core.privacy.release import Release
+
+RNG = np.random.default_rng(5)
+Y = RNG.choice(3, 400, p=[0.6, 0.3, 0.1])
+P = RNG.dirichlet([1.0, 1.0, 1.0], 400).clip(0.02)
+P /= P.sum(axis=1, keepdims=True)
+TARGET = RNG.exponential(2.0, 400)
+GUESS = TARGET + RNG.normal(0.0, 0.5, 400)
+SHARES = tuple(np.bincount(Y) / 400)
+NUMBERS = Numbers(10.0, SHARES, error_bound=30.0)
+
+
+def brier(y, p):
+    return metrics.brier_score_loss(y, p, scale_by_half=True)
+
+
+def log_loss(y, p):
+    return metrics.log_loss(y, p)
+
+
+CLASSES = {"accuracy": metrics.accuracy_score, "balanced_accuracy": metrics.balanced_accuracy_score}
+PROBABILITIES = {"brier": brier, "log_loss": log_loss}
+ERRORS = {"absolute_error": metrics.mean_absolute_error, "squared_error": metrics.mean_squared_error}
+
+
+def measures():
+    for names, outcome, truth in ((CLASSES, P.argmax(axis=1), Y), (PROBABILITIES, P, Y), (ERRORS, GUESS, TARGET)):
+        for name, oracle in names.items():
+            yield pytest.param(name, oracle, outcome, truth, id=name)
+
+
+@pytest.mark.parametrize(("name", "oracle", "outcome", "truth"), list(measures()))
+def test_a_mean_score_in_its_natural_unit_is_scikit_learns_metric(name, oracle, outcome, truth):
+    score = RECORD_SCORES[name](NUMBERS)
+    mean = float(score.of(outcome, truth).mean())
+    shown = score.natural_unit.metric(name, mean, (mean - 0.01, mean + 0.02))
+    assert shown["value"] == pytest.approx(oracle(truth, outcome), abs=1e-9)
+    assert shown["greater_is_better"] == (name in CLASSES)
+    low, high = shown["interval"]
+    assert low < shown["value"] < high
+    assert high - low == pytest.approx(0.03)
+
+
+def test_every_score_has_been_compared():
+    assert set(RECORD_SCORES) == {*CLASSES, *PROBABILITIES, *ERRORS}
+
+
+@pytest.mark.parametrize(("name", "oracle", "outcome", "truth"), list(measures()))
+def test_the_baseline_is_scikit_learns_dummy(name, oracle, outcome, truth):
+    """The best of the dummies that fit the metric, scored by scikit-learn on the same public rows."""
+    score = RECORD_SCORES[name](NUMBERS)
+    found = score.natural_unit.of(constant_score(score, truth, n_classes=0 if name in ERRORS else 3))
+    X = np.zeros((len(truth), 1))
+    if name in ERRORS:
+        dummies = [DummyRegressor(strategy=s).fit(X, truth).predict(X) for s in ("mean", "median")]
+        best = min(oracle(truth, said) for said in dummies)
+    elif name in PROBABILITIES:
+        best = oracle(truth, DummyClassifier(strategy="prior").fit(X, truth).predict_proba(X))
+    else:
+        best = max(
+            oracle(truth, DummyClassifier(strategy="constant", constant=c).fit(X, truth).predict(X))
+            for c in range(3)
+        )
+    assert found == pytest.approx(best, abs=1e-6)
+
+
+def test_a_margin_scores_baseline_is_the_largest_class():
+    assert majority_share(Y) == pytest.approx(np.max(SHARES))
+
+
+def release(**value):
+    return Release(value, None, (), "s", "1", "private_grid", "d", {"score_range": 3.0, "baseline": 1.5})
+
+
+def test_people_see_no_score_that_cannot_be_and_programs_the_raw_one():
+    """A loss clipped at 3 whose noise made it negative."""
+    metric = {"name": "log_loss", "value": -0.2, "greater_is_better": False, "interval": [0.0, 0.1]}
+    made = release(score=3.2, interval=[2.9, 3.0], metric=metric)
+    shown = metric_shown(made)
+    assert (shown.name, shown.value, shown.interval, shown.baseline) == ("log_loss", 0.0, (0.0, 0.1), 1.5)
+    assert shown.outside
+    assert not shown.greater_is_better
+    assert made.value["score"] == 3.2
+
+
+def test_a_release_that_named_no_metric_is_shown_by_its_score():
+    shown = metric_shown(release(score=1.25, interval=[1.0, 1.5]))
+    assert (shown.name, shown.value, shown.interval, shown.outside) == ("score", 1.25, (1.0, 1.5), False)
+    assert metric_shown(release(hyperparameters={})) is None
