@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpbo_core.data import Preprocessing, read_table, table_of
+from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.models.trainer import EstimatorTrainer, LinearTrainer
 from dpbo_core.objective.in_memory import Objective
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.problem import margin_score, problem_of
+from dpbo_core.problem import margin_score, problem_of, score_of
 from dpbo_core.spec import StudySpec
 
 CELLS = (  # what an adversary writes where a number, a colour or a class is meant
@@ -86,7 +87,7 @@ def make_world(folder, *, estimator="logistic", score="sigmoid", m=5, k=1, steps
     trainer = (
         LinearTrainer.of(encoded.X, encoded.labels, estimator, score=margin_score(spec.model), tolerance=None)
         if linear
-        else EstimatorTrainer.of(encoded.X, encoded.labels, estimator, params={}, seed=0)
+        else EstimatorTrainer(encoded.X, encoded.labels, EstimatorFactory(estimator), score_of(spec.model))
     )
     return World(problem_of(spec, n_validation=m, trainer=Kept(trainer)), fitted, folder)
 

@@ -167,7 +167,7 @@ def test_two_hundred_runs_scatter_as_the_noise_says(method):
             drawn, law = noise._recorder.kept["score of step 1"]["draw"], stats.halfnorm
             exact, r = table.exact(0), search._beside
             truth = exact[0] - math.floor(r * exact[1])
-            found.append((drawn - truth) / (plan.spends[0].noise_scale * 1000**2 / 2))
+            found.append((drawn - truth) / (plan.spends[1].noise_scale * 1000**2 / 2))
     spread, tolerance = float(np.mean(np.abs(found))), 5 * law.std() / math.sqrt(REPETITIONS)
     assert abs(spread - law.mean()) < tolerance
     assert abs(spread / 2 - law.mean()) > tolerance

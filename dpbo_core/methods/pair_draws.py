@@ -3,7 +3,7 @@
 | symbol | name here | meaning | shape |
 |---|---|---|---|
 | C₂, D | — | pairs ranked right, and all pairs, in half pairs (`models.aggregates.pair_count`) | integers |
-| D̂ | `n_pairs` | D with noise, cut to what it can be | integer |
+| D̂ | `n_pairs` | D with noise, at least a quarter of what it is at the public share, at most m²/2 | integer |
 | r | `beside` | a PUBLIC guess of the AUC, to the nearest 2⁻¹⁶ | scalar |
 | B | — | C₂ − ⌊rD⌋, which is what is drawn for a score | integer |
 | A | `Unit.said` | r + B̂/D̂ | scalar |
@@ -24,8 +24,7 @@ from dpbo_core.privacy.release import COUNTS, PAIRS, Release
 from dpbo_core.privacy.sealing import attempted
 from dpbo_core.problem import Problem
 
-ALL_PAIRS = "number of pairs"  # the draw of D
-SHARE_OF_PAIRS = 0.125  # of a score's ε, for D
+SHARE_OF_PAIRS = 0.15  # of a score's ε, for D: benchmarks/rankings.py
 SHARE_OF_PAIRS_RHO = 0.05  # of a path's ρ, for D
 USUAL = 0.75  # r where nothing public says better: halfway between a guess and no error
 
@@ -69,7 +68,7 @@ def unit_of(problem: Problem) -> Unit:
 
 def unit_drawn(pairs: PairCount, drawn: int, deviation: float, beside: float) -> Unit:
     """Of pairs, once their number was drawn with noise of this deviation, in steps."""
-    n_pairs = min(max(drawn, pairs.fewest_pairs), pairs.range_steps)
+    n_pairs = min(max(drawn, pairs.fewest_likely), pairs.range_steps)
     return Unit(1.0 / n_pairs, beside, deviation / n_pairs)
 
 

@@ -31,7 +31,6 @@ from dpbo_core.methods.contract import (
     split_epsilon,
 )
 from dpbo_core.methods.pair_draws import (
-    ALL_PAIRS,
     SHARE_OF_PAIRS,
     Unit,
     beside,
@@ -44,7 +43,7 @@ from dpbo_core.objective.in_memory import SHARES, Scorer, shifted
 from dpbo_core.privacy.certified import Shown
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
-from dpbo_core.privacy.release import COUNTS, PAIRS, Release
+from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, PAIRS, Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.problem import Problem
 from dpbo_core.public_search import (

@@ -43,7 +43,6 @@ from dpbo_core.methods.contract import (
 )
 from dpbo_core.methods.kernel import stated_kernel
 from dpbo_core.methods.pair_draws import (
-    ALL_PAIRS,
     SHARE_OF_PAIRS_RHO,
     USUAL,
     in_pairs,
@@ -57,7 +56,7 @@ from dpbo_core.privacy.amounts import UNITS_PER_ONE, from_units, split_units
 from dpbo_core.privacy.certified import Shown, steps_shown
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
-from dpbo_core.privacy.release import COUNTS, PAIRS, Release
+from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, PAIRS, Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.problem import Problem
 from dpbo_core.public_search import check_trials, search_on_public_data, searched, surely_tried
@@ -158,17 +157,16 @@ class PrivateTrajectory:
         return PrivacyPlan(guarantee, spends)
 
     def draws(self, problem: Problem) -> Draws:
-        """The T observations, then choice, fresh look and number of pairs where there are such."""
-        drawn: list[tuple[Spend, Mechanism[Any]]] = [
-            (m.spend(f"score of step {t}"), m) for t, m in enumerate(self.observations(problem), start=1)
-        ]
-        selection, look, number = self.selection(problem), self.look(problem), self.number(problem)
+        """The number of pairs where such are counted, the T observations, then choice and look where there are."""
+        drawn: list[tuple[Spend, Mechanism[Any]]] = []
+        if (number := self.number(problem)) is not None:
+            drawn.append((number.spend(ALL_PAIRS), number))
+        drawn += [(m.spend(f"score of step {t}"), m) for t, m in enumerate(self.observations(problem), start=1)]
+        selection, look = self.selection(problem), self.look(problem)
         if selection is not None:
             drawn.append((selection.spend("final choice"), selection))
         if look is not None:
             drawn.append((look.spend(LOOK), look))
-        if number is not None:
-            drawn.append((number.spend(ALL_PAIRS), number))
         return tuple(drawn)
 
     @staticmethod
@@ -313,7 +311,7 @@ class TrajectorySearch(Opaque):
         t, self._objective = len(self._path), objective
         if t == 0:
             self._count_pairs(objective, noise)
-        spend = self._plan.spends[t]
+        spend = self._spends[f"score of step {t + 1}"]
         drawn = noise.recorded(spend)
         index = self._bo.ask() if drawn is None else drawn["candidate"]
         if drawn is None or self._selection is not None:
@@ -335,7 +333,7 @@ class TrajectorySearch(Opaque):
         mean = found.weights @ means
         if self._selection is not None:
             sums = Sensitive(np.array([self._sums[index].expose() for index in visited], dtype=np.int64))
-            spend = self._plan.spends[len(self._path)]
+            spend = self._spends["final choice"]
             chosen = visited[noise.release(spend, self._selection, sums)["draw"]]
         else:
             chosen = allowed[int(np.argmax(mean))]

@@ -34,7 +34,7 @@ def _by_step(axes: "Axes", release: Release) -> None:
 
     points = release.value["trajectory"]
     steps, scores = [p["step"] for p in points], [p["score"] for p in points]
-    scale = release.spends[0].noise_scale * release.score_per_unit
+    scale = release.noise_of_one
     axes.errorbar(steps, scores, yerr=scale, fmt="o", color=NOISE, ecolor="#cbd2d9", ms=4)
     _chosen(axes, release, [min(steps), max(steps)])
     axes.set(xlabel="step", ylabel="private score (± one noise scale)")

@@ -24,10 +24,15 @@ WORLDS = {
     "a tree": {"estimator": "sklearn.tree.DecisionTreeClassifier", "score": "accuracy"},
     "two records a person": {"score": "accuracy", "k": 2},
 }
+RANKINGS = {  # where pairs of records are counted
+    "ranks": {"score": "roc_auc"},
+    "a tree's ranks": {"estimator": "sklearn.tree.DecisionTreeClassifier", "score": "roc_auc"},
+    "balanced accuracy of two records a person": {"score": "balanced_accuracy", "k": 2},
+}
 LIPSCHITZ_SCORES = ("sigmoid", "ramp of a hinge")
 VARIANTS = {  # by kind, so that a method nobody thought of here fails: what is run, and in which worlds
-    "private_grid": ((PrivateGrid(), PrivateGrid(evaluate="sobol")), tuple(WORLDS)),
-    "private_trajectory": ((PrivateTrajectory(), PrivateTrajectory(final_share=0.3)), tuple(WORLDS)),
+    "private_grid": ((PrivateGrid(), PrivateGrid(evaluate="sobol")), (*WORLDS, *RANKINGS)),
+    "private_trajectory": ((PrivateTrajectory(), PrivateTrajectory(final_share=0.3)), (*WORLDS, *RANKINGS)),
     "lipschitz": (
         (
             Lipschitz(),
@@ -89,7 +94,7 @@ def campaign(*, pairs: int, rounds: int, seed: int = 0) -> list[Row]:
     """A row for each kind of method."""
     rows: dict[str, Row] = {}
     with TemporaryDirectory() as folder:
-        worlds = {name: make_world(Path(folder), **wanted) for name, wanted in WORLDS.items()}
+        worlds = {name: make_world(Path(folder), **wanted) for name, wanted in (WORLDS | RANKINGS).items()}
         for method, name in cases():
             row = attacked(
                 worlds[name], method, random.Random(f"{seed} {method} {name}"), pairs=pairs, rounds=rounds

@@ -70,9 +70,15 @@ class PairCount:
         return 0.5
 
     @property
-    def fewest_pairs(self) -> int:
-        """The least D of a table with both classes and every record in one of them."""
-        return max(1, 2 * (self.n_records - 1))
+    def fewest_likely(self) -> int:
+        """Below which a drawn D is taken for noise: a quarter of what it is at the public share, if that is known.
+
+        Without it the least D of a table with both classes and every record in one of them.
+        """
+        least = max(1, 2 * (self.n_records - 1))
+        if self.share is None:
+            return least
+        return max(least, int(0.5 * self.n_records**2 * self.share * (1.0 - self.share)))
 
     def doubt(self, best: float, n_public: int) -> float:
         """A standard error of a public AUC near `best`: as if its rarer class were all the records."""
