@@ -24,6 +24,7 @@ SCRIPTS = {
     "information_gain": "The bound on the information gain",
     "training": "Training",
     "scoring": "Scoring",
+    "persons": "Each person once",
     "projection": "The projection of a sampling density",
     "flow": "The flow",
     "repetitions": "Repetitions of an audit",

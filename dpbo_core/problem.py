@@ -3,8 +3,10 @@
 | symbol | name here | meaning | shape |
 |---|---|---|---|
 | Λ | `candidates` | the finite candidate set | N points |
-| m | `n_validation` | validation records | scalar |
+| m | `n_validation` | validation records; None where persons are averaged | scalar |
 | k | `max_records_per_person` | records one person may own | scalar |
+| n_p | `n_persons` | persons, each of whom counts once, by the mean; None where records are averaged | scalar |
+| n | `n_averaged` | m or n_p, what the exact sum is divided by | scalar |
 | G | `score.score_range` | range of one record's score | scalar |
 | — | `aggregate` | how records' outcomes become one number: its sensitivity, range and unit | — |
 | p(λ) | `public_score(i)` | cross-validated score of candidate i on the public training set | scalar |
@@ -43,6 +45,7 @@ from dpbo_core.spec import (
     FunctionSection,
     LinearSection,
     ModelSection,
+    PersonFiles,
     RecordModel,
     SearchSection,
     SensitiveData,
@@ -112,7 +115,7 @@ class Problem:
     """Everything about a study that may be printed. Where the training set is sensitive there is no `trainer`."""
 
     candidates: CandidateSet
-    n_validation: int
+    n_validation: int | None
     score: Score
     model: ModelSection
     search: SearchSection
@@ -121,6 +124,7 @@ class Problem:
     max_records_per_person: int = 1
     unit: PrivacyUnit = PrivacyUnit.VALIDATION_RECORD
     person: str | None = None
+    n_persons: int | None = None
     relation: NeighboringRelation = NeighboringRelation.REPLACE_ONE
     study: str = ""
     edition: str = ""
@@ -139,6 +143,19 @@ class Problem:
         return self.score.score_range
 
     @property
+    def n_averaged(self) -> int:
+        """What the exact sum is divided by: n_p persons where each counts once, else m records."""
+        found = self.n_validation if self.n_persons is None else self.n_persons
+        if found is None:
+            raise ValueError("a problem averages over records or over persons")
+        return found
+
+    @property
+    def averaged(self) -> str:
+        """How many of what the score averages over, in words."""
+        return f"{self.n_averaged} {'records' if self.n_persons is None else 'persons'}"
+
+    @property
     def rowwise(self) -> bool:
         """Whether a record's score is known to depend on that record alone: our models, and classes on the list.
 
@@ -151,8 +168,8 @@ class Problem:
     def aggregate(self) -> Aggregate:
         """How the records' outcomes become one integer."""
         if isinstance(self.score, PairScore):
-            return PairCount(self.n_validation, self.max_records_per_person, self.positives)
-        return MeanOfRecords(self.n_validation, self.max_records_per_person, self.score.score_range)
+            return PairCount(self.n_averaged, self.max_records_per_person, self.positives)
+        return MeanOfRecords(self.n_averaged, self.max_records_per_person, self.score.score_range)
 
     @property
     def score_per_step(self) -> float:
@@ -196,7 +213,7 @@ class Problem:
 def problem_of(
     spec: StudySpec,
     *,
-    n_validation: int,
+    n_validation: int | None,
     trainer: Trainer | None = None,
     training: TrainingFacts | None = None,
     unlisted: str | None = None,
@@ -205,11 +222,13 @@ def problem_of(
 
     Args:
         spec: the study.
-        n_validation: m.
+        n_validation: m; None where the study says its number of persons.
         trainer: the public training set; without one the problem serves for planning.
         training: what is public of the training set where that is sensitive.
         unlisted: what in an estimator given as an object is not on the list; by the study's import path where None.
     """
+    if isinstance(spec.data, PersonFiles):
+        _check_no_pairs(spec.model)
     return Problem(
         candidates=_candidates(spec),
         n_validation=n_validation,
@@ -221,6 +240,8 @@ def problem_of(
         max_records_per_person=spec.privacy.max_records_per_person,
         unit=_unit(spec),
         person=spec.privacy.person,
+        n_persons=spec.data.n_persons if isinstance(spec.data, PersonFiles) else None,
+        relation=relation_of(spec),
         training=training,
         study=spec.name,
         edition=spec.edition,
@@ -228,6 +249,20 @@ def problem_of(
         trainer=trainer,
         unlisted=_unlisted(spec) if unlisted is None else unlisted,
     )
+
+
+def _check_no_pairs(model: ModelSection) -> None:
+    """Each person counts once, by a mean; pairs are of records.
+
+    Raises:
+        StudyInvalid: the score counts pairs.
+    """
+    if _pair_score(model) is not None:
+        raise StudyInvalid(
+            f"{model.score_name} counts pairs of records, and n_persons averages each person's",
+            cause="one person's records may be in any number of pairs",
+            remedy="leave n_persons out: write n_validation and max_records_per_person, or take a score of records",
+        )
 
 
 def _unlisted(spec: StudySpec) -> str:
@@ -243,6 +278,13 @@ def _unit(spec: StudySpec) -> PrivacyUnit:
     if isinstance(spec.data, SensitiveData):
         return PrivacyUnit.TRAINING_RECORD
     return PrivacyUnit.VALIDATION_RECORD if spec.privacy.person is None else PrivacyUnit.PERSON
+
+
+def relation_of(spec: StudySpec) -> NeighboringRelation:
+    """Which data sets the guarantees of a study, and the cap that it opens, call neighbours."""
+    if isinstance(spec.data, PersonFiles):
+        return NeighboringRelation.REPLACE_ONE_PERSON
+    return NeighboringRelation.REPLACE_ONE
 
 
 def score_of(model: ModelSection) -> Score:

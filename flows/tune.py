@@ -1,7 +1,5 @@
 """The story of a private tune: reserve, one task a step, finish, train what was chosen, show what was released."""
 
-from dataclasses import dataclass
-
 from prefect import flow, get_run_logger
 
 from dpbo.flows.prefect_runtime.fanning_out import precompute
@@ -14,23 +12,14 @@ from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings
 from dpbo.flows.prefect_runtime.workers import workers, workers_for
 from dpbo.flows.publishing import Warnings, not_evaluated, publish_release, ready_for
 from dpbo.flows.renamed import warn_of_old_name
+from dpbo.flows.tuned import Tuned as Tuned
 from dpbo.tasks import policies
-from dpbo.tasks.reporting import Tracked
 from dpbo.tasks.tuning import finish, publish, reserve, step
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.resolve import resolve
-from dpbo_core.study.run import StudyResult, StudyRun, check_public_file
-
-
-@dataclass(frozen=True)
-class Tuned:
-    """A study's result and where it is shown: None where MLflow failed, and `warnings` say what to do."""
-
-    result: StudyResult
-    tracked: Tracked | None
-    warnings: tuple[str, ...] = ()
+from dpbo_core.study.run import StudyRun, check_public_file
 
 
 @flow(name="tune privately", **policies.FLOW)

@@ -39,6 +39,7 @@ REASONS = {  # by module; the longest name that fits counts
         "forgotten, and the density is as it was: no δ"
     ),
     "study.data_split": "files and sizes, as checked before the charge; records are behind total readers",
+    "study.training_set": "files and sizes, as checked before the charge; records are behind total readers",
     "sklearn_api.tables_in_memory": "a person that cannot be read is nobody",
     "mechanisms": (
         "every kind of draw of the plan was made before the charge by a source that draws nothing "
@@ -83,6 +84,11 @@ REASONS = {  # by module; the longest name that fits counts
         "cannot solve is refused when planned, at the study's n and d"
     ),
     "objective": "sums of integers; a broken record scores the constant",
+    "objective.persons": (
+        "sums and quotients of integers, in arrays as long as there are persons: memory, as for reading; a record "
+        "without a person is left out"
+    ),
+    "models.by_content": "copies of rows, hashed: no content fails, and what a model refuses scores 0",
     "objective.partitioned": (
         "a part that is lost is its file's fault, and its records' content cannot lose it: readers are total"
     ),

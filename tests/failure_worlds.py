@@ -59,6 +59,9 @@ def files(folder):
         table[part * 12 : part * 12 + 12].to_parquet(folder / "parts" / f"{part}.parquet")
     table["who"] = [f"p{i // 2}" for i in range(24)]
     table.to_csv(folder / "people.csv", index=False)
+    (folder / "people").mkdir()
+    for part in range(2):
+        table[part * 12 : part * 12 + 12].to_parquet(folder / "people" / f"{part}.parquet")
     broken = table.drop(columns="who").astype(object)
     broken.loc[3, "a"], broken.loc[5, "ill"] = "x", None
     broken.to_csv(folder / "validation.csv", index=False)
@@ -87,12 +90,19 @@ def private(base, **options):
     )
 
 
+MEANS = {"training": "train.csv", "target": "ill", "n_persons": 12}
 STUDIES = {
     "private_grid, a file": study(method={"score_share": 0.5}),
     "private_grid, a folder of parts": study(data={"validation": "parts"}),
     "private_grid, persons": study(
         data={"validation": "people.csv"},
         privacy={"person": "who", "max_records_per_person": 1, "dataset": "persons"},
+    ),
+    "private_grid, persons' means": study(privacy={"person": "who", "dataset": "means"}),
+    "private_grid, persons' means in parts": study(
+        privacy={"person": "who", "dataset": "means"},
+        model={"estimator": LOGISTIC, "score": "log_loss"},
+        space={"C": {"values": [0.1]}},
     ),
     "private_grid, scikit-learn": study(
         data={"validation": "validation.parquet"},
@@ -134,6 +144,8 @@ EVALUATED = {
         evaluation={"epsilon": 1.0},
     ),
 }
+STUDIES["private_grid, persons' means"]["data"] = MEANS | {"validation": "people.csv"}
+STUDIES["private_grid, persons' means in parts"]["data"] = MEANS | {"validation": "people"}
 STUDIES["private_grid, a bundled set"]["data"] = {"source": "breast_cancer", "validation_share": 0.05}
 
 

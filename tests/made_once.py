@@ -88,9 +88,9 @@ class Databases:
         self._copy("mlflow.db", self.make_mlflow, place)
 
     def prefect(self, place: Path):
-        from dpbo.flows.prefect_runtime.prefect_store import _migrate
+        from dpbo.flows.prefect_runtime.prefect_store import _make
 
-        self._copy("prefect.db", _migrate, place)
+        self._copy("prefect.db", _make, place)
 
     def _copy(self, name, make, place):
         create_atomically(self.folder / name, make)
@@ -111,6 +111,7 @@ class Databases:
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(utilities, "mkdtemp", folder)
+            patch.setenv("PREFECT_API_DATABASE_MIGRATE_ON_START", "0")  # they are taken
             patch.setattr(utilities, "SubprocessASGIServer", self._standing(utilities.SubprocessASGIServer))
             with utilities.prefect_test_harness(server_startup_timeout=90), without_heartbeat():
                 patch.undo()

@@ -1,7 +1,8 @@
 """Neighbouring validation files: real CSV bytes, records as bad as can be written, and an adversary that climbs.
 
-A world is a public training file with a study on it; a validation file is its header and m lines. Neighbours differ
-in the lines of one person: k of them.
+A world is a public training file with a study on it; a validation file is its header and its lines. Neighbours
+differ in the lines of one person: k of them in the same places; or, where each person counts once, any number
+anywhere.
 """
 
 import itertools
@@ -10,9 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpbo_core.data import Preprocessing, read_table, table_of
+from dpbo_core.data.people import read_people
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.models.trainer import EstimatorTrainer, LinearTrainer
 from dpbo_core.objective.in_memory import Objective
+from dpbo_core.objective.persons import PersonObjective, Persons
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem import margin_score, problem_of, score_of
 from dpbo_core.spec import StudySpec
@@ -57,14 +60,42 @@ class World:
 
     def objective(self, lines):
         """The sensitive half of a validation file of these lines."""
-        path = self.folder / "validation.csv"
-        path.write_bytes(b"a,b,colour,y\n" + b"".join(record + b"\n" for record in lines))
+        path, score, n_persons = self.folder / "validation.csv", self.problem.score, self.problem.n_persons
+        head = b"a,b,colour,y\n" if n_persons is None else b"who,a,b,colour,y\n"
+        path.write_bytes(head + b"".join(record + b"\n" for record in lines))
         table = read_table(path, sensitive=True, shown_as="validation.csv")
-        assert table.n_records == len(lines) == self.problem.n_validation
-        return Objective(Sensitive(self.fitted.transform(table)), self.problem.score)
+        assert table.n_records == len(lines)
+        if n_persons is None:
+            assert len(lines) == self.problem.n_validation
+            return Objective(Sensitive(self.fitted.transform(table)), score)
+        persons = Persons.of(read_people(path, "who", shown_as="validation.csv"))
+        records = Sensitive(self.fitted.transform(table.without(["who"])))
+        return PersonObjective(records, Sensitive(persons), score, n_persons)
+
+    @property
+    def sizes(self):
+        """(m, k): the lines an adversary writes, and how many of them are one person's."""
+        return self.problem.n_validation or 5, self.problem.max_records_per_person
+
+    def lines(self, own, others):
+        """A file in which `own` are one person's; the others are as many persons' as there are pairs of them."""
+        if self.problem.n_persons is None:
+            return [*own, *others]
+        return [*(b"x," + record for record in own), *(b"p%d," % (i // 2) + r for i, r in enumerate(others))]
+
+    def pairs(self, rng):
+        """Neighbours for ever: the same honest or nasty lines but for one person's, who may have other numbers."""
+        if self.problem.n_persons is None:
+            yield from nasty_pairs(*self.sizes, rng)
+        while True:
+            others = random_lines(rng, 4)
+            pair = [self.lines(random_lines(rng, rng.randrange(6)), others) for _ in range(2)]
+            for side in pair:
+                rng.shuffle(side)
+            yield tuple(pair)
 
 
-def make_world(folder, *, estimator="logistic", score="sigmoid", m=5, k=1, steps=4, points=6):
+def make_world(folder, *, estimator="logistic", score="sigmoid", m=5, k=1, n_persons=None, steps=4, points=6):
     """A small study on public rows of two numbers and a colour."""
     rng = random.Random(7)
     a, b = ([rng.gauss(0, 1) for _ in range(60)] for _ in range(2))
@@ -81,6 +112,10 @@ def make_world(folder, *, estimator="logistic", score="sigmoid", m=5, k=1, steps
         "space": {"lambda" if linear else "max_depth": axis},
         "search": {"steps": steps},
     }
+    if n_persons is not None:
+        del tables["data"]["n_validation"]
+        tables["data"]["n_persons"] = n_persons
+        tables["privacy"]["person"] = "who"
     spec = StudySpec.from_dict(tables)
     fitted = Preprocessing.fit(public, "y", unit_ball=linear)
     encoded = fitted.transform(public)
@@ -89,24 +124,27 @@ def make_world(folder, *, estimator="logistic", score="sigmoid", m=5, k=1, steps
         if linear
         else EstimatorTrainer(encoded.X, encoded.labels, EstimatorFactory(estimator), score_of(spec.model))
     )
-    return World(problem_of(spec, n_validation=m, trainer=Kept(trainer)), fitted, folder)
+    n_validation = m if n_persons is None else None
+    return World(problem_of(spec, n_validation=n_validation, trainer=Kept(trainer)), fitted, folder)
 
 
-def climb(reach, m, k, rng, *, rounds):
+def climb(reach, world, rng, *, rounds):
     """A greedy adversary: changes one cell of one of the two worlds at a time, and keeps what moves a query more.
 
     Args:
         reach: from two lists of lines to the share of the declared sensitivity that was used.
+        world: whose files they are.
         rounds: changes tried; each is one replayed pair.
 
     Returns:
         The largest share reached, with the pair that reached it.
     """
+    m, k = world.sizes
     others = [rng.choice(HONEST) for _ in range(m - k)]
     here, there = ([["1", "-1", "red", "yes"] for _ in range(k)] for _ in range(2))
 
     def pair(here, there):
-        return [*map(line, here), *others], [*map(line, there), *others]
+        return world.lines(map(line, here), others), world.lines(map(line, there), others)
 
     best = reach(*pair(here, there))
     for _ in range(rounds):

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -220,15 +221,25 @@ def literals(text):
     return [node.value for node in every if id(node) not in said]
 
 
+@cache
+def names_in(text):
+    """The names that a module's texts hold, looked for once however many tests ask."""
+    found = set()
+    for literal in literals(text):
+        for room, names in NAMES.items():
+            for name in names:
+                word = rf'^{re.escape(name)}$|"{re.escape(name)}"' if room in WORDS else rf"\b{re.escape(name)}\b"
+                if re.search(word, literal):
+                    found.add((room, name))
+    return frozenset(found)
+
+
 def named_in(texts):
     """name → the files that name it in a text of theirs."""
     found = {(room, name): set() for room, names in NAMES.items() for name in names}
     for path, text in texts.items():
-        for literal in literals(text):
-            for room, name in found:
-                word = rf'^{re.escape(name)}$|"{re.escape(name)}"' if room in WORDS else rf"\b{re.escape(name)}\b"
-                if re.search(word, literal):
-                    found[room, name].add(path)
+        for room, name in names_in(text):
+            found[room, name].add(path)
     return found
 
 

@@ -78,7 +78,7 @@ def test_a_sensitive_training_set_is_tuned_whole(tmp_path, base, monkeypatch):
     tables = study(tmp_path, base, n=400)
     result = run_it(tables, tmp_path)
     value, guarantee = result.release.value, result.release.guarantee
-    assert set(value) == {"hyperparameters", "score", "model"}
+    assert set(value) == {"hyperparameters", "score", "metric", "model"}
     assert len(value["model"]["weights"]) == 2
     assert value["model"]["features"] == ["a", "b"]
     assert guarantee.unit is PrivacyUnit.TRAINING_RECORD

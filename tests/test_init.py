@@ -151,29 +151,42 @@ def test_paths_are_relative_to_the_study(two, dpbo):
 
 
 def test_a_column_of_people_is_protected_whole_and_is_no_feature(here, dpbo):
-    """k covers 19 of 20 people of the PUBLIC file; who is in the other file changes nothing."""
+    """How many people is the caller's public number: who is in the other file, and how often, changes nothing."""
     rows = [f"P{i:03d},{i % 7},{i % 2}" for i in range(95)] + [f"Q{i % 5},{i % 7},{i % 2}" for i in range(60)]
-    for name, lines in (("a.csv", rows), ("b.csv", [f"Z{i % 3},{i % 7},{i % 2}" for i in range(80)])):
-        Path(name).write_text("\n".join(["patient,x,y", *lines]) + "\n")
-    code, out, err = dpbo("init", "a.csv", "b.csv", "--person", "patient")
+
+    def write(persons, records):
+        for name, lines in (("a", rows), ("b", [f"Z{i % persons},{i % 7},{i % 2}" for i in range(records)])):
+            Path(f"{name}.csv").write_text("\n".join(["patient,x,y", *lines]) + "\n")
+
+    write(3, 80)
+    code, out, err = dpbo("init", "a.csv", "b.csv", "--person", "patient", "--n-persons", "3")
     assert (code, err) == (0, "")
     spec = read_study("study.toml")
-    assert (spec.privacy.person, spec.privacy.max_records_per_person) == ("patient", 1)
-    assert spec.data.ignore is None
-    assert "people in column patient" in " ".join(out.split())
+    assert (spec.privacy.person, spec.data.n_persons, spec.data.ignore) == ("patient", 3, None)
+    assert "people in column patient of b.csv: 3 of them, on your word, and each counts once" in " ".join(
+        out.split()
+    )
+    assert "80" not in out + Path("study.toml").read_text()
     assert "people   " not in out.replace("people in", "")  # the hint is for those who named no column
-    Path("a.csv").write_text("\n".join(["patient,x,y", *rows, *rows[:10]]) + "\n")
-    assert dpbo("init", "a.csv", "b.csv", "--person", "patient", "--out", "two.toml")[0] == 0
-    assert read_study("two.toml").privacy.max_records_per_person == 2
+    write(50, 700)
+    assert dpbo("init", "a.csv", "b.csv", "--person", "patient", "--n-persons", "3", "--out", "two.toml")[0] == 0
+    assert Path("two.toml").read_text() == Path("study.toml").read_text()
     release = run_study(read_study("two.toml"), ledger=PrivacyLedger("sqlite:///ledger.db")).release
-    assert release.guarantee.person == "patient"
+    assert (release.guarantee.person, release.guarantee.relation) == ("patient", "replace_one_person")
     assert "--person COLUMN" in " ".join(dpbo("init", "a.csv", "b.csv", "--out", "three.toml")[1].split())
-    for wrong in ("patiens", "y"):
-        code, out, err = dpbo("init", "a.csv", "b.csv", "--person", wrong, "--out", "four.toml")
+    for wrong, says in (
+        (("--person", "patiens", "--n-persons", "3"), "no column 'patiens' can say"),
+        (("--person", "y", "--n-persons", "3"), "no column 'y' can say"),
+        (("--person", "patient"), "how many people is the validation file about?"),
+        (("--n-persons", "3"), "--n-persons without --person"),
+        (("--person", "patient", "--n-persons", "0"), "n_persons = 0"),
+    ):
+        code, out, err = dpbo("init", "a.csv", "b.csv", *wrong, "--out", "four.toml")
         assert (code, out) == (2, "")
-        assert f"no column '{wrong}' can say" in err
+        assert says in err
+        assert not Path("four.toml").exists()
 
 
 def test_the_study_file_is_80_columns_wide(two):
-    written = text(*two, person="visit")
+    written = text(*two) + text(*two, person="visit", n_persons=300)
     assert max(map(len, written.splitlines())) <= 80

@@ -235,7 +235,7 @@ def test_the_command_prints_the_release_and_a_warning(study, here, monkeypatch, 
             )
         else:
             assert "dpbo show trial:1" in captured.out
-            assert "accuracy: " in captured.out
+            assert "sigmoid: " in captured.out
 
 
 @pytest.mark.parametrize("words", [[], ["--json"]])

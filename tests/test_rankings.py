@@ -278,6 +278,15 @@ def test_a_persons_surplus_records_are_in_neither_class(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["roc_auc", "balanced_accuracy"])
+def test_persons_means_are_refused_by_name(name):
+    tables = study(model={"score": name}, privacy={"person": "who"})
+    tables["data"] = {"training": "t.csv", "validation": "v.csv", "n_persons": 50, "target": "y"}
+    with pytest.raises(StudyInvalid, match=f"{name} counts pairs of records, and n_persons averages") as message:
+        plan_study(StudySpec.from_dict(tables))
+    assert "max_records_per_person" in message.value.remedy
+
+
+@pytest.mark.parametrize("name", ["roc_auc", "balanced_accuracy"])
 def test_more_classes_are_refused_with_the_reason(url, name):
     W, w = load_wine(return_X_y=True)
     it = search(url, LogisticRegression(), {"C": Real(0.1, 1.0)}, scoring=name)

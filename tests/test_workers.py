@@ -90,6 +90,42 @@ def test_parts_add_up_to_the_last_bit(world, tables, here, cluster, estimator):
         assert total(one, model) == total(here_alone, model) == total(on_workers, model)
 
 
+@pytest.mark.parametrize("estimator", ["logistic", "sklearn.linear_model.LogisticRegression"])
+def test_persons_add_up_to_the_last_bit_wherever_their_records_lie(world, tables, here, cluster, estimator):
+    """(sum, count) of each person over all parts, on workers, in this process, and in one table."""
+    if estimator != "logistic":
+        tables["model"] = {"estimator": estimator, "score": "log_loss"}
+        tables["space"] = {"C": {"low": 0.01, "high": 10.0, "log": True, "points": 4}}
+    rng = np.random.default_rng(2)
+    V = pd.read_parquet(here / "validation.parquet").assign(who=rng.integers(0, 90, 500).astype(str))
+    V.loc[[5, 250], "who"] = ""
+    V.to_parquet(here / "validation.parquet", index=False)
+    for j, (start, stop) in enumerate(pairwise([0, 1, 2, 130, 131, 300, 499, 500])):
+        V.iloc[start:stop].to_parquet(here / "parts" / f"{j:02d}.parquet", index=False)
+
+    def by_person(validation):
+        made = world(validation).to_dict()
+        made["privacy"] |= {"person": "who", "max_records_per_person": 1}
+        made["data"] = {"training": "train.parquet", "validation": validation, "target": "ill", "n_persons": 90}
+        return StudySpec.from_dict(made)
+
+    whole, split = by_person("validation.parquet"), by_person("parts")
+    public = data_split.public_half(whole, here)
+    data_split.check_presence(split, here, public)
+    halves = [
+        data_split.sensitive_half(whole, here, public),
+        data_split.sensitive_half(split, here, public),
+        data_split.sensitive_half(split, here, public, cluster),
+    ]
+    for index in range(0, len(public.problem.candidates), 3):
+        model = public.problem.train(index)
+        one, here_alone, on_workers = (total(half, model) for half in halves)
+        assert one == here_alone == on_workers > 0
+    (here / "parts" / "03.parquet").unlink()
+    with pytest.raises(Sealed):
+        total(halves[2], model)
+
+
 def test_a_damaged_part_costs_its_own_records_and_a_lost_one_seals(world, here, cluster):
     spec = world("parts")
     public = data_split.public_half(spec, here)
@@ -264,7 +300,7 @@ def test_no_worker_counts_the_evaluations_of_who_hides_them(world, monkeypatch, 
 def test_what_is_trained_elsewhere_is_what_we_would_train(world, here, kind):
     spec = world("parts", method=kind)
     indices = known_candidates(resolve(spec))
-    assert bool(indices) == (kind == "private_grid" or not plain(kind).public_path)
+    assert bool(indices) == (kind in ("private_grid", "lipschitz") or not plain(kind).public_path)
     public = data_split.public_half(spec, here)
     models = {index: pickle.loads(pickle.dumps(train_candidate(spec, here, index))) for index in indices}
     given = remembering(public.problem, Precomputed(models=models))

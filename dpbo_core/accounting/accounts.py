@@ -3,6 +3,7 @@
 A row that does not hold what was written there is damage, and says so; what it holds is not repeated.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,9 +16,12 @@ from dpbo_core.accounting.composition import NOTHING, Total
 from dpbo_core.accounting.facts import CAP as CAP_FACT
 from dpbo_core.accounting.facts import facts_about, records_of
 from dpbo_core.accounting.legible import legible
+from dpbo_core.accounting.renyi_filter import NOT_FILTERED, Draw, Filter, draws_in, together
 from dpbo_core.accounting.tables import DATASETS, RELEASES, RESERVATIONS
+from dpbo_core.accounting.totals import filter_of
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 
+MOST_ROOM = 10_000
 HALF = 10**9  # sums are made of two halves, which no number of reservations takes over 64 bits
 
 # Built once: building a statement takes longer than running it, and a reservation is made while others wait.
@@ -44,7 +48,7 @@ SPENT = (
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of a dataset's history; `cost` is its whole plan in the ledger's unit."""
+    """One line of a dataset's history; `cost` is its whole plan in the ledger's unit, `draws` each draw of it."""
 
     study: str
     edition: str
@@ -57,6 +61,7 @@ class Entry:
     released_at: str | None
     release_id: str | None
     cost: Total
+    draws: tuple[Draw, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,7 @@ class Account:
 
     `records` are the k of its spends: one, or several where an older version let them differ; the largest holds.
     `approvals` are what its owner approved: what it may be scored on, its group, the largest ε of one run.
+    `filtered` are its draws at the order that admission uses.
     """
 
     budget: PrivacyBudget
@@ -73,11 +79,30 @@ class Account:
     unit: PrivacyUnit | None = None
     records: tuple[int, ...] = ()
     approvals: Approvals = NOTHING_APPROVED
+    filtered: Filter = NOT_FILTERED
 
     @property
     def spent_epsilon(self) -> tuple[float, float]:
-        """What is spent as (ε, δ): the smaller of the two routes of composition."""
-        return self.spent.epsilon(self.budget.conversion_for(self.unit))
+        """What is spent as (ε, δ): the smaller of the routes of composition, by the draws as they were."""
+        draws = Counter(draw for entry in self.entries for draw in entry.draws)
+        return together(draws, self.spent.delta_units, self.budget.conversion_for(self.unit))
+
+    @property
+    def rooms(self) -> dict[str, int]:
+        """Method → how many more studies at the price of its newest the cap admits, and no others beside them."""
+        newest = {entry.method: entry for entry in self.entries}
+        return {} if self.budget.public else {method: self.room(entry) for method, entry in newest.items()}
+
+    def room(self, entry: Entry) -> int:
+        """How many more studies at the price of `entry` the cap admits, and no others; at most `MOST_ROOM`."""
+        total, filtered, found = self.spent, self.filtered, 0
+        more = filtered.after(entry.draws, entry.cost).units - filtered.units
+        while found < MOST_ROOM:
+            total, filtered = total + entry.cost, Filter(filtered.alpha, filtered.units + more)
+            if not self.budget.admits(total, self.unit, filtered):
+                break
+            found += 1
+        return found
 
 
 def _check_cells(*, whole: Iterable[Any], texts: Iterable[Any]) -> None:
@@ -124,6 +149,13 @@ def spent_of(connection: sa.Connection, dataset: str) -> tuple[Total, frozenset[
     return total, frozenset(units)
 
 
+@legible()
+def draws_of(connection: sa.Connection, dataset: str) -> Counter[Draw]:
+    """How many draws of each price are reserved on the dataset."""
+    query = sa.select(RESERVATIONS.c.spends).where(RESERVATIONS.c.dataset == dataset)
+    return Counter(draw for spends in connection.scalars(query) for draw in draws_in(spends))
+
+
 def account_of(connection: sa.Connection, budget: PrivacyBudget) -> Account:
     """The whole account of a cap's dataset; for inside `legible`, as every cell is checked.
 
@@ -158,9 +190,15 @@ def account_of(connection: sa.Connection, budget: PrivacyBudget) -> Account:
             released_at=row.released_at,
             release_id=row.fingerprint[:16] if row.released_at else None,
             cost=Total(row.epsilon_units, row.delta_units, row.rho_units),
+            draws=draws_in(row.spends),
         )
         for row in rows
     )
+    opened = connection.execute(CAP, {"dataset": dataset}).one()
+    filtered = filter_of(opened._asdict())
+    for entry in entries:
+        filtered = filtered.after(entry.draws, entry.cost)
     spent, units = spent_of(connection, dataset)
     unit = next(iter(units), None) if len(units) == 1 else None
-    return Account(budget, spent, entries, unit, records_of(connection, dataset), approvals_of(connection, dataset))
+    records, approvals = records_of(connection, dataset), approvals_of(connection, dataset)
+    return Account(budget, spent, entries, unit, records, approvals, filtered)

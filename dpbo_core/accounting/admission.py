@@ -1,10 +1,12 @@
 """Whether a plan may be charged to a dataset, and the message that says why not."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import Total
+from dpbo_core.accounting.renyi_filter import Draw, Filter, together
 from dpbo_core.errors import (
     AssumptionNotAccepted,
     BudgetExceeded,
@@ -59,8 +61,10 @@ def admit(
     spent: Total,
     units: frozenset[PrivacyUnit],
     asked: Total,
+    filtered: Filter,
     guarantee: PrivacyGuarantee,
     noise: str,
+    draws: Callable[[], tuple[Counter[Draw], Counter[Draw]]],
 ) -> None:
     """Return if the plan may be charged; otherwise raise the message. Nothing is charged here.
 
@@ -69,8 +73,10 @@ def admit(
         spent: everything reserved on it so far.
         units: whom the earlier guarantees protect.
         asked: the plan's total.
+        filtered: everything reserved, and the plan, at the dataset's one order.
         guarantee: the plan's guarantee.
         noise: standing of the noise source.
+        draws: everything reserved and the plan, each draw, for a refusal to say what they come to.
     """
     if budget.public:
         return
@@ -102,8 +108,8 @@ def admit(
             cause="conditional guarantees add up with unconditional ones only where the cap said so from the start",
             remedy=f"use a dataset whose cap was set with --accept {missing[0]}, or a method without assumptions",
         )
-    if not budget.admits(spent + asked, guarantee.unit):
-        raise _exceeded(budget, spent, asked, guarantee)
+    if not budget.admits(spent + asked, guarantee.unit, filtered):
+        raise _exceeded(budget, *draws(), (spent.delta_units, asked.delta_units), guarantee)
 
 
 def same_persons(budget: PrivacyBudget, first: Mapping[str, Any] | None, guarantee: PrivacyGuarantee) -> None:
@@ -159,17 +165,25 @@ def _kind(units: frozenset[PrivacyUnit], relation: NeighboringRelation) -> str:
     return " and ".join(sorted(whom(unit) for unit in units) or ["any unit"]) + f" ({relation.replace('_', ' ')})"
 
 
-def _exceeded(budget: PrivacyBudget, spent: Total, asked: Total, guarantee: PrivacyGuarantee) -> BudgetExceeded:
+def _exceeded(
+    budget: PrivacyBudget,
+    spent: Counter[Draw],
+    asked: Counter[Draw],
+    only: tuple[int, int],
+    guarantee: PrivacyGuarantee,
+) -> BudgetExceeded:
     delta = budget.conversion_for(guarantee.unit)
-    spent_epsilon, _ = spent.epsilon(delta)
-    together, _ = (spent + asked).epsilon(delta)
+    spent_epsilon, _ = together(spent, only[0], delta)
+    sum_epsilon, _ = together(spent + asked, sum(only), delta)
     asks = f"ε = {guarantee.epsilon:g}" + (f" at δ = {guarantee.delta:g}" if guarantee.delta > 0 else "")
-    sums = (
-        f"together ε = {together:.4g}" if together < float("inf") else "and Gaussian noise needs a cap with δ > 0"
-    )
+    sums = f"together ε = {sum_epsilon:.4g}"
+    if sum_epsilon == float("inf"):
+        sums = "and Gaussian noise needs a cap with δ > 0"
+    elif sum_epsilon <= from_units(budget.epsilon_units):
+        sums += " by what was drawn, but a cap that is fixed beforehand adds up at one order, where it is more"
     return BudgetExceeded(
         f"dataset {budget.dataset!r}: the limit is {describe(budget)}; spent ε = {spent_epsilon:.4g}; "
         f"this study asks for {asks}; {sums}",
-        cause="the budget is used up (Gaussian and pure spends add up to more than the sum of their ε)",
+        cause="the budget is used up (Gaussian and pure spends do not add up by their ε)",
         remedy="ask for less in [privacy]; a budget is never refilled for the same people",
     )

@@ -1,10 +1,11 @@
 """What was left of a budget after each of its studies: the numbers of a burn-down."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dpbo_core.accounting.accounts import Account, Entry
-from dpbo_core.accounting.composition import NOTHING
+from dpbo_core.accounting.renyi_filter import Draw, together
 from dpbo_core.privacy.amounts import from_units
 
 
@@ -15,7 +16,7 @@ class Balance:
     Attributes:
         position: which study of the dataset this is, from 1.
         entry: the study.
-        spent: ε of everything reserved so far, the smaller of the two routes of composition; may be infinite.
+        spent: ε of everything reserved so far, by its draws as they were; may be infinite.
         limit: the cap's ε; infinite for a dataset declared public.
     """
 
@@ -37,11 +38,12 @@ class Balance:
 
 def balances(account: Account) -> Iterator[Balance]:
     """The account after each of its studies, oldest first."""
-    budget, total = account.budget, NOTHING
+    budget, draws, only = account.budget, Counter[Draw](), 0
     limit = float("inf") if budget.public else from_units(budget.epsilon_units)
     for position, entry in enumerate(account.entries, start=1):
-        total += entry.cost
-        yield Balance(position, entry, total.epsilon(budget.delta_conversion)[0], limit)
+        draws.update(entry.draws)
+        only += entry.cost.delta_units
+        yield Balance(position, entry, together(draws, only, budget.delta_conversion)[0], limit)
 
 
 def balance_after(account: Account, release_id: str) -> Balance | None:

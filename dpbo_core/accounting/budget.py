@@ -7,8 +7,9 @@
 | δ_z | `delta_conversion` | the part at which zCDP is converted, fixed at opening |
 | ρ* | `rho_units` | the largest ρ whose conversion at δ_z is at most ε, rounded down |
 
-Admit iff Σδ_i ≤ δ_x and (Σρ_i ≤ ρ* or Σε_i ≤ ε). On a path admitted by pure ε the loss never exceeds ε; the rest is
-bounded by δ_z at one fixed order, so the rule is sound for spends chosen adaptively.
+Admit iff Σδ_i ≤ δ_x and (Σr_i ≤ ρ*, or no draw is Gaussian and Σε_i ≤ ε), with r_i of `renyi_filter`. On a path
+admitted by pure ε alone the loss never exceeds ε; the rest is bounded by δ_z at one fixed order, so the rule is
+sound for spends chosen adaptively.
 
 Where the guarantees are about training records, δ_x = δ and δ_z = 0: every spend there is pure or only (ε, δ), and
 (Σε_i, Σδ_i) is basic composition. A cap holds guarantees of one unit only, and which one its first spend decides
@@ -21,6 +22,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dpbo_core.accounting.composition import Total, largest_rho
+from dpbo_core.accounting.renyi_filter import Filter
 from dpbo_core.privacy.amounts import allowed_units, from_units
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 
@@ -77,8 +79,14 @@ class PrivacyBudget:
             return 0.0
         return from_units(self.delta_units - self.delta_only_units)
 
-    def admits(self, total: Total, unit: PrivacyUnit | None = None) -> bool:
-        """Whether everything spent so far, on guarantees about `unit`, with what is asked stays under the cap."""
+    def admits(self, total: Total, unit: PrivacyUnit | None = None, filtered: Filter | None = None) -> bool:
+        """Whether everything spent so far, on guarantees about `unit`, with what is asked stays under the cap.
+
+        Args:
+            total: its sums.
+            unit: whom the guarantees protect.
+            filtered: its Σr_i, at the order that was fixed when the cap was opened; by Σρ_i alone where None.
+        """
         if self.public:
             return True
         pure = total.epsilon_units is not None and total.epsilon_units <= self.epsilon_units
@@ -86,4 +94,6 @@ class PrivacyBudget:
             return pure and total.delta_units <= self.delta_units
         if total.delta_units > self.delta_only_units:
             return False
-        return pure or total.rho_units <= self.rho_units
+        if filtered is None:
+            return pure or total.rho_units <= self.rho_units
+        return pure or filtered.fits(self.epsilon_units, self.delta_conversion)

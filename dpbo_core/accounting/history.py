@@ -104,16 +104,19 @@ def unlike_totals(history: Iterable[Link]) -> Iterator[str]:
     entries: dict[Place, Entry] = {}
     known: dict[str, Totals] = {}
     head: Entry | None = None
+    before = False  # whether the entry before has totals with a filter
     told = list(history)
     for link, (of, totals) in zip(told, replayed((link.about, json.loads(link.row)) for link in told), strict=True):
         if link.totals is None:
             head = None
         else:
-            if head is None:
+            filtered = Node.from_text(link.totals).filtered
+            if head is None or (filtered and not before):
                 node = Node(of, totals, everything=dict(known))
             else:
                 node = following(head, of, totals, reach(head, of, entries.__getitem__)[1])
-            if node.text() != link.totals:
+            before, told_now = filtered, node if filtered else node.of_before()
+            if told_now.text() != link.totals:
                 yield f"entry {link.sequence} of the history ({link.about}) carries totals that do not follow"
             place = (link.sequence, link.hash)
             head = entries[place] = Entry(place, node)

@@ -8,6 +8,7 @@ The protocol, keyed by a study's fingerprint (its whole spec, its edition and th
     rerun      takes over its own reservation, reads recorded draws back, continues after them
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from dpbo_core.accounting import admission, approvals, lookup, policy, sealed_totals
-from dpbo_core.accounting.accounts import Account, account_of, cap_of, spent_of
+from dpbo_core.accounting.accounts import Account, account_of, cap_of, draws_of, spent_of
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import compose
 from dpbo_core.accounting.facts import ANSWERS, RECORDS, facts_about, records_of, write_fact
@@ -25,6 +26,7 @@ from dpbo_core.accounting.merging import check_merged
 from dpbo_core.accounting.opening import account_for, no_budget, open_cap
 from dpbo_core.accounting.pen import Pen
 from dpbo_core.accounting.policy import OWNERS, Use
+from dpbo_core.accounting.renyi_filter import NOT_FILTERED, draws_in
 from dpbo_core.accounting.reservation import Reservation, StudyKey, utc_now
 from dpbo_core.accounting.sources import Source
 from dpbo_core.accounting.store import LedgerStore
@@ -202,7 +204,17 @@ class PrivacyLedger:
             admission.same_plan(earlier.spends == spends and earlier.noise == noise)
             approvals.check_same_sources(pen.connection, use, **charged)
             return int(earlier.id)
-        admission.admit(budget, spent=spent, units=units, asked=asked, guarantee=plan.guarantee, noise=noise)
+        before, draws = pen.totals_of(account).filter or NOT_FILTERED, draws_in(spends)
+        admission.admit(
+            budget,
+            spent=spent,
+            units=units,
+            asked=asked,
+            filtered=before.after(draws, asked),
+            guarantee=plan.guarantee,
+            noise=noise,
+            draws=lambda: (draws_of(pen.connection, account), Counter(draws)),
+        )
         first = pen.connection.scalar(sealed_totals.FIRST, {"dataset": account})
         admission.same_persons(budget, first, plan.guarantee)
         fixed = records_of(pen.connection, account)

@@ -17,7 +17,7 @@ or showing an older one, changes a hash that the newest entry holds.
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -37,6 +37,18 @@ class Node:
     path: Mapping[int, Place] = field(default_factory=dict)
     base: Place | None = None
     everything: Mapping[str, Totals] | None = None
+
+    @property
+    def filtered(self) -> bool:
+        """Whether its totals know their filter: an older version's do not."""
+        return self.totals.filter is not None
+
+    def of_before(self) -> "Node":
+        """As an older version would have it, which knew no filter."""
+        everything = self.everything
+        if everything is not None:
+            everything = {name: replace(totals, filter=None) for name, totals in everything.items()}
+        return replace(self, totals=replace(self.totals, filter=None), everything=everything)
 
     def text(self) -> str:
         """As it is sealed."""

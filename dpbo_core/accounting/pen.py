@@ -159,7 +159,7 @@ class Pen:
 
     @legible()
     def _begin(self) -> "Entry | Everything":
-        """The newest entry; where it has no totals, those of all datasets from a history that is whole."""
+        """The newest entry; where it has no totals, or an older version's, those of all from a whole history."""
         if self._newest is None:
             self._newest = self._read()
         return self._newest
@@ -167,8 +167,9 @@ class Pen:
     def _read(self) -> "Entry | Everything":
         if self.last.sequence:
             link = self._chained(self.last.sequence, self.last.sequence)
-            if link.totals is not None:
-                return Entry((self.last.sequence, self.last.hash), Node.from_text(link.totals))
+            node = None if link.totals is None else Node.from_text(link.totals)
+            if node is not None and node.filtered:
+                return Entry((self.last.sequence, self.last.hash), node)
         told = self._whole()
         rows = replayed((link.about, json.loads(link.row)) for link in told)
         return {of: totals for of, totals in rows if of != LEDGER}

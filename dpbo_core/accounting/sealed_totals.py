@@ -40,6 +40,8 @@ FIRST = (
 def check(pen: Pen, dataset: str, spent: Total, units: frozenset[PrivacyUnit]) -> None:
     """Return if the tables say of the dataset what the history sealed.
 
+    The filter follows from the rows' draws and is sealed alone: `dpbo budget verify` works it out again.
+
     Args:
         pen: of the transaction that will charge.
         dataset: whose cap pays.
@@ -61,6 +63,7 @@ def check(pen: Pen, dataset: str, spent: Total, units: frozenset[PrivacyUnit]) -
         units=frozenset(unit.value for unit in units),
         first=None if first is None else hashed(first),
         facts=pen.facts_hash(dataset),
+        filter=sealed.filter,
     )
     if found != sealed:
         others = [told for name, told in TOLD.items() if getattr(found, name) != getattr(sealed, name)]

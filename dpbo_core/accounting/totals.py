@@ -4,6 +4,7 @@
 |---|---|
 | `cap` | its row in `datasets` |
 | `charges`, `spent`, `units`, `first` | of the reservations: number, sums, units, the first guarantee |
+| `filter` | of the reservations' draws, at the order that the cap's row fixed; None where an older version sealed |
 | `facts` | SHA-256 of the sorted hashes of its rows in `dataset_facts` |
 
 Each entry's totals follow from those of the dataset's entry before it and the row it writes: they are never read
@@ -15,7 +16,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import NOTHING, Total
+from dpbo_core.accounting.renyi_filter import NOT_FILTERED, Filter, draws_in
 from dpbo_core.accounting.writing import canonical
 
 CAP = ("accepts", "delta_units", "epsilon_units", "public", "relation")
@@ -32,10 +35,12 @@ class Totals:
     units: frozenset[str] = frozenset()
     first: str | None = None
     facts: str | None = None
+    filter: Filter | None = NOT_FILTERED
 
     def to_json(self) -> dict[str, Any]:
         """The totals as plain JSON: amounts in 10⁻¹², units sorted."""
-        return {
+        filtered = {} if self.filter is None else {"filter": [self.filter.alpha, self.filter.units]}
+        return filtered | {
             "cap": None if self.cap is None else dict(self.cap),
             "charges": self.charges,
             "epsilon_units": self.spent.epsilon_units,
@@ -55,7 +60,8 @@ class Totals:
         """
         spent = Total(data["epsilon_units"], data["delta_units"], data["rho_units"])
         units = frozenset(data["units"])
-        return cls(data["cap"], data["charges"], spent, units, data["first"], data["facts"])
+        filtered = Filter(*data["filter"]) if "filter" in data else None
+        return cls(data["cap"], data["charges"], spent, units, data["first"], data["facts"], filtered)
 
     def after(self, about: str, row: Mapping[str, Any], leaves: Iterable[str] = ()) -> "Totals":
         """The totals once `row` was written into table `about`.
@@ -71,7 +77,7 @@ class Totals:
         if about == "datasets":
             if self.cap is not None:
                 raise ValueError("a second cap")
-            return replace(self, cap=cap_in(row))
+            return replace(self, cap=cap_in(row), filter=filter_of(row))
         if about == "reservations":
             amounts = Total(row["epsilon_units"], row["delta_units"], row["rho_units"])
             return replace(
@@ -80,6 +86,7 @@ class Totals:
                 spent=self.spent + amounts,
                 units=self.units | {str(row["unit"])},
                 first=self.first or hashed(row["guarantee"]),
+                filter=None if self.filter is None else self.filter.after(draws_in(row["spends"]), amounts),
             )
         if about == "dataset_facts":
             return replace(self, facts=together(leaves))
@@ -89,6 +96,14 @@ class Totals:
 def cap_in(row: Mapping[str, Any]) -> dict[str, Any]:
     """What a row of `datasets` says of the cap."""
     return {name: row[name] for name in CAP}
+
+
+def filter_of(cap: Mapping[str, Any]) -> Filter:
+    """The empty filter of a dataset, from its cap's row or what the totals keep of it."""
+    if cap["public"]:
+        return NOT_FILTERED
+    budget = PrivacyBudget("", cap["epsilon_units"], cap["delta_units"], accepts=tuple(cap["accepts"]))
+    return Filter.of(budget.epsilon_units, budget.delta_conversion)
 
 
 def hashed(cell: Mapping[str, Any]) -> str:

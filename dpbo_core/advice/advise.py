@@ -209,7 +209,7 @@ def _choice(forms: list[tuple[AnyMethod, Expected]], problem: Problem) -> Choice
     merit = "loses least" if alone else "is pure and loses as little as any, so far as can be told,"
     why = (
         f"of {len(forms)} ways it {merit} in simulations with this noise "
-        f"({problem.n_validation} records, ε = {problem.epsilon:g}, {problem.search.steps} steps, "
+        f"({problem.averaged}, ε = {problem.epsilon:g}, {problem.search.steps} steps, "
         f"{len(problem.candidates)} candidates{EVENLY if counts_pairs(problem) else ''}): "
         f"an expected regret of {found.regret:.2g}"
     )
@@ -281,7 +281,7 @@ def _line(method: AnyMethod, problem: Problem) -> MethodAdvice:
         evidence=evidence.standing.value,
         verdict=verdict,
         why=why,
-        seconds=seconds_expected(problem.n_validation, outlook.trainings) if problem.model.enforced else None,
+        seconds=_seconds(problem, outlook.trainings),
         useful_from=useful_from,
     )
 
@@ -310,6 +310,13 @@ def _in_words(problem: Problem, useful_from: int | None) -> str:
     if useful_from is None:
         return f"counting pairs is useful for no number of records {where}"
     return f"counting pairs is useful from about {useful_from:,} records {where}"
+
+
+def _seconds(problem: Problem, trainings: int) -> float | None:
+    """How long scoring takes where each record is scored alone; None where it is not, or where m is private."""
+    if problem.n_validation is None or not problem.model.enforced:
+        return None
+    return seconds_expected(problem.n_validation, trainings)
 
 
 def _verdict(noise_scale: float, expected_error: float, score_range: float) -> Verdict:

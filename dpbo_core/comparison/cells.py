@@ -135,7 +135,7 @@ def _cell(task: str, problem: Problem, name: str, scores: NDArray[np.float64], o
     return Cell(
         task=task,
         epsilon=problem.epsilon,
-        n_validation=problem.n_validation,
+        n_validation=problem.n_averaged,
         contender=name,
         repetitions=len(outcomes),
         regret=regret,

@@ -57,7 +57,7 @@ def trained(name: str, folder: Path) -> tuple[Problem, ScoreTable]:
     """The task's problem, its trainer replaced by the table, and the table: from `folder`, or trained now."""
     (task,) = (item for item in TASKS if item.name == name)
     problem, records = task.make()
-    public = [problem.candidates.points, problem.n_training, problem.n_validation, repr(problem.model)]
+    public = [problem.candidates.points, problem.n_training, problem.n_averaged, repr(problem.model)]
     text = json.dumps([name, version("scikit-learn"), *public], default=dict)
     kept = folder / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.npz"
     if not kept.exists():

@@ -68,7 +68,7 @@ def uniform_selection(problem: Problem, scores: NDArray[np.float64], *, sigma: f
 
 def change(problem: Problem) -> float:
     """Δ: the most that one record changes the mean score, k·G/m."""
-    return min(problem.max_records_per_person, problem.n_validation) * problem.score_range / problem.n_validation
+    return min(problem.max_records_per_person, problem.n_averaged) * problem.score_range / problem.n_averaged
 
 
 def selection_noise(problem: Problem) -> float:

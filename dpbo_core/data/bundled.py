@@ -17,6 +17,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbo_core.data.bundled_files import FEATURES, values_of
 from dpbo_core.data.table import Table, table_of
 from dpbo_core.errors import StudyInvalid
 
@@ -75,12 +76,8 @@ def load(name: str, share: float) -> tuple[Table, Table]:
         StudyInvalid: as `validation_size`.
     """
     validation_size(name, share)
-    from sklearn import datasets
-
-    bunch = getattr(datasets, f"load_{name}")()
-    values = np.asarray(bunch.data, dtype=np.float64)
-    columns = {str(feature): values[:, j] for j, feature in enumerate(bunch.feature_names)}
-    columns[TARGET] = np.asarray(bunch.target, dtype=np.float64)
+    values = values_of(name)
+    columns = {feature: values[:, j] for j, feature in enumerate((*FEATURES[name], TARGET))}
     chosen = _validation_records(len(values), share)
     training, validation = (
         table_of({column: array[half] for column, array in columns.items()}, source=name)

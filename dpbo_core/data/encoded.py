@@ -47,7 +47,8 @@ class Encoded:
 
     def part(self, records: slice) -> "Encoded":
         """Some of the records, not copied."""
-        return Encoded(self.X[records], self.labels[records], self.broken[records], self.n_classes)
+        targets = None if self.targets is None else self.targets[records]
+        return Encoded(self.X[records], self.labels[records], self.broken[records], self.n_classes, targets)
 
     @property
     def truth(self) -> NDArray[np.int64] | NDArray[np.float64]:

@@ -38,7 +38,7 @@ def table_of(
     bits = [drawn[f"edge {i}"] for i in range(drawn["edges"])]
     edges = tuple(np.array(bits, dtype=np.int64).view(np.float64).tolist())
     return NoisedTable(
-        n_records=question.problem.n_validation,
+        n_records=question.problem.n_averaged,
         scale=question.mechanism(1).scale,
         edges=edges,
         threshold=subject.threshold,

@@ -54,7 +54,7 @@ def outlook(question: Question, subject: Subject, grouping: Grouping | None) -> 
     """The edges of the bins and what to expect of the report's noise."""
     return expected(
         subject,
-        n_records=question.problem.n_validation,
+        n_records=question.problem.n_averaged,
         scale=question.mechanism(1).scale,
         n_groups=max(1, len(group_names(grouping))),
         n_bins=question.section.bins,

@@ -1,11 +1,11 @@
 """What the certificate of a report must show, declared beside the methods'."""
 
+from dpbo_core.evaluation import KIND as KIND
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.methods import CERTIFIED as OF_METHODS
 from dpbo_core.privacy.certified import Declared, Shown, counted_of_one, only_shows
 from dpbo_core.privacy.release import Release
 
-KIND = "evaluation"  # in the ledger's column of methods
 DRAW = "histogram"
 PARTS = ("table", "metrics", "roc", "confusion", "calibration", "groups")
 

@@ -23,7 +23,14 @@ from dpbo_core.privacy.assumption import ROWWISE_PREDICTIONS
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.problem import Problem
-from dpbo_core.spec import EvaluationSection, PublicData, PublicFiles, SensitiveData, StudySpec
+from dpbo_core.spec import (
+    BundledData,
+    EvaluationSection,
+    PersonFiles,
+    PublicFiles,
+    SensitiveData,
+    StudySpec,
+)
 
 EVIDENCE = Evidence(
     Standing.STANDARD, "the discrete Laplace mechanism on one histogram (Dwork, McSherry, Nissim, Smith 2006)"
@@ -46,7 +53,7 @@ class Question:
     problem: Problem
     epsilon: float
     section: EvaluationSection
-    data: PublicData
+    data: PublicFiles | BundledData
 
     @classmethod
     def of(cls, spec: StudySpec, problem: Problem, epsilon: float | None) -> "Question":
@@ -69,6 +76,12 @@ class Question:
                 cause="the edges of the bins come of public records, and this study has none",
                 remedy="leave [evaluation] out",
             )
+        if isinstance(spec.data, PersonFiles):
+            raise StudyInvalid(
+                "a study that counts each person once (data.n_persons) cannot be evaluated yet",
+                cause="a report counts records, and a person may have any number of them",
+                remedy="leave [evaluation] out; or give n_validation, and at most max_records_per_person of each",
+            )
         if spec.model.regression:
             raise StudyInvalid(
                 "a regression cannot be evaluated yet",
@@ -84,7 +97,7 @@ class Question:
     @property
     def moved(self) -> int:
         """Δ = 2·min(k, m): in ℓ₁, one unit's records move the whole table by no more."""
-        return 2 * min(self.problem.max_records_per_person, self.problem.n_validation)
+        return 2 * min(self.problem.max_records_per_person, self.problem.n_averaged)
 
     def mechanism(self, size: int) -> LaplaceHistogram:
         """The draw for a table of `size` cells; its price does not depend on them."""

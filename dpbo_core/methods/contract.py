@@ -264,6 +264,30 @@ def too_small(problem: Problem) -> StudyInvalid:
     )
 
 
+def refuse_persons(problem: Problem, kind: str, cause: str) -> None:
+    """For a method of which nothing is proved where each person's mean counts once.
+
+    Raises:
+        StudyInvalid: the study counts so.
+    """
+    if problem.n_persons is not None:
+        raise StudyInvalid(
+            f"{kind} cannot be used where each person's mean counts once (data.n_persons)",
+            cause=cause,
+            remedy="use another method (dpbo plan says which); or give n_validation, and max_records_per_person",
+        )
+
+
+def _averaged(problem: Problem) -> dict[str, int | None]:
+    """What the score is a mean of: how many persons' means, or how many records of which k are one person's."""
+    if problem.n_persons is not None:
+        return {"n_persons": problem.n_persons}
+    return {
+        "n_validation": problem.n_validation,
+        "max_records_per_person": problem.max_records_per_person,
+    }
+
+
 def make_release(
     method: Method, problem: Problem, plan: PrivacyPlan, noise: Noise, value: Mapping[str, Any]
 ) -> Release:
@@ -291,8 +315,7 @@ def make_release(
             "score": problem.model.score_name,
             "score_range": problem.score_range,
             **baseline,
-            "n_validation": problem.n_validation,
-            "max_records_per_person": problem.max_records_per_person,
+            **_averaged(problem),
             "n_candidates": len(problem.candidates),
             "space": problem.candidates.space.to_json(),
             "kernel": problem.search.kernel,

@@ -26,7 +26,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.noise import try_out
 from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, PoissonStopping, Stopping
 from dpbo_core.mechanisms.repeat_and_select import RepeatAndSelect, selection_epsilon
-from dpbo_core.methods.contract import Described, Draws, Outlook, guarantee_of, too_small
+from dpbo_core.methods.contract import Described, Draws, Outlook, guarantee_of, refuse_persons, too_small
 from dpbo_core.methods.hypo_search import HypoSearch
 from dpbo_core.methods.kernel import stated_kernel
 from dpbo_core.privacy.amounts import allowed_units, from_units
@@ -247,6 +247,7 @@ class DpHypo:
         self, problem: Problem, bounds: tuple[float, float] | None = None
     ) -> tuple[Trial, RepeatAndSelect]:
         """The dearest trial whose selection stays within the study's (ε, δ)."""
+        refuse_persons(problem, self.kind, "its price is proved for neighbours of equally many records alone")
         check_base(base_named(self.base), problem)
         law, (lower, upper) = self.law(problem), bounds or self.bounds
         epsilon_units = allowed_units(problem.epsilon)

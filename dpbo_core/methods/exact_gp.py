@@ -27,7 +27,7 @@ from dpbo_core.methods.prior_scale import PriorScale, check_prior, only_delta
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.amounts import allowed_units, from_units
 from dpbo_core.privacy.assumption import DE_FREITAS_CONSTANTS, GP_PRIOR
-from dpbo_core.privacy.certified import Shown, only_shows, score_range
+from dpbo_core.privacy.certified import MEANS, Shown, only_shows, score_range
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
@@ -142,7 +142,7 @@ class ExactGP:
             spend.sensitivity >= score_range(release) for spend in release.spends
         )
         assumed = () if capped else (GP_PRIOR.name, DE_FREITAS_CONSTANTS.name)
-        return Shown({"last score": tuple(DiscreteLaplace.WORTH)}, 0.0, assumed)
+        return Shown({"last score": tuple(DiscreteLaplace.WORTH)}, 0.0, assumed, relations=MEANS)
 
     def outlook(self, problem: Problem) -> Outlook:
         """Theorem 6 with a = 1, at the Δ that is really paid for; no last sample is further off than the range."""

@@ -28,7 +28,15 @@ from dpbo_core.bo.score_map import CENTRE, SPREAD, ScoreMap
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.methods.contract import Described, Draws, Outlook, guarantee_of, make_release, split_epsilon
+from dpbo_core.methods.contract import (
+    Described,
+    Draws,
+    Outlook,
+    guarantee_of,
+    make_release,
+    refuse_persons,
+    split_epsilon,
+)
 from dpbo_core.methods.kernel import stated_kernel
 from dpbo_core.models.linear.certificates import default_tolerance
 from dpbo_core.models.linear.fit import LinearModel
@@ -37,7 +45,7 @@ from dpbo_core.models.scores.declared import Numbers
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.union import SCORES
 from dpbo_core.objective.in_memory import Scorer
-from dpbo_core.privacy.certified import Shown, only_shows
+from dpbo_core.privacy.certified import MEANS, Shown, only_shows
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
@@ -157,7 +165,7 @@ class Lipschitz:
         """One draw, of the score. Theorem 7 may bound it below one record's share."""
         if not only_shows(release, "score"):
             raise ValueError("value")
-        return Shown({"best score": tuple(DiscreteLaplace.WORTH)}, 0.0)
+        return Shown({"best score": tuple(DiscreteLaplace.WORTH)}, 0.0, relations=MEANS)
 
     def outlook(self, problem: Problem) -> Outlook:
         """The error is the Laplace noise: its mean absolute value is its scale."""
@@ -181,7 +189,18 @@ class Lipschitz:
         return DiscreteLaplace(self._sensitivity_steps(problem), epsilon, problem.score_per_step)
 
     def _sensitivity_steps(self, problem: Problem) -> int:
-        """Δ in integer steps of the sum (MATH: Δ_int), or the published real-valued Δ rounded up to steps."""
+        """Δ in integer steps of the sum (MATH: Δ_int), or the published real-valued Δ rounded up to steps.
+
+        Where each person counts once the two ends of a path differ for every person present, how many these are is
+        private, and the clamp at n_p does not bound it. All of Λ moves by R: an absent person scores φ(0).
+
+        Raises:
+            StudyInvalid: a path, where each person counts once.
+        """
+        if not self.scores_all:
+            refuse_persons(
+                problem, "a path of lipschitz", "it moves every person's mean, and how many there are is private"
+            )
         lambda_min, lambda_max = _ends(problem)
         if self.calibration == "published":
             return max(1, int(np.ceil(self._published(problem) / problem.score_per_step * (1.0 + 1e-12))))
@@ -196,14 +215,14 @@ class Lipschitz:
             D, R = self._trained(problem, tau, D, R)
         if self.scores_all:
             return kusner_2015.theorem_7_fixed_set_integer_sensitivity(
-                n_validation=problem.n_validation,
+                n_validation=problem.n_averaged,
                 score_range=G,
                 record_range=R,
                 grid=GRID,
                 max_records_per_person=problem.max_records_per_person,
             )
         return kusner_2015.theorem_7_integer_sensitivity(
-            n_validation=problem.n_validation,
+            n_validation=problem.n_averaged,
             lipschitz=L,
             score_range=G,
             path_length=D,
@@ -234,7 +253,7 @@ class Lipschitz:
         """Δ as printed in Theorem 7 (k = 1 in the paper)."""
         lambda_min, lambda_max = _ends(problem)
         return kusner_2015.theorem_7_sensitivity(
-            n_validation=problem.n_validation,
+            n_validation=problem.n_averaged,
             lambda_min=lambda_min,
             lambda_max=lambda_max,
             lipschitz=problem.score.lipschitz,

@@ -43,7 +43,7 @@ from dpbo_core.models.scores.grid import GRID
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.amounts import allowed_units, from_units, split_units
 from dpbo_core.privacy.assumption import GP_PRIOR
-from dpbo_core.privacy.certified import Shown, only_shows, score_range
+from dpbo_core.privacy.certified import MEANS, Shown, only_shows, score_range
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
@@ -203,7 +203,7 @@ class NoisyGP:
         capped = release.facts["options"]["cap_at_range"] is True and all(
             spend.sensitivity >= score_range(release) for spend in release.spends
         )
-        return Shown(made, 0.0, () if capped else (GP_PRIOR.name,))
+        return Shown(made, 0.0, () if capped else (GP_PRIOR.name,), relations=MEANS)
 
     def outlook(self, problem: Problem) -> Outlook:
         """Theorem 2's loss of the selection, or Theorem 4's error of the score if larger, both with a = 1."""

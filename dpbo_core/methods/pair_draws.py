@@ -19,9 +19,10 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.aggregates.pair_count import PairCount
 from dpbo_core.models.scores.union import SCORES
 from dpbo_core.objective.in_memory import SHARES
-from dpbo_core.privacy.certified import counted_of_one, one_record_moves
+from dpbo_core.privacy.certified import MEANS, counted_of_one, one_record_moves
 from dpbo_core.privacy.release import COUNTS, PAIRS, Release
 from dpbo_core.privacy.sealing import attempted
+from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.problem import Problem
 
 SHARE_OF_PAIRS = 0.15  # of a score's ε, for D: benchmarks/rankings.py
@@ -96,6 +97,11 @@ def one_unit_moves(release: Release) -> float:
         raise ValueError(COUNTS)
     pairs = PairCount(release.facts["n_validation"], counted_of_one(release))
     return pairs.record_steps * pairs.score_per_step
+
+
+def relations_of(release: Release) -> tuple[NeighboringRelation, ...]:
+    """Which neighbours a release can be about: pairs are counted of records, whose number is public, alone."""
+    return (NeighboringRelation.REPLACE_ONE,) if COUNTS in release.facts else MEANS
 
 
 def refused(problem: Problem, methods: tuple[str, ...]) -> StudyInvalid:

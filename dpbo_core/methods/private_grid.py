@@ -36,6 +36,7 @@ from dpbo_core.methods.pair_draws import (
     beside,
     in_pairs,
     one_unit_moves,
+    relations_of,
     unit_drawn,
     unit_of,
 )
@@ -160,7 +161,7 @@ class PrivateGrid:
         made = {"best candidate": tuple(PrivateSelection.WORTH), "its score": laplace}
         if COUNTS in release.facts:
             made[ALL_PAIRS] = laplace
-        return Shown(made, one_unit_moves(release))
+        return Shown(made, one_unit_moves(release), relations=relations_of(release))
 
     def outlook(self, problem: Problem) -> Outlook:
         """The selection's expected regret (a bound) plus the mean absolute error of the score."""

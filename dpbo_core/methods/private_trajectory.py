@@ -48,6 +48,7 @@ from dpbo_core.methods.pair_draws import (
     in_pairs,
     on_grid,
     one_unit_moves,
+    relations_of,
     unit_drawn,
     unit_of,
 )
@@ -182,7 +183,7 @@ class PrivateTrajectory:
             made[LOOK] = gaussian
         if COUNTS in release.facts:
             made[ALL_PAIRS] = gaussian
-        return Shown(made, one_unit_moves(release))
+        return Shown(made, one_unit_moves(release), relations=relations_of(release))
 
     def outlook(self, problem: Problem) -> Outlook:
         """Mean absolute error of the posterior mean at T evenly spread candidates, by the prior alone."""

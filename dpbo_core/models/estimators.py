@@ -206,16 +206,17 @@ class FittedEstimator:
         result = np.zeros(len(rows))
         for start in range(0, len(rows), _BLOCK_ROWS):
             block = slice(start, start + _BLOCK_ROWS)
-            result[block] = self._block_scores(rows[block], y[block], score)
+            result[block] = self.batch_scores(rows[block], y[block], score)
         return result
 
     def correct(self, X: ArrayLike, labels: ArrayLike) -> NDArray[np.bool_]:
         """Whether each row's predicted class equals its label, (m,); `scores` under accuracy."""
         return self.scores(X, labels, Correct()) > 0.0
 
-    def _block_scores(
+    def batch_scores(
         self, rows: NDArray[np.float64], truth: NDArray[Any], score: RecordScore
     ) -> NDArray[np.float64]:
+        """`scores` of rows (k, d) that are predicted together: i follows from k, i, row i and truth i."""
         sound = _sound(rows)
         outcome = self.outcome(np.where(sound[:, None], rows, self.stand_in), score.needs)
         if outcome is None:

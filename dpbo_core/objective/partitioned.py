@@ -13,7 +13,7 @@ curator's boundary: it reads its own files and answers with integers, whose numb
 curator's process alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -29,6 +29,7 @@ from dpbo_core.privacy.sealing import attempted
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
 Answer = tuple[int | Integers, int]  # what a part adds, and its number of records
+PartAnswer = Callable[[Path], bytes]
 
 
 class PartWork(Protocol):
@@ -51,12 +52,20 @@ class Workers(Protocol):
         """`work` on every part, in any order; a part that was lost is None."""
         ...
 
+    def answers(self, work: PartAnswer, parts: Sequence[Path]) -> list[bytes | None]:
+        """The same of work that answers in bytes, which are sent as they are."""
+        ...
+
 
 class OneByOne:
     """This process: one partition in memory at a time."""
 
     def map(self, work: PartWork, parts: Sequence[Path]) -> list[Answer | None]:
         """Apply a function to every part, one after the other, in order."""
+        return [work(part) for part in parts]
+
+    def answers(self, work: PartAnswer, parts: Sequence[Path]) -> list[bytes | None]:
+        """The same of work that answers in bytes."""
         return [work(part) for part in parts]
 
 

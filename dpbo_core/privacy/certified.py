@@ -16,6 +16,10 @@ from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 
 RECORDS = (PrivacyUnit.VALIDATION_RECORD, PrivacyUnit.PERSON)
+MEANS = (
+    NeighboringRelation.REPLACE_ONE,
+    NeighboringRelation.REPLACE_ONE_PERSON,
+)  # of records, or of persons' means
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,7 @@ class Shown:
             and guarantee.unit in self.units
             and guarantee.relation in self.relations
             and (guarantee.person is not None) == (guarantee.unit is PrivacyUnit.PERSON)
+            and _of_what_it_averages(release)
             and set(self.assumptions) <= set(guarantee.assumptions)
         )
 
@@ -76,11 +81,13 @@ def ratio(spend: Spend) -> float:
 
 
 def one_record_moves(release: Release) -> float:
-    """min(k, m)·G/m: what one unit's records can move a mean of m scores in [0, G] by.
+    """min(k, m)·G/m, what one unit's records can move a mean of m scores in [0, G] by; G/n_p for persons' means.
 
     Raises:
         KeyError, TypeError, ValueError: the facts do not say.
     """
+    if "n_persons" in release.facts:
+        return score_range(release) / _whole(release, "n_persons")
     return counted_of_one(release) * score_range(release) / _whole(release, "n_validation")
 
 
@@ -120,6 +127,15 @@ def _whole(release: Release, name: str) -> int:
     if type(found) is not int or found < 1:
         raise ValueError(name)
     return found
+
+
+def _of_what_it_averages(release: Release) -> bool:
+    """Whether the neighbours are those of what the facts say was averaged: persons' means, or records."""
+    by_person = release.guarantee.relation is NeighboringRelation.REPLACE_ONE_PERSON
+    if not by_person:
+        return "n_persons" not in release.facts
+    counts = {"n_validation", "max_records_per_person"} & set(release.facts)
+    return "n_persons" in release.facts and not counts and release.guarantee.unit is PrivacyUnit.PERSON
 
 
 def only_shows(release: Release, *names: str) -> bool:

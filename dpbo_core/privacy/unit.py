@@ -13,9 +13,14 @@ class PrivacyUnit(StrEnum):
 
 
 class NeighboringRelation(StrEnum):
-    """How neighbours arise. Guarantees under different relations never share a budget."""
+    """How neighbours arise. Guarantees under different relations never share a budget.
+
+    REPLACE_ONE replaces records in their places, so neighbours have equally many. REPLACE_ONE_PERSON replaces all
+    records of one person by any number of records of one person not otherwise present, or by none.
+    """
 
     REPLACE_ONE = "replace_one"
+    REPLACE_ONE_PERSON = "replace_one_person"
     ADD_OR_REMOVE_ONE = "add_or_remove_one"
     ROW_MOVES_BY_ONE = "row_moves_by_one"
 

@@ -34,6 +34,7 @@ from dpbo_core.sklearn_api.public_encoder import PublicEncoder, target_name
 from dpbo_core.sklearn_api.tables_in_memory import FrameSplit, model_section, sections_of
 from dpbo_core.spec import (
     BudgetSection,
+    PersonFiles,
     PrivacySection,
     PublicFiles,
     SearchSection,
@@ -79,6 +80,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         person: the column of X_validation that says whose record it is; whoever has more than
             `max_records_per_person` records is protected whole, and the surplus scores a constant.
         max_records_per_person: k.
+        n_persons: how many persons X_validation is about, public and on your word: each then counts once, by the
+            mean of that person's records, all of them, and how many records there are is private.
         options: of the method, as in a study's [method].
         accepts: assumptions you answer for, by name; "rowwise_predictions" for estimators of others.
         rowwise: "enforced" scores every validation record alone, in a process of its own: no assumption, whatever
@@ -120,6 +123,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         class_shares: Mapping[Any, float] | None = None,
         person: str | None = None,
         max_records_per_person: int = 1,
+        n_persons: int | None = None,
         options: Mapping[str, Any] | None = None,
         accepts: tuple[str, ...] = (),
         rowwise: str | None = None,
@@ -143,6 +147,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.class_shares = class_shares
         self.person = person
         self.max_records_per_person = max_records_per_person
+        self.n_persons = n_persons
         self.options = options
         self.accepts = accepts
         self.rowwise = rowwise
@@ -207,13 +212,16 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             )
         return self
 
-    def advise(self, X: Any, y: Any, *, n_validation: int) -> Advice:
+    def advise(self, X: Any, y: Any, *, n_validation: int | None = None) -> Advice:
         """The price and the expected error of every method, from public facts alone. Charges nothing.
 
         Args:
             X: public training records.
             y: their classes or targets.
-            n_validation: the number of validation records.
+            n_validation: the number of validation records; not asked where `n_persons` is given.
+
+        Raises:
+            StudyInvalid: neither is given, or no study follows from the parameters.
         """
         training = frame_of(X, self._public_target(y), shown_as="X")
         spec, prototype = self._study(training, n_validation)
@@ -264,7 +272,17 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             check_classification_targets(target)
         return np.asarray(target)
 
-    def _study(self, training: Frame, n_validation: int) -> tuple[StudySpec, Prototype]:
+    def _data(self, target: str, n_validation: int | None) -> PublicFiles | PersonFiles:
+        """The two tables; of the sensitive one the number of persons is public, or that of records."""
+        if self.n_persons is not None:
+            return PersonFiles("X", "X_validation", n_persons=int(self.n_persons), target=target, missing="mean")
+        if n_validation is None:
+            raise StudyInvalid(
+                "neither n_validation nor n_persons is given", remedy="give the public number of either"
+            )
+        return PublicFiles("X", "X_validation", n_validation=n_validation, target=target, missing="mean")
+
+    def _study(self, training: Frame, n_validation: int | None) -> tuple[StudySpec, Prototype]:
         """The study these parameters describe, and the estimator by example."""
         axes, decode = sections_of(self.search_space)
         model = model_section(self, training)
@@ -282,13 +300,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 person=self.person,
             ),
             budget=budget,
-            data=PublicFiles(
-                training="X",
-                validation="X_validation",
-                n_validation=n_validation,
-                target=target_name(training.names),
-                missing="mean",
-            ),
+            data=self._data(target_name(training.names), n_validation),
             model=model,
             space=axes,
             search=SearchSection(

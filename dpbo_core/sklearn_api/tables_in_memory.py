@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from dpbo_core import data
 from dpbo_core.accounting.sources import MEMORY, Source
 from dpbo_core.data.core_dumps import no_core_dumps
 from dpbo_core.data.frames import Frame
@@ -17,13 +16,13 @@ from dpbo_core.data.values import canonical, plain, shown
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.prototype import Prototype, function_name, import_name
 from dpbo_core.models.scores.union import SCORES
-from dpbo_core.objective.in_memory import Objective
+from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.problem import Problem
 from dpbo_core.space.search_space import Axis, Categorical, Integer, Real
 from dpbo_core.spec import AxisSection, ModelSection, StudySpec
 from dpbo_core.spec.model import read_model
 from dpbo_core.study.public_half import PublicHalf, check_names, fitted_half, sealed_half
-from dpbo_core.study.sizes import n_validation
+from dpbo_core.study.sizes import check_n_validation
 
 PAIR = 2  # classes, of which pairs can be counted
 PLAIN = (str, int, float, bool)
@@ -70,7 +69,7 @@ class FrameSplit:
         return (MEMORY,)
 
     def check(self, public: PublicHalf) -> None:
-        """Names and numbers of records, and that the two tables are two.
+        """Names, numbers of records where they are public, and that the two tables are two.
 
         Raises:
             StudyInvalid: it is not so. No record's content was looked at.
@@ -83,9 +82,9 @@ class FrameSplit:
             )
         self.validation.check_target(shown_as="X_validation")
         check_names(self.spec, (*self.validation.names, self.target), public, shown_as="X_validation")
-        data.check_record_count(self.validation.n_records, n_validation(self.spec), shown_as="X_validation")
+        check_n_validation(self.spec, self.validation.n_records, shown_as="X_validation")
 
-    def sensitive(self, public: PublicHalf) -> Objective:
+    def sensitive(self, public: PublicHalf) -> Scorer:
         """Read the validation records."""
         no_core_dumps()
         people: list[Person] | None = None

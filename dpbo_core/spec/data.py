@@ -12,6 +12,7 @@ from dpbo_core.spec.reading import one_of, require, typed_values, union_hints
 MISSING = ("refuse", "mean")
 SENSITIVE = ("validation", "training")
 FILES = ("training", "validation", "n_validation", "target")
+PERSON_FILES = ("training", "validation", "n_persons", "target")
 PUBLIC_FACTS = ("n_training", "labels", "bounds")
 
 Bounds = Mapping[str, tuple[float, ...]]
@@ -43,12 +44,41 @@ class PublicFiles:
 
     def __post_init__(self) -> None:
         _check_public(self.sensitive, self.missing)
-        require(
-            self.target not in (self.ignore or ()),
-            f"[data] ignores its own target {self.target!r}",
-            remedy="take it off the list",
-        )
+        _check_target(self.target, self.ignore)
         _check_n_validation(self.n_validation)
+
+
+@dataclass(frozen=True)
+class PersonFiles:
+    """Two files: the training file is PUBLIC, and of the validation file the number of persons is, on the caller's
+    word. How many records it has is as sensitive as what they hold.
+
+    Attributes:
+        training: path.
+        validation: path.
+        n_persons: n_p, what the sum of the persons' means is divided by.
+        target: the column to predict.
+        sensitive: "validation", if it is said.
+        ignore: columns that are no features.
+        missing: what becomes of gaps in the others, "refuse" or "mean".
+    """
+
+    training: str
+    validation: str
+    n_persons: int
+    target: str
+    sensitive: str | None = None
+    ignore: tuple[str, ...] | None = None
+    missing: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_public(self.sensitive, self.missing)
+        _check_target(self.target, self.ignore)
+        require(
+            self.n_persons >= 1,
+            f"data.n_persons = {self.n_persons}",
+            remedy="give the public number of persons of the validation file, at least 1",
+        )
 
 
 @dataclass(frozen=True)
@@ -156,7 +186,7 @@ class SensitiveBundled:
         _check_share(self.validation_share)
 
 
-PublicData = PublicFiles | BundledData
+PublicData = PublicFiles | PersonFiles | BundledData
 SensitiveData = SensitiveFiles | SensitiveTraining | SensitiveBundled
 Bundled = BundledData | SensitiveBundled
 DataSection = PublicData | SensitiveData
@@ -174,6 +204,8 @@ def read_data(table: Any) -> DataSection:
         one_of("data.sensitive", given["sensitive"], SENSITIVE)
     if given.get("sensitive") == "training":
         return _sensitive(given)
+    if "n_persons" in given:
+        return _of_persons(given)
     require(
         not any(key in given for key in PUBLIC_FACTS),
         "[data] gives n_training, labels or bounds for a public training set",
@@ -187,7 +219,30 @@ def read_data(table: Any) -> DataSection:
     return PublicFiles(**given)
 
 
+def _of_persons(given: Mapping[str, Any]) -> PersonFiles:
+    require(
+        "n_validation" not in given and "source" not in given,
+        "[data] gives n_persons beside n_validation, or for a bundled set",
+        cause="where each person's mean counts once, the number of records is private: nothing is divided by it",
+        remedy="remove n_validation; or remove n_persons, and at most max_records_per_person records of each count",
+    )
+    require(
+        "validation_share" not in given,
+        "[data] gives validation_share beside n_persons",
+        cause="it divides a bundled set, and says nothing of files",
+        remedy="remove it",
+    )
+    _require_files(given, PERSON_FILES)
+    return PersonFiles(**given)
+
+
 def _sensitive(given: Mapping[str, Any]) -> SensitiveData:
+    require(
+        "n_persons" not in given,
+        "[data] gives n_persons for a sensitive training set",
+        cause="private training protects one record of the training set and one of the validation set",
+        remedy="leave one record a person in each file, and leave n_persons out",
+    )
     require(
         "ignore" not in given and "missing" not in given,
         "[data] gives ignore or missing for a sensitive training set",
@@ -224,7 +279,8 @@ def _require_files(given: Mapping[str, Any], needed: Sequence[str]) -> None:
     require(
         not lacking,
         f"[data] lacks {', '.join(lacking)}",
-        cause="a study needs its training file, its validation file, their number of records and the target",
+        cause="a study needs its training file, its validation file, its number of records (of persons, where each "
+        "person's mean is to count once: n_persons) and the target",
         remedy='add the missing keys, or use a bundled set: source = "breast_cancer"',
     )
 
@@ -234,6 +290,12 @@ def _check_public(sensitive: str | None, missing: str | None) -> None:
         one_of("data.sensitive", sensitive, ("validation",))
     if missing is not None:
         one_of("data.missing", missing, MISSING)
+
+
+def _check_target(target: str, ignore: Sequence[str] | None) -> None:
+    require(
+        target not in (ignore or ()), f"[data] ignores its own target {target!r}", remedy="take it off the list"
+    )
 
 
 def _check_share(share: float) -> None:

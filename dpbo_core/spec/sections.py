@@ -19,7 +19,8 @@ class PrivacySection:
     """[privacy]: the study's TOTAL (ε, δ), on whose budget, and how many records one person may own (k).
 
     Without `person` k is the owner's word, and the unit is one record. With it k is enforced from that column of
-    the validation file: whatever a person has beyond k records scores a constant, and the unit is the person.
+    the validation file: whatever a person has beyond k records scores a constant, and the unit is the person. Where
+    [data] says `n_persons`, each person's mean counts once, and there is no k.
     """
 
     dataset: str

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dpbo_core.spec.data import DataSection, PublicFiles, SensitiveData, read_data
+from dpbo_core.spec.data import DataSection, PersonFiles, PublicFiles, SensitiveData, read_data
 from dpbo_core.spec.evaluation import EvaluationSection
 from dpbo_core.spec.model import ModelSection, read_model
 from dpbo_core.spec.reading import check_name, read_section, refuse_unknown, require, to_table
@@ -45,10 +45,26 @@ class StudySpec:
             self._check_lambda()
         person = self.privacy.person
         require(
-            person is None or (isinstance(self.data, PublicFiles) and person != self.data.target),
+            person is None or (isinstance(self.data, PublicFiles | PersonFiles) and person != self.data.target),
             f"privacy.person = {person!r} is the target, or there is no such column",
             cause="a bundled data set has no column of persons",
             remedy="name the column of the validation file that says whose record it is",
+        )
+        if isinstance(self.data, PersonFiles):
+            self._check_persons(self.data)
+
+    def _check_persons(self, data: PersonFiles) -> None:
+        require(
+            self.privacy.person is not None,
+            f"data.n_persons = {data.n_persons} without privacy.person",
+            cause="each person's mean counts once, and no column says whose a record is",
+            remedy='add person = "column" to [privacy], or give n_validation in the place of n_persons',
+        )
+        require(
+            self.privacy.max_records_per_person == 1,
+            f"privacy.max_records_per_person = {self.privacy.max_records_per_person} beside data.n_persons",
+            cause="all records of a person count, as their mean, so nothing limits their number",
+            remedy="leave max_records_per_person out; or give n_validation, and at most so many of each count",
         )
 
     def _check_private_training(self, data: SensitiveData) -> None:

@@ -18,11 +18,13 @@ from dpbo_core.data.people import Person, read_people
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.objective.in_memory import Objective, Scorer
 from dpbo_core.objective.partitioned import PartitionedObjective, Workers, parts_of
+from dpbo_core.objective.partitioned_persons import PartitionedPersons
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem import Problem
 from dpbo_core.spec import (
     Bundled,
     BundledData,
+    PersonFiles,
     PublicFiles,
     SensitiveBundled,
     SensitiveData,
@@ -32,7 +34,8 @@ from dpbo_core.spec import (
 )
 from dpbo_core.study.public_half import PublicHalf, check_names, fitted_half, sealed_half
 from dpbo_core.study.resolve import planning_problem
-from dpbo_core.study.sizes import facts_of, n_validation
+from dpbo_core.study.sizes import check_n_validation, facts_of
+from dpbo_core.study.training_set import training_table as training_table
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ def sources_of(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
     match spec.data:
         case BundledData(source) | SensitiveBundled(source):
             return (Source("bundled", source),)
-        case PublicFiles(validation=validation):
+        case PublicFiles(validation=validation) | PersonFiles(validation=validation):
             return (file_source(folder / validation, "records"),)
         case SensitiveFiles(training, validation):
             return (file_source(folder / validation, "records"), file_source(folder / training, "training records"))
@@ -101,28 +104,29 @@ def check_presence(spec: StudySpec, folder: str | Path, public: PublicHalf) -> N
     if isinstance(given, SensitiveFiles | SensitiveTraining):
         found = data.read_header(Path(folder) / given.training, sensitive=True, shown_as=given.training).n_records
         data.check_record_count(found, given.n_training, shown_as=given.training, key="n_training")
-    if isinstance(given, PublicFiles | SensitiveFiles):
+    if isinstance(given, PublicFiles | PersonFiles | SensitiveFiles):
         _check_validation(spec, given, folder, public)
 
 
 def _check_validation(
-    spec: StudySpec, given: PublicFiles | SensitiveFiles, folder: str | Path, public: PublicHalf
+    spec: StudySpec, given: PublicFiles | PersonFiles | SensitiveFiles, folder: str | Path, public: PublicHalf
 ) -> None:
+    """Presence and header; and the number of records, unless that is private."""
     shown = given.validation
     parts = parts_of(Path(folder) / shown)
     _check_distinct(Path(folder) / given.training, parts or (Path(folder) / shown,), shown_as=shown)
-    if parts and spec.privacy.person is not None:
+    if parts and spec.privacy.person is not None and not isinstance(given, PersonFiles):
         raise StudyInvalid(
             f"{shown} is a folder of files, and privacy.person counts a person's records over one file",
             cause="a person's records may lie in several parts, and each part is scored by itself",
-            remedy="give one file, or leave person out",
+            remedy="give one file; or data.n_persons in the place of n_validation, which counts each person once",
         )
     n_records = 0
     for path in parts or (Path(folder) / shown,):
         header = data.read_header(path, sensitive=True, shown_as=shown)
         check_names(spec, header.columns, public, shown_as=shown)
         n_records += header.n_records
-    data.check_record_count(n_records, given.n_validation, shown_as=shown)
+    check_n_validation(spec, n_records, shown_as=shown)
 
 
 def _check_distinct(training: Path, validation: Sequence[Path], *, shown_as: str) -> None:
@@ -161,10 +165,13 @@ def sensitive_half(
     given = spec.data
     if isinstance(given, SensitiveData):
         return _both_sensitive(spec, given, folder, public)
-    if isinstance(given, PublicFiles):
+    if isinstance(given, PublicFiles | PersonFiles):
         parts = parts_of(Path(folder) / given.validation)
-        if parts:
-            score = public.problem.score
+        score = public.problem.score
+        if parts and isinstance(given, PersonFiles):
+            column, encode = str(spec.privacy.person), public.preprocessing
+            return PartitionedPersons(parts, encode, column, score, given.n_persons, workers)
+        if parts and isinstance(given, PublicFiles):
             return PartitionedObjective(parts, public.preprocessing, score, given.n_validation, workers)
     return sealed_half(spec, validation_table(given, folder), people_of(spec, folder), public)
 
@@ -178,7 +185,7 @@ def _both_sensitive(spec: StudySpec, given: SensitiveData, folder: str | Path, p
     if isinstance(given, SensitiveTraining):
         return Objective(training, score, training)
     table = validation_table(given, folder)
-    data.check_record_count(table.n_records, n_validation(spec))
+    check_n_validation(spec, table.n_records)
     return Objective(Sensitive(encode(table)), score, training)
 
 
@@ -204,16 +211,7 @@ def _declared_half(spec: StudySpec, given: SensitiveData, folder: str | Path, pr
     )
 
 
-def training_table(spec: StudySpec, folder: str | Path) -> tuple[Table, str]:
-    """The training records and the column to predict."""
-    given = spec.data
-    if isinstance(given, Bundled):
-        return bundled.load(given.source, given.validation_share)[0], BUNDLED_TARGET
-    sensitive, shown = isinstance(given, SensitiveData), given.training
-    return data.read_table(Path(folder) / shown, sensitive=sensitive, shown_as=shown), given.target
-
-
-def validation_table(given: PublicFiles | SensitiveFiles | Bundled, folder: str | Path) -> Table:
+def validation_table(given: PublicFiles | PersonFiles | SensitiveFiles | Bundled, folder: str | Path) -> Table:
     """The SENSITIVE records, whatever their bytes. Call it only after reserving, and seal what comes of it."""
     if isinstance(given, Bundled):
         return bundled.load(given.source, given.validation_share)[1]
@@ -223,6 +221,6 @@ def validation_table(given: PublicFiles | SensitiveFiles | Bundled, folder: str 
 def people_of(spec: StudySpec, folder: str | Path) -> tuple[Person, ...] | None:
     """The person of every SENSITIVE record; None where the study names no column of persons."""
     person, given = spec.privacy.person, spec.data
-    if person is None or not isinstance(given, PublicFiles):
+    if person is None or not isinstance(given, PublicFiles | PersonFiles):
         return None
     return read_people(Path(folder) / given.validation, person, shown_as=given.validation)

@@ -8,16 +8,18 @@ from dpbo_core import data
 from dpbo_core.accounting.sources import Source
 from dpbo_core.data import Preprocessing, Table
 from dpbo_core.data.people import Person, uncounted
-from dpbo_core.errors import StudyInvalid
+from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.models.baseline import constant_margin, constant_score
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.trainer import EstimatorTrainer, Factory, LinearTrainer
 from dpbo_core.objective.in_memory import Objective, Scorer
+from dpbo_core.objective.persons import PersonObjective, Persons
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem import Problem, Trainer, margin_score, score_on
-from dpbo_core.spec import LinearSection, PublicData, StudySpec
-from dpbo_core.study.sizes import n_validation
+from dpbo_core.spec import LinearSection, PersonFiles, PublicData, StudySpec
+from dpbo_core.study.sizes import check_n_validation
+from dpbo_core.study.training_set import left_out as left_out
 
 
 @dataclass(frozen=True)
@@ -117,12 +119,6 @@ def fitted_half(
     )
 
 
-def left_out(spec: StudySpec) -> frozenset[str]:
-    """Columns that are no features: those ignored, and the one that says whose record it is."""
-    ignored = spec.data.ignore if isinstance(spec.data, PublicData) else None
-    return frozenset(ignored or ()) | ({spec.privacy.person} if spec.privacy.person else set())
-
-
 def check_names(spec: StudySpec, columns: Sequence[str], public: PublicHalf, *, shown_as: str) -> None:
     """The validation columns are the training columns; the column of persons is among them where one is named.
 
@@ -139,8 +135,16 @@ def check_names(spec: StudySpec, columns: Sequence[str], public: PublicHalf, *, 
     data.check_columns(public.columns, kept, public.target, shown_as=shown_as)
 
 
-def sealed_half(spec: StudySpec, table: Table, people: Sequence[Person] | None, public: PublicHalf) -> Objective:
-    """The objective on the validation `table`; with `people` a person's surplus records score a constant."""
+def sealed_half(spec: StudySpec, table: Table, people: Sequence[Person] | None, public: PublicHalf) -> Scorer:
+    """The objective on the validation `table`.
+
+    With `people` a person's surplus records score a constant; or each person counts once, where the study says so.
+    """
+    if isinstance(spec.data, PersonFiles):
+        if people is None or len(people) != table.n_records:
+            raise Sealed  # how many records there are is not said
+        records = Sensitive(public.preprocessing.transform(table))
+        return PersonObjective(records, Sensitive(Persons.of(people)), public.problem.score, spec.data.n_persons)
     counted = counted_records(spec, table, people)
     return Objective(Sensitive(public.preprocessing.transform(counted)), public.problem.score)
 
@@ -151,7 +155,7 @@ def counted_records(spec: StudySpec, table: Table, people: Sequence[Person] | No
     Raises:
         StudyInvalid: another number of records than the study says.
     """
-    data.check_record_count(table.n_records, n_validation(spec))
+    check_n_validation(spec, table.n_records)
     if people is None:
         return table
     data.check_record_count(len(people), table.n_records)

@@ -3,8 +3,6 @@
 Whatever comes after takes a `ResolvedStudy` and asks nothing again: "auto" is advised on here alone.
 """
 
-import hashlib
-import json
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -17,6 +15,7 @@ from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.problem import Problem, problem_of
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.sizes import n_validation, training_facts
+from dpbo_core.study.training_set import study_fingerprint
 
 
 @dataclass(frozen=True)
@@ -52,20 +51,17 @@ class ResolvedStudy:
         return self.method.n_steps(self.problem)
 
     def key(self, training: str) -> StudyKey:
-        """What the ledger knows the study by: the whole spec, its edition, the public training data.
+        """What the ledger knows the study by, never the sensitive data.
 
-        Without [evaluation], which has a key of its own: what is asked afterwards is no other study.
-
-        Never the sensitive data. What "auto" became is named beside it and is no part of it: a later version that
+        What "auto" became is named beside it and is no part of it: a later version that
         advises otherwise still gives the same study its release.
 
         Args:
             training: the fingerprint of the PUBLIC training data.
         """
         spec = self.spec
-        text = json.dumps([spec.tuned.to_dict(), training], sort_keys=True, ensure_ascii=False, allow_nan=False)
-        digest = hashlib.sha256(text.encode()).hexdigest()
-        return StudyKey(digest, spec.privacy.dataset, spec.name, spec.edition, self.method.kind)
+        fingerprint = study_fingerprint(spec, training)
+        return StudyKey(fingerprint, spec.privacy.dataset, spec.name, spec.edition, self.method.kind)
 
 
 def resolve(spec: StudySpec, *, unlisted: str | None = None) -> ResolvedStudy:

@@ -28,25 +28,18 @@ from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sealing import Message, messages, sealed
 from dpbo_core.privacy.sensitive import Opaque
-from dpbo_core.problem import Problem
-from dpbo_core.spec import PublicFiles, StudySpec
+from dpbo_core.problem import Problem, relation_of
+from dpbo_core.spec import PersonFiles, PublicFiles, StudySpec
 from dpbo_core.study.data_split import FileSplit, sources_of
 from dpbo_core.study.precomputed import Precomputed, remembering
 from dpbo_core.study.public_half import DataSplit, PublicHalf
+from dpbo_core.study.replay import StudyResult as StudyResult
 from dpbo_core.study.resolve import ResolvedStudy, resolve
 from dpbo_core.study.resuming import resumed
 from dpbo_core.versions import library_version
 
 LARGEST_PRIVATE_PATH = 4096
 Also = Callable[[PublicHalf], tuple[tuple[StudyKey, PrivacyPlan], ...]]
-
-
-@dataclass(frozen=True)
-class StudyResult:
-    """What a study gives back. `replayed` says that it had been released before, and nothing was drawn now."""
-
-    release: Release
-    replayed: bool
 
 
 @dataclass(frozen=True)
@@ -268,7 +261,7 @@ def check_public_file(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | P
     Raises:
         PolicyRefused: it is one.
     """
-    if isinstance(spec.data, PublicFiles):
+    if isinstance(spec.data, PublicFiles | PersonFiles):
         ledger.check_public(file_source(Path(folder) / spec.data.training))
 
 
@@ -312,7 +305,13 @@ def opening_cap(spec: StudySpec) -> PrivacyBudget | None:
     if spec.budget is None:
         return None
     budget = spec.budget
-    return PrivacyBudget.of(spec.privacy.dataset, epsilon=budget.epsilon, delta=budget.delta, accepts=spec.accepts)
+    return PrivacyBudget.of(
+        spec.privacy.dataset,
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        relation=relation_of(spec),
+        accepts=spec.accepts,
+    )
 
 
 def check_accepted(spec: StudySpec, plan: PrivacyPlan, unlisted: str) -> None:

@@ -1,9 +1,10 @@
 """How many records a study has, and what is public of a sensitive training set: from the study alone."""
 
-from dpbo_core.data import bundled
+from dpbo_core.data import bundled, check_record_count
 from dpbo_core.problem import TrainingFacts
 from dpbo_core.spec import (
     BundledData,
+    PersonFiles,
     PublicFiles,
     SensitiveBundled,
     SensitiveData,
@@ -13,15 +14,28 @@ from dpbo_core.spec import (
 )
 
 
-def n_validation(spec: StudySpec) -> int:
-    """m, from the study alone: no file is opened."""
+def n_validation(spec: StudySpec) -> int | None:
+    """m, from the study alone: no file is opened. None where persons are averaged: then m is private."""
     match spec.data:
+        case PersonFiles():
+            return None
         case BundledData(source, share) | SensitiveBundled(source, share):
             return bundled.validation_size(source, share)
         case PublicFiles(n_validation=m) | SensitiveFiles(n_validation=m):
             return m
         case SensitiveTraining(n_training=n):
             return n
+
+
+def check_n_validation(spec: StudySpec, found: int, *, shown_as: str = "the validation file") -> None:
+    """There are as many validation records as the study says. Where m is private nothing is looked at.
+
+    Raises:
+        StudyInvalid: there are not; says the two numbers.
+    """
+    stated = n_validation(spec)
+    if stated is not None:
+        check_record_count(found, stated, shown_as=shown_as)
 
 
 def training_facts(spec: StudySpec) -> TrainingFacts | None:

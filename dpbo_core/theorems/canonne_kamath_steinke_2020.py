@@ -5,6 +5,7 @@ Numbers as in arXiv 2004.00010v5.
 | symbol | name here | meaning | shape |
 |---|---|---|---|
 | ρ | `rho` | zero-concentrated differential privacy | scalar ≥ 0 |
+| — | `cost` | a Rényi divergence at order α | scalar ≥ 0 |
 | ε, δ | `epsilon`, `delta` | approximate differential privacy | scalar > 0, in (0, 1) |
 | α | `alpha` | Rényi order, free: every α > 1 gives a valid bound | scalar > 1 |
 | Δ | `sensitivity` | most the integer query moves | scalar > 0 |
@@ -25,18 +26,38 @@ def proposition_12_epsilon(*, rho: float, delta: float) -> float:
     Holds when: the mechanism is ρ-zCDP. Neighbours: those of ρ. Source: Proposition 12 with τ = αρ
     (Corollary 13). Any α is valid, so an inexact minimum costs accuracy and never privacy.
     """
-    if rho == 0.0:
-        return 0.0
+    return proposition_12_converted(lambda alpha: alpha * rho, delta=delta)[0] if rho > 0.0 else 0.0
+
+
+def proposition_12_converted(cost: Callable[[float], float], *, delta: float) -> tuple[float, float]:
+    """The smallest ε that a Rényi cost at every order gives at δ, rounded up, and the order α that gives it.
+
+    ε = inf_{α>1} cost(α) + log(1 − 1/α) − log(αδ)/(α − 1), at least 0; infinite, at α = ∞, where δ = 0.
+
+    Args:
+        cost: the Rényi divergence at order α is at most cost(α), for every α > 1.
+        delta: δ in [0, 1).
+
+    Source: Proposition 12. Any α is valid, so an inexact minimum costs accuracy and never privacy.
+    """
     if delta == 0.0:
-        return math.inf
+        return math.inf, math.inf
+    at, least = _golden_section_minimum(
+        lambda x: _converted(math.exp(x), cost(1.0 + math.exp(x)), delta), -20.0, 45.0
+    )
+    return max(0.0, least + _ROUNDING * (1.0 + abs(least))), 1.0 + math.exp(at)
 
-    def bound(log_excess: float) -> float:  # α = 1 + e^{log_excess}
-        excess = math.exp(log_excess)
-        alpha = 1.0 + excess
-        return alpha * rho + math.log(excess / alpha) - math.log(alpha * delta) / excess
 
-    best = _golden_section_minimum(bound, -20.0, 45.0)
-    return max(0.0, best + _ROUNDING * (1.0 + abs(best)))
+def proposition_12_cost(*, alpha: float, epsilon: float, delta: float) -> float:
+    """The most Rényi cost at ONE order α that is worth (ε, δ) by Proposition 12, rounded down; at least 0."""
+    most = epsilon - _converted(alpha - 1.0, 0.0, delta)
+    return max(0.0, most - _ROUNDING * (1.0 + abs(epsilon) + abs(most)))
+
+
+def _converted(excess: float, cost: float, delta: float) -> float:
+    """cost + log(1 − 1/α) − log(αδ)/(α − 1), with α = 1 + `excess`."""
+    alpha = 1.0 + excess
+    return cost + math.log(excess / alpha) - math.log(alpha * delta) / excess
 
 
 def proposition_12_rho(*, epsilon: float, delta: float) -> float:
@@ -68,12 +89,12 @@ def theorem_14_sigma(*, rho: float, sensitivity: float) -> float:
     return sensitivity / math.sqrt(2.0 * rho) * (1.0 + _ROUNDING)
 
 
-def _golden_section_minimum(function: Callable[[float], float], low: float, high: float) -> float:
-    """The least value seen while narrowing [low, high] about a minimum of a unimodal function."""
+def _golden_section_minimum(function: Callable[[float], float], low: float, high: float) -> tuple[float, float]:
+    """Where the least value was seen while narrowing [low, high] about a minimum of a unimodal function, and it."""
     ratio = (math.sqrt(5.0) - 1.0) / 2.0
     a, b = high - ratio * (high - low), low + ratio * (high - low)
     fa, fb = function(a), function(b)
-    least = min(fa, fb)
+    least = min((fa, a), (fb, b))
     for _ in range(100):
         if fa <= fb:
             high, b, fb = b, a, fa
@@ -83,5 +104,5 @@ def _golden_section_minimum(function: Callable[[float], float], low: float, high
             low, a, fa = a, b, fb
             b = low + ratio * (high - low)
             fb = function(b)
-        least = min(least, fa, fb)
-    return float(least)
+        least = min(least, (fa, a), (fb, b))
+    return float(least[1]), float(least[0])

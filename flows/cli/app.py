@@ -5,6 +5,8 @@ accepted · 1 anything else. Standard error says what happened, the usual cause 
 or three aligned parts where that is a terminal; a stack trace only with --debug, and never a sensitive value.
 """
 
+import atexit
+import gc
 import os
 import sys
 import traceback
@@ -17,6 +19,8 @@ from dpbo.flows.cli.budget_app import budget_app
 from dpbo.flows.cli.outsourced import curate_app, model_app
 from dpbo.flows.cli.show import show
 from dpbo_core.errors import DpboError, StudyInvalid
+
+OBJECTS = 100_000  # that are made between two searches for garbage; imports make many, and none
 
 app = typer.Typer(
     name="dpbo",
@@ -70,6 +74,9 @@ def init(
     person: Annotated[
         str | None, typer.Option(help="The column that says whose a record is: whole people are protected.")
     ] = None,
+    n_persons: Annotated[
+        int | None, typer.Option(help="With --person: how many people the validation file is about; public.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="The file to write; one that is there is kept.")] = Path("study.toml"),
     debug: Debug = False,
 ) -> None:
@@ -77,7 +84,8 @@ def init(
     from dpbo.flows.cli import commands as command
     from dpbo.flows.cli.screens.written import print_written
 
-    print_written(command.init(training, validation, target=target, name=name, person=person, out=out), out)
+    spec = command.init(training, validation, target=target, name=name, person=person, n_persons=n_persons, out=out)
+    print_written(spec, out)
 
 
 @app.command()
@@ -171,10 +179,10 @@ def verify(
 @app.command()
 def doctor(debug: Debug = False) -> None:
     """Look whether this machine is fit: versions, stores, settings, server, budgets. Changes nothing."""
-    from dpbo.flows.cli import commands as command
+    from dpbo.flows.cli.doctor import examine
     from dpbo.flows.cli.screens.findings import print_findings
 
-    findings = command.examine()
+    findings = examine()
     print_findings(findings)
     if any(finding.verdict == "wrong" for finding in findings):
         raise typer.Exit(1)
@@ -208,6 +216,8 @@ def _refuse_unprintable(words: list[str]) -> None:
 
 def main() -> None:
     """The entry point: run, and turn every error into one message and an exit code."""
+    gc.set_threshold(OBJECTS)
+    atexit.register(gc.freeze)  # a process that ends gives its memory back whole: nothing is searched once more
     sys.argv = plain_first(sys.argv)
     debug = "--debug" in sys.argv
     os.environ.setdefault("PYTHONWARNINGS", "ignore")

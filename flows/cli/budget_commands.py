@@ -10,19 +10,15 @@ from typing import Any
 
 from dpbo.flows.cli.text_file import lines_of
 from dpbo.flows.prefect_runtime.settings import Stores
-from dpbo_core.accounting import audit, merging, recovery
+from dpbo_core.accounting import audit, recovery
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.accounting.sources import Source, named_source
-from dpbo_core.data.bundled import SIZES
 from dpbo_core.errors import StudyInvalid, printable, suggestion
-from dpbo_core.models.listed.class_names import unlisted_name
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.unit import NeighboringRelation
-from dpbo_core.spec.model import OUR_ESTIMATORS
-from dpbo_core.spec.sections import BudgetSection, PrivacySection
 
 WORDS = ("recover", "allow", "merge")  # no cap was ever refused for them before: a study that has one keeps it
 
@@ -81,6 +77,8 @@ def set_budget(
         StudyInvalid: impossible numbers or names, or the dataset has another cap.
         PolicyRefused: a name looks like another, or a file is another dataset's.
     """
+    from dpbo_core.spec.sections import BudgetSection, PrivacySection
+
     for name in (dataset, *policy.members):
         PrivacySection(dataset=name, epsilon=1.0)
         if name in WORDS:
@@ -145,6 +143,8 @@ def merge() -> str:
         StudyInvalid: there is one ledger only.
         LedgerDamaged: a ledger is not whole; nothing was added.
     """
+    from dpbo_core.accounting import merging
+
     found = merging.merge(Stores().ledger)
     if found == recovery.Recovered():
         return "The team's ledger has every spend of ./mlruns/ledger.db; nothing was added."
@@ -152,6 +152,8 @@ def merge() -> str:
 
 
 def _source(text: str) -> Source:
+    from dpbo_core.data.bundled import SIZES
+
     return named_source(text, [name for name, _ in SIZES])
 
 
@@ -205,6 +207,9 @@ def estimator_standing(facts: Mapping[str, Any]) -> audit.Verdict:
     A release of a notebook names a class by its package alone ("sklearn.Pipeline"), and not what it holds: nothing
     can be told of it; nor of a record that names none.
     """
+    from dpbo_core.models.listed.class_names import unlisted_name
+    from dpbo_core.spec.model import OUR_ESTIMATORS
+
     estimator = facts.get("estimator")
     if estimator in OUR_ESTIMATORS or facts.get("rowwise") == "enforced":
         return "unconditional"

@@ -3,38 +3,44 @@
 import json
 import os
 import sys
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpbo.flows.cli.screens.error_message import print_warnings
-from dpbo.flows.cli.show import recorded_all_the_same
+from dpbo.flows.cli.show import recorded_all_the_same, replayed
 from dpbo.flows.cli.text_file import lines_of
 from dpbo.flows.prefect_runtime.own_output import own_output
 from dpbo.flows.prefect_runtime.scheduled_run import refuse_fields, seconds
 from dpbo.flows.prefect_runtime.settings import Stores, quiet_environment, without_heartbeat
 from dpbo.flows.prefect_runtime.temporary_server import locked_server
-from dpbo_core.accounting import recorded_in
 from dpbo_core.accounting.accounts import Account
-from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.comparison.measuring import names_of
 from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid, printable
 from dpbo_core.privacy.release import Release
 from dpbo_core.study.study_file import read_study
 
 if TYPE_CHECKING:
-    from dpbo.flows.cli.doctor import Finding
     from dpbo.flows.compare import Comparison
     from dpbo.flows.tune import Tuned
     from dpbo_core.spec import StudySpec
 
 
 OWNER_ALONE = 0o077  # what Prefect and MLflow write beside what is written here
+NEEDED = ("dpbo.flows.tune", "mlflow.tracking", "mlflow.store.tracking.sqlalchemy_store", "opendp.prelude")
 EXAMPLE = Path(__file__).with_name("breast_cancer.toml")
 
 
 def init(
-    training: Path, validation: Path, *, target: str | None, name: str | None, person: str | None, out: Path
+    training: Path,
+    validation: Path,
+    *,
+    target: str | None,
+    name: str | None,
+    person: str | None,
+    n_persons: int | None,
+    out: Path,
 ) -> "StudySpec":
     """Write a study file for two data files; the study in it.
 
@@ -43,7 +49,9 @@ def init(
     """
     from dpbo.flows.cli.init import study_text, write_study
 
-    text = study_text(training, validation, target=target, name=name, folder=out.parent, person=person)
+    text = study_text(
+        training, validation, target=target, name=name, folder=out.parent, person=person, n_persons=n_persons
+    )
     write_study(text, out)
     return read_study(out)
 
@@ -66,7 +74,8 @@ def chosen_study(study: Path | None, *, example: bool) -> Path:
 def tune(path: Path, *, pad_steps: float = 0.0, register: bool = False) -> "tuple[Tuned, Account]":
     """Run the study in `path` as a Prefect flow; its result, and its dataset's account afterwards.
 
-    What could not be published is told on standard error; the result stands.
+    Of a study that was released and is shown already nothing is run. What could not be published is told on
+    standard error; the result stands.
 
     Raises:
         DpboError: as a message; whatever Prefect wraps around it is taken off. Prefect failed after the release.
@@ -76,15 +85,22 @@ def tune(path: Path, *, pad_steps: float = 0.0, register: bool = False) -> "tupl
     refuse_fields(study)
     folder = "." if path == EXAMPLE else os.path.relpath(str(path.parent))  # a bundled set is in no folder
     quiet_environment()
+    if not register and study.evaluation is None:
+        known = replayed(study, folder)
+        if known is not None:
+            return known
+    if sys.stderr.isatty():
+        sys.stderr.write(f"{printable(study.name)}: starting Prefect and MLflow\n")
     from dpbo.flows.prefect_runtime.owner import owners_terminal
     from dpbo.flows.prefect_runtime.prefect_store import create_prefect_store
-    from dpbo.flows.tune import tune_privately
 
     os.umask(OWNER_ALONE)
     create_prefect_store()
     late = None
     try:
-        with own_output(), locked_server(), without_heartbeat(), owners_terminal():
+        with own_output(), locked_server(_load), without_heartbeat(), owners_terminal():
+            from dpbo.flows.tune import tune_privately
+
             tuned = tune_privately(study, folder, pad_steps, register)
     except DpboError:
         raise
@@ -97,6 +113,13 @@ def tune(path: Path, *, pad_steps: float = 0.0, register: bool = False) -> "tupl
     print_warnings(tuned.warnings)
     (account,) = PrivacyLedger(Stores().ledger).accounts(study.privacy.dataset)
     return tuned, account
+
+
+def _load() -> None:
+    """What a run imports on its way, while its server starts. What cannot be imported is told where it is used."""
+    for name in NEEDED:
+        with suppress(Exception):
+            import_module(name)
 
 
 def serve(
@@ -141,6 +164,8 @@ def compare(*, repetitions: int, only: tuple[str, ...], out: Path) -> "Compariso
     Raises:
         StudyInvalid: a data set that is not known.
     """
+    from dpbo_core.comparison.measuring import names_of
+
     names_of(only)
     quiet_environment()
     from dpbo.flows.compare import compare_methods
@@ -156,14 +181,6 @@ def _check_padding(pad_steps: float) -> None:
         raise StudyInvalid(f"--pad-steps {pad_steps} is no duration", remedy="give seconds, 0 or more")
 
 
-def examine() -> "tuple[Finding, ...]":
-    """What `dpbo doctor` finds on this machine."""
-    quiet_environment()
-    from dpbo.flows.cli.doctor import examine as look
-
-    return look()
-
-
 def check_certificate(file: Path) -> str:
     """Recompute a release's ε and δ from its own page; one sentence about it.
 
@@ -172,6 +189,7 @@ def check_certificate(file: Path) -> str:
         CertificateFalse: its numbers do not support its guarantee.
         LedgerDamaged: the ledger here recorded it, and is older than it was.
     """
+    from dpbo_core.accounting.certificate import read_certificate, recompute
     from dpbo_core.evaluation.certified import CERTIFIED
 
     text = "\n".join(
@@ -199,6 +217,8 @@ def _in_ledger(release: Release) -> str:
     Raises:
         LedgerDamaged: it is the release's, and older than the release.
     """
+    from dpbo_core.accounting import recorded_in
+
     url = Stores().ledger
     try:
         standing = recorded_in.standing_of(release, url) if recorded_in.at_hand(url) else "another"

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Literal
 
-from dpbo.flows.prefect_runtime.settings import FOLDER, Stores, check_prefect_settings
+from dpbo.flows.prefect_runtime.settings import FOLDER, Stores, check_prefect_settings, quiet_environment
 from dpbo_core.accounting import audit
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.balance import balances
@@ -32,7 +32,12 @@ class Finding:
 
 
 def examine() -> tuple[Finding, ...]:
-    """Every finding. None of the looks may raise: what breaks one is its finding."""
+    """Every finding. None of the looks may raise: what breaks one is its finding.
+
+    Raises:
+        StudyInvalid: the current folder holds settings of Prefect's.
+    """
+    quiet_environment()
     looks: tuple[Callable[[], Iterator[Finding]], ...] = (
         _python, _versions, _disk, _settings, _ledger, _budgets, _mlflow, _server
     )  # fmt: skip
@@ -125,9 +130,13 @@ def _mlflow() -> Iterator[Finding]:
     if not _exists(uri):
         yield Finding("mlflow", "note", "no store yet; the first study makes it")
         return
-    from dpbo.tasks.reporting.mlflow_store import open_store
+    from dpbo.tasks.reporting.shown import experiments_in_file
 
-    n = len(open_store(uri).client.search_experiments())
+    n = experiments_in_file(uri)
+    if n is None:
+        from dpbo.tasks.reporting.mlflow_store import open_store
+
+        n = len(open_store(uri).client.search_experiments())
     yield Finding("mlflow", "fine", f"{n} experiments")
 
 

@@ -1,8 +1,6 @@
 """`dpbo init`: a commented study file, from the PUBLIC training file and the header of the other one alone."""
 
-import math
 import os
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -24,14 +22,17 @@ NOTES = {
     "study": "# What to search. The same edition asked twice gives the same release;\n"
     "# new data is a new edition, and a new spend.",
     "privacy": "# The study's TOTAL price, and the budget that pays it. Data that share people\n"
-    '# share a name. person = "column" protects whole people: of each of them\n'
-    "# at most max_records_per_person records count. Choose before the first\n"
-    "# release: a budget's guarantees are all to records, or all to people.\n"
+    '# share a name. person = "column" protects whole people: with [data] n_persons\n'
+    "# each counts once, by the mean of all that person's records. Choose before\n"
+    "# the first release: a budget's guarantees are all to records, or to people.\n"
     "# Not checked, because looking would cost privacy: nobody in the validation file\n"
     "# may be in the training file.",
     "budget": "# The cap of the data set, set at its first use and never changed.",
     "data": "# The training file is PUBLIC: its values may be printed and logged.\n"
     "# The validation file is SENSITIVE; its number of records is public.",
+    "persons": "# The training file is PUBLIC: its values may be printed and logged.\n"
+    "# The validation file is SENSITIVE, and so is its number of records: n_persons,\n"
+    "# your public number of people, is what the sum of their means is divided by.",
     "model": "# Trained on the public file alone.",
     "space": "# What to search.",
     "search": "# Every step is one private observation: more steps see more, with more noise.",
@@ -46,16 +47,19 @@ def study_text(
     name: str | None,
     folder: Path,
     person: str | None = None,
+    n_persons: int | None = None,
 ) -> str:
     """The study file.
 
     Args:
         training: the public file; it is read.
-        validation: the sensitive file; of it the header and the number of records are read, no record.
+        validation: the sensitive file; of it the header and the number of records are read, no record. With
+            `person` that number is not used.
         target: the column to predict; the last one where None.
         name: of the study and of its budget; the validation file's where None.
         folder: where the study file will stand; its paths are relative to it.
         person: the column that says whose a record is; None guarantees to each record by itself.
+        n_persons: how many people the validation file is about: with `person`. It is public, so it is not counted.
 
     Raises:
         StudyInvalid: a file that cannot serve.
@@ -64,7 +68,11 @@ def study_text(
     header = read_header(validation, sensitive=True, shown_as=str(validation))
     target = target or list(table.columns)[-1]
     check_columns(table.columns, header.columns, target, shown_as=str(validation))
-    privacy = {"max_records_per_person": 1} if person is None else _privacy(table, person, target)
+    privacy: dict[str, object] = {"max_records_per_person": 1}
+    counted: dict[str, object] = {"n_validation": header.n_records}
+    if person is not None or n_persons is not None:
+        privacy = {"person": _column_of_persons(table, person, target)}
+        counted = {"n_persons": _stated(n_persons)}
     others = [column for column in table.columns if column not in (target, person)]
     ignored = [column for column in others if _identifies(table, column)]
     gaps = any(not present(table.columns[column]).all() for column in others if column not in ignored)
@@ -73,7 +81,7 @@ def study_text(
     data: dict[str, object] = {
         "training": os.path.relpath(training, folder),
         "validation": os.path.relpath(validation, folder),
-        "n_validation": header.n_records,
+        **counted,
         "target": target,
     }
     data |= ({"ignore": ignored} if ignored else {}) | ({"missing": "mean"} if gaps else {})
@@ -94,7 +102,8 @@ def study_text(
         regression=spec.model.regression,
         missing="mean" if gaps else "refuse",
     )
-    return "\n".join(f"{NOTES[key]}\n{tomli_w.dumps({key: part})}" for key, part in tables.items())
+    notes = NOTES if person is None else NOTES | {"data": NOTES["persons"]}
+    return "\n".join(f"{notes[key]}\n{tomli_w.dumps({key: part})}" for key, part in tables.items())
 
 
 def write_study(text: str, out: Path) -> None:
@@ -113,21 +122,36 @@ def write_study(text: str, out: Path) -> None:
     raise StudyInvalid(f"the study file {str(out)!r} cannot be written ({reason})", remedy="give another --out")
 
 
-def _privacy(table: Table, person: str, target: str) -> dict[str, object]:
-    """`person`, and as many records of each as are enough for 19 of 20 people of the PUBLIC file.
+def _column_of_persons(table: Table, person: str | None, target: str) -> str:
+    """The column that says whose a record is.
 
     Raises:
-        StudyInvalid: there is no such column, or it is the target.
+        StudyInvalid: none is named, there is no such column, or it is the target.
     """
+    if person is None:
+        raise StudyInvalid("--n-persons without --person", remedy="name the column that says whose a record is")
     if person not in table.columns or person == target:
         raise StudyInvalid(
             f"no column {person!r} can say whose a record is",
             cause="the name is misspelt, or it is the target",
             remedy="give --person a column that both files have",
         )
-    column = table.columns[person]
-    counts = sorted(Counter(value for value in column[present(column)].tolist()).values()) or [1]
-    return {"person": person, "max_records_per_person": counts[math.ceil(0.95 * len(counts)) - 1]}
+    return person
+
+
+def _stated(n_persons: int | None) -> int:
+    """n_p, on the caller's word: the validation file's own number is private, so it is neither counted nor checked.
+
+    Raises:
+        StudyInvalid: it is not stated.
+    """
+    if n_persons is None:
+        raise StudyInvalid(
+            "how many people is the validation file about?",
+            cause="each of them counts once, their number divides the score, and counting them would tell it",
+            remedy="add --n-persons with your public number: a few too many or too few only shift the score",
+        )
+    return n_persons
 
 
 def _identifies(table: Table, column: str) -> bool:

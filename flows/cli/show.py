@@ -9,6 +9,7 @@ import typer
 from dpbo_core.errors import DpboError, StudyInvalid
 
 if TYPE_CHECKING:
+    from dpbo.flows.tuned import Tuned
     from dpbo_core.accounting.accounts import Account
     from dpbo_core.accounting.ledger import PrivacyLedger
     from dpbo_core.accounting.lookup import Recorded
@@ -31,7 +32,7 @@ def show(
     """Print a recorded release, from the ledger alone. Opens no data, draws nothing, spends nothing."""
     from dpbo.flows.cli.screens.terminal import print_json
     from dpbo.flows.cli.screens.tuned import asked_for, print_release, release_json
-    from dpbo_core.evaluation.certified import KIND
+    from dpbo_core.evaluation import KIND
 
     release, account = recorded_release(study)
     if html is not None:
@@ -93,6 +94,32 @@ def recorded_all_the_same(study: "StudySpec", what: str) -> DpboError | None:
     )
 
 
+def replayed(study: "StudySpec", folder: str) -> "tuple[Tuned, Account] | None":
+    """The release that `study` has, where MLflow shows it already, and its dataset's account; None if not.
+
+    Raises:
+        StudyInvalid: the study's public data cannot be read.
+        LedgerDamaged: the ledger cannot be read.
+    """
+    from dpbo.flows.prefect_runtime.settings import Stores
+    from dpbo.flows.tuned import Tuned
+    from dpbo.tasks.reporting.shown import seen_in_file
+    from dpbo_core.accounting.ledger import PrivacyLedger
+    from dpbo_core.study.replay import StudyResult, recorded_release
+
+    stores = Stores()
+    if not is_there(stores.ledger):
+        return None
+    stores.make_folder()
+    ledger = PrivacyLedger(stores.ledger)
+    release = recorded_release(study, ledger=ledger, folder=folder)
+    shown = None if release is None else seen_in_file(release, stores.tracking)
+    if release is None or shown is None:
+        return None
+    (account,) = ledger.accounts(study.privacy.dataset)
+    return Tuned(StudyResult(release, replayed=True), shown), account
+
+
 def is_there(url: str) -> bool:
     """Whether a ledger is there; opening it would make it. A server's is taken to be."""
     return not url.startswith("sqlite:///") or Path(url.removeprefix("sqlite:///")).exists()
@@ -150,7 +177,7 @@ def _several(word: str, found: "list[Recorded]") -> StudyInvalid:
 
 
 def _unfinished(word: str, found: "Recorded") -> StudyInvalid:
-    from dpbo_core.evaluation.certified import KIND
+    from dpbo_core.evaluation import KIND
 
     again = "ask evaluate_study for it again in Python" if found.method == KIND else "run dpbo tune with it again"
     return StudyInvalid(

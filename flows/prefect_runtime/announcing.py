@@ -7,9 +7,9 @@ from prefect import get_run_logger
 from prefect.artifacts import create_link_artifact, create_table_artifact
 from prefect.events import emit_event
 
-from dpbo.tasks.reporting import Tracked
 from dpbo.tasks.reporting.literal import in_markdown
 from dpbo.tasks.reporting.panels import ALERT
+from dpbo.tasks.reporting.shown import Tracked
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.balance import Balance, balance_after
 from dpbo_core.privacy.metric_shown import metric_shown

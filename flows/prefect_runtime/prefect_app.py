@@ -3,13 +3,19 @@
 Its password, origins and address for its page come from the environment that `prefect_child` gives it.
 """
 
+import atexit
+import gc
 import os
 import socket
 import sys
 
+OBJECTS = 100_000  # between two searches for garbage: imports make many objects, and none of it
+
 
 def main() -> None:
     """Serve Prefect's API on the socket that was handed over, until stopped."""
+    gc.set_threshold(OBJECTS)
+    atexit.register(gc.freeze)
     import uvicorn
     from prefect.server.api.server import create_app
 

@@ -10,7 +10,7 @@ from typing import IO
 
 from dpbo.flows.prefect_runtime.leash import Leashed
 from dpbo.flows.prefect_runtime.own_address import LOOPBACK, origins
-from dpbo.flows.prefect_runtime.prefect_store import SCHEME, prefect_store
+from dpbo.flows.prefect_runtime.prefect_store import SCHEME, is_migrated, prefect_store
 from dpbo_core.errors import DpboError
 
 PATIENCE = 120.0  # seconds a server may take to answer
@@ -34,33 +34,31 @@ def answers(api: str) -> bool:
 
 
 def start(
-    listening: socket.socket,
-    *,
-    auth: str,
-    home: Path,
-    log: IO[bytes] | int,
-    extra: Mapping[str, str],
-    given_up: Callable[[], bool] = lambda: False,
-) -> Leashed | None:
-    """A server that answers on `listening` to whoever knows `auth`; None if it ended, or took too long.
+    listening: socket.socket, *, auth: str, home: Path, log: IO[bytes] | int, extra: Mapping[str, str]
+) -> Leashed:
+    """A server that will answer on `listening` to whoever knows `auth`.
 
     It stands in `home`, Prefect's folder, with our environment and `extra`, and writes to `log`.
     """
     handle, port = listening.fileno(), int(listening.getsockname()[1])
     command = [sys.executable, "-P", "-m", "dpbo.flows.prefect_runtime.prefect_app", str(handle), str(port)]
     environment = _environment(auth, home, port) | dict(extra)
-    child = Leashed(command, log=log, env=environment, cwd=home, fd=handle)
+    return Leashed(command, log=log, env=environment, cwd=home, fd=handle)
+
+
+def awaited(child: Leashed, port: int, *, given_up: Callable[[], bool] = lambda: False) -> bool:
+    """Whether the server answers, once it does; it is closed if it ended, or took too long."""
     end = time.monotonic() + PATIENCE
     try:
         while not answers(address_of(port)):
             if child.ended() or time.monotonic() > end or given_up():
                 child.close()
-                return None
+                return False
             time.sleep(PAUSE)
     except BaseException:
         child.close()
         raise
-    return child
+    return True
 
 
 def not_started(port: int, remedy: str) -> DpboError:
@@ -81,6 +79,8 @@ def _environment(auth: str, home: Path, port: int) -> dict[str, str]:
     place = prefect_store()
     if place is not None:  # said in full, since the child stands elsewhere
         kept["PREFECT_API_DATABASE_CONNECTION_URL"] = f"{SCHEME}{place.resolve()}"
+        if is_migrated(place):
+            kept["PREFECT_API_DATABASE_MIGRATE_ON_START"] = "0"  # it would read every migration to find none left
     return kept | {
         "PREFECT_HOME": str(home),
         "PREFECT_SERVER_API_AUTH_STRING": auth,

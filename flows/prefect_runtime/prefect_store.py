@@ -7,9 +7,13 @@ from pathlib import Path
 
 from dpbo.flows.prefect_runtime.database import prepare
 from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.tasks.reporting.known_tables import KnownTables
 from dpbo_core.atomically import create_atomically
 
 SCHEME = "sqlite+aiosqlite:///"
+TABLES = KnownTables(
+    "prefect", "server/database/_migrations/versions/sqlite", Path(__file__).with_name("prefect_tables.sql")
+)
 
 
 def create_prefect_store() -> None:
@@ -27,7 +31,12 @@ def create_prefect_store() -> None:
         return
     place = prefect_store()
     if place is not None:
-        create_atomically(place, _migrate)
+        create_atomically(place, _make)
+
+
+def is_migrated(place: Path) -> bool:
+    """Whether the database at `place` needs none of Prefect's migrations, as far as is known."""
+    return TABLES.are_in(place)
 
 
 def prefect_store() -> Path | None:
@@ -39,6 +48,11 @@ def prefect_store() -> Path | None:
     address = url.get_secret_value() if url is not None else f"{SCHEME}{settings.home / 'prefect.db'}"
     place = address.removeprefix(SCHEME)
     return None if place == address or ":memory:" in place else Path(place)
+
+
+def _make(path: Path) -> None:
+    if not TABLES.write(path):
+        _migrate(path)
 
 
 def _migrate(path: Path) -> None:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from dpbo_core.accounting.patterns import FIELDS, fields_of, filled_at
 from dpbo_core.errors import StudyInvalid, suggestion
-from dpbo_core.spec import Bundled, PublicFiles, SensitiveFiles, StudySpec
+from dpbo_core.spec import Bundled, PersonFiles, PublicFiles, SensitiveFiles, StudySpec
 
 
 def edition_at(spec: StudySpec, moment: datetime) -> StudySpec:
@@ -30,7 +30,7 @@ def edition_at(spec: StudySpec, moment: datetime) -> StudySpec:
 
     edition = filled(spec.edition) if fields_of(spec.edition) else filled("{time}")
     data = spec.data
-    if isinstance(data, PublicFiles | SensitiveFiles):
+    if isinstance(data, PublicFiles | PersonFiles | SensitiveFiles):
         data = replace(data, training=filled(data.training), validation=filled(data.validation))
     privacy = replace(spec.privacy, dataset=filled(spec.privacy.dataset))
     return replace(spec, edition=edition, data=data, privacy=privacy)
@@ -80,7 +80,8 @@ def _training(spec: StudySpec) -> str:
 
 def _validation(spec: StudySpec) -> str:
     """The validation file; "" where there is none."""
-    return spec.data.validation if isinstance(spec.data, PublicFiles | SensitiveFiles) else ""
+    files = PublicFiles | PersonFiles | SensitiveFiles
+    return spec.data.validation if isinstance(spec.data, files) else ""
 
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}

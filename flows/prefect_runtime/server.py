@@ -16,7 +16,7 @@ from typing import Literal
 
 from dpbo.flows.prefect_runtime.listening import ours_alone, taken
 from dpbo.flows.prefect_runtime.password import password_in
-from dpbo.flows.prefect_runtime.prefect_child import address_of, not_started, start
+from dpbo.flows.prefect_runtime.prefect_child import address_of, awaited, not_started, start
 from dpbo_core.errors import DpboError
 
 PAUSE = 1.0  # seconds between two looks at it
@@ -140,9 +140,8 @@ class LoopbackServer:
                 home=self._home,
                 log=log,
                 extra={},
-                given_up=self._closing.is_set,
             )
-        if child is None:
+        if not awaited(child, self._port, given_up=self._closing.is_set):
             raise not_started(self._port, f"look at {self._log.name} in mlruns")
         self._child = child
 

@@ -4,10 +4,9 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from dpbo.flows.prefect_runtime.database import databases, lead_prefect
 from dpbo.flows.prefect_runtime.folder_settings import refuse_folder_settings
@@ -19,15 +18,18 @@ FOLDER = STATE
 MLFLOW_PAGE = "http://127.0.0.1:5000"
 
 
-class Stores(BaseSettings):
+def _mlflow_setting() -> str | None:
+    return os.environ.get("MLFLOW_TRACKING_URI")
+
+
+@dataclass(frozen=True)
+class Stores:
     """The ledger and MLflow's store: ./mlruns of the current folder unless the environment says otherwise.
 
     DPBO_DATABASE_URL puts all three stores (Prefect's too) on one PostgreSQL server.
     """
 
-    model_config = SettingsConfigDict(env_prefix="", extra="ignore", frozen=True)
-
-    mlflow_tracking_uri: str | None = None
+    mlflow_tracking_uri: str | None = field(default_factory=_mlflow_setting)
 
     @cached_property
     def ledger(self) -> str:

@@ -6,12 +6,12 @@ flow's settings, through pipes between processes of this user or Dask's TLS.
 """
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from dpbo.flows.prefect_runtime.listening import taken
-from dpbo.flows.prefect_runtime.prefect_child import SHORT, address_of, not_started, start
+from dpbo.flows.prefect_runtime.prefect_child import SHORT, address_of, awaited, not_started, start
 
 if TYPE_CHECKING:
     from dpbo.flows.prefect_runtime.leash import Leashed
@@ -21,10 +21,13 @@ PATIENCE = 5.0  # seconds; nothing of a study depends on what Prefect recorded
 
 
 @contextmanager
-def locked_server() -> Iterator[None]:
+def locked_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[None]:
     """While it is open Prefect's clients have a server: the configured one, or one of this run behind a password.
 
     The password is in memory, and in the environments of the server and of this run's task processes.
+
+    Args:
+        meanwhile: what is done while the server starts.
 
     Raises:
         DpboError: the server could not be started.
@@ -32,10 +35,11 @@ def locked_server() -> Iterator[None]:
     from prefect import settings
 
     if settings.get_current_settings().api.url is not None:
+        meanwhile()
         yield
         return
     password = secrets.token_urlsafe(32)
-    child, port = _started(password)
+    child, port = _started(password, meanwhile)
     ours = {settings.PREFECT_API_URL: address_of(port), settings.PREFECT_API_AUTH_STRING: password}
     try:
         with settings.temporary_settings(ours):
@@ -47,7 +51,7 @@ def locked_server() -> Iterator[None]:
         child.close()
 
 
-def _started(password: str) -> "tuple[Leashed, int]":
+def _started(password: str, meanwhile: Callable[[], object]) -> "tuple[Leashed, int]":
     from prefect.settings import get_current_settings
 
     home = get_current_settings().home.resolve()
@@ -57,7 +61,12 @@ def _started(password: str) -> "tuple[Leashed, int]":
     if listening is not None:
         with listening:  # the server's alone from then on: where it has died, nobody waits for an answer
             child = start(listening, auth=password, home=home, log=STDERR, extra=SHORT)
-        if child is not None:
+        try:
+            meanwhile()
+        except BaseException:
+            child.close()
+            raise
+        if awaited(child, port):
             return child, port
     raise not_started(port, "what it wrote is above; dpbo doctor looks at the installation")
 

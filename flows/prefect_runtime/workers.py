@@ -3,7 +3,8 @@
 Workers are processes of this machine, inside the curator's boundary, reachable on the loopback alone and by who
 holds this run's certificate: other users do not, and it is in no file. They have no pages: Dask's would show to
 every local user how many bytes an exact sum took and how often one was asked for. Nothing of a partition is kept by
-Dask: its answer is bytes of one width, which are forgotten when they arrive, and spilling is off.
+Dask: its answer is bytes of one width (where persons are averaged, a power of two of entries), which are forgotten
+when they arrive, and spilling is off.
 """
 
 import os
@@ -17,7 +18,7 @@ import numpy as np
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods.contract import Method
-from dpbo_core.objective.partitioned import Answer, PartWork
+from dpbo_core.objective.partitioned import Answer, PartAnswer, PartWork
 
 if TYPE_CHECKING:
     from distributed import LocalCluster
@@ -60,14 +61,18 @@ class DaskWorkers:
 
     def map(self, work: PartWork, parts: Sequence[Path]) -> list[Answer | None]:
         """`work` on every part; keys say nothing and nothing is cached between models."""
+        n = work.n_numbers
+        return [
+            None if answer is None else from_one_width(answer, n_numbers=n)
+            for answer in self.answers(partial(of_one_width, work, n_numbers=n), parts)
+        ]
+
+    def answers(self, work: PartAnswer, parts: Sequence[Path]) -> list[bytes | None]:
+        """The same of work that answers in bytes; an answer that was lost is left out."""
         places = [Path(part).resolve() for part in parts]
-        whole = partial(of_one_width, work, n_numbers=work.n_numbers)
-        futures = self._client.map(whole, places, pure=False, key="part")
+        futures = self._client.map(work, places, pure=False, key="part")
         try:
-            return [
-                from_one_width(answer, n_numbers=work.n_numbers)
-                for answer in self._client.gather(futures, errors="skip")
-            ]
+            return list(self._client.gather(futures, errors="skip"))
         finally:
             self._client.cancel(futures)
 

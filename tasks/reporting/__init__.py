@@ -1,5 +1,21 @@
-"""What people look at: pictures and pages of a release, and what MLflow keeps. Nothing here imports Prefect."""
+"""What people look at: pictures and pages of a release, and what MLflow keeps. Nothing here imports Prefect.
 
-from dpbo.tasks.reporting.mlflow_run import Tracked, find_release, log_release
+Imported on first use: whoever asks where a release is shown needs neither pictures nor models.
+"""
 
-__all__ = ["Tracked", "find_release", "log_release"]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dpbo.tasks.reporting.mlflow_run import find_release as find_release
+    from dpbo.tasks.reporting.mlflow_run import log_release as log_release
+    from dpbo.tasks.reporting.shown import Tracked as Tracked
+
+_HOME = {"Tracked": "shown", "find_release": "mlflow_run", "log_release": "mlflow_run"}
+__all__ = list(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(f"dpbo.tasks.reporting.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'dpbo.tasks.reporting' has no attribute {name!r}")

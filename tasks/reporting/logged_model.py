@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpbo.tasks.reporting.literal import in_markdown
 from dpbo.tasks.reporting.mlflow_store import Store
+from dpbo.tasks.reporting.shown import RELEASE_TAG
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.final_model.train import FinalModel
 from dpbo_core.privacy.release import Release
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
 FOLDER = "model"
-RELEASE_TAG = "dpbo.release_id"
 REFUSED_TAG = "dpbo.final_model"  # why a run has no model, where it should have one
 
 

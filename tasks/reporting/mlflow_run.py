@@ -6,32 +6,19 @@ release is logged once: its identity is a tag, and a second call finds the first
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from dpbo.tasks.reporting.logged_model import RELEASE_TAG, put_model, register
+from dpbo.tasks.reporting.logged_model import put_model, register
 from dpbo.tasks.reporting.logged_numbers import metrics, params
 from dpbo.tasks.reporting.mlflow_store import Store, open_store
 from dpbo.tasks.reporting.pictures import save_pictures
 from dpbo.tasks.reporting.release_page import page
+from dpbo.tasks.reporting.shown import RELEASE_TAG, Tracked, tracked
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.final_model.train import FinalModel, model_is_public
 from dpbo_core.privacy.release import Release
-
-
-@dataclass(frozen=True)
-class Tracked:
-    """Where a release is shown; `location` is the run's own part of MLflow's address.
-
-    `missing` names what could not be shown there; its run counts as failed, and the next call adds it.
-    """
-
-    experiment: str
-    run_id: str
-    location: str = ""
-    missing: tuple[str, ...] = ()
 
 
 def find_release(release: Release, tracking_uri: str) -> Tracked | None:
@@ -41,7 +28,7 @@ def find_release(release: Release, tracking_uri: str) -> Tracked | None:
     found = _runs(store, experiment, release)
     if not found or found[0].info.status != "FINISHED":
         return None
-    return _tracked(release, experiment, found[0].info.run_id)
+    return tracked(release, experiment, found[0].info.run_id)
 
 
 def log_release(
@@ -80,7 +67,7 @@ def log_release(
         store.client.set_terminated(run_id, "FAILED" if missing else "FINISHED")
     if registered and model_is_public(release) and not missing:
         missing += _tried("the registered model", lambda: register(store, run_id, release))
-    return _tracked(release, experiment, run_id, missing)
+    return tracked(release, experiment, run_id, missing)
 
 
 def _put_all(
@@ -112,10 +99,6 @@ def _tried(what: str, work: Callable[[], None]) -> tuple[str, ...]:
 def _runs(store: Store, experiment: str, release: Release) -> list[Any]:
     tagged = f"tags.`{RELEASE_TAG}` = '{release.release_id}'"
     return list(store.client.search_runs([experiment], tagged, max_results=1))
-
-
-def _tracked(release: Release, experiment: str, run_id: str, missing: tuple[str, ...] = ()) -> Tracked:
-    return Tracked(release.dataset, run_id, f"#/experiments/{experiment}/runs/{run_id}", missing)
 
 
 def _start(store: Store, experiment: str, release: Release) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpbo.tasks.reporting.known_tables import KnownTables
 from dpbo_core.accounting.patience import make_patient_by_name, named
 from dpbo_core.atomically import create_atomically
 from dpbo_core.errors import DpboError
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from mlflow.entities import Experiment
     from mlflow.tracking import MlflowClient
 
+TABLES = KnownTables("mlflow", "store/db_migrations/versions", Path(__file__).with_name("mlflow_tables.sql"))
 UNREPORTED = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}  # asked for at every call MLflow counts
 SQLITE, POSTGRESQL = "sqlite:///", "postgresql"
 LOCATION = "mlruns/artifacts"
@@ -198,6 +200,7 @@ def _make_relative(uri: str, experiment: int) -> None:
 
 
 def _make(path: Path) -> None:
+    TABLES.write(path)  # where they are not known MLflow makes them
     _sql_store(f"{SQLITE}{path}", path.parent).engine.dispose()
     _make_relative(f"{SQLITE}{path}", experiment=0)
 

@@ -50,6 +50,9 @@ MEANING = (
 )
 CHANGE = {
     NeighboringRelation.REPLACE_ONE: "Replace the data of {one} by any other, however strange",
+    NeighboringRelation.REPLACE_ONE_PERSON: (
+        "Replace all data of {one}, however many records, by those of any other or by none, however strange"
+    ),
     NeighboringRelation.ADD_OR_REMOVE_ONE: "Take away the data of {one}, or add any other, however strange",
     NeighboringRelation.ROW_MOVES_BY_ONE: "Move {one} by a distance of at most 1",
 }
@@ -137,6 +140,13 @@ def _rests(release: Release) -> Iterable[str]:
     if not guarantee.assumptions:
         yield "No assumption about the data: the guarantee is unconditional."
     k = release.facts.get("max_records_per_person")
+    if "n_persons" in release.facts:
+        yield (
+            f"Each person, as column {guarantee.person!r} tells them apart, counts once, by the mean of all that "
+            "person's records; what names nobody counts nothing. The score divides by "
+            f"{release.facts['n_persons']} persons, on the word of the data's owner; how many persons and records "
+            "there are is private."
+        )
     if k is not None:
         yield _records_of_one(guarantee, f"{k} record{'s' if k != 1 else ''}")
 

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from neighbours import World, climb, make_world, nasty_pairs
+from neighbours import World, climb, make_world
 from replay import Compared, replayed
 
 from dpbo_core.methods.contract import Method
@@ -23,6 +23,12 @@ WORLDS = {
     "accuracy": {"score": "accuracy"},
     "a tree": {"estimator": "sklearn.tree.DecisionTreeClassifier", "score": "accuracy"},
     "two records a person": {"score": "accuracy", "k": 2},
+    "persons' means": {"score": "accuracy", "n_persons": 4},
+    "persons' means of a tree": {
+        "estimator": "sklearn.tree.DecisionTreeClassifier",
+        "score": "accuracy",
+        "n_persons": 4,
+    },
 }
 RANKINGS = {  # where pairs of records are counted
     "ranks": {"score": "roc_auc"},
@@ -57,11 +63,6 @@ class Row:
     reach: float
 
 
-def sizes(world: World) -> tuple[int, int]:
-    """(m, k)."""
-    return world.problem.n_validation, world.problem.max_records_per_person
-
-
 def cases() -> Iterator[tuple[Method, str]]:
     """Every variant in every one of its worlds."""
     for methods, worlds in VARIANTS.values():
@@ -79,9 +80,9 @@ def attacked(world: World, method: Method, rng: random.Random, *, pairs: int, ro
         found.append(result)
         return result.reach
 
-    for one, other in islice(nasty_pairs(*sizes(world), rng), pairs):
+    for one, other in islice(world.pairs(rng), pairs):
         reach(one, other)
-    climb(reach, *sizes(world), rng, rounds=rounds)
+    climb(reach, world, rng, rounds=rounds)
     return Row(
         method.kind,
         len(found),

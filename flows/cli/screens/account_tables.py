@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dpbo.flows.cli.screens.terminal import Screen, named
-from dpbo_core.accounting.accounts import Account, Entry
+from dpbo_core.accounting.accounts import MOST_ROOM, Account, Entry
 from dpbo_core.privacy.amounts import from_units
 
 HEADER = ("study", "edition", "method", "ε", "δ", "reserved", "released")
@@ -48,6 +48,7 @@ def account_json(account: Account) -> dict[str, Any]:
         "shares_people_with": list(account.approvals.shares),
         "members": list(account.approvals.members),
         "largest_epsilon": None if account.approvals.largest is None else from_units(account.approvals.largest),
+        "room": account.rooms,
         "entries": [
             {
                 "study": entry.study,
@@ -78,6 +79,8 @@ def print_accounts(accounts: tuple[Account, ...]) -> None:
         for line in approval_lines(account):
             screen.say(f"  {line}")
         if account.entries:
+            if account.rooms:
+                screen.say(f"  {_room(account)}")
             screen.table(HEADER, [_cells(entry) for entry in account.entries], left=3, wraps=0)
             if len(account.records) > 1:
                 screen.say(f"  {mixed(account)}")
@@ -106,6 +109,15 @@ def mixed(account: Account) -> str:
         f"Earlier studies took max_records_per_person to be {', '.join(map(str, others))} and {largest}: a person "
         f"with {largest} records paid more than is shown. From now on {largest} holds for all."
     )
+
+
+def _room(account: Account) -> str:
+    """How many more there is room for, by method, each at the price of its newest study."""
+    told = [
+        f"{count if count < MOST_ROOM else f'{MOST_ROOM:,} or more'} more {named(method)}"
+        for method, count in account.rooms.items()
+    ]
+    return f"room for {' or '.join(told)}, at the price of the newest"
 
 
 def _bar(account: Account, screen: Screen) -> str:

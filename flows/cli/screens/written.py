@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from dpbo.flows.cli.screens.terminal import Screen, named
-from dpbo_core.spec import AxisSection, PrivacySection, PublicFiles, StudySpec
+from dpbo_core.spec import AxisSection, PersonFiles, PrivacySection, PublicFiles, StudySpec
 
 
 def print_written(spec: StudySpec, out: Path) -> None:
@@ -15,7 +15,7 @@ def print_written(spec: StudySpec, out: Path) -> None:
         ("model", f"{model.estimator}, scored by {model.score}"),
         ("searches", ", ".join(_axis(name, axis) for name, axis in spec.space.items())),
     ]
-    if isinstance(data, PublicFiles):
+    if isinstance(data, PublicFiles | PersonFiles):
         facts = [("predicts", named(data.target)), *facts, ("protects", _protected(spec.privacy, data))]
     facts.append(("price", f"ε = {spec.privacy.epsilon:g}, δ = {spec.privacy.delta:g}"))
     if spec.budget is not None:
@@ -23,10 +23,10 @@ def print_written(spec: StudySpec, out: Path) -> None:
         facts.append(("cap", f"{cap} for all studies of {named(repr(spec.privacy.dataset))}, set once"))
     if spec.privacy.person is None:
         facts.append(("people", "if a column says whose a record is, --person COLUMN protects people"))
-    if isinstance(data, PublicFiles) and data.ignore:
+    if isinstance(data, PublicFiles | PersonFiles) and data.ignore:
         left_out = ", ".join(named(name) for name in data.ignore)
         facts.append(("left out", f"{left_out}: empty, or a text of too many values"))
-    if isinstance(data, PublicFiles) and data.missing == "mean":
+    if isinstance(data, PublicFiles | PersonFiles) and data.missing == "mean":
         facts.append(("gaps", "filled with the training file's means"))
     screen.facts(facts)
     screen.say("\nRead it through: price, cap and who is protected are yours to choose. Make sure")
@@ -34,7 +34,10 @@ def print_written(spec: StudySpec, out: Path) -> None:
     screen.say(f"  dpbo plan {named(out)}")
 
 
-def _protected(privacy: PrivacySection, data: PublicFiles) -> str:
+def _protected(privacy: PrivacySection, data: PublicFiles | PersonFiles) -> str:
+    if isinstance(data, PersonFiles):
+        who = f"the people in column {named(str(privacy.person))} of {named(data.validation)}"
+        return f"{who}: {data.n_persons:,} of them, on your word, and each counts once"
     n, file, k = f"{data.n_validation:,}", named(data.validation), privacy.max_records_per_person
     if privacy.person is None:
         return f"each of the {n} records of {file}"

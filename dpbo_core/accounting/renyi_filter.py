@@ -1,0 +1,147 @@
+"""Pure and Gaussian spends in one account without waste: a Rényi filter at one order, fixed before the first spend.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| α* | `alpha` | the order at which the cap's (ε, δ_z) holds the most ρ | scalar > 1, or 0: δ_z = 0 |
+| ρ_i, ε_i | `Draw` | cost of a draw in zCDP, and its pure ε, None for a Gaussian | integers of 10⁻¹² |
+| r_i | `draw_units` | its Rényi divergence at α*, over α*, rounded up; at most ρ_i | integer of 10⁻¹² |
+| Σr_i | `units` | of all draws so far; admitted while at most ρ* | integer of 10⁻¹² |
+
+A Gaussian's r_i is its ρ_i, so that datasets with Gaussian spends alone are as they were. A pure ε_i is worth
+ε_i²/2 in zCDP, but at α* no more than randomised response is, which is far less where ε_i is large.
+
+Why it is sound for draws and plans that are chosen after seeing earlier ones: at one order, fixed in advance, the
+sum of the divergences given the past bounds that of the whole as long as it stays below a number fixed in advance
+(Feldman, Zrnic 2021, Theorem 3.1), and α*·ρ* converts to (ε, δ_z) at that order (Canonne, Kamath, Steinke 2020,
+Proposition 12). An order chosen afterwards would not do. `budget` says how the rule joins basic composition.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from dpbo_core.accounting.composition import Total, largest_rho
+from dpbo_core.privacy.amounts import UNITS_PER_ONE, from_units, spent_units
+from dpbo_core.privacy.renyi import RenyiCurve
+from dpbo_core.theorems.canonne_kamath_steinke_2020 import proposition_12_converted, proposition_12_cost
+
+PLAIN = 1.01  # basic composition is shown where no order gains a hundredth: it needs no δ
+Draw = tuple[int | None, int]  # (ε_i, ρ_i) in 10⁻¹²
+
+
+@dataclass(frozen=True)
+class Filter:
+    """What a dataset's draws come to at its one order; the ledger seals it in every entry.
+
+    Attributes:
+        alpha: α*; 0 where the cap has no δ to convert at, and nothing is filtered.
+        units: Σr_i in 10⁻¹².
+    """
+
+    alpha: float
+    units: int = 0
+
+    @classmethod
+    def of(cls, epsilon_units: int, delta: float) -> "Filter":
+        """An empty filter at the order of a cap.
+
+        Args:
+            epsilon_units: the cap's ε in 10⁻¹².
+            delta: δ_z.
+        """
+        return cls(order(epsilon_units, delta))
+
+    def after(self, draws: Iterable[Draw], total: Total) -> "Filter":
+        """The same once these draws are charged.
+
+        Args:
+            draws: one by one.
+            total: what they come to; where the draws do not say so, its ρ is what counts.
+        """
+        if self.alpha == 0.0:
+            return self
+        told = tuple(draws)
+        cost = sum(draw_units(draw, self.alpha) for draw in told)
+        return Filter(self.alpha, self.units + (cost if _come_to(told, total) else total.rho_units))
+
+    def fits(self, epsilon_units: int, delta: float) -> bool:
+        """Whether Σr_i is within what (ε, δ_z) holds at α*."""
+        return self.alpha > 0.0 and self.units <= most_units(self.alpha, epsilon_units, delta)
+
+
+NOT_FILTERED = Filter(0.0)
+
+
+@lru_cache(maxsize=256)  # milliseconds of bisection, asked for while the ledger is locked
+def order(epsilon_units: int, delta: float) -> float:
+    """α*: the order at which ρ* reaches ε; 0 where δ_z = 0 or the cap holds no ρ at all."""
+    epsilon = from_units(epsilon_units)
+    rho = from_units(largest_rho(epsilon, delta))
+    if delta == 0.0 or rho == 0.0:
+        return 0.0
+    return proposition_12_converted(lambda alpha: alpha * rho, delta=delta)[1]
+
+
+@lru_cache(maxsize=256)
+def most_units(alpha: float, epsilon_units: int, delta: float) -> int:
+    """The most Σr_i in 10⁻¹² at `alpha` under (ε, δ_z), rounded down: ρ* itself at the cap's own order."""
+    epsilon = from_units(epsilon_units)
+    if alpha == order(epsilon_units, delta):
+        return largest_rho(epsilon, delta)
+    if delta == 0.0:
+        return -1
+    return math.floor(proposition_12_cost(alpha=alpha, epsilon=epsilon, delta=delta) / alpha * UNITS_PER_ONE)
+
+
+@lru_cache(maxsize=4096)
+def draw_units(draw: Draw, alpha: float) -> int:
+    """r_i in 10⁻¹², rounded up: ρ_i of a Gaussian; else at most what randomised response with ε_i costs at α*."""
+    epsilon_units, rho_units = draw
+    if epsilon_units is None:
+        return rho_units
+    pure = RenyiCurve(epsilon=from_units(epsilon_units)).at(alpha) / alpha
+    return min(rho_units, spent_units(pure * (1.0 + 1e-12)))
+
+
+def together(draws: Mapping[Draw, int], delta_units: int, delta: float) -> tuple[float, float]:
+    """What draws come to as (ε, δ), for people: the smaller of basic composition and the best order over them all.
+
+    A description of what was drawn, and no rule: the order is chosen afterwards, so it admits nothing.
+
+    Args:
+        draws: how many there were of each.
+        delta_units: Σδ_i of those that are only (ε, δ).
+        delta: δ_z.
+    """
+    pure = {epsilon: n for (epsilon, _), n in draws.items()}
+    basic = math.inf if None in pure else from_units(sum((epsilon or 0) * n for (epsilon, _), n in draws.items()))
+    gaussian = from_units(sum(rho * n for (epsilon, rho), n in draws.items() if epsilon is None))
+    others = [
+        (RenyiCurve(epsilon=from_units(epsilon)), from_units(rho), n)
+        for (epsilon, rho), n in draws.items()
+        if epsilon is not None
+    ]
+
+    def cost(alpha: float) -> float:
+        return alpha * gaussian + sum(n * min(alpha * rho, curve.at(alpha)) for curve, rho, n in others)
+
+    best = proposition_12_converted(cost, delta=delta)[0] if draws else 0.0
+    only = from_units(delta_units)
+    return (basic, only) if basic <= PLAIN * best else (best, delta + only)
+
+
+def draws_in(spends: Iterable[Mapping[str, Any]]) -> tuple[Draw, ...]:
+    """(ε_i, ρ_i) of the draws in a reservation's row."""
+    return tuple((_units(spend["epsilon"]), _units(spend["rho"]) or 0) for spend in spends)
+
+
+def _come_to(draws: tuple[Draw, ...], total: Total) -> bool:
+    pure = [epsilon for epsilon, _ in draws if epsilon is not None]
+    epsilon = sum(pure) if len(pure) == len(draws) else None
+    return (epsilon, sum(rho for _, rho in draws)) == (total.epsilon_units, total.rho_units)
+
+
+def _units(amount: float | None) -> int | None:
+    return None if amount is None else round(amount * UNITS_PER_ONE)

@@ -1,0 +1,77 @@
+"""Scores that do not depend on where a record stands, nor on how many others there are, to the last bit.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| B | `PLACES` | rows of every batch | scalar |
+| h | `_places` | a row's place in its batch: a hash of the row and its truth | (r,) in [0, B) |
+| x₀ | `stand_in` | fills the places that no row has | (d,) |
+
+Linear algebra adds in another order where a batch has another number of rows, or a row another place in it; the
+last digits differ, and with them a class that is nearly a tie. While neighbours have as many records in the same
+places that does not matter. Where a person may leave, the others' places and the last batch's size would move: so
+every batch has one shape, and a row's place in it follows from what the row holds.
+"""
+
+import hashlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.models.estimators import FittedEstimator
+from dpbo_core.models.scores.record import RecordScore
+
+PLACES = 1024
+
+
+def scores_by_content(
+    model: FittedEstimator, X: NDArray[np.float64], truth: NDArray[Any], score: RecordScore
+) -> NDArray[np.float64]:
+    """Each record's score, (m,): element i is a function of row i and truth i alone. Never raises on their account.
+
+    Args:
+        model: fitted.
+        X: (m, d) rows.
+        truth: (m,) class indices as in training, or targets.
+        score: what is scored.
+    """
+    if model.alone is not None or not len(X):
+        return model.scores(X, truth, score)
+    rows, inverse = _distinct(np.ascontiguousarray(X, dtype=np.float64), np.ascontiguousarray(truth))
+    X, truth = X[rows], truth[rows]
+    places = _places(X, truth)
+    found = np.zeros(len(X))
+    for members in _batches(places):
+        batch = np.tile(model.stand_in, (PLACES, 1))
+        told = np.zeros(PLACES, dtype=truth.dtype)
+        batch[places[members]], told[places[members]] = X[members], truth[members]
+        found[members] = model.batch_scores(batch, told, score)[places[members]]
+    return found[inverse]
+
+
+def _bytes(X: NDArray[np.float64], truth: NDArray[Any]) -> NDArray[np.uint8]:
+    """All bytes of each row and its truth, (m, 8(d + 1))."""
+    both = (X.view(np.uint8).reshape(len(X), -1), truth.view(np.uint8).reshape(len(X), -1))
+    return np.ascontiguousarray(np.concatenate(both, axis=1))
+
+
+def _distinct(X: NDArray[np.float64], truth: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Which records to score, and for every record which of those it equals."""
+    raw = _bytes(X, truth)
+    keys = raw.view(np.dtype((np.void, raw.shape[1]))).ravel()
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    return first, inverse
+
+
+def _places(X: NDArray[np.float64], truth: NDArray[Any]) -> NDArray[np.intp]:
+    rows = (row.tobytes() for row in _bytes(np.ascontiguousarray(X), np.ascontiguousarray(truth)))
+    hashed = b"".join(hashlib.blake2b(row, digest_size=2).digest() for row in rows)
+    return np.frombuffer(hashed, dtype="<u2").astype(np.intp) % PLACES
+
+
+def _batches(places: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+    """The rows, divided so that no two of a batch have one place."""
+    order = np.argsort(places, kind="stable")
+    arranged = places[order]
+    turn = np.arange(len(order)) - np.searchsorted(arranged, arranged)  # how many before it have its place
+    return [order[turn == batch] for batch in range(int(turn.max()) + 1)]

@@ -1,0 +1,49 @@
+"""A study's training records as they are written, and what the ledger knows the study by. Nothing is encoded."""
+
+import hashlib
+import json
+from pathlib import Path
+
+from dpbo_core import data
+from dpbo_core.data import Table, bundled
+from dpbo_core.data.bundled import TARGET as BUNDLED_TARGET
+from dpbo_core.spec import Bundled, PublicData, SensitiveData, StudySpec
+
+
+def training_table(spec: StudySpec, folder: str | Path) -> tuple[Table, str]:
+    """The training records and the column to predict."""
+    given = spec.data
+    if isinstance(given, Bundled):
+        return bundled.load(given.source, given.validation_share)[0], BUNDLED_TARGET
+    sensitive, shown = isinstance(given, SensitiveData), given.training
+    return data.read_table(Path(folder) / shown, sensitive=sensitive, shown_as=shown), given.target
+
+
+def left_out(spec: StudySpec) -> frozenset[str]:
+    """Columns that are no features: those ignored, and the one that says whose record it is."""
+    ignored = spec.data.ignore if isinstance(spec.data, PublicData) else None
+    return frozenset(ignored or ()) | ({spec.privacy.person} if spec.privacy.person else set())
+
+
+def training_digest(spec: StudySpec, folder: str | Path) -> str:
+    """The fingerprint of the PUBLIC training data, which is part of the study's own; "" where they are sensitive.
+
+    Raises:
+        StudyInvalid: they cannot be read.
+    """
+    if isinstance(spec.data, SensitiveData):
+        return ""  # a hash of sensitive records would tell whether a guess of them is right
+    return data.fingerprint(training_table(spec, folder)[0].without(left_out(spec)))
+
+
+def study_fingerprint(spec: StudySpec, training: str) -> str:
+    """What the ledger knows the study by: the whole spec, its edition, the public training data.
+
+    Without [evaluation], which has a key of its own: what is asked afterwards is no other study.
+
+    Args:
+        spec: the study.
+        training: the fingerprint of the PUBLIC training data.
+    """
+    text = json.dumps([spec.tuned.to_dict(), training], sort_keys=True, ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()

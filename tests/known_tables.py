@@ -1,0 +1,40 @@
+"""Writes the tables of Prefect's and MLflow's SQLite databases down, as their own migrations make them.
+
+python tests/known_tables.py
+"""
+
+import os
+import sqlite3
+import tempfile
+from contextlib import closing
+from pathlib import Path
+
+from dpbo.flows.prefect_runtime import prefect_store
+from dpbo.tasks.reporting import mlflow_store
+
+
+def migrated_prefect(place):
+    prefect_store._migrate(place)
+
+
+def migrated_mlflow(place):
+    """MLflow's tables without the experiment that a new store holds, which the store itself adds."""
+    mlflow_store._sql_store(f"{mlflow_store.SQLITE}{place}", place.parent).engine.dispose()
+    with closing(sqlite3.connect(place)) as connection:
+        connection.execute("DELETE FROM experiments")
+        connection.commit()
+
+
+def written(tables, migrated):
+    """What the text has to be."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / "new.db"
+        migrated(place)
+        with closing(sqlite3.connect(place)) as connection:
+            return "\n".join([f"-- {tables.names()}", *connection.iterdump(), ""])
+
+
+if __name__ == "__main__":
+    os.environ.update(mlflow_store.UNREPORTED)
+    prefect_store.TABLES.text.write_text(written(prefect_store.TABLES, migrated_prefect), encoding="utf-8")
+    mlflow_store.TABLES.text.write_text(written(mlflow_store.TABLES, migrated_mlflow), encoding="utf-8")

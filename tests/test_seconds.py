@@ -1,0 +1,208 @@
+"""Answers in seconds: what a command needs not it does not load, and a replay reads the ledger and stops."""
+
+import json
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import tomli_w
+
+from dpbo.flows.cli.show import replayed
+from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.tasks.reporting.mlflow_run import find_release, log_release
+from dpbo.tasks.reporting.shown import experiments_in_file, seen_in_file
+from dpbo_core.accounting.budget import PrivacyBudget
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.spec import StudySpec
+from dpbo_core.study import data_split
+from dpbo_core.study.replay import recorded_release
+from dpbo_core.study.resolve import resolve
+from dpbo_core.study.run import run_study
+from dpbo_core.study.training_set import study_fingerprint, training_digest
+
+WATCHED = """
+import atexit, sys
+def told():
+    sys.stderr.write(' '.join(sorted({refused} & sys.modules.keys())))
+atexit.register(told)
+def audit(event, arguments):
+    assert event not in {events}, event
+sys.addaudithook(audit)
+from dpbo.flows.cli import main
+sys.argv = ['dpbo', *sys.argv[1:]]
+main()
+"""
+ALONE = {"subprocess.Popen", "os.fork", "os.posix_spawn", "socket.connect", "socket.bind"}
+HEAVY = ("prefect", "mlflow", "sklearn", "scipy", "pandas", "pyarrow", "opendp", "matplotlib", "httpx", "joblib")
+
+
+def without(refused, *words, events=ALONE):
+    """The command in a process that tells what of these it loaded, and may start no other and reach nobody."""
+    code = WATCHED.format(refused=set(refused), events=events)
+    return subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=300)
+
+
+@pytest.fixture
+def shown(here, tables):
+    """A study of two draws, released and shown in MLflow: its spec, and its release."""
+    tables["study"]["method"] = "private_grid"
+    tables["space"]["lambda"]["points"] = 4
+    (here / "study.toml").write_text(tomli_w.dumps(tables))
+    Stores().make_folder()
+    spec, ledger = StudySpec.from_dict(tables), PrivacyLedger(Stores().ledger)
+    release = run_study(spec, ledger=ledger).release
+    (account,) = ledger.accounts("people")
+    log_release(release, account, Stores().tracking)
+    return spec, release
+
+
+def test_a_replay_reads_the_ledger_and_stops(here, shown):
+    _, release = shown
+    before = {path: path.read_bytes() for path in Path("mlruns").rglob("*") if path.is_file()}
+    done = without(HEAVY, "tune", "study.toml", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    found = find_release(release, Stores().tracking)
+    tracking = {"experiment": found.experiment, "run_id": found.run_id}
+    assert json.loads(done.stdout) == json.loads(
+        json.dumps(release.to_json() | {"replayed": True, "tracking": tracking})
+    )
+    after = {path: path.read_bytes() for path in Path("mlruns").rglob("*") if path.is_file()}
+    assert {path for path in before | after if before.get(path) != after.get(path)} <= {
+        Path("mlruns/ledger.db-wal"),
+        Path("mlruns/ledger.db-shm"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "refused"),
+    [
+        (("budget",), (*HEAVY, "numpy")),
+        (("show", "trial"), (*HEAVY, "numpy")),
+        (("--help",), (*HEAVY, "numpy", "sqlalchemy")),
+        (("doctor",), ("mlflow", "numpy", "sklearn", "scipy", "pandas", "opendp", "matplotlib")),
+    ],
+)
+def test_no_command_loads_what_it_needs_not(here, shown, words, refused):
+    asks_the_port = words == ("doctor",)
+    done = without(refused, *words, events=ALONE - {"socket.connect"} if asks_the_port else ALONE)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not asks_the_port or "2 experiments" in done.stdout
+
+
+@contextmanager
+def nothing_opened(monkeypatch):
+    """Neither the sensitive half nor an encoding of the public one is made inside."""
+    with monkeypatch.context() as watched:
+        for name in ("sensitive_half", "validation_table", "public_half", "people_of"):
+            watched.setattr(data_split, name, lambda *_, **__: pytest.fail("more than the ledger was read"))
+        watched.setattr("dpbo_core.data.preprocessing.Preprocessing.fit", lambda *_, **__: pytest.fail("fitted"))
+        yield
+
+
+def test_what_mlflow_lost_is_no_replay(shown, monkeypatch):
+    """Then the study runs as ever, which publishes it again."""
+    from mlflow.tracking import MlflowClient
+
+    spec, release = shown
+    uri = Stores().tracking
+    client = MlflowClient(tracking_uri=uri)
+    with nothing_opened(monkeypatch):
+        tuned, account = replayed(spec, ".")
+    assert (tuned.result.release, tuned.result.replayed, tuned.warnings) == (release, True, ())
+    assert tuned.tracked == find_release(release, uri)
+    assert account.budget.dataset == "people"
+    assert experiments_in_file(uri) == len(client.search_experiments())
+    run, experiment = tuned.tracked.run_id, client.get_experiment_by_name("people").experiment_id
+    client.set_terminated(run, "FAILED")  # it lacks something, which the next run adds
+    assert replayed(spec, ".") is None
+    client.set_terminated(run, "FINISHED")
+    assert replayed(spec, ".") is not None
+    client.delete_run(run)
+    assert replayed(spec, ".") is None
+    client.restore_run(run)
+    client.delete_experiment(experiment)
+    assert replayed(spec, ".") is None
+    client.restore_experiment(experiment)
+    assert replayed(spec, ".") is not None
+    assert seen_in_file(replace(release, release_id="0" * 16), uri) is None
+    assert seen_in_file(replace(release, dataset="others"), uri) is None
+
+
+@pytest.mark.parametrize("content", [b"", b"no database at all, but long enough to be taken for one" * 99])
+def test_a_store_that_cannot_be_read_tells_nothing(shown, tmp_path, content):
+    (tmp_path / "other.db").write_bytes(content)
+    _, release = shown
+    for uri in (f"sqlite:///{tmp_path / 'other.db'}", f"sqlite:///{tmp_path / 'none.db'}", "http://127.0.0.1:9"):
+        assert seen_in_file(release, uri) is None
+        assert experiments_in_file(uri) is None
+    assert not (tmp_path / "none.db").exists()
+
+
+def test_only_the_very_same_study_is_a_replay(shown, tables, monkeypatch):
+    spec, release = shown
+    ledger = PrivacyLedger(Stores().ledger)
+    assert recorded_release(spec, ledger=ledger) == release
+    for section, key, value in (
+        ("study", "edition", "2"), ("study", "name", "other"), ("privacy", "epsilon", 0.25), ("search", "seed", 7),
+        ("data", "validation_share", 0.4), ("model", "steepness", 9.0),
+    ):  # fmt: skip
+        changed = {name: dict(table) for name, table in tables.items()}
+        changed[section][key] = value
+        assert recorded_release(StudySpec.from_dict(changed), ledger=ledger) is None, (section, key)
+
+
+def test_where_no_study_of_that_name_was_released_no_file_is_read(shown, tables):
+    tables["study"]["name"] = "unheard"
+    tables["data"] = {"training": "no.csv", "validation": "none.csv", "n_validation": 3, "target": "y"}
+    assert recorded_release(StudySpec.from_dict(tables), ledger=PrivacyLedger(Stores().ledger)) is None
+
+
+def test_the_release_of_a_group_is_found_by_its_members_name(here, tables):
+    """The ledger keeps such a study under the name whose cap pays."""
+    ledger = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
+    ledger.set_budget(PrivacyBudget.of("hospital", epsilon=3.0, delta=1e-5), members=("ward",))
+    tables["study"]["method"] = "private_grid"
+    tables["space"]["lambda"]["points"] = 4
+    tables["privacy"]["dataset"] = "ward"
+    del tables["budget"]
+    spec = StudySpec.from_dict(tables)
+    release = run_study(spec, ledger=ledger).release
+    assert recorded_release(spec, ledger=ledger) == release
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_the_key_is_the_one_that_the_run_had(here, tables, suffix):
+    """Of files too, with columns that are no features; an edited training file is another study."""
+    rows = [f"{i % 7},{i % 3},{i},{i % 2}" for i in range(40)]
+    (here / "training.csv").write_text("\n".join(["a,b,who,y", *rows]) + "\n")
+    (here / "validation.csv").write_text("\n".join(["a,b,who,y", *rows[:20]]) + "\n")
+    if suffix == "parquet":
+        import pandas as pd
+
+        for name in ("training", "validation"):
+            pd.read_csv(here / f"{name}.csv").to_parquet(here / f"{name}.parquet")
+    tables["data"] = {
+        "training": f"training.{suffix}", "validation": f"validation.{suffix}", "n_validation": 20, "target": "y",
+        "ignore": ["b"],
+    }  # fmt: skip
+    tables["privacy"]["person"] = "who"
+    spec = StudySpec.from_dict(tables)
+    digest = training_digest(spec, here)
+    assert digest == data_split.public_half(spec, here).fingerprint
+    assert resolve(spec).key(digest).fingerprint == study_fingerprint(spec, digest)
+    text = (here / "training.csv").read_text()
+    (here / "training.csv").write_text(text.replace("\n0,0,0,0\n", "\n1,0,0,0\n"))
+    if suffix == "csv":
+        assert training_digest(spec, here) != digest
+
+
+def test_a_sensitive_training_set_is_not_read_for_the_key(here, tables):
+    tables["study"]["method"] = "dp_hypo"
+    tables["data"] = {
+        "training": "none.csv", "n_training": 30, "target": "y", "sensitive": "training", "labels": [0.0, 1.0],
+        "bounds": {"*": [0.0, 1.0]},
+    }  # fmt: skip
+    assert training_digest(StudySpec.from_dict(tables), here) == ""
