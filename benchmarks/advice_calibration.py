@@ -7,14 +7,19 @@ Landscapes of 256 candidates in d dimensions: the logistic function of a Matérn
 amplitude and lengthscale, so that some are flat, some steep, and some have a plateau near the top. Half of them
 are smooth (Matérn-5/2, what the search believes in), half rough (Matérn-1/2), and each coordinate is warped by
 a random power, so that a lengthscale that fits one end does not fit the other. The public score is that of
-another sample of 500 records: a smooth difference of half a standard error (candidates are scored on the same
-records, so that half of the error is shared), and on one landscape in eight a shift as large as its own.
-Methods run as they are, on the table of scores, at ε = 1; the validation set's size sets the noise. The outcome
+another sample of n records: a smooth difference of half a standard error (candidates are scored on the same
+records, so that half of the error is shared). It is of the same population (alike), of one whose landscape is off
+by half of its own amplitude (apart), or by one and a half of it (misleading).
+Methods run as they are, on the table of scores, at ε = 1; the validation set's size sets the noise; trajectories
+and shortlists, which are slow, on three landscapes in ten. The outcome
 replaces dpbo_core/advice/expected_loss_table.py, and is printed in docs/calibration.md.
 """
 
+import os
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -26,6 +31,7 @@ from dpbo_core.comparison.tasks import ScoreTable, on_table
 from dpbo_core.gp.kernels import Matern52
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
+from dpbo_core.methods.public import Public
 from dpbo_core.models.scores.accuracy import Accuracy
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.problem import Problem
@@ -33,18 +39,18 @@ from dpbo_core.space.candidates import sobol
 from dpbo_core.space.search_space import Real, SearchSpace
 from dpbo_core.spec import EstimatorSection, SearchSection
 
-N, SIZES, PUBLIC = 256, (16, 64, 256, 1_024), 500  # SIZES: of Λ, where all of it is scored
-UNSHARED, MISLED = 0.5, 1 / 8
+N, SIZES = 256, (16, 64, 256, 1_024)  # SIZES: of Λ, where all of it is scored
+UNSHARED, USUAL = 0.5, 500
+DEGREES = {"alike": 0.0, "apart": 0.5, "misleading": 1.5}
 ROUGH, WARPED = 1 / 2, 0.5
 DIMENSIONS, STEPS, RECORDS = (1, 2, 4), (10, 20, 40), (50, 200, 800, 3_000, 12_000, 50_000)
-VARIANTS: dict[str, Any] = {
-    "private_grid/sobol": PrivateGrid(evaluate="sobol"),
-    "private_grid/public_shortlist": PrivateGrid(evaluate="public_shortlist"),
-    "private_trajectory/flat": PrivateTrajectory(),
-    "private_trajectory/public": PrivateTrajectory(prior="public"),
-}
+PUBLIC = (50, 500, 5_000)
+FEW = 0.3  # share of the landscapes where a run is slow
+SOBOL, SHORTLIST = PrivateGrid(evaluate="sobol"), PrivateGrid(evaluate="public_shortlist")
+BASE = PrivateGrid(evaluate="tried", base_measure="public")
+FLAT, PRIOR = PrivateTrajectory(), PrivateTrajectory(prior="public", amplitude="public")
 ROOT = Path(__file__).parent.parent
-OUT, PAGE = ROOT / "dpbo_core" / "calibration_table.py", ROOT / "docs" / "calibration.md"
+OUT, PAGE = ROOT / "dpbo_core" / "advice" / "expected_loss_table.py", ROOT / "docs" / "calibration.md"
 
 
 HEADER = '''"""Mean losses on {count} synthetic landscapes a row; written by benchmarks/advice_calibration.py.
@@ -53,6 +59,8 @@ HEADER = '''"""Mean losses on {count} synthetic landscapes a row; written by ben
 |---|---|---|---|
 | d | `dimensions` | coordinates of the unit cube | scalar |
 | n | `trainings` | candidates trained and scored | scalar |
+| — | `public` | public records; 0 where they have no say | scalar |
+| — | `degree` | how far the public population is from the sensitive one | text |
 | m̃ | `RECORDS` | validation records, at ε = 1, k = 1, δ = 1e-6 and the usual shares | (6,) |
 | r | `regret` | what the choice loses, at each m̃; G = 1 | (6,) |
 | e | `score_error` | error of the released score, at each m̃; G = 1 | (6,) |
@@ -67,21 +75,25 @@ class Row(NamedTuple):
     form: str
     dimensions: int
     trainings: int
+    public: int
+    degree: str
     regret: tuple[float, ...]
     score_error: tuple[float, ...]
 
 
 RECORDS = {records}
+DEGREES = {degrees}
 # fmt: off
 ROWS = (
 '''
 
 
+@dataclass(frozen=True)
 class Known:
-    n_records = PUBLIC
+    n_records: int
 
 
-def problem(d: int, steps: int, m: int, n: int = N) -> Problem:
+def problem(d: int, steps: int, m: int, n: int = N, public: int = USUAL) -> Problem:
     candidates = sobol(SearchSpace({f"x{i}": Real(0.0, 1.0) for i in range(d)}), n, seed=0)
     return Problem(
         candidates=candidates,
@@ -90,12 +102,12 @@ def problem(d: int, steps: int, m: int, n: int = N) -> Problem:
         model=EstimatorSection(estimator="sklearn.svm.SVC"),
         search=SearchSection(steps=steps),
         epsilon=1.0,
-        trainer=Known(),  # type: ignore[arg-type]
+        trainer=Known(public),  # type: ignore[arg-type]
     )
 
 
-def landscape(d: int, encoded: Any, rng: Any) -> tuple[Any, Any]:
-    """(score, public score), both (N,)."""
+def landscape(d: int, encoded: Any, rng: Any, public: int, degree: str) -> tuple[Any, Any]:
+    """(score, public score), both (N,); the score is the same whatever the public half is."""
     length = 0.3 * np.sqrt(d) * np.exp(0.5 * rng.normal())
     warped = encoded ** np.exp(WARPED * rng.normal(size=d))
     covariance = matern_half(warped, length) if rng.random() < ROUGH else Matern52(length).matrix(warped, warped)
@@ -103,9 +115,8 @@ def landscape(d: int, encoded: Any, rng: Any) -> tuple[Any, Any]:
     height, amplitude = rng.uniform(0.0, 2.0), 0.6 * np.exp(0.8 * rng.normal())
     logit = height + amplitude * (L @ rng.normal(size=len(encoded)))
     score = 1.0 / (1.0 + np.exp(-logit))
-    shift = amplitude * (L @ rng.normal(size=len(encoded))) if rng.random() < MISLED else 0.0
-    elsewhere = 1.0 / (1.0 + np.exp(-(logit + shift)))
-    error = UNSHARED * np.sqrt(elsewhere * (1.0 - elsewhere) / PUBLIC)
+    elsewhere = 1.0 / (1.0 + np.exp(-(logit + DEGREES[degree] * amplitude * (L @ rng.normal(size=len(encoded))))))
+    error = UNSHARED * np.sqrt(elsewhere * (1.0 - elsewhere) / public)
     return score, np.clip(elsewhere + error * (L @ rng.normal(size=len(encoded))), 0.0, 1.0)
 
 
@@ -114,48 +125,58 @@ def matern_half(X: Any, length: float) -> Any:
     return np.exp(-np.linalg.norm(X[:, None] - X[None], axis=2) / length)
 
 
-def row(name: str, method: Any, bases: list[Problem], landscapes: list[tuple[Any, Any]]) -> str:
-    """One row of the table: a form, its size, and its losses by number of records."""
+def row(
+    form: str, method: Any, d: int, steps: int, count: int, n: int = N, public: int = 0, degree: str = ""
+) -> str:
+    """One row of the table: a form, its size, its public half, and its losses by number of records."""
+    said = public or USUAL
+    bases = [problem(d, steps, m, n, said) for m in RECORDS]
+    landscapes = drawn(bases[0], count, said, degree or "alike")
     regret, error = [], []
     for base in bases:
         m, regrets, errors = base.n_validation, [], []
-        for i, (score, public) in enumerate(landscapes):
-            table = ScoreTable(np.rint(score * m * GRID).astype(np.int64), public)
+        for i, (score, known) in enumerate(landscapes):
+            table = ScoreTable(np.rint(score * m * GRID).astype(np.int64), known)
             found = run_on(method, *on_table(base, table), seed=i)
             regrets.append(float(score.max() - score[found.index]))
             errors.append(abs(found.score - float(score[found.index])))
         regret.append(round(float(np.mean(regrets)), 5))
         error.append(round(float(np.mean(errors)), 5))
-    size = bases[0].candidates.encoded.shape[1], method.n_steps(bases[0])
-    text = f'    Row("{name}", {size[0]}, {size[1]}, {tuple(regret)},\n        {tuple(error)}),'
+    size = f'{d}, {method.n_steps(bases[0])}, {public}, "{degree}"'
+    text = f'    Row("{form}", {size},\n        {tuple(regret)},\n        {tuple(error)}),'
     print(text, flush=True)
     return text
 
 
 def rows_in(d: int, count: int) -> list[str]:
     """Every row in d dimensions."""
-    rows = []
-    for n in SIZES:
-        drawn = landscapes_on(problem(d, 10, 50, n), count)
-        rows.append(row("private_grid/all", PrivateGrid(), [problem(d, 10, m, n) for m in RECORDS], drawn))
-    drawn = landscapes_on(problem(d, 10, 50), count)
-    for name, method in VARIANTS.items():
-        rows += [row(name, method, [problem(d, T, m) for m in RECORDS], drawn) for T in STEPS]
+    few = max(2, round(FEW * count))
+    rows = [row("private_grid/all", PrivateGrid(), d, 10, count, n) for n in SIZES]
+    rows += [row("private_grid/sobol", SOBOL, d, T, count) for T in STEPS]
+    for public, degree in product(PUBLIC, DEGREES):
+        rows.append(row("public", Public(), d, 20, count, N, public, degree))
+        rows += [row("private_grid/base_measure", BASE, d, 20, count, n, public, degree) for n in SIZES[:3]]
+    for T in STEPS:
+        for degree in DEGREES:
+            rows.append(row("private_grid/public_shortlist", SHORTLIST, d, T, few, N, USUAL, degree))
+            rows.append(row("private_trajectory/public", PRIOR, d, T, few, N, USUAL, degree))
+        rows.append(row("private_trajectory/flat", FLAT, d, T, few))
     return rows
 
 
-def landscapes_on(base: Problem, count: int) -> list[tuple[Any, Any]]:
+def drawn(base: Problem, count: int, public: int, degree: str) -> list[tuple[Any, Any]]:
     encoded = base.candidates.encoded
-    return [
-        landscape(encoded.shape[1], encoded, np.random.default_rng((encoded.shape[1], i))) for i in range(count)
-    ]
+    d = encoded.shape[1]
+    return [landscape(d, encoded, np.random.default_rng((d, i)), public, degree) for i in range(count)]
 
 
 def main(count: int) -> None:
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+    workers = int(os.environ.get("PROCESSES", "2"))
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         jobs = [pool.submit(rows_in, d, count) for d in DIMENSIONS]
         rows = [text for job in jobs for text in job.result()]
-    OUT.write_text(HEADER.format(count=count, records=RECORDS) + "\n".join(rows) + "\n)\n", encoding="utf-8")
+    header = HEADER.format(count=count, records=RECORDS, degrees=tuple(DEGREES))
+    OUT.write_text(header + "\n".join(rows) + "\n)\n", encoding="utf-8")
 
 
 def page() -> str:
@@ -163,12 +184,14 @@ def page() -> str:
     from dpbo_core.advice.expected_loss_table import RECORDS, ROWS
 
     told = __doc__.partition("\n\n")[2].partition("\n\n")[2].strip().partition(" The outcome")[0]
-    head = "| form | trainings | " + " | ".join(f"m = {m:,}" for m in RECORDS) + " |\n" + "|---" * 8 + "|"
+    head = (
+        "| form | trainings | public set | " + " | ".join(f"m = {m:,}" for m in RECORDS) + " |\n" + "|---" * 9 + "|"
+    )
     parts = []
     for d in DIMENSIONS:
         rows = [row for row in ROWS if row.dimensions == d]
         lines = [
-            f"| {row.form} | {row.trainings} | "
+            f"| {row.form} | {row.trainings} | {f'{row.public:,}, {row.degree}' if row.degree else '–'} | "
             + " | ".join(f"{r:.4f}, {e:.4f}" for r, e in zip(row.regret, row.score_error, strict=True))
             + " |"
             for row in rows

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dpbo_core.comparison.cells import MORE_TRAININGS, NOT_PRIVATE
+from dpbo_core.comparison.cells import NOT_PRIVATE
 from dpbo_core.comparison.contenders import run_on
 from dpbo_core.comparison.measuring import measured, names_of, trained
 from dpbo_core.comparison.tasks import on_table
@@ -38,8 +38,8 @@ def by_cell(cells: list[dict[str, Any]]) -> dict[tuple[str, float], dict[str, di
 
 
 def against_hindsight(table: dict[Any, dict[str, dict[str, Any]]]) -> bool:
-    """Mean regret of auto against the best private contender with 20 trainings, chosen for each cell afterwards."""
-    excluded = (NOT_PRIVATE, MORE_TRAININGS, "auto")
+    """Mean regret of auto against the best private contender, chosen for each cell afterwards."""
+    excluded = (NOT_PRIVATE, "auto")
     auto = [here["auto"]["regret"] for here in table.values()]
     best = [
         min(c["regret"] for name, c in here.items() if name not in excluded and c["regret"] is not None)

@@ -9,6 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dpbo.flows.evaluate import Evaluated as Evaluated
+    from dpbo.flows.evaluate import evaluate_privately as evaluate_privately
     from dpbo.flows.outsource import Outsourcing as Outsourcing
     from dpbo.flows.outsource import outsource as outsource
     from dpbo.flows.prefect_runtime.owner import owners_terminal as owners_terminal
@@ -17,8 +19,10 @@ if TYPE_CHECKING:
     from dpbo.flows.tune import tune_privately as tune_privately
 
 _HOME = {
+    "Evaluated": "evaluate",
     "Outsourcing": "outsource",
     "Tuned": "tune",
+    "evaluate_privately": "evaluate",
     "outsource": "outsource",
     "owners_terminal": "prefect_runtime.owner",
     "tune_on_schedule": "serve",

@@ -77,6 +77,10 @@ class Trainer(Protocol):
         """The study's score at `point`, cross-validated on the training set; `seed` deals out the folds."""
         ...
 
+    def public_steps(self, point: Mapping[str, Value], *, seed: int) -> NDArray[np.int64]:
+        """The same, record by record: steps of the grid, (n,)."""
+        ...
+
 
 @dataclass(frozen=True)
 class TrainingFacts:
@@ -198,6 +202,10 @@ class Problem:
     def public_score(self, index: int) -> float:
         """p(λ) of candidate `index`, in [0, G]. Costs a few trainings and no privacy."""
         return self._trainer().public_score(self.candidates.points[index], seed=self.search.seed)
+
+    def public_steps(self, index: int) -> NDArray[np.int64]:
+        """Each public record's score under candidate `index` trained without its fold: steps of the grid, (n,)."""
+        return self._trainer().public_steps(self.candidates.points[index], seed=self.search.seed)
 
     @property
     def n_training(self) -> int:

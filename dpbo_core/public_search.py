@@ -9,7 +9,8 @@
 | p̂ | `mean` | p where it is known, the Gaussian process's mean of it elsewhere | (N,) |
 | e | `doubt` | half a standard error √(p⁺(G − p⁺)/n), p⁺ the largest p and n the public records | scalar |
 | ν | `noise_scale` | of a private choice, in units of the score | scalar |
-| b | `head_start` | what is added to each sum before that choice: −(ν/e)²(p⁺ − p), never above 0 | (n_chosen,) |
+| b | `head_start` | is added to each sum before that choice: −(ν/e)²(p⁺ − p), never above 0 | (n_chosen,) |
+| π₀ | `base_measure` | a public law over the candidates; ν·log π₀ is added before the choice | (n_chosen,) |
 
 Everything here is a function of the public training set, the study and the search seed: it may be shown to anyone,
 and may be done again in another process with the same outcome.
@@ -26,6 +27,8 @@ from dpbo_core.gp.cholesky import JITTER
 from dpbo_core.gp.kernels import Matern52, kernel_named
 from dpbo_core.gp.likelihood import fit
 from dpbo_core.gp.posterior import Posterior
+from dpbo_core.models.scores.grid import GRID
+from dpbo_core.objective.paired import Pairing
 from dpbo_core.problem import Problem, PublicSearch
 from dpbo_core.space.candidates import sobol_subset
 
@@ -35,6 +38,9 @@ EXPLORATION = 4.0  # β of the public search: two standard deviations
 DOUBT = 0.5  # standard errors by which the public and the sensitive score are thought to differ
 HOPELESS = 64.0  # noise scales: a handicap beyond which nothing is ever chosen
 DIGITS = 9  # what is compared is rounded, so that equals stay equal whatever the machine's rounding
+TAIL, WIDTH, FLOOR = 2.0, 2.0, 0.002  # of the base measure, learned on benchmarks/shifted_tasks.py
+PAIRED, KEPT = 16, 0.98  # candidates whose differences to the best bound them, and the share that the bound keeps
+QUIET = 0.2  # doubts: noise below which scores are not paired
 DOUBT_LENGTHSCALE = 0.3  # times √d: over what distance that difference changes
 
 
@@ -145,6 +151,55 @@ def head_start(
     behind = np.minimum((noise_scale / e) ** 2 * (p.max() - p), HOPELESS * noise_scale)
     steps: NDArray[np.int64] = -np.rint(behind / problem.metric_per_step).astype(np.int64)
     return steps
+
+
+def base_measure(problem: Problem, scores: NDArray[np.float64], noise_scale: float) -> NDArray[np.float64]:
+    """π₀ ∝ (1 + (p⁺ − p)/τ)⁻² with τ = 2e²/(e + ν), and an even share of a five-hundredth beside it.
+
+    A candidate that the public set puts D below its best is handicapped by 2·log(1 + D/τ) noise scales, and never
+    by more than log N + log 500: what misleads costs a few noise scales and cannot shut out the best. Where the
+    noise drowns the scores (ν ≫ e) the choice follows the public score, as one weighted by precision would.
+
+    Args:
+        problem: whose score they are.
+        scores: p of the candidates to choose among, (n,).
+        noise_scale: ν of the private choice, in units of the score.
+
+    Returns:
+        Probabilities, (n,), each at least FLOOR/n.
+    """
+    e = doubt(problem, float(scores.max()))
+    weights = (1.0 + (scores.max() - scores) / e * (1.0 + noise_scale / e) / WIDTH) ** -TAIL
+    measure: NDArray[np.float64] = (1.0 - FLOOR) * weights / weights.sum() + FLOOR / len(scores)
+    return measure
+
+
+def pairing(problem: Problem, public_search: PublicSearch, noise_scale: float) -> Pairing | None:
+    """λ₀, the best of those tried, and where differences to it are clipped; None where pairing gains nothing.
+
+    The bound is that which 98 in 100 of the differences that there are keep on public records, among the candidates
+    that are best in public. Where the noise is small beside what the public set leaves in doubt there is little to
+    gain, and what clipping loses would tell: then the plain scores choose.
+
+    Args:
+        problem: with its public set.
+        public_search: of its candidates.
+        noise_scale: ν of a choice among plain scores, in units of the score.
+    """
+    if noise_scale < QUIET * doubt(problem, float(public_search.scores.max())):
+        return None
+    best = np.argsort(-public_search.scores.round(DIGITS), kind="stable")[:PAIRED]
+    first, apart = problem.public_steps(public_search.tried[int(best[0])]), []
+    for place in best[1:]:
+        steps = np.abs(problem.public_steps(public_search.tried[place]) - first)
+        apart.append(steps[steps > 0])
+        if apart[-1].size and apart[-1].min() == GRID:
+            return None  # right or wrong, and nothing between
+    differences = np.concatenate([*apart, np.zeros(0, dtype=np.int64)])
+    if differences.size == 0:
+        return None
+    clipped = int(np.quantile(differences, KEPT, method="higher"))
+    return Pairing(public_search.tried[int(best[0])], clipped) if 2 * clipped < GRID else None
 
 
 def doubt(problem: Problem, best: float) -> float:

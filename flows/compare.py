@@ -12,9 +12,9 @@ from dpbo.flows.prefect_runtime.fanning_out import task_runner
 from dpbo.flows.prefect_runtime.recording import wait_until_recorded
 from dpbo.flows.prefect_runtime.settings import FOLDER, Stores
 from dpbo.tasks import policies
-from dpbo.tasks.comparing import compare_on, show_comparison, train_table
+from dpbo.tasks.comparing import compare_on, compare_on_own, show_comparison, train_table
 from dpbo_core.comparison.cells import Cell
-from dpbo_core.comparison.measuring import EPSILONS, names_of
+from dpbo_core.comparison.measuring import epsilons_of, names_of
 
 
 @dataclass(frozen=True)
@@ -26,32 +26,46 @@ class Comparison:
 
 
 @flow(name="compare on public data", **policies.FLOW)
-def compare_methods(repetitions: int = 100, out: str = "docs", only: tuple[str, ...] = ()) -> Comparison:
-    """Compare every method on public data sets.
+def compare_methods(
+    repetitions: int = 100,
+    out: str = "docs",
+    only: tuple[str, ...] = (),
+    epsilons: tuple[float, ...] = (),
+    own: str | None = None,
+) -> Comparison:
+    """Compare every method on public data sets, or on a task of one's own.
 
     Args:
         repetitions: runs of each contender in each cell.
         out: the folder for the page, its picture and its numbers.
         only: names of tasks; all of them if empty.
+        epsilons: the ε of the cells; 0.1, 0.3, 1 and 3 if empty.
+        own: a file of record scores, in place of the public data sets.
     """
-    names, stores = names_of(only), Stores()
+    names, asked, stores = () if own else names_of(only), epsilons_of(epsilons), Stores()
     stores.make_folder()
-    fanned_out = measure.with_options(task_runner=task_runner(len(names) * len(EPSILONS)))
-    cells: list[Cell] = fanned_out(names, repetitions, str(FOLDER.resolve() / "comparison"))
+    fanned_out = measure.with_options(task_runner=task_runner(max(1, len(names)) * len(asked)))
+    file = None if own is None else str(Path(own).resolve())
+    cells: list[Cell] = fanned_out(names, asked, repetitions, str(FOLDER.resolve() / "comparison"), file)
     files = show_comparison(cells, Path(out), stores.tracking)
     wait_until_recorded(len((measure, show_comparison)))
     return Comparison(tuple(cells), files)
 
 
 @flow(name="measure", **policies.FLOW)
-def measure(names: tuple[str, ...], repetitions: int, folder: str) -> list[Cell]:
+def measure(
+    names: tuple[str, ...], epsilons: tuple[float, ...], repetitions: int, folder: str, own: str | None = None
+) -> list[Cell]:
     """A task a data set trains its candidates, then a task an ε runs the contenders, wherever the runner says."""
     kept = Path(folder)
+    if own is not None:
+        runs = [compare_on_own.submit(Path(own), epsilon, repetitions, return_state=False) for epsilon in epsilons]
+        return [cell for run in runs for cell in run.result()]
     tables = {name: train_table.submit(name, kept) for name in names}
     measured = [
         compare_on.submit(name, epsilon, repetitions, kept, return_state=False, wait_for=[table])
         for name, table in tables.items()
-        for epsilon in EPSILONS
+        for epsilon in epsilons
     ]
     for table in tables.values():
         table.result()  # its own error, and not that of a task which waited for it

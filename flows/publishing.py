@@ -3,19 +3,21 @@
 Nothing here may keep a release from whoever paid for it, and nothing here draws or spends.
 """
 
+import sys
 from collections.abc import Callable
 from typing import TypeVar
 
 from prefect import get_run_logger
 
 from dpbo.flows.prefect_runtime.announcing import announce
+from dpbo.flows.prefect_runtime.owner import at_the_terminal
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo.tasks.reporting.mlflow_run import find_release
 from dpbo.tasks.reporting.shown import Tracked
 from dpbo.tasks.reporting.targets import check_target
 from dpbo.tasks.tuning import publish, train
 from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.errors import DpboError
+from dpbo_core.errors import DpboError, printable
 from dpbo_core.final_model.train import FinalModel, model_is_public
 from dpbo_core.privacy.release import Release
 from dpbo_core.spec import StudySpec
@@ -40,6 +42,15 @@ class Warnings:
             self.lines.append(line)
             get_run_logger().warning("%s", line)
 
+    def at_once(self, line: str) -> None:
+        """Before anything is spent: at the owner's terminal on standard error, while it can still be stopped."""
+        if line and at_the_terminal():
+            sys.stderr.write(f"dpbo: warning: {printable(line)}\n")
+            sys.stderr.flush()
+            get_run_logger().warning("%s", line)
+        else:
+            self.add(line)
+
     def tried(self, what: str, work: Callable[[], T]) -> T | None:
         """The result of `work`; or None and a warning: the words of our own errors, of others the type."""
         try:
@@ -50,17 +61,6 @@ class Warnings:
             line = DpboError(f"{what} ({type(error).__name__})", remedy=AGAIN).message()
         self.add(line)
         return None
-
-
-def not_evaluated(study: StudySpec) -> str:
-    """What to say of a study that asks for an evaluation, which no run of it makes; "" of any other."""
-    if study.evaluation is None:
-        return ""
-    return DpboError(
-        "the study's [evaluation] was not run, and nothing was charged for it",
-        cause="a run tunes, and does not evaluate",
-        remedy="from Python: evaluate_study(study, ledger=…) of dpbo_core",
-    ).message()
 
 
 def ready_for(dataset: str, stores: Stores, warnings: Warnings) -> None:
@@ -75,7 +75,7 @@ def ready_for(dataset: str, stores: Stores, warnings: Warnings) -> None:
 def publish_release(
     study: StudySpec,
     folder: str,
-    run: StudyRun | ReplayedStudy,
+    run: StudyRun | ReplayedStudy | None,
     release: Release,
     stores: Stores,
     warnings: Warnings,

@@ -2,6 +2,7 @@
 
 from prefect import flow, get_run_logger
 
+from dpbo.flows.evaluate import TASKS, report
 from dpbo.flows.prefect_runtime.fanning_out import precompute
 from dpbo.flows.prefect_runtime.form import study_of
 from dpbo.flows.prefect_runtime.liveness import alive
@@ -10,13 +11,16 @@ from dpbo.flows.prefect_runtime.progress import Progress, in_short
 from dpbo.flows.prefect_runtime.recording import wait_until_recorded
 from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings
 from dpbo.flows.prefect_runtime.workers import workers, workers_for
-from dpbo.flows.publishing import Warnings, not_evaluated, publish_release, ready_for
+from dpbo.flows.publishing import Warnings, publish_release, ready_for
 from dpbo.flows.renamed import warn_of_old_name
 from dpbo.flows.tuned import Tuned as Tuned
 from dpbo.tasks import policies
+from dpbo.tasks.reporting.shown import Tracked
 from dpbo.tasks.tuning import finish, publish, reserve, step
 from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.errors import BudgetRefused
+from dpbo_core.errors import AssumptionNotAccepted, BudgetRefused, DpboError, StudyInvalid
+from dpbo_core.evaluation.run import EvaluationResult
+from dpbo_core.evaluation.tuning import asks_for_evaluation, last_step
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.resolve import resolve
 from dpbo_core.study.run import StudyRun, check_public_file
@@ -61,7 +65,8 @@ def tune(study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: boo
         refuse_job_variables()
         check_public_file(study, ledger=PrivacyLedger(stores.ledger), folder=folder)
     resolved, warnings = resolve(study), Warnings()
-    warnings.add(not_evaluated(study))
+    evaluates = asks_for_evaluation(study)
+    also = last_step(resolved, folder, warnings.at_once) if evaluates else None
     precomputed = precompute(resolved, folder)
     with alive(stores.running), workers(workers_for(resolved.method)) as scoring:
         run = reserve(
@@ -73,6 +78,7 @@ def tune(study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: boo
             precomputed,
             lambda: ready_for(study.privacy.dataset, stores, warnings),
             owner=at_the_terminal(),
+            also=also,
         )
         if isinstance(run, BudgetRefused):
             raise run
@@ -87,6 +93,21 @@ def tune(study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: boo
                         get_run_logger().info("step %d released %s", released["step"], in_short(released))
         result = finish(run)
         tracked = publish_release(study, folder, run, result.release, stores, warnings, register=register)
-        wanted = steps + len((reserve, finish, publish))
+        wanted = steps + len((reserve, finish, publish)) + TASKS * evaluates
+        last = _last_step(study, folder, stores, warnings, replayed=result.replayed) if evaluates else (None, None)
         warnings.tried("Prefect's record of the run may lack tasks", lambda: wait_until_recorded(wanted))
-        return Tuned(result, tracked, tuple(warnings.lines))
+        return Tuned(result, tracked, tuple(warnings.lines), *last)
+
+
+def _last_step(
+    study: StudySpec, folder: str, stores: Stores, warnings: Warnings, *, replayed: bool
+) -> tuple[EvaluationResult | None, Tracked | None]:
+    """The evaluation that was reserved with the study, or that it asks for since: then a refusal is a warning."""
+    try:
+        return report(study, folder, stores, warnings)
+    except (StudyInvalid, BudgetRefused, AssumptionNotAccepted) as refused:
+        if not replayed:
+            raise
+        told = DpboError(f"the release stands, and was not evaluated: {refused.what}", remedy=refused.remedy)
+        warnings.add(told.message())
+        return None, None

@@ -1,15 +1,24 @@
 """What a private tune gives back."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from dpbo.tasks.reporting.shown import Tracked
 from dpbo_core.study.replay import StudyResult
 
+if TYPE_CHECKING:
+    from dpbo_core.evaluation.run import EvaluationResult
+
 
 @dataclass(frozen=True)
 class Tuned:
-    """A study's result and where it is shown: None where MLflow failed, and `warnings` say what to do."""
+    """A study's result and where it is shown: None where MLflow failed, and `warnings` say what to do.
+
+    `evaluation` and `shown` are the same of its last step, where its [evaluation] states a price.
+    """
 
     result: StudyResult
     tracked: Tracked | None
     warnings: tuple[str, ...] = ()
+    evaluation: "EvaluationResult | None" = None
+    shown: Tracked | None = None

@@ -7,7 +7,7 @@ from prefect import task
 from dpbo.tasks import policies
 from dpbo.tasks.reporting.comparison_page import save_comparison
 from dpbo_core.comparison.cells import Cell
-from dpbo_core.comparison.measuring import measured_at, trained
+from dpbo_core.comparison.measuring import measured_at, measured_own, trained
 
 
 @task(name="train every candidate", **policies.SENSITIVE_TASK)
@@ -20,6 +20,12 @@ def train_table(name: str, folder: Path) -> int:
 def compare_on(name: str, epsilon: float, repetitions: int, folder: Path) -> list[Cell]:
     """Every contender; what was trained before is looked up."""
     return measured_at(name, epsilon, repetitions, folder)
+
+
+@task(name="compare on a task of one's own", **policies.SENSITIVE_TASK)
+def compare_on_own(file: Path, epsilon: float, repetitions: int) -> list[Cell]:
+    """Every contender, on the scores that the file holds."""
+    return measured_own(file, epsilon, repetitions)
 
 
 @task(name="show the comparison", **policies.SENSITIVE_TASK)

@@ -24,7 +24,7 @@ from dpbo_core.privacy.release import Release
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.precomputed import Precomputed
 from dpbo_core.study.resolve import ResolvedStudy
-from dpbo_core.study.run import ReplayedStudy, StudyResult, StudyRun, open_study
+from dpbo_core.study.run import Also, ReplayedStudy, StudyResult, StudyRun, open_study
 
 
 @task(name="reserve", **policies.SENSITIVE_TASK)
@@ -38,10 +38,11 @@ def reserve(
     ready: Callable[[], None],
     *,
     owner: bool,
+    also: Also | None = None,
 ) -> StudyRun | ReplayedStudy | BudgetRefused:
     """Price, reserve durably, then open the sensitive half; a handle that says nothing, or the ledger's refusal.
 
-    A study that was released before is replayed: nothing is reserved.
+    A study that was released before is replayed: nothing is reserved. `also` is what is reserved with it.
 
     `ready` is asked before a first charge, and may refuse by raising.
 
@@ -55,6 +56,7 @@ def reserve(
         workers=workers,
         precomputed=precomputed,
         owner=owner,
+        also=also,
     )
 
 

@@ -41,13 +41,26 @@ class Kept:
     """A trainer that trains each point once in its life: training is public, and the same for every neighbour."""
 
     def __init__(self, trainer):
-        self._trainer, self._trained = trainer, {}
+        self._trainer, self._known = trainer, {}
+
+    @property
+    def n_records(self):
+        return self._trainer.n_records
 
     def train(self, point):
-        name = repr(sorted(point.items()))
-        if name not in self._trained:
-            self._trained[name] = self._trainer.train(point)
-        return self._trained[name]
+        return self._once("train", point)
+
+    def public_score(self, point, *, seed):
+        return self._once("public_score", point, seed=seed)
+
+    def public_steps(self, point, *, seed):
+        return self._once("public_steps", point, seed=seed)
+
+    def _once(self, verb, point, **seed):
+        name = verb, repr(sorted(point.items()))
+        if name not in self._known:
+            self._known[name] = getattr(self._trainer, verb)(point, **seed)
+        return self._known[name]
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,14 @@ from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.advice import expected_loss
 from dpbo_core.advice.advise import advise, choose
 from dpbo_core.advice.expected_loss import expected
-from dpbo_core.advice.expected_loss_table import RECORDS, ROWS
+from dpbo_core.advice.expected_loss_table import DEGREES, RECORDS, ROWS
 from dpbo_core.comparison.contenders import run_on
 from dpbo_core.comparison.tasks import ScoreTable, on_table
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
+from dpbo_core.methods.public import Public
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.problem import problem_of
 from dpbo_core.space.candidates import sobol
@@ -32,7 +33,9 @@ FORMS = (
     PrivateGrid(evaluate="sobol"),
     PrivateGrid(evaluate="public_shortlist"),
     PrivateTrajectory(),
-    PrivateTrajectory(prior="public"),
+    PrivateTrajectory(prior="public", amplitude="public"),
+    PrivateGrid(evaluate="tried", base_measure="public"),
+    Public(),
 )
 
 
@@ -50,7 +53,7 @@ def test_auto_is_one_of_the_calibrated_methods_and_says_why(tables, tmp_path):
     spec, book = spec_of(tables), PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}")
     result = run_study(spec, ledger=book)
     release = result.release
-    assert release.method in ("private_grid", "private_trajectory")
+    assert release.method in ("private_grid", "public")
     assert release.method == advise_study(spec).recommended
     assert "expected regret" in release.facts["chosen_by_advice"]
     assert release.guarantee == plan_study(spec).guarantee
@@ -62,7 +65,7 @@ def test_auto_is_one_of_the_calibrated_methods_and_says_why(tables, tmp_path):
 def test_auto_asked_twice_is_one_release_even_if_the_advice_has_changed_since(tables, tmp_path, monkeypatch):
     spec, book = spec_of(tables), PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}")
     first = run_study(spec, ledger=book)
-    other = "private_trajectory" if first.release.method == "private_grid" else "private_grid"
+    other = "public" if first.release.method == "private_grid" else "private_grid"
     advised = expected_loss.expected
 
     def reversed_(method, problem):
@@ -110,21 +113,41 @@ def test_a_method_that_releases_no_hyperparameter_is_never_recommended(tables):
     assert expected(Lipschitz(), problem_for(tables)) is None
 
 
-def test_auto_never_trains_more_than_the_study_has_steps(tables):
-    for points in (3, 16, 200):
+def test_auto_trains_at_most_a_fifth_more_than_the_public_search(tables):
+    """Which trains min(N, 256) candidates five times each."""
+    for points in (3, 16, 200, 400):
         tables["space"]["lambda"]["points"] = points
         problem = problem_for(tables)
         method, _ = choose(spec_of(tables), problem)
-        assert method.n_steps(problem) <= problem.search.steps
+        assert method.kind == "private_grid"
+        assert method.n_steps(problem) == min(points, 256)
+
+
+def test_where_the_noise_drowns_every_score_auto_chooses_in_public(tables):
+    """One record at ε = 1: nothing private can tell two candidates apart, and the score has all of ε."""
+    problem = problem_for(tables, m=1)
+    method, why = choose(spec_of(tables), problem)
+    assert method == Public()
+    assert "no private choice" in why
+    assert choose(spec_of(tables), problem_for(tables, m=5_000))[0].kind == "private_grid"
+
+
+def named(form):
+    if form.kind == "public":
+        return "public"
+    if form.kind == "private_trajectory":
+        return f"{form.kind}/{form.prior}"
+    return f"{form.kind}/{form.evaluate if form.base_measure == 'none' else 'base_measure'}"
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
 def test_at_a_node_the_lookup_is_the_table(form):
-    """Also with the noise of another (ε, k) that comes to the same."""
-    named = f"{form.kind}/{form.prior if form.kind == 'private_trajectory' else form.evaluate}"
-    row, at = next(row for row in ROWS if row.form == named), RECORDS.index(3_000)
-    d, n = row.dimensions, row.trainings
-    size = n if named.endswith("/all") else 256
+    """Also with the noise of another (ε, k) that comes to the same; over the degrees its ends and its mean."""
+    of = [row for row in ROWS if row.form == named(form) and row.public in (0, 500)]
+    d, n, at = of[0].dimensions, of[0].trainings, RECORDS.index(3_000)
+    rows = [row for row in of if (row.dimensions, row.trainings) == (d, n)]
+    assert [row.degree for row in rows] in ([""], list(DEGREES))
+    size = n if named(form).endswith(("/all", "/base_measure")) else 256
     world = synthetic(d=d, size=size, steps=n, m=3_000)
     same = [world]
     if form.kind == "private_grid":
@@ -132,10 +155,34 @@ def test_at_a_node_the_lookup_is_the_table(form):
             replace(world, epsilon=0.3, n_validation=10_000),
             replace(world, max_records_per_person=3, epsilon=3.0),
         ]
-    for problem in same:
+    losses = [max(row.regret[at], 1e-5) for row in rows]
+    middle = 1.5 * math.sqrt((min(losses) + 5e-4) * (max(losses) + 5e-4))
+    for problem in same if form.kind != "public" else [replace(world, epsilon=0.25, n_validation=3_000)]:
         found = expected(form, problem)
-        assert found.regret == pytest.approx(max(row.regret[at], 1e-5), rel=1e-3)
-        assert found.score_error == pytest.approx(max(row.score_error[at], 1e-5), rel=1e-3)
+        assert found.regret == pytest.approx(np.mean(losses), rel=1e-3)
+        assert found.low == pytest.approx(max(0.0, middle / math.sqrt(10) - 5e-4), rel=1e-3)
+        assert found.high == pytest.approx(middle * math.sqrt(10) - 5e-4, rel=1e-3)
+        if form.kind != "public":
+            assert found.score_error == pytest.approx(max(rows[0].score_error[at], 1e-5), rel=1e-3)
+
+
+def test_a_range_spans_ten_at_most_and_is_said_with_one_digit():
+    for m in (20, 300, 5_000, 10**6):
+        for form in FORMS:
+            found = expected(form, synthetic(d=2, size=100, steps=20, m=m))
+            assert found.low <= found.high
+            assert found.high + 5e-4 <= 10.001 * (found.low + 5e-4)
+            assert max(len(word.strip("0.")) for word in found.told.split() if word[0].isdigit()) == 1
+
+
+def test_an_uncounted_public_set_is_between_a_small_one_and_a_large_one():
+    world = synthetic(d=2, size=100, steps=20, m=300)
+    blind = expected(FORMS[5], replace(world, trainer=None))
+    ends = []
+    for n in (50, 5_000):
+        trainer = type("Known", (), {"n_records": n})()
+        ends.append(expected(FORMS[5], replace(world, trainer=trainer)))
+    assert min(e.low for e in ends) <= blind.low <= blind.high <= max(e.high for e in ends)
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
@@ -188,6 +235,16 @@ def test_on_landscapes_it_was_not_calibrated_on_the_recommended_loses_no_more_th
         means = {form: float(np.mean(x)) for form, x in losses.items()}
         assert means[advised] <= max(2 * min(means.values()), min(means.values()) + 0.004)
         assert max(means.values()) > max(2 * min(means.values()), min(means.values()) + 0.004)
+
+
+def test_a_trajectory_is_never_chosen_for_anybody_and_says_what_it_costs(tables):
+    """Whatever the simulation thinks of it: who must show the search asks for it, and reads its price."""
+    for m in (60, 2_000, 10**6):
+        advice = advise(spec_of(tables, "private_trajectory"), problem_for(tables, m=m))
+        assert advice.recommended == "private_grid"
+        (line,) = (line for line in advice.methods if line.kind == "private_trajectory")
+        if m == 2_000:
+            assert "showing every score costs" in line.why
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,7 @@ def test_plan_prices_every_method(dpbo, study):
             "score_range",
             "expected_error",
             "expected_regret",
+            "expected_regret_range",
             "options",
             "trainings",
             "assumptions",

@@ -24,7 +24,7 @@ EXECUTED = {name: text for name, text in TEXTS.items() if any(block.runs for blo
 def masked(text: str) -> str:
     """A transcript without what differs from run to run: digits, the little plot, and how lines were broken."""
     text = re.sub(r"\(the noise took it out of its\s+range\)", "", text)
-    text = re.sub(r"[▁▂▃▄▅▆▇█]+", "▁", text)
+    text = re.sub(r"(?<=│)[ ▁▂▃▄▅▆▇█]*$|[▁▂▃▄▅▆▇█]+", "▁", text, flags=re.MULTILINE)
     text = re.sub(r"run\s+[0-9a-f]{8}", "run #", text)
     text = re.sub(r"-?\d[\d.]*(e[+-]?\d+)?", "#", text)
     return " ".join(text.split()).replace("# … #", "#")  # a trajectory's last look may have a scale of its own

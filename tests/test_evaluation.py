@@ -168,6 +168,18 @@ def test_another_question_is_another_spend_and_another_reading_is_none(tables, l
     assert first.best_threshold is None
 
 
+def test_the_reports_of_a_schedules_runs_are_told_by_their_editions(tables, ledger):
+    tables["budget"]["epsilon"] = 50.0
+    for edition in ("1", "2026-01-01"):
+        tables["study"]["edition"] = edition
+        spec = tuned(tables, ledger)
+        for own in ("1", "b"):
+            evaluate_study(replace(spec, evaluation=EvaluationSection(epsilon=0.1, edition=own)), ledger=ledger)
+    entries = [entry for entry in ledger.accounts("people")[0].entries if entry.study == "trial/evaluation"]
+    assert [entry.edition for entry in entries] == ["1", "b", "2026-01-01", "2026-01-01.b"]
+    assert [one.release.edition for one in ledger.editions("trial/evaluation")] == [one.edition for one in entries]
+
+
 def test_nothing_is_charged_for_what_is_refused(tables, ledger, tmp_path):
     spec = StudySpec.from_dict(tables)
     with pytest.raises(StudyInvalid, match="released nothing yet"):
@@ -366,16 +378,24 @@ def test_an_estimator_that_nobody_vouches_for_needs_the_assumption(tmp_path, mon
 CONTEXT = multiprocessing.get_context("fork")
 
 
-def child(spec, url, outcome):
+def child(work, spec, url, outcome):
     import warnings
 
     warnings.simplefilter("ignore")
-    outcome.send(evaluate_study(spec, ledger=PrivacyLedger(url)).release.to_json())
+    outcome.send(work(spec, PrivacyLedger(url)))
 
 
-def attempt(spec, url, life):
+def report_alone(spec, ledger):
+    return evaluate_study(spec, ledger=ledger).release.to_json()
+
+
+def tune_and_report(spec, ledger):
+    return [result.release.to_json() for result in run_and_evaluate(spec, ledger=ledger)]
+
+
+def attempt(spec, url, life, work=report_alone):
     receive, send = CONTEXT.Pipe(duplex=False)
-    process = CONTEXT.Process(target=child, args=(spec, url, send))
+    process = CONTEXT.Process(target=child, args=(work, spec, url, send))
     process.start()
     send.close()
     process.join(life)
@@ -403,6 +423,27 @@ def test_killed_at_any_moment_it_is_drawn_once_and_paid_once(tables, tmp_path):
     assert all(one == shown[0] for one in shown)
     entries = PrivacyLedger(url).accounts("people")[0].entries
     assert [entry.study for entry in entries] == ["trial", "trial/evaluation", "trial/evaluation"]
+
+
+def test_killed_at_any_moment_a_study_with_its_last_step_is_paid_once_and_drawn_once(tables, tmp_path):
+    """Both releases, each one and the same for ever; both charges from the first moment on, and never more."""
+    url, rng = f"sqlite:///{tmp_path / 'ledger.db'}", random.Random(4)
+    tables["budget"]["epsilon"] = 10.0
+    tables["search"]["steps"], tables["study"]["method"] = 3, "private_trajectory"
+    begun = time.monotonic()
+    tune_and_report(StudySpec.from_dict(tables), PrivacyLedger(f"sqlite:///{tmp_path / 'other.db'}"))
+    whole, kills, shown = time.monotonic() - begun, 0, []
+    spec = StudySpec.from_dict(tables)
+    while not shown or kills < 8:
+        killed, releases = attempt(spec, url, rng.uniform(0.0, 1.2 * whole) if kills < 8 else None, tune_and_report)
+        kills += killed
+        shown += [releases] if releases else []
+        found = PrivacyLedger(url).accounts()
+        charged = [entry.study for account in found for entry in account.entries]
+        assert charged in ([], ["trial", "trial/evaluation"])  # together or neither
+    shown.append(tune_and_report(spec, PrivacyLedger(url)))
+    assert all(one == shown[0] for one in shown)
+    assert charged == ["trial", "trial/evaluation"]
 
 
 def test_a_draw_that_was_recorded_is_read_with_the_edges_it_was_made_with(tables, ledger, monkeypatch):
@@ -696,7 +737,7 @@ def test_show_and_budget_print_an_evaluation(dpbo, evaluated, here):
     code, out, err = dpbo("show", "trial/evaluation")
     words = " ".join(out.split())
     assert (code, err) == (0, "")
-    assert f"auc {metrics['auc']['value']:.4f}" in words
+    assert f"AUC {metrics['auc']['value']:.4f}" in words
     assert f"recall {metrics['recall']['value']:.4f}" in words
     assert "{:.3f} … {:.3f}".format(*metrics["auc"]["noise_interval"]) in words
     assert "optimistic" in words
@@ -725,4 +766,4 @@ def test_an_evaluation_that_is_not_finished_is_said_to_be_asked_for_again(dpbo, 
     open_study(resolved, ledger=ledger, also=last_step(resolved, "."))
     code, out, err = dpbo("show", "trial/evaluation")
     assert (code, out) == (2, "")
-    assert "ask evaluate_study for it again" in " ".join(err.split())
+    assert "run dpbo evaluate with it again" in " ".join(err.split())

@@ -70,6 +70,12 @@ def shown():
     recorded_release("trial")
 
 
+def planned():
+    from dpbo.flows.cli.evaluating import plan
+
+    plan(ROOT / "examples" / "breast_cancer.toml", epsilon=1.0)
+
+
 def of_a_flow():
     from dpbo.flows.prefect_runtime.settings import Stores
 
@@ -88,9 +94,16 @@ FACES = {
     diagnosed: {"flows/cli/doctor.py"},
     outsourcing: {"flows/outsource.py"},
     shown: {"flows/cli/show.py"},
-    of_a_flow: {"flows/cli/commands.py", "flows/publishing.py", "flows/serve.py", "flows/tune.py"},
+    planned: {"flows/cli/evaluating.py"},
+    of_a_flow: {
+        "flows/cli/commands.py",
+        "flows/evaluate.py",
+        "flows/publishing.py",
+        "flows/serve.py",
+        "flows/tune.py",
+    },
 }
-GIVEN = {"tasks/tuning.py", "tasks/outsourcing.py"}  # tasks are told the URL by their flow
+GIVEN = {"tasks/tuning.py", "tasks/outsourcing.py", "tasks/evaluating.py"}  # tasks are told the URL by their flow
 
 
 class Opened(Exception):
@@ -116,7 +129,8 @@ def test_every_face_finds_the_same_ledger(face, settings, expected, here, monkey
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("dpbo_core.accounting.store.open_engine", opened)
     monkeypatch.setattr("dpbo.flows.cli.doctor._exists", lambda uri: True)
-    monkeypatch.setattr("dpbo.flows.cli.show.is_there", lambda url: True)
+    for module in ("evaluating", "show"):  # in this order: the first takes the name from the second
+        monkeypatch.setattr(f"dpbo.flows.cli.{module}.is_there", lambda url: True)
     monkeypatch.setattr("dpbo.flows.outsource.check_prefect_settings", lambda: None)
     monkeypatch.setattr("dpbo.flows.outsource.publish_table", lambda p, d, o, url, v, **_: PrivacyLedger(url))
     with pytest.raises(Opened) as seen:

@@ -25,7 +25,7 @@ from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.log_loss import LogLoss
-from dpbo_core.objective.persons import Persons, PersonSums
+from dpbo_core.objective.persons import Persons, PersonSums, record_steps
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 from dpbo_core.spec import StudySpec
@@ -415,6 +415,43 @@ def test_a_folder_of_parts_gives_the_integer_of_one_file(tmp_path, scored, parts
     assert total(study(60, end="parquet", validation="validation", **scored), tmp_path) == whole > 0
 
 
+@pytest.mark.parametrize("scored", [{}, LOGISTIC])
+def test_differences_to_another_model_are_means_of_means_too(tmp_path, scored):
+    """Each record's clipped difference on the whole grid, by hand; a whole person replaced moves it by 2²⁴ at most;
+    parts come to the integer of one file."""
+    ids, clipped = [IDS[i % len(IDS)] + str(i // 37) for i in range(200)], GRID // 20
+    validation = make(tmp_path, ids, end="parquet", parts=3)
+    public = data_split.public_half(study(60, end="parquet", **scored), tmp_path)
+    first, last = (public.problem.train(i) for i in (0, len(public.problem.candidates) - 1))
+
+    def paired(**where):
+        spec = study(60, end="parquet", **where, **scored)
+        return data_split.sensitive_half(spec, tmp_path, public).paired(last, first, clipped).expose()
+
+    found = paired()
+    assert paired(validation="validation") == found
+    spec = study(60, end="parquet", **scored)
+    records = public.preprocessing.transform(data_split.validation_table(spec.data, tmp_path))
+    one, other = (record_steps(model, records, public.problem.score) for model in (last, first))
+    means = []
+    for name in dict.fromkeys(ids):
+        own = [min(max(int(one[i] - other[i]), -clipped), clipped) for i, p in enumerate(ids) if p == name]
+        means.append(sum((d + clipped) * GRID // (2 * clipped) for d in own) // len(own))
+    assert found == sum(means) + (60 - len(means)) * GRID // 2
+    moved = []
+    for someone in ("a0", "b1", "e2"):
+        rows = [i for i, p in enumerate(ids) if p != someone]
+        columns = {name: [column[i] for i in rows] for name, column in validation.items()}
+        for more in (0, 1, 3):  # the person gone, or others' extreme records in their place
+            extremes = {"who": ["new"], "x": [40.0], "z": [-40.0], "ill": [more % 2]}
+            write(
+                tmp_path / "validation.parquet",
+                {name: [*columns[name], *extremes[name] * more] for name in columns},
+            )
+            moved.append(abs(paired() - found))
+    assert 0 < max(moved) <= GRID
+
+
 def test_a_lost_part_seals_and_says_no_number(tmp_path):
     class Losing:
         def map(self, work, parts):
@@ -450,7 +487,7 @@ def test_the_guarantee_is_to_persons_in_a_relation_of_its_own(tmp_path):
     assert not {"n_validation", "max_records_per_person"} & set(release.facts)
 
 
-@pytest.mark.parametrize("method", ["private_grid", "private_trajectory", "noisy_gp", "lipschitz"])
+@pytest.mark.parametrize("method", ["private_grid", "public", "private_trajectory", "noisy_gp", "lipschitz"])
 def test_every_method_that_takes_persons_is_certified(tmp_path, method):
     make(tmp_path, IDS)
     release = run_study(study(method=method), ledger=ledger(tmp_path), folder=tmp_path).release

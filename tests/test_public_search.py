@@ -179,7 +179,7 @@ def test_with_much_noise_the_choice_follows_the_public_score_and_with_little_the
         sums = np.full(9, world.range_steps // 2)
         sums[0] += world.range_steps // 8  # the sensitive half prefers x = 0, by an eighth of the range
         ((_, selection), _) = method.draws(world)
-        _, b = method.subset(world)
+        b = method.subset(world)[2]
         weights = np.exp((sums + b - (sums + b).max()) / selection.scale)
         chosen[epsilon] = int(np.argmax(weights))
         assert (weights > 0.9).sum() == 1

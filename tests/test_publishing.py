@@ -283,14 +283,3 @@ def test_a_database_of_mlflows_that_stops_holds_nothing_up(server):  # noqa: F81
         with within():
             assert "does not answer" in targets.check_target("people", url)
     assert store.client.get_experiment_by_name("people") is None
-
-
-def test_a_section_that_no_run_evaluates_is_told(study):
-    spec = study()
-    assert tune_privately(spec).warnings == ()
-    asked = StudySpec.from_dict(spec.to_dict() | {"evaluation": {"epsilon": 0.5}})
-    again = tune_privately(asked)
-    assert again.result.replayed  # the section is no part of what makes a study the same
-    (line,) = again.warnings
-    assert line.startswith("the study's [evaluation] was not run, and nothing was charged for it")
-    assert spent()[1] == 1

@@ -27,6 +27,7 @@ from dpbo_core.methods.noisy_gp import NoisyGP
 from dpbo_core.methods.outsourced.box import Outsourced
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
+from dpbo_core.methods.public import Public
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.privacy.guarantee import Evidence
 from dpbo_core.privacy.unit import NeighboringRelation
@@ -82,6 +83,10 @@ def trajectory(_):
 
 def grid(_):
     return [selection(K / M, 0.75), laplace(K / M, 0.25)]
+
+
+def whole(_):
+    return [laplace(K / M, 1.0)]
 
 
 def theorem_7(method):
@@ -153,6 +158,9 @@ ADAPTIVE = {"sampler": "gaussian_process", "lower": 0.9, "upper": 1.1}
 ROWS = [
     Row(PrivateTrajectory(), "standard", trajectory, DELTA),
     Row(PrivateGrid(), "standard", grid),
+    Row(PrivateGrid(evaluate="tried", base_measure="public", paired=True), "standard", grid),
+    Row(PrivateGrid(editions=12), "standard", grid),
+    Row(Public(), "standard", whole),
     Row(Lipschitz(), "standard", whole_path),
     Row(Lipschitz(evaluate="path"), "corrected", theorem_7),
     Row(Lipschitz(calibration="published"), "refuted", theorem_7),

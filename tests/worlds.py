@@ -9,6 +9,7 @@ from dpbo_core.methods import method_named
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.sigmoid import Sigmoid
+from dpbo_core.objective.paired import stretched
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem import Problem, score_of
 from dpbo_core.space.candidates import grid
@@ -55,6 +56,10 @@ class NamedTrainer:
         u = self.lambdas.index(point["lambda"]) / len(self.lambdas)
         return 0.8 - (u - 0.5) ** 2
 
+    def public_steps(self, point, *, seed):
+        """Every record scores as their mean does."""
+        return np.full(self.n_records, round(self.public_score(point, seed=seed) * GRID))
+
 
 class OneWeightTrainer:
     """Real linear models w = 1/λ on one feature, so that Algorithm 3's trained bounds mean something."""
@@ -71,8 +76,13 @@ class Table:
     scores: np.ndarray
 
     def evaluate(self, model):
-        steps = np.rint(self.scores[model.index] * GRID).astype(np.int64)
-        return Sensitive(int(steps.sum()))
+        return Sensitive(int(self.steps(model).sum()))
+
+    def paired(self, model, reference, clipped):
+        return Sensitive(int(stretched(self.steps(model), self.steps(reference), clipped).sum()))
+
+    def steps(self, model):
+        return np.rint(self.scores[model.index] * GRID).astype(np.int64)
 
 
 @dataclass

@@ -25,6 +25,7 @@ Verdict = Literal["good", "poor", "useless", "refused"]
 AUTO = "auto"
 EVENLY = ", half of the records positive"
 TIE = 1.1  # the table's means are known to about a tenth
+DROWNED = 12.0  # records at ε = 1: a choice's noise is then a quarter of the range
 POOR, USELESS = 0.1, 0.25  # expected error as a share of the score's range
 
 
@@ -39,6 +40,8 @@ class MethodAdvice:
     score_range: float
     expected_error: float | None
     expected_regret: float | None
+    expected_regret_range: tuple[float, float] | None
+    regret_told: str
     options: Mapping[str, Any]
     trainings: int | None
     assumptions: tuple[str, ...]
@@ -60,6 +63,9 @@ class MethodAdvice:
             "score_range": self.score_range,
             "expected_error": self.expected_error,
             "expected_regret": self.expected_regret,
+            "expected_regret_range": None
+            if self.expected_regret_range is None
+            else list(self.expected_regret_range),
             "options": dict(self.options),
             "trainings": self.trainings,
             "assumptions": list(self.assumptions),
@@ -114,14 +120,17 @@ def advise(spec: StudySpec, problem: Problem) -> Advice:
     own = None if spec.method == AUTO else method_named(spec.method, spec.options)
     _check_auto(spec)
     forms = _forms(replace(problem, positives=None))  # as "auto" chooses, which opens no file
+    least = expected(forms[0][0], problem) if forms else None
     lines = []
     for kind, cls in METHODS.items():
         best: AnyMethod = next((form for form, _ in forms if form.kind == kind), cls())
         if problem.training is not None and issubclass(cls, TrainsPrivately):
             best = _privately_trained(problem) or best
-        lines.append(_line(own if own is not None and kind == own.kind else best, problem))
+        lines.append(_line(own if own is not None and kind == own.kind else best, problem, least))
     elsewhere = tuple(
-        MethodAdvice(kind, None, 0.0, None, problem.score_range, None, None, {}, None, (), "", "refused", NO_STUDY)
+        MethodAdvice(
+            kind, None, 0.0, None, problem.score_range, None, None, None, "", {}, None, (), "", "refused", NO_STUDY
+        )
         for kind in EXCHANGES
     )
     return Advice(_choice(forms, problem), (*lines, *elsewhere), problem.positives)
@@ -171,10 +180,11 @@ def _check_auto(spec: StudySpec) -> None:
 
 
 def _forms(problem: Problem) -> list[tuple[AnyMethod, Expected]]:
-    """The calibrated methods in every form that needs no more trainings than the study has steps, best first.
+    """The calibrated methods in every form, best first.
 
     A pure one that expects at most `TIE` times the least regret, which is all that the simulation can tell, comes
-    first; of equals the smaller score error, then the order of METHODS.
+    first; among those the smaller score error, then the order of METHODS. What is chosen for all that it shows, and
+    pays for that in regret, comes last: who wants it asks for it.
     """
     if problem.training is not None:
         return []  # their models are trained without noise
@@ -183,16 +193,23 @@ def _forms(problem: Problem) -> list[tuple[AnyMethod, Expected]]:
     for form in forms:
         with suppress(DpboError):  # its line says why it cannot run
             found = expected(form, problem)
-            if found is not None:
+            if found is not None and not _drowned(form, problem):
                 known.append((form, found))
-    least = min((found.regret for _, found in known), default=0.0)
+    least = min((found.regret for form, found in known if not form.DESCRIBED.shows_all), default=0.0)
 
-    def rank(pair: tuple[AnyMethod, Expected]) -> tuple[bool, float, float]:
+    def rank(pair: tuple[AnyMethod, Expected]) -> tuple[bool, bool, float]:
         form, found = pair
         tied = form.plan(problem).guarantee.delta == 0.0 and found.regret <= TIE * least
-        return not tied, found.regret, found.score_error
+        return form.DESCRIBED.shows_all, not tied, found.score_error if tied else found.regret
 
     return sorted(known, key=rank)
+
+
+def _drowned(form: AnyMethod, problem: Problem) -> bool:
+    """Whether its noise is so near the score's whole range that no choice of its own can be worth anything."""
+    if not isinstance(form, Advised) or form.n_steps(problem) == 1:
+        return False
+    return form.simulated(problem).chosen_by < DROWNED
 
 
 def _choice(forms: list[tuple[AnyMethod, Expected]], problem: Problem) -> Choice | None:
@@ -204,18 +221,17 @@ def _choice(forms: list[tuple[AnyMethod, Expected]], problem: Problem) -> Choice
         return Choice(trained.kind, _changed(trained), why)
     if not forms:
         return None
-    best, found = forms[0]
-    alone = all(found.regret <= other.regret for _, other in forms)
-    merit = "loses least" if alone else "is pure and loses as little as any, so far as can be told,"
-    why = (
-        f"of {len(forms)} ways it {merit} in simulations with this noise "
-        f"({problem.averaged}, ε = {problem.epsilon:g}, {problem.search.steps} steps, "
-        f"{len(problem.candidates)} candidates{EVENLY if counts_pairs(problem) else ''}): "
-        f"an expected regret of {found.regret:.2g}"
-    )
-    if len(forms) > 1:
-        second, other = forms[1]
-        why += f", before {_in_short(second)} with {other.regret:.2g}"
+    (best, found), others = forms[0], forms[1:]
+    evenly = EVENLY if counts_pairs(problem) else ""
+    facts = f"{problem.averaged}, ε = {problem.epsilon:g}, {len(problem.candidates)} candidates{evenly}"
+    if best.n_steps(problem) > 1 or len(problem.candidates) == 1:
+        why = f"of {len(forms)} ways it is expected to lose least with this noise ({facts})"
+    else:
+        why = f"no private choice is expected to be better than the public one with this noise ({facts})"
+    why += f": an expected regret {found.told}, least where the public set is like yours, most where it misleads"
+    if others:
+        second, other = others[0]
+        why += f"; before {_in_short(second)}, {other.told}"
     return Choice(best.kind, _changed(best), why)
 
 
@@ -241,7 +257,17 @@ def _in_short(method: AnyMethod) -> str:
     return f"{method.kind} ({options})" if options else method.kind
 
 
-def _line(method: AnyMethod, problem: Problem) -> MethodAdvice:
+def _one_digit(value: float) -> float:
+    """As far as a simulation knows it."""
+    return float(f"{value:.1g}")
+
+
+def _error(found: Expected) -> float:
+    """Between what is released and the best score of Λ."""
+    return _one_digit(found.regret + found.score_error)
+
+
+def _line(method: AnyMethod, problem: Problem, beside: Expected | None) -> MethodAdvice:
     G, options = problem.score_range, _changed(method)
     try:
         check_counts(method, problem)
@@ -249,15 +275,20 @@ def _line(method: AnyMethod, problem: Problem) -> MethodAdvice:
         plan, outlook, found = method.plan(problem), method.outlook(problem), expected(method, problem)
     except DpboError as error:
         return MethodAdvice(
-            method.kind, None, 0.0, None, G, None, None, options, None, (), "", "refused", error.what
+            method.kind, None, 0.0, None, G, None, None, None, "", options, None, (), "", "refused", error.what
         )
     guarantee = plan.guarantee
     evidence = guarantee.evidence
     regret, error_expected, why = None, outlook.expected_error, outlook.why
     useful_from = None
     if found is not None:
-        regret, error_expected = found.regret, found.regret + found.score_error
-        why += f"; in simulations it loses {regret:.2g} and errs by {found.score_error:.2g} on the score"
+        regret, error_expected = _one_digit(found.regret), _error(found)
+        why += (
+            f"; in simulations its choice loses {found.told}, and it errs by {found.score_error:.1g} on the score"
+        )
+        if beside is not None and found.low > beside.low and found.high > beside.high:
+            cost = f"about {_one_digit(found.high - beside.high):g} more in regret than the one to choose"
+            why += f"; showing every score costs {cost}" if method.DESCRIBED.shows_all else f"; {cost}"
     spread = problem.aggregate.spread
     verdict = _verdict(outlook.noise_scale, error_expected, spread)
     if counts_pairs(problem):
@@ -275,6 +306,8 @@ def _line(method: AnyMethod, problem: Problem) -> MethodAdvice:
         score_range=G,
         expected_error=error_expected,
         expected_regret=regret,
+        expected_regret_range=None if found is None else (_one_digit(found.low), _one_digit(found.high)),
+        regret_told="" if found is None else found.short,
         options=options,
         trainings=outlook.trainings,
         assumptions=guarantee.assumptions,
@@ -293,7 +326,7 @@ def _useful_from(method: AnyMethod, problem: Problem) -> int | None:
         asked = replace(problem, n_validation=n_records)
         with suppress(DpboError):
             outlook, found = method.outlook(asked), expected(method, asked)
-            error = outlook.expected_error if found is None else found.regret + found.score_error
+            error = outlook.expected_error if found is None else _error(found)
             return _verdict(outlook.noise_scale, error, asked.aggregate.spread) == "good"
         return False
 

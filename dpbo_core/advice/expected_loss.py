@@ -3,35 +3,72 @@
 | symbol | name here | meaning | shape |
 |---|---|---|---|
 | d | `dimensions` | coordinates of the unit cube | scalar |
-| n | `trainings` | candidates that are trained and scored | scalar |
+| N′ | `trainings` | candidates that are trained and scored | scalar |
+| n | `public_records` | records of the public set; None where nobody has counted them yet | scalar |
 | m̃ | `records` | records that give this noise at ε = 1, k = 1, δ = 1e-6, the usual shares | scalar |
-| r, e | `regret`, `score_error` | mean loss of the choice, mean error of the released score; G = 1 | scalars |
+| r, e | `regret`, `score_error` | mean loss of the choice, mean error of the released score | scalars |
 
-The table is benchmarks/advice_calibration.py's. Between its nodes log r and log e are linear in log d, log n and
-log m̃; beyond them the nearest node speaks, except that e keeps falling as 1/m̃.
+The table is benchmarks/advice_calibration.py's, once for each of three degrees to which the two populations may
+differ: nobody knows beforehand which it is, so a loss is said as a range about them, wide enough to hold nine in
+ten losses of `benchmarks/shift.py`'s tasks. Between its nodes log r and log e are linear in log d, log N′, log n
+and log m̃; beyond them the nearest node speaks, except that e keeps falling as 1/m̃.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
-from dpbo_core.advice.expected_loss_table import RECORDS, ROWS
+from dpbo_core.advice.expected_loss_table import DEGREES, RECORDS, ROWS
 from dpbo_core.methods import AnyMethod
 from dpbo_core.methods.contract import Advised
 from dpbo_core.models.aggregates.pair_count import PairCount
 from dpbo_core.problem import Problem
 
 LEAST = 1e-5  # what five digits of the table can tell from 0
+TOLD = 5e-4  # of the score's range: a smaller loss is said to be under it
+FEWEST, MOST = 50, 5_000  # public records, where their number is not known
+NARROWEST = 0.2  # of the noise that is left where scores are paired, at best
+SPAN, STEEPER = 10.0, 1.5  # of every range: real losses are a half larger than simulated ones, and so far apart
 
-Node = tuple[int, int, int]
+Node = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True)
 class Expected:
-    """Mean loss of the choice and mean error of the released score, in units of the score."""
+    """What the simulation says, in units of the score.
+
+    Attributes:
+        regret: mean loss of the choice over the degrees to which the populations may differ.
+        low: the loss where the public set is like the sensitive one.
+        high: the loss where it misleads.
+        score_error: mean error of the released score.
+        score_range: G.
+    """
 
     regret: float
+    low: float
+    high: float
     score_error: float
+    score_range: float
+
+    @property
+    def told(self) -> str:
+        """The range in words, with one digit of each end."""
+        least = TOLD * self.score_range
+        if self.high < least:
+            return f"under {least:.0g}"
+        if self.low < least:
+            return f"up to {self.high:.0g}"
+        return f"{self.low:.0g} to {self.high:.0g}"
+
+    @property
+    def short(self) -> str:
+        """The same for a table: <0.0005, ≤0.004 or 0.001–0.01."""
+        least = TOLD * self.score_range
+        if self.high < least:
+            return f"<{least:.0g}"
+        return f"≤{self.high:.0g}" if self.low < least else f"{self.low:.0g}–{self.high:.0g}"
 
 
 def expected(method: AnyMethod, problem: Problem) -> Expected | None:
@@ -43,29 +80,44 @@ def expected(method: AnyMethod, problem: Problem) -> Expected | None:
     if not isinstance(method, Advised):
         return None
     G, d = problem.score_range, max(1, problem.candidates.encoded.shape[1])
-    n, at = method.n_steps(problem), method.simulated(problem)
-    table = _table(at.form)
-    regret = _interpolated({node: values[0] for node, values in table.items()}, d, n, at.chosen_by)
-    error = _interpolated({node: values[1] for node, values in table.items()}, d, n, at.said_by)
+    n, at, known = method.n_steps(problem), method.simulated(problem), public_records(problem)
+    noises = (at.chosen_by, at.chosen_by / NARROWEST) if at.paired else (at.chosen_by,)
+    found = [
+        _interpolated(at.form, 0, degree, d, n, public, records)
+        for degree in DEGREES
+        for public in ((FEWEST, MOST) if known is None else (known,))
+        for records in noises
+    ]
+    error = _interpolated(at.form, 1, DEGREES[0], d, n, known or FEWEST, at.said_by)
     beyond = min(1.0, RECORDS[-1] / at.said_by)
     if isinstance(problem.aggregate, PairCount):  # rare positives are as few records as the table does not know
         beyond = max(beyond, min(RECORDS[0] / at.said_by, 1.0 / error))
-    return Expected(G * regret, G * error * beyond)
+    low, high = min(found), max(found)
+    middle = STEEPER * math.sqrt((low + TOLD) * (high + TOLD))
+    low, high = max(0.0, middle / math.sqrt(SPAN) - TOLD), min(1.0, middle * math.sqrt(SPAN) - TOLD)
+    mean = sum(found) / len(found)
+    return Expected(G * mean, G * low, G * high, G * error * beyond, G)
 
 
-def _table(form: str) -> dict[Node, tuple[float, float]]:
+def public_records(problem: Problem) -> int | None:
+    """n where the public set was counted."""
+    return None if problem.trainer is None and problem.training is None else problem.n_training
+
+
+@cache
+def _table(form: str, degree: str, which: int) -> dict[Node, float]:
     return {
-        (row.dimensions, row.trainings, records): (row.regret[i], row.score_error[i])
+        (row.dimensions, row.trainings, row.public, records): (row.regret, row.score_error)[which][i]
         for row in ROWS
-        if row.form == form
+        if row.form == form and row.degree in ("", degree)
         for i, records in enumerate(RECORDS)
     }
 
 
-def _interpolated(table: dict[Node, float], *at: float) -> float:
+def _interpolated(form: str, which: int, degree: str, *at: float) -> float:
     """Linear in the logarithms, axis after axis; clamped to the nodes."""
-    total = 0.0
-    for corner, weight in _corners([sorted({node[axis] for node in table}) for axis in range(3)], at):
+    table, total = _table(form, degree, which), 0.0
+    for corner, weight in _corners([sorted({node[axis] for node in table}) for axis in range(4)], at):
         total += weight * math.log(max(table[corner], LEAST))
     return math.exp(total)
 
@@ -79,4 +131,4 @@ def _corners(axes: list[list[int]], at: Sequence[float]) -> list[tuple[Node, flo
         t = 0.0 if above == below else math.log(x / nodes[below]) / math.log(nodes[above] / nodes[below])
         sides = [(nodes[below], 1.0 - t), (nodes[above], t)] if above != below else [(nodes[above], 1.0)]
         corners = [((*corner, node), weight * share) for corner, weight in corners for node, share in sides]
-    return [((corner[0], corner[1], corner[2]), weight) for corner, weight in corners if weight > 0.0]
+    return [((corner[0], corner[1], corner[2], corner[3]), weight) for corner, weight in corners if weight > 0.0]

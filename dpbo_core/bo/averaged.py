@@ -93,7 +93,9 @@ class AveragedSearch:
         )
 
 
-def prior_of(*, kernel: str, lengthscale: float | str, dimensions: int, guessed: bool) -> Prior:
+def prior_of(
+    *, kernel: str, lengthscale: float | str, dimensions: int, guessed: bool, deviation: float | None = None
+) -> Prior:
     """The public prior of a score mapped to [−2, 2].
 
     Args:
@@ -102,13 +104,14 @@ def prior_of(*, kernel: str, lengthscale: float | str, dimensions: int, guessed:
             a factor of about 7.
         dimensions: d.
         guessed: whether there is a public guess; what it leaves over is thought small.
+        deviation: median of s where something is known of it.
     """
     free = isinstance(lengthscale, str)
     return Prior(
         kernel=kernel,
         lengthscale=typical_lengthscale(dimensions) if isinstance(lengthscale, str) else lengthscale,
         lengthscale_spread=1.0 if free else 0.4,
-        deviation=0.1 if guessed else 0.4,
+        deviation=(0.1 if guessed else 0.4) if deviation is None else deviation,
         deviation_spread=1.0,
         offset_deviation=0.5 if guessed else 1.2,
         guessed=guessed,

@@ -28,14 +28,19 @@ from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.methods.noisy_gp import NoisyGP
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
+from dpbo_core.methods.public import Public
 from dpbo_core.problem import Problem
 
+SPREAD = PrivateGrid(evaluate="sobol")
 METHODS_COMPARED: tuple[tuple[str, Method], ...] = (
-    ("private_grid, sobol", PrivateGrid(evaluate="sobol")),
+    ("private_grid, sobol", SPREAD),
     ("private_grid, public_shortlist", PrivateGrid(evaluate="public_shortlist")),
     ("private_grid, all", PrivateGrid()),
+    ("private_grid, base measure", PrivateGrid(evaluate="tried", base_measure="public")),
+    ("private_grid, base measure, paired", PrivateGrid(evaluate="tried", base_measure="public", paired=True)),
+    ("public score alone", Public()),
     ("private_trajectory", PrivateTrajectory()),
-    ("private_trajectory, public prior", PrivateTrajectory(prior="public")),
+    ("private_trajectory, public prior", PrivateTrajectory(prior="public", amplitude="public")),
     ("noisy_gp", NoisyGP()),
     ("exact_gp", ExactGP(rate_constant=1.0, decay_constant=0.1)),
     ("lipschitz", Lipschitz()),
@@ -43,7 +48,7 @@ METHODS_COMPARED: tuple[tuple[str, Method], ...] = (
     ("Algorithm 3 as published", Lipschitz(calibration="published")),
 )
 NOT_PRIVATE = "GP-UCB, not private"
-MORE_TRAININGS = "private_grid, all"  # it trains all of Λ, the others T
+MORE_TRAININGS = ("all", "base measure")  # in a name: more of Λ is trained than the study has steps for
 Run = Callable[[int], Outcome]
 
 
@@ -112,17 +117,27 @@ def _runs(problem: Problem, scorer: TableScorer, scores: NDArray[np.float64]) ->
         )
     )
     for name, method in METHODS_COMPARED:
+        if isinstance(method, PrivateGrid) and method.paired and not problem.score.graded:
+            continue  # it is the same without
         try:
             method.plan(problem)
         except DpboError:  # Algorithm 3 needs a linear model, say
             continue
-        found.append((name, _of(method, problem, scorer)))
+        found.append((name, run_of(method, problem, scorer)))
     return found
 
 
-def _of(method: Method, problem: Problem, scorer: TableScorer) -> Run:
+def run_of(method: Method, problem: Problem, scorer: TableScorer) -> Run:
+    """How it is run on a table, once a seed; what is public of it is worked out once."""
+    if method == SPREAD:  # a design of its own each time: one may be lucky
+        return lambda seed: run_on(method, with_seed(problem, seed), scorer, seed=seed)
     prepared = method.prepare(problem) if isinstance(method, SearchesPublic) else problem
     return lambda seed: run_on(method, prepared, scorer, seed=seed)
+
+
+def with_seed(problem: Problem, seed: int) -> Problem:
+    """The problem with another seed of its search."""
+    return replace(problem, search=replace(problem.search, seed=seed))
 
 
 def _cell(task: str, problem: Problem, name: str, scores: NDArray[np.float64], outcomes: list[Outcome]) -> Cell:

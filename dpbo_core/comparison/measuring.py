@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import os
 from concurrent.futures import ProcessPoolExecutor
 from importlib.metadata import version
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from dpbo_core.comparison.cells import Cell, cells_of
+from dpbo_core.comparison.own_task import read_task
 from dpbo_core.comparison.tasks import TASKS, ScoreTable, on_table
 from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.problem import Problem
@@ -31,6 +33,23 @@ def names_of(only: tuple[str, ...]) -> tuple[str, ...]:
                 f"there is no task {name!r}{suggestion(name, known)}", remedy=f"use {', '.join(known)}"
             )
     return tuple(name for name in known if not only or name in only)
+
+
+def epsilons_of(asked: tuple[float, ...]) -> tuple[float, ...]:
+    """Those asked for, each once and in order; the usual ones if none is.
+
+    Raises:
+        StudyInvalid: one is no positive number.
+    """
+    for epsilon in asked:
+        if not 0.0 < epsilon < math.inf:
+            raise StudyInvalid(f"--epsilon {epsilon:g} is no price", remedy="give positive numbers; 1 is usual")
+    return tuple(sorted(set(asked))) or EPSILONS
+
+
+def measured_own(file: Path, epsilon: float, repetitions: int) -> list[Cell]:
+    """Every contender at one ε on a task of one's own, by the file's name."""
+    return cells_of(file.stem, *read_task(file), epsilon, repetitions)
 
 
 def measured(name: str, repetitions: int, folder: Path) -> list[Cell]:
@@ -58,14 +77,14 @@ def trained(name: str, folder: Path) -> tuple[Problem, ScoreTable]:
     (task,) = (item for item in TASKS if item.name == name)
     problem, records = task.make()
     public = [problem.candidates.points, problem.n_training, problem.n_averaged, repr(problem.model)]
-    text = json.dumps([name, version("scikit-learn"), *public], default=dict)
+    text = json.dumps([name, "record by record", version("scikit-learn"), *public], default=dict)
     kept = folder / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.npz"
     if not kept.exists():
         table = task.table(problem, records)
         folder.mkdir(parents=True, exist_ok=True)
         with kept.with_suffix(f".{os.getpid()}").open("wb") as file:
-            np.savez(file, sums=table.sums, public=table.public)
+            np.savez(file, **table.arrays())
         kept.with_suffix(f".{os.getpid()}").replace(kept)
     with np.load(kept) as arrays:
-        table = ScoreTable(arrays["sums"], arrays["public"])
+        table = ScoreTable.of(arrays["steps"], arrays["public_steps"], arrays["public"])
     return on_table(problem, table)[0], table

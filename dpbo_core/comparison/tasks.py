@@ -5,12 +5,14 @@
 | Λ | `problem.candidates` | the candidates | N points |
 | f_V(λ)·m·2²⁴/G | `ScoreTable.sums` | every candidate's exact sum on the half that plays sensitive | (N,) |
 | p(λ) | `ScoreTable.public` | cross-validated score of every candidate on the public half | (N,) |
+| — | `ScoreTable.steps`, `public_steps` | the same record by record, in steps of G/2²⁴ | (m, N), (n, N) |
 
 Every candidate is trained once; methods are then run by the hundred on the table of their exact sums.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,8 @@ from numpy.typing import NDArray
 
 from dpbo_core.data import Encoded, bundled
 from dpbo_core.models.trainer import EstimatorTrainer
-from dpbo_core.objective.in_memory import Scorable, exact_pairs, exact_sum
+from dpbo_core.objective.in_memory import Scorable, steps_of
+from dpbo_core.objective.paired import stretched
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem import Problem, problem_of
 from dpbo_core.space.search_space import Value
@@ -32,7 +35,29 @@ class ScoreTable:
 
     sums: NDArray[np.int64]
     public: NDArray[np.float64]
-    all_pairs: int = 0  # of the half that plays sensitive, where pairs are counted
+    steps: NDArray[np.int32] | None = field(default=None, repr=False)
+    public_steps: NDArray[np.int32] | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(
+        cls, steps: NDArray[np.int32], public_steps: NDArray[np.int32], public: NDArray[np.float64]
+    ) -> "ScoreTable":
+        """From what is known record by record."""
+        return cls(steps.sum(axis=0, dtype=np.int64), public, steps, public_steps)
+
+    def by_record(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """The steps of the half that plays sensitive and of the public half.
+
+        Raises:
+            ValueError: the table is of sums alone, and has no paired contender.
+        """
+        if self.steps is None or self.public_steps is None:
+            raise ValueError("a table of sums alone")
+        return self.steps, self.public_steps
+
+    def arrays(self) -> dict[str, Any]:
+        """What is kept of it."""
+        return {"steps": self.steps, "public_steps": self.public_steps, "public": self.public}
 
 
 @dataclass(frozen=True)
@@ -58,6 +83,11 @@ class TableTrainer:
         """P(λ), under the seed that the table was made with."""
         return float(self.table.public[self.places[tuple(point.items())]])
 
+    def public_steps(self, point: Mapping[str, Value], *, seed: int) -> NDArray[np.int64]:  # noqa: ARG002
+        """Each public record's score, under the seed that the table was made with."""
+        _, public = self.table.by_record()
+        return public[:, self.places[tuple(point.items())]].astype(np.int64)
+
 
 @dataclass(frozen=True, eq=False)
 class TableScorer:
@@ -73,16 +103,32 @@ class TableScorer:
 
     def evaluate(self, model: Scorable | Place) -> Sensitive[int]:
         """The sum of the scores at that place."""
-        assert isinstance(model, Place)  # noqa: S101  the table's own trainer made it
-        return Sensitive(int(self.table.sums[model.index]))
+        return Sensitive(int(self.table.sums[_index(model)]))
+
+    def paired(self, model: Scorable | Place, reference: Scorable | Place, clipped: int) -> Sensitive[int]:
+        """The sum of the clipped differences between two places, worked out once."""
+        return Sensitive(_paired_sums(self.table, _index(reference), clipped)[_index(model)])
 
     def pairs(self) -> Sensitive[int]:
-        """All pairs of the half that plays sensitive."""
-        return Sensitive(self.table.all_pairs)
+        """Never asked for: the tasks are of scores that each record has alone."""
+        raise TypeError("a table is of records, and pairs are of two")
 
     def place_of(self, point: Mapping[str, Value]) -> int:
         """The place in Λ of a point of it."""
         return self.places[tuple(point.items())]
+
+
+def _index(model: Scorable | Place) -> int:
+    assert isinstance(model, Place)  # noqa: S101  the table's own trainer made it
+    return model.index
+
+
+@lru_cache(maxsize=8)
+def _paired_sums(table: ScoreTable, reference: int, clipped: int) -> tuple[int, ...]:
+    steps, _ = table.by_record()
+    other = steps[:, reference].astype(np.int64)
+    found = (stretched(steps[:, i].astype(np.int64), other, clipped).sum() for i in range(steps.shape[1]))
+    return tuple(int(total) for total in found)
 
 
 @dataclass(frozen=True)
@@ -95,9 +141,10 @@ class Task:
     def table(self, problem: Problem, records: Encoded) -> ScoreTable:
         """Train every candidate, on the whole public half and without each fold; score it on the other half."""
         N = range(len(problem.candidates))
-        sums = [exact_sum(problem.train(i), records, problem.score) for i in N]
+        steps = [steps_of(problem.train(i), records, problem.score).astype(np.int32) for i in N]
+        public_steps = [problem.public_steps(i).astype(np.int32) for i in N]
         public = np.array([problem.public_score(i) for i in N])
-        return ScoreTable(np.array(sums, dtype=np.int64), public, exact_pairs(records))
+        return ScoreTable.of(np.array(steps).T, np.array(public_steps).T, public)
 
 
 def on_table(problem: Problem, table: ScoreTable, **search: Any) -> tuple[Problem, TableScorer]:

@@ -5,13 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from dpbo_core.evaluation.bins import Expected, ranked_within
+from dpbo_core.evaluation.bins import Expected
 from dpbo_core.evaluation.certified import KIND
 from dpbo_core.evaluation.places import Grouping
 from dpbo_core.evaluation.question import Question, group_names
 from dpbo_core.evaluation.report import report
 from dpbo_core.evaluation.subject import Subject
 from dpbo_core.evaluation.table import NoisedTable
+from dpbo_core.evaluation.within import within_bins
 from dpbo_core.mechanisms.noise import Noise
 from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.privacy.plan import PrivacyPlan
@@ -37,15 +38,18 @@ def table_of(
     """The released table, read as it was drawn, whatever edges would be chosen today."""
     bits = [drawn[f"edge {i}"] for i in range(drawn["edges"])]
     edges = tuple(np.array(bits, dtype=np.int64).view(np.float64).tolist())
+    within = within_bins(subject.values, subject.positive, edges)
     return NoisedTable(
         n_records=question.problem.n_averaged,
         scale=question.mechanism(1).scale,
         edges=edges,
         threshold=subject.threshold,
-        within=ranked_within(subject, edges),
+        within=within.ranked,
         predicted=_predicted(subject, edges),
         groups=group_names(grouping),
         drawn=tuple(drawn["draw"]),
+        within_error=within.error,
+        untied=within.untied,
     )
 
 
@@ -77,7 +81,7 @@ def answer(
         guarantee=plan.guarantee.as_drawn(noise.standing),
         spends=plan.spends,
         study=f"{question.spec.name}/{KIND}",
-        edition=question.section.edition,
+        edition=question.edition,
         method=KIND,
         dataset=question.spec.privacy.dataset,
         facts={

@@ -9,22 +9,22 @@
 | F_j, H_j | — | share of negatives below bin j, of positives above it, half of the bin's own in each | (B,) |
 | σ | — | noise of the AUC: b·√(2G Σ_j [(F_j − A)²/P² + (H_j − A)²/N²]), P = πm, N = m − P | scalar |
 | β | — | AUC that ties within bins lose among public records, where they count half | scalar |
-| c | `ranked_within` | share of the public pairs within a bin that are ranked right | scalar |
+| ω | — | spread of the pairs within bins, among the records and in what the public ones say of them | scalar |
 
 The edges are quantiles of the public values, each class weighing one half, and the model's own threshold. More bins
-cost noise, fewer lose by ties: B is the least of a ladder with |β| ≤ σ/3. The report's AUC counts pairs in a bin by
-c, so that little of β is left where the records are like the public ones, and β where the public ones mislead.
+cost noise, fewer lose by ties: B is the least of a ladder with |β| ≤ σ/3. The report's AUC counts pairs in a bin as
+`within` says, so that little of β is left where the records are like the public ones, and β where those mislead.
 Nothing of it depends on a sensitive record: the edges decide how much is learned, and not what is right.
 """
 
 import math
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.evaluation.subject import Subject
+from dpbo_core.evaluation.within import CHOOSES, auc, class_counts, half, variance
 
 LADDER = (4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128)
 TIES = 1.0 / 3.0  # of the noise, that ties may cost where the public records mislead
@@ -51,6 +51,13 @@ class Expected:
     recall_error: float
     verdict: str
     why: str
+
+    @property
+    def warning(self) -> str:
+        """What to say before anything is spent; "" where the report will be usable."""
+        if self.verdict != "not usable":
+            return ""
+        return f"this report will not be usable: {self.why}; ask for more ε, or for fewer groups"
 
 
 def expected(
@@ -79,16 +86,9 @@ def expected(
     edges, noise, ties, recall = (
         found[-1] if found[-1][2] <= TIES * found[-1][1] else min(found, key=lambda one: one[1] ** 2 + one[2] ** 2)
     )
-    auc_error, recall_error = MEAN_ABSOLUTE * math.hypot(noise, ties), MEAN_ABSOLUTE * recall
+    spread = _spread(subject, edges, n_records)
+    auc_error, recall_error = MEAN_ABSOLUTE * math.hypot(noise, ties, spread), MEAN_ABSOLUTE * recall
     return _judged(edges, share, n_records, auc_error, recall_error)
-
-
-def warn_if_useless(outlook: Expected) -> None:
-    """Say so before anything is spent."""
-    if outlook.verdict == "not usable":
-        warnings.warn(
-            f"this report will not be usable: {outlook.why}; ask for more ε, or for fewer groups", stacklevel=4
-        )
 
 
 def _judged(
@@ -120,10 +120,10 @@ def _errors(
     subject: Subject, edges: tuple[float, ...], positives: float, negatives: float
 ) -> tuple[float, float, float]:
     """σ/(b√G), β, and the noise of the recall over b√G, from the public records' shapes."""
-    shapes = class_shapes(subject, edges)
-    if shapes is None:
+    counts = class_counts(subject.values, subject.positive, edges)
+    if not (counts[0].any() and counts[1].any()):
         return math.inf, 0.0, math.inf
-    H, F = shapes
+    H, F = (part / part.sum() for part in counts)
     below = np.cumsum(F) - F / 2.0
     above = 1.0 - np.cumsum(H) + H / 2.0
     A = float((H * below).sum())
@@ -131,36 +131,24 @@ def _errors(
     recall = float(H[1 + edges.index(subject.threshold) :].sum())
     n_above = len(edges) - edges.index(subject.threshold)
     of_recall = (n_above * (1.0 - recall) ** 2 + (len(edges) + 1 - n_above) * recall**2) / positives**2
-    ties = abs(_auc(subject.values, subject.positive) - A)
+    ties = _ties(*half(subject.values, subject.positive, CHOOSES), edges)
     return math.sqrt(2.0 * float((weights**2).sum())), ties, math.sqrt(2.0 * of_recall)
 
 
-def class_shapes(
-    subject: Subject, edges: tuple[float, ...]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-    """Shares of the public positives and of the negatives in each bin, (B,) each; None without both classes."""
-    at = np.searchsorted(np.array(edges), subject.values)
-    counts = [np.bincount(at[subject.positive == y], minlength=len(edges) + 1) for y in (True, False)]
-    if not (counts[0].any() and counts[1].any()):
-        return None
-    return counts[0] / counts[0].sum(), counts[1] / counts[1].sum()
+def _spread(subject: Subject, edges: tuple[float, ...], n_records: int) -> float:
+    """ω: as many public records as are counted say twice what one of them spreads, half of them twice that."""
+    P, N = class_counts(subject.values, subject.positive, edges)
+    if not (P.any() and N.any()):
+        return 0.0
+    n = P.sum() + N.sum()
+    of_public = float(variance(P, N)) / float(P.sum() * N.sum()) ** 2
+    return math.sqrt(of_public * (n / n_records + 2.0))
 
 
-def ranked_within(subject: Subject, edges: tuple[float, ...]) -> float:
-    """c, in [0, 1]; ½ where the public records have no such pairs."""
-    shapes = class_shapes(subject, edges)
-    if shapes is None:
-        return 0.5
-    H, F = shapes
-    pairs, below = float((H * F).sum()), float((H * (np.cumsum(F) - F)).sum())
-    if pairs == 0.0:
-        return 0.5
-    return min(max((_auc(subject.values, subject.positive) - below) / pairs, 0.0), 1.0)
-
-
-def _auc(values: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
-    """Of public records; ties count half."""
-    from scipy.stats import rankdata
-
-    P, N = int(positive.sum()), int((~positive).sum())
-    return float((rankdata(values)[positive].sum() - P * (P + 1) / 2.0) / (P * N))
+def _ties(values: NDArray[np.float64], positive: NDArray[np.bool_], edges: tuple[float, ...]) -> float:
+    """β of these records."""
+    H, F = class_counts(values, positive, edges)
+    if not (H.any() and F.any()):
+        return 0.0
+    below = np.cumsum(F) - F / 2.0
+    return abs(auc(values, positive) - float((H * below).sum() / (H.sum() * F.sum())))

@@ -9,8 +9,9 @@
 | — | sampling interval | of a share, Wilson's; else the same with tables of m records drawn from t̃ for t̃ + z |
 
 The first is about the figure of the very records that were counted; the second about that of all records of their
-kind, as if the counted ones were independent draws and t̃ had no noise. Both simulations begin with a fixed seed:
-they are post-processing, and anyone finds the same.
+kind, as if the counted ones were independent draws and t̃ had no noise. Of an AUC the first also holds what the
+bins leave open: how pairs within a bin are ranked, of which public records say the mean (`within`). Both
+simulations begin with a fixed seed: they are post-processing, and anyone finds the same.
 
 A calibration error is a sum of absolute values, which noise raises: from its estimate the mean rise is taken away,
 and its intervals reach the 95% quantile to either side, so that they hold more often than the others.
@@ -22,6 +23,7 @@ import numpy as np
 
 from dpbo_core.evaluation.figures import DIFFERENCES, OF_WHOM, Figures, figures
 from dpbo_core.evaluation.table import NoisedTable, Reals
+from dpbo_core.evaluation.within import variance
 
 Z = 1.6448536269514722  # the normal's 95% quantile
 LARGE = 1e6  # scale of noise whose whole steps no figure sees
@@ -52,8 +54,8 @@ def estimates(table: NoisedTable) -> tuple[Figures, dict[str, Interval], dict[st
         return rng.multinomial(table.n_records, shares, size=2 * size).astype(np.float64)
 
     centre = figures(table, shares * table.n_records)
-    noise = _quantiles(table, noised, shown)
-    sampling = _quantiles(table, sampled, centre)
+    noise = _quantiles(table, noised, shown, within_spreads(table, counts))
+    sampling = _quantiles(table, sampled, centre, {})
     intervals = [
         {name: _interval(name, shown[name], spread[name]) for name in shown} for spread in (noise, sampling)
     ]
@@ -98,12 +100,33 @@ def _wholes(table: NoisedTable, shown: Figures) -> Iterator[tuple[str, Reals]]:
         yield "of records_share", every
 
 
-def _quantiles(table: NoisedTable, draws: Draws, middle: Figures) -> dict[str, Spread]:
-    """5% and 95% quantiles of what the draws add to each figure, and their mean."""
+def within_spreads(table: NoisedTable, counts: Reals) -> Figures:
+    """Standard deviation of each AUC for its pairs within bins: as these records spread, and as `within` errs."""
+    split = table.split(counts)
+
+    def spread(bins: Reals) -> Reals:
+        N, P = bins[..., 0, :], bins[..., 1, :]
+        pairs = np.maximum(P.sum(axis=-1) * N.sum(axis=-1), 1.0)
+        inside = (np.maximum(P, 0.0) * np.maximum(N, 0.0)).sum(axis=-1)
+        return np.asarray(
+            np.hypot(np.sqrt(table.untied * variance(P, N)) / pairs, table.within_error * inside / pairs)
+        )
+
+    found = {"auc": spread(split.sum(axis=-3))}
+    if table.groups:
+        found["of auc"] = spread(split)
+        found["gap auc"] = np.hypot(found["of auc"], spread(split.sum(axis=-3) - split))
+    return found
+
+
+def _quantiles(table: NoisedTable, draws: Draws, middle: Figures, spreads: Figures) -> dict[str, Spread]:
+    """5% and 95% quantiles of what the draws add to each figure, and their mean; beside them `spreads`, normal."""
+    normal = np.random.default_rng(SEED + 1).standard_normal
     pieces: dict[str, list[Reals]] = {name: [] for name in middle}
     for drawn in _blocks(draws, len(table.drawn)):
         for name, values in figures(table, drawn).items():
-            pieces[name].append(values - middle[name])
+            beside = normal(values.shape) * spreads[name] if name in spreads else 0.0
+            pieces[name].append(values - middle[name] + beside)
     return {name: _spread(np.concatenate(parts)) for name, parts in pieces.items()}
 
 

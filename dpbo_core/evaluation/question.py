@@ -99,6 +99,14 @@ class Question:
         """Δ = 2·min(k, m): in ℓ₁, one unit's records move the whole table by no more."""
         return 2 * min(self.problem.max_records_per_person, self.problem.n_averaged)
 
+    @property
+    def edition(self) -> str:
+        """What people tell it by: the study's edition, so that a schedule's reports differ, and its own."""
+        of_study, own = self.spec.edition, self.section.edition
+        if own == "1":
+            return of_study
+        return own if of_study == "1" else f"{of_study}.{own}"
+
     def mechanism(self, size: int) -> LaplaceHistogram:
         """The draw for a table of `size` cells; its price does not depend on them."""
         return LaplaceHistogram(self.moved, allowed_units(self.epsilon), size)
@@ -167,7 +175,7 @@ class Question:
         }
         text = json.dumps([KIND, asked], sort_keys=True, ensure_ascii=False, allow_nan=False)
         fingerprint = hashlib.sha256(text.encode()).hexdigest()
-        return StudyKey(fingerprint, spec.privacy.dataset, f"{spec.name}/{KIND}", section.edition, KIND)
+        return StudyKey(fingerprint, spec.privacy.dataset, f"{spec.name}/{KIND}", self.edition, KIND)
 
 
 def group_names(grouping: Grouping | None) -> tuple[str, ...]:

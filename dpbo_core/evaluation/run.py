@@ -1,12 +1,14 @@
 """A study's model evaluated: reserve, count once, noise once, and the whole report from what was released.
 
     evaluate_study(spec, ledger=…)       the released model, or another public one; asked again, the same answer
+    open_evaluation(spec, ledger=…)      the same in pieces, for a scheduler: .plan, then .finish(ledger)
     plan_evaluation(spec, ledger=…)      the price and what to expect of it; no sensitive file is opened
 
 Reserving comes before any record's content is used; the draw is recorded before it is shown, with the edges of its
 bins, so that whoever goes on after a kill reads it as it was made.
 """
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +19,12 @@ from dpbo_core.accounting.policy import Use
 from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid
 from dpbo_core.evaluation.answer import answer, table_of, told_edges
 from dpbo_core.evaluation.asking import Asked, ask, check_header
-from dpbo_core.evaluation.bins import Expected, warn_if_useless
+from dpbo_core.evaluation.bins import Expected
 from dpbo_core.evaluation.counting import Counter, count, count_parts
 from dpbo_core.evaluation.places import Integers, Place
 from dpbo_core.evaluation.question import Question
 from dpbo_core.evaluation.report import best_threshold
+from dpbo_core.evaluation.subject import Subject
 from dpbo_core.evaluation.table import NoisedTable
 from dpbo_core.mechanisms.noise import Noise, NoiseSource, OperatingSystemNoise, standing_of, try_out
 from dpbo_core.objective.partitioned import parts_of
@@ -105,51 +108,99 @@ def evaluate_study(
         Sealed: something failed on sensitive data; nothing of it is told, and a rerun continues.
     """
     with padded(pad):
-        asked = ask(study, ledger, model, epsilon, folder)
-        library_version()
-        replay = ledger.release_of(asked.key.fingerprint)
-        if replay is None:
-            release, replayed = _released(asked, ledger, source or OperatingSystemNoise(), owner=owner), False
-        else:
-            release, replayed = replay, True
-        return EvaluationResult(release, replayed, _best(asked.question, release))
+        opened = open_evaluation(study, ledger=ledger, model=model, epsilon=epsilon, folder=folder)
+        if isinstance(opened, EvaluationResult):
+            return opened
+        warn(opened.plan.expected.warning)
+        return opened.finish(ledger, source, owner=owner)
 
 
-def _released(asked: Asked, ledger: PrivacyLedger, source: NoiseSource, *, owner: bool) -> Release:
-    """Everything that can be refused or can fail, then the reservation, then the records."""
-    question, spec = asked.question, asked.question.spec
-    subject = asked.subject()
-    plan = question.plan(subject.unlisted)
-    check_accepted(spec, plan, subject.unlisted)
+def open_evaluation(
+    study: StudySpec,
+    *,
+    ledger: PrivacyLedger,
+    model: str | Path | None = None,
+    epsilon: float | None = None,
+    folder: str | Path = ".",
+) -> "OpenEvaluation | EvaluationResult":
+    """Everything that can be refused or can fail, from public facts alone; or the answer that was recorded.
+
+    Args, Raises: as `evaluate_study`. Nothing is charged.
+    """
+    asked = ask(study, ledger, model, epsilon, folder)
+    library_version()
+    replay = ledger.release_of(asked.key.fingerprint)
+    if replay is not None:
+        return EvaluationResult(replay, replayed=True, best_threshold=_best(asked.question, replay))
+    question, subject = asked.question, asked.subject()
+    price = question.plan(subject.unlisted)
+    check_accepted(study, price, subject.unlisted)
     outlook = asked.expected(subject)
     place = Place(outlook.edges, subject.verb)
-    counter = Counter(
-        subject.preprocessing, subject.counted(place, enforced=spec.model.enforced), place, asked.grouping
-    )
+    counted = subject.counted(place, enforced=study.model.enforced)
+    counter = Counter(subject.preprocessing, counted, place, asked.grouping)
     asked.split.check(asked.public)
     check_header(question, asked.split.folder, asked.public, asked.grouping, subject.columns)
-    draws = question.draws(counter.size)
-    try_out(draws)
-    warn_if_useless(outlook)
-    reservation = ledger.reserve(
-        asked.key,
-        plan,
-        noise=standing_of(source),
-        opening=opening_cap(spec),
-        max_records_per_person=spec.privacy.max_records_per_person,
-        use=Use(asked.split.sources(), owner),
-    )
-    noise = Noise(source, reservation)
-    ((spend, mechanism),) = draws
-    drawn = sealed(lambda: noise.recorded(spend))
-    if drawn is None:
-        sealed(lambda: noise.prepare_draws(draws))
-        counts = sealed(lambda: _counts(question, asked.split.folder, counter), message=messages(StudyInvalid))
-        drawn = sealed(lambda: noise.release(spend, mechanism, counts, **told_edges(place.edges)))
-    table = sealed(lambda: table_of(drawn, subject, question, asked.grouping))
-    chosen_here = isinstance(asked.model, Release)
-    release = sealed(lambda: answer(question, plan, noise, subject, outlook, table, chosen_here=chosen_here))
-    return sealed(lambda: reservation.conclude(release), message=messages(DpboError, LedgerDamaged))
+    try_out(question.draws(counter.size))
+    return OpenEvaluation(asked, subject, counter, EvaluationPlan(price, outlook))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OpenEvaluation:
+    """An evaluation of which all that is public is done: its model is trained, its price known, nothing charged."""
+
+    asked: Asked
+    subject: Subject
+    counter: Counter
+    plan: EvaluationPlan
+
+    def finish(
+        self,
+        ledger: PrivacyLedger,
+        source: NoiseSource | None = None,
+        *,
+        pad: float = 0.0,
+        owner: bool = True,
+    ) -> EvaluationResult:
+        """Reserve, then count and draw; the release, recorded.
+
+        Args, Raises: as `evaluate_study`.
+        """
+        with padded(pad):
+            release = self._released(ledger, source or OperatingSystemNoise(), owner=owner)
+            return EvaluationResult(release, replayed=False, best_threshold=_best(self.asked.question, release))
+
+    def _released(self, ledger: PrivacyLedger, source: NoiseSource, *, owner: bool) -> Release:
+        asked, question, spec = self.asked, self.asked.question, self.asked.question.spec
+        counter, subject, plan = self.counter, self.subject, self.plan
+        draws = question.draws(counter.size)
+        reservation = ledger.reserve(
+            asked.key,
+            plan.price,
+            noise=standing_of(source),
+            opening=opening_cap(spec),
+            max_records_per_person=spec.privacy.max_records_per_person,
+            use=Use(asked.split.sources(), owner),
+        )
+        noise = Noise(source, reservation)
+        ((spend, mechanism),) = draws
+        drawn = sealed(lambda: noise.recorded(spend))
+        if drawn is None:
+            sealed(lambda: noise.prepare_draws(draws))
+            counts = sealed(lambda: _counts(question, asked.split.folder, counter), message=messages(StudyInvalid))
+            drawn = sealed(lambda: noise.release(spend, mechanism, counts, **told_edges(counter.place.edges)))
+        table = sealed(lambda: table_of(drawn, subject, question, asked.grouping))
+        chosen_here = isinstance(asked.model, Release)
+        release = sealed(
+            lambda: answer(question, plan.price, noise, subject, plan.expected, table, chosen_here=chosen_here)
+        )
+        return sealed(lambda: reservation.conclude(release), message=messages(DpboError, LedgerDamaged))
+
+
+def warn(line: str) -> None:
+    """Python's own way to say it, where there is something to say."""
+    if line:
+        warnings.warn(line, stacklevel=3)
 
 
 def _counts(question: Question, folder: str | Path, counter: Counter) -> Sensitive[Integers]:

@@ -180,14 +180,16 @@ def check_two_classes(fitted: Preprocessing) -> None:
 
 
 def read_model(folder: str | Path) -> tuple[FinalModel, str]:
-    """A saved model, and the digest of its files.
+    """A saved model, by itself or inside the folder in which MLflow shows it, and the digest of its files.
 
     Raises:
         StudyInvalid: it cannot be read.
     """
-    final, digest = load(folder), hashlib.sha256()
+    inside = Path(folder) / "data" / "data"
+    home = inside if (inside / NUMBERS).exists() else Path(folder)
+    final, digest = load(home), hashlib.sha256()
     for name in (NUMBERS, ESTIMATOR):
-        path = Path(folder) / name
+        path = home / name
         content = path.read_bytes() if path.exists() else b""
         digest.update(f"{name} {len(content)}\n".encode() + content)
     return final, digest.hexdigest()

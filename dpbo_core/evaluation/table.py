@@ -28,6 +28,8 @@ class NoisedTable:
         edges: between the bins, ascending.
         threshold: the model's own, one of the edges.
         within: share of the pairs within a bin that the model ranks right, as among public records; ½ of ties.
+        within_error: standard deviation of `within`, of how many public records said it.
+        untied: how far such a share spreads where decision values are equal, of how far without; in [0, 1].
         predicted: mean probability of the public records in each bin, as the model has it; None without one.
         groups: names of the groups, the last for all other values; empty where there is the whole alone.
         drawn: (C,): what cannot be read, then group by group the negatives and the positives of each bin.
@@ -41,6 +43,8 @@ class NoisedTable:
     predicted: tuple[float | None, ...] | None
     groups: tuple[str, ...]
     drawn: tuple[int, ...]
+    within_error: float = 0.0
+    untied: float = 0.0
 
     @property
     def n_bins(self) -> int:
@@ -74,6 +78,8 @@ class NoisedTable:
             "edges": list(self.edges),
             "threshold": self.threshold,
             "within": self.within,
+            "within_error": self.within_error,
+            "untied": self.untied,
             "predicted": None if self.predicted is None else list(self.predicted),
             "groups": list(self.groups),
             "drawn": list(self.drawn),
@@ -91,4 +97,6 @@ class NoisedTable:
             predicted=None if told["predicted"] is None else tuple(told["predicted"]),
             groups=tuple(told["groups"]),
             drawn=tuple(told["drawn"]),
+            within_error=told.get("within_error", 0.0),  # reports of 0.2.0 before it was told
+            untied=told.get("untied", 0.0),
         )

@@ -5,14 +5,14 @@ before the study has begun. Both are charged in one transaction; when the model 
 own reservation over.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 
 from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.evaluation.asking import check_header, digest_of_released, outlook
-from dpbo_core.evaluation.bins import warn_if_useless
 from dpbo_core.evaluation.question import Question
-from dpbo_core.evaluation.run import EvaluationResult, evaluate_study
+from dpbo_core.evaluation.run import EvaluationResult, evaluate_study, warn
 from dpbo_core.evaluation.subject import model_at
 from dpbo_core.mechanisms.noise import NoiseSource, try_out
 from dpbo_core.privacy.plan import PrivacyPlan
@@ -28,25 +28,33 @@ def run_and_evaluate(
     ledger: PrivacyLedger,
     folder: str | Path = ".",
     source: NoiseSource | None = None,
+    owner: bool = True,
 ) -> tuple[StudyResult, EvaluationResult]:
     """Tune, then evaluate what was released; the price of both is reserved before either begins.
 
     Args, Raises: as `run_study` and `evaluate_study`.
     """
     resolved = resolve(study)
-    run = open_study(resolved, ledger=ledger, folder=folder, source=source, also=last_step(resolved, folder))
+    also = last_step(resolved, folder)
+    run = open_study(resolved, ledger=ledger, folder=folder, source=source, owner=owner, also=also)
     if isinstance(run, StudyRun):
         for _ in range(run.n_steps):
             run.step()
-    return run.finish(), evaluate_study(study, ledger=ledger, folder=folder, source=source)
+    return run.finish(), evaluate_study(study, ledger=ledger, folder=folder, source=source, owner=owner)
 
 
-def last_step(resolved: ResolvedStudy, folder: str | Path) -> Also:
+def asks_for_evaluation(spec: StudySpec) -> bool:
+    """Whether the study has a last step: its [evaluation] states a price."""
+    return spec.evaluation is not None and spec.evaluation.epsilon is not None
+
+
+def last_step(resolved: ResolvedStudy, folder: str | Path, told: Callable[[str], None] = warn) -> Also:
     """What `open_study` reserves beside the study: its evaluation, after everything of it that can be refused was.
 
     Args:
         resolved: a study with [evaluation].
         folder: the folder that its data paths are relative to.
+        told: what the plan warns of, before anything is spent; "" where it does not.
     """
 
     def also(public: PublicHalf) -> tuple[tuple[StudyKey, PrivacyPlan], ...]:
@@ -63,7 +71,7 @@ def last_step(resolved: ResolvedStudy, folder: str | Path) -> Also:
         check_accepted(spec, plan, problem.unlisted)
         check_header(question, folder, public, grouping, subject.columns)
         try_out(question.draws(1))
-        warn_if_useless(outlook(question, subject, grouping))
+        told(outlook(question, subject, grouping).warning)
         key = question.key(digest_of_released(resolved.key(public.fingerprint)), grouping)
         return ((key, plan),)
 

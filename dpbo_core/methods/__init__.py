@@ -14,10 +14,11 @@ from dpbo_core.methods.outsourced.box import Exchange, Outsourced
 from dpbo_core.methods.pair_draws import in_pairs, refused
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
+from dpbo_core.methods.public import Public
 from dpbo_core.privacy.certified import Declared
 from dpbo_core.problem import Problem
 
-AnyMethod = PrivateTrajectory | PrivateGrid | Lipschitz | NoisyGP | ExactGP | DpHypo
+AnyMethod = PrivateTrajectory | PrivateGrid | Public | Lipschitz | NoisyGP | ExactGP | DpHypo
 METHODS: Mapping[str, type[AnyMethod]] = {cls.kind: cls for cls in get_args(AnyMethod)}
 
 # What two parties do with files is no study's method: it has no start and no step. Campaigns take both maps.

@@ -62,6 +62,7 @@ class Described:
         trainings: how many models are trained.
         command: how it is asked for, where no study names it.
         counts_pairs: whether it can search by a count of pairs as well as by a mean of record scores.
+        shows_all: whether what it releases beside the choice is what it is chosen for: no advice can know that.
     """
 
     wants: str
@@ -71,6 +72,7 @@ class Described:
     trainings: str
     command: str = ""
     counts_pairs: bool = False
+    shows_all: bool = False
 
 
 class Search(Protocol):
@@ -146,11 +148,13 @@ class Simulated:
         form: the table's name of it.
         chosen_by: records at which the choice has this noise there.
         said_by: records at which the score has this noise there.
+        paired: whether the choice may have less noise than that, by differences that only the public set tells.
     """
 
     form: str
     chosen_by: float
     said_by: float
+    paired: bool = False
 
 
 @runtime_checkable

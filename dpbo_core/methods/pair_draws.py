@@ -14,16 +14,24 @@ of a score's budget goes to B, and a share of it to D, drawn once.
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.mechanisms.laplace import DiscreteLaplace
+from dpbo_core.mechanisms.noise import Noise
 from dpbo_core.models.aggregates.pair_count import PairCount
 from dpbo_core.models.scores.union import SCORES
-from dpbo_core.objective.in_memory import SHARES
+from dpbo_core.objective.in_memory import SHARES, shifted
 from dpbo_core.privacy.certified import MEANS, counted_of_one, one_record_moves
+from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import COUNTS, PAIRS, Release
 from dpbo_core.privacy.sealing import attempted
+from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.problem import Problem
+from dpbo_core.theorems.feldman_cousins_1998 import bounded_laplace_interval
+
+Drawn = tuple[Spend, DiscreteLaplace, Sensitive[int]]  # what was planned, with which mechanism, of what
 
 SHARE_OF_PAIRS = 0.15  # of a score's ε, for D: benchmarks/rankings.py
 SHARE_OF_PAIRS_RHO = 0.05  # of a path's ρ, for D
@@ -73,6 +81,41 @@ def unit_drawn(pairs: PairCount, drawn: int, deviation: float, beside: float) ->
     return Unit(1.0 / n_pairs, beside, deviation / n_pairs)
 
 
+def shares_of(problem: Problem, whole: float) -> tuple[float, ...]:
+    """Of a score's share of ε: for the number of pairs where such are counted, and for the score itself."""
+    if in_pairs(problem) is None:
+        return (whole,)
+    return whole * SHARE_OF_PAIRS, whole * (1.0 - SHARE_OF_PAIRS)
+
+
+def said_of(problem: Problem, noise: Noise, index: int, score: Drawn, number: Drawn | None) -> dict[str, Any]:
+    """What is released of the score of one candidate: the score, its interval, and the number of pairs.
+
+    Args:
+        problem: whose candidate it is.
+        noise: where it is drawn.
+        index: of the candidate, into Λ.
+        score: the draw of its exact integer, C₂ where pairs are counted.
+        number: the draw of D; None of a mean.
+    """
+    spend, laplace, total = score
+    pairs, unit, also = in_pairs(problem), unit_of(problem), {}
+    if pairs is None:
+        drawn = noise.release(spend, laplace, total)
+    elif number is None:
+        raise ValueError("no pairs were counted")
+    else:
+        of_pairs, mechanism, all_pairs = number
+        D = noise.release(of_pairs, mechanism, all_pairs)["draw"]
+        share = beside(problem, index)
+        drawn = noise.release(spend, laplace, shifted(total, all_pairs, share), beside=round(share * SHARES))
+        unit = unit_drawn(pairs, D, mechanism.scale, drawn["beside"] / SHARES)
+        also = {PAIRS: problem.score_per_step / unit.per_step}
+    said = unit.said(drawn["draw"])
+    interval = bounded_laplace_interval(said, unit.deviation(laplace.scale, said), problem.score_range)
+    return {"score": said, "interval": list(interval), **also}
+
+
 def beside(problem: Problem, index: int) -> float:
     """r: the public score of a candidate, the usual one where it cannot be had. Public, and never raises."""
     found = attempted(lambda: problem.public_score(index), USUAL)
@@ -102,6 +145,20 @@ def one_unit_moves(release: Release) -> float:
 def relations_of(release: Release) -> tuple[NeighboringRelation, ...]:
     """Which neighbours a release can be about: pairs are counted of records, whose number is public, alone."""
     return (NeighboringRelation.REPLACE_ONE,) if COUNTS in release.facts else MEANS
+
+
+def check_unpaired(problem: Problem) -> None:
+    """For a choice by each record's difference: the records have scores of their own.
+
+    Raises:
+        StudyInvalid: pairs are counted.
+    """
+    if in_pairs(problem) is not None:
+        raise StudyInvalid(
+            f"method.paired compares two candidates record by record, and {problem.model.score_name} counts pairs",
+            cause="a record that is in many pairs has no score of its own",
+            remedy="remove paired from [method], or choose by a score of single records",
+        )
 
 
 def refused(problem: Problem, methods: tuple[str, ...]) -> StudyInvalid:

@@ -4,11 +4,14 @@
 |---|---|---|---|
 | Λ′ | `_subset` | the candidates scored: all of Λ, or a public subset | indices into Λ |
 | u | `_sums` | exact integer sums of the scores | (n,) |
-| b | `head_start` | a public handicap on a public shortlist, 0 elsewhere: the choice is on u + b | (n,) |
+| b | `head_start` | a public handicap, s·log π₀ under a base measure: the choice is on u + b | (n,) |
+| π₀, s | `base_measure` | a public law over Λ′; the noise scale 2Δ/ε_select of the choice | (n,), scalar |
+| c | `paired` | differences to λ₀, the best in public, are clipped at ±c and stretched: Δ stays | integer |
 | Δ | `record_steps` | k·2²⁴: most one person moves any of them, in either direction | integer |
-| ε | ε_select + ε_score | permute-and-flip, then discrete Laplace at the chosen candidate | scalar |
+| ε | ε_select + ε_score | permute-and-flip (or `editions` say), then discrete Laplace at the choice | scalar |
 
-By a count of pairs u is C₂ and Δ is that of pairs; a share of ε_score draws their number (`pair_draws`).
+By a count of pairs u and b are in steps of C₂ and Δ is that of pairs; a share of ε_score draws their number
+(`pair_draws`). No record has a score of its own there, so nothing is paired.
 """
 
 from dataclasses import dataclass
@@ -18,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.mechanisms.exponential import PERMUTE_AND_FLIP, PrivateSelection
+from dpbo_core.mechanisms.exponential import EXPONENTIAL, PERMUTE_AND_FLIP, PrivateSelection
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
 from dpbo_core.methods.contract import (
@@ -31,37 +34,42 @@ from dpbo_core.methods.contract import (
     split_epsilon,
 )
 from dpbo_core.methods.pair_draws import (
-    SHARE_OF_PAIRS,
-    Unit,
-    beside,
+    check_unpaired,
     in_pairs,
     one_unit_moves,
     relations_of,
-    unit_drawn,
-    unit_of,
+    said_of,
+    shares_of,
 )
-from dpbo_core.objective.in_memory import SHARES, Scorer, shifted
+from dpbo_core.objective.in_memory import Scorer
+from dpbo_core.objective.paired import Pairing
 from dpbo_core.privacy.certified import Shown
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
-from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, PAIRS, Release
+from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.problem import Problem
 from dpbo_core.public_search import (
+    base_measure,
     check_trials,
     head_start,
+    pairing,
     public_shortlist,
     search_on_public_data,
     searched,
     surely_tried,
 )
 from dpbo_core.space.candidates import sobol_subset
-from dpbo_core.theorems.feldman_cousins_1998 import bounded_laplace_interval
 from dpbo_core.theorems.mckenna_sheldon_2020 import theorem_2_expected_error
 
 EVIDENCE = Evidence(
     Standing.STANDARD, "permute-and-flip (McKenna, Sheldon 2020) and the discrete Laplace, composed by adding ε"
 )
+EXPONENTIAL_EVIDENCE = Evidence(
+    Standing.STANDARD,
+    "the exponential mechanism (McSherry, Talwar 2007) and the discrete Laplace, composed by adding ε",
+)
+MANY = 6  # editions from which the exponential mechanism loses less at the same total price
 SIMULATED_SHARE = 0.25  # of ε = 1, for the score, in the advice's simulation
 
 
@@ -70,10 +78,18 @@ class PrivateGrid:
     """Pure ε-DP: scores Λ or a public subset of it, releases the winner and its score.
 
     Attributes:
-        evaluate: "all" of Λ; or as many candidates as the study has steps: "sobol", spread evenly, or
-            "public_shortlist", those that the public training set thinks best, which costs trainings, no privacy.
+        evaluate: "all" of Λ; "tried", those that are cross-validated on the public training set; or as many
+            candidates as the study has steps: "sobol", spread evenly, or "public_shortlist", those that the public
+            training set thinks best, which costs trainings, no privacy.
         score_share: share of ε for the score; the rest chooses.
-        public_trials: candidates that are cross-validated on the public training set for a shortlist.
+        public_trials: candidates that are cross-validated on the public training set, where it has a say.
+        base_measure: "public": the choice begins from a law over the candidates that follows the public scores and
+            excludes nobody; "none": as the list has it.
+        paired: choose by each record's difference to the public best, clipped at a public bound: a smaller noise
+            where a record's scores under two candidates lie near each other. Of 0/1 scores they do not, and it
+            changes nothing.
+        editions: how many such releases one budget is planned for. From 6 on the choice is the exponential
+            mechanism's: at the same ε a little worse, at a quarter of the price where many releases are composed.
     """
 
     DESCRIBED: ClassVar = Described(
@@ -85,9 +101,12 @@ class PrivateGrid:
         counts_pairs=True,
     )
 
-    evaluate: Literal["all", "sobol", "public_shortlist"] = "all"
+    evaluate: Literal["all", "tried", "sobol", "public_shortlist"] = "all"
     score_share: float = 0.25
     public_trials: int = 256
+    base_measure: Literal["none", "public"] = "none"
+    paired: bool = False
+    editions: int = 1
     kind: Literal["private_grid"] = "private_grid"
 
     def __post_init__(self) -> None:
@@ -98,6 +117,10 @@ class PrivateGrid:
             )
 
         check_trials(self.public_trials)
+        if self.editions < 1:
+            raise StudyInvalid(
+                f"method.editions = {self.editions}", remedy="give the number that is planned, 1 or more"
+            )
 
     @property
     def public_path(self) -> bool:
@@ -116,18 +139,18 @@ class PrivateGrid:
 
     def n_steps(self, problem: Problem) -> int:
         """|Λ′|: how many candidates are scored."""
-        return (
-            len(problem.candidates)
-            if self.evaluate == "all"
-            else min(problem.search.steps, len(problem.candidates))
-        )
+        wanted = {"all": len(problem.candidates), "tried": self.public_trials}
+        return min(wanted.get(self.evaluate, problem.search.steps), len(problem.candidates))
 
     @staticmethod
     def forms(problem: Problem) -> tuple["PrivateGrid", ...]:
-        """All of Λ where the study has the steps for it; else the shortlist, and the spread subset."""
-        if len(problem.candidates) <= problem.search.steps:
-            return (PrivateGrid(),)
-        return PrivateGrid(evaluate="public_shortlist"), PrivateGrid(evaluate="sobol")
+        """All that was cross-validated: the public search trains each five times, and scoring it costs one more.
+
+        Where every record is scored in a process of its own scoring is the cost: then as many as there are steps.
+        """
+        if problem.model.enforced:
+            return (PrivateGrid(evaluate="public_shortlist", base_measure="public"),)
+        return (PrivateGrid(evaluate="tried", base_measure="public", paired=problem.score.graded),)
 
     def simulated(self, problem: Problem) -> Simulated:
         """As the whole of Λ, or as its subset."""
@@ -135,22 +158,29 @@ class PrivateGrid:
         choice, score = (spend.noise_scale * seen / problem.score_range for spend in (spends[0], spends[-1]))
         form = "all" if self.n_steps(problem) == len(problem.candidates) else self.evaluate
         return Simulated(
-            f"{self.kind}/{form}", 2.0 / ((1.0 - SIMULATED_SHARE) * choice), 1.0 / (SIMULATED_SHARE * score)
+            f"{self.kind}/{'base_measure' if self.base_measure == 'public' else form}",
+            2.0 / ((1.0 - SIMULATED_SHARE) * choice),
+            1.0 / (SIMULATED_SHARE * score),
+            paired=self.paired and problem.score.graded,
         )
 
     def fixed_path(self, problem: Problem) -> tuple[int, ...]:
         """Λ′, unless the public scores say what that is."""
-        return () if self.evaluate == "public_shortlist" else self._spread(problem)
+        known = self.evaluate in ("all", "sobol") or self.n_steps(problem) == len(problem.candidates)
+        return self._spread(problem) if known and self.evaluate != "public_shortlist" else ()
 
     def plan(self, problem: Problem) -> PrivacyPlan:
         """One selection and one score, which is two draws where pairs are counted."""
         spends = tuple(spend for spend, _ in self.draws(problem))
-        guarantee = guarantee_of(problem, pure=True, evidence=EVIDENCE, counts_pairs=self.DESCRIBED.counts_pairs)
+        if self.paired:
+            check_unpaired(problem)
+        evidence = EVIDENCE if self.editions < MANY else EXPONENTIAL_EVIDENCE
+        guarantee = guarantee_of(problem, pure=True, evidence=evidence, counts_pairs=self.DESCRIBED.counts_pairs)
         return PrivacyPlan(guarantee, spends)
 
     def draws(self, problem: Problem) -> Draws:
         """The draws of the plan."""
-        selection, number, laplace = self._mechanisms(problem)
+        (selection, laplace), number = self._mechanisms(problem), self.number(problem)
         drawn = ((selection.spend("best candidate"), selection), (laplace.spend("its score"), laplace))
         return drawn if number is None else (drawn[0], (number.spend(ALL_PAIRS), number), drawn[1])
 
@@ -165,7 +195,7 @@ class PrivateGrid:
 
     def outlook(self, problem: Problem) -> Outlook:
         """The selection's expected regret (a bound) plus the mean absolute error of the score."""
-        selection, _, laplace = self._mechanisms(problem)
+        selection, laplace = self._mechanisms(problem)
         scale, n = laplace.scale * problem.metric_per_step, self.n_steps(problem)
         regret = theorem_2_expected_error(
             n_candidates=n,
@@ -174,7 +204,7 @@ class PrivateGrid:
         )
         error = min(problem.score_range, regret) + scale
         losing = f"an expected regret of at most {regret:.2g}"
-        if self.evaluate == "public_shortlist":
+        if self._asks_public:
             losing = "what its noise leaves open, the public score decides"
         why = (
             f"scores {n} candidates and chooses once: {losing}, and noise of scale {scale:.2g} on the score; δ = 0"
@@ -182,49 +212,76 @@ class PrivateGrid:
         return Outlook(scale, error, n, why)
 
     def prepare(self, problem: Problem) -> Problem:
-        """Cross-validate for the shortlist."""
-        return searched(problem, self._trials(problem)) if self.evaluate == "public_shortlist" else problem
+        """Cross-validate where the public scores have a say."""
+        return searched(problem, self._trials(problem)) if self._asks_public else problem
 
     def cross_validated(self, problem: Problem) -> tuple[int, ...]:
-        """What the shortlist's search begins with."""
-        return surely_tried(problem, self._trials(problem)) if self.evaluate == "public_shortlist" else ()
+        """What the public search begins with."""
+        return surely_tried(problem, self._trials(problem)) if self._asks_public else ()
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "GridSearch":
         """A search with nothing scored."""
         return GridSearch(self, problem, plan, *self._mechanisms(problem))
 
-    def subset(self, problem: Problem) -> tuple[tuple[int, ...], NDArray[np.int64]]:
-        """The indices that will be scored, in order, and their head start in steps of the sum. Public.
+    def subset(self, problem: Problem) -> tuple[tuple[int, ...], Pairing | None, NDArray[np.int64]]:
+        """The indices that will be scored, in order, how they are paired, and their head start in steps of the sum.
 
-        The head start is what the public training set has to say in the choice; no record moves it.
+        All of it is public. The head start is what the public training set has to say in the choice; no record
+        moves it.
         """
-        if self.evaluate != "public_shortlist":
+        if not self._asks_public:
             listed = self._spread(problem)
-            return listed, np.zeros(len(listed), dtype=np.int64)
-        found = search_on_public_data(problem, self._trials(problem))
-        listed = public_shortlist(problem, self.n_steps(problem), found)
-        noise = self._mechanisms(problem)[0].scale * problem.metric_per_step
-        return listed, head_start(problem, listed, found, noise)
+            return listed, None, np.zeros(len(listed), dtype=np.int64)
+        found, (selection, _) = search_on_public_data(problem, self._trials(problem)), self._mechanisms(problem)
+        match self.evaluate:
+            case "public_shortlist":
+                listed = public_shortlist(problem, self.n_steps(problem), found)
+            case "tried":
+                listed = tuple(sorted(found.tried))
+            case _:
+                listed = self._spread(problem)
+        noise = selection.scale * problem.metric_per_step
+        pair = pairing(problem, found, noise) if self.paired else None
+        noise *= 1.0 if pair is None else pair.share
+        if self.base_measure == "public":
+            start = selection.scale * np.log(base_measure(problem, found.mean[list(listed)], noise))
+            return listed, pair, np.rint(start - start.max()).astype(np.int64)
+        if self.evaluate == "public_shortlist" and pair is None:
+            return listed, pair, head_start(problem, listed, found, noise)
+        return listed, pair, np.zeros(len(listed), dtype=np.int64)
+
+    @property
+    def _asks_public(self) -> bool:
+        """Whether the public training set is cross-validated."""
+        return self.evaluate in ("tried", "public_shortlist") or self.base_measure == "public" or self.paired
 
     def _spread(self, problem: Problem) -> tuple[int, ...]:
         return sobol_subset(problem.candidates, self.n_steps(problem), seed=problem.search.seed)
 
     def _trials(self, problem: Problem) -> int:
         """R: at least as many as are listed."""
-        return max(self.public_trials, self.n_steps(problem))
+        listed = self.n_steps(problem) if self.evaluate == "public_shortlist" else 0
+        return max(self.public_trials, listed)
 
-    def _mechanisms(self, problem: Problem) -> tuple[PrivateSelection, DiscreteLaplace | None, DiscreteLaplace]:
-        """For the choice, for the number of pairs where such are counted, and for the score."""
-        steps, per_step, s = problem.record_steps, problem.score_per_step, self.score_share
+    def number(self, problem: Problem) -> DiscreteLaplace | None:
+        """The mechanism of the number of pairs; None where none are counted."""
         if in_pairs(problem) is None:
-            select, score = split_epsilon(problem, (1.0 - s, s))
-            number = None
-        else:
-            parts = (1.0 - s, s * SHARE_OF_PAIRS, s * (1.0 - SHARE_OF_PAIRS))
-            select, pairs, score = split_epsilon(problem, parts)
-            number = DiscreteLaplace(steps, pairs, per_step)
-        selection = PrivateSelection(steps, select, per_step, PERMUTE_AND_FLIP)
-        return selection, number, DiscreteLaplace(steps, score, per_step)
+            return None
+        _, epsilon, _ = self._parts(problem)
+        return DiscreteLaplace(problem.record_steps, epsilon, problem.score_per_step)
+
+    def _mechanisms(self, problem: Problem) -> tuple[PrivateSelection, DiscreteLaplace]:
+        """For the choice and for its score."""
+        select, *_, score = self._parts(problem)
+        steps, per_step = problem.record_steps, problem.score_per_step
+        selection = PrivateSelection(
+            steps, select, per_step, PERMUTE_AND_FLIP if self.editions < MANY else EXPONENTIAL
+        )
+        return selection, DiscreteLaplace(steps, score, per_step)
+
+    def _parts(self, problem: Problem) -> tuple[int, ...]:
+        """Of ε in 10⁻¹²: for the choice, for the number of pairs where such are counted, and for the score."""
+        return split_epsilon(problem, (1.0 - self.score_share, *shares_of(problem, self.score_share)))
 
 
 class GridSearch(Opaque):
@@ -232,12 +289,14 @@ class GridSearch(Opaque):
 
     __slots__ = (
         "_all_pairs",
+        "_differences",
         "_head_start",
         "_laplace",
         "_method",
-        "_number",
+        "_pairing",
         "_plan",
         "_problem",
+        "_reference",
         "_selection",
         "_subset",
         "_sums",
@@ -249,21 +308,24 @@ class GridSearch(Opaque):
         problem: Problem,
         plan: PrivacyPlan,
         selection: PrivateSelection,
-        number: DiscreteLaplace | None,
         laplace: DiscreteLaplace,
     ) -> None:
         self._method, self._problem, self._plan = method, problem, plan
-        self._selection, self._number, self._laplace = selection, number, laplace
-        self._subset, self._head_start = method.subset(problem)
+        self._selection, self._laplace = selection, laplace
+        self._subset, self._pairing, self._head_start = method.subset(problem)
+        self._reference = None if self._pairing is None else problem.train(self._pairing.reference)
         self._sums: list[Sensitive[int]] = []
+        self._differences: list[Sensitive[int]] = []
         self._all_pairs: Sensitive[int] | None = None
 
     def step(self, objective: Scorer, noise: Noise) -> None:  # noqa: ARG002  no noise before the end
-        """Score the next candidate of the public list."""
-        if self._number is not None and self._all_pairs is None:
+        """Score the next candidate of the public list, and pair its records' scores with the public best's."""
+        if self._all_pairs is None and in_pairs(self._problem) is not None:
             self._all_pairs = objective.pairs()
-        index = self._subset[len(self._sums)]
-        self._sums.append(objective.evaluate(self._problem.train(index)))
+        model = self._problem.train(self._subset[len(self._sums)])
+        self._sums.append(objective.evaluate(model))
+        if self._pairing is not None and self._reference is not None:
+            self._differences.append(objective.paired(model, self._reference, self._pairing.clipped))
 
     def finish(self, noise: Noise) -> Release:
         """Choose by permute-and-flip, then say the chosen candidate's score with Laplace noise.
@@ -271,34 +333,20 @@ class GridSearch(Opaque):
         A public list is recorded with the choice, which means nothing without it.
         """
         select = self._plan.spends[0]
-        sums = np.array([total.expose() for total in self._sums], dtype=np.int64)
+        compared = self._sums if self._pairing is None else self._differences
+        sums = np.array([total.expose() for total in compared], dtype=np.int64)
         utilities = Sensitive(sums + self._head_start)
-        listed = (
-            {} if self._method.evaluate == "all" else {f"candidate {i}": at for i, at in enumerate(self._subset)}
-        )
+        whole = self._method.evaluate in ("all", "tried") and len(self._subset) == len(self._problem.candidates)
+        listed = {} if whole else {f"candidate {i}": at for i, at in enumerate(self._subset)}
         chosen = noise.release(select, self._selection, utilities, **listed)
         place = self._subset.index(chosen.get(f"candidate {chosen['draw']}", chosen["draw"]))
         value: dict[str, Any] = {"hyperparameters": dict(self._problem.candidates.points[self._subset[place]])}
-        value |= self._said(place, noise)
+        number = self._method.number(self._problem)
+        value |= said_of(
+            self._problem,
+            noise,
+            self._subset[place],
+            (self._plan.spends[-1], self._laplace, self._sums[place]),
+            None if number is None or self._all_pairs is None else (self._plan.spends[1], number, self._all_pairs),
+        )
         return make_release(self._method, self._problem, self._plan, noise, value)
-
-    def _said(self, place: int, noise: Noise) -> dict[str, Any]:
-        """The score of the choice with its interval, and the number of pairs where such are counted."""
-        problem, score, pairs = self._problem, self._plan.spends[-1], in_pairs(self._problem)
-        if pairs is None or self._number is None or self._all_pairs is None:
-            drawn = noise.release(score, self._laplace, self._sums[place])
-            return self._interval(unit_of(problem), drawn["draw"])
-        number = noise.release(self._plan.spends[1], self._number, self._all_pairs)["draw"]
-        share = beside(problem, self._subset[place])
-        count = shifted(self._sums[place], self._all_pairs, share)
-        drawn = noise.release(score, self._laplace, count, beside=round(share * SHARES))
-        unit = unit_drawn(pairs, number, self._number.scale, drawn["beside"] / SHARES)
-        return {**self._interval(unit, drawn["draw"]), PAIRS: problem.score_per_step / unit.per_step}
-
-    def _interval(self, unit: Unit, draw: int) -> dict[str, Any]:
-        said = unit.said(draw)
-        scale = unit.deviation(self._laplace.scale, said)
-        return {
-            "score": said,
-            "interval": list(bounded_laplace_interval(said, scale, self._problem.score_range)),
-        }

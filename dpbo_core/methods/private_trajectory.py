@@ -60,13 +60,14 @@ from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, PAIRS, Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.problem import Problem
-from dpbo_core.public_search import check_trials, search_on_public_data, searched, surely_tried
+from dpbo_core.public_search import check_trials, doubt, search_on_public_data, searched, surely_tried
 
 EVIDENCE = Evidence(
     Standing.STANDARD,
     "discrete Gaussian (Canonne, Kamath, Steinke 2020) composed adaptively in zCDP; the rest is post-processing",
 )
 LOOK = "score of the choice"
+AMPLITUDE = 1.0  # doubts of the public score: the residual's amplitude
 SIMULATED_SHARE, SIMULATED_DELTA = 0.75, 1e-6  # of ρ* at ε = 1, for the path, in the advice's simulation
 
 
@@ -82,6 +83,8 @@ class PrivateTrajectory:
         choose: "visited" or "all": where the posterior mean may choose.
         prior: "flat", or "public": the score cross-validated on the public training set is the prior mean, believed
             as far as the noised observations bear it out.
+        amplitude: by how much the score is thought to differ from the public one: "fixed", a fortieth of its range;
+            "public", what a public set of its size leaves in doubt, so that noise is not taken for a hill.
         public_trials: candidates that are cross-validated for it; the others' scores are guessed from theirs.
     """
 
@@ -92,6 +95,7 @@ class PrivateTrajectory:
         delta="> 0",
         trainings="one a step",
         counts_pairs=True,
+        shows_all=True,
     )
 
     look_share: float = 0.25
@@ -99,6 +103,7 @@ class PrivateTrajectory:
     choose: Literal["visited", "all"] = "visited"
     prior: Literal["flat", "public"] = "flat"
     public_trials: int = 256
+    amplitude: Literal["fixed", "public"] = "fixed"
     kind: Literal["private_trajectory"] = "private_trajectory"
 
     def __post_init__(self) -> None:
@@ -138,7 +143,7 @@ class PrivateTrajectory:
     @staticmethod
     def forms(problem: Problem) -> tuple["PrivateTrajectory", ...]:  # noqa: ARG004  the same on every problem
         """With the public prior, and without."""
-        return PrivateTrajectory(prior="public"), PrivateTrajectory()
+        return PrivateTrajectory(prior="public", amplitude="public"), PrivateTrajectory()
 
     def simulated(self, problem: Problem) -> Simulated:
         """By the noise of one observation of the path."""
@@ -212,6 +217,12 @@ class PrivateTrajectory:
     def guess(self, problem: Problem) -> NDArray[np.float64] | None:
         """The public score of every candidate, (N,), or None."""
         return search_on_public_data(problem, self.public_trials).mean if self.prior == "public" else None
+
+    def deviation(self, problem: Problem, public: NDArray[np.float64] | None, scale: float) -> float | None:
+        """Median of the prior's s, on its own scale; None for the usual."""
+        if public is None or self.amplitude == "fixed":
+            return None
+        return AMPLITUDE * doubt(problem, float(public.max())) / scale
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "TrajectorySearch":
         """A search with nothing observed."""
@@ -393,6 +404,7 @@ class TrajectorySearch(Opaque):
                 lengthscale=search.lengthscale,
                 dimensions=encoded.shape[1],
                 guessed=public is not None,
+                deviation=self._method.deviation(problem, public, scale),
             ),
             noise_variance=max(sigma**2, 1e-10),
             acquisition=acquisition_named(search.acquisition, beta=search.beta),

@@ -27,6 +27,7 @@ from dpbo_core.models.scores.union import OF_CLASSES, MarginScore
 Model = LinearModel | FittedEstimator
 Score = MarginScore | RecordScore | PairScore
 PUBLIC_ROWS = 4096  # whose decision values say on which scale a model's are
+OF_PAIRS = "a score of pairs is no record's own"
 
 
 @dataclass(eq=False)
@@ -97,32 +98,50 @@ class LinearTrainer:
 
     def public_score(self, point: Mapping[str, Any], *, seed: int) -> float:
         """Cross-validated score at point["lambda"], in [0, G]; folds are cold starts, pairs within a fold."""
-        regularization = float(point["lambda"])
-        key = (regularization, seed)
+        key = (float(point["lambda"]), seed)
         if key not in self._public_scores:
-            folds = fold_of(self.signs.astype(np.int64), seed=seed)
-            margins, tables = np.empty(len(folds)), []
-            for fold in range(folds.max() + 1):
-                out = folds == fold
-                if isinstance(self.score, PairScore) and one_class(self.signs, out):
-                    continue
-                model = train(
-                    self.X[~out],
-                    self.signs[~out],
-                    loss=self.loss,
-                    regularization=regularization,
-                    tolerance=self.tolerance,
-                )
-                if isinstance(self.score, PairScore):
-                    tables.append(table_of_margins(model, self.X[out], self.signs[out] > 0.0, self.score))
-                else:
-                    margins[out] = model.margins(self.X[out], self.signs[out])
-            self._public_scores[key] = (
-                auc_of(np.array(tables))
-                if isinstance(self.score, PairScore)
-                else float(self.score.phi(margins).mean())
-            )
+            if isinstance(self.score, PairScore):
+                self._public_scores[key] = self._public_pairs(self.score, point, seed)
+            else:
+                self._public_scores[key] = float(self.score.phi(self._public_margins(point, seed)).mean())
         return self._public_scores[key]
+
+    def public_steps(self, point: Mapping[str, Any], *, seed: int) -> NDArray[np.int64]:
+        """Each public record's margin score in whole steps, (n,), under the model trained without its fold."""
+        if isinstance(self.score, PairScore):
+            raise TypeError(OF_PAIRS)
+        scores = self.score.phi(self._public_margins(point, seed))
+        return to_grid(scores, self.score.score_range, broken_score=self.score.broken_score)
+
+    def _public_margins(self, point: Mapping[str, Any], seed: int) -> NDArray[np.float64]:
+        folds = fold_of(self.signs.astype(np.int64), seed=seed)
+        margins = np.empty(len(folds))
+        for fold in range(folds.max() + 1):
+            out = folds == fold
+            margins[out] = self._without(out, point).margins(self.X[out], self.signs[out])
+        return margins
+
+    def _public_pairs(self, score: PairScore, point: Mapping[str, Any], seed: int) -> float:
+        folds, tables = (
+            fold_of(self.signs.astype(np.int64), seed=seed),
+            [np.zeros((2, score.n_cells), dtype=np.int64)],
+        )
+        for fold in range(folds.max() + 1):
+            out = folds == fold
+            if not one_class(self.signs, out):
+                model = self._without(out, point)
+                tables.append(table_of_margins(model, self.X[out], self.signs[out] > 0.0, score))
+        return auc_of(np.array(tables))
+
+    def _without(self, out: NDArray[np.bool_], point: Mapping[str, Any]) -> LinearModel:
+        """A cold start on the records that are not left out."""
+        return train(
+            self.X[~out],
+            self.signs[~out],
+            loss=self.loss,
+            regularization=float(point["lambda"]),
+            tolerance=self.tolerance,
+        )
 
 
 def one_class(truth: NDArray[Any], out: NDArray[np.bool_]) -> bool:
@@ -215,15 +234,22 @@ class EstimatorTrainer:
             if isinstance(self.score, PairScore):
                 self._public_scores[key] = self._public_pairs(self.score, point, seed)
                 return self._public_scores[key]
-            classes = self.truth if self.truth.dtype.kind == "i" else np.zeros(len(self.truth), dtype=np.int64)
-            folds, total = fold_of(classes, seed=seed), 0
-            for fold in range(folds.max() + 1):
-                out = folds == fold
-                fitted = self.factory.train(self.X[~out], self.truth[~out], **point)
-                scores = fitted.scores(self.X[out], self.truth[out], self.score)
-                total += int(to_grid(scores, self.score.score_range, broken_score=0.0).sum())
-            self._public_scores[key] = total * self.score.score_range / (GRID * len(folds))
+            steps = self.public_steps(point, seed=seed)
+            self._public_scores[key] = int(steps.sum()) * self.score.score_range / (GRID * len(steps))
         return self._public_scores[key]
+
+    def public_steps(self, point: Mapping[str, Any], *, seed: int) -> NDArray[np.int64]:
+        """Each public record's score in whole steps, (n,), under the estimator trained without its fold."""
+        if isinstance(self.score, PairScore):
+            raise TypeError(OF_PAIRS)
+        classes = self.truth if self.truth.dtype.kind == "i" else np.zeros(len(self.truth), dtype=np.int64)
+        folds, steps = fold_of(classes, seed=seed), np.empty(len(classes), dtype=np.int64)
+        for fold in range(folds.max() + 1):
+            out = folds == fold
+            fitted = self.factory.train(self.X[~out], self.truth[~out], **point)
+            scores = fitted.scores(self.X[out], self.truth[out], self.score)
+            steps[out] = to_grid(scores, self.score.score_range, broken_score=0.0)
+        return steps
 
     def _public_pairs(self, score: PairScore, point: Mapping[str, Any], seed: int) -> float:
         folds, tables = fold_of(self.truth, seed=seed), [np.zeros((2, score.n_cells), dtype=np.int64)]

@@ -6,6 +6,7 @@
 | V | `records` | the validation records, preprocessed row by row | X (m, d), labels (m,), broken (m,) |
 | g | `score` | one record's score in [0, G] | — |
 | 2²⁴·m·f_V(λ)/G | `evaluate(model)` | the sum of the scores, each rounded to a multiple of 2⁻²⁴·G first | integer |
+| — | `paired(model, λ₀'s, c)` | the sum of clipped differences, as `paired.py` has it | integer |
 
 Every conceivable record has a score: a broken one is replaced by (x = 0, y = +1) under a margin score, so it scores
 φ(0), and scores 0 under any other. A record's score depends on the model and that record alone, so at a fixed model
@@ -28,7 +29,8 @@ from dpbo_core.models.scores.grid import GRID, to_grid
 from dpbo_core.models.scores.pairs import Integers, PairScore, counts, pairs_of
 from dpbo_core.models.scores.record import RecordScore
 from dpbo_core.models.scores.union import MarginScore
-from dpbo_core.models.trainer import Model, Score, table_of_estimator
+from dpbo_core.models.trainer import OF_PAIRS, Model, Score, table_of_estimator
+from dpbo_core.objective.paired import stretched
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
 Scorable = Model | SoftmaxModel
@@ -45,6 +47,10 @@ class Scorer(Protocol):
 
     def pairs(self) -> Sensitive[int]:
         """2PQ, what the count of pairs is under a model that ranks every pair right; for scores of pairs alone."""
+        ...
+
+    def paired(self, model: Scorable, reference: Scorable, clipped: int) -> Sensitive[int]:
+        """The exact integer sum of the records' clipped differences between two models, each on the whole grid."""
         ...
 
     @property
@@ -76,6 +82,10 @@ class Objective(Opaque):
         """2PQ, from the labels alone."""
         return Sensitive(exact_pairs(self._records.expose()))
 
+    def paired(self, model: Scorable, reference: Scorable, clipped: int) -> Sensitive[int]:
+        """Σ_i of the clipped differences, exactly; never raises on account of a record."""
+        return Sensitive(paired_sum(model, reference, clipped, self._records.expose(), self._score))
+
 
 def exact_sum(model: Scorable, records: Encoded, score: Score) -> int:
     """Σ_i round(2²⁴ g(w; x_i, y_i)/G), or C₂, of plain records: of a sensitive set, the sensitive value itself."""
@@ -87,6 +97,31 @@ def exact_sum(model: Scorable, records: Encoded, score: Score) -> int:
         return _correct(model, records) * GRID
     if isinstance(model, FittedEstimator) and not isinstance(score, MarginScore):
         return _record_sum(model, records, score)
+    raise TypeError("a linear model is scored by its margin, and no other model is")
+
+
+def paired_sum(model: Scorable, reference: Scorable, clipped: int, records: Encoded, score: Score) -> int:
+    """Σ_i ⌊(clip(s_i(λ) − s_i(λ₀), ±c) + c)·2²⁴/2c⌋ over plain records: of a sensitive set, sensitive."""
+    steps, others = (steps_of(one, records, score) for one in (model, reference))
+    return int(stretched(steps, others, clipped).sum(dtype=np.int64))
+
+
+def steps_of(model: Scorable, records: Encoded, score: Score) -> NDArray[np.int64]:
+    """Each record's score in whole steps, (m,): what `exact_sum` sums.
+
+    Raises:
+        TypeError: the score is of pairs, or not one of the model's; never on account of a record.
+    """
+    if isinstance(score, PairScore):
+        raise TypeError(OF_PAIRS)
+    if isinstance(model, LinearModel) and isinstance(score, MarginScore):
+        scores = score.phi(model.margins(records.X, records.signs))
+        return to_grid(scores, score.score_range, broken_score=score.broken_score)
+    if isinstance(score, Correct | Accuracy) and not isinstance(model, LinearModel):
+        return np.where(model.correct(records.X, records.labels) & _usable(records), GRID, 0).astype(np.int64)
+    if isinstance(model, FittedEstimator) and not isinstance(score, MarginScore):
+        scores = np.where(_usable(records), model.scores(records.X, records.truth, score), 0.0)
+        return to_grid(scores, score.score_range, broken_score=0.0)
     raise TypeError("a linear model is scored by its margin, and no other model is")
 
 

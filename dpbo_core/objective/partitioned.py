@@ -24,7 +24,7 @@ from dpbo_core.data import Preprocessing
 from dpbo_core.errors import Sealed
 from dpbo_core.models.scores.pairs import Integers, PairScore, pairs_of
 from dpbo_core.models.trainer import Score
-from dpbo_core.objective.in_memory import Scorable, part_of
+from dpbo_core.objective.in_memory import Scorable, paired_sum, part_of
 from dpbo_core.privacy.sealing import attempted
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
@@ -78,10 +78,16 @@ def parts_of(path: Path) -> tuple[Path, ...]:
 
 
 class PartWorker:
-    """What a worker is sent: the public map, the public model and the score. It holds nothing sensitive."""
+    """What a worker is sent: the public map, the public model (or two, paired) and the score. Nothing sensitive."""
 
-    def __init__(self, preprocessing: Preprocessing, score: Score, model: Scorable | None) -> None:
-        self.preprocessing, self.score, self.model = preprocessing, score, model
+    def __init__(
+        self,
+        preprocessing: Preprocessing,
+        score: Score,
+        model: Scorable | None,
+        paired_with: tuple[Scorable, int] | None = None,
+    ) -> None:
+        self.preprocessing, self.score, self.model, self.paired_with = preprocessing, score, model, paired_with
 
     @property
     def n_numbers(self) -> int:
@@ -95,7 +101,10 @@ class PartWorker:
 
         def scored() -> Answer:
             table = data.read_table(part, sensitive=True, shown_as="a validation file")
-            return part_of(self.preprocessing.transform(table), self.score, self.model), table.n_records
+            records = self.preprocessing.transform(table)
+            if self.model is None or self.paired_with is None:
+                return part_of(records, self.score, self.model), table.n_records
+            return paired_sum(self.model, *self.paired_with, records, self.score), table.n_records
 
         return attempted(scored, None)  # the curator's process says that something failed, and nothing else
 
@@ -127,7 +136,7 @@ class PartitionedObjective(Opaque):
         Raises:
             Sealed: a part could not be scored, or the parts no longer hold m records.
         """
-        added = self._added(model)
+        added = self._added(PartWorker(self._preprocessing, self._score, model))
         return Sensitive(pairs_of(added.reshape(2, -1))[0] if isinstance(added, np.ndarray) else added)
 
     def pairs(self) -> Sensitive[int]:
@@ -136,10 +145,20 @@ class PartitionedObjective(Opaque):
         Raises:
             Sealed: as `evaluate`.
         """
-        return Sensitive(pairs_of(np.asarray(self._added(None)).reshape(2, -1))[1])
+        added = self._added(PartWorker(self._preprocessing, self._score, None))
+        return Sensitive(pairs_of(np.asarray(added).reshape(2, -1))[1])
 
-    def _added(self, model: Scorable | None) -> int | Integers:
-        found = self._workers.map(PartWorker(self._preprocessing, self._score, model), self._parts)
+    def paired(self, model: Scorable, reference: Scorable, clipped: int) -> Sensitive[int]:
+        """The exact integer sum of the clipped differences over all parts; of record scores alone.
+
+        Raises:
+            Sealed: a part could not be scored, or the parts no longer hold m records.
+        """
+        work = PartWorker(self._preprocessing, self._score, model, (reference, clipped))
+        return Sensitive(int(self._added(work)))
+
+    def _added(self, work: PartWorker) -> int | Integers:
+        found = self._workers.map(work, self._parts)
         answers = [answer for answer in found if answer is not None]
         if len(answers) != len(self._parts) or sum(n for _, n in answers) != self._n_records:
             raise Sealed

@@ -20,7 +20,14 @@ from dpbo_core.errors import Sealed
 from dpbo_core.models.trainer import Score
 from dpbo_core.objective.in_memory import Scorable
 from dpbo_core.objective.partitioned import OneByOne, Workers
-from dpbo_core.objective.persons import Persons, PersonSums, absent_steps, record_steps
+from dpbo_core.objective.persons import (
+    NO_DIFFERENCE,
+    Persons,
+    PersonSums,
+    absent_steps,
+    paired_steps,
+    record_steps,
+)
 from dpbo_core.privacy.sealing import attempted
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
@@ -28,10 +35,18 @@ _SHOWN_AS = "a validation file"
 
 
 class PersonPartWorker:
-    """What a worker is sent: the public map, the public model, the score, and which column names persons."""
+    """What a worker is sent: the public map and model (or two, paired), the score, the column of persons."""
 
-    def __init__(self, preprocessing: Preprocessing, column: str, score: Score, model: Scorable) -> None:
+    def __init__(
+        self,
+        preprocessing: Preprocessing,
+        column: str,
+        score: Score,
+        model: Scorable,
+        paired_with: tuple[Scorable, int] | None = None,
+    ) -> None:
         self.preprocessing, self.column, self.score, self.model = preprocessing, column, score, model
+        self.paired_with = paired_with
 
     def __call__(self, part: Path) -> bytes:
         """The persons' sums of one file; nothing at all where it failed. Never raises."""
@@ -39,7 +54,10 @@ class PersonPartWorker:
         def scored() -> bytes:
             table = data.read_table(part, sensitive=True, shown_as=_SHOWN_AS)
             people = Persons.of(read_people(part, self.column, shown_as=_SHOWN_AS))
-            return people.sums(record_steps(self.model, self.preprocessing.transform(table), self.score)).to_bytes()
+            records = self.preprocessing.transform(table)
+            if self.paired_with is None:
+                return people.sums(record_steps(self.model, records, self.score)).to_bytes()
+            return people.sums(paired_steps(self.model, *self.paired_with, records, self.score)).to_bytes()
 
         return attempted(scored, b"")  # the curator's process says that something failed, and nothing else
 
@@ -77,7 +95,19 @@ class PartitionedPersons(Opaque):
             Sealed: a part could not be scored.
         """
         work = PersonPartWorker(self._preprocessing, self._column, self._score, model)
+        return self._total(work, absent_steps(self._score))
+
+    def paired(self, model: Scorable, reference: Scorable, clipped: int) -> Sensitive[int]:
+        """The same of each record's clipped difference to λ₀, stretched to the whole grid.
+
+        Raises:
+            Sealed: a part could not be scored.
+        """
+        work = PersonPartWorker(self._preprocessing, self._column, self._score, model, (reference, clipped))
+        return self._total(work, NO_DIFFERENCE)
+
+    def _total(self, work: PersonPartWorker, absent: int) -> Sensitive[int]:
         answers = [answer for answer in self._workers.answers(work, self._parts) if answer]
         if len(answers) != len(self._parts):
             raise Sealed
-        return Sensitive(PersonSums.merged(answers).total(self._n_persons, absent_steps(self._score)))
+        return Sensitive(PersonSums.merged(answers).total(self._n_persons, absent))

@@ -36,11 +36,13 @@ from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.scores.union import MarginScore
 from dpbo_core.models.trainer import Score
 from dpbo_core.objective.in_memory import BLOCK, Scorable
+from dpbo_core.objective.paired import stretched
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
 Integers = NDArray[np.int64]
 NAME = 32  # bytes of a person's name: a hash, so that every name is as wide
 ENTRY = NAME + 16  # with the sum and the count
+NO_DIFFERENCE = GRID // 2  # of a person who is absent, between two models
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -138,6 +140,17 @@ class PersonObjective(Opaque):
         """n_p·a + Σ_p (⌊S_p/c_p⌋ − a), clamped, exactly; never raises on account of a record."""
         steps = record_steps(model, self._records.expose(), self._score)
         return Sensitive(self._persons.expose().sums(steps).total(self._n_persons, absent_steps(self._score)))
+
+    def paired(self, model: Scorable, reference: Scorable, clipped: int) -> Sensitive[int]:
+        """The same of each record's clipped difference to λ₀, stretched to the whole grid."""
+        steps = paired_steps(model, reference, clipped, self._records.expose(), self._score)
+        return Sensitive(self._persons.expose().sums(steps).total(self._n_persons, NO_DIFFERENCE))
+
+
+def paired_steps(model: Scorable, reference: Scorable, clipped: int, records: Encoded, score: Score) -> Integers:
+    """Each record's clipped difference in whole steps, (m,): a function of the two models and that record alone."""
+    steps, others = (record_steps(one, records, score) for one in (model, reference))
+    return stretched(steps, others, clipped)
 
 
 def absent_steps(score: Score) -> int:

@@ -11,6 +11,9 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dpbo_core.methods.contract import FixedPath, SearchesPublic
 from dpbo_core.models.trainer import Model
 from dpbo_core.problem import Problem, Trainer
@@ -87,6 +90,10 @@ class Remembering:
         """The score given for `point` under this seed, or one worked out now."""
         given = self.scores.get((_named(point), seed))
         return self.trainer.public_score(point, seed=seed) if given is None else given
+
+    def public_steps(self, point: Mapping[str, Value], *, seed: int) -> NDArray[np.int64]:
+        """Each public record's score, worked out now: only a few candidates are asked about."""
+        return self.trainer.public_steps(point, seed=seed)
 
 
 def remembering(problem: Problem, precomputed: Precomputed | None) -> Problem:

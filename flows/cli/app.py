@@ -108,6 +108,38 @@ def tune(
 
 
 @app.command()
+def evaluate(
+    study: Study,
+    epsilon: Annotated[
+        float | None, typer.Option(help="ε of the report, in the place of the study's [evaluation].")
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A saved public model, not the study's own: its folder, or MLflow's."),
+    ] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Say the price and what to expect; charges nothing.")
+    ] = False,
+    json: AsJson = False,
+    pad_steps: Annotated[float, typer.Option(help="The counting takes a whole number of so many seconds.")] = 0.0,
+    debug: Debug = False,
+) -> None:
+    """Evaluate the released model on the sensitive records: ROC, calibration, groups, from one spend."""
+    from dpbo.flows.cli import evaluating as command
+    from dpbo.flows.cli.screens.evaluated import expected_json, print_expected
+    from dpbo.flows.cli.screens.terminal import print_json
+    from dpbo.flows.cli.screens.tuned import evaluated_json, print_report
+
+    if plan:
+        expected = command.plan(study, epsilon=epsilon, model=model)
+        print_json(expected_json(expected)) if json else print_expected(expected)
+        return
+    evaluated, account = command.evaluate(study, epsilon=epsilon, model=model, pad=pad_steps)
+    result, tracked = evaluated.result, evaluated.tracked
+    print_json(evaluated_json(result, tracked)) if json else print_report(result, tracked, account)
+
+
+@app.command()
 def plan(study: Study, json: AsJson = False, all_methods: AllMethods = False, debug: Debug = False) -> None:
     """Price every method on a study and say what to expect of it. Opens no sensitive file, charges nothing."""
     from dpbo.flows.cli.screens.advice import print_advice
@@ -128,7 +160,15 @@ def compare(
     only: Annotated[
         list[str] | None, typer.Option(help="A data set by name; repeat for more. All if none.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="The folder for the page and its picture.")] = Path("docs"),
+    task: Annotated[
+        Path | None, typer.Option(metavar="FILE.npz", help="Record scores of your own, in place of the data sets.")
+    ] = None,
+    epsilon: Annotated[
+        list[float] | None, typer.Option(help="An ε; repeat for more. 0.1, 0.3, 1 and 3 if none.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The folder for the page and its picture: docs, or comparison for a --task.")
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Measure every method beside its rivals, on public data alone: a table, a picture, and MLflow."""
@@ -136,7 +176,13 @@ def compare(
     from dpbo.flows.cli.screens.comparison import comparison_json, print_comparison
     from dpbo.flows.cli.screens.terminal import print_json
 
-    made = command.compare(repetitions=repetitions, only=tuple(only or ()), out=out)
+    made = command.compare(
+        repetitions=repetitions,
+        only=tuple(only or ()),
+        out=out or Path("docs" if task is None else "comparison"),
+        epsilons=tuple(epsilon or ()),
+        own=task,
+    )
     print_json(comparison_json(made)) if json else print_comparison(made)
 
 

@@ -3,10 +3,11 @@
 import json
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from dpbo.flows.cli.screens.error_message import print_warnings
 from dpbo.flows.cli.show import recorded_all_the_same, replayed
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from dpbo_core.spec import StudySpec
 
 
+T = TypeVar("T")
 OWNER_ALONE = 0o077  # what Prefect and MLflow write beside what is written here
 NEEDED = ("dpbo.flows.tune", "mlflow.tracking", "mlflow.store.tracking.sqlalchemy_store", "opendp.prelude")
 EXAMPLE = Path(__file__).with_name("breast_cancer.toml")
@@ -80,7 +82,7 @@ def tune(path: Path, *, pad_steps: float = 0.0, register: bool = False) -> "tupl
     Raises:
         DpboError: as a message; whatever Prefect wraps around it is taken off. Prefect failed after the release.
     """
-    _check_padding(pad_steps)
+    check_padding(pad_steps)
     study = read_study(path)
     refuse_fields(study)
     folder = "." if path == EXAMPLE else os.path.relpath(str(path.parent))  # a bundled set is in no folder
@@ -91,6 +93,28 @@ def tune(path: Path, *, pad_steps: float = 0.0, register: bool = False) -> "tupl
             return known
     if sys.stderr.isatty():
         sys.stderr.write(f"{printable(study.name)}: starting Prefect and MLflow\n")
+
+    def flow() -> "Tuned":
+        from dpbo.flows.tune import tune_privately
+
+        return tune_privately(study, folder, pad_steps, register)
+
+    tuned = run_here(flow, lambda what: recorded_all_the_same(study, what))
+    print_warnings(tuned.warnings)
+    (account,) = PrivacyLedger(Stores().ledger).accounts(study.privacy.dataset)
+    return tuned, account
+
+
+def run_here(flow: Callable[[], T], recorded: Callable[[str], DpboError | None]) -> T:
+    """Call a flow as the data's owner, on a Prefect server of this command's own.
+
+    Args:
+        flow: the call.
+        recorded: asked, where something unexpected (of that type) ended it: the message if its release is recorded.
+
+    Raises:
+        DpboError: as the flow's; or what `recorded` says.
+    """
     from dpbo.flows.prefect_runtime.owner import owners_terminal
     from dpbo.flows.prefect_runtime.prefect_store import create_prefect_store
 
@@ -99,20 +123,14 @@ def tune(path: Path, *, pad_steps: float = 0.0, register: bool = False) -> "tupl
     late = None
     try:
         with own_output(), locked_server(_load), without_heartbeat(), owners_terminal():
-            from dpbo.flows.tune import tune_privately
-
-            tuned = tune_privately(study, folder, pad_steps, register)
+            return flow()
     except DpboError:
         raise
     except Exception as error:
-        late = recorded_all_the_same(study, type(error).__name__)
+        late = recorded(type(error).__name__)
         if late is None:
             raise
-    if late is not None:
-        raise late
-    print_warnings(tuned.warnings)
-    (account,) = PrivacyLedger(Stores().ledger).accounts(study.privacy.dataset)
-    return tuned, account
+    raise late
 
 
 def _load() -> None:
@@ -139,7 +157,7 @@ def serve(
     """
     if (cron is None) == (every is None):
         raise StudyInvalid("a schedule needs --cron or --every, and not both", remedy='add --cron "0 2 * * *", say')
-    _check_padding(pad_steps)
+    check_padding(pad_steps)
     interval = None if every is None else seconds(every)
     quiet_environment()
     from dpbo.flows import serve as story
@@ -158,25 +176,38 @@ def serve(
     raise StudyInvalid(f"--cron {cron!r} is no schedule", remedy='write five fields, "0 2 * * *" say')
 
 
-def compare(*, repetitions: int, only: tuple[str, ...], out: Path) -> "Comparison":
+def compare(
+    *, repetitions: int, only: tuple[str, ...], out: Path, epsilons: tuple[float, ...], own: Path | None
+) -> "Comparison":
     """Run the comparison as a Prefect flow.
 
     Raises:
-        StudyInvalid: a data set that is not known.
+        StudyInvalid: a data set that is not known, an ε that is no price, or a file that is no task.
     """
-    from dpbo_core.comparison.measuring import names_of
+    from dpbo_core.comparison.measuring import epsilons_of, names_of
+    from dpbo_core.comparison.own_task import read_task
 
     names_of(only)
+    epsilons_of(epsilons)
+    if own is not None:
+        if only:
+            raise StudyInvalid("--task and --only together", remedy="give one of them")
+        read_task(own)
     quiet_environment()
     from dpbo.flows.compare import compare_methods
     from dpbo.flows.prefect_runtime.prefect_store import create_prefect_store
 
     create_prefect_store()
     with own_output(), locked_server(), without_heartbeat():
-        return compare_methods(repetitions, str(out), only)
+        return compare_methods(repetitions, str(out), only, epsilons, None if own is None else str(own))
 
 
-def _check_padding(pad_steps: float) -> None:
+def check_padding(pad_steps: float) -> None:
+    """Refuse what is no duration.
+
+    Raises:
+        StudyInvalid: it is none.
+    """
     if not 0.0 <= pad_steps < float("inf"):
         raise StudyInvalid(f"--pad-steps {pad_steps} is no duration", remedy="give seconds, 0 or more")
 

@@ -31,8 +31,7 @@ def show(
 ) -> None:
     """Print a recorded release, from the ledger alone. Opens no data, draws nothing, spends nothing."""
     from dpbo.flows.cli.screens.terminal import print_json
-    from dpbo.flows.cli.screens.tuned import asked_for, print_release, release_json
-    from dpbo_core.evaluation import KIND
+    from dpbo.flows.cli.screens.tuned import print_release, release_json
 
     release, account = recorded_release(study)
     if html is not None:
@@ -41,8 +40,6 @@ def show(
         print_json(release_json(release, replayed=True, tracking=None))
     else:
         look = "dpbo ui   (if MLflow shows it)" if html is None else f"the page {str(html)!r}"
-        if html is None and release.method == KIND:
-            look = f"dpbo show {asked_for(release)} --html FILE   (MLflow does not show evaluations yet)"
         print_release(release, account, replayed=True, look=look)
 
 
@@ -179,7 +176,7 @@ def _several(word: str, found: "list[Recorded]") -> StudyInvalid:
 def _unfinished(word: str, found: "Recorded") -> StudyInvalid:
     from dpbo_core.evaluation import KIND
 
-    again = "ask evaluate_study for it again in Python" if found.method == KIND else "run dpbo tune with it again"
+    again = f"run dpbo {'evaluate' if found.method == KIND else 'tune'} with it again"
     return StudyInvalid(
         f"{word!r} was charged on {found.reserved_at[:10]} and is not finished, so there is no release yet",
         cause="its run was stopped, or is still at work",

@@ -40,6 +40,7 @@ def rows(release: Release, balance: Balance | None) -> list[dict[str, Any]]:
     metric = metric_shown(release)
     if metric is not None:
         table[metric.name] = metric.value
+    table |= {name: told["value"] for name, told in value.get("metrics", {}).items()}
     table |= {"epsilon": release.guarantee.to_json()["epsilon"], "delta": release.guarantee.delta}
     if balance is not None and balance.limit < float("inf"):
         table |= {"budget spent": balance.spent, "budget left": balance.remaining}

@@ -45,8 +45,9 @@ def markdown(cells: list[Cell]) -> str:
     parts = [
         "# Every method on public data\n",
         "Written by `dpbo compare`. Regret: the best score of Λ less that of the chosen candidate, mean ± standard "
-        f"error of {repetitions} runs (seeds 0 to {repetitions - 1}), 20 trainings each; smaller is better. "
-        f'"{MORE_TRAININGS}" trains all of Λ. Where nothing is chosen, the error of the released score in italics. '
+        f"error of {repetitions} runs (seeds 0 to {repetitions - 1}), 20 trainings; smaller is better. "
+        f"Those with {' or '.join(MORE_TRAININGS)} in their name train all of Λ, up to 256, the others 20. "
+        "Where nothing is chosen, the error of the released score in italics. "
         '"auto" is what `dpbo plan` advises.\n',
         "![Regret against ε](pictures/comparison.png)\n",
     ]

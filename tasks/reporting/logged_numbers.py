@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
@@ -12,7 +13,8 @@ from dpbo_core.privacy.release import Release
 
 LONGEST = 500  # characters MLflow takes for a parameter
 LONGEST_NAME = 250
-GROUPS = ("privacy/", "release/", "trajectory/")
+GROUPS = ("privacy/", "release/", "trajectory/", "evaluation/")
+ENDS = ("low", "high")
 UNNAMEABLE = re.compile(r"[^\w\-.: ]")  # what MLflow takes in no name; of its slashes the groups' alone stay
 
 
@@ -35,6 +37,7 @@ def metrics(release: Release, account: Account) -> list[Any]:
         flat |= dict(zip(("release/score_low", "release/score_high"), value["interval"], strict=True))
     flat |= _metric(value.get("metric"), release.facts.get("baseline"))
     flat |= {f"release/{name}": item for name, item in _numeric(value.get("hyperparameters", {}))}
+    flat |= dict(_report(value.get("metrics", {})))
     rows = [(name, number, 0) for name, number in flat.items()]
     balance = balance_after(account, release.release_id)
     if balance is not None:
@@ -66,6 +69,17 @@ def params(release: Release) -> list[Any]:
         **{f"option.{name}": item for name, item in facts.get("options", {}).items()},
     }
     return [Param(_key(name), str(item)[:LONGEST]) for name, item in public.items()]
+
+
+def _report(told: Any) -> Iterator[tuple[str, float]]:
+    """Of an evaluation: evaluation/auc, and the ends of its intervals, evaluation/auc_noise_low and so on."""
+    for name, figure in told.items():
+        if figure["value"] is not None:
+            yield f"evaluation/{name}", figure["value"]
+        for kind in ("noise", "sampling"):
+            interval = figure[f"{kind}_interval"]
+            if interval is not None:
+                yield from ((f"evaluation/{name}_{kind}_{end}", x) for end, x in zip(ENDS, interval, strict=True))
 
 
 def _key(name: str) -> str:

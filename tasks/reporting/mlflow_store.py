@@ -41,6 +41,7 @@ Every number here is a **differentially private release**; no raw validation sco
   `release/baseline` what saying the same of every record gives, by the public training set.
 * `trajectory/…` is its private trajectory: at each step the noised score, and what the scores so far say of that
   step's candidate (`posterior`, with its 90% band `low` … `high`).
+* `evaluation/…` are the figures of a report, with the ends of what noise and what sampling leave open of each.
 * `privacy/epsilon` is what the edition cost; `privacy/epsilon_spent` and `privacy/epsilon_remaining` are the
   dataset's account after it, with the edition's place in that account as their step.
 * `release.html` is the certificate, `release.json` the same for programs: `dpbo verify release.json` recomputes ε

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dpbo.tasks.reporting.evaluation_picture import draw_evaluation, is_report
 from dpbo.tasks.reporting.panels import draw_budget, draw_noise, draw_posterior
 from dpbo.tasks.reporting.release_picture import draw
 from dpbo_core.accounting.accounts import Account
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 def save_pictures(release: Release, account: Account | None, folder: Path) -> tuple[list[Path], tuple[str, ...]]:
     """trajectory.png or release.png, then posterior.png, noise.png and budget.png where there is one to draw.
 
+    Of a report, evaluation.png in the place of the first three.
+
     Returns:
         The files, and the names of pictures that could not be drawn: no release waits for a picture.
     """
@@ -23,8 +26,10 @@ def save_pictures(release: Release, account: Account | None, folder: Path) -> tu
         "trajectory" if "trajectory" in release.value else "release": lambda: draw(release),
         "posterior": lambda: draw_posterior(release),
         "noise": lambda: draw_noise(release),
-        "budget": lambda: None if account is None else draw_budget(account),
     }
+    if is_report(release):
+        figures = {"evaluation": lambda: draw_evaluation(release)}
+    figures["budget"] = lambda: None if account is None else draw_budget(account)
     folder.mkdir(parents=True, exist_ok=True)
     saved, failed = [], []
     for name, make in figures.items():

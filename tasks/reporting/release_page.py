@@ -13,6 +13,8 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from dpbo.tasks.reporting.evaluation_picture import is_report
+from dpbo.tasks.reporting.report_tables import tables
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.metric_shown import metric_shown
@@ -34,11 +36,11 @@ border-bottom:1px solid #e4e7eb}img{max-width:100%}pre{white-space:pre-wrap;font
 <h1>$study</h1><p class="sub">$sub</p>
 <div class="value">$value</div>
 <p class="guarantee"><strong>$guarantee</strong><br>$meaning</p>
-<h2>What it rests on</h2><ul>$rests</ul>
+$report<h2>What it rests on</h2><ul>$rests</ul>
 <h2>What it does not guarantee</h2><ul>$limits</ul>
 <h2>The noise</h2><table><tr><th>draws</th><th>mechanism</th><th>scale, in $unit</th><th>ε each</th>
 <th>ρ each</th></tr>$noise</table>
-<h2>Pictures</h2>$pictures
+$pictures
 <h2>The release</h2><p>Check it: save the JSON below as <code>release.json</code> (it also lies beside this page)
 and run <code>dpbo verify release.json</code>.</p>
 <details><summary>release.json</summary><pre id="release">$document</pre></details>
@@ -56,6 +58,7 @@ CHANGE = {
     NeighboringRelation.ADD_OR_REMOVE_ONE: "Take away the data of {one}, or add any other, however strange",
     NeighboringRelation.ROW_MOVES_BY_ONE: "Move {one} by a distance of at most 1",
 }
+HEADLINES = ("auc", "recall", "precision", "specificity", "f1", "calibration_error")  # of a report
 EXACT = "That the score is exact: it carries noise, and may lie outside its range."
 PUBLIC = "Anything about the training set, the search space or the study itself: they are taken to be public."
 PUBLIC_IN_PRIVATE_TRAINING = (
@@ -87,11 +90,12 @@ def page(release: Release, pictures: Iterable[Path]) -> str:
         value="".join(_figure(name, text) for name, text in _values(release)),
         guarantee=escape(release.guarantee.in_words()),
         meaning=escape(_meaning(release)),
+        report=f"{shown}{tables(release.value)}" if is_report(release) else "",
         rests=_items(_rests(release)),
         limits=_items(_limits(release)),
-        unit="records" if "metrics" in release.value else "score",
+        unit="records" if is_report(release) else "score",
         noise=_noise(release),
-        pictures=shown,
+        pictures="" if is_report(release) else f"<h2>Pictures</h2>{shown}",
         document=escape(document),
     )
 
@@ -107,9 +111,10 @@ def _values(release: Release) -> Iterable[tuple[str, str]]:
             yield "90% interval", "{:.3f} … {:.3f}".format(*metric.interval)
         if metric.baseline is not None:
             yield "the same for every record", _number(metric.baseline)
-    for name, told in release.value.get("metrics", {}).items():
-        if told["value"] is not None:
-            yield name, _number(told["value"])
+    for name in HEADLINES if is_report(release) else ():
+        value = release.value["metrics"].get(name, {}).get("value")
+        if value is not None:
+            yield name.replace("_", " "), f"{value:.4f}"
 
 
 def _meaning(release: Release) -> str:

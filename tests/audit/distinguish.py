@@ -32,6 +32,7 @@ from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.methods.noisy_gp import NoisyGP
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
+from dpbo_core.methods.public import Public
 
 EPSILON, DELTA = 1.0, 1e-5
 WEAKER = 1.5  # the planted fault: every noise scale is divided by it
@@ -66,6 +67,7 @@ def studies(epsilon: float = EPSILON) -> dict[str, tuple[Pair, ...]]:
             trajectory_case("with a final choice", choice, 6 * epsilon, crossed=True, runs=looks),
             trajectory_case("a person of two records", PrivateTrajectory(), 6 * epsilon, person=True, runs=looks),
         ),
+        "public": (last_case("its score", Public(), epsilon, runs=few),),
         "lipschitz": (
             margin_case("all of Λ", Lipschitz(), epsilon, runs=few),
             margin_case("bounds from λ", Lipschitz("path"), epsilon, runs=few),

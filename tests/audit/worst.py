@@ -25,6 +25,7 @@ from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.methods.noisy_gp import NoisyGP
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
+from dpbo_core.methods.public import Public
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.privacy.amounts import from_units
@@ -153,8 +154,8 @@ def margin_case(
     return Case(name, method, asked, low, high, seen, Pure(lambda weaker: weaker * loss), runs, planned)
 
 
-def last_case(name: str, method: ExactGP, epsilon: float, *, runs: tuple[int, int]) -> Case:
-    """One record is all of V: every score, and so the last one, goes from 0 to the range that caps Δ."""
+def last_case(name: str, method: ExactGP | Public, epsilon: float, *, runs: tuple[int, int]) -> Case:
+    """One record is all of V: every score, and so that which is released, goes from 0 to the range that caps Δ."""
     asked = world(m=1, epsilon=epsilon)
     low, high = sums(asked, (0.0, 0.0), (1.0, 1.0))
     ((_, noise),) = method.draws(asked)

@@ -22,6 +22,11 @@ class Accuracy:
         return math.inf
 
     @property
+    def graded(self) -> bool:
+        """False: a record is right or wrong."""
+        return False
+
+    @property
     def score_range(self) -> float:
         """G = 1: a record is right or wrong."""
         return 1.0
@@ -48,6 +53,11 @@ class Accuracy:
 @dataclass(frozen=True)
 class Correct(Jumps):
     """Accuracy: g = 1 where ŷ = y."""
+
+    @property
+    def graded(self) -> bool:
+        """False: a record is right or wrong."""
+        return False
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
         """1.0 where the prediction is right, else 0.0."""

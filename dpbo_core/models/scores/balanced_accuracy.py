@@ -33,6 +33,11 @@ class BalancedAccuracy(Jumps):
             )
 
     @property
+    def graded(self) -> bool:
+        """False: a record is right or wrong."""
+        return False
+
+    @property
     def score_range(self) -> float:
         """G = 1/(C·min π): what the rarest class weighs."""
         return 1.0 / (len(self.shares) * min(self.shares))

@@ -56,6 +56,11 @@ class Steep:
         check_steepness(self.steepness)
 
     @property
+    def graded(self) -> bool:
+        """True: φ is continuous."""
+        return True
+
+    @property
     def score_range(self) -> float:
         """G: one record's scores lie in [0, G]."""
         return 1.0

@@ -47,6 +47,11 @@ class Cells(Protocol):
         ...
 
     @property
+    def graded(self) -> bool:
+        """False: what a record's cell is worth depends on the others."""
+        ...
+
+    @property
     def natural_unit(self) -> NaturalUnit:
         """Of cells nothing is shown to people."""
         ...
@@ -63,6 +68,11 @@ class Cells(Protocol):
 @dataclass(frozen=True)
 class PairScore(Jumps):
     """A score by the count of pairs. Its own name is in the study; a member says how values become cells."""
+
+    @property
+    def graded(self) -> bool:
+        """False: a record has no score of its own."""
+        return False
 
     @property
     def n_cells(self) -> int:

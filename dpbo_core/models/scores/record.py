@@ -44,6 +44,11 @@ class RecordScore(Protocol):
         ...
 
     @property
+    def graded(self) -> bool:
+        """Whether a record may score anything between the ends, so that two models may differ by little on it."""
+        ...
+
+    @property
     def natural_unit(self) -> NaturalUnit:
         """How its mean is shown to people."""
         ...
@@ -64,6 +69,11 @@ class Jumps:
     def lipschitz(self) -> float:
         """L: the Lipschitz constant of one record's score in w, for ‖x‖₂ ≤ 1; ∞ where it jumps."""
         return math.inf
+
+    @property
+    def graded(self) -> bool:
+        """True where a score does not say otherwise."""
+        return True
 
     @property
     def broken_score(self) -> float:

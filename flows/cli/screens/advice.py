@@ -7,7 +7,7 @@ from dpbo_core.advice.advise import Advice
 from dpbo_core.spec import StudySpec
 
 VERDICT_STYLE = {"good": "green", "poor": "yellow", "useless": "red", "refused": "dim"}
-HEADER = ("method", "verdict", "ε", "δ", "noise", "regret", "error", "trainings")
+HEADER = ("method", "verdict", "ε", "δ", "noise", "regret", "error", "trained")
 
 
 def print_advice(spec: StudySpec, advice: Advice, *, refused: bool = False) -> None:
@@ -33,16 +33,16 @@ def print_advice(spec: StudySpec, advice: Advice, *, refused: bool = False) -> N
             line.epsilon,
             line.delta,
             line.noise_scale,
-            line.expected_regret,
             line.expected_error,
             line.trainings,
         )
-        cells = ("–" if number is None else f"{number:.3g}" for number in numbers)
+        cells = ["–" if number is None else f"{number:.3g}" for number in numbers]
+        cells.insert(3, line.regret_told or "–")
         rows.append((line.kind, f"[{VERDICT_STYLE[line.verdict]}]{line.verdict}[/]", *cells))
     screen.table(HEADER, rows, left=2)
     screen.say(
-        "\nregret: what the chosen hyperparameters are expected to lose; error: that and the error of the released "
-        "score; noise: its scale on the score.\n"
+        "\nregret: what the chosen hyperparameters are expected to lose, least if the public set is like yours, "
+        "most if it misleads; error: that and the error of the released score; noise: its scale on the score.\n"
     )
     for line in lines:
         if line.seconds is not None:
@@ -68,10 +68,13 @@ def print_advice(spec: StudySpec, advice: Advice, *, refused: bool = False) -> N
     if spec.method == "auto":
         screen.say('The study says "auto", so it will be.')
         return
-    wanted = "".join(f", with {name} = {_toml(value)} in \\[method]" for name, value in choice.options.items())
+    options = ", ".join(f"{name} = {_toml(value)}" for name, value in choice.options.items())
+    wanted = f", with {options} in \\[method]" if options else ""
     if choice.kind != spec.method or any(spec.options.get(name) != value for name, value in choice.options.items()):
         screen.say(f'Choose method = "{choice.kind}"{wanted}, or method = "auto"; the study says "{spec.method}".')
 
 
 def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
     return f'"{value}"' if isinstance(value, str) else str(value)

@@ -1,37 +1,166 @@
-"""A report of an evaluation among what `dpbo show` prints: each of its figures with both intervals."""
+"""A report of an evaluation: its figures with both intervals, its ROC curve, its groups, how to read them."""
 
-from collections.abc import Iterator
-from typing import Any
+import math
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
-from dpbo.flows.cli.screens.terminal import named
+from dpbo.flows.cli.screens.terminal import Screen, named
 from dpbo_core.privacy.release import Release
 
+if TYPE_CHECKING:
+    from dpbo_core.evaluation.run import EvaluationPlan
 
-def report_facts(release: Release) -> Iterator[tuple[str, str]]:
-    """The figures of the whole, what is told by groups, and how to read them; nothing of another release."""
+HEADLINES = {  # what a first screen shows of the metrics, by the names people use
+    "auc": "AUC",
+    "average_precision": "average precision",
+    "recall": "recall",
+    "specificity": "specificity",
+    "precision": "precision",
+    "f1": "F1",
+    "accuracy": "accuracy",
+    "lift": "lift",
+    "calibration_error": "calibration error",
+}
+WIDTH, HEIGHT = 40, 6  # of the ROC curve, in characters
+STEPS = " ▁▂▃▄▅▆▇█"
+RATES = (0.01, 0.05, 0.1, 0.2, 0.5)  # of false positives, where it is listened to
+READING = (
+    "noise: what the noise, whose law is known, leaves open of the figure of these very records; sampling: what so "
+    "many records, if drawn independently, leave open of all such records; nine times in ten each"
+)
+
+
+def print_figures(screen: Screen, release: Release) -> None:
+    """The figures of the whole and, by group, their distance from all other records; nothing of another release."""
     metrics = release.value.get("metrics")
     if not isinstance(metrics, dict):
         return
-    for name, told in metrics.items():
-        yield named(name.replace("_", " ")), _figure(told)
-    if release.value.get("groups"):
-        yield "groups", ", ".join(named(name) for name in release.value["groups"])
-    yield (
-        "intervals",
-        "of 90%: what the noise leaves open of the figure of these very records; what sampling leaves open of that "
-        "of all such records. --json has the whole report, bin by bin and by groups",
+    rows = [(title, *_figure(metrics[name])) for name, title in HEADLINES.items() if name in metrics]
+    screen.table(("figure", "value", "noise, 90%", "sampling, 90%"), rows, left=1)
+    groups = release.value.get("groups") or {}
+    if groups:
+        screen.say()
+        gaps = [
+            (named(name), _number(told["records_share"]), _number(told["recall"]), *_figure(told["gaps"]["recall"]))
+            for name, told in groups.items()
+        ]
+        header = ("group", "of all", "recall", "from the others", "noise, 90%", "sampling, 90%")
+        screen.table(header, gaps, left=1)
+    screen.say()
+
+
+def report_facts(
+    release: Release, screen: Screen, best: Mapping[str, Any] | None = None
+) -> Iterator[tuple[str, str]]:
+    """The ROC curve, the threshold, how to read the figures; nothing of another release."""
+    value = release.value
+    if "roc" in value:
+        yield "ROC", _roc(screen, value["roc"])
+    if "confusion" in value and "table" in value:
+        yield "threshold", _threshold(value)
+    if best is not None:
+        yield "best", _best(best)
+    if "metrics" in value:
+        yield "intervals", READING
+    if "optimism" in release.facts:
+        yield "optimism", named(release.facts["optimism"])
+
+
+def print_expected(plan: "EvaluationPlan") -> None:
+    """What `dpbo evaluate --plan` says: the price, what to expect of it, and whether it is worth it."""
+    screen, expected = Screen(), plan.expected
+    (spend,) = plan.price.spends
+    screen.say("Nothing was charged, and no sensitive record was read.\n")
+    screen.facts(
+        [
+            ("verdict", f"[bold]{expected.verdict}[/]: {named(expected.why)}"),
+            ("guarantee", named(plan.price.guarantee.in_words())),
+            ("noise", f"1 draw; {named(spend.mechanism)}, scale {spend.noise_scale:.3g} in each cell, in records"),
+            ("bins", f"{len(expected.edges) + 1} of the decision values, from public facts"),
+        ]
     )
-    for name in ("optimism", "sampling"):
-        if name in release.facts:
-            yield name, named(release.facts[name])
 
 
-def _figure(told: dict[str, Any]) -> str:
-    if told["value"] is None:
-        return "nothing can be said under this noise"
-    ends = [_interval(told[name]) for name in ("noise_interval", "sampling_interval")]
-    return f"[bold]{told['value']:.4f}[/]   noise {ends[0]}; sampling {ends[1]}"
+def expected_json(plan: "EvaluationPlan") -> dict[str, Any]:
+    """The object of `dpbo evaluate --plan --json`."""
+    expected = plan.expected
+    return {
+        "guarantee": plan.price.guarantee.to_json(),
+        "spends": [spend.to_json() for spend in plan.price.spends],
+        "bins": len(expected.edges) + 1,
+        "public_share": expected.share,
+        "auc_error": finite(expected.auc_error),
+        "recall_error": finite(expected.recall_error),
+        "verdict": expected.verdict,
+        "why": expected.why,
+    }
+
+
+def finite(number: float) -> float | None:
+    """A number that JSON has, else None."""
+    return number if math.isfinite(number) else None
+
+
+def _figure(told: Mapping[str, Any]) -> tuple[str, str, str]:
+    if told["noise_interval"] is None:  # then a value is noise, and the sampling of it too
+        return "–", "–", "–"
+    noise, sampling = (_interval(told[name]) for name in ("noise_interval", "sampling_interval"))
+    return f"[bold]{_number(told)}[/]", noise, sampling
+
+
+def _number(told: Mapping[str, Any]) -> str:
+    unknown = told["value"] is None or told["noise_interval"] is None
+    return "–" if unknown else f"{told['value']:.4f}"
 
 
 def _interval(ends: list[float] | None) -> str:
-    return "unknown" if ends is None else f"{ends[0]:.3f} … {ends[1]:.3f}"
+    return "–" if ends is None else f"{ends[0]:.3f} … {ends[1]:.3f}"
+
+
+def _roc(screen: Screen, points: list[dict[str, Any]]) -> str:
+    """The area under the curve, filled; the recall at a few rates where it is listened to."""
+    if screen.plain:
+        return ", ".join(f"recall {_at(points, rate):.2f} at false positive rate {rate:g}" for rate in RATES)
+    heights = [_at(points, (column + 0.5) / WIDTH) * HEIGHT for column in range(WIDTH)]
+    lines = []
+    for row in reversed(range(HEIGHT)):
+        filled = "".join(STEPS[round(8 * min(1.0, max(0.0, height - row)))] for height in heights)
+        label = {HEIGHT - 1: "1", 0: "0"}.get(row, " ")
+        lines.append(f"[dim]{label}│[/][cyan]{filled.rstrip()}[/]")
+    axis = f"[dim] └{'─' * WIDTH}\n  0{'false positive rate'.center(WIDTH - 2)}1[/]"
+    return "\n".join(["[dim]recall[/]", *lines, axis])
+
+
+def _at(points: list[dict[str, Any]], rate: float) -> float:
+    """The recall at a false positive rate, between the released points, of which noise may have moved some back."""
+    known = [(p["fpr"], p["tpr"]) for p in points if p["fpr"] is not None and p["tpr"] is not None]
+    x0, y0 = 0.0, 0.0
+    for fpr, tpr in known:
+        x, y = max(float(fpr), x0), max(float(tpr), y0)
+        if x >= rate:
+            return y0 + (y - y0) * ((rate - x0) / (x - x0) if x > x0 else 1.0)
+        x0, y0 = x, y
+    return y0
+
+
+def _threshold(value: Mapping[str, Any]) -> str:
+    own = next(row for row in value["confusion"] if row["own"])
+    positive, unread = (value["metrics"][name] for name in ("positive_share", "unread_share"))
+    flagged = own["flagged_share"]["value"]
+    parts = [
+        f"{own['threshold']:g}, the model's own"
+        + (f": {flagged:.1%} of the records lie above it" if flagged is not None else ""),
+        f"{positive['value']:.1%} are positive" if positive["value"] is not None else "",
+        f"{unread['value']:.1%} cannot be read" if unread["value"] is not None else "",
+    ]
+    return "; ".join(part for part in parts if part)
+
+
+def _best(best: Mapping[str, Any]) -> str:
+    whom = "flag {}".format(
+        f"above [bold]{best['threshold']:.4g}[/]" if best["threshold"] is not None else best["flag"]
+    )
+    costs = f"costs {best['false_positive_cost']:g} (false positive) and {best['false_negative_cost']:g} (missed)"
+    share = "" if best["prevalence"] is None else f", {best['prevalence']:.1%} positive"
+    cost = "" if best["expected_cost"] is None else f": {best['expected_cost']:.4g} a record"
+    return f"{whom}{cost}, at {costs}{share}"

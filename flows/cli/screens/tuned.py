@@ -1,11 +1,11 @@
 """`dpbo tune`: the release, its guarantee, what is left, where to look."""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from dpbo.flows.cli.screens.account_tables import account_line
-from dpbo.flows.cli.screens.evaluated import report_facts
+from dpbo.flows.cli.screens.evaluated import print_figures, report_facts
 from dpbo.flows.cli.screens.terminal import Screen, named
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.privacy.metric_shown import MetricShown, metric_shown
@@ -14,13 +14,17 @@ from dpbo_core.privacy.release import Release
 
 if TYPE_CHECKING:
     from dpbo.flows.tune import Tuned
+    from dpbo.tasks.reporting import Tracked
+    from dpbo_core.evaluation.run import EvaluationResult
 
 
 def tuned_json(tuned: "Tuned") -> dict[str, Any]:
     """The object of `dpbo tune --json`."""
-    tracked = tuned.tracked
-    place = None if tracked is None else {"experiment": tracked.experiment, "run_id": tracked.run_id}
-    return release_json(tuned.result.release, replayed=tuned.result.replayed, tracking=place)
+    place = _place(tuned.tracked)
+    document = release_json(tuned.result.release, replayed=tuned.result.replayed, tracking=place)
+    if tuned.evaluation is None:
+        return document
+    return document | {"evaluation": evaluated_json(tuned.evaluation, tuned.shown)}
 
 
 def release_json(release: Release, *, replayed: bool, tracking: dict[str, str] | None) -> dict[str, Any]:
@@ -30,12 +34,37 @@ def release_json(release: Release, *, replayed: bool, tracking: dict[str, str] |
 
 def print_tuned(tuned: "Tuned", account: Account) -> None:
     """Print a release as `dpbo tune` shows it."""
-    tracked, release = tuned.tracked, tuned.result.release
+    release = tuned.result.release
+    print_release(release, account, replayed=tuned.result.replayed, look=where_to_look(release, tuned.tracked))
+    if tuned.evaluation is not None:
+        Screen().say()
+        print_report(tuned.evaluation, tuned.shown, account)
+
+
+def print_report(result: "EvaluationResult", tracked: "Tracked | None", account: Account) -> None:
+    """A report: its figures, its guarantee, what is left, where to look."""
+    release, best = result.release, result.best_threshold
+    look = where_to_look(release, tracked)
+    print_release(release, account, replayed=result.replayed, look=look, best=best)
+
+
+def evaluated_json(result: "EvaluationResult", tracked: "Tracked | None") -> dict[str, Any]:
+    """The object of `dpbo evaluate --json`."""
+    best = None if result.best_threshold is None else dict(result.best_threshold)
+    return release_json(result.release, replayed=result.replayed, tracking=_place(tracked)) | {
+        "best_threshold": best
+    }
+
+
+def where_to_look(release: Release, tracked: "Tracked | None") -> str:
+    """MLflow's page of a release, or what prints it again where MLflow does not show it."""
     if tracked is None:
-        look = f"dpbo show {named(asked_for(release))}   (MLflow does not show it yet)"
-    else:
-        look = f"dpbo ui   (MLflow experiment {named(repr(tracked.experiment))}, run {tracked.run_id[:8]})"
-    print_release(release, account, replayed=tuned.result.replayed, look=look)
+        return f"dpbo show {named(asked_for(release))}   (MLflow does not show it yet)"
+    return f"dpbo ui   (MLflow experiment {named(repr(tracked.experiment))}, run {tracked.run_id[:8]})"
+
+
+def _place(tracked: "Tracked | None") -> dict[str, str] | None:
+    return None if tracked is None else {"experiment": tracked.experiment, "run_id": tracked.run_id}
 
 
 def asked_for(release: Release) -> str:
@@ -43,21 +72,37 @@ def asked_for(release: Release) -> str:
     return shlex.quote(f"{release.study}:{release.edition}")
 
 
-def print_release(release: Release, account: Account | None, *, replayed: bool, look: str) -> None:
-    """A release: its value, its guarantee, what is left of its dataset's budget, where to look."""
+def print_release(
+    release: Release,
+    account: Account | None,
+    *,
+    replayed: bool,
+    look: str,
+    best: Mapping[str, Any] | None = None,
+) -> None:
+    """A release: its value, its guarantee, what is left of its dataset's budget, where to look.
+
+    Args:
+        release: as it was recorded.
+        account: its dataset's; None where it is not at hand.
+        replayed: whether it had been released before.
+        look: where more of it is shown.
+        best: of an evaluation, the best threshold for the costs that are stated now.
+    """
     screen = Screen()
     screen.say(f"[bold]{named(release.study)}[/] · edition {named(release.edition)} · {named(release.method)}")
     if replayed:
         screen.say(
             f"released on {named(release.released_at[:10])}; nothing was drawn or spent now. "
-            "For new data give the study a new edition."
+            f"For new data give the {'evaluation' if 'metrics' in release.value else 'study'} a new edition."
         )
     screen.say()
+    print_figures(screen, release)
     left = [] if account is None else [("budget", account_line(account))]
-    screen.facts([*_facts(release, screen), *left, ("look", look)])
+    screen.facts([*_facts(release, screen, best), *left, ("look", look)])
 
 
-def _facts(release: Release, screen: Screen) -> list[tuple[str, str]]:
+def _facts(release: Release, screen: Screen, best: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     value, guarantee = release.value, release.guarantee
     chosen = value.get("hyperparameters", {})
     facts = [(named(name), f"[bold]{named(_number(item))}[/]") for name, item in chosen.items()]
@@ -69,7 +114,7 @@ def _facts(release: Release, screen: Screen) -> list[tuple[str, str]]:
         scores = screen.spark([point["score"] for point in value["trajectory"]])
         facts.append(("seen", f"{scores}   private scores, step by step"))
     facts += [(named(name), named(_number(item))) for name, item in value.items() if _plain(name, item)]
-    facts += report_facts(release)
+    facts += report_facts(release, screen, best)
     draws = f"{len(release.spends)} draws" if len(release.spends) > 1 else "1 draw"
     scored = "" if top is None else f" on a score between 0 and {top:g}"
     noise = f"{draws}; {'; '.join(_scales(release))}{scored}"

@@ -1,0 +1,148 @@
+"""What auto loses where the two populations differ: the goals of its choice, checked on tasks of record scores.
+
+    python -m benchmarks.shift FOLDER [OUT.json]     as benchmarks/shifted_tasks.py writes it
+
+Contenders on every split of every task at four ε, with the product's methods and injected noise; a cell is the
+mean over a task's splits. Losses are compared as (regret + 5e-4)/(best + 5e-4), best over the contenders below.
+"auto" is what `recommendation` becomes, with the plan's range beside it.
+"""
+
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpbo_core.advice.advise import recommendation
+from dpbo_core.advice.expected_loss import expected
+from dpbo_core.comparison.cells import METHODS_COMPARED, run_of
+from dpbo_core.comparison.measuring import EPSILONS
+from dpbo_core.comparison.own_task import read_task
+from dpbo_core.comparison.tasks import on_table
+from dpbo_core.methods import method_named
+
+PUBLIC, SOBOL = "public score alone", "private_grid, sobol"
+SHORTLIST = "private_grid, public_shortlist"  # what auto was before
+REFERENCES = (PUBLIC, SOBOL, SHORTLIST, "private_grid, all")
+REPETITIONS, LITTLE = 40, 5e-4
+
+
+def losses(file: Path, epsilon: float) -> Iterator[dict[str, Any]]:
+    """Mean regret and its standard error, in shares of the score's range, of each contender on one split."""
+    problem, table = read_task(file)
+    world, scorer = on_table(replace(problem, epsilon=epsilon), table)
+    scores = table.sums * world.score_per_step / world.score_range
+    choice = recommendation(world)
+    auto = method_named(choice.kind, choice.options)
+    contenders = {name: method for name, method in METHODS_COMPARED if name in REFERENCES} | {"auto": auto}
+    for name, method in contenders.items():
+        run = run_of(method, world, scorer)
+        lost = [float(scores.max() - scores[run(seed).index]) for seed in range(REPETITIONS)]
+        yield {
+            "task": file.stem.rsplit("-", 1)[0],
+            "split": file.stem.rsplit("-", 1)[1],
+            "epsilon": epsilon,
+            "m": world.n_validation,
+            "graded": world.score.graded,
+            "contender": name,
+            "regret": float(np.mean(lost)),
+            "error": float(np.std(lost, ddof=1) / np.sqrt(REPETITIONS)),
+            "kind": auto.kind,
+        }
+
+
+def said(file: Path) -> dict[float, tuple[float, float]]:
+    """ε → the plan's range for auto, in shares of the score's range."""
+    problem, _ = read_task(file)
+    found = {}
+    for epsilon in EPSILONS:
+        world = replace(problem, epsilon=epsilon)
+        choice = recommendation(world)
+        told = expected(method_named(choice.kind, choice.options), world)
+        found[epsilon] = told.low / world.score_range, told.high / world.score_range
+    return found
+
+
+def cells(rows: list[dict[str, Any]]) -> dict[tuple[str, float], dict[str, dict[str, float]]]:
+    """(task, ε) → contender → regret, its error, and the rest, over the splits."""
+    grouped: dict[Any, dict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        grouped[row["task"], row["epsilon"]][row["contender"]].append(row)
+    return {
+        key: {
+            name: {
+                "regret": float(np.mean([r["regret"] for r in of])),
+                "error": float(np.sqrt(np.sum([r["error"] ** 2 for r in of])) / len(of)),
+                "size": float(np.mean([r["m"] for r in of])) * key[1],
+                "graded": of[0]["graded"],
+                "low": float(np.exp(np.mean([np.log(r["low"] + LITTLE) for r in of]))) - LITTLE,
+                "high": float(np.exp(np.mean([np.log(r["high"] + LITTLE) for r in of]))) - LITTLE,
+            }
+            for name, of in found.items()
+        }
+        for key, found in grouped.items()
+    }
+
+
+def report(rows: list[dict[str, Any]]) -> None:
+    """The table of goals."""
+    table = cells(rows)
+    for name in (*REFERENCES, "auto"):
+        ratio = {}
+        for key, here in table.items():
+            best = min(found["regret"] for found in here.values())
+            ratio[key] = (here[name]["regret"] + LITTLE) / (best + LITTLE)
+        worst = max(ratio, key=lambda key: ratio[key])
+        mean = np.exp(np.mean(np.log(list(ratio.values()))))
+        print(f"{name:32s} geometric mean {mean:.2f}, worst {ratio[worst]:.1f} {worst}")
+    z = 2.0 + np.sqrt(2.0 * np.log(len(table))) / 2.0  # about the family-wise 5% of so many cells
+    for other, tolerance, standard_errors in ((PUBLIC, LITTLE, z), (SOBOL, 0.0, 3.0)):
+        worse = [
+            (key, round(here["auto"]["regret"] - here[other]["regret"], 5))
+            for key, here in table.items()
+            if here["auto"]["regret"] - here[other]["regret"]
+            > tolerance + standard_errors * np.hypot(here["auto"]["error"], here[other]["error"])
+        ]
+        print(f"auto worse than {other}: {worse or 'in no cell'}")
+    wide = {
+        k: 1 - h["auto"]["regret"] / h[PUBLIC]["regret"]
+        for k, h in table.items()
+        if h["auto"]["size"] >= 3_000 and h[PUBLIC]["regret"] >= 0.005
+    }
+    print("recovered where mε ≥ 3,000:", {k: round(v, 2) for k, v in wide.items()})
+    for epsilon in EPSILONS:
+        real = [h for (_, e), h in table.items() if e == epsilon and h["auto"]["graded"]]
+        ratio = np.mean([h["auto"]["regret"] for h in real]) / np.mean([h[SHORTLIST]["regret"] for h in real])
+        print(f"real-valued scores, ε = {epsilon:g}: {ratio:.2f} × the shortlist's regret")
+    held = {k: (h["auto"]["regret"], h["auto"]["low"], h["auto"]["high"]) for k, h in table.items()}
+    inside = [low - LITTLE <= r <= high + LITTLE for r, low, high in held.values()]
+    print(f"the plan's range holds the regret in {np.mean(inside):.0%} of {len(held)} cells")
+    each = [r["low"] - LITTLE <= r["regret"] <= r["high"] + LITTLE for r in rows if r["contender"] == "auto"]
+    print(f"… of single splits in {np.mean(each):.0%} of {len(each)}")
+    for key, (r, low, high) in held.items():
+        if not low - LITTLE <= r <= high + LITTLE:
+            print("   missed", key, f"{r:.4f} not in {low:.4f} … {high:.4f}")
+
+
+def main(folder: Path, out: Path | None) -> None:
+    rows = json.loads(out.read_text()) if out is not None and out.exists() else []
+    done = {(row["task"], row["split"], row["epsilon"]) for row in rows}
+    for file in sorted(folder.glob("*.npz")):
+        for epsilon in EPSILONS:
+            task, split = file.stem.rsplit("-", 1)
+            if (task, split, epsilon) not in done:
+                rows += losses(file, epsilon)
+                if out is not None:
+                    out.write_text(json.dumps(rows))
+    told = {file.stem: said(file) for file in sorted(folder.glob("*.npz"))}
+    for row in rows:
+        row["low"], row["high"] = told[f"{row['task']}-{row['split']}"][row["epsilon"]]
+    report(rows)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) > 2 else None)

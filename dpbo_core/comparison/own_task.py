@@ -1,0 +1,126 @@
+"""A task of one's own, from a file of record scores: `dpbo compare --task FILE.npz`.
+
+| array | meaning | shape |
+|---|---|---|
+| `scores` | record scores on the half that plays sensitive, in [0, G] | (m, N) |
+| `public_scores` | out-of-fold record scores on the public half, in [0, G] | (n, N) |
+| `candidates` | the candidates in the unit cube | (N, d) |
+| `score_range` | G | scalar |
+
+All of it is public: a sensitive table's scores may never be written to such a file.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.comparison.tasks import ScoreTable, TableTrainer
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.scores.accuracy import Correct
+from dpbo_core.models.scores.bounded_function import BoundedFunction
+from dpbo_core.models.scores.grid import GRID, to_grid
+from dpbo_core.problem import Problem
+from dpbo_core.space.candidates import CandidateSet
+from dpbo_core.space.search_space import Categorical, SearchSpace
+from dpbo_core.spec import EstimatorSection, SearchSection
+
+ARRAYS = ("scores", "public_scores", "candidates", "score_range")
+LEAST_CANDIDATES = 2
+
+
+def read_task(file: Path) -> tuple[Problem, ScoreTable]:
+    """The task's problem and its table.
+
+    Raises:
+        StudyInvalid: there is no such file, or it is no task; the message names the array and what is wrong.
+    """
+    arrays = _arrays(file)
+    G = _range(arrays["score_range"])
+    scores, public = (_scores(name, arrays[name], G) for name in ARRAYS[:2])
+    candidates = _numbers("candidates", arrays["candidates"], 2)
+    N = scores.shape[1]
+    if N < LEAST_CANDIDATES:
+        raise _wrong("scores", f"{N} columns", "a column a candidate, at least two")
+    for name, found in (("public_scores", public.shape[1]), ("candidates", len(candidates))):
+        if found != N:
+            raise _wrong(name, f"{found} candidates, and scores has {N}", "the same candidates in the same order")
+    if not ((candidates >= 0.0) & (candidates <= 1.0)).all():
+        raise _wrong("candidates", "a coordinate outside [0, 1]", "each axis mapped to the unit interval")
+    steps, public_steps = (
+        to_grid(found, G, broken_score=0.0).reshape(found.shape).astype(np.int32) for found in (scores, public)
+    )
+    means = public_steps.sum(axis=0, dtype=np.int64) * (G / (GRID * len(public)))
+    table = ScoreTable.of(steps, public_steps, means)
+    whole = G == 1.0 and bool(np.isin(scores, (0.0, 1.0)).all()) and bool(np.isin(public, (0.0, 1.0)).all())
+    return _problem(candidates, table, m=len(scores), n=len(public), G=G, right_or_wrong=whole), table
+
+
+def _problem(
+    candidates: NDArray[np.float64], table: ScoreTable, *, m: int, n: int, G: float, right_or_wrong: bool
+) -> Problem:
+    N = len(candidates)
+    points = tuple({"candidate": i} for i in range(N))
+    encoded = candidates.copy()
+    encoded.flags.writeable = False
+    return Problem(
+        candidates=CandidateSet(SearchSpace({"candidate": Categorical(tuple(range(N)))}), points, encoded),
+        n_validation=m,
+        score=Correct() if right_or_wrong else BoundedFunction("scores.of_a_file", 0.0, G),
+        model=EstimatorSection(estimator="models.of_a_file"),
+        search=SearchSection(),
+        epsilon=1.0,
+        trainer=TableTrainer({tuple(point.items()): i for i, point in enumerate(points)}, table, n),
+    )
+
+
+def _arrays(file: Path) -> dict[str, NDArray[Any]]:
+    try:
+        with np.load(file, allow_pickle=False) as found:
+            arrays = {name: found[name] for name in ARRAYS if name in found.files}
+    except FileNotFoundError:
+        raise StudyInvalid(f"there is no file {file}", remedy="give the path of a .npz file") from None
+    except Exception:  # noqa: BLE001  zip, header, pickle: whatever a file that is no archive of arrays may raise
+        raise StudyInvalid(
+            f"{file} is no task",
+            cause="it cannot be read as NumPy arrays",
+            remedy=f"write it with numpy.savez, with the arrays {', '.join(ARRAYS)}",
+        ) from None
+    for name in ARRAYS:
+        if name not in arrays:
+            raise StudyInvalid(
+                f"{file} has no array {name!r}",
+                cause="a task needs " + ", ".join(ARRAYS),
+                remedy="write it with numpy.savez; docs/comparison.md says what each is",
+            )
+    return arrays
+
+
+def _range(array: NDArray[Any]) -> float:
+    G = float(_numbers("score_range", array.reshape(-1), 1)[0]) if array.size == 1 else 0.0
+    if not 1e-100 <= G <= 1e100:
+        raise _wrong("score_range", "no positive number", "one number G: record scores lie in [0, G]")
+    return G
+
+
+def _scores(name: str, array: NDArray[Any], G: float) -> NDArray[np.float64]:
+    found = _numbers(name, array, 2)
+    if len(found) == 0:
+        raise _wrong(name, "no rows", "a row a record")
+    if found.min(initial=0.0) < 0.0 or found.max(initial=0.0) > G * (1.0 + 1e-6):
+        raise _wrong(name, f"a score outside [0, {G:g}]", "scores in [0, score_range]")
+    return found
+
+
+def _numbers(name: str, array: NDArray[Any], dimensions: int) -> NDArray[np.float64]:
+    if array.ndim != dimensions or array.dtype.kind not in "fiub":
+        raise _wrong(name, f"shape {array.shape} of {array.dtype}", f"numbers in {dimensions} dimensions")
+    found = array.astype(np.float64)
+    if not np.isfinite(found).all():
+        raise _wrong(name, "a value that is not finite", "finite numbers")
+    return found
+
+
+def _wrong(name: str, found: str, wanted: str) -> StudyInvalid:
+    return StudyInvalid(f"the task's array {name!r} has {found}", remedy=f"it should hold {wanted}")

@@ -1,0 +1,171 @@
+"""The public score alone: what the public training set thinks best, chosen for nothing; its score is paid for.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| p | `search_on_public_data` | cross-validated score on the public training set | (N,) |
+| λ⁺ | `choice` | the candidate of the largest p among those tried: a public fact | index into Λ |
+| u | `_sum` | exact integer sum of its scores | integer |
+| ε | `epsilon` | discrete Laplace noise on u; nothing else is drawn | scalar |
+
+By a count of pairs u is C₂, and a share of ε draws their number (`pair_draws`).
+
+Every method that chooses privately has to lose less than this one, or its ε is wasted on the choice.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from dpbo_core.mechanisms.laplace import DiscreteLaplace
+from dpbo_core.mechanisms.noise import Noise
+from dpbo_core.methods.contract import (
+    Described,
+    Draws,
+    Outlook,
+    Simulated,
+    guarantee_of,
+    make_release,
+    split_epsilon,
+)
+from dpbo_core.methods.pair_draws import in_pairs, one_unit_moves, relations_of, said_of, shares_of
+from dpbo_core.objective.in_memory import Scorer
+from dpbo_core.privacy.certified import Shown
+from dpbo_core.privacy.guarantee import Evidence, Standing
+from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, Release
+from dpbo_core.privacy.sensitive import Opaque, Sensitive
+from dpbo_core.problem import Problem
+from dpbo_core.public_search import check_trials, search_on_public_data, searched, surely_tried
+
+EVIDENCE = Evidence(Standing.STANDARD, "the discrete Laplace on one score; the choice is a public fact")
+
+
+@dataclass(frozen=True)
+class Public:
+    """Pure ε-DP: the public training set chooses, the private score of its choice is released.
+
+    Attributes:
+        public_trials: candidates that are cross-validated on the public training set.
+    """
+
+    DESCRIBED: ClassVar = Described(
+        wants="no private choice: a public set like the sensitive one",
+        gives="the public choice and its private score",
+        needs="a public set that is like the sensitive one",
+        delta="0",
+        trainings="1",
+        counts_pairs=True,
+    )
+
+    public_trials: int = 256
+    kind: Literal["public"] = "public"
+
+    def __post_init__(self) -> None:
+        check_trials(self.public_trials)
+
+    @property
+    def public_path(self) -> bool:
+        """The one candidate that is scored is a public fact."""
+        return True
+
+    @property
+    def hides_evaluations(self) -> bool:
+        """How many models are scored is public: one."""
+        return False
+
+    @property
+    def releases_hyperparameters(self) -> bool:
+        """True: those of the public choice."""
+        return True
+
+    def n_steps(self, problem: Problem) -> int:  # noqa: ARG002  the same on every problem
+        """1: only the public choice is scored."""
+        return 1
+
+    @staticmethod
+    def forms(problem: Problem) -> tuple["Public", ...]:  # noqa: ARG004  the same on every problem
+        """It has one form."""
+        return (Public(),)
+
+    def simulated(self, problem: Problem) -> Simulated:
+        """No noise is in the choice; the score has all of ε, but for the number of pairs."""
+        seen = problem.metric_per_step / problem.score_per_step
+        records = problem.score_range / (self.plan(problem).spends[-1].noise_scale * seen)
+        return Simulated(self.kind, records, records)
+
+    def plan(self, problem: Problem) -> PrivacyPlan:
+        """One draw, for the score; two where pairs are counted."""
+        spends = tuple(spend for spend, _ in self.draws(problem))
+        guarantee = guarantee_of(problem, pure=True, evidence=EVIDENCE, counts_pairs=self.DESCRIBED.counts_pairs)
+        return PrivacyPlan(guarantee, spends)
+
+    def draws(self, problem: Problem) -> Draws:
+        """The number of pairs where such are counted, and the score."""
+        names = ("its score",) if in_pairs(problem) is None else (ALL_PAIRS, "its score")
+        return tuple((m.spend(name), m) for name, m in zip(names, self.laplaces(problem), strict=True))
+
+    @staticmethod
+    def shown(release: Release) -> Shown:
+        """A draw of what every record moves by its own share, and one of the number of pairs where it says so."""
+        names = ("its score", ALL_PAIRS) if COUNTS in release.facts else ("its score",)
+        made = {name: tuple(DiscreteLaplace.WORTH) for name in names}
+        return Shown(made, one_unit_moves(release), relations=relations_of(release))
+
+    def outlook(self, problem: Problem) -> Outlook:
+        """The noise of the score. What the choice loses is not the noise's doing."""
+        scale = self.laplaces(problem)[-1].scale * problem.metric_per_step
+        why = (
+            "chooses by the public score alone, which costs no privacy and is as good as the public set is like "
+            f"the sensitive one; all of ε is for its score, noise of scale {scale:.2g}; δ = 0"
+        )
+        return Outlook(scale, scale, 1, why)
+
+    def prepare(self, problem: Problem) -> Problem:
+        """Cross-validate, which is all of the choosing."""
+        return searched(problem, self.public_trials)
+
+    def cross_validated(self, problem: Problem) -> tuple[int, ...]:
+        """What the public search begins with."""
+        return surely_tried(problem, self.public_trials)
+
+    def choice(self, problem: Problem) -> int:
+        """λ⁺, the first of the largest public scores."""
+        found = search_on_public_data(problem, self.public_trials)
+        return found.tried[int(np.argmax(found.scores))]
+
+    def start(self, problem: Problem, plan: PrivacyPlan) -> "PublicChoice":
+        """A choice made, and nothing scored."""
+        return PublicChoice(self, problem, plan)
+
+    def laplaces(self, problem: Problem) -> tuple[DiscreteLaplace, ...]:
+        """The mechanisms of the number of pairs, where such are counted, and of the score: together all of ε."""
+        parts = split_epsilon(problem, shares_of(problem, 1.0))
+        return tuple(DiscreteLaplace(problem.record_steps, part, problem.score_per_step) for part in parts)
+
+
+class PublicChoice(Opaque):
+    """The one scoring under way. Nothing is drawn before `finish`."""
+
+    __slots__ = ("_choice", "_drawn", "_method", "_plan", "_problem")
+
+    def __init__(self, method: Public, problem: Problem, plan: PrivacyPlan) -> None:
+        self._method, self._problem, self._plan = method, problem, plan
+        self._choice = method.choice(problem)
+        self._drawn: list[Sensitive[int]] = []  # in the order of the plan
+
+    def step(self, objective: Scorer, noise: Noise) -> None:  # noqa: ARG002  no noise before the end
+        """Score the public choice, and count all pairs where such are counted."""
+        if in_pairs(self._problem) is not None:
+            self._drawn.append(objective.pairs())
+        self._drawn.append(objective.evaluate(self._problem.train(self._choice)))
+
+    def finish(self, noise: Noise) -> Release:
+        """Say its score with Laplace noise."""
+        laplaces = self._method.laplaces(self._problem)
+        *number, score = zip(self._plan.spends, laplaces, self._drawn, strict=True)
+        value = {
+            "hyperparameters": dict(self._problem.candidates.points[self._choice]),
+            **said_of(self._problem, noise, self._choice, score, number[0] if number else None),
+        }
+        return make_release(self._method, self._problem, self._plan, noise, value)

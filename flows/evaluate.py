@@ -1,0 +1,99 @@
+"""The story of an evaluation: what is public first, the warning before the spend, one draw, show the report."""
+
+from dataclasses import dataclass
+
+from prefect import flow
+
+from dpbo.flows.prefect_runtime.form import study_of
+from dpbo.flows.prefect_runtime.liveness import alive
+from dpbo.flows.prefect_runtime.owner import at_the_terminal, refuse_job_variables
+from dpbo.flows.prefect_runtime.recording import wait_until_recorded
+from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings
+from dpbo.flows.publishing import Warnings, publish_release, ready_for
+from dpbo.tasks import policies
+from dpbo.tasks.evaluating import evaluate, prepare
+from dpbo.tasks.reporting import Tracked
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.errors import BudgetRefused
+from dpbo_core.evaluation.run import EvaluationResult
+from dpbo_core.spec import StudySpec
+from dpbo_core.study.run import check_public_file
+
+TASKS = 3  # prepare, evaluate, publish
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """A report and where it is shown: None where MLflow failed, and `warnings` say what to do."""
+
+    result: EvaluationResult
+    tracked: Tracked | None
+    warnings: tuple[str, ...] = ()
+
+
+@flow(name="evaluate privately", **policies.FLOW)
+def evaluate_privately(
+    study: StudySpec,
+    folder: str = ".",
+    epsilon: float | None = None,
+    model: str | None = None,
+    pad: float = 0.0,
+) -> Evaluated:
+    """Evaluate a model on the study's sensitive records; call it on its own or as a subflow of your flow.
+
+    Args:
+        study: whose [evaluation] says what is asked (from Prefect's form: the same fields as JSON).
+        folder: the folder that the study's data paths are relative to.
+        epsilon: ε of the report, in the place of evaluation.epsilon; charged on top of what the study cost.
+        model: the folder of a saved, public model; the model that the study released where None.
+        pad: the task on sensitive data takes a whole number of so many seconds; 0 for none.
+
+    Returns:
+        The report, recorded in the ledger and shown in MLflow. Asked again it is the same, and costs nothing.
+
+    Raises:
+        StudyInvalid, BudgetRefused, AssumptionNotAccepted: the study is not tuned yet, or cannot be evaluated, or
+            its budget does not pay for it; nothing was charged.
+        DpboError: nothing was charged: no report could be shown.
+        Sealed: something failed on sensitive data; run it again and it continues.
+    """
+    study = study_of(study)
+    check_prefect_settings()
+    stores, warnings = Stores(), Warnings()
+    stores.make_folder()
+    if not at_the_terminal():
+        refuse_job_variables()
+        check_public_file(study, ledger=PrivacyLedger(stores.ledger), folder=folder)
+    with alive(stores.running):
+        result, tracked = report(study, folder, stores, warnings, epsilon=epsilon, model=model, pad=pad)
+        warnings.tried("Prefect's record of the run may lack tasks", lambda: wait_until_recorded(TASKS))
+        return Evaluated(result, tracked, tuple(warnings.lines))
+
+
+def report(
+    study: StudySpec,
+    folder: str,
+    stores: Stores,
+    warnings: Warnings,
+    *,
+    epsilon: float | None = None,
+    model: str | None = None,
+    pad: float = 0.0,
+) -> tuple[EvaluationResult, Tracked | None]:
+    """The story itself, inside whatever flow runs it."""
+    opened = prepare(study, folder, stores.ledger, model, epsilon)
+    if isinstance(opened, EvaluationResult):
+        result = opened
+    else:
+        warnings.at_once(opened.plan.expected.warning)
+        drawn = evaluate(
+            opened,
+            stores.ledger,
+            pad,
+            lambda: ready_for(study.privacy.dataset, stores, warnings),
+            owner=at_the_terminal(),
+        )
+        if isinstance(drawn, BudgetRefused):
+            raise drawn
+        result = drawn
+    return result, publish_release(study, folder, None, result.release, stores, warnings, register=False)

@@ -1,0 +1,151 @@
+"""The picture of a report: ROC, precision and recall, reliability, figures with both intervals, gaps by group."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from dpbo.tasks.reporting.literal import in_picture
+from dpbo.tasks.reporting.release_picture import CHOICE, INK, NOISE, plain
+from dpbo_core.privacy.release import Release
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SHARES = (
+    "auc",
+    "average_precision",
+    "recall",
+    "specificity",
+    "precision",
+    "f1",
+    "accuracy",
+    "balanced_accuracy",
+    "calibration_error",
+)
+GAPS = ("recall", "precision", "flagged_share")  # of a group, from all other records
+COLORS = (CHOICE, INK, NOISE)
+Told = Mapping[str, Any]
+
+
+def is_report(release: Release) -> bool:
+    """Whether it is an evaluation's."""
+    return "metrics" in release.value
+
+
+def draw_evaluation(release: Release) -> "Figure":
+    """The figure itself, without touching any global state of matplotlib."""
+    from matplotlib.figure import Figure
+
+    value = release.value
+    panels: list[Callable[[Axes, Told], None]] = [_roc, _precision_recall]
+    panels += [_reliability] if value["calibration"] else []
+    panels.append(_figures)
+    panels += [_gaps] if value["groups"] else []
+    rows = (len(panels) + 1) // 2
+    figure = Figure(figsize=(9.0, 4.1 * rows), layout="constrained")
+    grid = figure.add_gridspec(rows, 2)
+    for place, panel in enumerate(panels):
+        alone = place == len(panels) - 1 and place % 2 == 0
+        axes = figure.add_subplot(grid[place // 2, :] if alone else grid[place // 2, place % 2])
+        panel(axes, value)
+        plain(axes)
+    figure.suptitle(in_picture(f"{release.study} · edition {release.edition}"), color=INK, fontweight="bold")
+    figure.supxlabel(
+        in_picture(f"{release.guarantee.in_words()} Bars: 90% of the known noise; thin: sampling."),
+        fontsize=8,
+        color=NOISE,
+    )
+    return figure
+
+
+def _roc(axes: "Axes", value: Told) -> None:
+    _curve(axes, [(point["fpr"], point["tpr"]) for point in value["roc"]])
+    for row in value["confusion"]:
+        recall, specificity = row["recall"], row["specificity"]
+        if recall["value"] is not None and specificity["value"] is not None:
+            _cross(axes, 1.0 - specificity["value"], recall["value"], _turned(specificity), recall, own=row["own"])
+    axes.plot([0, 1], [0, 1], color=NOISE, lw=0.8, ls=":")
+    auc = value["metrics"]["auc"]["value"]
+    axes.set(xlabel="false positive rate", ylabel="recall (true positive rate)", **_unit())
+    axes.set_title("ROC" if auc is None else f"ROC: AUC {auc:.3f}", fontsize=10)
+
+
+def _precision_recall(axes: "Axes", value: Told) -> None:
+    known = [row for row in value["confusion"] if None not in (row["recall"]["value"], row["precision"]["value"])]
+    _curve(axes, [(row["recall"]["value"], row["precision"]["value"]) for row in known])
+    for row in known:
+        _cross(
+            axes, row["recall"]["value"], row["precision"]["value"], row["recall"], row["precision"], own=row["own"]
+        )
+    share = value["metrics"]["positive_share"]["value"]
+    if share is not None:
+        axes.axhline(share, color=NOISE, lw=0.8, ls=":")
+    axes.set(xlabel="recall", ylabel="precision", **_unit())
+    axes.set_title("Precision and recall; dotted: share of positives", fontsize=10)
+
+
+def _reliability(axes: "Axes", value: Told) -> None:
+    bins = [row for row in value["calibration"] if None not in (row["predicted"], row["observed"]["value"])]
+    axes.plot([0, 1], [0, 1], color=NOISE, lw=0.8, ls=":")
+    for row in bins:
+        _cross(axes, row["predicted"], row["observed"]["value"], None, row["observed"], own=False)
+    error = value["metrics"].get("calibration_error", {}).get("value")
+    axes.set(xlabel="predicted probability (public mean of the bin)", ylabel="observed share", **_unit())
+    axes.set_title("Reliability" if error is None else f"Reliability: expected error {error:.3f}", fontsize=10)
+
+
+def _figures(axes: "Axes", value: Told) -> None:
+    known = [name for name in SHARES if value["metrics"].get(name, {}).get("value") is not None]
+    for place, name in enumerate(reversed(known)):
+        told = value["metrics"][name]
+        _bar(axes, told, float(place), INK)
+        axes.text(1.16, place, f"{told['value']:.3f}", ha="right", va="center", fontsize=8, color=INK)
+    axes.set(xlim=(0.0, 1.16), yticks=range(len(known)))
+    axes.set_yticklabels([name.replace("_", " ") for name in reversed(known)])
+    axes.set_title("At the model's own threshold, where one is needed", fontsize=10)
+
+
+def _gaps(axes: "Axes", value: Told) -> None:
+    names, shown = list(value["groups"]), {name: name.replace("_", " ") for name in GAPS}
+    for place, name in enumerate(reversed(names)):
+        for number, figure in enumerate(GAPS):
+            told = value["groups"][name]["gaps"][figure]
+            if None not in (told["value"], told["noise_interval"]):
+                _bar(axes, told, place + 0.22 * (1 - number), COLORS[number], shown.pop(figure, "_"))
+    axes.axvline(0.0, color=NOISE, lw=0.8, ls=":")
+    axes.set(yticks=range(len(names)))
+    axes.set_yticklabels([in_picture(name) for name in reversed(names)])
+    axes.set_title("Groups: distance from all other records", fontsize=10)
+    axes.legend(frameon=False, fontsize=8, ncols=len(GAPS), loc="upper center", bbox_to_anchor=(0.5, -0.1))
+
+
+def _bar(axes: "Axes", told: Told, place: float, color: str, label: str = "_") -> None:
+    """A figure with its noise interval, thick, and its sampling interval, thin."""
+    for interval, width in ((told["sampling_interval"], 1.0), (told["noise_interval"], 4.0)):
+        if interval is not None:
+            axes.plot(interval, [place, place], color=color, lw=width, alpha=0.5, solid_capstyle="butt")
+    axes.plot([told["value"]], [place], "o", color=color, ms=3, label=label)
+
+
+def _cross(axes: "Axes", x: float, y: float, across: Told | None, up: Told, *, own: bool) -> None:
+    """A point with the noise intervals of its coordinates; the model's own threshold stands out."""
+    for told, horizontal in ((across, True), (up, False)):
+        ends = None if told is None else told["noise_interval"]
+        if ends is not None:
+            axes.plot(ends if horizontal else [x, x], [y, y] if horizontal else ends, color="#cbd2d9", lw=1.0)
+    axes.plot([x], [y], "D" if own else "o", color=CHOICE if own else INK, ms=6 if own else 3, zorder=3)
+
+
+def _curve(axes: "Axes", points: list[tuple[Any, Any]]) -> None:
+    known = [point for point in points if None not in point]
+    axes.plot([x for x, _ in known], [y for _, y in known], color=INK, lw=1.2)
+
+
+def _turned(told: Told) -> Told:
+    """A specificity's interval as one of the false positive rate."""
+    ends = told["noise_interval"]
+    return {"noise_interval": None if ends is None else [1.0 - ends[1], 1.0 - ends[0]]}
+
+
+def _unit() -> dict[str, Any]:
+    return {"xlim": (-0.02, 1.02), "ylim": (-0.02, 1.02)}

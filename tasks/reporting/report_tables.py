@@ -1,0 +1,93 @@
+"""A report's figures as tables of its page: all of them with both intervals, thresholds, reliability, groups."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+Told = Mapping[str, Any]
+READING = (
+    "<p>Noise: what the noise, whose law is known, leaves open of the figure of these very records. Sampling: what "
+    "so many records leave open of all such records, as if they were independent draws. Nine times in ten each.</p>"
+)
+AT = ("recall", "specificity", "precision", "f1", "accuracy", "flagged_share", "lift")
+
+
+def tables(value: Told) -> str:
+    """HTML; everything in it is escaped."""
+    parts = [_section("The figures", READING + _metrics(value["metrics"]))]
+    if value["groups"]:
+        parts.append(_section("Groups", _groups(value["groups"])))
+    parts.append(_section("At every threshold", _thresholds(value["confusion"])))
+    if value["calibration"]:
+        parts.append(_section("Reliability", _calibration(value["calibration"])))
+    return "".join(parts)
+
+
+def _metrics(metrics: Told) -> str:
+    rows = ((name.replace("_", " "), *_figure(told)) for name, told in metrics.items())
+    return _table(("figure", "value", "noise, 90%", "sampling, 90%"), rows)
+
+
+def _groups(groups: Told) -> str:
+    rows = (
+        (name, figure.replace("_", " "), _figure(told[figure])[0], *_figure(told["gaps"][figure]))
+        for name, told in groups.items()
+        for figure in told["gaps"]
+    )
+    header = ("group", "figure", "value", "less that of all others", "noise, 90%", "sampling, 90%")
+    return _table(header, rows)
+
+
+def _thresholds(confusion: Sequence[Told]) -> str:
+    counts = ("true_positives", "false_positives", "false_negatives", "true_negatives")
+    header = ("above", "TP", "FP", "FN", "TN", *(name.replace("_", " ") for name in AT))
+    rows = (
+        (
+            _number(row["threshold"]) + (" (the model's own)" if row["own"] else ""),
+            *(f"{row[name]:.0f}" for name in counts),
+            *(_number(row[name]["value"]) for name in AT),
+        )
+        for row in confusion
+    )
+    return _table(header, rows)
+
+
+def _calibration(bins: Sequence[Told]) -> str:
+    rows = (
+        (
+            f"{_end(row['above'], '−∞')} … {_end(row['up_to'], '∞')}",
+            _number(row["predicted"]),
+            *_figure(row["observed"]),
+            _number(row["records"]["value"]),
+        )
+        for row in bins
+    )
+    return _table(("decision value", "predicted", "observed", "noise, 90%", "sampling, 90%", "records"), rows)
+
+
+def _figure(told: Told) -> tuple[str, str, str]:
+    if told["noise_interval"] is None:  # then a value is noise, and the sampling of it too
+        return "–", "–", "–"
+    return _number(told["value"]), _interval(told["noise_interval"]), _interval(told["sampling_interval"])
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4g}"
+
+
+def _interval(ends: Sequence[float] | None) -> str:
+    return "–" if ends is None else f"{ends[0]:.3f} … {ends[1]:.3f}"
+
+
+def _end(value: float | None, without: str) -> str:
+    return without if value is None else f"{value:.4g}"
+
+
+def _section(title: str, body: str) -> str:
+    return f"<h2>{escape(title)}</h2>{body}"
+
+
+def _table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f'<div style="overflow-x:auto"><table><tr>{head}</tr>{body}</table></div>'

@@ -1,0 +1,406 @@
+"""`dpbo evaluate`, its flow and its card: one spend, one report, shown whole, and nothing of a record anywhere."""
+
+import json
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import tomli_w
+from canary import forms_of_number, forms_of_text, search
+from prefect import flow
+from test_evaluation import files, of_files
+from test_flow import flow_runs, logs, server, task_runs, terminal  # noqa: F401  fixtures
+
+from dpbo.flows.cli import app as cli
+from dpbo.flows.cli.screens.terminal import WIDTH
+from dpbo.flows.evaluate import evaluate_privately
+from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.flows.tune import tune_privately
+from dpbo_core.accounting.budget import PrivacyBudget
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.errors import BudgetExceeded, DpboError, Sealed, StudyInvalid
+from dpbo_core.mechanisms.noise import OperatingSystemNoise
+from dpbo_core.spec import StudySpec
+from dpbo_core.study.run import run_study
+
+FIGURES = {"auc", "recall", "specificity", "precision", "f1", "average_precision", "lift", "calibration_error"}
+
+
+@pytest.fixture
+def asked(here):
+    """A study on files, with groups and costs, of 600 records; what it is, as tables."""
+    files(here, m=600)
+    tables = of_files(m=600)
+    tables["evaluation"] |= {
+        "group": "sex",
+        "groups": ["f", "m"],
+        "false_positive_cost": 1.0,
+        "false_negative_cost": 5.0,
+    }
+
+    def spec(**changes):
+        for where, value in changes.items():
+            tables[where] = value
+        (here / "study.toml").write_text(tomli_w.dumps(tables))
+        return StudySpec.from_dict(tables)
+
+    return spec
+
+
+def ledger():
+    return PrivacyLedger(Stores().ledger)
+
+
+def entries():
+    found = ledger().accounts("clinic")
+    return [(entry.study, entry.epsilon) for entry in found[0].entries] if found else []
+
+
+def tuned_only(asked):
+    """Tuned without its last step, in the folder's own ledger."""
+    Stores().make_folder()
+    spec = asked()
+    run_study(spec, ledger=ledger())
+    return spec
+
+
+def client():
+    from mlflow.tracking import MlflowClient
+
+    return MlflowClient(tracking_uri=Stores().tracking)
+
+
+def artifacts(run_id):
+    return Path(f"mlruns/artifacts/{run_id}/artifacts")
+
+
+# The flow and its card
+
+
+def test_two_tasks_one_spend_and_a_card_that_shows_all_of_it(here, asked):
+    spec = tuned_only(asked)
+    evaluated = evaluate_privately(spec)
+    run = flow_runs("evaluate privately")[0]
+    names = sorted(task.name.rsplit("-", 1)[0] for task in task_runs(run))
+    assert names == ["evaluate", "prepare evaluation", "publish"]
+    assert run.state.is_completed()
+    assert entries() == [("clinic", 1.0), ("clinic/evaluation", 1.0)]
+    release, tracked = evaluated.result.release, evaluated.tracked
+    assert evaluated.warnings == ()
+    shown = client().get_run(tracked.run_id)
+    assert shown.info.status == "FINISHED"
+    assert shown.info.run_name == "clinic/evaluation · 1"
+    logged = shown.data.metrics
+    for name, told in release.value["metrics"].items():
+        assert logged[f"evaluation/{name}"] == told["value"]
+        for kind in ("noise", "sampling"):
+            ends = [logged[f"evaluation/{name}_{kind}_{end}"] for end in ("low", "high")]
+            assert ends == list(told[f"{kind}_interval"])
+    assert logged["privacy/epsilon"] == 1.0
+    assert {name for name in logged if not name.startswith(("evaluation/", "privacy/"))} == set()
+    folder = artifacts(tracked.run_id)
+    assert json.loads((folder / "release.json").read_text()) == release.to_json()
+    assert sorted(path.name for path in (folder / "plots").iterdir()) == ["budget.png", "evaluation.png"]
+    page = (folder / "release.html").read_text().partition("<details>")[0]
+    for told in release.value["metrics"].values():
+        assert f"<td>{told['value']:.4g}</td>" in page
+        assert "{:.3f} … {:.3f}".format(*told["noise_interval"]) in page
+    for name, told in release.value["groups"].items():
+        assert f"<td>{name}</td>" in page
+        assert f"<td>{told['gaps']['recall']['value']:.4g}</td>" in page
+    for row in (*release.value["confusion"], *release.value["calibration"]):
+        assert f"<td>{row['recall']['value'] if 'recall' in row else row['observed']['value']:.4g}</td>" in page
+    assert release.guarantee.in_words() in page
+    again = evaluate_privately(spec)
+    assert again.result.replayed
+    assert again.result.release == release
+    assert again.tracked == tracked
+    assert len(entries()) == 2
+
+
+def test_it_serves_as_a_subflow_and_takes_a_form(here, asked):
+    spec = tuned_only(asked)
+
+    @flow(name="team report")
+    def pipeline():
+        return evaluate_privately(spec.to_dict(), epsilon=0.5).result.release.guarantee.epsilon
+
+    assert pipeline() == 0.5
+
+
+def test_a_page_escapes_what_people_chose(here, asked):
+    names = ["<b>f</b>", "$x$ & {m}"]
+    spec = tuned_only(lambda: asked(evaluation={"epsilon": 1.0, "group": "sex", "groups": names}))
+    evaluated = evaluate_privately(spec)
+    page = (artifacts(evaluated.tracked.run_id) / "release.html").read_text()
+    assert "<b>f</b>" not in page
+    assert "&lt;b&gt;f&lt;/b&gt;" in page
+    assert evaluated.warnings == ()  # and the picture was drawn
+
+
+def test_a_report_that_could_not_be_shown_is_shown_by_the_next_run(here, asked, monkeypatch):
+    spec = tuned_only(asked)
+    with monkeypatch.context() as broken:
+        broken.setattr("dpbo.tasks.reporting.pictures.draw_evaluation", lambda *_: 1 / 0)
+        first = evaluate_privately(spec)
+    assert any("without the picture evaluation" in line for line in first.warnings)
+    for door in ("draw", "draw_many"):
+        monkeypatch.setattr(OperatingSystemNoise, door, lambda *_: pytest.fail("drawn again"))
+    again = evaluate_privately(spec)
+    assert (again.warnings, again.result.release) == ((), first.result.release)
+    assert (artifacts(again.tracked.run_id) / "plots" / "evaluation.png").exists()
+
+
+def test_a_store_that_takes_no_report_is_refused_before_paying(here, asked, monkeypatch):
+    spec = tuned_only(asked)
+
+    def refused(*_):
+        raise DpboError("deleted")
+
+    monkeypatch.setattr("dpbo.flows.publishing.check_target", refused)
+    with pytest.raises(DpboError, match="deleted"):
+        evaluate_privately(spec)
+    assert entries() == [("clinic", 1.0)]
+
+
+def test_what_fails_near_the_records_says_nothing_of_them(here, asked, monkeypatch):
+    from dpbo_core.evaluation import run
+
+    spec = tuned_only(asked)
+    with monkeypatch.context() as broken:
+        broken.setattr(run, "_counts", lambda *_: (_ for _ in ()).throw(ValueError("record 17 earns 987654321")))
+        with pytest.raises(Sealed):
+            evaluate_privately(spec)
+    failed = flow_runs("evaluate privately")[0]
+    assert failed.state.is_failed()
+    told = [item.state.message for item in (failed, *task_runs(failed))] + logs(failed)
+    assert not [text for text in told if text and "987654321" in text]
+    assert not evaluate_privately(spec).result.replayed  # it continues
+    assert entries() == [("clinic", 1.0), ("clinic/evaluation", 1.0)]
+
+
+# As the last step of a tune
+
+
+def test_a_tune_with_the_section_makes_both(here, asked):
+    spec = asked()
+    tuned = tune_privately(spec)
+    run = flow_runs("tune privately")[0]
+    names = [task.name.rsplit("-", 1)[0] for task in task_runs(run)]
+    assert {"prepare evaluation", "evaluate"} < set(names)
+    assert names.count("publish") == 2
+    assert entries() == [("clinic", 1.0), ("clinic/evaluation", 1.0)]
+    assert not tuned.evaluation.replayed
+    assert tuned.evaluation.best_threshold["false_negative_cost"] == 5.0
+    assert set(tuned.evaluation.release.value["metrics"]) >= FIGURES
+    assert client().get_run(tuned.shown.run_id).info.status == "FINISHED"
+    again = tune_privately(spec)
+    assert (again.evaluation.release, again.shown) == (tuned.evaluation.release, tuned.shown)
+    assert again.evaluation.replayed
+    assert len(entries()) == 2
+
+
+def test_no_room_for_both_is_room_for_neither(here, asked):
+    spec = asked(budget={"epsilon": 1.5})
+    with pytest.raises(BudgetExceeded):
+        tune_privately(spec)
+    assert entries() == []
+
+
+def test_a_section_without_a_price_is_no_step(here, asked):
+    tuned = tune_privately(asked(evaluation={"prevalence": 0.1}))
+    assert tuned.evaluation is None
+    assert entries() == [("clinic", 1.0)]
+
+
+def test_what_was_released_comes_before_a_refusal_of_its_evaluation(here, asked):
+    first = tune_privately(asked(evaluation={"prevalence": 0.1}, budget={"epsilon": 1.5}))
+    again = tune_privately(asked(evaluation={"epsilon": 1.0}))
+    assert again.result.replayed
+    assert again.result.release == first.result.release
+    (line,) = again.warnings
+    assert line.startswith("the release stands, and was not evaluated: ")
+    assert again.evaluation is None
+    assert entries() == [("clinic", 1.0)]
+
+
+def test_what_cannot_be_evaluated_is_not_tuned(here, asked):
+    spec = asked(evaluation={"epsilon": 1.0, "group": "height", "groups": ["tall"]})
+    with pytest.raises(StudyInvalid, match="height"):
+        tune_privately(spec)
+    assert entries() == []
+
+
+# The command
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """The command, on the server of these tests."""
+    from contextlib import nullcontext
+
+    from dpbo.flows.cli import commands
+
+    monkeypatch.setattr(commands, "locked_server", nullcontext)
+
+    def call(*words):
+        monkeypatch.setenv("DPBO_PLAIN", "")
+        monkeypatch.setattr(sys, "argv", ["dpbo", *map(str, words)])
+        code = 0
+        try:
+            cli.main()
+        except SystemExit as stop:
+            code = stop.code or 0
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+def test_the_command_prints_its_first_screen_and_its_json(here, asked, run):
+    tuned_only(asked)
+    code, out, err = run("evaluate", "study.toml")
+    assert (code, err) == (0, "")
+    assert max(map(len, out.splitlines())) <= WIDTH
+    words = " ".join(out.split())
+    code, told, err = run("evaluate", "study.toml", "--json")
+    assert (code, err) == (0, "")
+    document = json.loads(told)
+    value = document["value"]
+    for name, title in (
+        ("auc", "AUC"),
+        ("recall", "recall"),
+        ("f1", "F1"),
+        ("calibration_error", "calibration error"),
+    ):
+        figure = value["metrics"][name]
+        assert set(figure) == {"value", "noise_interval", "sampling_interval"}
+        intervals = [
+            " … ".join(f"{end:.3f}" for end in figure[f"{kind}_interval"]) for kind in ("noise", "sampling")
+        ]
+        assert f"{title} {figure['value']:.4f} {intervals[0]} {intervals[1]}" in words
+    assert "ε = 1, differentially private" in words
+    assert "clinic: ε 2 of 20 spent, 18 left" in words
+    assert "at costs 1 (false positive) and 5 (missed)" in words
+    assert {"roc", "calibration", "confusion", "groups"} < set(value)
+    assert set(value["roc"][0]) == {"fpr", "tpr", "threshold"}
+    assert set(value["groups"]) == {"f", "m", "other"}
+    assert document["replayed"] is True
+    assert document["best_threshold"]["false_positive_cost"] == 1.0
+    assert document["tracking"]["experiment"] == "clinic"
+    code, out, _ = run("evaluate", "study.toml")
+    assert re.search(r"released on \d{4}-\d\d-\d\d; nothing was drawn or spent now", " ".join(out.split()))
+    code, out, err = run("evaluate", "study.toml", "--plain")
+    assert code == 0
+    assert "AUC: value" in out
+    assert "recall " in out.partition("ROC: ")[2]
+    assert len(entries()) == 2
+
+
+def test_the_price_is_said_without_paying_it(here, asked, run):
+    tuned_only(asked)
+    code, out, err = run("evaluate", "study.toml", "--plan", "--epsilon", "0.5")
+    assert (code, err) == (0, "")
+    assert "Nothing was charged" in out
+    code, out, _ = run("evaluate", "study.toml", "--plan", "--json")
+    told = json.loads(out)
+    assert told["verdict"] in ("good", "poor", "not usable")
+    assert told["spends"][0]["noise_scale"] == pytest.approx(2.0)
+    assert told["guarantee"]["epsilon"] == 1.0
+    assert entries() == [("clinic", 1.0)]
+
+
+def test_what_will_not_be_usable_is_said_before_it_is_paid(here, asked, run, monkeypatch):
+    """On standard error, at once: when the ledger is asked, it was already said."""
+    from dpbo_core.evaluation.run import OpenEvaluation
+
+    tuned_only(asked)
+    said, honest = [], OpenEvaluation.finish
+    write = sys.stderr.write
+
+    def finish(*args, **options):
+        said.append(True)
+        assert "this report will not be usable" in written[0]
+        return honest(*args, **options)
+
+    written = []
+    monkeypatch.setattr(OpenEvaluation, "finish", finish)
+    monkeypatch.setattr("sys.stderr.write", lambda text: (written.append(text), write(text))[1])
+    code, _, err = run("evaluate", "study.toml", "--epsilon", "0.05")
+    assert (code, said) == (0, [True])
+    assert err.count("this report will not be usable") == 1
+    assert "600 records" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("--epsilon", "30"), 3, "limit is"),
+        (("--epsilon", "-1"), 2, "no privacy level"),
+        (("--model", "nowhere"), 2, "no final model can be read"),
+        (("--pad-steps", "-1"), 2, "no duration"),
+    ],
+)
+def test_a_refusal_has_its_exit_code_and_charges_nothing(here, asked, run, words, code, said):
+    tuned_only(asked)
+    found, out, err = run("evaluate", "study.toml", *words)
+    assert (found, out) == (code, "")
+    assert said in err
+    assert entries() == [("clinic", 1.0)]
+
+
+def test_a_study_that_is_not_tuned_is_2_with_a_ledger_or_without(here, asked, run):
+    asked()
+    code, out, err = run("evaluate", "study.toml")
+    assert (code, out) == (2, "")
+    assert "has released no model yet" in err
+    assert not Path("mlruns").exists()
+    Stores().make_folder()
+    ledger().set_budget(PrivacyBudget.of("clinic", epsilon=1.0, delta=0.0))
+    code, out, err = run("evaluate", "study.toml")
+    assert (code, out) == (2, "")
+    assert "released nothing yet" in err
+
+
+def test_a_saved_model_is_evaluated_from_mlflows_own_folder(here, asked, run):
+    tuned = tune_privately(asked(evaluation={"prevalence": 0.1}))
+    (saved,) = artifacts(tuned.tracked.run_id).glob("model")
+    code, out, err = run("evaluate", "study.toml", "--epsilon", "2", "--model", saved, "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["facts"]["model"] == "of a file"
+
+
+def test_tune_prints_both_and_one_object(here, asked, run):
+    asked()
+    code, out, err = run("tune", "study.toml")
+    assert (code, err) == (0, "")
+    assert out.index("clinic · edition 1") < out.index("clinic/evaluation · edition 1")
+    code, out, _ = run("tune", "study.toml", "--json")
+    document = json.loads(out)
+    assert document["method"] == "private_grid"
+    assert document["evaluation"]["method"] == "evaluation"
+    assert tomllib.loads(Path("study.toml").read_text())["evaluation"]["epsilon"] == 1.0
+
+
+# Nothing of a record
+
+
+def test_planted_values_are_nowhere_in_what_a_run_writes(here, asked, run):
+    number, label, group = 73914.28571428571, "Kanarienvogel", "Zaunkoenig-7"
+    spec = asked()
+    path = here / "validation.csv"
+    lines = path.read_text().splitlines()
+    lines[3:6] = [f"0,{group},{number},1.0,1", f"1,{label},0.5,{number},0", f"2,f,1.0,1.0,{label}"]
+    data = here.parent / f"{here.name}-data"
+    data.mkdir()
+    (data / "validation.csv").write_text("\n".join(lines) + "\n")
+    path.unlink()
+    asked(data=spec.to_dict()["data"] | {"validation": str(data / "validation.csv")})
+    code, out, err = run("tune", "study.toml")
+    assert code == 0
+    (here / "screen.txt").write_text(out + err)
+    planted = {"number": forms_of_number(number), "label": forms_of_text(label), "group": forms_of_text(group)}
+    assert search(here, planted) == set()
+    assert search(here, {"seen": forms_of_text("clinic/evaluation")}) != set()

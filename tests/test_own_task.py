@@ -1,0 +1,152 @@
+"""`dpbo compare --task FILE.npz`: what such a file holds, what is wrong with one, and that it is compared so."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from dpbo_core.comparison.cells import auto_of, cells_of
+from dpbo_core.comparison.measuring import epsilons_of, measured_own
+from dpbo_core.comparison.own_task import read_task
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.scores.grid import GRID
+
+N, M_RECORDS, PUBLIC = 12, 60, 40
+
+
+def arrays(*, graded=True, G=1.0, seed=0):
+    rng = np.random.default_rng(seed)
+    top = 0.8 - (np.linspace(0, 1, N) - 0.4) ** 2
+    scores, public = (np.clip(top + 0.1 * rng.normal(size=(n, N)), 0, 1) for n in (M_RECORDS, PUBLIC))
+    if not graded:
+        scores, public = (scores > 0.75).astype(int), (public > 0.75).astype(int)
+    line = np.linspace(0, 1, N)[:, None]
+    return {"scores": G * scores, "public_scores": G * public, "candidates": line, "score_range": G}
+
+
+def written(path, **changes):
+    held = {name: array for name, array in (arrays() | changes).items() if array is not None}
+    np.savez(path, **held)
+    return path
+
+
+@pytest.mark.parametrize("G", [1.0, 4.6])
+def test_a_task_is_read_as_it_was_written(tmp_path, G):
+    made = arrays(G=G)
+    problem, table = read_task(written(tmp_path / "mine.npz", **made))
+    assert (problem.n_validation, problem.n_training, len(problem.candidates)) == (M_RECORDS, PUBLIC, N)
+    assert problem.score_range == G
+    assert problem.score.graded
+    assert (problem.candidates.encoded == made["candidates"]).all()
+    assert (table.steps == np.rint(made["scores"] / G * GRID)).all()
+    assert table.sums * problem.score_per_step == pytest.approx(made["scores"].mean(axis=0), abs=1e-7)
+    assert table.public == pytest.approx(made["public_scores"].mean(axis=0), abs=1e-7 * G)
+    assert problem.public_score(3) == table.public[3]
+    assert (problem.public_steps(3) == table.public_steps[:, 3]).all()
+
+
+def test_right_or_wrong_is_accuracy_and_is_not_paired(tmp_path):
+    problem, _ = read_task(written(tmp_path / "mine.npz", **arrays(graded=False)))
+    assert not problem.score.graded
+    assert auto_of(problem) == "private_grid, base measure"
+    graded, _ = read_task(written(tmp_path / "graded.npz"))
+    assert auto_of(graded) == "private_grid, base measure, paired"
+
+
+WRONG = {
+    "no scores": ({"scores": None}, "no array 'scores'"),
+    "other candidates": ({"public_scores": np.zeros((5, N + 1))}, "'public_scores' has 13 candidates"),
+    "outside the cube": ({"candidates": np.full((N, 2), 1.5)}, "outside \\[0, 1\\]"),
+    "above the range": ({"scores": np.full((3, N), 1.2)}, "a score outside"),
+    "below the range": ({"public_scores": np.full((3, N), -0.1)}, "a score outside"),
+    "not finite": ({"scores": np.full((3, N), np.nan)}, "not finite"),
+    "one dimension": ({"scores": np.zeros(N)}, "shape"),
+    "no records": ({"scores": np.zeros((0, N))}, "no rows"),
+    "texts": ({"scores": np.full((3, N), "a")}, "shape"),
+    "no range": ({"score_range": 0.0}, "no positive number"),
+    "a range of two": ({"score_range": np.ones(2)}, "no positive number"),
+    "one candidate": (
+        {"scores": np.zeros((4, 1)), "public_scores": np.zeros((4, 1)), "candidates": np.zeros((1, 1))},
+        "1 columns",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_with_a_task_is_said(tmp_path, name):
+    changes, told = WRONG[name]
+    with pytest.raises(StudyInvalid, match=told):
+        read_task(written(tmp_path / "mine.npz", **changes))
+
+
+def test_a_file_that_is_none_is_refused_and_never_unpickled(tmp_path):
+    with pytest.raises(StudyInvalid, match="no file"):
+        read_task(tmp_path / "missing.npz")
+    (tmp_path / "text.npz").write_text("scores")
+    with pytest.raises(StudyInvalid, match="no task"):
+        read_task(tmp_path / "text.npz")
+    objects = np.empty((2, N), dtype=object)
+    np.savez(tmp_path / "objects.npz", **(arrays() | {"scores": objects}))
+    with pytest.raises(StudyInvalid, match="no task"):
+        read_task(tmp_path / "objects.npz")
+
+
+def test_every_contender_runs_on_it_and_auto_is_one(tmp_path):
+    file = written(tmp_path / "mine.npz")
+    cells = measured_own(file, 1.0, 3)
+    by_name = {cell.contender: cell for cell in cells}
+    assert {"auto", "public score alone", "private_grid, all", "private_grid, base measure"} <= set(by_name)
+    assert {cell.task for cell in cells} == {"mine"}
+    assert by_name["auto"].regret == by_name["private_grid, base measure, paired"].regret
+    means = arrays()["scores"].mean(axis=0)
+    chosen = int(np.argmax(arrays()["public_scores"].mean(axis=0)))
+    assert by_name["public score alone"].regret == pytest.approx(means.max() - means[chosen], abs=1e-6)
+    assert by_name["public score alone"].regret_error == pytest.approx(0.0)
+    assert cells == cells_of("mine", *read_task(file), 1.0, 3)
+
+
+def test_the_spread_list_is_another_one_each_time(tmp_path):
+    """With 5 of 12 candidates and hardly any noise, one design would always lose the same."""
+    made = arrays()
+    made["scores"][:, :] = np.linspace(0, 1, N)
+    problem, table = read_task(written(tmp_path / "mine.npz", **made))
+    from dataclasses import replace
+
+    world = replace(problem, search=replace(problem.search, steps=5), n_validation=M_RECORDS)
+    (spread,) = (c for c in cells_of("mine", world, table, 500.0, 20) if c.contender == "private_grid, sobol")
+    assert spread.regret_error > 0.01
+
+
+def test_epsilons_are_prices():
+    assert epsilons_of(()) == (0.1, 0.3, 1.0, 3.0)
+    assert epsilons_of((2.0, 0.5, 2.0)) == (0.5, 2.0)
+    for wrong in (0.0, -1.0, float("nan"), float("inf")):
+        with pytest.raises(StudyInvalid, match="no price"):
+            epsilons_of((wrong,))
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [(["--task", "missing.npz"], "no file"), (["--epsilon", "-1"], "no price")],
+)
+def test_the_command_refuses_before_it_starts_anything(here, words, told):
+    from dpbo.flows.cli.app import app
+
+    outcome = CliRunner().invoke(app, ["compare", *words])
+    assert isinstance(outcome.exception, StudyInvalid)
+    assert told in outcome.exception.what
+    assert not (here / "mlruns").exists()
+
+
+@pytest.mark.slow
+def test_the_command_compares_a_task_of_one_s_own(here):
+    from dpbo.flows.cli.app import app
+
+    file = written(here / "mine.npz")
+    words = ["compare", "--task", str(file), "--epsilon", "1", "--epsilon", "0.2", "--repetitions", "2", "--json"]
+    outcome = CliRunner().invoke(app, words)
+    assert outcome.exit_code == 0
+    document = json.loads(outcome.stdout)
+    assert {(cell["task"], cell["epsilon"]) for cell in document["cells"]} == {("mine", 0.2), ("mine", 1.0)}
+    assert (here / "comparison" / "comparison.md").exists()
