@@ -208,7 +208,7 @@ def proved_loss(below, above, n, delta, level=1e-4):
 
 @pytest.mark.parametrize("share", [None, 0.06, 0.5])
 def test_a_head_start_is_in_steps_of_the_count(share):
-    """b = s·log π₀, π₀ of public AUCs and of the noise in AUC at the public share; s is what the choice draws with."""
+    """b = s·log π₀, π₀ of public AUCs and of the noise in AUC at the public share; s is the choice's own scale."""
     world = replace(world_of(n_validation=400), positives=share)
     method = PrivateGrid(evaluate="tried", base_measure="public")
     listed, pair, steps = method.subset(world)
