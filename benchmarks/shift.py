@@ -46,7 +46,7 @@ def losses(file: Path, epsilon: float) -> Iterator[dict[str, Any]]:
             "task": file.stem.rsplit("-", 1)[0],
             "split": file.stem.rsplit("-", 1)[1],
             "epsilon": epsilon,
-            "m": world.n_validation,
+            "m": world.n_averaged,
             "graded": world.score.graded,
             "contender": name,
             "regret": float(np.mean(lost)),

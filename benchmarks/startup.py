@@ -20,7 +20,7 @@ from pathlib import Path
 from benchmarks.rows import Row, main, spread_row
 from benchmarks.timing import Spread, in_turn, ratio
 
-REPETITIONS, ROUNDS = 9, 5
+REPETITIONS, ROUNDS = 9, 3
 UNIT = "import sklearn.linear_model, sklearn.svm, sklearn.ensemble"
 GOALS = {"first": 7.0, "later": 5.0, "replay": 0.8, "doctor": 1.0, "budget": 0.4, "show": 0.4}
 TITLES = {

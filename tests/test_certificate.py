@@ -118,7 +118,7 @@ def test_the_balance_after_each_study_is_the_ledgers_own(here):
         ledger.reserve(StudyKey(f"{n:064d}", "d", "s", str(n), name), plan_of(VARIANTS[name], problem(steps=3)),
                        noise="operating_system")  # fmt: skip
         (account,) = ledger.accounts("d")
-        spent.append(account.spent.epsilon(account.budget.delta_conversion)[0])
+        spent.append(account.spent_epsilon[0])
     found = list(balances(account))
     assert [item.spent for item in found] == spent
     assert [item.position for item in found] == [1, 2, 3, 4]

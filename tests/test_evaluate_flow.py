@@ -76,6 +76,11 @@ def artifacts(run_id):
     return Path(f"mlruns/artifacts/{run_id}/artifacts")
 
 
+def cell(told):
+    """A figure as a page has it: none where the noise leaves nothing of it."""
+    return "<td>–</td>" if told["noise_interval"] is None else f"<td>{told['value']:.4g}</td>"
+
+
 # The flow and its card
 
 
@@ -105,13 +110,14 @@ def test_two_tasks_one_spend_and_a_card_that_shows_all_of_it(here, asked):
     assert sorted(path.name for path in (folder / "plots").iterdir()) == ["budget.png", "evaluation.png"]
     page = (folder / "release.html").read_text().partition("<details>")[0]
     for told in release.value["metrics"].values():
-        assert f"<td>{told['value']:.4g}</td>" in page
+        assert cell(told) in page
         assert "{:.3f} … {:.3f}".format(*told["noise_interval"]) in page
     for name, told in release.value["groups"].items():
-        assert f"<td>{name}</td>" in page
-        assert f"<td>{told['gaps']['recall']['value']:.4g}</td>" in page
-    for row in (*release.value["confusion"], *release.value["calibration"]):
-        assert f"<td>{row['recall']['value'] if 'recall' in row else row['observed']['value']:.4g}</td>" in page
+        assert f"<td>{name}</td><td>recall</td>{cell(told['recall'])}{cell(told['gaps']['recall'])}" in page
+    for row in release.value["confusion"]:
+        assert f"<td>{row['recall']['value']:.4g}</td>" in page
+    for row in release.value["calibration"]:
+        assert f"<td>{row['predicted']:.4g}</td>{cell(row['observed'])}" in page
     assert release.guarantee.in_words() in page
     again = evaluate_privately(spec)
     assert again.result.replayed

@@ -13,9 +13,11 @@ from dpbo.flows.cli.screens import terminal
 from dpbo.flows.cli.screens.account_tables import print_accounts
 from dpbo.flows.cli.screens.advice import HEADER, print_advice
 from dpbo.flows.cli.screens.error_message import print_message
+from dpbo.flows.cli.screens.evaluated import print_expected
 from dpbo.flows.cli.screens.findings import print_findings
 from dpbo.flows.cli.screens.first import COMMANDS, print_first
-from dpbo.flows.cli.screens.tuned import print_tuned
+from dpbo.flows.cli.screens.tuned import print_report, print_tuned
+from dpbo_core import evaluate_study, plan_evaluation
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import StudyInvalid
@@ -25,6 +27,9 @@ from dpbo_core.study.run import run_study
 
 SIGNS = re.compile("[\u2190-\u27bf\u0370-\u03ff\x1b]")  # arrows, boxes, blocks, marks, Greek, terminal codes
 COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-7]m")
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:this report will not be usable")
 
 
 @pytest.fixture
@@ -38,12 +43,16 @@ def screens(here, tables, capsys, monkeypatch):
     book = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
     spec = StudySpec.from_dict(tables)
     tuned = Tuned(run_study(spec, ledger=book), Tracked("people", "0123456789"))
+    evaluated = evaluate_study(spec, ledger=book, epsilon=0.7)
+    plan = plan_evaluation(spec, ledger=book, epsilon=0.7)
     book.set_budget(PrivacyBudget.without_limit("open"))
     book.set_budget(PrivacyBudget.of("new", epsilon=1.0, delta=0.0))
     found = (Finding("disk", "fine", "[/] 5 GB"), Finding("ledger", "wrong", "damaged", "run it"))
     makers = {
         "first": print_first,
         "tuned": lambda: print_tuned(tuned, book.accounts("people")[0]),
+        "evaluated": lambda: print_report(evaluated, None, book.accounts("people")[0]),
+        "expected": lambda: print_expected(plan),
         "advice": lambda: print_advice(spec, advise_study(spec)),
         "accounts": lambda: print_accounts(book.accounts()),
         "no accounts": lambda: print_accounts(()),
@@ -109,7 +118,7 @@ def test_a_plain_screen_is_words_alone(screens):
         assert not SIGNS.search(text), (name, text)
         assert "  " not in text, name  # nothing stands in columns
     rows = [line for line in plain["advice"].splitlines() if ": verdict " in line]
-    assert len(rows) == 5  # of those that can run; --all lists the others too
+    assert len(rows) == 6  # of those that can run; --all lists the others too
     spoken = [terminal.spoken(name) for name in HEADER[1:]]
     assert all(all(f"{name} " in row for name in spoken) for row in rows)
     assert "epsilon" in plain["accounts"]
@@ -212,7 +221,7 @@ def test_progress_is_a_line_where_it_is_listened_to(monkeypatch, capsys):
 def test_methods_that_cannot_run_are_listed_when_asked_for_and_the_studys_own_always(tables, capsys):
     tables["study"]["method"] = "exact_gp"
     spec = StudySpec.from_dict({**tables, "method": {}})
-    for refused, listed in ((False, 6), (True, 7)):
+    for refused, listed in ((False, 7), (True, 8)):
         print_advice(spec, advise_study(spec), refused=refused)
         printed = capsys.readouterr().out
         assert len(re.findall(r"^ \w+ +(?:good|poor|useless|refused) ", printed, re.M)) == listed

@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 from dpbo_core.models.scores.grid import GRID
 
+EQUAL = GRID // 2  # what a record comes to on which the two models score alike
+
 
 @dataclass(frozen=True)
 class Pairing:
@@ -31,11 +33,6 @@ class Pairing:
 
     reference: int
     clipped: int
-
-    @property
-    def share(self) -> float:
-        """2c as a share of the score's range: by so much the noise shrinks."""
-        return 2.0 * self.clipped / GRID
 
 
 def stretched(steps: NDArray[np.int64], reference: NDArray[np.int64], clipped: int) -> NDArray[np.int64]:

@@ -19,15 +19,9 @@ from dpbo_core.data.people import read_people
 from dpbo_core.errors import Sealed
 from dpbo_core.models.trainer import Score
 from dpbo_core.objective.in_memory import Scorable
+from dpbo_core.objective.paired import EQUAL, stretched
 from dpbo_core.objective.partitioned import OneByOne, Workers
-from dpbo_core.objective.persons import (
-    NO_DIFFERENCE,
-    Persons,
-    PersonSums,
-    absent_steps,
-    paired_steps,
-    record_steps,
-)
+from dpbo_core.objective.persons import Persons, PersonSums, absent_steps, record_steps
 from dpbo_core.privacy.sealing import attempted
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
@@ -35,7 +29,7 @@ _SHOWN_AS = "a validation file"
 
 
 class PersonPartWorker:
-    """What a worker is sent: the public map and model (or two, paired), the score, the column of persons."""
+    """What a worker is sent: the public map, the public model or two, the score, and the column of persons."""
 
     def __init__(
         self,
@@ -55,9 +49,11 @@ class PersonPartWorker:
             table = data.read_table(part, sensitive=True, shown_as=_SHOWN_AS)
             people = Persons.of(read_people(part, self.column, shown_as=_SHOWN_AS))
             records = self.preprocessing.transform(table)
-            if self.paired_with is None:
-                return people.sums(record_steps(self.model, records, self.score)).to_bytes()
-            return people.sums(paired_steps(self.model, *self.paired_with, records, self.score)).to_bytes()
+            steps = record_steps(self.model, records, self.score)
+            if self.paired_with is not None:
+                reference, clipped = self.paired_with
+                steps = stretched(steps, record_steps(reference, records, self.score), clipped)
+            return people.sums(steps).to_bytes()
 
         return attempted(scored, b"")  # the curator's process says that something failed, and nothing else
 
@@ -98,13 +94,13 @@ class PartitionedPersons(Opaque):
         return self._total(work, absent_steps(self._score))
 
     def paired(self, model: Scorable, reference: Scorable, clipped: int) -> Sensitive[int]:
-        """The same of each record's clipped difference to λ₀, stretched to the whole grid.
+        """The same of each record's clipped difference on the whole grid.
 
         Raises:
             Sealed: a part could not be scored.
         """
         work = PersonPartWorker(self._preprocessing, self._column, self._score, model, (reference, clipped))
-        return self._total(work, NO_DIFFERENCE)
+        return self._total(work, EQUAL)
 
     def _total(self, work: PersonPartWorker, absent: int) -> Sensitive[int]:
         answers = [answer for answer in self._workers.answers(work, self._parts) if answer]

@@ -36,13 +36,12 @@ from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.scores.union import MarginScore
 from dpbo_core.models.trainer import Score
 from dpbo_core.objective.in_memory import BLOCK, Scorable
-from dpbo_core.objective.paired import stretched
+from dpbo_core.objective.paired import EQUAL, stretched
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
 Integers = NDArray[np.int64]
 NAME = 32  # bytes of a person's name: a hash, so that every name is as wide
 ENTRY = NAME + 16  # with the sum and the count
-NO_DIFFERENCE = GRID // 2  # of a person who is absent, between two models
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -142,15 +141,10 @@ class PersonObjective(Opaque):
         return Sensitive(self._persons.expose().sums(steps).total(self._n_persons, absent_steps(self._score)))
 
     def paired(self, model: Scorable, reference: Scorable, clipped: int) -> Sensitive[int]:
-        """The same of each record's clipped difference to λ₀, stretched to the whole grid."""
-        steps = paired_steps(model, reference, clipped, self._records.expose(), self._score)
-        return Sensitive(self._persons.expose().sums(steps).total(self._n_persons, NO_DIFFERENCE))
-
-
-def paired_steps(model: Scorable, reference: Scorable, clipped: int, records: Encoded, score: Score) -> Integers:
-    """Each record's clipped difference in whole steps, (m,): a function of the two models and that record alone."""
-    steps, others = (record_steps(one, records, score) for one in (model, reference))
-    return stretched(steps, others, clipped)
+        """The same of each record's clipped difference on the whole grid; who is absent differs by nothing."""
+        one, other = (record_steps(either, self._records.expose(), self._score) for either in (model, reference))
+        found = self._persons.expose().sums(stretched(one, other, clipped))
+        return Sensitive(found.total(self._n_persons, EQUAL))
 
 
 def absent_steps(score: Score) -> int:

@@ -5,23 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 from dpbo.tasks.reporting.literal import in_picture
 from dpbo.tasks.reporting.release_picture import CHOICE, INK, NOISE, plain
+from dpbo_core.evaluation.figures import METRICS
 from dpbo_core.privacy.release import Release
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SHARES = (
-    "auc",
-    "average_precision",
-    "recall",
-    "specificity",
-    "precision",
-    "f1",
-    "accuracy",
-    "balanced_accuracy",
-    "calibration_error",
-)
+UNDRAWN = ("positive_share", "unread_share", "flagged_share", "lift")  # what says nothing good or bad by itself
 GAPS = ("recall", "precision", "flagged_share")  # of a group, from all other records
 COLORS = (CHOICE, INK, NOISE)
 Told = Mapping[str, Any]
@@ -95,7 +86,8 @@ def _reliability(axes: "Axes", value: Told) -> None:
 
 
 def _figures(axes: "Axes", value: Told) -> None:
-    known = [name for name in SHARES if value["metrics"].get(name, {}).get("value") is not None]
+    drawn = [name for name in METRICS if name not in UNDRAWN]
+    known = [name for name in drawn if value["metrics"].get(name, {}).get("value") is not None]
     for place, name in enumerate(reversed(known)):
         told = value["metrics"][name]
         _bar(axes, told, float(place), INK)
@@ -116,7 +108,8 @@ def _gaps(axes: "Axes", value: Told) -> None:
     axes.set(yticks=range(len(names)))
     axes.set_yticklabels([in_picture(name) for name in reversed(names)])
     axes.set_title("Groups: distance from all other records", fontsize=10)
-    axes.legend(frameon=False, fontsize=8, ncols=len(GAPS), loc="upper center", bbox_to_anchor=(0.5, -0.1))
+    if len(shown) < len(GAPS):  # some were drawn
+        axes.legend(frameon=False, fontsize=8, ncols=len(GAPS), loc="upper center", bbox_to_anchor=(0.5, -0.1))
 
 
 def _bar(axes: "Axes", told: Told, place: float, color: str, label: str = "_") -> None:

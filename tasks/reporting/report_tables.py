@@ -4,12 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from dpbo_core.evaluation.figures import AT_THRESHOLD
+
 Told = Mapping[str, Any]
 READING = (
     "<p>Noise: what the noise, whose law is known, leaves open of the figure of these very records. Sampling: what "
     "so many records leave open of all such records, as if they were independent draws. Nine times in ten each.</p>"
 )
-AT = ("recall", "specificity", "precision", "f1", "accuracy", "flagged_share", "lift")
 
 
 def tables(value: Told) -> str:
@@ -40,12 +41,12 @@ def _groups(groups: Told) -> str:
 
 def _thresholds(confusion: Sequence[Told]) -> str:
     counts = ("true_positives", "false_positives", "false_negatives", "true_negatives")
-    header = ("above", "TP", "FP", "FN", "TN", *(name.replace("_", " ") for name in AT))
+    header = ("above", "TP", "FP", "FN", "TN", *(name.replace("_", " ") for name in AT_THRESHOLD))
     rows = (
         (
             _number(row["threshold"]) + (" (the model's own)" if row["own"] else ""),
             *(f"{row[name]:.0f}" for name in counts),
-            *(_number(row[name]["value"]) for name in AT),
+            *(_number(row[name]["value"]) for name in AT_THRESHOLD),
         )
         for row in confusion
     )

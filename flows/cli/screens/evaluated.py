@@ -5,22 +5,15 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from dpbo.flows.cli.screens.terminal import Screen, named
+from dpbo_core.evaluation.figures import AT_THRESHOLD
 from dpbo_core.privacy.release import Release
 
 if TYPE_CHECKING:
     from dpbo_core.evaluation.run import EvaluationPlan
 
-HEADLINES = {  # what a first screen shows of the metrics, by the names people use
-    "auc": "AUC",
-    "average_precision": "average precision",
-    "recall": "recall",
-    "specificity": "specificity",
-    "precision": "precision",
-    "f1": "F1",
-    "accuracy": "accuracy",
-    "lift": "lift",
-    "calibration_error": "calibration error",
-}
+TITLES = {"auc": "AUC", "f1": "F1"}  # by which people know them; other figures go by their names
+HEADLINES = ("auc", "average_precision", *AT_THRESHOLD, "calibration_error")  # of a first screen
+TOLD_ELSEWHERE = ("flagged_share",)
 WIDTH, HEIGHT = 40, 6  # of the ROC curve, in characters
 STEPS = " ▁▂▃▄▅▆▇█"
 RATES = (0.01, 0.05, 0.1, 0.2, 0.5)  # of false positives, where it is listened to
@@ -35,7 +28,8 @@ def print_figures(screen: Screen, release: Release) -> None:
     metrics = release.value.get("metrics")
     if not isinstance(metrics, dict):
         return
-    rows = [(title, *_figure(metrics[name])) for name, title in HEADLINES.items() if name in metrics]
+    shown = [name for name in HEADLINES if name in metrics and name not in TOLD_ELSEWHERE]
+    rows = [(TITLES.get(name, name.replace("_", " ")), *_figure(metrics[name])) for name in shown]
     screen.table(("figure", "value", "noise, 90%", "sampling, 90%"), rows, left=1)
     groups = release.value.get("groups") or {}
     if groups:
