@@ -11,7 +11,7 @@
 The table is benchmarks/advice_calibration.py's, once for each of three degrees to which the two populations may
 differ: nobody knows beforehand which it is, so a loss is said as a range about them, wide enough to hold nine in
 ten losses of `benchmarks/shift.py`'s tasks. Between its nodes log r and log e are linear in log d, log N′, log n
-and log m̃; beyond them the nearest node speaks, except that e keeps falling as 1/m̃.
+and log m̃; beyond them the nearest node speaks, except that e goes on as 1/m̃.
 """
 
 import math
@@ -22,7 +22,6 @@ from functools import cache
 from dpbo_core.advice.expected_loss_table import DEGREES, RECORDS, ROWS
 from dpbo_core.methods import AnyMethod
 from dpbo_core.methods.contract import Advised
-from dpbo_core.models.aggregates.pair_count import PairCount
 from dpbo_core.problem import Problem
 
 LEAST = 1e-5  # what five digits of the table can tell from 0
@@ -90,8 +89,7 @@ def expected(method: AnyMethod, problem: Problem) -> Expected | None:
     ]
     error = _interpolated(at.form, 1, DEGREES[0], d, n, known or FEWEST, at.said_by)
     beyond = min(1.0, RECORDS[-1] / at.said_by)
-    if isinstance(problem.aggregate, PairCount):  # rare positives are as few records as the table does not know
-        beyond = max(beyond, min(RECORDS[0] / at.said_by, 1.0 / error))
+    beyond = max(beyond, min(RECORDS[0] / at.said_by, 1.0 / error))  # a few records, or pairs of a few
     low, high = min(found), max(found)
     middle = STEEPER * math.sqrt((low + TOLD) * (high + TOLD))
     low, high = max(0.0, middle / math.sqrt(SPAN) - TOLD), min(1.0, middle * math.sqrt(SPAN) - TOLD)
