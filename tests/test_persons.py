@@ -488,7 +488,7 @@ def test_the_guarantee_is_to_persons_in_a_relation_of_its_own(tmp_path):
     assert not {"n_validation", "max_records_per_person"} & set(release.facts)
 
 
-@pytest.mark.parametrize("method", ["private_grid", "private_trajectory", "noisy_gp", "lipschitz"])
+@pytest.mark.parametrize("method", ["private_grid", "public", "private_trajectory", "noisy_gp", "lipschitz"])
 def test_every_method_that_takes_persons_is_certified(tmp_path, method):
     make(tmp_path, IDS)
     release = run_study(study(method=method), ledger=ledger(tmp_path), folder=tmp_path).release

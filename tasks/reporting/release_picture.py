@@ -37,7 +37,8 @@ def _by_step(axes: "Axes", release: Release) -> None:
 
     points = release.value["trajectory"]
     steps, scores = [p["step"] for p in points], [p["score"] for p in points]
-    axes.errorbar(steps, scores, yerr=release.spends[0].noise_scale, fmt="o", color=NOISE, ecolor="#cbd2d9", ms=4)
+    scale = release.noise_of_one
+    axes.errorbar(steps, scores, yerr=scale, fmt="o", color=NOISE, ecolor="#cbd2d9", ms=4)
     _chosen(axes, release, [min(steps), max(steps)])
     axes.set(xlabel="step", ylabel="private score (± one noise scale)")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -80,7 +81,7 @@ def _one_score(axes: "Axes", release: Release) -> None:
     if metric is None:
         axes.set_visible(False)
         return
-    spread = LOG_TEN * release.spends[-1].noise_scale
+    spread = LOG_TEN * release.spends[-1].noise_scale * release.score_per_unit
     low, high = metric.interval or (metric.value - spread, metric.value + spread)
     axes.axvspan(*metric.ends, color="#f5f7fa", lw=0)
     axes.errorbar(
