@@ -267,3 +267,44 @@ def test_what_the_first_training_would_refuse_a_plan_refuses(estimator, axis, sa
     with pytest.raises(StudyInvalid) as caught:
         advise_study(StudySpec.from_dict(tables))
     assert said in str(caught.value)
+
+
+def test_a_verdict_counts_what_there_is_to_gain_over_one_answer_for_all():
+    """Sixty records at ε = 1: an error below a tenth is small beside the range and much of what a model can gain."""
+    spec = StudySpec.from_dict(
+        {
+            "study": {"name": "s", "method": "auto"},
+            "privacy": {"dataset": "d", "epsilon": 1.0, "delta": 1e-6},
+            "data": {"training": "t.csv", "validation": "v.csv", "n_validation": 60, "target": "y"},
+            "model": {"estimator": "logistic"},
+            "space": {"lambda": {"low": 1e-4, "high": 10.0, "log": True, "points": 16}},
+        }
+    )
+
+    def verdicts(baseline):
+        return {line.kind: line for line in advise_study(spec, baseline=baseline).methods}
+
+    unknown, balanced, rare = verdicts(None), verdicts(0.5), verdicts(0.94)
+    assert unknown["private_trajectory"].verdict == "good"
+    assert balanced["private_trajectory"].verdict == "poor"
+    assert "leaves 0.5 to gain" in balanced["private_trajectory"].why
+    assert rare["private_trajectory"].verdict == rare["private_grid"].verdict == "useless"
+    order = ("good", "poor", "useless", "refused")
+    for kind, line in unknown.items():
+        assert order.index(line.verdict) <= order.index(balanced[kind].verdict) <= order.index(rare[kind].verdict)
+
+
+def test_the_baseline_is_the_public_files_and_unknown_without_it(tmp_path):
+    from dpbo_core.study.baseline import public_baseline
+
+    tables = {
+        "study": {"name": "s", "method": "auto"},
+        "privacy": {"dataset": "d", "epsilon": 1.0},
+        "data": {"training": "t.csv", "validation": "none.csv", "n_validation": 300, "target": "y"},
+        "model": {"estimator": "logistic", "score": "accuracy"},
+        "space": {"lambda": {"low": 0.1, "high": 10.0}},
+    }
+    spec = StudySpec.from_dict(tables)
+    assert public_baseline(spec, tmp_path) is None
+    (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{i},{i % 5 == 0:d}\n" for i in range(50)))
+    assert public_baseline(spec, tmp_path) == 0.8  # no validation file is there to be opened

@@ -27,6 +27,7 @@ EVENLY = ", half of the records positive"
 TIE = 1.1  # the table's means are known to about a tenth
 DROWNED = 12.0  # records at ε = 1: a choice's noise is then a quarter of the range
 POOR, USELESS = 0.1, 0.25  # expected error as a share of the score's range
+DOUBTED, LOST = 0.15, 0.5  # the same of what there is to gain over one answer for every record
 
 
 @dataclass(frozen=True)
@@ -290,7 +291,10 @@ def _line(method: AnyMethod, problem: Problem, beside: Expected | None) -> Metho
             cost = f"about {_one_digit(found.high - beside.high):g} more in regret than the one to choose"
             why += f"; showing every score costs {cost}" if method.DESCRIBED.shows_all else f"; {cost}"
     spread = problem.aggregate.spread
-    verdict = _verdict(outlook.noise_scale, error_expected, spread)
+    gain = None if problem.baseline is None else G - problem.baseline
+    verdict = _verdict(outlook.noise_scale, error_expected, spread, gain)
+    if gain is not None and verdict in ("poor", "useless"):
+        why += f"; the same answer for every record leaves {_one_digit(gain):g} to gain, by the public training set"
     if counts_pairs(problem):
         useful_from = _useful_from(method, problem)
         why += f"; {_in_words(problem, useful_from)}"
@@ -352,7 +356,12 @@ def _seconds(problem: Problem, trainings: int) -> float | None:
     return seconds_expected(problem.n_validation, trainings)
 
 
-def _verdict(noise_scale: float, expected_error: float, score_range: float) -> Verdict:
+def _verdict(noise_scale: float, expected_error: float, score_range: float, gain: float | None = None) -> Verdict:
+    """By the range of the score; and by what there is to gain over one answer for all, where that is known."""
     if expected_error >= USELESS * score_range or noise_scale >= score_range:
         return "useless"
+    if gain is not None and expected_error >= LOST * gain:
+        return "useless"
+    if gain is not None and expected_error >= DOUBTED * gain:
+        return "poor"
     return "poor" if expected_error >= POOR * score_range else "good"
