@@ -223,7 +223,6 @@ class PrivateGrid:
                 listed = self._spread(problem)
         noise = selection.scale * problem.score_per_step
         pair = pairing(problem, found, noise) if self.paired else None
-        noise *= 1.0 if pair is None else pair.share
         if self.base_measure == "public":
             start = selection.scale * np.log(base_measure(problem, found.mean[list(listed)], noise))
             return listed, pair, np.rint(start - start.max()).astype(np.int64)

@@ -91,30 +91,31 @@ def tune(path: Path, *, pad_steps: float = 0.0, register: bool = False) -> "tupl
         known = replayed(study, folder)
         if known is not None:
             return known
-    if sys.stderr.isatty():
-        sys.stderr.write(f"{printable(study.name)}: starting Prefect and MLflow\n")
 
     def flow() -> "Tuned":
         from dpbo.flows.tune import tune_privately
 
         return tune_privately(study, folder, pad_steps, register)
 
-    tuned = run_here(flow, lambda what: recorded_all_the_same(study, what))
+    tuned = run_here(study.name, flow, lambda what: recorded_all_the_same(study, what))
     print_warnings(tuned.warnings)
     (account,) = PrivacyLedger(Stores().ledger).accounts(study.privacy.dataset)
     return tuned, account
 
 
-def run_here(flow: Callable[[], T], recorded: Callable[[str], DpboError | None]) -> T:
+def run_here(name: str, flow: Callable[[], T], recorded: Callable[[str], DpboError | None]) -> T:
     """Call a flow as the data's owner, on a Prefect server of this command's own.
 
     Args:
-        flow: the call.
+        name: of the study.
+        flow: the call; it imports the flow, while the server starts.
         recorded: asked, where something unexpected (of that type) ended it: the message if its release is recorded.
 
     Raises:
         DpboError: as the flow's; or what `recorded` says.
     """
+    if sys.stderr.isatty():
+        sys.stderr.write(f"{printable(name)}: starting Prefect and MLflow\n")
     from dpbo.flows.prefect_runtime.owner import owners_terminal
     from dpbo.flows.prefect_runtime.prefect_store import create_prefect_store
 

@@ -12,7 +12,7 @@ from dpbo.flows.prefect_runtime.settings import Stores, quiet_environment
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import DpboError, StudyInvalid
-from dpbo_core.evaluation.certified import KIND
+from dpbo_core.evaluation import KIND
 from dpbo_core.study.study_file import read_study
 
 if TYPE_CHECKING:
@@ -34,14 +34,14 @@ def evaluate(
     check_padding(pad)
     study, folder = _asked(path, model)
     quiet_environment()
-    from dpbo.flows.evaluate import evaluate_privately
+    before, saved = _reports(study), None if model is None else str(model)
 
-    saved = None if model is None else str(model)
-    before = _reports(study)
-    evaluated = run_here(
-        lambda: evaluate_privately(study, folder, epsilon, saved, pad),
-        lambda what: _recorded_all_the_same(study, before, what),
-    )
+    def flow() -> "Evaluated":
+        from dpbo.flows.evaluate import evaluate_privately
+
+        return evaluate_privately(study, folder, epsilon, saved, pad)
+
+    evaluated = run_here(study.name, flow, lambda what: _recorded_all_the_same(study, before, what))
     print_warnings(evaluated.warnings)
     (account,) = PrivacyLedger(Stores().ledger).accounts(study.privacy.dataset)
     return evaluated, account
