@@ -1,6 +1,7 @@
 """What tests share: a study that runs in a second, and its files."""
 
 import copy
+import gc
 import os
 import shutil
 import sys
@@ -10,7 +11,7 @@ import uuid
 import absl.logging  # comes with dp-accounting
 import pytest
 from hypothesis import HealthCheck, settings
-from made_once import Databases, LedgerTables, shared
+from made_once import Databases, LedgerTables, Pixels, shared
 from shares import InShares, place
 
 from dpbo_core.accounting import schema
@@ -37,6 +38,10 @@ STUDY = {
 
 def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: place(item.nodeid))
+
+
+def pytest_collection_finish():
+    gc.freeze()  # what was imported stays to the end, and need not be looked through for garbage again and again
 
 
 @pytest.hookimpl(optionalhook=True)  # without -n there is no such hook
@@ -69,8 +74,11 @@ def databases(tmp_path_factory):
 
 @pytest.fixture(scope="session", autouse=True)
 def made_once(databases):
-    """New ledgers and MLflow stores come of the first one's making: see made_once.py."""
+    """New ledgers, MLflow stores and pictures come of the first one's making: see made_once.py."""
+    from matplotlib.figure import Figure
+
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Figure, "savefig", Pixels(Figure.savefig))
         patch.setattr("dpbo_core.accounting.schema.bring_up_to_date", LedgerTables(schema.bring_up_to_date))
         patch.setattr("dpbo.tasks.reporting.mlflow_store._make", databases.mlflow)
         yield patch
@@ -98,6 +106,14 @@ def from_scratch(databases, made_once, monkeypatch):
     """The product's own making of ledgers and MLflow stores, for the tests of just that."""
     monkeypatch.setattr(schema, "bring_up_to_date", schema.bring_up_to_date.honest)
     monkeypatch.setattr("dpbo.tasks.reporting.mlflow_store._make", databases.make_mlflow)
+
+
+@pytest.fixture
+def real_pixels(made_once, monkeypatch):
+    """Every picture drawn to its last pixel, for the tests of what pictures show."""
+    from matplotlib.figure import Figure
+
+    monkeypatch.setattr(Figure, "savefig", Figure.savefig)
 
 
 @pytest.fixture(scope="session")

@@ -91,7 +91,7 @@ class Rewriter(ast.NodeTransformer):
             WATCH.raises[self.place] = sorted(set(raised))
         node = self.generic_visit(node)
         if not isinstance(node, ast.ClassDef):
-            enter = ast.parse(f"__watch__.enter({self.place!r})").body[0]
+            enter = ast.Expr(probe("enter", ast.Constant(self.place)))
             first = 1 if ast.get_docstring(node) is not None else 0
             node.body.insert(first, enter)
         self.path.pop()
@@ -100,14 +100,27 @@ class Rewriter(ast.NodeTransformer):
     visit_FunctionDef = visit_ClassDef = _scope  # noqa: N815
 
     def visit_Call(self, node):
-        said = ast.unparse(node.func)
+        said = written(node.func)
         said = said if len(said) <= 60 else said[:57] + "..."
         node = self.generic_visit(node)
         if self.path and said != "super":
-            probe = ast.parse(f"__watch__.call({f'{self.place}:{said}'!r}, x)", mode="eval").body
-            probe.args[1] = node.func
-            node.func = probe
+            node.func = probe("call", ast.Constant(f"{self.place}:{said}"), node.func)
         return node
+
+
+def probe(verb, *words):
+    """The syntax of `__watch__.verb(words)`."""
+    watch = ast.Name("__watch__", ast.Load())
+    return ast.Call(ast.Attribute(watch, verb, ast.Load()), list(words), [])
+
+
+def written(node):
+    """As `ast.unparse` writes it, which takes long, and most are a name or a name's attribute."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name | ast.Attribute):
+        return f"{written(node.value)}.{node.attr}"
+    return ast.unparse(node)
 
 
 def own(function):

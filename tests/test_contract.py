@@ -102,16 +102,16 @@ def plan_of(method, world):
     return method.plan(trainable(world, method))
 
 
-def start(method, world):
+def start(method, world, plan=None):
     """A search whose models are the table's, under a plan whose bounds are those of real models."""
-    search = method.start(trainable(world, method), plan_of(method, world))
+    search = method.start(trainable(world, method), plan or plan_of(method, world))
     if getattr(method, "sensitivity", "") == "trained":
         search._problem = world
     return search
 
 
-def run_in(method, world, table, noise):
-    search = start(method, world)
+def run_in(method, world, table, noise, plan=None):
+    search = start(method, world, plan)
     for _ in range(method.n_steps(world)):
         search.step(table, noise)
     return search.finish(noise)
@@ -216,7 +216,7 @@ def test_two_hundred_runs_scatter_as_the_noise_scale_says(method):
     table = Table(np.full((12, 1000), 0.5))  # every candidate alike: the score is noise alone
     plan, scores = plan_of(method, world), []
     for _ in range(REPETITIONS):
-        search, noise = start(method, world), real()
+        search, noise = start(method, world, plan), real()
         shown = search.step(table, noise)
         if shown is not None:  # a step that shows its score says all: the others' noise is drawn alike
             scores.append(shown["score"])
@@ -250,9 +250,10 @@ def test_on_neighbouring_tables_the_measured_loss_stays_under_the_promise(method
         low[:, 3], high[:, 3] = world.score.phi(-np.array(weights)), world.score.phi(np.array(weights))
 
     def score(scores, noise):
-        return run_in(method, world, Table(scores), noise).value["score"]
+        return run_in(method, world, Table(scores), noise, plan).value["score"]
 
-    n, delta = 100, plan_of(method, world).guarantee.delta
+    plan = plan_of(method, world)
+    n, delta = 100, plan.guarantee.delta
     exact = [score(scores, quiet()) for scores in (low, high)]
     above = [sum(score(scores, real()) > np.mean(exact) for _ in range(n)) for scores in (low, high)]
     assert proved_loss(*above, n, delta) <= world.epsilon

@@ -393,7 +393,7 @@ def test_tune_prints_both_and_one_object(here, asked, run):
 # Nothing of a record
 
 
-def test_planted_values_are_nowhere_in_what_a_run_writes(here, asked, run):
+def test_planted_values_are_nowhere_in_what_a_run_writes(here, asked, run, real_pixels):
     number, label, group = 73914.28571428571, "Kanarienvogel", "Zaunkoenig-7"
     spec = asked()
     path = here / "validation.csv"

@@ -136,7 +136,7 @@ def words_of(figure):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", NAMES)
-def test_every_picture_of_a_release_is_drawn(released, text, tmp_path):
+def test_every_picture_of_a_release_is_drawn(released, text, tmp_path, real_pixels):
     release, account = renamed(released, text)
     saved, failed = save_pictures(release, account, tmp_path)
     assert failed == ()

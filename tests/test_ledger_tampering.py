@@ -42,9 +42,30 @@ def finish(book, name, dataset="d", epsilon=0.25):
     )
 
 
+@pytest.fixture(scope="module")
+def used_once(tmp_path_factory):
+    """A folder with a SQLite ledger that was used, and the file that lies beside it."""
+    folder = tmp_path_factory.mktemp("used")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(folder / "state"))
+        use(f"sqlite:///{folder / 'ledger.db'}")
+    return folder
+
+
 @pytest.fixture
-def used(ledger_url):
+def used(ledger_url, here, used_once, state):
     """Two datasets, of ε = 1 and 2; of the first one 0.75 is spent, in three studies among the other's."""
+    if ledger_url.startswith("postgresql"):
+        return use(ledger_url)
+    for file in used_once.glob("ledger.db*"):
+        shutil.copy(file, here / file.name)
+    PrivacyLedger(ledger_url).accounts()
+    (seen,), (of_user) = (list(folder.rglob("*.seen")) for folder in (used_once / "state", state))
+    assert [file.read_bytes() for file in of_user] == [seen.read_bytes()]  # as if the user had used it here
+    return ledger_url
+
+
+def use(ledger_url):
     book = PrivacyLedger(ledger_url)
     for dataset, epsilon in (("d", 1.0), ("other", 2.0)):
         book.set_budget(PrivacyBudget.of(dataset, epsilon=epsilon, delta=0.0))
