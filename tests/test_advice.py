@@ -270,7 +270,7 @@ def test_what_the_first_training_would_refuse_a_plan_refuses(estimator, axis, sa
 
 
 def test_a_verdict_counts_what_there_is_to_gain_over_one_answer_for_all():
-    """Sixty records at ε = 1: an error below a tenth is small beside the range, and much of what there is to gain."""
+    """Sixty records at ε = 1: an error below a tenth is small beside the range, and much of the gain."""
     spec = StudySpec.from_dict(
         {
             "study": {"name": "s", "method": "auto"},
