@@ -9,8 +9,11 @@ from pathlib import Path
 from xdist.scheduler import LoadScopeScheduling
 
 SERVED = "with Prefect's server"
-SERVERS = ("flow", "init", "pipeline", "policy_runs", "publishing", "serve")
-LONG = (SERVED, "contract", "estimators", "estimator", "failures", "docs", "hostile_records", "dashboard", "audit")
+SERVERS = ("evaluate_flow", "flow", "init", "old_names", "pipeline", "policy_runs", "publishing", "serve")
+LONG = (
+    SERVED, "contract", "estimators", "estimator", "evaluation_figures", "failures", "docs", "evaluation",
+    "ledger_tampering", "hostile_records", "dashboard", "audit", "listed", "evaluation_cells",
+)  # fmt: skip
 
 
 def share(nodeid):
