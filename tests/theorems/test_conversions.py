@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from dpbo_core.theorems import mckenna_sheldon_2020
 from dpbo_core.theorems.canonne_kamath_steinke_2020 import (
+    proposition_12_converted,
+    proposition_12_cost,
     proposition_12_epsilon,
     proposition_12_rho,
     theorem_14_sigma,
@@ -51,6 +53,24 @@ def test_rho_is_the_largest_that_fits(epsilon, delta):
     rho = proposition_12_rho(epsilon=epsilon, delta=delta)
     assert proposition_12_epsilon(rho=rho, delta=delta) <= epsilon
     assert proposition_12_epsilon(rho=rho * (1 + 1e-6) + 1e-15, delta=delta) > epsilon * (1 - 1e-5)
+
+
+@given(st.floats(1e-6, 1e2), st.floats(0.0, 5.0), st.floats(1e-12, 0.1))
+def test_any_renyi_curve_converts_at_its_best_order_and_back(rho, pure, delta):
+    """A Gaussian's cost and a constant: no order of a fine grid gives less, and (ε, δ) holds that cost there."""
+
+    def cost(alpha):
+        return alpha * rho + pure
+
+    epsilon, alpha = proposition_12_converted(cost, delta=delta)
+    orders = [1 + 2.0 ** (k / 8) for k in range(-80, 120)]
+    grid = [cost(a) + math.log1p(-1 / a) - math.log(a * delta) / (a - 1) for a in orders]
+    assert epsilon <= max(0.0, min(grid)) * (1 + 1e-9) + 1e-9
+    if epsilon > 0.0:
+        found = proposition_12_cost(alpha=alpha, epsilon=epsilon, delta=delta)
+        assert found == pytest.approx(cost(alpha), rel=1e-6, abs=1e-9)
+        assert proposition_12_cost(alpha=alpha, epsilon=epsilon * (1 - 1e-6), delta=delta) <= cost(alpha)
+    assert proposition_12_converted(cost, delta=0.0) == (math.inf, math.inf)
 
 
 def test_limits():
