@@ -8,8 +8,7 @@
 | n_p | `n_persons` | persons, each of whom counts once, by the mean; None where records are averaged | scalar |
 | n | `n_averaged` | m or n_p, what the exact sum is divided by | scalar |
 | G | `score.score_range` | range of one record's score | scalar |
-| — | `score_per_step` | score of one integer step of the exact sum, G/(n·2²⁴) | scalar |
-| — | `record_steps` | most one person moves the sum at a fixed model, k·2²⁴ (never above n·2²⁴) | integer |
+| — | `aggregate` | how records' outcomes become one number: its sensitivity, range and unit | — |
 | p(λ) | `public_score(i)` | cross-validated score of candidate i on the public training set | scalar |
 | w_λ | `train(i)` | the model of candidate i, a function of it, the public training set and the seed | — |
 """
@@ -23,14 +22,19 @@ from numpy.typing import NDArray
 
 from dpbo_core.data.values import canonical, shown
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.aggregates.mean_of_records import MeanOfRecords
+from dpbo_core.models.aggregates.pair_count import PairCount
+from dpbo_core.models.aggregates.union import Aggregate
 from dpbo_core.models.import_path import function_at
 from dpbo_core.models.listed.class_names import unlisted_name
 from dpbo_core.models.scores.balanced_accuracy import BalancedAccuracy
 from dpbo_core.models.scores.bounded_function import BoundedFunction
+from dpbo_core.models.scores.brier import BRIER
 from dpbo_core.models.scores.declared import Numbers
-from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.scores.log_loss import LOG_LOSS
+from dpbo_core.models.scores.pairs import PairScore, check_two_classes
 from dpbo_core.models.scores.record import RecordScore
-from dpbo_core.models.scores.union import MARGIN_SCORES, RECORD_SCORES, MarginScore, Score
+from dpbo_core.models.scores.union import MARGIN_SCORES, PAIR_SCORES, RECORD_SCORES, SCORES, MarginScore, Score
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 from dpbo_core.space import candidates as candidate_sets
 from dpbo_core.space.candidates import CandidateSet
@@ -135,6 +139,7 @@ class Problem:
     training: TrainingFacts | None = None
     baseline: float | None = None  # score of the best constant prediction, by the public training set
     public_search: PublicSearch | None = field(default=None, repr=False, compare=False)  # once searched
+    positives: float | None = None  # PUBLIC share of the second class, where pairs are counted and it is known
 
     @property
     def score_range(self) -> float:
@@ -164,19 +169,31 @@ class Problem:
         return self.model.ours or self.model.enforced or not (self.unlisted or self.model.own_score)
 
     @property
+    def aggregate(self) -> Aggregate:
+        """How the records' outcomes become one integer."""
+        if isinstance(self.score, PairScore):
+            return PairCount(self.n_averaged, self.max_records_per_person, self.positives)
+        return MeanOfRecords(self.n_averaged, self.max_records_per_person, self.score.score_range)
+
+    @property
     def score_per_step(self) -> float:
-        """Score of one integer step of the exact sum of all records, or of all persons' means."""
-        return self.score_range / (self.n_averaged * GRID)
+        """Score of one step of the exact integer, as draws are priced."""
+        return self.aggregate.score_per_step
+
+    @property
+    def metric_per_step(self) -> float:
+        """The same as people read it: of a count of pairs, AUC at the public share of positives."""
+        return self.aggregate.metric_per_step
 
     @property
     def record_steps(self) -> int:
-        """Most one person's records move the exact sum at one fixed model: the range, for a mean, else k times."""
-        return min(self.max_records_per_person, self.n_averaged) * GRID
+        """Most one person's records move the exact integer at one fixed model."""
+        return self.aggregate.record_steps
 
     @property
     def range_steps(self) -> int:
-        """The whole range of the exact sum, n·2²⁴."""
-        return self.n_averaged * GRID
+        """The whole range of the exact integer."""
+        return self.aggregate.range_steps
 
     def train(self, index: int) -> "Model":
         """The model of candidate `index`."""
@@ -218,6 +235,8 @@ def problem_of(
         training: what is public of the training set where that is sensitive.
         unlisted: what in an estimator given as an object is not on the list; by the study's import path where None.
     """
+    if isinstance(spec.data, PersonFiles):
+        _check_no_pairs(spec.model)
     return Problem(
         candidates=_candidates(spec),
         n_validation=n_validation,
@@ -238,6 +257,20 @@ def problem_of(
         trainer=trainer,
         unlisted=_unlisted(spec) if unlisted is None else unlisted,
     )
+
+
+def _check_no_pairs(model: ModelSection) -> None:
+    """Each person counts once, by a mean; pairs are of records.
+
+    Raises:
+        StudyInvalid: the score counts pairs.
+    """
+    if _pair_score(model) is not None:
+        raise StudyInvalid(
+            f"{model.score_name} counts pairs of records, and n_persons averages each person's",
+            cause="one person's records may be in any number of pairs",
+            remedy="leave n_persons out: write n_validation and max_records_per_person, or take a score of records",
+        )
 
 
 def _unlisted(spec: StudySpec) -> str:
@@ -271,17 +304,27 @@ def score_of(model: ModelSection) -> Score:
     return margin_score(model) if isinstance(model, LinearSection) else record_score(model)
 
 
-def margin_score(model: LinearSection) -> MarginScore:
+def _pair_score(model: ModelSection) -> PairScore | None:
+    """The score of a study that counts pairs; None where it does not, as with class shares."""
+    shares = model.class_shares if isinstance(model, EstimatorSection) else None
+    by_pairs = PAIR_SCORES.get(model.score_name)
+    return None if by_pairs is None or shares is not None else by_pairs(Numbers(model.steepness))
+
+
+def margin_score(model: LinearSection) -> MarginScore | PairScore:
     """The score of a linear model's margins."""
-    return MARGIN_SCORES[model.score_name](Numbers(model.steepness))
+    return _pair_score(model) or MARGIN_SCORES[model.score_name](Numbers(model.steepness))
 
 
-def record_score(model: RecordModel) -> RecordScore:
+def record_score(model: RecordModel) -> RecordScore | PairScore:
     """The score of what any other model predicts.
 
     Raises:
         StudyInvalid: its range is beyond what can be counted in, or the class shares are none.
     """
+    pairs = _pair_score(model)
+    if pairs is not None:
+        return pairs
     score: RecordScore
     match model:
         case FunctionSection():
@@ -315,7 +358,7 @@ def _shares(model: EstimatorSection) -> dict[Any, float]:
 
 def score_on(
     model: RecordModel, classes: tuple[Value, ...], function: Callable[[Any, Any], float] | None = None
-) -> RecordScore:
+) -> RecordScore | PairScore:
     """The score with what only the training set can tell: that the shares name its classes; the user's function.
 
     Args:
@@ -324,9 +367,14 @@ def score_on(
         function: the user's; by its import path where None.
 
     Raises:
-        StudyInvalid: the shares are those of other classes, or the function cannot be imported.
+        StudyInvalid: the shares are those of other classes, there are other than two classes to count pairs of, or
+            the function cannot be imported.
     """
     score = record_score(model)
+    if isinstance(score, PairScore):
+        allowed = SCORES[model.score_name].allows
+        also = f" (or give model.{' and '.join(allowed)})" if allowed else ""
+        check_two_classes(model.score_name, len(classes), instead=(LOG_LOSS.name, BRIER.name), also=also)
     if isinstance(model, EstimatorSection) and isinstance(score, BalancedAccuracy):
         named = tuple(_shares(model))
         if named != classes:

@@ -149,7 +149,7 @@ def head_start(
     p = public_search.mean[list(listed)].round(DIGITS)
     e = doubt(problem, float(p.max()))
     behind = np.minimum((noise_scale / e) ** 2 * (p.max() - p), HOPELESS * noise_scale)
-    steps: NDArray[np.int64] = -np.rint(behind / problem.score_per_step).astype(np.int64)
+    steps: NDArray[np.int64] = -np.rint(behind / problem.metric_per_step).astype(np.int64)
     return steps
 
 
@@ -204,8 +204,7 @@ def pairing(problem: Problem, public_search: PublicSearch, noise_scale: float) -
 
 def doubt(problem: Problem, best: float) -> float:
     """e: how far the public and the sensitive score are thought to be apart."""
-    G, n = problem.score_range, problem.n_training
-    return DOUBT * math.sqrt(max(best * (G - best), G**2 / n) / n)
+    return DOUBT * problem.aggregate.doubt(best, problem.n_training)
 
 
 def _posterior(problem: Problem, tried: list[int], values: NDArray[np.float64]) -> Posterior:

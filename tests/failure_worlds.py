@@ -109,6 +109,12 @@ STUDIES = {
         model={"estimator": LOGISTIC, "score": "log_loss"},
         space={"C": {"low": 0.1, "high": 1.0, "points": 2}},
     ),
+    "private_grid, pairs": study(data={"validation": "parts"}, model={"score": "roc_auc"}),
+    "private_trajectory, pairs": study(
+        study={"method": "private_trajectory"},
+        model={"estimator": LOGISTIC, "score": "balanced_accuracy"},
+        space={"C": {"low": 0.1, "high": 1.0, "points": 2}},
+    ),
     "private_grid, a bundled set": study(data={}, search={}),
     "private_trajectory": study(
         study={"method": "private_trajectory"},

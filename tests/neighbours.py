@@ -12,11 +12,12 @@ from pathlib import Path
 
 from dpbo_core.data import Preprocessing, read_table, table_of
 from dpbo_core.data.people import read_people
+from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.models.trainer import EstimatorTrainer, LinearTrainer
 from dpbo_core.objective.in_memory import Objective
 from dpbo_core.objective.persons import PersonObjective, Persons
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.problem import margin_score, problem_of
+from dpbo_core.problem import margin_score, problem_of, score_of
 from dpbo_core.spec import StudySpec
 
 CELLS = (  # what an adversary writes where a number, a colour or a class is meant
@@ -40,13 +41,26 @@ class Kept:
     """A trainer that trains each point once in its life: training is public, and the same for every neighbour."""
 
     def __init__(self, trainer):
-        self._trainer, self._trained = trainer, {}
+        self._trainer, self._known = trainer, {}
+
+    @property
+    def n_records(self):
+        return self._trainer.n_records
 
     def train(self, point):
-        name = repr(sorted(point.items()))
-        if name not in self._trained:
-            self._trained[name] = self._trainer.train(point)
-        return self._trained[name]
+        return self._once("train", point)
+
+    def public_score(self, point, *, seed):
+        return self._once("public_score", point, seed=seed)
+
+    def public_steps(self, point, *, seed):
+        return self._once("public_steps", point, seed=seed)
+
+    def _once(self, verb, point, **seed):
+        name = verb, repr(sorted(point.items()))
+        if name not in self._known:
+            self._known[name] = getattr(self._trainer, verb)(point, **seed)
+        return self._known[name]
 
 
 @dataclass(frozen=True)
@@ -121,7 +135,7 @@ def make_world(folder, *, estimator="logistic", score="sigmoid", m=5, k=1, n_per
     trainer = (
         LinearTrainer.of(encoded.X, encoded.labels, estimator, score=margin_score(spec.model), tolerance=None)
         if linear
-        else EstimatorTrainer.of(encoded.X, encoded.labels, estimator, params={}, seed=0)
+        else EstimatorTrainer(encoded.X, encoded.labels, EstimatorFactory(estimator), score_of(spec.model))
     )
     n_validation = m if n_persons is None else None
     return World(problem_of(spec, n_validation=n_validation, trainer=Kept(trainer)), fitted, folder)

@@ -66,6 +66,18 @@ class Asked:
         self.since.append(repr(sorted(point.items())))
         return self._trainer.train(point)
 
+    @property
+    def n_records(self):
+        return self._trainer.n_records
+
+    def public_score(self, point, *, seed):
+        self.since.append(f"public {sorted(point.items())}")
+        return self._trainer.public_score(point, seed=seed)
+
+    def public_steps(self, point, *, seed):
+        self.since.append(f"public steps {sorted(point.items())}")
+        return self._trainer.public_steps(point, seed=seed)
+
 
 def record(method, problem, objective, *, seed=0, frozen=None, thorough=True):
     """The transcript of one run.

@@ -732,7 +732,7 @@ def test_show_and_budget_print_an_evaluation(dpbo, evaluated, here):
     assert code == 0
     assert json.loads(out)["value"] == json.loads(json.dumps(evaluated.value))
     page = (here / "page.html").read_text().partition("release.json")[0]
-    assert all(said in page for said in (f"{metrics['auc']['value']:.6g}", "scale, in records", "optimistic"))
+    assert all(said in page for said in (f"{metrics['auc']['value']:.4f}", "scale, in records", "optimistic"))
     code, out, err = dpbo("show", "trial")  # of that name there is one: the study itself
     assert (code, err) == (0, "")
     assert "lambda" in out

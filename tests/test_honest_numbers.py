@@ -1,5 +1,7 @@
 """What people are shown of a score: its metric in its own unit, in its range, beside what it has to beat."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn import metrics
@@ -9,6 +11,7 @@ from dpbo_core.models.baseline import constant_score, majority_share
 from dpbo_core.models.scores.declared import Numbers
 from dpbo_core.models.scores.union import RECORD_SCORES
 from dpbo_core.privacy.metric_shown import metric_shown
+from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release
 
 RNG = np.random.default_rng(5)
@@ -90,6 +93,7 @@ def test_people_see_no_score_that_cannot_be_and_programs_the_raw_one():
     shown = metric_shown(made)
     assert (shown.name, shown.value, shown.interval, shown.baseline) == ("log_loss", 0.0, (0.0, 0.1), 1.5)
     assert shown.outside
+    assert shown.ends == pytest.approx((0.0, 3.0))
     assert not shown.greater_is_better
     assert made.value["score"] == 3.2
 
@@ -98,3 +102,17 @@ def test_a_release_that_named_no_metric_is_shown_by_its_score():
     shown = metric_shown(release(score=1.25, interval=[1.0, 1.5]))
     assert (shown.name, shown.value, shown.interval, shown.outside) == ("score", 1.25, (1.0, 1.5), False)
     assert metric_shown(release(hyperparameters={})) is None
+
+
+def test_a_picture_shows_the_metric_and_what_it_has_to_beat():
+    from matplotlib.figure import Figure
+
+    from dpbo.tasks.reporting.release_picture import _one_score
+
+    metric = {"name": "log_loss", "value": -0.2, "greater_is_better": False, "interval": [0.0, 0.1]}
+    made = replace(release(score=3.2, metric=metric), spends=(Spend("s", "discrete Laplace", 1, 0, 1, 1.0, 0.1),))
+    axes = Figure().subplots()
+    _one_score(axes, made)
+    said = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert said == ["the same for every record, 1.5", "released, 0 (less is better)"]
+    assert axes.get_xlabel().startswith("log loss, with its 90% interval")

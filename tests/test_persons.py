@@ -3,6 +3,7 @@
 import itertools
 import json
 import logging
+import re
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -487,7 +488,7 @@ def test_the_guarantee_is_to_persons_in_a_relation_of_its_own(tmp_path):
     assert not {"n_validation", "max_records_per_person"} & set(release.facts)
 
 
-@pytest.mark.parametrize("method", ["private_grid", "private_trajectory", "noisy_gp", "lipschitz"])
+@pytest.mark.parametrize("method", ["private_grid", "public", "private_trajectory", "noisy_gp", "lipschitz"])
 def test_every_method_that_takes_persons_is_certified(tmp_path, method):
     make(tmp_path, IDS)
     release = run_study(study(method=method), ledger=ledger(tmp_path), folder=tmp_path).release
@@ -582,10 +583,9 @@ def test_the_number_of_records_is_no_reason_to_fail_and_is_nowhere(tmp_path, cap
         with caplog.at_level(logging.DEBUG):
             release = run_study(study(method="private_trajectory"), ledger=ledger(folder), folder=folder).release
         kept = json.dumps(release.to_json()) + caplog.text + "".join(capsys.readouterr())
-        assert "7919" not in kept
-        assert "7,919" not in kept
-        dump = (folder / "l.db").read_bytes()
-        assert b"7919" not in dump
+        dump = (folder / "l.db").read_bytes().decode("latin-1")
+        for text in (kept, dump):  # as a number of its own: drawn ones and hashes hold all digits sometimes
+            assert not re.search(r"(?<![0-9a-f.])7,?919(?![0-9a-f])", text)
         said[name] = (len(release.spends), sorted(release.facts), sorted(release.value))
     assert said["few"] == said["many"]
 

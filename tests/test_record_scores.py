@@ -201,7 +201,6 @@ def test_one_record_moves_the_sum_by_one_range_at_most(name, data):
 @pytest.mark.parametrize(
     ("name", "keys", "says"),
     [
-        ("balanced_accuracy", {"class_shares": None}, "needs model.class_shares"),
         ("balanced_accuracy", {"class_shares": {"0": 0.5, "1": 0.4}}, "shares"),
         ("balanced_accuracy", {"class_shares": {"0": 0.5, "0.0": 0.5}}, "twice"),
         ("balanced_accuracy", {"class_shares": {"0": "many"}}, "no number"),

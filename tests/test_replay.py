@@ -6,7 +6,7 @@ from itertools import islice
 
 import faults
 import pytest
-from audit.replays import VARIANTS, WORLDS, cases
+from audit.replays import RANKINGS, VARIANTS, WORLDS, cases
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from neighbours import CELLS, HONEST, LINES, climb, line, make_world
@@ -32,7 +32,9 @@ ELSEWHERE = {  # one hidden draw of a whole search, and two parties' tables: eac
 
 @pytest.fixture(scope="module")
 def worlds(tmp_path_factory):
-    return {name: make_world(tmp_path_factory.mktemp("world"), **wanted) for name, wanted in WORLDS.items()}
+    return {
+        name: make_world(tmp_path_factory.mktemp("world"), **wanted) for name, wanted in (WORLDS | RANKINGS).items()
+    }
 
 
 def pair_in(world, method, one, other, seed=0, *, thorough=False):

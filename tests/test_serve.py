@@ -1,6 +1,7 @@
 """Firings and editions, refusals by name, the alert, the doctor; the schedule itself is tests/test_schedule.py."""
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -175,7 +176,8 @@ def test_what_prefect_keeps_of_a_firing_is_a_table_and_a_link(server, study, mon
     state = fire(study, NOON, monkeypatch)
     table = Artifact.get("release-nightly")
     shown = {row["name"]: row["value"] for row in json.loads(table.data)}
-    assert f"{shown['score']:.3f}" in state.message
+    (told,) = re.findall(r": (-?[0-9.]+)", state.message)[-1:]  # raw; the table has it inside its range
+    assert f"{shown['sigmoid']:.3f}" == f"{min(max(float(told), 0.0), 1.0):.3f}"
     assert shown["budget left"] == pytest.approx(2.0)
     assert "differentially private" in table.description
     assert "http://127.0.0.1:5000/#/experiments/" in Artifact.get("release-nightly-mlflow").data

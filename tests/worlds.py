@@ -1,6 +1,6 @@
 """Small worlds for tests: a problem whose models are its candidates, and an objective that is a table of scores."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.objective.paired import stretched
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.problem import Problem
+from dpbo_core.problem import Problem, score_of
 from dpbo_core.space.candidates import grid
 from dpbo_core.space.search_space import Real, SearchSpace
 from dpbo_core.spec import LinearSection, SearchSection
@@ -85,6 +85,31 @@ class Table:
         return np.rint(self.scores[model.index] * GRID).astype(np.int64)
 
 
+@dataclass
+class PairTable:
+    """values[i, j]: the decision value of candidate i for record j; labels (m,) 0, 1, or −1 for neither class."""
+
+    values: np.ndarray
+    labels: np.ndarray
+
+    def exact(self, index):
+        """(C₂, D) of a candidate."""
+        s, y = self.values[index], self.labels
+        above, below = s[y == 1][:, None], s[y == 0][None, :]
+        return int((2 * (above > below) + (above == below)).sum()), 2 * above.size * below.size
+
+    def auc(self, index):
+        """Of a candidate."""
+        ranked, pairs = self.exact(index)
+        return ranked / pairs
+
+    def evaluate(self, model):
+        return Sensitive(self.exact(model.index)[0])
+
+    def pairs(self):
+        return Sensitive(self.exact(0)[1])
+
+
 class Memory:
     """A recorder without a database."""
 
@@ -117,6 +142,21 @@ def problem(*, n_candidates=12, n_validation=50, epsilon=1.0, delta=1e-6, steps=
         dataset="d",
         trainer=NamedTrainer([point["lambda"] for point in candidates.points]),
     )
+
+
+def by_pairs(problem):
+    """The same problem under a score that counts pairs."""
+    model = LinearSection(estimator="logistic", score="roc_auc")
+    return replace(problem, score=score_of(model), model=model)
+
+
+def ranked_table(problem, *, best, seed=0, width=0.25, share=0.3):
+    """Decision values whose classes are furthest apart at candidate `best`."""
+    rng = np.random.default_rng(seed)
+    u, m = problem.candidates.encoded[:, 0], problem.n_validation
+    labels = (np.arange(m) < share * m).astype(np.int64)
+    height = 0.4 + 1.6 * np.exp(-(((u - u[best]) / width) ** 2))
+    return PairTable(height[:, None] * labels + rng.normal(size=m), labels)
 
 
 def smooth_table(problem, *, best, seed=0, width=0.25):

@@ -6,14 +6,15 @@ like with like; a bound for one and a guess for another would not. `choose` make
 advice, a function of the study and of public facts alone.
 """
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from dpbo_core.advice.expected_loss import Expected, expected
 from dpbo_core.errors import DpboError, StudyInvalid
-from dpbo_core.methods import EXCHANGES, METHODS, NO_STUDY, AnyMethod, method_named
+from dpbo_core.methods import EXCHANGES, METHODS, NO_STUDY, AnyMethod, check_counts, counts_pairs, method_named
 from dpbo_core.methods.contract import Advised, TrainsPrivately
 from dpbo_core.methods.kernel import check_lengthscale
 from dpbo_core.models.enforced.available import check_enforceable, seconds_expected
@@ -22,6 +23,7 @@ from dpbo_core.spec import StudySpec
 
 Verdict = Literal["good", "poor", "useless", "refused"]
 AUTO = "auto"
+EVENLY = ", half of the records positive"
 TIE = 1.1  # the table's means are known to about a tenth
 DROWNED = 12.0  # records at ε = 1: a choice's noise is then a quarter of the range
 POOR, USELESS = 0.1, 0.25  # expected error as a share of the score's range
@@ -47,6 +49,9 @@ class MethodAdvice:
     verdict: Verdict
     why: str
     seconds: float | None = None  # of scoring, estimated; None where records are not scored in processes
+    useful_from: int | None = (
+        None  # records, where pairs are counted; None where means are, or for no number of them
+    )
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, null where a refused method has no number."""
@@ -68,6 +73,7 @@ class MethodAdvice:
             "verdict": self.verdict,
             "why": self.why,
             **({} if self.seconds is None else {"estimated_seconds": self.seconds}),
+            **({} if self.useful_from is None else {"useful_from": self.useful_from}),
         }
 
 
@@ -86,6 +92,7 @@ class Advice:
 
     choice: Choice | None
     methods: tuple[MethodAdvice, ...]
+    positives: float | None = None  # public share of the second class, where pairs are counted and it was looked up
 
     @property
     def recommended(self) -> str | None:
@@ -99,6 +106,7 @@ class Advice:
             "recommended_options": dict(self.choice.options) if self.choice else None,
             "recommended_because": self.choice.why if self.choice else None,
             "methods": [line.to_json() for line in self.methods],
+            **({} if self.positives is None else {"public_share": self.positives}),
         }
 
 
@@ -111,8 +119,8 @@ def advise(spec: StudySpec, problem: Problem) -> Advice:
     check_scoring(problem)
     own = None if spec.method == AUTO else method_named(spec.method, spec.options)
     _check_auto(spec)
-    forms = _forms(problem)
-    least = forms[0][1] if forms else None
+    forms = _forms(replace(problem, positives=None))  # as "auto" chooses, which opens no file
+    least = expected(forms[0][0], problem) if forms else None
     lines = []
     for kind, cls in METHODS.items():
         best: AnyMethod = next((form for form, _ in forms if form.kind == kind), cls())
@@ -125,7 +133,7 @@ def advise(spec: StudySpec, problem: Problem) -> Advice:
         )
         for kind in EXCHANGES
     )
-    return Advice(_choice(forms, problem), (*lines, *elsewhere))
+    return Advice(_choice(forms, problem), (*lines, *elsewhere), problem.positives)
 
 
 def check_scoring(problem: Problem) -> None:
@@ -214,7 +222,8 @@ def _choice(forms: list[tuple[AnyMethod, Expected]], problem: Problem) -> Choice
     if not forms:
         return None
     (best, found), others = forms[0], forms[1:]
-    facts = f"{problem.averaged}, ε = {problem.epsilon:g}, {len(problem.candidates)} candidates"
+    evenly = EVENLY if counts_pairs(problem) else ""
+    facts = f"{problem.averaged}, ε = {problem.epsilon:g}, {len(problem.candidates)} candidates{evenly}"
     if best.n_steps(problem) > 1 or len(problem.candidates) == 1:
         why = f"of {len(forms)} ways it is expected to lose least with this noise ({facts})"
     else:
@@ -253,9 +262,15 @@ def _one_digit(value: float) -> float:
     return float(f"{value:.1g}")
 
 
+def _error(found: Expected) -> float:
+    """Between what is released and the best score of Λ."""
+    return _one_digit(found.regret + found.score_error)
+
+
 def _line(method: AnyMethod, problem: Problem, beside: Expected | None) -> MethodAdvice:
     G, options = problem.score_range, _changed(method)
     try:
+        check_counts(method, problem)
         check_lengthscale(method, problem)
         plan, outlook, found = method.plan(problem), method.outlook(problem), expected(method, problem)
     except DpboError as error:
@@ -265,18 +280,23 @@ def _line(method: AnyMethod, problem: Problem, beside: Expected | None) -> Metho
     guarantee = plan.guarantee
     evidence = guarantee.evidence
     regret, error_expected, why = None, outlook.expected_error, outlook.why
+    useful_from = None
     if found is not None:
-        regret, error_expected = _one_digit(found.regret), _one_digit(found.regret + found.score_error)
+        regret, error_expected = _one_digit(found.regret), _error(found)
         why += (
             f"; in simulations its choice loses {found.told}, and it errs by {found.score_error:.1g} on the score"
         )
         if beside is not None and found.low > beside.low and found.high > beside.high:
             cost = f"about {_one_digit(found.high - beside.high):g} more in regret than the one to choose"
             why += f"; showing every score costs {cost}" if method.DESCRIBED.shows_all else f"; {cost}"
-    verdict = _verdict(outlook.noise_scale, error_expected, G)
+    spread = problem.aggregate.spread
+    verdict = _verdict(outlook.noise_scale, error_expected, spread)
+    if counts_pairs(problem):
+        useful_from = _useful_from(method, problem)
+        why += f"; {_in_words(problem, useful_from)}"
     if evidence.refuted:
         verdict, why = "refused", f"{evidence.note}; it runs only on a dataset declared public"
-    elif outlook.noise_scale >= G:
+    elif outlook.noise_scale >= spread:
         why = f"the noise reaches the score's whole range: {why}"
     return MethodAdvice(
         kind=method.kind,
@@ -295,7 +315,34 @@ def _line(method: AnyMethod, problem: Problem, beside: Expected | None) -> Metho
         verdict=verdict,
         why=why,
         seconds=_seconds(problem, outlook.trainings),
+        useful_from=useful_from,
     )
+
+
+def _useful_from(method: AnyMethod, problem: Problem) -> int | None:
+    """The least number of records, to two digits, for which this method's verdict would be good; None for none."""
+
+    def useful(n_records: int) -> bool:
+        asked = replace(problem, n_validation=n_records)
+        with suppress(DpboError):
+            outlook, found = method.outlook(asked), expected(method, asked)
+            error = outlook.expected_error if found is None else _error(found)
+            return _verdict(outlook.noise_scale, error, asked.aggregate.spread) == "good"
+        return False
+
+    ladder = [digits * 10**power for power in range(1, 8) for digits in range(10, 100)]
+    place = bisect_left(ladder, x=True, key=useful)
+    return ladder[place] if place < len(ladder) else None
+
+
+def _in_words(problem: Problem, useful_from: int | None) -> str:
+    share = problem.positives
+    where = "with as many positives as negatives, and later the rarer one of them is"
+    if share is not None:
+        where = f"at the public share of positives, {share:.1%}"
+    if useful_from is None:
+        return f"counting pairs is useful for no number of records {where}"
+    return f"counting pairs is useful from about {useful_from:,} records {where}"
 
 
 def _seconds(problem: Problem, trainings: int) -> float | None:

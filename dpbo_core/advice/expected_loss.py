@@ -11,7 +11,7 @@
 The table is benchmarks/advice_calibration.py's, once for each of three degrees to which the two populations may
 differ: nobody knows beforehand which it is, so a loss is said as a range about them, wide enough to hold nine in
 ten losses of `benchmarks/shift.py`'s tasks. Between its nodes log r and log e are linear in log d, log N′, log n
-and log m̃; beyond them the nearest node speaks, except that e keeps falling as 1/m̃.
+and log m̃; beyond them the nearest node speaks, except that e goes on as 1/m̃.
 """
 
 import math
@@ -88,11 +88,13 @@ def expected(method: AnyMethod, problem: Problem) -> Expected | None:
         for records in noises
     ]
     error = _interpolated(at.form, 1, DEGREES[0], d, n, known or FEWEST, at.said_by)
+    beyond = min(1.0, RECORDS[-1] / at.said_by)
+    beyond = max(beyond, min(RECORDS[0] / at.said_by, 1.0 / error))  # a few records, or pairs of a few
     low, high = min(found), max(found)
     middle = STEEPER * math.sqrt((low + TOLD) * (high + TOLD))
     low, high = max(0.0, middle / math.sqrt(SPAN) - TOLD), min(1.0, middle * math.sqrt(SPAN) - TOLD)
     mean = sum(found) / len(found)
-    return Expected(G * mean, G * low, G * high, G * error * min(1.0, RECORDS[-1] / at.said_by), G)
+    return Expected(G * mean, G * low, G * high, G * error * beyond, G)
 
 
 def public_records(problem: Problem) -> int | None:

@@ -109,6 +109,10 @@ class TableScorer:
         """The sum of the clipped differences between two places, worked out once."""
         return Sensitive(_paired_sums(self.table, _index(reference), clipped)[_index(model)])
 
+    def pairs(self) -> Sensitive[int]:
+        """Never asked for: the tasks are of scores that each record has alone."""
+        raise TypeError("a table is of records, and pairs are of two")
+
     def place_of(self, point: Mapping[str, Value]) -> int:
         """The place in Λ of a point of it."""
         return self.places[tuple(point.items())]

@@ -11,10 +11,12 @@ from dpbo_core.methods.exact_gp import ExactGP
 from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.methods.noisy_gp import NoisyGP
 from dpbo_core.methods.outsourced.box import Exchange, Outsourced
+from dpbo_core.methods.pair_draws import in_pairs, refused
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public import Public
 from dpbo_core.privacy.certified import Declared
+from dpbo_core.problem import Problem
 
 AnyMethod = PrivateTrajectory | PrivateGrid | Public | Lipschitz | NoisyGP | ExactGP | DpHypo
 METHODS: Mapping[str, type[AnyMethod]] = {cls.kind: cls for cls in get_args(AnyMethod)}
@@ -67,3 +69,18 @@ def method_named(kind: str, options: Mapping[str, Any]) -> AnyMethod:
 
 def _fits(value: object, hint: type) -> bool:
     return type(value) is hint or (hint is float and type(value) is int)
+
+
+def counts_pairs(problem: Problem) -> bool:
+    """Whether the study's score is a count of pairs."""
+    return in_pairs(problem) is not None
+
+
+def check_counts(method: AnyMethod, problem: Problem) -> None:
+    """The method can search by the study's score, where that is a count of pairs.
+
+    Raises:
+        StudyInvalid: it cannot; names the methods that can.
+    """
+    if counts_pairs(problem) and not method.DESCRIBED.counts_pairs:
+        raise refused(problem, tuple(kind for kind, cls in METHODS.items() if cls.DESCRIBED.counts_pairs))

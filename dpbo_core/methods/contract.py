@@ -18,13 +18,14 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.noise import Mechanism, Noise
+from dpbo_core.methods.pair_draws import in_pairs, refused
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.amounts import allowed_units, split_units
 from dpbo_core.privacy.assumption import ROWWISE_PREDICTIONS
 from dpbo_core.privacy.certified import Shown
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.release import COUNTS, PAIRS, Release
 from dpbo_core.problem import Problem
 from dpbo_core.versions import library_version
 
@@ -60,6 +61,7 @@ class Described:
         delta: whether its δ is above 0.
         trainings: how many models are trained.
         command: how it is asked for, where no study names it.
+        counts_pairs: whether it can search by a count of pairs as well as by a mean of record scores.
         shows_all: whether what it releases beside the choice is what it is chosen for: no advice can know that.
     """
 
@@ -69,6 +71,7 @@ class Described:
     delta: str
     trainings: str
     command: str = ""
+    counts_pairs: bool = False
     shows_all: bool = False
 
 
@@ -215,13 +218,17 @@ def guarantee_of(
     pure: bool,
     evidence: Evidence,
     trains_privately: bool = False,
+    counts_pairs: bool = False,
     assumptions: tuple[str, ...] = (),
 ) -> PrivacyGuarantee:
     """The guarantee of a whole study: its own (ε, δ), or ε = ∞ where the proof is refuted.
 
     Raises:
-        StudyInvalid: the training set is sensitive, and the method does not train privately.
+        StudyInvalid: the training set is sensitive, and the method does not train privately; or the score counts
+            pairs, and the method's proof is about means.
     """
+    if in_pairs(problem) is not None and not counts_pairs:
+        raise refused(problem, ())
     if problem.training is not None and not trains_privately:
         raise StudyInvalid(
             "this method needs a public training set, and the study declares its training set sensitive",
@@ -318,6 +325,7 @@ def make_release(
             "kernel": problem.search.kernel,
             "lengthscale": problem.search.lengthscale,
             "steps": method.n_steps(problem),
+            **({COUNTS: PAIRS, "public_share": problem.positives} if in_pairs(problem) else {}),
             **({"rowwise": "enforced"} if problem.model.enforced else {}),
             **({"chosen_by_advice": problem.advice} if problem.advice else {}),
         },

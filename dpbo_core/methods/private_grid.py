@@ -9,10 +9,13 @@
 | c | `paired` | differences to λ₀, the best in public, are clipped at ±c and stretched: Δ stays | integer |
 | Δ | `record_steps` | k·2²⁴: most one person moves any of them, in either direction | integer |
 | ε | ε_select + ε_score | permute-and-flip (or `editions` say), then discrete Laplace at the choice | scalar |
+
+By a count of pairs u and b are in steps of C₂ and Δ is that of pairs; a share of ε_score draws their number
+(`pair_draws`). No record has a score of its own there, so nothing is paired.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,12 +33,20 @@ from dpbo_core.methods.contract import (
     make_release,
     split_epsilon,
 )
+from dpbo_core.methods.pair_draws import (
+    check_unpaired,
+    in_pairs,
+    one_unit_moves,
+    relations_of,
+    said_of,
+    shares_of,
+)
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.objective.paired import Pairing
-from dpbo_core.privacy.certified import MEANS, Shown, one_record_moves
+from dpbo_core.privacy.certified import Shown
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.problem import Problem
 from dpbo_core.public_search import (
@@ -49,7 +60,6 @@ from dpbo_core.public_search import (
     surely_tried,
 )
 from dpbo_core.space.candidates import sobol_subset
-from dpbo_core.theorems.feldman_cousins_1998 import bounded_laplace_interval
 from dpbo_core.theorems.mckenna_sheldon_2020 import theorem_2_expected_error
 
 EVIDENCE = Evidence(
@@ -88,6 +98,7 @@ class PrivateGrid:
         needs="time to score the list",
         delta="0",
         trainings="one a candidate",
+        counts_pairs=True,
     )
 
     evaluate: Literal["all", "tried", "sobol", "public_shortlist"] = "all"
@@ -143,7 +154,8 @@ class PrivateGrid:
 
     def simulated(self, problem: Problem) -> Simulated:
         """As the whole of Λ, or as its subset."""
-        choice, score = (spend.noise_scale / problem.score_range for spend in self.plan(problem).spends)
+        spends, seen = self.plan(problem).spends, problem.metric_per_step / problem.score_per_step
+        choice, score = (spend.noise_scale * seen / problem.score_range for spend in (spends[0], spends[-1]))
         form = "all" if self.n_steps(problem) == len(problem.candidates) else self.evaluate
         return Simulated(
             f"{self.kind}/{'base_measure' if self.base_measure == 'public' else form}",
@@ -158,29 +170,36 @@ class PrivateGrid:
         return self._spread(problem) if known and self.evaluate != "public_shortlist" else ()
 
     def plan(self, problem: Problem) -> PrivacyPlan:
-        """One selection and one score."""
+        """One selection and one score, which is two draws where pairs are counted."""
         spends = tuple(spend for spend, _ in self.draws(problem))
+        if self.paired:
+            check_unpaired(problem)
         evidence = EVIDENCE if self.editions < MANY else EXPONENTIAL_EVIDENCE
-        return PrivacyPlan(guarantee_of(problem, pure=True, evidence=evidence), spends)
+        guarantee = guarantee_of(problem, pure=True, evidence=evidence, counts_pairs=self.DESCRIBED.counts_pairs)
+        return PrivacyPlan(guarantee, spends)
 
     def draws(self, problem: Problem) -> Draws:
-        """The two draws of the plan."""
-        selection, laplace = self._mechanisms(problem)
-        return (selection.spend("best candidate"), selection), (laplace.spend("its score"), laplace)
+        """The draws of the plan."""
+        (selection, laplace), number = self._mechanisms(problem), self.number(problem)
+        drawn = ((selection.spend("best candidate"), selection), (laplace.spend("its score"), laplace))
+        return drawn if number is None else (drawn[0], (number.spend(ALL_PAIRS), number), drawn[1])
 
     @staticmethod
     def shown(release: Release) -> Shown:
         """A draw for the choice and one for its score, each of a mean that every record moves by its own share."""
-        made = {"best candidate": tuple(PrivateSelection.WORTH), "its score": tuple(DiscreteLaplace.WORTH)}
-        return Shown(made, one_record_moves(release), relations=MEANS)
+        laplace = tuple(DiscreteLaplace.WORTH)
+        made = {"best candidate": tuple(PrivateSelection.WORTH), "its score": laplace}
+        if COUNTS in release.facts:
+            made[ALL_PAIRS] = laplace
+        return Shown(made, one_unit_moves(release), relations=relations_of(release))
 
     def outlook(self, problem: Problem) -> Outlook:
         """The selection's expected regret (a bound) plus the mean absolute error of the score."""
         selection, laplace = self._mechanisms(problem)
-        scale, n = laplace.scale * problem.score_per_step, self.n_steps(problem)
+        scale, n = laplace.scale * problem.metric_per_step, self.n_steps(problem)
         regret = theorem_2_expected_error(
             n_candidates=n,
-            sensitivity=selection.sensitivity * problem.score_per_step,
+            sensitivity=selection.sensitivity * problem.metric_per_step,
             epsilon=selection.spend("").epsilon,
         )
         error = min(problem.score_range, regret) + scale
@@ -221,9 +240,8 @@ class PrivateGrid:
                 listed = tuple(sorted(found.tried))
             case _:
                 listed = self._spread(problem)
-        noise = selection.scale * problem.score_per_step
+        noise = selection.scale * problem.metric_per_step
         pair = pairing(problem, found, noise) if self.paired else None
-        noise *= 1.0 if pair is None else pair.share
         if self.base_measure == "public":
             start = selection.scale * np.log(base_measure(problem, found.mean[list(listed)], noise))
             return listed, pair, np.rint(start - start.max()).astype(np.int64)
@@ -244,19 +262,32 @@ class PrivateGrid:
         listed = self.n_steps(problem) if self.evaluate == "public_shortlist" else 0
         return max(self.public_trials, listed)
 
+    def number(self, problem: Problem) -> DiscreteLaplace | None:
+        """The mechanism of the number of pairs; None where none are counted."""
+        if in_pairs(problem) is None:
+            return None
+        _, epsilon, _ = self._parts(problem)
+        return DiscreteLaplace(problem.record_steps, epsilon, problem.score_per_step)
+
     def _mechanisms(self, problem: Problem) -> tuple[PrivateSelection, DiscreteLaplace]:
-        select, score = split_epsilon(problem, (1.0 - self.score_share, self.score_share))
+        """For the choice and for its score."""
+        select, *_, score = self._parts(problem)
         steps, per_step = problem.record_steps, problem.score_per_step
         selection = PrivateSelection(
             steps, select, per_step, PERMUTE_AND_FLIP if self.editions < MANY else EXPONENTIAL
         )
         return selection, DiscreteLaplace(steps, score, per_step)
 
+    def _parts(self, problem: Problem) -> tuple[int, ...]:
+        """Of ε in 10⁻¹²: for the choice, for the number of pairs where such are counted, and for the score."""
+        return split_epsilon(problem, (1.0 - self.score_share, *shares_of(problem, self.score_share)))
+
 
 class GridSearch(Opaque):
     """The scoring under way. Nothing is drawn before `finish`."""
 
     __slots__ = (
+        "_all_pairs",
         "_differences",
         "_head_start",
         "_laplace",
@@ -284,9 +315,12 @@ class GridSearch(Opaque):
         self._reference = None if self._pairing is None else problem.train(self._pairing.reference)
         self._sums: list[Sensitive[int]] = []
         self._differences: list[Sensitive[int]] = []
+        self._all_pairs: Sensitive[int] | None = None
 
     def step(self, objective: Scorer, noise: Noise) -> None:  # noqa: ARG002  no noise before the end
         """Score the next candidate of the public list, and pair its records' scores with the public best's."""
+        if self._all_pairs is None and in_pairs(self._problem) is not None:
+            self._all_pairs = objective.pairs()
         model = self._problem.train(self._subset[len(self._sums)])
         self._sums.append(objective.evaluate(model))
         if self._pairing is not None and self._reference is not None:
@@ -297,7 +331,7 @@ class GridSearch(Opaque):
 
         A public list is recorded with the choice, which means nothing without it.
         """
-        select, score = self._plan.spends
+        select = self._plan.spends[0]
         compared = self._sums if self._pairing is None else self._differences
         sums = np.array([total.expose() for total in compared], dtype=np.int64)
         utilities = Sensitive(sums + self._head_start)
@@ -305,13 +339,13 @@ class GridSearch(Opaque):
         listed = {} if whole else {f"candidate {i}": at for i, at in enumerate(self._subset)}
         chosen = noise.release(select, self._selection, utilities, **listed)
         place = self._subset.index(chosen.get(f"candidate {chosen['draw']}", chosen["draw"]))
-        drawn = noise.release(score, self._laplace, self._sums[place])
-        per_step = self._problem.score_per_step
-        said = drawn["draw"] * per_step
-        interval = bounded_laplace_interval(said, self._laplace.scale * per_step, self._problem.score_range)
-        value = {
-            "hyperparameters": dict(self._problem.candidates.points[self._subset[place]]),
-            "score": said,
-            "interval": list(interval),
-        }
+        value: dict[str, Any] = {"hyperparameters": dict(self._problem.candidates.points[self._subset[place]])}
+        number = self._method.number(self._problem)
+        value |= said_of(
+            self._problem,
+            noise,
+            self._subset[place],
+            (self._plan.spends[-1], self._laplace, self._sums[place]),
+            None if number is None or self._all_pairs is None else (self._plan.spends[1], number, self._all_pairs),
+        )
         return make_release(self._method, self._problem, self._plan, noise, value)

@@ -13,6 +13,7 @@
 
 Each observation is noised on its own at a fixed λ_t, so the path, the posterior, every plot and the chosen λ are
 post-processing of the y's and of public facts: ρ* bounds all of it, with no assumption about the score's shape.
+By a count of pairs y_t is B = C₂ − ⌊rD⌋ with noise, and D is drawn once, before the first step (`pair_draws`).
 """
 
 import math
@@ -41,12 +42,22 @@ from dpbo_core.methods.contract import (
     too_small,
 )
 from dpbo_core.methods.kernel import stated_kernel
-from dpbo_core.objective.in_memory import Scorer
+from dpbo_core.methods.pair_draws import (
+    SHARE_OF_PAIRS_RHO,
+    USUAL,
+    in_pairs,
+    on_grid,
+    one_unit_moves,
+    relations_of,
+    unit_drawn,
+    unit_of,
+)
+from dpbo_core.objective.in_memory import Scorer, shifted
 from dpbo_core.privacy.amounts import UNITS_PER_ONE, from_units, split_units
-from dpbo_core.privacy.certified import MEANS, Shown, one_record_moves, steps_shown
+from dpbo_core.privacy.certified import Shown, steps_shown
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, PAIRS, Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.problem import Problem
 from dpbo_core.public_search import check_trials, doubt, search_on_public_data, searched, surely_tried
@@ -55,6 +66,7 @@ EVIDENCE = Evidence(
     Standing.STANDARD,
     "discrete Gaussian (Canonne, Kamath, Steinke 2020) composed adaptively in zCDP; the rest is post-processing",
 )
+LOOK = "score of the choice"
 AMPLITUDE = 1.0  # doubts of the public score: the residual's amplitude
 SIMULATED_SHARE, SIMULATED_DELTA = 0.75, 1e-6  # of ρ* at ε = 1, for the path, in the advice's simulation
 
@@ -82,6 +94,7 @@ class PrivateTrajectory:
         needs="δ > 0",
         delta="> 0",
         trainings="one a step",
+        counts_pairs=True,
         shows_all=True,
     )
 
@@ -134,7 +147,7 @@ class PrivateTrajectory:
 
     def simulated(self, problem: Problem) -> Simulated:
         """By the noise of one observation of the path."""
-        observed = self.plan(problem).spends[0].noise_scale / problem.score_range
+        observed = self.observations(problem)[0].scale * problem.metric_per_step / problem.score_range
         rho = SIMULATED_SHARE * from_units(largest_rho(1.0, SIMULATED_DELTA))
         records = math.sqrt(self.n_steps(problem) / (2.0 * rho)) / observed
         return Simulated(f"{self.kind}/{self.prior}", records, records)
@@ -146,18 +159,20 @@ class PrivateTrajectory:
             StudyInvalid: δ = 0, or an ε too small for the ledger's unit.
         """
         spends = tuple(spend for spend, _ in self.draws(problem))
-        return PrivacyPlan(guarantee_of(problem, pure=False, evidence=EVIDENCE), spends)
+        guarantee = guarantee_of(problem, pure=False, evidence=EVIDENCE, counts_pairs=self.DESCRIBED.counts_pairs)
+        return PrivacyPlan(guarantee, spends)
 
     def draws(self, problem: Problem) -> Draws:
-        """The T observations, then the final choice and the fresh look where there are such."""
-        drawn: list[tuple[Spend, Mechanism[Any]]] = [
-            (m.spend(f"score of step {t}"), m) for t, m in enumerate(self.observations(problem), start=1)
-        ]
+        """The number of pairs where such are counted, the T observations, then choice and look where there are."""
+        drawn: list[tuple[Spend, Mechanism[Any]]] = []
+        if (number := self.number(problem)) is not None:
+            drawn.append((number.spend(ALL_PAIRS), number))
+        drawn += [(m.spend(f"score of step {t}"), m) for t, m in enumerate(self.observations(problem), start=1)]
         selection, look = self.selection(problem), self.look(problem)
         if selection is not None:
             drawn.append((selection.spend("final choice"), selection))
         if look is not None:
-            drawn.append((look.spend("score of the choice"), look))
+            drawn.append((look.spend(LOOK), look))
         return tuple(drawn)
 
     @staticmethod
@@ -170,12 +185,14 @@ class PrivateTrajectory:
         if options["final_share"] != 0.0:
             made["final choice"] = tuple(PrivateSelection.WORTH)
         if options["look_share"] != 0.0:
-            made["score of the choice"] = gaussian
-        return Shown(made, one_record_moves(release), relations=MEANS)
+            made[LOOK] = gaussian
+        if COUNTS in release.facts:
+            made[ALL_PAIRS] = gaussian
+        return Shown(made, one_unit_moves(release), relations=relations_of(release))
 
     def outlook(self, problem: Problem) -> Outlook:
         """Mean absolute error of the posterior mean at T evenly spread candidates, by the prior alone."""
-        sigma = self.observations(problem)[0].scale * problem.score_per_step
+        sigma = self.observations(problem)[0].scale * problem.metric_per_step
         T, scale = self.n_steps(problem), SPREAD * problem.score_range
         spread = np.unique(np.linspace(0, len(problem.candidates) - 1, T).round().astype(int))
         kernel = stated_kernel(self, problem)
@@ -213,7 +230,7 @@ class PrivateTrajectory:
 
     def observations(self, problem: Problem) -> tuple[DiscreteGaussian, ...]:
         """The mechanism of each step."""
-        T, (whole, _, _) = self.n_steps(problem), self._rho(problem)
+        T, whole = self.n_steps(problem), self._rho(problem)[0]
         try:
             parts = split_units(whole, (1.0,) * T)
         except ValueError:
@@ -244,8 +261,17 @@ class PrivateTrajectory:
             raise too_small(problem)
         return DiscreteGaussian(problem.record_steps, share, problem.score_per_step)
 
-    def _rho(self, problem: Problem) -> tuple[int, int, int]:
-        """ρ* in 10⁻¹², as (observations, final choice, fresh look)."""
+    def number(self, problem: Problem) -> DiscreteGaussian | None:
+        """The mechanism of the number of pairs; None where none are counted."""
+        if in_pairs(problem) is None:
+            return None
+        share = self._rho(problem)[3]
+        if share < 1:
+            raise too_small(problem)
+        return DiscreteGaussian(problem.record_steps, share, problem.score_per_step)
+
+    def _rho(self, problem: Problem) -> tuple[int, int, int, int]:
+        """ρ* in 10⁻¹², as (observations, final choice, fresh look, number of pairs)."""
         if problem.delta == 0.0:
             raise StudyInvalid(
                 "private_trajectory needs δ > 0, and the study says delta = 0",
@@ -253,14 +279,18 @@ class PrivateTrajectory:
                 remedy="set delta = 1e-6 in [privacy], or use a method that needs none (dpbo plan says which)",
             )
         total = largest_rho(problem.epsilon, problem.delta)
+        number = 0 if in_pairs(problem) is None else math.floor(total * SHARE_OF_PAIRS_RHO)
+        total -= number
         final, look = math.floor(total * self.final_share), math.floor(total * self.look_share)
-        return total - final - look, final, look
+        return total - final - look, final, look, number
 
 
 class TrajectorySearch(Opaque):
     """The search under way. Exact sums are kept, sealed, only where a final choice has been paid for."""
 
     __slots__ = (
+        "_all_pairs",
+        "_beside",
         "_bo",
         "_look",
         "_map",
@@ -271,13 +301,18 @@ class TrajectorySearch(Opaque):
         "_plan",
         "_problem",
         "_selection",
+        "_spends",
         "_sums",
+        "_unit",
     )
 
     def __init__(self, method: PrivateTrajectory, problem: Problem, plan: PrivacyPlan) -> None:
         self._method, self._problem, self._plan = method, problem, plan
         self._observations, self._selection = method.observations(problem), method.selection(problem)
         self._look = method.look(problem)
+        self._spends = {spend.what: spend for spend in plan.spends}
+        self._unit, self._beside = unit_of(problem), on_grid(USUAL)
+        self._all_pairs: Sensitive[int] | None = None
         self._objective: Scorer | None = None  # for the fresh look
         self._path: list[tuple[int, int]] = []  # (candidate, noised sum): released
         self._sums: dict[int, Sensitive[int]] = {}
@@ -286,17 +321,19 @@ class TrajectorySearch(Opaque):
     def step(self, objective: Scorer, noise: Noise) -> Released:
         """One noised observation, recorded before it is used or shown; a recorded one is read back, not redrawn."""
         t, self._objective = len(self._path), objective
-        spend = self._plan.spends[t]
+        if t == 0:
+            self._count_pairs(objective, noise)
+        spend = self._spends[f"score of step {t + 1}"]
         drawn = noise.recorded(spend)
         index = self._bo.ask() if drawn is None else drawn["candidate"]
         if drawn is None or self._selection is not None:
             total = objective.evaluate(self._problem.train(index))
             if self._selection is not None:
                 self._sums[index] = total
-            drawn = noise.release(spend, self._observations[t], total, candidate=index)
+            drawn = noise.release(spend, self._observations[t], self._observed(total), candidate=index)
             index = drawn["candidate"]  # another process may have drawn first
         self._path.append((index, drawn["draw"]))
-        self._bo.tell(index, self._map.mapped(drawn["draw"] * self._problem.score_per_step))
+        self._bo.tell(index, self._map.mapped(self._unit.said(drawn["draw"])))
         return self._shown(t)
 
     def finish(self, noise: Noise) -> Release:
@@ -308,16 +345,16 @@ class TrajectorySearch(Opaque):
         mean = found.weights @ means
         if self._selection is not None:
             sums = Sensitive(np.array([self._sums[index].expose() for index in visited], dtype=np.int64))
-            spend = self._plan.spends[len(self._path)]
+            spend = self._spends["final choice"]
             chosen = visited[noise.release(spend, self._selection, sums)["draw"]]
         else:
             chosen = allowed[int(np.argmax(mean))]
         place = allowed.index(chosen)
         score, interval = self._map.believed(found, means[:, place], deviations[:, place])
         if self._look is not None and self._objective is not None:
-            total = self._objective.evaluate(self._problem.train(chosen))
-            seen = noise.release(self._plan.spends[-1], self._look, total)["draw"] * self._problem.score_per_step
-            deviation = self._look.scale * self._problem.score_per_step
+            total = self._observed(self._objective.evaluate(self._problem.train(chosen)))
+            seen = self._unit.said(noise.release(self._spends[LOOK], self._look, total)["draw"])
+            deviation = self._unit.deviation(self._look.scale, seen)
             score, interval = self._map.looked(seen, deviation, (score, interval))
         value = {
             "hyperparameters": dict(self._problem.candidates.points[chosen]),
@@ -325,14 +362,32 @@ class TrajectorySearch(Opaque):
             "interval": list(interval),
             "trajectory": [self._shown(t) for t in range(len(self._path))],
         }
+        if self._all_pairs is not None:
+            value[PAIRS] = self._problem.score_per_step / self._unit.per_step
         return make_release(self._method, self._problem, self._plan, noise, value)
+
+    def _count_pairs(self, objective: Scorer, noise: Noise) -> None:
+        """Draw D where pairs are counted, and begin the search in its unit."""
+        pairs, number = in_pairs(self._problem), self._method.number(self._problem)
+        if pairs is None or number is None:
+            return
+        self._all_pairs = objective.pairs()
+        public = self._method.guess(self._problem)
+        self._beside = self._beside if public is None else on_grid(float(public.max()))
+        drawn = noise.release(self._spends[ALL_PAIRS], number, self._all_pairs)["draw"]
+        self._unit = unit_drawn(pairs, drawn, number.scale, self._beside)
+        self._map, self._bo = self._search()
+
+    def _observed(self, total: Sensitive[int]) -> Sensitive[int]:
+        """What noise is added to."""
+        return total if self._all_pairs is None else shifted(total, self._all_pairs, self._beside)
 
     def _shown(self, t: int) -> Released:
         index, total = self._path[t]
         return {
             "step": t + 1,
             "hyperparameters": dict(self._problem.candidates.points[index]),
-            "score": total * self._problem.score_per_step,
+            "score": self._unit.said(total),
         }
 
     def _search(self) -> tuple[ScoreMap, AveragedSearch]:
@@ -341,7 +396,7 @@ class TrajectorySearch(Opaque):
         public = self._method.guess(problem)
         centre = CENTRE * problem.score_range if public is None else float(public.mean())
         scale, encoded = SPREAD * problem.score_range, problem.candidates.encoded
-        sigma = self._observations[0].scale * problem.score_per_step / scale
+        sigma = self._observations[0].scale * self._unit.per_step / scale
         return ScoreMap(centre, scale, problem.score_range), AveragedSearch(
             encoded,
             prior_of(

@@ -7,6 +7,8 @@
 | u | `_sum` | exact integer sum of its scores | integer |
 | ε | `epsilon` | discrete Laplace noise on u; nothing else is drawn | scalar |
 
+By a count of pairs u is C₂, and a share of ε draws their number (`pair_draws`).
+
 Every method that chooses privately has to lose less than this one, or its ε is wasted on the choice.
 """
 
@@ -26,15 +28,15 @@ from dpbo_core.methods.contract import (
     make_release,
     split_epsilon,
 )
+from dpbo_core.methods.pair_draws import in_pairs, one_unit_moves, relations_of, said_of, shares_of
 from dpbo_core.objective.in_memory import Scorer
-from dpbo_core.privacy.certified import MEANS, Shown, one_record_moves
+from dpbo_core.privacy.certified import Shown
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.problem import Problem
 from dpbo_core.public_search import check_trials, search_on_public_data, searched, surely_tried
-from dpbo_core.theorems.feldman_cousins_1998 import bounded_laplace_interval
 
 EVIDENCE = Evidence(Standing.STANDARD, "the discrete Laplace on one score; the choice is a public fact")
 
@@ -53,6 +55,7 @@ class Public:
         needs="a public set that is like the sensitive one",
         delta="0",
         trainings="1",
+        counts_pairs=True,
     )
 
     public_trials: int = 256
@@ -86,30 +89,32 @@ class Public:
         return (Public(),)
 
     def simulated(self, problem: Problem) -> Simulated:
-        """No noise is in the choice; the score has all of ε."""
-        (spend,) = self.plan(problem).spends
-        records = problem.score_range / spend.noise_scale
+        """No noise is in the choice; the score has all of ε, but for the number of pairs."""
+        seen = problem.metric_per_step / problem.score_per_step
+        records = problem.score_range / (self.plan(problem).spends[-1].noise_scale * seen)
         return Simulated(self.kind, records, records)
 
     def plan(self, problem: Problem) -> PrivacyPlan:
-        """One draw, for the score."""
+        """One draw, for the score; two where pairs are counted."""
         spends = tuple(spend for spend, _ in self.draws(problem))
-        return PrivacyPlan(guarantee_of(problem, pure=True, evidence=EVIDENCE), spends)
+        guarantee = guarantee_of(problem, pure=True, evidence=EVIDENCE, counts_pairs=self.DESCRIBED.counts_pairs)
+        return PrivacyPlan(guarantee, spends)
 
     def draws(self, problem: Problem) -> Draws:
-        """The one draw of the plan."""
-        laplace = self.laplace(problem)
-        return ((laplace.spend("its score"), laplace),)
+        """The number of pairs where such are counted, and the score."""
+        names = ("its score",) if in_pairs(problem) is None else (ALL_PAIRS, "its score")
+        return tuple((m.spend(name), m) for name, m in zip(names, self.laplaces(problem), strict=True))
 
     @staticmethod
     def shown(release: Release) -> Shown:
-        """One draw, of a mean that every record moves by its own share."""
-        made = {"its score": tuple(DiscreteLaplace.WORTH)}
-        return Shown(made, one_record_moves(release), relations=MEANS)
+        """A draw of what every record moves by its own share, and one of the number of pairs where it says so."""
+        names = ("its score", ALL_PAIRS) if COUNTS in release.facts else ("its score",)
+        made = {name: tuple(DiscreteLaplace.WORTH) for name in names}
+        return Shown(made, one_unit_moves(release), relations=relations_of(release))
 
     def outlook(self, problem: Problem) -> Outlook:
         """The noise of the score. What the choice loses is not the noise's doing."""
-        scale = self.laplace(problem).scale * problem.score_per_step
+        scale = self.laplaces(problem)[-1].scale * problem.metric_per_step
         why = (
             "chooses by the public score alone, which costs no privacy and is as good as the public set is like "
             f"the sensitive one; all of ε is for its score, noise of scale {scale:.2g}; δ = 0"
@@ -133,37 +138,34 @@ class Public:
         """A choice made, and nothing scored."""
         return PublicChoice(self, problem, plan)
 
-    def laplace(self, problem: Problem) -> DiscreteLaplace:
-        """The mechanism of its score, at all of ε."""
-        (epsilon,) = split_epsilon(problem, (1.0,))
-        return DiscreteLaplace(problem.record_steps, epsilon, problem.score_per_step)
+    def laplaces(self, problem: Problem) -> tuple[DiscreteLaplace, ...]:
+        """The mechanisms of the number of pairs, where such are counted, and of the score: together all of ε."""
+        parts = split_epsilon(problem, shares_of(problem, 1.0))
+        return tuple(DiscreteLaplace(problem.record_steps, part, problem.score_per_step) for part in parts)
 
 
 class PublicChoice(Opaque):
     """The one scoring under way. Nothing is drawn before `finish`."""
 
-    __slots__ = ("_choice", "_laplace", "_method", "_plan", "_problem", "_sum")
+    __slots__ = ("_choice", "_drawn", "_method", "_plan", "_problem")
 
     def __init__(self, method: Public, problem: Problem, plan: PrivacyPlan) -> None:
         self._method, self._problem, self._plan = method, problem, plan
-        self._laplace, self._choice = method.laplace(problem), method.choice(problem)
-        self._sum: Sensitive[int] | None = None
+        self._choice = method.choice(problem)
+        self._drawn: list[Sensitive[int]] = []  # in the order of the plan
 
     def step(self, objective: Scorer, noise: Noise) -> None:  # noqa: ARG002  no noise before the end
-        """Score the public choice."""
-        self._sum = objective.evaluate(self._problem.train(self._choice))
+        """Score the public choice, and count all pairs where such are counted."""
+        if in_pairs(self._problem) is not None:
+            self._drawn.append(objective.pairs())
+        self._drawn.append(objective.evaluate(self._problem.train(self._choice)))
 
     def finish(self, noise: Noise) -> Release:
         """Say its score with Laplace noise."""
-        (spend,) = self._plan.spends
-        if self._sum is None:
-            raise ValueError("nothing was scored")
-        per_step = self._problem.score_per_step
-        said = noise.release(spend, self._laplace, self._sum)["draw"] * per_step
-        interval = bounded_laplace_interval(said, self._laplace.scale * per_step, self._problem.score_range)
+        laplaces = self._method.laplaces(self._problem)
+        *number, score = zip(self._plan.spends, laplaces, self._drawn, strict=True)
         value = {
             "hyperparameters": dict(self._problem.candidates.points[self._choice]),
-            "score": said,
-            "interval": list(interval),
+            **said_of(self._problem, noise, self._choice, score, number[0] if number else None),
         }
         return make_release(self._method, self._problem, self._plan, noise, value)

@@ -13,7 +13,11 @@ from numpy.typing import NDArray
 
 from dpbo_core.models.scores.bounded_function import BoundedFunction
 from dpbo_core.models.scores.grid import GRID, to_grid
+from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.scores.record import RecordScore
+from dpbo_core.models.scores.union import MarginScore
+
+CHANCE = 0.5  # of the pairs are ranked right by whoever says the same of every record: ties count half
 
 
 def majority_share(labels: NDArray[np.int64]) -> float:
@@ -21,7 +25,14 @@ def majority_share(labels: NDArray[np.int64]) -> float:
     return float(np.bincount(labels).max() / len(labels))
 
 
-def constant_score(score: RecordScore, truth: NDArray[Any], *, n_classes: int) -> float | None:
+def constant_margin(score: MarginScore | PairScore, labels: NDArray[np.int64]) -> float:
+    """What a score of margins gives whoever always says the largest class, from far away."""
+    if isinstance(score, PairScore):
+        return CHANCE
+    return score.score_range * majority_share(labels)
+
+
+def constant_score(score: RecordScore | PairScore, truth: NDArray[Any], *, n_classes: int) -> float | None:
     """The mean score, in [0, G], of the best constant prediction on the public training set.
 
     That is the public shares where probabilities are scored, the best class where a class is, and of a regression
@@ -32,6 +43,8 @@ def constant_score(score: RecordScore, truth: NDArray[Any], *, n_classes: int) -
         truth: (n,).
         n_classes: C; 0 for a regression.
     """
+    if isinstance(score, PairScore):
+        return CHANCE
     if isinstance(score, BoundedFunction):
         return None
     n = len(truth)

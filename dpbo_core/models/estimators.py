@@ -27,6 +27,7 @@ from dpbo_core.models.containment import contained
 from dpbo_core.models.import_path import estimator_class
 from dpbo_core.models.outcome import Verb, shaped
 from dpbo_core.models.scores.accuracy import Correct
+from dpbo_core.models.scores.pairs import Cells
 from dpbo_core.models.scores.record import RecordScore
 from dpbo_core.privacy.sealing import attempted
 
@@ -163,11 +164,13 @@ class FittedEstimator:
         estimator: fitted.
         stand_in: (d,) x₀.
         alone: scores each record in a process of its own; None where all are predicted in this one.
+        cells: of its decision values, where pairs are counted; None for scores of single records.
     """
 
     estimator: Any
     stand_in: NDArray[np.float64]
     alone: "Alone | None" = None
+    cells: Cells | None = None
 
     def __repr__(self) -> str:
         return f"FittedEstimator(d={len(self.stand_in)})"

@@ -15,15 +15,19 @@ from dpbo_core.models.linear.fit import LinearModel, minimise, train
 from dpbo_core.models.linear.path import LARGEST, LogisticPath
 from dpbo_core.models.linear.signed_rows import SignedRows
 from dpbo_core.models.listed.inspection import check_listed
+from dpbo_core.models.outcome import Verb
 from dpbo_core.models.rowwise import check_rowwise
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.bounded_function import BoundedFunction
 from dpbo_core.models.scores.grid import GRID, to_grid
+from dpbo_core.models.scores.pairs import Cells, Integers, PairScore, auc_of, counts
 from dpbo_core.models.scores.record import RecordScore
 from dpbo_core.models.scores.union import OF_CLASSES, MarginScore
 
 Model = LinearModel | FittedEstimator
-Score = MarginScore | RecordScore
+Score = MarginScore | RecordScore | PairScore
+PUBLIC_ROWS = 4096  # whose decision values say on which scale a model's are
+OF_PAIRS = "a score of pairs is no record's own"
 
 
 @dataclass(eq=False)
@@ -37,7 +41,7 @@ class LinearTrainer:
     X: NDArray[np.float64] = field(repr=False)
     signs: NDArray[np.float64] = field(repr=False)
     loss: str
-    score: MarginScore
+    score: MarginScore | PairScore
     tolerance: float | None
     _trained: dict[float, LinearModel] = field(default_factory=dict, repr=False)
     _public_scores: dict[tuple[float, int], float] = field(default_factory=dict, repr=False)
@@ -50,7 +54,7 @@ class LinearTrainer:
         labels: NDArray[np.int64],
         loss: str,
         *,
-        score: MarginScore,
+        score: MarginScore | PairScore,
         tolerance: float | None,
     ) -> "LinearTrainer":
         """From class indices 0 and 1; the larger class is +1.
@@ -94,14 +98,19 @@ class LinearTrainer:
         return LogisticPath(self._rows) if self.loss == "logistic" and self.X.shape[1] <= LARGEST else None
 
     def public_score(self, point: Mapping[str, Any], *, seed: int) -> float:
-        """Mean cross-validated margin score at point["lambda"], in [0, G]; each fold is a cold start."""
+        """Cross-validated score at point["lambda"], in [0, G]; folds are cold starts, pairs within a fold."""
         key = (float(point["lambda"]), seed)
         if key not in self._public_scores:
-            self._public_scores[key] = float(self.score.phi(self._public_margins(point, seed)).mean())
+            if isinstance(self.score, PairScore):
+                self._public_scores[key] = self._public_pairs(self.score, point, seed)
+            else:
+                self._public_scores[key] = float(self.score.phi(self._public_margins(point, seed)).mean())
         return self._public_scores[key]
 
     def public_steps(self, point: Mapping[str, Any], *, seed: int) -> NDArray[np.int64]:
         """Each public record's margin score in whole steps, (n,), under the model trained without its fold."""
+        if isinstance(self.score, PairScore):
+            raise TypeError(OF_PAIRS)
         scores = self.score.phi(self._public_margins(point, seed))
         return to_grid(scores, self.score.score_range, broken_score=self.score.broken_score)
 
@@ -116,15 +125,43 @@ class LinearTrainer:
         margins = np.empty(len(folds))
         for fold in range(folds.max() + 1):
             out = folds == fold
-            model = train(
-                self.X[~out],
-                self.signs[~out],
-                loss=self.loss,
-                regularization=float(point["lambda"]),
-                tolerance=self.tolerance,
-            )
-            margins[out] = model.margins(self.X[out], self.signs[out])
+            margins[out] = self._without(out, point).margins(self.X[out], self.signs[out])
         return margins
+
+    def _public_pairs(self, score: PairScore, point: Mapping[str, Any], seed: int) -> float:
+        folds, tables = (
+            fold_of(self.signs.astype(np.int64), seed=seed),
+            [np.zeros((2, score.n_cells), dtype=np.int64)],
+        )
+        for fold in range(folds.max() + 1):
+            out = folds == fold
+            if not one_class(self.signs, out):
+                model = self._without(out, point)
+                tables.append(table_of_margins(model, self.X[out], self.signs[out] > 0.0, score))
+        return auc_of(np.array(tables))
+
+    def _without(self, out: NDArray[np.bool_], point: Mapping[str, Any]) -> LinearModel:
+        """A cold start on the records that are not left out."""
+        return train(
+            self.X[~out],
+            self.signs[~out],
+            loss=self.loss,
+            regularization=float(point["lambda"]),
+            tolerance=self.tolerance,
+        )
+
+
+def one_class(truth: NDArray[Any], out: NDArray[np.bool_]) -> bool:
+    """Whether a fold, or what is left without it, has no pair of two classes."""
+    return any(len(np.unique(part)) < 2 for part in (truth[out], truth[~out]))
+
+
+def table_of_margins(
+    model: LinearModel, X: NDArray[np.float64], positive: NDArray[np.bool_], score: PairScore
+) -> Integers:
+    """Records of each class in each cell under a linear model, (2, B)."""
+    cells = score.of_margins(model.margins(X, np.ones(len(X))), model.norm)
+    return counts(positive.astype(np.int64), np.ones(len(X), dtype=bool), cells, score.n_cells)
 
 
 class Factory(Protocol):
@@ -146,7 +183,7 @@ class EstimatorTrainer:
     X: NDArray[np.float64] = field(repr=False)
     truth: NDArray[Any] = field(repr=False)
     factory: Factory
-    score: RecordScore = field(default_factory=Correct)
+    score: RecordScore | PairScore = field(default_factory=Correct)
     listed: bool = False
     enforced: bool = False
     _modules: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict, repr=False)
@@ -181,22 +218,30 @@ class EstimatorTrainer:
                 was taken for, or the score fails on public rows.
         """
         fitted = self.factory.train(self.X, self.truth, **point)
+        if self.listed and not self.enforced:
+            check_listed(fitted.estimator)
+        scored: RecordScore
+        if isinstance(self.score, PairScore):
+            fitted, scored = with_cells(fitted, self.score, self.X)
+        else:
+            scored = self.score
         if self.enforced:
             from dpbo_core.models.enforced.enforced_model import alone
 
-            how = alone(fitted.estimator, self.X, self.truth, self.score, known=self._modules)
+            how = alone(fitted.estimator, self.X, self.truth, scored, known=self._modules)
             return replace(fitted, alone=how)
-        if self.listed:
-            check_listed(fitted.estimator)
-        outcome = check_rowwise(fitted, self.X, needs=self.score.needs)
+        outcome = check_rowwise(fitted, self.X, needs=scored.needs)
         if isinstance(self.score, BoundedFunction):
             self.score.check(outcome, self.truth[: len(outcome)])
         return fitted
 
     def public_score(self, point: Mapping[str, Any], *, seed: int) -> float:
-        """Mean score of the public records, each under the estimator trained without its fold."""
+        """Score of the public records, each under the estimator trained without its fold; pairs within a fold."""
         key = _key(point, seed)
         if key not in self._public_scores:
+            if isinstance(self.score, PairScore):
+                self._public_scores[key] = self._public_pairs(self.score, point, seed)
+                return self._public_scores[key]
             steps = self.public_steps(point, seed=seed)
             self._public_scores[key] = int(steps.sum()) * self.score.score_range / (GRID * len(steps))
         return self._public_scores[key]
@@ -209,6 +254,8 @@ class EstimatorTrainer:
         return self._newest[1]
 
     def _cross_validated(self, point: Mapping[str, Any], seed: int) -> NDArray[np.int64]:
+        if isinstance(self.score, PairScore):
+            raise TypeError(OF_PAIRS)
         classes = self.truth if self.truth.dtype.kind == "i" else np.zeros(len(self.truth), dtype=np.int64)
         folds, steps = fold_of(classes, seed=seed), np.empty(len(classes), dtype=np.int64)
         for fold in range(folds.max() + 1):
@@ -218,7 +265,58 @@ class EstimatorTrainer:
             steps[out] = to_grid(scores, self.score.score_range, broken_score=0.0)
         return steps
 
+    def _public_pairs(self, score: PairScore, point: Mapping[str, Any], seed: int) -> float:
+        folds, tables = fold_of(self.truth, seed=seed), [np.zeros((2, score.n_cells), dtype=np.int64)]
+        for fold in range(folds.max() + 1):
+            out = folds == fold
+            if one_class(self.truth, out):
+                continue
+            fitted = self.factory.train(self.X[~out], self.truth[~out], **point)
+            ranked, _ = with_cells(fitted, score, self.X[~out])
+            tables.append(table_of_estimator(ranked, self.X[out], self.truth[out], score))
+        return auc_of(np.array(tables))
+
 
 def _key(point: Mapping[str, Any], seed: int) -> tuple[Any, ...]:
     """Of a point and the seed that deals out the folds; 1 and 1.0 are two values."""
     return (*((name, type(value).__name__, value) for name, value in sorted(point.items())), seed)
+
+
+def with_cells(
+    fitted: FittedEstimator, score: PairScore, X_public: NDArray[np.float64]
+) -> tuple[FittedEstimator, Cells]:
+    """The estimator with the public map of its decision values, and that map.
+
+    Raises:
+        StudyInvalid: it gives none.
+    """
+    rows = X_public[:: 1 + (len(X_public) - 1) // PUBLIC_ROWS]
+
+    def asked(verb: Verb) -> NDArray[Any] | None:
+        return fitted.outcome(rows, verb) if callable(getattr(fitted.estimator, verb, None)) else None
+
+    cells = score.cells(type(fitted.estimator).__name__, asked)
+    return replace(fitted, cells=cells), cells
+
+
+def table_of_estimator(
+    model: FittedEstimator,
+    X: NDArray[np.float64],
+    labels: NDArray[np.int64],
+    score: PairScore,
+    usable: NDArray[np.bool_] | None = None,
+) -> Integers:
+    """Records of each class in each cell, (2, B). A row without a prediction is in the lowest cell of its class.
+
+    Args:
+        model: with its cells.
+        X: (m, d) rows.
+        labels: (m,) index of the class; anything but 0 and 1 is in neither.
+        score: whose cells they are.
+        usable: (m,) False for what is in neither class; all are where None.
+    """
+    if model.cells is None:
+        raise TypeError("a model without cells ranks nothing")
+    found = np.rint(model.scores(X, labels, model.cells)).astype(np.int64) - 1
+    known = np.ones(len(labels), dtype=bool) if usable is None else usable
+    return counts(labels, known, np.clip(found, 0, score.n_cells - 1), score.n_cells)

@@ -10,7 +10,9 @@
 
 Every conceivable record has a score: a broken one is replaced by (x = 0, y = +1) under a margin score, so it scores
 φ(0), and scores 0 under any other. A record's score depends on the model and that record alone, so at a fixed model
-replacing one record moves the sum by at most 2²⁴ steps, and the order of summation cannot matter.
+replacing one record moves the sum by at most 2²⁴ steps, and the order of summation cannot matter. A score of pairs
+(`models.scores.pairs`) is counted from a table of both classes' records in public cells instead, of which a broken
+record is no part, whatever the model.
 """
 
 from typing import Protocol
@@ -24,13 +26,15 @@ from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.linear.softmax import SoftmaxModel
 from dpbo_core.models.scores.accuracy import Accuracy, Correct
 from dpbo_core.models.scores.grid import GRID, to_grid
+from dpbo_core.models.scores.pairs import Integers, PairScore, counts, pairs_of
 from dpbo_core.models.scores.record import RecordScore
 from dpbo_core.models.scores.union import MarginScore
-from dpbo_core.models.trainer import Model, Score
+from dpbo_core.models.trainer import OF_PAIRS, Model, Score, table_of_estimator
 from dpbo_core.objective.paired import stretched
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
 Scorable = Model | SoftmaxModel
+SHARES = 2**16
 BLOCK = 16_384  # records whose scores are in memory at once: larger arrays cost a system call each
 
 
@@ -38,7 +42,11 @@ class Scorer(Protocol):
     """What a method sees of the sensitive half."""
 
     def evaluate(self, model: Scorable) -> Sensitive[int]:
-        """The exact integer sum of the records' scores under `model`."""
+        """The exact integer that the records come to under `model`: a sum of scores, or a count of pairs."""
+        ...
+
+    def pairs(self) -> Sensitive[int]:
+        """2PQ, what the count of pairs is under a model that ranks every pair right; for scores of pairs alone."""
         ...
 
     def paired(self, model: Scorable, reference: Scorable, clipped: int) -> Sensitive[int]:
@@ -67,8 +75,12 @@ class Objective(Opaque):
         return self._training
 
     def evaluate(self, model: Scorable) -> Sensitive[int]:
-        """Σ_i round(2²⁴ g(w; x_i, y_i)/G), exactly; never raises on account of a record."""
+        """Σ_i round(2²⁴ g(w; x_i, y_i)/G) or C₂, exactly; never raises on account of a record."""
         return Sensitive(exact_sum(model, self._records.expose(), self._score))
+
+    def pairs(self) -> Sensitive[int]:
+        """2PQ, from the labels alone."""
+        return Sensitive(exact_pairs(self._records.expose()))
 
     def paired(self, model: Scorable, reference: Scorable, clipped: int) -> Sensitive[int]:
         """Σ_i of the clipped differences, exactly; never raises on account of a record."""
@@ -76,7 +88,9 @@ class Objective(Opaque):
 
 
 def exact_sum(model: Scorable, records: Encoded, score: Score) -> int:
-    """Σ_i round(2²⁴ g(w; x_i, y_i)/G) over plain records: of a sensitive set, it is the sensitive value itself."""
+    """Σ_i round(2²⁴ g(w; x_i, y_i)/G), or C₂, of plain records: of a sensitive set, the sensitive value itself."""
+    if isinstance(score, PairScore):
+        return pairs_of(_table(model, records, score))[0]
     if isinstance(model, LinearModel) and isinstance(score, MarginScore):
         return _margin_sum(model, records, score)
     if isinstance(score, Correct | Accuracy) and not isinstance(model, LinearModel):
@@ -93,7 +107,13 @@ def paired_sum(model: Scorable, reference: Scorable, clipped: int, records: Enco
 
 
 def steps_of(model: Scorable, records: Encoded, score: Score) -> NDArray[np.int64]:
-    """Each record's score in whole steps, (m,): what `exact_sum` sums."""
+    """Each record's score in whole steps, (m,): what `exact_sum` sums.
+
+    Raises:
+        TypeError: the score is of pairs, or not one of the model's; never on account of a record.
+    """
+    if isinstance(score, PairScore):
+        raise TypeError(OF_PAIRS)
     if isinstance(model, LinearModel) and isinstance(score, MarginScore):
         scores = score.phi(model.margins(records.X, records.signs))
         return to_grid(scores, score.score_range, broken_score=score.broken_score)
@@ -131,6 +151,42 @@ def _usable(records: Encoded) -> NDArray[np.bool_]:
     return ~records.broken & (records.labels >= 0)
 
 
-def partial_sum(records: Encoded, score: Score, model: Scorable) -> int:
-    """The exact sum over one partition, still sensitive: whoever calls this seals it again (`partitions`)."""
-    return exact_sum(model, records, score)
+def _table(model: Scorable, records: Encoded, score: PairScore) -> Integers:
+    """Records of each class in each cell, (2, B)."""
+    if isinstance(model, LinearModel):
+        cells = score.of_margins(model.margins(records.X, np.ones(records.n_records)), model.norm)
+        return counts(records.labels, _usable(records), cells, score.n_cells)
+    if isinstance(model, FittedEstimator):
+        return table_of_estimator(model, records.X, records.labels, score, _usable(records))
+    raise TypeError("a softmax model ranks nothing")
+
+
+def _classes(records: Encoded) -> Integers:
+    """Records of each class, (2, 1)."""
+    return counts(records.labels, _usable(records), np.zeros(records.n_records, dtype=np.int64), 1)
+
+
+def exact_pairs(records: Encoded) -> int:
+    """2PQ of plain records: of a sensitive set, the sensitive value itself."""
+    return pairs_of(_classes(records))[1]
+
+
+def shifted(count: Sensitive[int], pairs: Sensitive[int], share: float) -> Sensitive[int]:
+    """B = C₂ − ⌊r·D⌋, whose sensitivity is that of C₂; r is `share` to the nearest 2⁻¹⁶, so that it is exact.
+
+    Args:
+        count: C₂.
+        pairs: D.
+        share: r in [0, 1], public.
+    """
+    return Sensitive(count.expose() - ((round(share * SHARES) * pairs.expose()) // SHARES))
+
+
+def part_of(records: Encoded, score: Score, model: Scorable | None) -> int | Integers:
+    """What one partition adds: its exact sum, or its table; without a model the records of each class, (2, 1).
+
+    Still sensitive: whoever calls this seals it again (`partitioned`).
+    """
+    if model is None:
+        return _classes(records)
+    return _table(model, records, score) if isinstance(score, PairScore) else exact_sum(model, records, score)

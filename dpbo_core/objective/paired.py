@@ -34,11 +34,6 @@ class Pairing:
     reference: int
     clipped: int
 
-    @property
-    def share(self) -> float:
-        """2c as a share of the score's range: by so much the noise shrinks."""
-        return 2.0 * self.clipped / GRID
-
 
 def stretched(steps: NDArray[np.int64], reference: NDArray[np.int64], clipped: int) -> NDArray[np.int64]:
     """Each record's clipped difference on the whole grid, (m,) in 0 … 2²⁴.

@@ -80,6 +80,10 @@ class PartitionedPersons(Opaque):
         """The training records are public."""
         return
 
+    def pairs(self) -> Sensitive[int]:
+        """Never asked for: a study whose score counts pairs is refused with n_persons."""
+        raise TypeError("persons are averaged, and pairs are of records")
+
     def evaluate(self, model: Scorable) -> Sensitive[int]:
         """n_p·a + Σ_p (⌊S_p/c_p⌋ − a) over all parts, clamped, exactly.
 

@@ -32,6 +32,7 @@ from dpbo_core.models.by_content import scores_by_content
 from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.scores.grid import GRID, to_grid
+from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.scores.union import MarginScore
 from dpbo_core.models.trainer import Score
 from dpbo_core.objective.in_memory import BLOCK, Scorable
@@ -130,6 +131,10 @@ class PersonObjective(Opaque):
         """The training records are public."""
         return
 
+    def pairs(self) -> Sensitive[int]:
+        """Never asked for: a study whose score counts pairs is refused with n_persons."""
+        raise TypeError("persons are averaged, and pairs are of records")
+
     def evaluate(self, model: Scorable) -> Sensitive[int]:
         """n_p·a + Σ_p (⌊S_p/c_p⌋ − a), clamped, exactly; never raises on account of a record."""
         steps = record_steps(model, self._records.expose(), self._score)
@@ -163,7 +168,7 @@ def _block_steps(model: Scorable, records: Encoded, score: Score) -> Integers:
     if isinstance(model, LinearModel) and isinstance(score, MarginScore):
         scores = score.phi(model.margins(records.X, records.signs))
         return to_grid(scores, score.score_range, broken_score=score.broken_score)
-    if isinstance(model, FittedEstimator) and not isinstance(score, MarginScore):
+    if isinstance(model, FittedEstimator) and not isinstance(score, MarginScore | PairScore):
         usable = ~records.broken & (records.labels >= 0)
         scores = np.where(usable, scores_by_content(model, records.X, records.truth, score), 0.0)
         return to_grid(scores, score.score_range, broken_score=0.0)

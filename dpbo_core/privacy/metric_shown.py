@@ -19,6 +19,7 @@ class MetricShown:
         outside: whether the noise had taken it out of its range.
         greater_is_better: false for a loss.
         baseline: what saying the same of every record gives on the public training set; None where nobody knows.
+        ends: of the metric's range, low before high; those of a score from 0 to 1 where the release has none.
     """
 
     name: str
@@ -27,6 +28,7 @@ class MetricShown:
     outside: bool
     greater_is_better: bool
     baseline: float | None
+    ends: tuple[float, float]
 
 
 def metric_shown(release: Release) -> MetricShown | None:
@@ -37,11 +39,9 @@ def metric_shown(release: Release) -> MetricShown | None:
     unnamed = {"name": "score", "value": score, "greater_is_better": True, "interval": ends}
     metric = release.value.get("metric", unnamed)
     value, more, top = metric["value"], metric["greater_is_better"], release.facts.get("score_range")
-    shown = value
-    if top is not None:
-        zero = value - score if more else value + score
-        low, high = sorted((zero, zero + top if more else zero - top))
-        shown = min(max(value, low), high)
+    zero, width = (value - score if more else value + score), 1.0 if top is None else float(top)
+    low, high = sorted((zero, zero + width if more else zero - width))
+    shown = value if top is None else min(max(value, low), high)
     interval = metric["interval"]
     return MetricShown(
         metric["name"],
@@ -50,4 +50,5 @@ def metric_shown(release: Release) -> MetricShown | None:
         top is not None and not 0.0 <= score <= top,
         more,
         release.facts.get("baseline"),
+        (low, high),
     )

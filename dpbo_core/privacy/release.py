@@ -8,6 +8,10 @@ from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.noise_standing import OPERATING_SYSTEM
 from dpbo_core.privacy.plan import Spend
 
+COUNTS, PAIRS = "counts", "pairs"  # the fact of what was counted where it is no mean, and of a value their number
+
+ALL_PAIRS = "number of pairs"  # the draw of that number
+
 
 @dataclass(frozen=True)
 class Release:
@@ -41,6 +45,17 @@ class Release:
     release_id: str = ""
     released_at: str = ""
     ledger: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    @property
+    def score_per_unit(self) -> float:
+        """Score per unit that its draws are priced in: 1, or of counts of pairs 1 over their noised number."""
+        return 1.0 / float(self.value[PAIRS]) if COUNTS in self.facts else 1.0
+
+    @property
+    def noise_of_one(self) -> float:
+        """Scale of the noise of its first draw, in score; the number of pairs is drawn for all others."""
+        spend = next(spend for spend in self.spends if spend.what != ALL_PAIRS)
+        return spend.noise_scale * self.score_per_unit
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON: no NaN, no Infinity."""

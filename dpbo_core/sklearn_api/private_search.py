@@ -8,6 +8,7 @@ record of the validation set, before or after `fit`.
 import warnings
 from collections.abc import Callable, Mapping
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -28,6 +29,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods import method_named
 from dpbo_core.models.prototype import Prototype
 from dpbo_core.models.scores.union import OF_CLASSES
+from dpbo_core.sklearn_api.pairs_in_memory import as_it_began, public_positives
 from dpbo_core.sklearn_api.public_encoder import PublicEncoder, target_name
 from dpbo_core.sklearn_api.tables_in_memory import FrameSplit, model_section, sections_of
 from dpbo_core.spec import (
@@ -68,12 +70,13 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         method: "auto" takes what the advice recommends, from public facts alone.
         n_steps: observations of a search.
         n_candidates: points that are spread over the space; the best of them is sought.
-        scoring: "accuracy", "balanced_accuracy", "brier", "log_loss", "absolute_error", "squared_error", or a
-            function f(truth, prediction) of ONE record, defined at the top of a module. Larger is better; of a loss
-            clipped at E the score is E − loss.
+        scoring: "accuracy", "roc_auc", "balanced_accuracy", "brier", "log_loss", "absolute_error", "squared_error",
+            or a function f(truth, prediction) of ONE record, defined at the top of a module. Larger is better; of a
+            loss clipped at E the score is E − loss.
         score_bounds: (low, high) of a function; values outside are clipped.
         error_bound: E of an error or the log-loss: public.
-        class_shares: public share of each class for the balanced accuracy; those of the public y where None.
+        class_shares: public share of each class for the balanced accuracy. Where None pairs of two classes are
+            counted, which needs no shares; more classes have those of the public y.
         person: the column of X_validation that says whose record it is; whoever has more than
             `max_records_per_person` records is protected whole, and the surplus scores a constant.
         max_records_per_person: k.
@@ -180,6 +183,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         width = len({*training.names} | ({self.person} if self.person else set()))
         validation = frame_of(X_validation, y_validation, shown_as="X_validation", width=width)
         spec, prototype = self._study(training, validation.n_records)
+        spec = as_it_began(self, spec, training, prototype, ledger_url(self.ledger))
         split = FrameSplit(
             spec,
             training,
@@ -219,8 +223,10 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         Raises:
             StudyInvalid: neither is given, or no study follows from the parameters.
         """
-        spec, prototype = self._study(frame_of(X, self._public_target(y), shown_as="X"), n_validation)
-        return advise(spec, planning_problem(spec, unlisted=prototype.unlisted()))
+        training = frame_of(X, self._public_target(y), shown_as="X")
+        spec, prototype = self._study(training, n_validation)
+        problem = planning_problem(spec, unlisted=prototype.unlisted())
+        return advise(spec, replace(problem, positives=public_positives(spec, training)))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predictions of `best_estimator_` for X (r, d)."""

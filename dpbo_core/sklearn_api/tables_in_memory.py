@@ -24,6 +24,7 @@ from dpbo_core.spec.model import read_model
 from dpbo_core.study.public_half import PublicHalf, check_names, fitted_half, sealed_half
 from dpbo_core.study.sizes import check_n_validation
 
+PAIR = 2  # classes, of which pairs can be counted
 PLAIN = (str, int, float, bool)
 
 
@@ -157,17 +158,23 @@ def _encoded(when: Mapping[str, Any], decode: Mapping[str, Mapping[Any, Any]]) -
     }
 
 
-def model_section(search: Any, training: Frame) -> ModelSection:
+def model_section(search: Any, training: Frame, *, weighted: bool = False) -> ModelSection:
     """[model] of a `PrivateSearch`: its estimator by name, its score with its public range.
+
+    Args:
+        search: the search.
+        training: its public table.
+        weighted: balanced accuracy of two classes by the public shares too, as before pairs were counted.
 
     Raises:
         StudyInvalid: a score function without bounds, or one that cannot be found again by its name.
     """
     from sklearn.base import is_regressor
 
+    several = len(set(map(canonical, np.asarray(training.target).tolist()))) > PAIR
     shares, function = search.class_shares, search.scoring if callable(search.scoring) else None
     declared = SCORES.get(search.scoring) if isinstance(search.scoring, str) else None
-    if declared is not None and "class_shares" in declared.needs and shares is None:
+    if declared is not None and "class_shares" in declared.allows and shares is None and (weighted or several):
         shares = class_shares(training)
     low, high = (None, None) if search.score_bounds is None else map(float, search.score_bounds)
     table = {

@@ -7,7 +7,8 @@ from typing import Any, ClassVar, get_args
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.scores.bounded_function import FUNCTION
-from dpbo_core.models.scores.union import MARGIN_SCORES, OF_CLASSES, OF_MARGINS, RECORD_SCORES, SCORES
+from dpbo_core.models.scores.elsewhere import other_score
+from dpbo_core.models.scores.union import MARGIN_SCORES, OF_CLASSES, OF_MARGINS, PAIR_SCORES, RECORD_SCORES, SCORES
 from dpbo_core.space.search_space import Value
 from dpbo_core.spec.reading import one_of, require, typed_values, union_hints
 
@@ -88,7 +89,7 @@ class Written:
 
     def _check_named_score(self) -> None:
         if self.score is not None and "." not in self.score:
-            one_of("model.score", self.score, tuple(SCORES))
+            _check_score_name(self.score)
 
     def _check_task(self, *, numbers: bool) -> None:
         if self.task is not None:
@@ -111,9 +112,9 @@ class LinearSection(Written):
         one_of("model.estimator", self.estimator, LINEAR_ESTIMATORS)
         self._check_named_score()
         require(
-            self.score is None or self.score in MARGIN_SCORES,
+            self.score is None or self.score in MARGIN_SCORES or self.score in PAIR_SCORES,
             f"model.score = {self.score!r} does not fit a {self.estimator} model, which is scored by its margin",
-            remedy=f"choose one of {', '.join(MARGIN_SCORES)}, or an estimator by its import path",
+            remedy=f"choose one of {', '.join((*MARGIN_SCORES, *PAIR_SCORES))}, or an estimator by its import path",
         )
         self._check_task(numbers=False)
         super().__post_init__()
@@ -161,7 +162,7 @@ class EstimatorSection(Written):
     def __post_init__(self) -> None:
         _check_import_path(self.estimator)
         if self.score is not None:
-            one_of("model.score", self.score, tuple(SCORES))
+            _check_score_name(self.score)
         _check_outcome(self.estimator, self.score_name)
         self._check_task(numbers=self.regression)
         score = SCORES[self.score_name]
@@ -273,9 +274,22 @@ def _check_import_path(estimator: str) -> None:
     require("." in estimator, f"{estimator} is ours", remedy="name a scikit-learn estimator by its import path")
 
 
+def _check_score_name(score: str) -> None:
+    """It is one of ours; one of scikit-learn's is told what serves in its place.
+
+    Raises:
+        StudyInvalid: it is not.
+    """
+    if score not in SCORES:
+        elsewhere = other_score(score)
+        if elsewhere is not None:
+            raise elsewhere
+    one_of("model.score", score, tuple(SCORES))
+
+
 def _check_outcome(estimator: str, score: str) -> None:
     require(
-        score in RECORD_SCORES,
+        score in RECORD_SCORES or score in PAIR_SCORES,
         f"model.score = {score!r} needs the margin of a logistic or hinge model",
         cause=f"{estimator} has no certified margin",
         remedy=f'use score = "{OF_CLASSES}", or estimator = "logistic"',

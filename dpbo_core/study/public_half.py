@@ -9,8 +9,9 @@ from dpbo_core.accounting.sources import Source
 from dpbo_core.data import Preprocessing, Table
 from dpbo_core.data.people import Person, uncounted
 from dpbo_core.errors import Sealed, StudyInvalid
-from dpbo_core.models.baseline import constant_score, majority_share
+from dpbo_core.models.baseline import constant_margin, constant_score
 from dpbo_core.models.estimators import EstimatorFactory
+from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.trainer import EstimatorTrainer, Factory, LinearTrainer
 from dpbo_core.objective.in_memory import Objective, Scorer
 from dpbo_core.objective.persons import PersonObjective, Persons
@@ -89,7 +90,7 @@ def fitted_half(
     encoded = fitted.transform(table)
     trainer: Trainer
     if isinstance(model, LinearSection):
-        problem = replace(problem, baseline=problem.score_range * majority_share(encoded.labels))
+        problem = replace(problem, baseline=constant_margin(margin_score(model), encoded.labels))
         trainer = LinearTrainer.of(
             encoded.X, encoded.labels, model.estimator, score=margin_score(model), tolerance=model.tolerance
         )
@@ -107,6 +108,8 @@ def fitted_half(
             listed=not problem.unlisted,
             enforced=model.enforced,
         )
+    if isinstance(problem.score, PairScore):
+        problem = replace(problem, positives=float((encoded.labels == 1).mean()))
     return PublicHalf(
         problem=replace(problem, trainer=trainer),
         preprocessing=fitted,

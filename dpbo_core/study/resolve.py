@@ -3,12 +3,12 @@
 Whatever comes after takes a `ResolvedStudy` and asks nothing again: "auto" is advised on here alone.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dpbo_core.accounting.ledger import StudyKey
 from dpbo_core.advice.advise import Advice, advise, check_scoring, choose
-from dpbo_core.methods import AnyMethod
+from dpbo_core.methods import AnyMethod, check_counts
 from dpbo_core.methods.kernel import check_lengthscale
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.privacy.plan import PrivacyPlan
@@ -42,6 +42,7 @@ class ResolvedStudy:
             StudyInvalid: the method cannot run on this problem, or this machine cannot score as the study says.
         """
         check_scoring(self.problem)
+        check_counts(self.method, self.problem)
         return self.method.plan(self.problem)
 
     @property
@@ -90,13 +91,17 @@ def plan_study(spec: StudySpec) -> PrivacyPlan:
     return study.plan
 
 
-def advise_study(spec: StudySpec) -> Advice:
+def advise_study(spec: StudySpec, *, positives: float | None = None) -> Advice:
     """The price and the expected error of every method on this study. Opens no data file.
+
+    Args:
+        spec: the study.
+        positives: PUBLIC share of the second class, for a score that counts pairs; None where it is not known.
 
     Raises:
         StudyInvalid: the study cannot be used as written; its estimator is not installed, or has no such parameter.
     """
-    problem = planning_problem(spec)
+    problem = replace(planning_problem(spec), positives=positives)
     if problem.training is None and not spec.model.ours:
         factory = EstimatorFactory(spec.model.estimator, spec.model.params, spec.search.seed, spec.model.regression)
         factory.build(**problem.candidates.points[0])  # what would be refused at the first training

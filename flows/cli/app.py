@@ -141,14 +141,15 @@ def evaluate(
 
 @app.command()
 def plan(study: Study, json: AsJson = False, all_methods: AllMethods = False, debug: Debug = False) -> None:
-    """Price every method on a study and say what to expect of it. Opens no data, charges nothing."""
+    """Price every method on a study and say what to expect of it. Opens no sensitive file, charges nothing."""
     from dpbo.flows.cli.screens.advice import print_advice
     from dpbo.flows.cli.screens.terminal import print_json
+    from dpbo_core.study.positives import public_share
     from dpbo_core.study.resolve import advise_study
     from dpbo_core.study.study_file import read_study
 
     spec = read_study(study)
-    advice = advise_study(spec)
+    advice = advise_study(spec, positives=public_share(spec, study.parent))
     print_json(advice.to_json()) if json else print_advice(spec, advice, refused=all_methods)
 
 

@@ -8,15 +8,17 @@ when they arrive, and spilling is off.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods.contract import Method
-from dpbo_core.objective.partitioned import PartAnswer, PartWork
+from dpbo_core.objective.partitioned import Answer, PartAnswer, PartWork
 
 if TYPE_CHECKING:
     from distributed import LocalCluster
@@ -32,7 +34,11 @@ CLUSTER: dict[str, Any] = {
     "scheduler_kwargs": {"dashboard": False},
     "silence_logs": 50,  # a worker's log may quote what failed
 }
-NO_PAGES: dict[str, Any] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
+NO_PAGES: dict[str, Any] = {
+    "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
+    "distributed.comm.compression": False,  # packed bytes would be as many as what is in them says
+}
 WIDTH = 16  # bytes of an integer; a sum is below 2**127 by far
 
 
@@ -53,11 +59,12 @@ class DaskWorkers:
     def __init__(self, client: Any) -> None:
         self._client = client
 
-    def map(self, work: PartWork, parts: Sequence[Path]) -> list[tuple[int, int] | None]:
+    def map(self, work: PartWork, parts: Sequence[Path]) -> list[Answer | None]:
         """`work` on every part; keys say nothing and nothing is cached between models."""
+        n = work.n_numbers
         return [
-            None if answer is None else from_one_width(answer)
-            for answer in self.answers(partial(of_one_width, work), parts)
+            None if answer is None else from_one_width(answer, n_numbers=n)
+            for answer in self.answers(partial(of_one_width, work, n_numbers=n), parts)
         ]
 
     def answers(self, work: PartAnswer, parts: Sequence[Path]) -> list[bytes | None]:
@@ -70,23 +77,32 @@ class DaskWorkers:
             self._client.cancel(futures)
 
 
-def of_one_width(work: PartWork, part: Path) -> bytes:
+def of_one_width(work: Callable[[Path], Answer | None], part: Path, *, n_numbers: int = 1) -> bytes:
     """The answer of `work`, in as many bytes whatever it is: others can see how many bytes are sent.
 
-    Bytes are the whole answer, its presence too: a part that failed is as wide as one that did not.
+    Bytes are the whole answer, its presence too: a part that failed is as wide as one that did not. What adds more
+    than one number adds `n_numbers` counts of records.
     """
     answer = work(part)
     total, n_records = (0, 0) if answer is None else answer
-    numbers = (int(answer is not None), int(total), int(n_records))
-    return b"".join(number.to_bytes(WIDTH, "little", signed=True) for number in numbers)
+    if n_numbers > 1:
+        added = np.zeros(n_numbers, dtype="<i8") if answer is None else np.asarray(total, dtype="<i8").ravel()
+        body = added.tobytes()
+    else:
+        body = int(total).to_bytes(WIDTH, "little", signed=True)
+    head = (int(answer is not None), int(n_records))
+    return b"".join(number.to_bytes(WIDTH, "little", signed=True) for number in head) + body
 
 
-def from_one_width(raw: bytes) -> tuple[int, int] | None:
+def from_one_width(raw: bytes, *, n_numbers: int = 1) -> Answer | None:
     """The answer that `of_one_width` wrote, or None where the part failed."""
-    there, total, n_records = (
-        int.from_bytes(raw[i * WIDTH : (i + 1) * WIDTH], "little", signed=True) for i in range(3)
-    )
-    return (total, n_records) if there else None
+    there, n_records = (int.from_bytes(raw[i * WIDTH : (i + 1) * WIDTH], "little", signed=True) for i in range(2))
+    body = raw[2 * WIDTH :]
+    if not there:
+        return None
+    if n_numbers == 1:
+        return int.from_bytes(body, "little", signed=True), n_records
+    return np.frombuffer(body, dtype="<i8").astype(np.int64), n_records
 
 
 def workers_for(method: Method) -> int:

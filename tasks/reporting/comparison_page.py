@@ -67,7 +67,7 @@ def markdown(cells: list[Cell]) -> str:
     if covered:
         runs = sum(n for _, n in covered)
         share = sum(c * n for c, n in covered) / runs
-        parts.append(f"The trajectories' 90% intervals held the true score in {share:.1%} of {runs:,} runs.\n")
+        parts.append(f"The 90% intervals held the true score in {share:.1%} of {runs:,} runs.\n")
     return "\n".join(parts)
 
 

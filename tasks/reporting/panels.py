@@ -81,7 +81,8 @@ def draw_noise(release: Release) -> "Figure":
 
 def noises(release: Release) -> dict[tuple[str, float], int]:
     """How many draws have each kind of noise: (mechanism, width that holds nine draws in ten, to 4 digits)."""
-    return Counter((spend.mechanism, float(f"{2.0 * spread(spend):.4g}")) for spend in release.spends)
+    unit = release.score_per_unit
+    return Counter((spend.mechanism, float(f"{2.0 * unit * spread(spend):.4g}")) for spend in release.spends)
 
 
 def spread(spend: Spend) -> float:

@@ -98,7 +98,7 @@ def _mixture(release: Release, space: SearchSpace, t: int) -> Mixture:
     times = np.bincount(place.reshape(-1)).astype(np.float64)
     y = np.array([(point["score"] - centre) / scale for point in points])
     values = np.bincount(place.reshape(-1), weights=y) / times
-    noise = max((release.spends[0].noise_scale / scale) ** 2, 1e-10)
+    noise = max((release.noise_of_one / scale) ** 2, 1e-10)
     prior = prior_of(
         kernel=facts["kernel"], lengthscale=facts["lengthscale"], dimensions=space.dimensions, guessed=False
     )

@@ -3,12 +3,14 @@
 from typing import TYPE_CHECKING, Any
 
 from dpbo.tasks.reporting.literal import in_picture
+from dpbo_core.privacy.metric_shown import metric_shown
 from dpbo_core.privacy.release import Release
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+LOG_TEN = 2.302585092994046  # a Laplace variable stays within so many scales nine times in ten
 INK, NOISE, CHOICE = "#1f2933", "#7b8794", "#c2410c"
 
 
@@ -16,7 +18,8 @@ def draw(release: Release) -> "Figure":
     """The figure itself, without touching any global state of matplotlib."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9.0, 4.2), layout="constrained")
+    height = 4.2 if "trajectory" in release.value else 2.6
+    figure = Figure(figsize=(9.0, height), layout="constrained")
     if "trajectory" in release.value:
         left, right = figure.subplots(1, 2, sharey=True)
         _by_step(left, release)
@@ -34,7 +37,8 @@ def _by_step(axes: "Axes", release: Release) -> None:
 
     points = release.value["trajectory"]
     steps, scores = [p["step"] for p in points], [p["score"] for p in points]
-    axes.errorbar(steps, scores, yerr=release.spends[0].noise_scale, fmt="o", color=NOISE, ecolor="#cbd2d9", ms=4)
+    scale = release.noise_of_one
+    axes.errorbar(steps, scores, yerr=scale, fmt="o", color=NOISE, ecolor="#cbd2d9", ms=4)
     _chosen(axes, release, [min(steps), max(steps)])
     axes.set(xlabel="step", ylabel="private score (± one noise scale)")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -72,17 +76,31 @@ def _chosen(axes: "Axes", release: Release, ends: list[Any]) -> None:
 
 
 def _one_score(axes: "Axes", release: Release) -> None:
-    """A single score with the central 90% of its Laplace noise, on the score's whole range."""
-    score, scale = release.value["score"], release.spends[-1].noise_scale
-    spread = 2.302585092994046 * scale  # log 10: a Laplace variable stays within it nine times in ten
-    top = float(release.facts.get("score_range", 1.0))
-    axes.axvspan(0.0, top, color="#f5f7fa", lw=0)
-    axes.errorbar([score], [0.0], xerr=spread, fmt="D", color=CHOICE, capsize=6)
-    named = ", ".join(f"{k} = {v:.4g}" if isinstance(v, float) else f"{k} = {v}" for k, v in _choice(release))
-    chosen = in_picture(named)
-    axes.set(
-        yticks=[], xlabel=f"released score {score:.4g}, with 90% of its noise{'; ' + chosen if chosen else ''}"
+    """A single score as its metric, with its 90% interval or that of its noise, beside what it has to beat."""
+    metric = metric_shown(release)
+    if metric is None:
+        axes.set_visible(False)
+        return
+    spread = LOG_TEN * release.spends[-1].noise_scale * release.score_per_unit
+    low, high = metric.interval or (metric.value - spread, metric.value + spread)
+    axes.axvspan(*metric.ends, color="#f5f7fa", lw=0)
+    axes.errorbar(
+        [metric.value],
+        [0.0],
+        xerr=[[max(0.0, metric.value - low)], [max(0.0, high - metric.value)]],
+        fmt="D",
+        color=CHOICE,
+        capsize=6,
+        label=f"released, {metric.value:.4g}" + (" (less is better)" if not metric.greater_is_better else ""),
     )
+    if metric.baseline is not None:
+        axes.axvline(
+            metric.baseline, color=NOISE, ls=":", label=f"the same for every record, {metric.baseline:.4g}"
+        )
+    named = ", ".join(f"{k} = {v:.4g}" if isinstance(v, float) else f"{k} = {v}" for k, v in _choice(release))
+    name = in_picture(metric.name.replace("_", " "))
+    axes.set(yticks=[], xlabel=f"{name}, with its 90% interval{'; ' + in_picture(named) if named else ''}")
+    axes.legend(frameon=False, fontsize=8, loc="upper center")
     plain(axes)
 
 

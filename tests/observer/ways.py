@@ -108,7 +108,9 @@ class Way:
     by_the_clock: tuple[str, ...] = ()  # how keys of Prefect's begin that vary from run to run, as the list says
 
 
-def study(method: str, *, parts: int = 0, trains: bool = False) -> Callable[[str], dict[str, str]]:
+def study(
+    method: str, *, parts: int = 0, trains: bool = False, score: str = "accuracy"
+) -> Callable[[str], dict[str, str]]:
     """A team's folder with a study of this method."""
 
     def made(world: str) -> dict[str, str]:
@@ -124,7 +126,7 @@ def study(method: str, *, parts: int = 0, trains: bool = False) -> Callable[[str
                 "validation": "validation" if parts else "validation.csv",
                 "n_validation": houses.M, "target": "ill",
             },
-            "model": {"estimator": "logistic", **(SMOOTH if method == "lipschitz" else {"score": "accuracy"})},
+            "model": {"estimator": "logistic", **(SMOOTH if method == "lipschitz" else {"score": score})},
             "space": {"lambda": {"low": 1e-3, "high": 1.0, "log": True, "points": 8}},
             "search": {"steps": 5},
         }  # fmt: skip
@@ -146,6 +148,9 @@ WAYS: dict[str, Way] = {
     "serve": Way(study("private_trajectory"), _python(SERVE), by_the_clock=("event", "order of events")),
     "workers": Way(study("private_grid", parts=4), TUNE, {"DPBO_WORKERS": "2"}, by_the_clock=ORDERS),
     "partitions": Way(study("private_trajectory", parts=4), TUNE),
+    "rankings": Way(
+        study("private_grid", parts=4, score="roc_auc"), TUNE, {"DPBO_WORKERS": "2"}, by_the_clock=ORDERS
+    ),
     "outsourced": Way(houses.rows_of_an_exchange, _python(EXCHANGE), uses_prefect=False),
     "PrivateSearch": Way(study("private_grid"), _python(SEARCH), uses_prefect=False),
     "dp_hypo": Way(study("dp_hypo", trains=True), TUNE),

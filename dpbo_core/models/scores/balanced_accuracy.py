@@ -1,4 +1,8 @@
-"""Balanced accuracy of a set whose classes have public shares."""
+"""Balanced accuracy: of two classes by the count of pairs, of any by their public shares.
+
+With public shares π it is a mean of record scores, and right where they are. Without them it is the AUC of the
+predicted class for a decision value, (recall + specificity)/2, whatever the shares among the records are.
+"""
 
 import math
 from dataclasses import dataclass
@@ -9,6 +13,7 @@ from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.scores.declared import Declared
+from dpbo_core.models.scores.pairs import Asked, Integers, PairScore
 from dpbo_core.models.scores.record import Jumps, Scores, equal
 
 
@@ -44,10 +49,51 @@ class BalancedAccuracy(Jumps):
         return np.where(equal(outcome, truth), weights[known], 0.0)
 
 
+@dataclass(frozen=True)
+class PredictedClass(Jumps):
+    """Two cells: above for whom the second class was predicted."""
+
+    @property
+    def score_range(self) -> float:
+        """B = 2, a cell a class."""
+        return 2.0
+
+    def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
+        """1 + the cell of each record, (k,)."""
+        return 1.0 + equal(outcome, np.ones(len(truth), dtype=np.int64)).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class PairedBalancedAccuracy(PairScore):
+    """Balanced accuracy of two classes by the count of pairs."""
+
+    @property
+    def n_cells(self) -> int:
+        """B = 2, one a class."""
+        return 2
+
+    def cells(self, name: str, asked: Asked) -> PredictedClass:
+        """The same for every estimator.
+
+        Raises:
+            StudyInvalid: it cannot predict public rows.
+        """
+        if asked("predict") is None:
+            raise StudyInvalid(f"{name} cannot predict the public rows", remedy="name another estimator")
+        return PredictedClass()
+
+    def of_margins(self, margins: Scores, norm: float) -> Integers:  # noqa: ARG002  a sign needs no scale
+        """Above for margins above 0."""
+        with np.errstate(all="ignore"):
+            return (margins > 0.0).astype(np.int64)
+
+
 BALANCED_ACCURACY = Declared(
     "balanced_accuracy",
-    earns="1/(C·π) where it is right, π the share of the record's class among C classes",
-    between="0 and 1/(C·least π)",
+    earns="of two classes its pairs with the other that are told apart, as above; with `class_shares` π of C "
+    "classes 1/(C·π) where it is right",
+    between="0 and 1 for the whole table; 0 and 1/(C·least π)",
     of_outcome=lambda numbers: BalancedAccuracy(numbers.shares),
-    needs=("class_shares",),
+    of_pairs=lambda _: PairedBalancedAccuracy(),
+    allows=("class_shares",),
 )

@@ -30,6 +30,7 @@ class Declared:
         between: the ends of that, likewise.
         of_margin: the score of a certified linear model's margin; None where it has none.
         of_outcome: the score of what any other estimator predicts; None where it has none.
+        of_pairs: the score where it is a count of pairs; None where it is none.
         regression: whether the target is a number.
         needs: keys of [model] that it cannot do without.
         allows: keys of [model] that it may have beside these.
@@ -40,6 +41,7 @@ class Declared:
     between: str
     of_margin: Callable[[Numbers], Any] | None = None
     of_outcome: Callable[[Numbers], Any] | None = None
+    of_pairs: Callable[[Numbers], Any] | None = None
     regression: bool = False
     needs: tuple[str, ...] = ()
     allows: tuple[str, ...] = ()

@@ -23,7 +23,10 @@ def print_advice(spec: StudySpec, advice: Advice, *, refused: bool = False) -> N
     screen.say(
         f"[bold]{named(spec.name)}[/] · edition {named(spec.edition)} · dataset {named(spec.privacy.dataset)}"
     )
-    screen.say("Nothing was opened and nothing was charged.\n")
+    opened = "Nothing was opened"
+    if advice.positives is not None:
+        opened = f"The public training file was read for its share of positives, {advice.positives:.1%},"
+    screen.say(f"{opened} and nothing was charged.\n")
     rows = []
     for line in lines:
         numbers = (

@@ -139,7 +139,8 @@ def _scored(metric: MetricShown) -> Iterator[tuple[str, str]]:
 
 def _scales(release: Release) -> Iterator[str]:
     for mechanism in dict.fromkeys(spend.mechanism for spend in release.spends):
-        scales = [spend.noise_scale for spend in release.spends if spend.mechanism == mechanism]
+        unit = release.score_per_unit
+        scales = [unit * spend.noise_scale for spend in release.spends if spend.mechanism == mechanism]
         ends = dict.fromkeys(f"{end:.3g}" for end in (min(scales), max(scales)))
         yield f"{named(mechanism)}, scale {' … '.join(ends)}"
 

@@ -1,0 +1,1 @@
+"""How records' outcomes become one number for a candidate: one file a way, with its sensitivity and unit."""

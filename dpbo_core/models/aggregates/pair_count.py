@@ -1,0 +1,87 @@
+"""The count of pairs ranked right: AUC and balanced accuracy of two classes, without knowing their shares.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| m | `n_records` | validation records | scalar |
+| k | `counted` | records one person may own | scalar |
+| P, Q | — | records of the second and of the first class; both are sensitive, P + Q ≤ m | integers |
+| s_i | — | the public model's decision value of record i, on a public integer grid | integer |
+| C₂ | — | Σ over pairs (i of the second class, j of the first) of 2·[s_i > s_j] + [s_i = s_j] | integer |
+| D | — | 2PQ, what C₂ is of a model that ranks every pair right; the same for every candidate | integer |
+| Δ | `record_steps` | 2q(m − q), q = min(k, ⌊m/2⌋): most k records move either by; 2(m − 1) at k = 1 | integer |
+| — | `range_steps` | the largest D, 2⌊m/2⌋⌈m/2⌉ | integer |
+| — | `score_per_step` | 2/m²: a step in the AUC of a table half of whose records are positive | scalar |
+| π | `share` | PUBLIC share of the second class; None where it is not known | scalar |
+
+AUC = C₂/D, and with the predicted class for s balanced accuracy. Why Δ: of the pairs in a table at most q(m − q)
+hold one of k given records, so many where these are of one class and all others of the other; each counts 0, 1 or 2
+and every other pair is untouched. Enumerated in tests/test_pair_count.py; k·2(m − 1) is an upper bound of it.
+
+For any r in [0, 1], B = C₂ − ⌊rD⌋ has the same Δ: the real C₂ − rD moves by at most Δ, since a pair weighs between
+−2r and 2(1 − r) in it, so the integer B moves by less than Δ + 1. AUC = r + B/D, so that with r near the AUC an
+error in D hardly matters, where AUC = C₂/D would take all of it.
+"""
+
+import math
+from dataclasses import dataclass
+
+EVEN = 0.5  # share of positives at which the noise is least; what is shown while nobody knows theirs
+
+
+@dataclass(frozen=True)
+class PairCount:
+    """C₂ and D of m records, k of which one person may own."""
+
+    n_records: int
+    counted: int
+    share: float | None = None
+
+    @property
+    def record_steps(self) -> int:
+        """Δ, at least 1: of one record there are no pairs, and a mechanism has a sensitivity."""
+        q = min(self.counted, self.n_records // 2)
+        return max(1, 2 * q * (self.n_records - q))
+
+    @property
+    def range_steps(self) -> int:
+        """The largest count there can be."""
+        half = self.n_records // 2
+        return max(1, 2 * half * (self.n_records - half))
+
+    @property
+    def score_per_step(self) -> float:
+        """Of a plan's and a release's draws: a function of m alone, so that a plan needs no data."""
+        return 2.0 / self.n_records**2
+
+    @property
+    def metric_per_step(self) -> float:
+        """AUC per step at the public share of positives."""
+        share = EVEN if self.share is None else self.share
+        return 1.0 / (2.0 * self.n_records**2 * share * (1.0 - share))
+
+    @property
+    def score_range(self) -> float:
+        """1: a ranking has no pair right, or all."""
+        return 1.0
+
+    @property
+    def spread(self) -> float:
+        """½: whoever guesses gets the other half."""
+        return 0.5
+
+    @property
+    def fewest_likely(self) -> int:
+        """Below which a drawn D is taken for noise: a quarter of what it is at the public share, if that is known.
+
+        Without it the least D of a table with both classes and every record in one of them.
+        """
+        least = max(1, 2 * (self.n_records - 1))
+        if self.share is None:
+            return least
+        return max(least, int(0.5 * self.n_records**2 * self.share * (1.0 - self.share)))
+
+    def doubt(self, best: float, n_public: int) -> float:
+        """A standard error of a public AUC near `best`: as if its rarer class were all the records."""
+        share = EVEN if self.share is None else self.share
+        rarer = max(1.0, n_public * min(share, 1.0 - share))
+        return math.sqrt(max(best * (1.0 - best), 1.0 / rarer) / rarer)

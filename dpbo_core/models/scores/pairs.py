@@ -1,0 +1,139 @@
+"""Scores that count pairs of records ranked right: what they ask of a model, and the public grid of its values.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| s | `outcome` | what a model's verb gave for each record | (k,) or (k, 2) |
+| c | `of(outcome, truth)` − 1 | the cell of s, from the lowest values to the highest | (k,) in 0 … B − 1 |
+| B | `n_cells` | cells, public | scalar |
+| h | `counts` | records of each class in each cell, the first class first | (2, B) int64 |
+| C₂, D | `pairs_of(h)` | Σ 2·[s_i > s_j] + [s_i = s_j] over all pairs, and what it is if all are right | integers |
+
+A cell is a function of the record's own row and of public facts, whatever the record: what is not finite, and what
+a model cannot predict, is in the lowest. A record's CLASS is its label's alone, so that D is one for every model.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.outcome import Verb
+from dpbo_core.models.scores.natural_unit import NaturalUnit
+from dpbo_core.models.scores.record import Jumps, Scores
+
+Integers = NDArray[np.int64]
+Asked = Callable[[Verb], "NDArray[Any] | None"]  # what a fitted estimator gives for public rows
+
+
+class Cells(Protocol):
+    """The public map from a model's outcome to a cell; a record is scored by 1 + its cell."""
+
+    @property
+    def needs(self) -> Verb:
+        """The estimator's verb whose outcome is ranked."""
+        ...
+
+    @property
+    def score_range(self) -> float:
+        """B, as a record's largest score."""
+        ...
+
+    @property
+    def lipschitz(self) -> float:
+        """∞, since cells jump."""
+        ...
+
+    @property
+    def graded(self) -> bool:
+        """False: what a record's cell is worth depends on the others."""
+        ...
+
+    @property
+    def natural_unit(self) -> NaturalUnit:
+        """Of cells nothing is shown to people."""
+        ...
+
+    def span(self, norm: float) -> float:
+        """How far apart two records can be."""
+        ...
+
+    def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
+        """1 + the cell of each record, (k,); element i is a function of row i alone."""
+        ...
+
+
+@dataclass(frozen=True)
+class PairScore(Jumps):
+    """A score by the count of pairs. Its own name is in the study; a member says how values become cells."""
+
+    @property
+    def graded(self) -> bool:
+        """False: a record has no score of its own."""
+        return False
+
+    @property
+    def n_cells(self) -> int:
+        """B, the number of cells."""
+        raise NotImplementedError
+
+    def cells(self, name: str, asked: Asked) -> Cells:
+        """The public map for one fitted estimator.
+
+        Args:
+            name: of its class, for messages.
+            asked: what it gives for PUBLIC rows by each verb; None where it has no such verb, or fails.
+
+        Raises:
+            StudyInvalid: it gives nothing that records could be ranked by.
+        """
+        raise NotImplementedError
+
+    def of_margins(self, margins: Scores, norm: float) -> Integers:
+        """The cell of each margin (k,) of a linear model whose weights have this norm."""
+        raise NotImplementedError
+
+
+def check_two_classes(name: str, n_classes: int, *, instead: tuple[str, ...], also: str = "") -> None:
+    """Pairs are counted between two classes.
+
+    Raises:
+        StudyInvalid: the target has another number of them; says what to use in place of it.
+    """
+    if n_classes != 2:
+        raise StudyInvalid(
+            f"the target has {n_classes} classes, and {name} ranks the records of one class above those of another",
+            cause="between more classes there are several such numbers, and one record moves their mean too far",
+            remedy=f"choose by {' or '.join(instead)}{also}, or make a study of one class against the rest",
+        )
+
+
+def counts(classes: NDArray[Any], usable: NDArray[np.bool_], cells: Integers, n_cells: int) -> Integers:
+    """Records of each class in each cell, (2, B): of sensitive records, a sensitive table.
+
+    Args:
+        classes: (m,) index of the class.
+        usable: (m,) False for what is in neither class.
+        cells: (m,) in 0 … B − 1.
+        n_cells: B.
+    """
+    known = usable & ((classes == 0) | (classes == 1))
+    places = np.where(known, classes * n_cells + cells, 2 * n_cells).astype(np.int64)
+    found = np.bincount(places, minlength=2 * n_cells + 1)
+    return found[: 2 * n_cells].reshape(2, n_cells).astype(np.int64)
+
+
+def pairs_of(table: Integers) -> tuple[int, int]:
+    """(C₂, D) of a (2, B) table of counts, in O(B); exactly for fewer than 2³² records."""
+    below = np.cumsum(table[0]) - table[0]
+    ranked = int((table[1] * (2 * below + table[0])).sum(dtype=np.int64))
+    return ranked, 2 * int(table[0].sum()) * int(table[1].sum())
+
+
+def auc_of(tables: Integers) -> float:
+    """Σ C₂ / Σ D over (…, 2, B) tables of PUBLIC records; ½ where there is no pair."""
+    found = [pairs_of(table) for table in tables.reshape(-1, *tables.shape[-2:])]
+    pairs = sum(D for _, D in found)
+    return sum(C for C, _ in found) / pairs if pairs else 0.5

@@ -1,0 +1,130 @@
+"""The area under the ROC curve: the share of pairs in which the record of the second class has the larger value.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| s | `values` | decision_function, else the probability of the second class | (k,) |
+| c, q | `centre`, `scale` | median and interquartile range of s among PUBLIC rows | scalars |
+| ψ | `_squashed` | ±(1 − 1/(1 + |t|)), from −1 to 1 | (k,) |
+| F | — | ½ψ((s − c)/q) + ½ψ(s), or with log-odds for s in the second term of a probability | (k,) |
+| B | `N_CELLS` | 2¹⁶ cells of equal width in F | scalar |
+
+F is a sum of maps whose every step is nondecreasing in double precision too, so it reverses no two values.
+The first term tells values apart on the model's own scale, however narrow that is; the second wherever they are,
+since a model may be much surer of the rows that it was fitted to than of others. Ties count one half.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.outcome import Verb
+from dpbo_core.models.scores.declared import Declared
+from dpbo_core.models.scores.pairs import Asked, Integers, PairScore
+from dpbo_core.models.scores.record import Jumps, Scores
+
+N_CELLS = 2**16
+LARGEST = 1e300  # of a decision value: beyond it every number is as large
+
+
+def _squashed(t: Scores) -> Scores:
+    """−1 to 1, nondecreasing also in double precision: 1 + |t|, 1/x and 1 − y are each rounded to the nearest."""
+    return np.copysign(1.0 - 1.0 / (1.0 + np.abs(t)), t)
+
+
+def _cell(share: Scores) -> Integers:
+    """The cell of a number from −1 to 1; what is NaN is in the lowest."""
+    places = np.floor((np.nan_to_num(share, nan=-1.0) + 1.0) * (N_CELLS / 2))
+    return np.clip(places, 0, N_CELLS - 1).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Decisions(Jumps):
+    """The cells of one estimator's decision values.
+
+    Attributes:
+        verb: which of its outcomes they are.
+        centre: median of public values.
+        scale: their interquartile range; 1 where that is 0.
+    """
+
+    verb: Verb
+    centre: float
+    scale: float
+
+    @property
+    def needs(self) -> Verb:
+        """Decision values, or probabilities."""
+        return self.verb
+
+    @property
+    def score_range(self) -> float:
+        """B, the number of cells."""
+        return float(N_CELLS)
+
+    def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:  # noqa: ARG002  a rank needs no label
+        """1 + the cell of each record, (k,)."""
+        with np.errstate(all="ignore"):
+            values = _values(outcome)
+            own = _squashed(np.clip((values - self.centre) / self.scale, -LARGEST, LARGEST))
+            wide = values if self.verb == "decision_function" else _log_odds(values)
+            cells = _cell(0.5 * own + 0.5 * _squashed(np.clip(wide, -LARGEST, LARGEST)))
+        return 1.0 + np.where(np.isfinite(values), cells, 0)
+
+
+def _values(outcome: NDArray[Any]) -> Scores:
+    """(k,) decision values; of probabilities (k, 2) those of the second class."""
+    if outcome.ndim == 2:
+        outcome = outcome[:, -1] if outcome.shape[1] else np.full(len(outcome), np.nan)
+    return np.asarray(outcome, dtype=np.float64)
+
+
+def _log_odds(p: Scores) -> Scores:
+    return np.log(p) - np.log1p(-p)
+
+
+@dataclass(frozen=True)
+class RocAuc(PairScore):
+    """AUC by the count of pairs."""
+
+    @property
+    def n_cells(self) -> int:
+        """B: as many as values can be told apart by."""
+        return N_CELLS
+
+    def cells(self, name: str, asked: Asked) -> Decisions:
+        """The map of an estimator, on the scale of its values for public rows.
+
+        Raises:
+            StudyInvalid: it gives no values to rank by.
+        """
+        for verb in ("decision_function", "predict_proba"):
+            outcome = asked(verb)
+            if outcome is None or (outcome.ndim == 2 and outcome.shape[1] != 2):
+                continue
+            values = _values(outcome)
+            known = np.clip(values[np.isfinite(values)], -LARGEST, LARGEST)
+            low, centre, high = np.quantile(known, [0.25, 0.5, 0.75]) if len(known) else (0.0, 0.0, 0.0)
+            scale = float(high - low)
+            return Decisions(verb, float(centre), scale if 0.0 < scale < LARGEST else 1.0)
+        raise StudyInvalid(
+            f"{name} gives neither decision values nor probabilities, so that nothing ranks the records",
+            cause="it names a class alone, or fails on the public rows",
+            remedy="name an estimator with decision_function (SVC has it) or predict_proba, or another score",
+        )
+
+    def of_margins(self, margins: Scores, norm: float) -> Integers:
+        """Cells of equal width from −‖w‖ to ‖w‖, beyond which no margin lies."""
+        with np.errstate(all="ignore"):
+            share = margins / norm if norm > 0.0 else np.zeros(len(margins))
+            return np.where(np.isfinite(share), _cell(np.clip(share, -1.0, 1.0)), 0)
+
+
+ROC_AUC = Declared(
+    "roc_auc",
+    earns="its pairs with the other class that are ranked right, ties half (two classes; methods that count pairs)",
+    between="0 and 1 for the whole table",
+    of_pairs=lambda _: RocAuc(),
+)

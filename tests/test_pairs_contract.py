@@ -1,0 +1,279 @@
+"""The contract of every method that can search by a count of pairs; another refuses, and names those that can."""
+
+import json
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy import stats
+from worlds import Memory, PairTable, by_pairs, plain, problem, ranked_table, run
+
+from dpbo_core.accounting.certificate import read_certificate, recompute
+from dpbo_core.accounting.composition import compose
+from dpbo_core.errors import CertificateFalse, StudyInvalid
+from dpbo_core.mechanisms.noise import InjectedNoise, Noise, OperatingSystemNoise
+from dpbo_core.methods import CERTIFIED, METHODS, check_counts
+from dpbo_core.methods.private_grid import PrivateGrid
+from dpbo_core.methods.private_trajectory import PrivateTrajectory
+from dpbo_core.methods.public import Public
+from dpbo_core.privacy.amounts import spent_units
+
+COUNTING = [kind for kind, cls in METHODS.items() if cls.DESCRIBED.counts_pairs]
+VARIANTS = {
+    "grid": PrivateGrid(),
+    "grid on a Sobol subset": PrivateGrid(evaluate="sobol"),
+    "grid on a public shortlist": PrivateGrid(evaluate="public_shortlist"),
+    "grid from a base measure": PrivateGrid(evaluate="tried", base_measure="public"),
+    "grid for twelve editions": PrivateGrid(editions=12),
+    "public": Public(),
+    "trajectory": PrivateTrajectory(),
+    "trajectory with a public prior": PrivateTrajectory(prior="public"),
+    "trajectory with a final choice": PrivateTrajectory(final_share=0.3),
+    "trajectory without a look": PrivateTrajectory(look_share=0.0, choose="all"),
+}
+REPETITIONS = 200
+
+
+@pytest.fixture(params=VARIANTS, ids=lambda name: name)
+def method(request):
+    return VARIANTS[request.param]
+
+
+def quiet(factor=0.0):
+    return Noise(InjectedNoise(np.random.default_rng(0), factor), Memory())
+
+
+def real():
+    return Noise(OperatingSystemNoise(), Memory())
+
+
+def world_of(**changes):
+    return by_pairs(problem(**changes))
+
+
+def test_every_method_that_counts_pairs_is_covered():
+    assert {variant.kind for variant in VARIANTS.values()} == set(COUNTING)
+
+
+@pytest.mark.parametrize("kind", METHODS)
+def test_a_method_that_cannot_says_which_can(kind):
+    method, world = plain(kind), world_of()
+    if kind in COUNTING:
+        check_counts(method, world)
+        assert method.plan(world).guarantee.epsilon == world.epsilon
+        return
+    with pytest.raises(StudyInvalid, match="counts pairs") as message:
+        check_counts(method, world)
+    assert all(f"'{name}'" in message.value.remedy for name in COUNTING)
+    with pytest.raises(StudyInvalid, match=r"counts pairs|roc_auc|pairs"):
+        method.plan(world)
+
+
+def test_planning_needs_no_data_and_is_deterministic(method):
+    world = replace(world_of(), trainer=None)
+    assert method.plan(world) == method.plan(world)
+    assert method.outlook(world) == method.outlook(world)
+    assert method.plan(replace(world, positives=0.06)) == method.plan(world)  # a price knows no share
+    assert method.outlook(replace(world, positives=0.06)).noise_scale == pytest.approx(
+        method.outlook(world).noise_scale * 0.25 / (0.06 * 0.94)
+    )
+
+
+def test_the_guarantee_is_the_composition_of_the_draws(method):
+    for epsilon in (0.1, 1.0, 3.0):
+        plan = method.plan(world_of(epsilon=epsilon))
+        total = compose(plan.spends)
+        composed, delta = total.epsilon(plan.guarantee.delta)
+        assert composed <= plan.guarantee.epsilon == epsilon
+        assert composed == pytest.approx(epsilon, rel=1e-6)
+        assert delta <= plan.guarantee.delta
+        if plan.guarantee.delta == 0.0:
+            assert total.epsilon_units == spent_units(epsilon)
+    moves = 2 * 49 * 2 / 50**2
+    assert [spend.sensitivity for spend in plan.spends] == pytest.approx([moves] * len(plan.spends))
+
+
+def test_more_budget_means_less_noise_and_more_records_a_person_more(method):
+    scales = [
+        [spend.noise_scale for spend in method.plan(world_of(epsilon=epsilon)).spends]
+        for epsilon in (0.1, 0.5, 1.0, 2.0, 8.0)
+    ]
+    for tighter, looser in pairwise(scales):
+        assert all(a > b for a, b in zip(tighter, looser, strict=True))
+    one, three = (method.plan(world_of(k=k)).spends for k in (1, 3))
+    assert all(b.noise_scale > a.noise_scale for a, b in zip(one, three, strict=True))
+    assert three[0].sensitivity == pytest.approx(2 * 3 * 47 * 2 / 50**2)
+
+
+@pytest.mark.parametrize("best", [0, 5, 11])
+def test_without_noise_it_finds_the_best_and_says_its_auc(method, best):
+    world = world_of(steps=40, n_validation=2000, epsilon=500.0)
+    table = ranked_table(world, best=best)
+    release = run(method, world, table, quiet())
+    exact = np.array([table.auc(i) for i in range(12)])
+    assert exact[best] == exact.max()
+    if isinstance(method, Public):  # it says that its choice is the public set's, whatever the records are
+        best = method.choice(world)
+    lambdas = [point["lambda"] for point in world.candidates.points]
+    found = lambdas.index(release.value["hyperparameters"]["lambda"])
+    assert abs(exact[best] - exact[found]) <= 0.005
+    assert release.value["score"] == pytest.approx(exact[found], abs=0.01)
+    for point in release.value.get("trajectory", []):
+        seen = exact[lambdas.index(point["hyperparameters"]["lambda"])]
+        assert point["score"] == pytest.approx(seen, abs=1e-4)  # but for ⌊rD⌋
+    assert release.value["pairs"] == pytest.approx(4 * 0.3 * 0.7)
+
+
+def test_the_release_is_a_certificate_that_holds(method):
+    world = world_of(n_validation=500)
+    release = run(method, world, ranked_table(world, best=4), real())
+    assert release.guarantee == method.plan(world).guarantee
+    assert release.spends == method.plan(world).spends
+    assert (release.facts["score"], release.facts["counts"], release.facts["score_range"]) == (
+        "roc_auc",
+        "pairs",
+        1.0,
+    )
+    document = json.loads(json.dumps(release.to_json(), allow_nan=False))
+    assert recompute(read_certificate(document, CERTIFIED), CERTIFIED).epsilon <= world.epsilon
+    for forged in (0.5, 1 / 500 / release.spends[0].sensitivity):  # as if a pair counted 1, or a record one score
+        tampered = json.loads(json.dumps(document))
+        for spend in tampered["spends"]:
+            spend["sensitivity"] *= forged
+            spend["noise_scale"] *= forged
+        with pytest.raises(CertificateFalse, match="below what its noise is worth"):
+            recompute(read_certificate(tampered, CERTIFIED), CERTIFIED)
+    for key, value in (("counts", None), ("counts", "records")):
+        tampered = json.loads(json.dumps(document))
+        tampered["facts"].pop(key) if value is None else tampered["facts"].update({key: value})
+        with pytest.raises(StudyInvalid, match="no release of dpbo"):
+            read_certificate(tampered, CERTIFIED)
+
+
+def test_two_hundred_runs_scatter_as_the_noise_says(method):
+    """The mean of |noise|/scale over 200 runs, within five standard errors; half the noise is caught."""
+    world = world_of(steps=2, n_validation=1000)
+    table = PairTable(np.tile(np.arange(1000) * 7 % 1000, (12, 1)), (np.arange(1000) < 300).astype(np.int64))
+    found, plan = [], method.plan(world)
+    for _ in range(REPETITIONS):
+        search, noise = method.start(world, plan), real()
+        shown = search.step(table, noise)
+        if shown is None:
+            for _ in range(1, method.n_steps(world)):
+                search.step(table, noise)
+            release = search.finish(noise)
+            said, pairs, law, scale = release.value["score"], release.value["pairs"], stats.expon, plan.spends[-1]
+            beside = noise._recorder.kept["its score"]["beside"] / 2**16
+            exact = table.exact(0)
+            truth = exact[0] - math.floor(beside * exact[1])
+            found.append(((said - beside) * pairs * 1000**2 / 2 - truth) / (scale.noise_scale * 1000**2 / 2))
+        else:
+            drawn, law = noise._recorder.kept["score of step 1"]["draw"], stats.halfnorm
+            exact, r = table.exact(0), search._beside
+            truth = exact[0] - math.floor(r * exact[1])
+            found.append((drawn - truth) / (plan.spends[1].noise_scale * 1000**2 / 2))
+    spread, tolerance = float(np.mean(np.abs(found))), 5 * law.std() / math.sqrt(REPETITIONS)
+    assert abs(spread - law.mean()) < tolerance
+    assert abs(spread / 2 - law.mean()) > tolerance
+
+
+def test_on_neighbouring_tables_the_measured_loss_stays_under_the_promise(method):
+    """One positive, moved from below all others to above them: as far as one record can move the count.
+
+    Clopper–Pearson at 99.99% on each side, as in the contract of means.
+    """
+    world = world_of(steps=2, n_candidates=2, n_validation=4, epsilon=2.0)
+    labels = np.array([0, 0, 0, 1])
+    low, high = (PairTable(np.tile([1.0, 2.0, 3.0, s], (2, 1)), labels) for s in (0.0, 9.0))
+
+    def score(table, noise):
+        return run(method, world, table, noise).value["score"]
+
+    n, delta = 100, method.plan(world).guarantee.delta
+    exact = [score(table, quiet()) for table in (low, high)]
+    assert exact[0] < exact[1]
+    above = [sum(score(table, real()) > np.mean(exact) for _ in range(n)) for table in (low, high)]
+    assert proved_loss(*above, n, delta) <= world.epsilon
+    assert proved_loss(0, n, n, delta) > world.epsilon
+
+
+def proved_loss(below, above, n, delta, level=1e-4):
+    """What `below` and `above` times of n, on V and on V′, prove of ε at 1 − 2·level."""
+    upper = stats.beta.ppf(1 - level, below + 1, n - below) if below < n else 1.0
+    lower = stats.beta.ppf(level, max(above, 1), n - above + 1)
+    return math.log(max(lower - delta, 1e-12) / upper)
+
+
+@pytest.mark.parametrize("share", [None, 0.06, 0.5])
+def test_a_head_start_is_in_steps_of_the_count(share):
+    """b = s·log π₀, π₀ of public AUCs and of the noise in AUC at the public share; s is the choice's own scale."""
+    world = replace(world_of(n_validation=400), positives=share)
+    method = PrivateGrid(evaluate="tried", base_measure="public")
+    listed, pair, steps = method.subset(world)
+    auc = np.array([world.public_score(i) for i in listed])
+    pi, moves, n = share or 0.5, 2 * 399, world.trainer.n_records
+    scale = 2 * moves / 0.75  # of the count
+    noise = scale / (2 * 400**2 * pi * (1 - pi))  # of the AUC
+    rarer, best = n * min(pi, 1 - pi), auc.max()
+    e = 0.5 * math.sqrt(max(best * (1 - best), 1 / rarer) / rarer)
+    weights = (1 + (best - auc) / e * (1 + noise / e) / 2) ** -2
+    law = 0.998 * weights / weights.sum() + 0.002 / len(auc)
+    assert pair is None
+    assert steps.tolist() == np.rint(scale * np.log(law / law.max())).tolist()
+    assert steps.min() < -scale / 10  # it has a say, and shuts nobody out
+    assert steps.min() >= -scale * math.log(500 * len(auc))
+
+
+def test_what_misleads_in_public_is_overruled_by_the_records():
+    world = world_of(n_validation=2_000, epsilon=20.0)
+    table, method = ranked_table(world, best=0), PrivateGrid(evaluate="tried", base_measure="public")
+    exact = np.array([table.auc(i) for i in range(12)])
+    assert exact[Public().choice(world)] < exact.max() - 0.05
+    lambdas = [point["lambda"] for point in world.candidates.points]
+    found = lambdas.index(run(method, world, table, real()).value["hyperparameters"]["lambda"])
+    assert exact[found] > exact.max() - 0.05
+
+
+def test_pairs_are_not_paired_record_by_record():
+    world = world_of()
+    with pytest.raises(
+        StudyInvalid, match="paired compares two candidates record by record, and roc_auc"
+    ) as message:
+        PrivateGrid(evaluate="tried", base_measure="public", paired=True).plan(world)
+    assert "remove paired" in message.value.remedy
+    forms = PrivateGrid.forms(world)
+    assert [(form.base_measure, form.paired) for form in forms] == [("public", False)]
+    assert PrivateGrid.forms(problem())[0].paired  # where a record has a score of its own
+
+
+def test_a_killed_search_continues_with_the_same_draws(method):
+    world, memory = world_of(steps=6), Memory()
+    table = ranked_table(world, best=7)
+    plan = method.plan(world)
+    for killed_after in range(method.n_steps(world)):
+        search = method.start(world, plan)
+        for _ in range(killed_after):
+            search.step(table, Noise(OperatingSystemNoise(), memory))
+    kept = dict(memory.kept)
+    first = run(method, world, table, Noise(OperatingSystemNoise(), memory))
+    assert first == run(method, world, table, Noise(OperatingSystemNoise(), memory))
+    assert {what: memory.kept[what] for what in kept} == kept
+    assert set(memory.kept) == {spend.what for spend in plan.spends}
+
+
+def test_a_table_without_a_pair_has_a_release_too(method):
+    """All records of one class, or none that can be read: the number of pairs is cut to what it can be."""
+    world = world_of(steps=3, n_validation=20)
+    for labels in (np.ones(20), np.zeros(20), np.full(20, -1)):
+        table = PairTable(np.tile(np.arange(20.0), (12, 1)), labels)
+        release = run(method, world, table, real())
+        assert math.isfinite(release.value["score"])
+        json.dumps(release.to_json(), allow_nan=False)
+
+
+def test_one_record_has_no_pairs(method):
+    world = world_of(steps=2, n_validation=1, n_candidates=2)
+    table = PairTable(np.zeros((2, 1)), np.array([1]))
+    assert math.isfinite(run(method, world, table, real()).value["score"])
