@@ -37,7 +37,7 @@ from dpbo_core.study.run import run_study
 pytestmark = pytest.mark.filterwarnings("ignore:this report will not be usable")
 TREE = "sklearn.tree.DecisionTree"
 KINDS = ("classes", "errors")
-FALSE_ALARM = 1e-3  # of one test of coverage, where it is 90%
+FALSE_ALARM = 1e-3  # of one figure with 90%; of all those of one test together below 3%
 
 
 # Sensitivity: every replacement of one record in every small table
