@@ -410,3 +410,22 @@ def test_planted_values_are_nowhere_in_what_a_run_writes(here, asked, run, real_
     planted = {"number": forms_of_number(number), "label": forms_of_text(label), "group": forms_of_text(group)}
     assert search(here, planted) == set()
     assert search(here, {"seen": forms_of_text("clinic/evaluation")}) != set()
+
+
+# Several classes, and numbers
+
+
+@pytest.mark.parametrize("kind", ["classes", "errors"])
+def test_the_card_of_another_kind_shows_its_figures(here, kind):
+    from test_evaluation_kinds import study_of
+
+    _, tables = study_of(kind, here)
+    Stores().make_folder()
+    run_study(StudySpec.from_dict(tables), ledger=ledger())
+    evaluated = evaluate_privately(StudySpec.from_dict(tables))
+    assert evaluated.warnings == ()
+    logged = client().get_run(evaluated.tracked.run_id).data.metrics
+    for name, told in evaluated.result.release.value["metrics"].items():
+        assert logged[f"evaluation/{name}"] == told["value"]
+    folder = artifacts(evaluated.tracked.run_id)
+    assert sorted(path.name for path in (folder / "plots").iterdir()) == ["budget.png", "evaluation.png"]

@@ -7,9 +7,14 @@ import numpy as np
 
 from dpbo_core.evaluation.bins import Expected
 from dpbo_core.evaluation.certified import KIND
+from dpbo_core.evaluation.confusion import ConfusionTable
+from dpbo_core.evaluation.errors import ErrorTable, of_bins
+from dpbo_core.evaluation.foreseen import Foreseen
+from dpbo_core.evaluation.kind_reports import class_report, error_report
 from dpbo_core.evaluation.places import Grouping
+from dpbo_core.evaluation.predictions import Predictions
 from dpbo_core.evaluation.question import Question, group_names
-from dpbo_core.evaluation.report import report
+from dpbo_core.evaluation.report import plain, report
 from dpbo_core.evaluation.subject import Subject
 from dpbo_core.evaluation.table import NoisedTable
 from dpbo_core.evaluation.within import within_bins
@@ -32,12 +37,17 @@ def told_edges(edges: tuple[float, ...]) -> dict[str, int]:
     return {"edges": len(edges)} | {f"edge {i}": number for i, number in enumerate(bits)}
 
 
+AnyTable = NoisedTable | ConfusionTable | ErrorTable
+
+
 def table_of(
-    drawn: Mapping[str, Any], subject: Subject, question: Question, grouping: Grouping | None
-) -> NoisedTable:
+    drawn: Mapping[str, Any], subject: Subject | Predictions, question: Question, grouping: Grouping | None
+) -> AnyTable:
     """The released table, read as it was drawn, whatever edges would be chosen today."""
     bits = [drawn[f"edge {i}"] for i in range(drawn["edges"])]
     edges = tuple(np.array(bits, dtype=np.int64).view(np.float64).tolist())
+    if isinstance(subject, Predictions):
+        return _of_predictions(tuple(drawn["draw"]), edges, subject, question, grouping)
     within = within_bins(subject.values, subject.positive, edges)
     return NoisedTable(
         n_records=question.problem.n_averaged,
@@ -51,6 +61,44 @@ def table_of(
         within_error=within.error,
         untied=within.untied,
     )
+
+
+def _of_predictions(
+    drawn: tuple[int, ...],
+    edges: tuple[float, ...],
+    subject: Predictions,
+    question: Question,
+    grouping: Grouping | None,
+) -> ConfusionTable | ErrorTable:
+    m, scale, groups = question.problem.n_averaged, question.mechanism(1).scale, group_names(grouping)
+    if subject.classes:
+        return ConfusionTable(m, scale, subject.classes, groups, drawn)
+    return ErrorTable(
+        n_records=m,
+        scale=scale,
+        edges=edges,
+        bound=subject.bound,
+        bins=of_bins(subject.errors, edges, subject.bound),
+        variance=float(np.var(subject.truth)) if len(subject.truth) else 0.0,
+        groups=groups,
+        drawn=drawn,
+    )
+
+
+def report_of(table: AnyTable) -> dict[str, Any]:
+    """The whole report of a released table."""
+    if isinstance(table, ConfusionTable):
+        return class_report(table)
+    return error_report(table) if isinstance(table, ErrorTable) else report(table)
+
+
+def _told(outlook: Expected | Foreseen, table: AnyTable) -> dict[str, Any]:
+    """What was to be expected, and of how many bins."""
+    bins = {} if isinstance(table, ConfusionTable) else {"bins": len(table.edges) + 1}
+    if isinstance(outlook, Foreseen):
+        return bins | {"expected": {name: plain(error) for name, error in outlook.errors.items()}}
+    errors = {"auc_error": outlook.auc_error, "recall_error": outlook.recall_error}
+    return bins | {"public_share": outlook.share, "expected": errors}
 
 
 def _predicted(subject: Subject, edges: tuple[float, ...]) -> tuple[float | None, ...] | None:
@@ -68,16 +116,16 @@ def answer(
     question: Question,
     plan: PrivacyPlan,
     noise: Noise,
-    subject: Subject,
-    outlook: Expected,
-    table: NoisedTable,
+    subject: Subject | Predictions,
+    outlook: Expected | Foreseen,
+    table: AnyTable,
     *,
     chosen_here: bool,
 ) -> Release:
     """The release: the report with the public facts a reader needs beside the guarantee."""
     problem = question.problem
     return Release(
-        value=report(table),
+        value=report_of(table),
         guarantee=plan.guarantee.as_drawn(noise.standing),
         spends=plan.spends,
         study=f"{question.spec.name}/{KIND}",
@@ -92,9 +140,7 @@ def answer(
             ).__name__,
             "n_validation": problem.n_validation,
             "max_records_per_person": problem.max_records_per_person,
-            "bins": table.n_bins,
-            "public_share": outlook.share,
-            "expected": {"auc_error": outlook.auc_error, "recall_error": outlook.recall_error},
+            **_told(outlook, table),
             "verdict": outlook.verdict,
             "optimism": OPTIMISTIC if chosen_here else UNKNOWN,
             "sampling": "as if the counted records were independent draws",

@@ -7,7 +7,9 @@ from dpbo_core import data
 from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.evaluation.bins import Expected, expected
+from dpbo_core.evaluation.foreseen import Foreseen, foreseen
 from dpbo_core.evaluation.places import Grouping
+from dpbo_core.evaluation.predictions import Predictions
 from dpbo_core.evaluation.question import Question, group_names
 from dpbo_core.evaluation.subject import Subject, file_model, read_model, released_model
 from dpbo_core.final_model import FinalModel
@@ -39,26 +41,29 @@ class Asked:
     key: StudyKey
     model: Release | FinalModel
 
-    def subject(self) -> Subject:
-        """The model, trained or read, with its public decision values."""
+    def subject(self) -> Subject | Predictions:
+        """The model, trained or read, with what it says of public records."""
         if isinstance(self.model, FinalModel):
             return file_model(self.question.spec, self.split.folder, self.model)
         return released_model(self.question.spec, self.public, self.model)
 
-    def expected(self, subject: Subject) -> Expected:
+    def expected(self, subject: Subject | Predictions) -> Expected | Foreseen:
         """The edges of the bins and what to expect of the report's noise."""
         return outlook(self.question, subject, self.grouping)
 
 
-def outlook(question: Question, subject: Subject, grouping: Grouping | None) -> Expected:
-    """The edges of the bins and what to expect of the report's noise."""
-    return expected(
-        subject,
-        n_records=question.problem.n_averaged,
-        scale=question.mechanism(1).scale,
-        n_groups=max(1, len(group_names(grouping))),
-        n_bins=question.section.bins,
-    )
+def outlook(question: Question, subject: Subject | Predictions, grouping: Grouping | None) -> Expected | Foreseen:
+    """The edges of the bins and what to expect of the report's noise.
+
+    Raises:
+        StudyInvalid: the section asks for what a report of this kind does not have.
+    """
+    m, scale = question.problem.n_averaged, question.mechanism(1).scale
+    G, n_bins = max(1, len(group_names(grouping))), question.section.bins
+    if isinstance(subject, Predictions):
+        question.check_kind(several=bool(subject.classes))
+        return foreseen(subject, n_records=m, scale=scale, n_groups=G, n_bins=n_bins)
+    return expected(subject, n_records=m, scale=scale, n_groups=G, n_bins=n_bins)
 
 
 def ask(

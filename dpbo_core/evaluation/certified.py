@@ -7,7 +7,7 @@ from dpbo_core.privacy.certified import Declared, Shown, counted_of_one, only_sh
 from dpbo_core.privacy.release import Release
 
 DRAW = "histogram"
-PARTS = ("table", "metrics", "roc", "confusion", "calibration", "groups")
+PARTS = ("table", "metrics", "roc", "confusion", "calibration", "classes", "errors", "binning", "groups")
 
 
 def shown(release: Release) -> Shown:

@@ -2,7 +2,7 @@
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
-| C | `Counter.size` | cells, 1 + 2·B·G | scalar |
+| C | `Counter.size` | cells, 1 + G times those of a group, 2·B for two classes | scalar |
 | n | `count` | records in each cell; their sum is the number of records | (C,) int64 |
 
 A record's cell depends on the model and that record alone, so parts add up to the one table's histogram.
@@ -17,7 +17,7 @@ import numpy as np
 from dpbo_core import data
 from dpbo_core.data import Preprocessing, Table
 from dpbo_core.errors import Sealed
-from dpbo_core.evaluation.places import Grouping, Integers, Place, cells, only_needed, places
+from dpbo_core.evaluation.places import AnyPlace, Grouping, Integers, cells, only_needed, places
 from dpbo_core.models.trainer import Model
 from dpbo_core.privacy.sealing import attempted
 from dpbo_core.privacy.sensitive import Sensitive
@@ -29,20 +29,15 @@ class Counter:
 
     Attributes:
         preprocessing: from raw columns to the model's rows.
-        model: whose decision values are binned.
-        place: its edges.
+        model: whose decision values, classes or errors are placed.
+        place: how.
         grouping: None for the whole alone.
     """
 
     preprocessing: Preprocessing
     model: Model
-    place: Place
+    place: AnyPlace
     grouping: Grouping | None = None
-
-    @property
-    def n_bins(self) -> int:
-        """B: how many bins."""
-        return len(self.place.edges) + 1
 
     @property
     def n_groups(self) -> int:
@@ -52,13 +47,13 @@ class Counter:
     @property
     def size(self) -> int:
         """C: how many cells."""
-        return 1 + 2 * self.n_bins * self.n_groups
+        return 1 + self.place.n_cells * self.n_groups
 
     def histogram(self, table: Table) -> Integers:
         """The exact counts (C,): of a sensitive table, the sensitive value itself."""
         encoded = self.preprocessing.transform(only_needed(table, self.preprocessing))
         groups = None if self.grouping is None else self.grouping.of(table)
-        found = cells(places(self.model, encoded, self.place), groups, self.n_bins)
+        found = cells(places(self.model, encoded, self.place), groups, self.place.n_cells, n_classes=1)
         return np.bincount(found, minlength=self.size).astype(np.int64)
 
 

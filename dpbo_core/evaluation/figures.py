@@ -37,6 +37,16 @@ METRICS = (
     "calibration_error",
 )
 OF_A_GROUP = ("positive_share", "auc", "recall", "specificity", "precision", "flagged_share")
+METRICS_OF_CLASSES = ("accuracy", "balanced_accuracy", "macro_f1", "cohen_kappa", "unread_share")
+OF_A_CLASS = ("recall", "precision", "f1", "records_share")
+CLASSES_OF_A_GROUP = ("accuracy", "balanced_accuracy", "macro_f1")
+OF_WHOM_OF_CLASSES = {  # shares of several classes, and of how many
+    "accuracy": "read",
+    "of accuracy": "of read",
+    "class recall": "class records",
+    "class precision": "class predicted",
+    "class records_share": "read",
+}
 DIFFERENCES = ("gap ",)  # what begins with it lies in [−1, 1]; a lift has no upper end; all else lies in [0, 1]
 
 
@@ -121,6 +131,28 @@ def _of_classes(negatives: Reals, positives: Reals, within: float) -> dict[str, 
         "positive_share": _ratio(P, P + N),
         "auc": (positives * below).sum(axis=-1) / pairs,
         "average_precision": _ratio(precise.sum(axis=-1), P),
+    }
+
+
+def of_matrix(M: Reals) -> dict[str, Reals]:
+    """Of confusion matrices (…, C, C), true class by predicted one: (…), and "class …" one a class."""
+    rows, columns, hits = M.sum(axis=-1), M.sum(axis=-2), np.diagonal(M, axis1=-2, axis2=-1)
+    read = rows.sum(axis=-1)
+    recall, f1 = _ratio(hits, rows), _ratio(2.0 * hits, rows + columns)
+    accuracy = _ratio(hits.sum(axis=-1), read)
+    chance = _ratio((rows * columns).sum(axis=-1), read**2)
+    return {
+        "read": read,
+        "accuracy": accuracy,
+        "balanced_accuracy": recall.mean(axis=-1),
+        "macro_f1": f1.mean(axis=-1),
+        "cohen_kappa": _ratio(accuracy - chance, 1.0 - chance),
+        "class recall": recall,
+        "class precision": _ratio(hits, columns),
+        "class f1": f1,
+        "class records_share": _ratio(rows, read[..., None]),
+        "class records": rows,
+        "class predicted": columns,
     }
 
 

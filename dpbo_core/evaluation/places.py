@@ -9,6 +9,8 @@
 | — | `places` | 0 for what cannot be read, else 1 + y·B + bin | (m,) |
 | — | `cells` | 0 for what cannot be read, else 1 + g·2B + y·B + bin | (m,) |
 
+Of several classes a place is 1 + y·C + ŷ (`ClassPlace`), of a regression 1 + the bin of ŷ − y (`ErrorPlace`).
+
 ONE cell for all that cannot be read or is a person's surplus: with two of them a person's records could move from
 one to the other by the thousand. Replacing one record takes it out of one cell and puts it into another, so at most
 k replaced records move the table by 2k in ℓ₁.
@@ -25,6 +27,7 @@ from dpbo_core.data.values import Value, positions
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.outcome import Verb
 from dpbo_core.models.scores.record import Jumps, Scores
+from dpbo_core.models.scores.regression_error import as_numbers
 from dpbo_core.models.trainer import Model
 
 Integers = NDArray[np.int64]
@@ -58,6 +61,11 @@ class Place(Jumps):
     verb: Verb
 
     @property
+    def n_cells(self) -> int:
+        """Of one group, 2·B."""
+        return 2 * (len(self.edges) + 1)
+
+    @property
     def needs(self) -> Verb:
         """Probabilities, or decision values."""
         return self.verb
@@ -71,6 +79,71 @@ class Place(Jumps):
         """The places of records, (k,)."""
         values = outcome[:, -1] if outcome.ndim == 2 else outcome
         return placed(values, np.asarray(truth), self.edges).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class ClassPlace(Jumps):
+    """A record's place among several classes: 0 for a class that is none of them, else 1 + y·C + ŷ.
+
+    Attributes:
+        n_classes: C.
+    """
+
+    n_classes: int
+
+    @property
+    def edges(self) -> tuple[float, ...]:
+        """None: no values are cut."""
+        return ()
+
+    @property
+    def n_cells(self) -> int:
+        """Of one group, C²."""
+        return self.n_classes**2
+
+    @property
+    def score_range(self) -> float:
+        """The last place, n_cells."""
+        return float(self.n_cells)
+
+    def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
+        """The places of records, (k,); every record is compared with every class."""
+        given, labels = as_numbers(outcome), np.asarray(truth)
+        predicted, true = (
+            sum((one == c) * (c + 1) for c in range(self.n_classes)) for one in (given, labels)
+        )  # 0 for none
+        known = (np.asarray(predicted) > 0) & (np.asarray(true) > 0)
+        return np.where(known, (true - 1) * self.n_classes + predicted, 0).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class ErrorPlace(Jumps):
+    """A record's place by its signed error ŷ − y: 0 where that is NaN, else 1 + bin.
+
+    Attributes:
+        edges: public, ascending, in the target's unit; a record is above an edge where its error is.
+    """
+
+    edges: tuple[float, ...]
+
+    @property
+    def n_cells(self) -> int:
+        """Of one group, B."""
+        return len(self.edges) + 1
+
+    @property
+    def score_range(self) -> float:
+        """The last place, n_cells."""
+        return float(self.n_cells)
+
+    def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
+        """The places of records, (k,)."""
+        with np.errstate(all="ignore"):
+            errors = as_numbers(outcome) - np.asarray(truth, dtype=np.float64)
+        return placed(errors, np.zeros(len(errors), dtype=np.int64), self.edges).astype(np.float64)
+
+
+AnyPlace = Place | ClassPlace | ErrorPlace
 
 
 def placed(values: NDArray[np.float64], labels: NDArray[Any], edges: tuple[float, ...]) -> Integers:
@@ -90,20 +163,20 @@ def placed(values: NDArray[np.float64], labels: NDArray[Any], edges: tuple[float
     return np.where(known, 1 + np.where(labels == 1, len(edges) + 1, 0) + bins, 0)
 
 
-def places(model: Model, records: Encoded, how: Place) -> Integers:
+def places(model: Model, records: Encoded, how: AnyPlace) -> Integers:
     """The place of each record under a public model, (m,). Never raises on account of a record."""
-    if isinstance(model, LinearModel):
+    if isinstance(model, LinearModel):  # which has two classes
         found = placed(model.margins(records.X, np.ones(records.n_records)), records.labels, how.edges)
     else:
         found = np.rint(model.scores(records.X, records.truth, how)).astype(np.int64)
     return np.where(records.broken | (records.labels < 0), 0, found)
 
 
-def cells(found: Integers, groups: Integers | None, n_bins: int) -> Integers:
-    """The cell of each record, (m,), from its place and its group."""
+def cells(found: Integers, groups: Integers | None, n_bins: int, n_classes: int = 2) -> Integers:
+    """The cell of each record, (m,), from its place, of n_classes·n_bins, and its group."""
     if groups is None:
         return found
-    return np.where(found > 0, found + groups * (2 * n_bins), 0)
+    return np.where(found > 0, found + groups * (n_classes * n_bins), 0)
 
 
 def needed(fitted: Preprocessing) -> tuple[str, ...]:

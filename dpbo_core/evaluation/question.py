@@ -82,17 +82,31 @@ class Question:
                 cause="a report counts records, and a person may have any number of them",
                 remedy="leave [evaluation] out; or give n_validation, and at most max_records_per_person of each",
             )
-        if spec.model.regression:
-            raise StudyInvalid(
-                "a regression cannot be evaluated yet",
-                cause="the report is made of two classes; its form for numbers is not there yet",
-                remedy="leave [evaluation] out",
-            )
         if allowed_units(section.epsilon) == 0:
             raise StudyInvalid(
                 f"ε = {section.epsilon:g} is below the ledger's unit", remedy="raise evaluation.epsilon"
             )
         return cls(spec, problem, section.epsilon, section, spec.data)
+
+    def check_kind(self, *, several: bool) -> None:
+        """Nothing is asked that only two classes have; `several` classes, else a regression.
+
+        Raises:
+            StudyInvalid: something is.
+        """
+        section, kind = self.section, "several classes" if several else "a regression"
+        if section.false_positive_cost is not None or section.prevalence is not None:
+            raise StudyInvalid(
+                f"[evaluation] states costs or a prevalence, and a report of {kind} has no threshold to choose",
+                cause="they are of two classes",
+                remedy="leave false_positive_cost, false_negative_cost and prevalence out",
+            )
+        if several and section.bins is not None:
+            raise StudyInvalid(
+                f"evaluation.bins = {section.bins}, and a report of several classes has no bins",
+                cause="it is the confusion matrix alone: no decision value is cut",
+                remedy="leave evaluation.bins out; for a ROC curve make one class against the rest the target",
+            )
 
     @property
     def moved(self) -> int:

@@ -61,10 +61,10 @@ def best_threshold(
     return {
         "threshold": table.edges[at - 1] if inner else None,
         "flag": "above" if inner else "everybody" if at == 0 else "nobody",
-        "expected_cost": _plain(costs[at]),
-        "recall": _plain(recall[at]),
-        "specificity": _plain(specificity[at]),
-        "prevalence": _plain(share),
+        "expected_cost": plain(costs[at]),
+        "recall": plain(recall[at]),
+        "specificity": plain(specificity[at]),
+        "prevalence": plain(share),
         "false_positive_cost": false_positive,
         "false_negative_cost": false_negative,
     }
@@ -78,7 +78,7 @@ def _ends(values: Reals, of_positives: bool) -> list[float]:  # noqa: FBT001
 def _roc(table: NoisedTable, found: Figures) -> list[dict[str, float | None]]:
     recall, specificity = found["at recall"], found["at specificity"]
     inner = [
-        {"fpr": _plain(1.0 - s), "tpr": _plain(r), "threshold": edge}
+        {"fpr": plain(1.0 - s), "tpr": plain(r), "threshold": edge}
         for edge, r, s in zip(table.edges, recall.tolist(), specificity.tolist(), strict=True)
     ]
     first: dict[str, float | None] = {"fpr": 0.0, "tpr": 0.0, "threshold": None}
@@ -132,14 +132,16 @@ def _told(found: Estimates, name: str, at: int | None = None) -> dict[str, Any]:
     value, noise, sampling = found[0][name], found[1][name], found[2][name]
     if at is not None:
         value, noise, sampling = value[at], (noise[0][at], noise[1][at]), (sampling[0][at], sampling[1][at])
-    return {"value": _plain(value), "noise_interval": _ends_of(noise), "sampling_interval": _ends_of(sampling)}
+    return {"value": plain(value), "noise_interval": ends_of(noise), "sampling_interval": ends_of(sampling)}
 
 
-def _ends_of(interval: Interval) -> list[float] | None:
-    low, high = _plain(interval[0]), _plain(interval[1])
+def ends_of(interval: Interval) -> list[float] | None:
+    """Both ends of one interval; None where one cannot be said."""
+    low, high = plain(interval[0]), plain(interval[1])
     return None if low is None or high is None else [low, high]
 
 
-def _plain(value: Any) -> float | None:
+def plain(value: Any) -> float | None:
+    """A number that JSON has, else None."""
     number = float(value)
     return number if math.isfinite(number) else None

@@ -21,10 +21,12 @@ from dpbo_core.evaluation.answer import answer, table_of, told_edges
 from dpbo_core.evaluation.asking import Asked, ask, check_header
 from dpbo_core.evaluation.bins import Expected
 from dpbo_core.evaluation.counting import Counter, count, count_parts
-from dpbo_core.evaluation.places import Integers, Place
+from dpbo_core.evaluation.foreseen import Foreseen
+from dpbo_core.evaluation.places import Integers
+from dpbo_core.evaluation.predictions import Predictions
 from dpbo_core.evaluation.question import Question
 from dpbo_core.evaluation.report import best_threshold
-from dpbo_core.evaluation.subject import Subject
+from dpbo_core.evaluation.subject import Subject, subject_counter
 from dpbo_core.evaluation.table import NoisedTable
 from dpbo_core.mechanisms.noise import Noise, NoiseSource, OperatingSystemNoise, standing_of, try_out
 from dpbo_core.objective.partitioned import parts_of
@@ -44,7 +46,7 @@ class EvaluationPlan:
     """The price, and what to expect of it, before anything is spent."""
 
     price: PrivacyPlan
-    expected: Expected
+    expected: Expected | Foreseen
 
 
 @dataclass(frozen=True)
@@ -136,9 +138,7 @@ def open_evaluation(
     price = question.plan(subject.unlisted)
     check_accepted(study, price, subject.unlisted)
     outlook = asked.expected(subject)
-    place = Place(outlook.edges, subject.verb)
-    counted = subject.counted(place, enforced=study.model.enforced)
-    counter = Counter(subject.preprocessing, counted, place, asked.grouping)
+    counter = subject_counter(subject, outlook.edges, asked.grouping, enforced=study.model.enforced)
     asked.split.check(asked.public)
     check_header(question, asked.split.folder, asked.public, asked.grouping, subject.columns)
     try_out(question.draws(counter.size))
@@ -150,7 +150,7 @@ class OpenEvaluation:
     """An evaluation of which all that is public is done: its model is trained, its price known, nothing charged."""
 
     asked: Asked
-    subject: Subject
+    subject: Subject | Predictions
     counter: Counter
     plan: EvaluationPlan
 
@@ -217,6 +217,8 @@ def _best(question: Question, release: Release) -> Mapping[str, Any] | None:
     section = question.section
     if section.false_positive_cost is None and section.prevalence is None:
         return None
+    if "roc" not in release.value:
+        question.check_kind(several="confusion" in release.value)
     return best_threshold(
         NoisedTable.from_json(release.value["table"]),
         false_positive=section.false_positive_cost or 1.0,

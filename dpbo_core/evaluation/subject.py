@@ -1,4 +1,5 @@
-"""The model that is evaluated: public, with its decision values on public records.
+"""The model that is evaluated: public, with its decision values on public records; of other than two classes, or of
+numbers, with what it predicts there (`predictions`).
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
@@ -19,7 +20,9 @@ from numpy.typing import NDArray
 
 from dpbo_core.data import Preprocessing
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.evaluation.places import Place, needed, only_needed
+from dpbo_core.evaluation.counting import Counter
+from dpbo_core.evaluation.places import Grouping, Place, needed, only_needed
+from dpbo_core.evaluation.predictions import Predictions, cross_predicted, of_rows
 from dpbo_core.final_model import FinalModel, load
 from dpbo_core.final_model.storage import ESTIMATOR, NUMBERS
 from dpbo_core.final_model.train import model_is_public
@@ -93,25 +96,42 @@ class Subject:
         return replace(self.model, alone=None)
 
 
-def released_model(spec: StudySpec, public: PublicHalf, release: Release) -> Subject:
+def subject_counter(
+    subject: Subject | Predictions, edges: tuple[float, ...], grouping: Grouping | None, *, enforced: bool
+) -> Counter:
+    """What counts a table under the subject, held to predicting each row by itself, or made to.
+
+    Raises:
+        StudyInvalid: it does not on public rows.
+    """
+    if isinstance(subject, Predictions):
+        of_predictions = subject.place(edges)
+        model: Model = subject.counted(of_predictions, enforced=enforced)
+        return Counter(subject.preprocessing, model, of_predictions, grouping)
+    place = Place(edges, subject.verb)
+    return Counter(subject.preprocessing, subject.counted(place, enforced=enforced), place, grouping)
+
+
+def released_model(spec: StudySpec, public: PublicHalf, release: Release) -> Subject | Predictions:
     """The study's own model, trained on its public set at what it released.
 
     Raises:
-        StudyInvalid: there is no such model, or it has other than two classes.
+        StudyInvalid: there is no such model, or it cannot be evaluated.
     """
     if not model_is_public(release):
         raise no_model()
     return model_at(spec, public, release.value["hyperparameters"])
 
 
-def model_at(spec: StudySpec, public: PublicHalf, point: Mapping[str, Any]) -> Subject:
+def model_at(spec: StudySpec, public: PublicHalf, point: Mapping[str, Any]) -> Subject | Predictions:
     """The model at any hyperparameters, trained on the study's public set.
 
     Raises:
-        StudyInvalid: it has other than two classes, or gives no decision values.
+        StudyInvalid: it has too many classes, or gives no decision values where there are two.
     """
     trainer, fitted = public.problem.trainer, public.preprocessing
-    check_two_classes(fitted)
+    if len(fitted.classes) != 2 and isinstance(trainer, EstimatorTrainer):
+        return cross_predicted(spec, trainer, fitted, point, public.problem.unlisted)
     seed, verb, unlisted = spec.search.seed, LINEAR, public.problem.unlisted
     if isinstance(trainer, LinearTrainer):
         model: Model = trainer.train(point)
@@ -126,14 +146,13 @@ def model_at(spec: StudySpec, public: PublicHalf, point: Mapping[str, Any]) -> S
     raise no_model()
 
 
-def file_model(spec: StudySpec, folder: str | Path, final: FinalModel) -> Subject:
+def file_model(spec: StudySpec, folder: str | Path, final: FinalModel) -> Subject | Predictions:
     """A model that was saved: its values are those on the study's public rows, some of which it may have seen.
 
     Raises:
-        StudyInvalid: it does not fit the study's tables, or has other than two classes.
+        StudyInvalid: it does not fit the study's tables, or cannot be evaluated.
     """
     fitted = final.preprocessing
-    check_two_classes(fitted)
     table, target = training_table(spec, folder)
     if target != fitted.target:
         raise StudyInvalid(
@@ -147,6 +166,8 @@ def file_model(spec: StudySpec, folder: str | Path, final: FinalModel) -> Subjec
     model = final.model
     if not known.any():
         raise StudyInvalid("the model can read no record of the public training file", remedy="name another model")
+    if len(fitted.classes) != 2 and isinstance(model, FittedEstimator):
+        return of_rows(spec, model, fitted, X, encoded.truth[known], unlisted_part(model.estimator))
     if isinstance(model, LinearModel):
         values = model.margins(X, np.ones(len(X)))
         return _subject(model, fitted, X, values, positive, LINEAR, "logistic", "")
@@ -162,21 +183,6 @@ def no_model() -> StudyInvalid:
         cause="its method releases no hyperparameters",
         remedy="evaluate a model of a file, or a study whose method releases hyperparameters",
     )
-
-
-def check_two_classes(fitted: Preprocessing) -> None:
-    """There are two, which is all that a report can be made of so far.
-
-    Raises:
-        StudyInvalid: a regression, or more classes.
-    """
-    if len(fitted.classes) != 2:
-        kind = f"{len(fitted.classes)} classes" if fitted.classes else "numbers to predict"
-        raise StudyInvalid(
-            f"the target has {kind}, and only models of two classes can be evaluated so far",
-            cause="reports of regressions and of several classes (one against the rest) are not there yet",
-            remedy="for several classes, make a study of one class against the rest",
-        )
 
 
 def read_model(folder: str | Path) -> tuple[FinalModel, str]:

@@ -17,7 +17,7 @@ class EvaluationSection:
     Attributes:
         epsilon: ε of the whole report.
         edition: a new edition is a new spend.
-        bins: of the decision values; from public facts where None.
+        bins: of the decision values, or of the errors of a regression; from public facts where None.
         group: a column of the validation file that the report is also given by.
         groups: its PUBLIC categories; every other value is the group "other".
         false_positive_cost: of flagging a negative.

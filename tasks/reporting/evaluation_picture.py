@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from dpbo.tasks.reporting.kinds_picture import panels as kinds_panels
 from dpbo.tasks.reporting.literal import in_picture
 from dpbo.tasks.reporting.release_picture import CHOICE, INK, NOISE, plain
 from dpbo_core.evaluation.figures import METRICS
@@ -28,10 +29,7 @@ def draw_evaluation(release: Release) -> "Figure":
     from matplotlib.figure import Figure
 
     value = release.value
-    panels: list[Callable[[Axes, Told], None]] = [_roc, _precision_recall]
-    panels += [_reliability] if value["calibration"] else []
-    panels.append(_figures)
-    panels += [_gaps] if value["groups"] else []
+    panels = _panels(value) if "roc" in value else kinds_panels(value)
     rows = (len(panels) + 1) // 2
     figure = Figure(figsize=(9.0, 4.1 * rows), layout="constrained")
     grid = figure.add_gridspec(rows, 2)
@@ -47,6 +45,13 @@ def draw_evaluation(release: Release) -> "Figure":
         color=NOISE,
     )
     return figure
+
+
+def _panels(value: Told) -> "list[Callable[[Axes, Told], None]]":
+    panels: list[Callable[[Axes, Told], None]] = [_roc, _precision_recall]
+    panels += [_reliability] if value["calibration"] else []
+    panels.append(_figures)
+    return panels + ([_gaps] if value["groups"] else [])
 
 
 def _roc(axes: "Axes", value: Told) -> None:

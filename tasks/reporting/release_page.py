@@ -15,6 +15,7 @@ from typing import Any
 
 from dpbo.tasks.reporting.evaluation_picture import is_report
 from dpbo.tasks.reporting.report_tables import tables
+from dpbo_core.evaluation.figures import METRICS_OF_CLASSES
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.metric_shown import metric_shown
@@ -58,7 +59,12 @@ CHANGE = {
     NeighboringRelation.ADD_OR_REMOVE_ONE: "Take away the data of {one}, or add any other, however strange",
     NeighboringRelation.ROW_MOVES_BY_ONE: "Move {one} by a distance of at most 1",
 }
-HEADLINES = ("auc", "recall", "precision", "specificity", "f1", "calibration_error")  # of a report
+OF_TWO_CLASSES = ("auc", "recall", "precision", "specificity", "f1", "calibration_error")
+HEADLINES = (  # of a report
+    *OF_TWO_CLASSES,
+    *METRICS_OF_CLASSES[:-1],
+    *("mae", "median_absolute_error", "bias", "rmse", "r2_public_baseline"),  # of a regression
+)
 EXACT = "That the score is exact: it carries noise, and may lie outside its range."
 PUBLIC = "Anything about the training set, the search space or the study itself: they are taken to be public."
 PUBLIC_IN_PRIVATE_TRAINING = (
@@ -113,7 +119,7 @@ def _values(release: Release) -> Iterable[tuple[str, str]]:
             yield "the same for every record", _number(metric.baseline)
     for name in HEADLINES if is_report(release) else ():
         value = release.value["metrics"].get(name, {}).get("value")
-        if value is not None:
+        if value is not None and (name in OF_TWO_CLASSES or "roc" not in release.value):
             yield name.replace("_", " "), f"{value:.4f}"
 
 

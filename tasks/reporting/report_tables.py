@@ -18,10 +18,46 @@ def tables(value: Told) -> str:
     parts = [_section("The figures", READING + _metrics(value["metrics"]))]
     if value["groups"]:
         parts.append(_section("Groups", _groups(value["groups"])))
+    if "roc" not in value:
+        return "".join(parts) + (_of_classes(value) if "classes" in value else _of_errors(value))
     parts.append(_section("At every threshold", _thresholds(value["confusion"])))
     if value["calibration"]:
         parts.append(_section("Reliability", _calibration(value["calibration"])))
     return "".join(parts)
+
+
+def _of_classes(value: Told) -> str:
+    names, cells = [told["class"] for told in value["classes"]], iter(value["confusion"])
+    matrix = ((name, *(f"{next(cells)['records']['value']:.0f}" for _ in names)) for name in names)
+    figures = ("recall", "precision", "f1", "records_share")
+    rows = (
+        (told["class"], figure.replace("_", " "), *_figure(told[figure]))
+        for told in value["classes"]
+        for figure in figures
+    )
+    one_by_one = _table(("class", "figure", "value", "noise, 90%", "sampling, 90%"), rows)
+    records = _section("Records, by true class (rows) and predicted class", _table(("", *names), matrix))
+    return records + _section("Class by class", one_by_one)
+
+
+def _of_errors(value: Told) -> str:
+    binning = value["binning"]
+    read = (
+        f"<p>Errors, predicted less true, are clipped at ±{_number(binning['clipped_at'])}. Each counts as the "
+        f"public mean of its bin; wherever in its bin it lies, the mean absolute error is off by "
+        f"{_number(binning['mae_off_at_most'])} at most. R² is against the mean of the public targets, whose own "
+        f"variance is {_number(binning['public_variance'])}.</p>"
+    )
+    rows = (
+        (
+            f"{_end(row['above'], '−∞')} … {_end(row['up_to'], '∞')}",
+            _number(row["public_mean"]),
+            *_figure(row["records"]),
+        )
+        for row in value["errors"]
+    )
+    header = ("error", "public mean", "records", "noise, 90%", "sampling, 90%")
+    return _section("Errors", read + _table(header, rows))
 
 
 def _metrics(metrics: Told) -> str:

@@ -32,11 +32,11 @@ class RegressionError(Jumps):
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
         """The bound less the clipped error."""
         with np.errstate(all="ignore"):
-            error = np.abs(_numbers(outcome) - truth)
+            error = np.abs(as_numbers(outcome) - truth)
             return np.asarray(self.score_range - np.minimum(error, self.bound) ** self.power, dtype=np.float64)
 
 
-def _numbers(outcome: NDArray[Any]) -> Scores:
+def as_numbers(outcome: NDArray[Any]) -> Scores:
     """Predictions as float64, (k,), NaN for what is no number: one of them costs its own record only."""
     if outcome.dtype.kind in "biuf":
         return outcome.astype(np.float64)

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from dpbo.flows.cli.screens.evaluated_kinds import kind_facts, print_kind
 from dpbo.flows.cli.screens.terminal import Screen, named
 from dpbo_core.evaluation.figures import AT_THRESHOLD
 from dpbo_core.privacy.release import Release
@@ -28,6 +29,9 @@ def print_figures(screen: Screen, release: Release) -> None:
     metrics = release.value.get("metrics")
     if not isinstance(metrics, dict):
         return
+    if "roc" not in release.value:
+        print_kind(screen, release.value)
+        return
     shown = [name for name in HEADLINES if name in metrics and name not in TOLD_ELSEWHERE]
     rows = [(TITLES.get(name, name.replace("_", " ")), *_figure(metrics[name])) for name in shown]
     screen.table(("figure", "value", "noise, 90%", "sampling, 90%"), rows, left=1)
@@ -50,7 +54,9 @@ def report_facts(
     value = release.value
     if "roc" in value:
         yield "ROC", _roc(screen, value["roc"])
-    if "confusion" in value and "table" in value:
+    if "metrics" in value and "roc" not in value:
+        yield from kind_facts(value)
+    if "roc" in value and "table" in value:
         yield "threshold", _threshold(value)
     if best is not None:
         yield "best", _best(best)
@@ -62,6 +68,8 @@ def report_facts(
 
 def print_expected(plan: "EvaluationPlan") -> None:
     """What `dpbo evaluate --plan` says: the price, what to expect of it, and whether it is worth it."""
+    from dpbo_core.evaluation.bins import Expected
+
     screen, expected = Screen(), plan.expected
     (spend,) = plan.price.spends
     screen.say("Nothing was charged, and no sensitive record was read.\n")
@@ -70,21 +78,31 @@ def print_expected(plan: "EvaluationPlan") -> None:
             ("verdict", f"[bold]{expected.verdict}[/]: {named(expected.why)}"),
             ("guarantee", named(plan.price.guarantee.in_words())),
             ("noise", f"1 draw; {named(spend.mechanism)}, scale {spend.noise_scale:.3g} in each cell, in records"),
-            ("bins", f"{len(expected.edges) + 1} of the decision values, from public facts"),
+            ("bins", f"{len(expected.edges) + 1} of the decision values, from public facts")
+            if isinstance(expected, Expected)
+            else ("cells", f"{expected.n_cells}, from public facts"),
         ]
     )
 
 
 def expected_json(plan: "EvaluationPlan") -> dict[str, Any]:
     """The object of `dpbo evaluate --plan --json`."""
+    from dpbo_core.evaluation.bins import Expected
+
     expected = plan.expected
+    if isinstance(expected, Expected):
+        told = {
+            "bins": len(expected.edges) + 1,
+            "public_share": expected.share,
+            "auc_error": finite(expected.auc_error),
+            "recall_error": finite(expected.recall_error),
+        }
+    else:
+        told = {"cells": expected.n_cells} | {name: finite(error) for name, error in expected.errors.items()}
     return {
         "guarantee": plan.price.guarantee.to_json(),
         "spends": [spend.to_json() for spend in plan.price.spends],
-        "bins": len(expected.edges) + 1,
-        "public_share": expected.share,
-        "auc_error": finite(expected.auc_error),
-        "recall_error": finite(expected.recall_error),
+        **told,
         "verdict": expected.verdict,
         "why": expected.why,
     }

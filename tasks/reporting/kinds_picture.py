@@ -1,0 +1,121 @@
+"""The picture of a report of several classes or of errors: matrix or histogram, figures, classes, groups."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpbo.tasks.reporting.literal import in_picture
+from dpbo.tasks.reporting.release_picture import CHOICE, INK, NOISE, plain
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Told = Mapping[str, Any]
+UNDRAWN = (
+    "_share",
+    "_q05",
+    "_q25",
+    "_q50",
+    "_q75",
+    "_q90",
+    "_q95",
+)  # shares, and quantiles: the histogram has them
+WRITTEN = 12  # classes of a matrix whose counts can be read
+COLORS = (INK, CHOICE, NOISE)
+
+
+def panels(value: Told) -> "list[Callable[[Axes, Told], None]]":
+    """What is drawn of such a report, in its order."""
+    first: list[Callable[[Axes, Told], None]] = (
+        [_matrix, _figures, _classes] if "classes" in value else [_histogram, _figures]
+    )
+    return first + ([_gaps] if value["groups"] else [])
+
+
+def _matrix(axes: "Axes", value: Told) -> None:
+    names = [in_picture(told["class"]) for told in value["classes"]]
+    C = len(names)
+    counts = np.array([row["records"]["value"] or 0.0 for row in value["confusion"]]).reshape(C, C)
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1e-12)
+    axes.imshow(shares, cmap="Oranges", vmin=0.0, vmax=1.0, aspect="auto")
+    if C <= WRITTEN:
+        for i, j in np.ndindex(C, C):
+            color = "white" if shares[i, j] > 0.6 else INK
+            axes.text(j, i, f"{counts[i, j]:.0f}", ha="center", va="center", fontsize=8, color=color)
+    axes.set(xticks=range(C), yticks=range(C), xlabel="predicted", ylabel="true class")
+    axes.set_xticklabels(names, rotation=45 if max(map(len, names)) > 4 else 0, fontsize=8)
+    axes.set_yticklabels(names, fontsize=8)
+    axes.set_title("Confusion: noised records; colour: share of the true class", fontsize=10)
+
+
+def _histogram(axes: "Axes", value: Told) -> None:
+    """Bins side by side, since the outer ones are many times as wide as the inner."""
+    E, rows = value["binning"]["clipped_at"], value["errors"]
+    for b, row in enumerate(rows):
+        told = row["records"]
+        axes.bar(b, told["value"], 1.0, align="edge", color="#e4e7eb", edgecolor="white")
+        if told["noise_interval"] is not None:
+            axes.plot([b + 0.5] * 2, told["noise_interval"], color=INK, lw=1.5)
+    edges = [-E, *(row["up_to"] for row in rows[:-1]), E]
+    axes.axvline(edges.index(0.0), color=NOISE, lw=0.8, ls=":")
+    axes.set(xticks=range(len(edges)), xlabel="error, predicted less true; not to scale", ylabel="records")
+    axes.set_xticklabels([f"{edge:.3g}" for edge in edges], rotation=90, fontsize=7)
+    axes.set_title(f"Errors in each bin, clipped at ±{E:.4g}", fontsize=10)
+
+
+def _figures(axes: "Axes", value: Told) -> None:
+    known = [name for name, told in value["metrics"].items() if _said(told) and not name.endswith(UNDRAWN)]
+    for place, name in enumerate(reversed(known)):
+        told = value["metrics"][name]
+        _bar(axes, told, float(place), INK)
+        at = (1.02, float(place))
+        axes.annotate(
+            f"{told['value']:.3g}", at, xycoords=("axes fraction", "data"), va="center", fontsize=8, color=INK
+        )
+    _named(axes, (name.replace("_", " ") for name in known))
+    axes.set_title("Figures", fontsize=10)
+
+
+def _classes(axes: "Axes", value: Told) -> None:
+    for number, figure in enumerate(("recall", "precision")):
+        for place, told in enumerate(reversed(value["classes"])):
+            if _said(told[figure]):
+                _bar(axes, told[figure], place + 0.15 - 0.3 * number, COLORS[number])
+        axes.plot([], [], "o", color=COLORS[number], ms=3, label=figure)
+    _named(axes, (in_picture(told["class"]) for told in value["classes"]))
+    axes.set_xlim(0.0, 1.0)
+    axes.set_title("Class by class", fontsize=10)
+    axes.legend(frameon=False, fontsize=8, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.1))
+
+
+def _gaps(axes: "Axes", value: Told) -> None:
+    figures = list(next(iter(value["groups"].values()))["gaps"])
+    for number, figure in enumerate(figures):
+        for place, told in enumerate(reversed(value["groups"].values())):
+            if _said(told["gaps"][figure]):
+                _bar(axes, told["gaps"][figure], place + 0.22 * (1 - number), COLORS[number])
+        axes.plot([], [], "o", color=COLORS[number], ms=3, label=figure.replace("_", " "))
+    _named(axes, map(in_picture, value["groups"]))
+    axes.axvline(0.0, color=NOISE, lw=0.8, ls=":")
+    axes.set_title("Groups: distance from all other records", fontsize=10)
+    axes.legend(frameon=False, fontsize=8, ncols=len(figures), loc="upper center", bbox_to_anchor=(0.5, -0.1))
+
+
+def _bar(axes: "Axes", told: Told, place: float, color: str) -> None:
+    """A figure with its noise interval, thick, and its sampling interval, thin."""
+    for interval, width in ((told["sampling_interval"], 1.0), (told["noise_interval"], 4.0)):
+        if interval is not None:
+            axes.plot(interval, [place, place], color=color, lw=width, alpha=0.5, solid_capstyle="butt")
+    axes.plot([told["value"]], [place], "o", color=color, ms=3)
+
+
+def _said(told: Told) -> bool:
+    return None not in (told["value"], told["noise_interval"])
+
+
+def _named(axes: "Axes", names: Iterable[str]) -> None:
+    labels = list(names)
+    axes.set(yticks=range(len(labels)))
+    axes.set_yticklabels(list(reversed(labels)), fontsize=8)
+    plain(axes)

@@ -1,0 +1,484 @@
+"""Reports of several classes and of regressions: sensitivity, values, coverage, certificate, what is shown."""
+
+import copy
+import itertools
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+from sklearn import metrics
+from test_evaluation import NOISELESS, final_model, noiseless
+
+from dpbo.flows.cli.screens.evaluated import expected_json, print_expected
+from dpbo.flows.cli.screens.tuned import print_release
+from dpbo.tasks.reporting.evaluation_picture import draw_evaluation
+from dpbo.tasks.reporting.release_page import page
+from dpbo_core import evaluate_study, plan_evaluation
+from dpbo_core.accounting.certificate import read_certificate, recompute
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.data import Preprocessing, read_table, table_of
+from dpbo_core.data.people import uncounted
+from dpbo_core.errors import CertificateFalse, StudyInvalid
+from dpbo_core.evaluation.certified import CERTIFIED
+from dpbo_core.evaluation.confusion import ConfusionTable
+from dpbo_core.evaluation.confusion import estimates as of_classes
+from dpbo_core.evaluation.counting import Counter
+from dpbo_core.evaluation.errors import ErrorTable, farthest, of_bins
+from dpbo_core.evaluation.errors import estimates as of_errors
+from dpbo_core.evaluation.foreseen import error_edges, foreseen
+from dpbo_core.evaluation.intervals import simulated_noise
+from dpbo_core.evaluation.places import ClassPlace, ErrorPlace, Grouping
+from dpbo_core.models.estimators import EstimatorFactory
+from dpbo_core.spec import StudySpec
+from dpbo_core.study.run import run_study
+
+pytestmark = pytest.mark.filterwarnings("ignore:this report will not be usable")
+TREE = "sklearn.tree.DecisionTree"
+KINDS = ("classes", "errors")
+FALSE_ALARM = 1e-3  # of one figure with 90%; of all those of one test together below 3%
+
+
+# Sensitivity: every replacement of one record in every small table
+
+RECORDS = {
+    "classes": (b"0.3,red,low", b"-0.7,blue,high", b"1.4,green,mid", b"1e308,red,low", b"nan,red,mid",
+                b"0.3,red,none of them", b"\xff,,"),
+    "errors": (b"0.3,red,0.1", b"-0.7,blue,-8", b"1.4,green,1e308", b"1e308,red,0", b"nan,red,1",
+               b"0.3,red,inf", b"\xff,,"),
+}  # fmt: skip
+
+
+@pytest.fixture(params=KINDS)
+def counted(request, tmp_path):
+    """The kind, and the exact histogram of a sensitive file of given lines."""
+    kind, rng = request.param, np.random.default_rng(3)
+    a = rng.normal(size=60)
+    y = np.array(["low", "mid", "high"])[np.digitize(a, [-0.5, 0.5])] if kind == "classes" else a + 0.1
+    public = table_of({"a": a.tolist(), "y": y.tolist()})
+    fitted = Preprocessing.fit(public, "y", unit_ball=False, regression=kind == "errors")
+    encoded = fitted.transform(public)
+    path = TREE + ("Classifier" if kind == "classes" else "Regressor")
+    model = EstimatorFactory(path, {"max_depth": 3}, 0, kind == "errors").train(encoded.X, encoded.truth)
+    place = ClassPlace(3) if kind == "classes" else ErrorPlace((-0.2, 0.0, 0.2))
+    counter = Counter(fitted, model, place, Grouping("colour", ("blue", "red")))
+
+    def histogram(lines):
+        file = tmp_path / "v.csv"
+        file.write_bytes(b"a,colour,y\n" + b"".join(line + b"\n" for line in lines))
+        return counter.histogram(read_table(file, sensitive=True, shown_as="v.csv"))
+
+    return kind, counter, histogram
+
+
+def test_replacing_one_record_moves_the_table_by_two_and_never_more(counted):
+    kind, counter, histogram = counted
+    alphabet = RECORDS[kind]
+    alone = [histogram([record]) for record in alphabet]
+    assert all(one.sum() == 1 for one in alone)
+    assert len(alone[0]) == counter.size == 1 + 3 * (9 if kind == "classes" else 4)
+    assert [int(one[0]) for one in alone[-3:]] == [1, 1, 1]  # unread, or of a class that is none of them
+    assert not any(one[0] for one in alone[:3])
+    most = pairs = 0
+    for m in (1, 2, 3):
+        tables = list(itertools.product(range(len(alphabet)), repeat=m))
+        for table in tables[:: 1 if m < 3 else 11]:  # a table is the sum of its records
+            assert (histogram([alphabet[i] for i in table]) == sum(alone[i] for i in table)).all()
+        for table, at, new in itertools.product(tables, range(m), range(len(alphabet))):
+            other = (*table[:at], new, *table[at + 1 :])
+            moved = np.abs(sum(alone[i] for i in table) - sum(alone[i] for i in other)).sum()
+            most, pairs = max(most, int(moved)), pairs + 1
+    assert (most, pairs) == (2, sum(m * 7 ** (m + 1) for m in (1, 2, 3)))
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_replacing_a_person_moves_it_by_two_k(counted, k):
+    """Surplus is in the one cell, whatever it holds."""
+    kind, _, histogram = counted
+    alone = [histogram([record]) for record in RECORDS[kind]]
+    unread, most = alone[-1], 0
+
+    def of(people, content):
+        out = uncounted(people, k)
+        return sum(unread if gone else alone[c] for gone, c in zip(out, content, strict=True))
+
+    for people in itertools.product(("a", "b", None), repeat=3):
+        own = [i for i, who in enumerate(people) if who == "a"]
+        for content in itertools.product((0, 1, 6), repeat=3):
+            for new in itertools.product(itertools.product(("n", None), (0, 2, 6)), repeat=len(own)):
+                person, record = list(people), list(content)
+                for i, (who, what) in zip(own, new, strict=True):
+                    person[i], record[i] = who, what
+                most = max(most, int(np.abs(of(people, content) - of(person, record)).sum()))
+    assert most == 2 * k
+
+
+def test_places_of_whatever_is_predicted():
+    truth, odd = np.array([0, 2, 1, -1, 1]), np.array([0.0, 1.0, np.nan, 1.0, 7.0])
+    assert ClassPlace(3).of(odd, truth).tolist() == [1, 8, 0, 0, 0]
+    errors = ErrorPlace((-1.0, 0.0, 1.0)).of(np.array([np.nan, np.inf, -np.inf, 0.0, 1.0, 1.5]), np.zeros(6))
+    assert errors.tolist() == [0, 4, 1, 2, 3, 4]
+    mixed = np.array([1.0, None, "x", 10**400], dtype=object)
+    assert ErrorPlace((0.0,)).of(mixed, np.zeros(4)).tolist() == [2, 0, 0, 0]
+
+
+# Values, against scikit-learn
+
+
+def several(rng, m, C=3, right=0.7):
+    y = rng.choice(C, size=m, p=np.arange(1, C + 1) / (C * (C + 1) / 2))
+    return y, np.where(rng.random(m) < right, y, rng.integers(C, size=m))
+
+
+def class_table(y, predicted, *, C=3, groups=(), group=None, scale=1e-9, rng=None):
+    cells = 1 + y * C + predicted + (0 if group is None else group * C * C)
+    drawn = np.bincount(cells, minlength=1 + C * C * max(1, len(groups)))
+    drawn = drawn if rng is None else drawn + simulated_noise(rng, scale, drawn.shape).astype(int)
+    return ConfusionTable(len(y), scale, tuple("abcdefghij"[:C]), groups, tuple(drawn.tolist()))
+
+
+def exact_of_classes(y, p):
+    return {
+        "accuracy": metrics.accuracy_score(y, p),
+        "balanced_accuracy": metrics.balanced_accuracy_score(y, p),
+        "macro_f1": metrics.f1_score(y, p, average="macro"),
+        "cohen_kappa": metrics.cohen_kappa_score(y, p),
+        "class recall": metrics.recall_score(y, p, average=None),
+        "class precision": metrics.precision_score(y, p, average=None),
+        "class f1": metrics.f1_score(y, p, average=None),
+    }
+
+
+def test_without_noise_the_matrix_is_scikit_learns():
+    rng = np.random.default_rng(1)
+    y, p = several(rng, 900, C=5)
+    group = rng.integers(2, size=900)
+    found = of_classes(class_table(y, p, C=5, groups=("f", "other"), group=group))
+    for name, value in exact_of_classes(y, p).items():
+        assert found.values[name] == pytest.approx(value, abs=1e-12), name
+        low, high = found.noise[name]
+        assert low == pytest.approx(value, abs=1e-6)
+        assert high == pytest.approx(value, abs=1e-6)
+    for g in (0, 1):
+        own, rest = (exact_of_classes(y[group == h], p[group == h]) for h in (g, 1 - g))
+        for name in ("accuracy", "balanced_accuracy", "macro_f1"):
+            assert found.values[f"of {name}"][g] == pytest.approx(own[name])
+            assert found.values[f"gap {name}"][g] == pytest.approx(own[name] - rest[name])
+
+
+def test_of_a_class_without_records_nothing_is_said():
+    y, p = np.array([0, 0, 1, 1]), np.array([0, 2, 1, 1])
+    values = of_classes(class_table(y, p)).values
+    assert np.isnan(values["class recall"][2])
+    assert np.isnan(values["balanced_accuracy"])
+    assert values["accuracy"] == 0.75
+    assert values["class precision"][2] == 0.0
+
+
+def error_table(public, errors, *, edges=None, bound=6.0, n_bins=20, scale=1e-9, rng=None, groups=(), group=None):
+    public = np.clip(public, -bound, bound)
+    edges = error_edges(public, bound, n_bins) if edges is None else edges
+    at = 1 + (errors[:, None] > np.array(edges)).sum(axis=1) + (0 if group is None else group * (len(edges) + 1))
+    drawn = np.bincount(at, minlength=1 + (len(edges) + 1) * max(1, len(groups)))
+    drawn = drawn if rng is None else drawn + simulated_noise(rng, scale, drawn.shape).astype(int)
+    bins = of_bins(public, edges, bound)
+    return ErrorTable(len(errors), scale, edges, bound, bins, 4.0, groups, tuple(drawn.tolist()))
+
+
+def exact_of_errors(errors, bound=6.0):
+    e = np.clip(errors, -bound, bound)
+    mse = metrics.mean_squared_error(np.zeros(len(e)), e)
+    return {
+        "mae": metrics.mean_absolute_error(np.zeros(len(e)), e),
+        "bias": e.mean(),
+        "rmse": mse**0.5,
+        "r2_public_baseline": 1.0 - mse / 4.0,
+        "median_absolute_error": np.quantile(np.abs(e), 0.5, method="inverted_cdf"),
+        "absolute_error_q90": np.quantile(np.abs(e), 0.9, method="inverted_cdf"),
+        **{
+            f"error_q{100 * q:02.0f}": np.quantile(e, q, method="inverted_cdf")
+            for q in (0.05, 0.25, 0.5, 0.75, 0.95)
+        },
+    }
+
+
+def test_where_records_are_the_public_ones_the_bins_cost_the_means_nothing():
+    """Then a bin's mean is theirs, and only quantiles are known to their bin alone."""
+    errors = np.random.default_rng(2).normal(0.2, 1.5, 2000)
+    table = error_table(errors, errors)
+    found, exact, ends = of_errors(table), exact_of_errors(errors), table.ends
+    for name in ("mae", "bias", "rmse", "r2_public_baseline"):
+        assert found.values[name] == pytest.approx(exact[name], abs=1e-9)
+    for name in set(exact) - {"mae", "bias", "rmse", "r2_public_baseline"}:
+        low, high = found.noise[name]
+        assert low <= exact[name] <= high
+        assert low <= found.values[name] <= high
+        assert low in ends
+        assert high in ends
+    assert found.values["median_absolute_error"] == pytest.approx(
+        metrics.median_absolute_error(np.zeros(2000), errors), abs=0.02
+    )
+
+
+@pytest.mark.parametrize("n_bins", [2, 8, 256])
+def test_wherever_records_lie_in_their_bins_the_mean_is_off_by_no_more_than_is_said(n_bins):
+    """Public errors mislead: those of other records lie at the bins' ends, and beyond the clip."""
+    rng = np.random.default_rng(4)
+    public = rng.normal(size=500)
+    for errors in (rng.standard_cauchy(1000), 5.9 * rng.choice([-1.0, 1.0], 1000), np.zeros(1000)):
+        table = error_table(public, errors, n_bins=n_bins)
+        off = abs(float(of_errors(table).values["mae"]) - exact_of_errors(errors)["mae"])
+        assert off <= farthest(table) + 1e-9
+    assert len(table.edges) <= n_bins - 1
+
+
+def test_groups_of_errors():
+    rng = np.random.default_rng(5)
+    errors, group = rng.normal(size=3000), rng.integers(2, size=3000)
+    errors[group == 1] *= 2.0
+    found = of_errors(error_table(errors, errors, n_bins=256, groups=("f", "other"), group=group)).values
+    exact = [exact_of_errors(errors[group == g])["mae"] for g in (0, 1)]
+    assert found["of mae"] == pytest.approx(exact, abs=0.02)
+    assert found["gap mae"] == pytest.approx([exact[0] - exact[1], exact[1] - exact[0]], abs=0.03)
+
+
+# Intervals
+
+
+def coverage_of_classes(runs, *, m=1000, seed=6):
+    """How often the noise interval holds these records' figure, and the sampling interval the population's."""
+    rng, kept = np.random.default_rng(seed), {"noise": {}, "sampling": {}}
+    everybody = exact_of_classes(*several(np.random.default_rng(7), 2_000_000))
+    for _ in range(runs):
+        y, p = several(rng, m)
+        exact = exact_of_classes(y, p)
+        pair = of_classes(class_table(y, p, scale=2.0, rng=rng)), of_classes(class_table(y, p))
+        hold(kept["noise"], pair[0].noise, exact)
+        hold(kept["sampling"], pair[1].sampling, everybody)
+    return mean(kept, runs)
+
+
+def coverage_of_errors(runs, *, m=1000, seed=8):
+    rng, kept = np.random.default_rng(seed), {"noise": {}, "sampling": {}}
+    everybody = exact_of_errors(np.random.default_rng(9).normal(0.2, 1.5, 2_000_000))
+    for _ in range(runs):
+        public, errors = rng.normal(0.2, 1.5, m), rng.normal(0.2, 1.5, m)
+        pair = of_errors(error_table(public, errors, scale=2.0, rng=rng)), of_errors(error_table(public, errors))
+        hold(kept["noise"], pair[0].noise, exact_of_errors(errors))
+        hold(kept["sampling"], pair[1].sampling, everybody)
+    return mean(kept, runs)
+
+
+def hold(kept, intervals, exact):
+    for name, value in exact.items():
+        low, high = intervals[name]
+        within = (low - 1e-9 <= value) & (value <= high + 1e-9)
+        kept[name] = kept.get(name, 0.0) + np.asarray(within, dtype=float)
+
+
+def mean(kept, runs):
+    return {
+        (kind, name, i): float(share)
+        for kind, names in kept.items()
+        for name, total in names.items()
+        for i, share in enumerate(np.atleast_1d(total / runs))
+    }
+
+
+MEANS = ("mae", "bias", "rmse", "r2_public_baseline")
+
+
+def check_coverage(found, runs, *, whole, margin=0.0):
+    """`whole` intervals reach from bin to bin, and hold more often than 90%."""
+    low, high = (binom.ppf(q, runs, 0.9) / runs for q in (FALSE_ALARM / 2.0, 1.0 - FALSE_ALARM / 2.0))
+    for (kind, name, i), share in found.items():
+        assert share >= low - margin, (kind, name, i, share)
+        assert share <= high + margin or name in whole, (kind, name, i, share)
+
+
+QUANTILES = set(exact_of_errors(np.ones(3))) - set(MEANS)
+
+
+def test_intervals_of_classes_hold_in_nine_of_ten_of_200_runs():
+    check_coverage(coverage_of_classes(200), 200, whole=())
+
+
+def test_intervals_of_errors_hold_in_nine_of_ten_of_200_runs():
+    check_coverage(coverage_of_errors(200), 200, whole=QUANTILES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("m", [1000, 5000])
+def test_they_hold_in_nine_of_ten_of_1000_runs(m):
+    check_coverage(coverage_of_classes(1000, m=m, seed=10), 1000, whole=(), margin=0.01)
+    check_coverage(coverage_of_errors(1000, m=m, seed=11), 1000, whole=QUANTILES, margin=0.01)
+
+
+# Before anything is spent
+
+
+def test_the_expected_error_is_that_of_real_draws():
+    rng = np.random.default_rng(12)
+    y, p = several(rng, 1000)
+    subject = SimpleNamespace(classes=("a", "b", "c"), truth=y, predicted=p)
+    told = foreseen(subject, n_records=1000, scale=2.0, n_groups=1, n_bins=None)
+    off = []
+    for _ in range(100):
+        table = class_table(y, p, scale=2.0, rng=rng)
+        off.append(abs(float(of_classes(table).values["accuracy"]) - metrics.accuracy_score(y, p)))
+    assert np.mean(off) == pytest.approx(told.errors["accuracy_error"], rel=0.3)
+    errors = rng.normal(size=1000)
+    subject = SimpleNamespace(classes=(), errors=errors, bound=6.0)
+    told = foreseen(subject, n_records=1000, scale=2.0, n_groups=1, n_bins=None)
+    assert told.verdict == "good"
+    off = []
+    for _ in range(100):
+        table = error_table(errors, errors, scale=2.0, rng=rng)
+        off.append(abs(float(of_errors(table).values["mae"]) - np.abs(errors).mean()))
+    assert np.mean(off) == pytest.approx(told.errors["mae_error"], rel=0.3)
+    few = foreseen(subject, n_records=50, scale=20.0, n_groups=3, n_bins=None)
+    assert few.verdict == "not usable"
+    assert "not be usable" in few.warning
+    nobody = SimpleNamespace(classes=(), errors=np.zeros(0), bound=1.0)
+    assert foreseen(nobody, n_records=50, scale=2.0, n_groups=1, n_bins=None).edges == (0.0,)
+
+
+# Whole studies
+
+PATHS = {
+    "classes": {"estimator": TREE + "Classifier", "score": "accuracy"},
+    "errors": {"estimator": TREE + "Regressor", "score": "absolute_error", "error_bound": 9.0},
+}
+
+
+def study_of(kind, folder, *, m=500):
+    rng = np.random.default_rng(13)
+    for name, n in (("train", 400), ("validation", m)):
+        a, b = rng.normal(size=(2, n))
+        noisy = a - b + rng.normal(scale=0.5, size=n)
+        y = np.array(["low", "mid", "high"])[np.digitize(noisy, [-0.7, 0.7])] if kind == "classes" else noisy
+        sex = rng.choice(["f", "m"], size=n)
+        rows = [",".join(map(str, row)) for row in zip(sex, a, b, y, strict=True)]
+        (folder / f"{name}.csv").write_text("\n".join(["sex,a,b,y", *rows]) + "\n")
+        columns = {"sex": sex, "a": a, "b": b, "y": y}
+    return columns, {
+        "study": {"name": "trial", "method": "private_grid"},
+        "privacy": {"dataset": "people", "epsilon": 1.0},
+        "budget": {"epsilon": 20.0},
+        "data": {
+            "training": "train.csv",
+            "validation": "validation.csv",
+            "n_validation": m,
+            "target": "y",
+            "ignore": ["sex"],
+        },
+        "model": PATHS[kind],
+        "space": {"max_depth": {"values": [2, 4]}},
+        "evaluation": {"epsilon": 1.0, "group": "sex", "groups": ["f"]},
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_noise_a_study_is_told_what_its_final_model_does(kind, tmp_path):
+    columns, tables = study_of(kind, tmp_path)
+    if kind == "errors":
+        tables["evaluation"]["bins"] = 256
+    spec, ledger = noiseless(tables, tmp_path)
+    found = evaluate_study(spec, ledger=ledger, folder=tmp_path, source=NOISELESS).release
+    final = final_model(spec, ledger, tmp_path)
+    predicted = final.predict({name: list(columns[name]) for name in ("a", "b")})
+    told = {name: figure["value"] for name, figure in found.value["metrics"].items()}
+    assert told["unread_share"] == 0.0
+    if kind == "classes":
+        assert told["accuracy"] == pytest.approx(metrics.accuracy_score(columns["y"], predicted))
+        assert told["macro_f1"] == pytest.approx(metrics.f1_score(columns["y"], predicted, average="macro"))
+        names = [row["class"] for row in found.value["classes"]]
+        cells = [row["records"]["value"] for row in found.value["confusion"]]
+        matrix = metrics.confusion_matrix(columns["y"], predicted, labels=names)
+        assert cells == pytest.approx(matrix.ravel().tolist())
+    else:
+        exact = metrics.mean_absolute_error(columns["y"], predicted.astype(float))
+        assert told["mae"] == pytest.approx(exact, abs=0.01)
+        assert abs(told["mae"] - exact) <= found.value["binning"]["mae_off_at_most"]
+        assert told["bias"] == pytest.approx(np.mean(predicted.astype(float) - columns["y"]), abs=0.02)
+        assert found.value["binning"]["clipped_at"] == 9.0
+    assert list(found.value["groups"]) == ["f", "other"]
+    folder = final.save(tmp_path / "model")
+    saved = evaluate_study(spec, ledger=ledger, folder=tmp_path, source=NOISELESS, model=folder).release
+    assert {*saved.value} == {*found.value}
+    if kind == "classes":
+        assert saved.value["metrics"] == found.value["metrics"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_spend_one_release_a_certificate_that_holds_and_everything_shown(kind, here, capsys, tmp_path):
+    _, tables = study_of(kind, here)
+    ledger, spec = PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}"), StudySpec.from_dict(tables)
+    run_study(spec, ledger=ledger)
+    plan = plan_evaluation(spec, ledger=ledger)
+    assert expected_json(plan)["cells"] == plan.expected.n_cells
+    print_expected(plan)
+    assert plan.expected.verdict in capsys.readouterr().out
+    first = evaluate_study(spec, ledger=ledger)
+    again = evaluate_study(spec, ledger=ledger)
+    assert again.replayed
+    assert again.release == first.release
+    release = first.release
+    assert [entry.epsilon for entry in ledger.accounts("people")[0].entries] == [1.0, 1.0]
+    assert release.spends[0].noise_scale == pytest.approx(2.0)
+    honest = json.loads(json.dumps(release.to_json(), allow_nan=False))
+    found = recompute(read_certificate(honest, CERTIFIED), CERTIFIED)
+    assert (found.epsilon, found.draws) == (pytest.approx(1.0), 1)
+    forged = copy.deepcopy(honest)
+    forged["spends"][0] |= {"sensitivity": 1.0, "noise_scale": 1.0}
+    with pytest.raises(CertificateFalse):
+        recompute(read_certificate(forged, CERTIFIED), CERTIFIED)
+    for told in release.value["metrics"].values():
+        assert set(told) == {"value", "noise_interval", "sampling_interval"}
+    print_release(release, None, replayed=False, look="")
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= 80
+    assert ("Cohen's kappa" if kind == "classes" else "mean absolute error") in shown
+    written = page(release, [])
+    for told in release.value["metrics"].values():
+        if told["noise_interval"] is not None:
+            assert f"<td>{told['value']:.4g}</td>" in written
+    draw_evaluation(release).savefig(tmp_path / "evaluation.png")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_only_two_classes_have_is_refused_by_name_and_costs_nothing(kind, here, tmp_path):
+    _, tables = study_of(kind, here)
+    ledger = PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}")
+    run_study(StudySpec.from_dict(tables), ledger=ledger)
+    before = ledger.accounts("people")
+    asked = [{"prevalence": 0.1}, {"false_positive_cost": 1.0, "false_negative_cost": 2.0}]
+    for keys in asked + ([{"bins": 8}] if kind == "classes" else []):
+        spec = StudySpec.from_dict(tables | {"evaluation": {"epsilon": 1.0} | keys})
+        with pytest.raises(StudyInvalid, match=r"costs or a prevalence|has no bins"):
+            evaluate_study(spec, ledger=ledger)
+    assert ledger.accounts("people") == before
+    evaluate_study(StudySpec.from_dict(tables), ledger=ledger)
+    later = StudySpec.from_dict(tables | {"evaluation": tables["evaluation"] | {"prevalence": 0.1}})
+    with pytest.raises(StudyInvalid, match="costs or a prevalence"):
+        evaluate_study(later, ledger=ledger)
+
+
+def test_more_classes_than_cells_can_serve_are_refused_by_name(tables, tmp_path):
+    rng = np.random.default_rng(14)
+    for name in ("train", "validation"):
+        rows = [f"{x},{i % 60}" for i, x in enumerate(rng.normal(size=300))]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["a,y", *rows]) + "\n")
+    tables |= {
+        "data": {"training": "train.csv", "validation": "validation.csv", "n_validation": 300, "target": "y"},
+        "study": {"name": "trial", "method": "private_grid"},
+        "model": PATHS["classes"],
+        "space": {"max_depth": {"values": [2, 4]}},
+        "evaluation": {"epsilon": 1.0},
+    }
+    ledger = PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}")
+    spec = StudySpec.from_dict(tables)
+    run_study(spec, ledger=ledger, folder=tmp_path)
+    with pytest.raises(StudyInvalid, match="60 classes, and at most 50"):
+        evaluate_study(spec, ledger=ledger, folder=tmp_path)
