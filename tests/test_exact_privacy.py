@@ -11,7 +11,7 @@ import mpmath
 import numpy as np
 import pytest
 from audit.distinguish import EPSILON, studies
-from audit.replays import WORLDS, cases
+from audit.replays import RANKINGS, WORLDS, cases
 from audit.runs import Case
 from neighbours import make_world
 from replay import record
@@ -110,7 +110,8 @@ CASES = [pytest.param(*case, id=f"{case[0].kind} {n} {case[1]}") for n, case in 
 
 @pytest.fixture(scope="module")
 def worlds(tmp_path_factory):
-    return {name: make_world(tmp_path_factory.mktemp("world"), **wanted) for name, wanted in WORLDS.items()}
+    worlds = WORLDS | RANKINGS
+    return {name: make_world(tmp_path_factory.mktemp("world"), **wanted) for name, wanted in worlds.items()}
 
 
 @pytest.mark.parametrize(("method", "name"), CASES)

@@ -94,9 +94,12 @@ def test_the_sampled_discrete_gaussian_stays_below_by_summation():
             assert exact <= bound + 1e-12
 
 
+TWO = (NeighboringRelation.REPLACE_ONE, NeighboringRelation.ADD_OR_REMOVE_ONE)
+
+
 def test_replace_one_costs_more_than_add_or_remove_and_bounds_two_sided_mixtures():
     common = {"estimator": "logistic", "noise_multiplier": 1.1, "rate": 0.25, "most_epochs": 1.0}
-    both = {relation: DpSgd(**common, relation=relation) for relation in list(NeighboringRelation)[:2]}
+    both = {relation: DpSgd(**common, relation=relation) for relation in TWO}
     replace = both[NeighboringRelation.REPLACE_ONE].curve
     remove = both[NeighboringRelation.ADD_OR_REMOVE_ONE].curve
     for alpha in (2.0, 4.0, 16.0):

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from dpbo_core.evaluation.names import AT_THRESHOLD as AT_THRESHOLD
 from dpbo_core.evaluation.table import NoisedTable, Reals
 
 Figures = Mapping[str, Reals]
@@ -26,7 +27,6 @@ OF_WHOM = {  # shares, and of how many
     "flagged_share": "read",
     "positive_share": "read",
 }
-AT_THRESHOLD = ("recall", "specificity", "precision", "f1", "accuracy", "flagged_share", "lift")
 METRICS = (
     "auc",
     "average_precision",

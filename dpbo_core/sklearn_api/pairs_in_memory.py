@@ -30,7 +30,7 @@ def public_positives(spec: StudySpec, training: Frame) -> float | None:
     return share_of_positives(spec, table, target, class_values(target, table))
 
 
-def as_it_began(search: Any, spec: StudySpec, training: Frame, prototype: Prototype, url: str) -> StudySpec:
+def as_it_began(search: Any, spec: StudySpec, training: Frame, prototype: Prototype, ledger_url: str) -> StudySpec:
     """The study as it was charged before pairs were counted, by public class shares; the study itself where not.
 
     Args:
@@ -38,7 +38,7 @@ def as_it_began(search: Any, spec: StudySpec, training: Frame, prototype: Protot
         spec: its study.
         training: its public table.
         prototype: its estimator.
-        url: of the ledger.
+        ledger_url: of the ledger, as the search resolved it.
     """
     if not isinstance(score_of(spec.model), PairScore) or spec.model.score_name not in RECORD_SCORES:
         return spec
@@ -46,4 +46,4 @@ def as_it_began(search: Any, spec: StudySpec, training: Frame, prototype: Protot
     study = resolve(before, unlisted=prototype.unlisted())
     split = FrameSplit(before, training, training, prototype, target_name(training.names))
     key = study.key(split.public(study.problem).fingerprint)
-    return before if PrivacyLedger(url).reserved(key.fingerprint) else spec
+    return before if PrivacyLedger(ledger_url).reserved(key.fingerprint) else spec

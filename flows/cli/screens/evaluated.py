@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpbo.flows.cli.screens.evaluated_kinds import kind_facts, print_kind
 from dpbo.flows.cli.screens.terminal import Screen, named
-from dpbo_core.evaluation.figures import AT_THRESHOLD
+from dpbo_core.evaluation.names import AT_THRESHOLD
 from dpbo_core.privacy.release import Release
 
 if TYPE_CHECKING:

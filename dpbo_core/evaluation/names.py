@@ -1,0 +1,3 @@
+"""Names of figures, for whoever shows a report and counts nothing."""
+
+AT_THRESHOLD = ("recall", "specificity", "precision", "f1", "accuracy", "flagged_share", "lift")
