@@ -11,6 +11,7 @@ import pytest
 import sqlalchemy as sa
 from test_ledger import GUARANTEE, SYSTEM, key, lift, plan, sql
 from test_ledger_audit import exported
+from worlds import asked_until_it_answers
 
 from dpbo_core.accounting import audit, sealed_totals
 from dpbo_core.accounting.budget import PrivacyBudget
@@ -79,7 +80,7 @@ def admitted(url, epsilon=0.5, name="next", dataset="d"):
     """Whether a study is admitted; if not, nothing was written. One too expensive is refused for its price."""
     before = exported(url)
     try:
-        PrivacyLedger(url).reserve(key(name, dataset), plan(epsilon), noise=SYSTEM)
+        asked_until_it_answers(lambda: PrivacyLedger(url).reserve(key(name, dataset), plan(epsilon), noise=SYSTEM))
     except LedgerDamaged as refused:
         said = str(refused)
     except BudgetExceeded:
