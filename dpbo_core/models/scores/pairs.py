@@ -12,6 +12,7 @@ A cell is a function of the record's own row and of public facts, whatever the r
 a model cannot predict, is in the lowest. A record's CLASS is its label's alone, so that D is one for every model.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -21,52 +22,21 @@ from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.outcome import Verb
-from dpbo_core.models.scores.natural_unit import NaturalUnit
-from dpbo_core.models.scores.record import Jumps, Scores
+from dpbo_core.models.scores.record import Jumps, RecordScore, Scores
 
 Integers = NDArray[np.int64]
 Asked = Callable[[Verb], "NDArray[Any] | None"]  # what a fitted estimator gives for public rows
 
 
-class Cells(Protocol):
-    """The public map from a model's outcome to a cell; a record is scored by 1 + its cell."""
+class Cells(RecordScore, Protocol):
+    """The public map from a model's outcome to a cell: a record is scored by 1 + its cell, at most B.
 
-    @property
-    def needs(self) -> Verb:
-        """The estimator's verb whose outcome is ranked."""
-        ...
-
-    @property
-    def score_range(self) -> float:
-        """B, as a record's largest score."""
-        ...
-
-    @property
-    def lipschitz(self) -> float:
-        """∞, since cells jump."""
-        ...
-
-    @property
-    def graded(self) -> bool:
-        """False: what a record's cell is worth depends on the others."""
-        ...
-
-    @property
-    def natural_unit(self) -> NaturalUnit:
-        """Of cells nothing is shown to people."""
-        ...
-
-    def span(self, norm: float) -> float:
-        """How far apart two records can be."""
-        ...
-
-    def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """1 + the cell of each record, (k,); element i is a function of row i alone."""
-        ...
+    It is not `graded`: what a record's cell is worth depends on the others.
+    """
 
 
 @dataclass(frozen=True)
-class PairScore(Jumps):
+class PairScore(Jumps, ABC):
     """A score by the count of pairs. Its own name is in the study; a member says how values become cells."""
 
     @property
@@ -75,10 +45,11 @@ class PairScore(Jumps):
         return False
 
     @property
+    @abstractmethod
     def n_cells(self) -> int:
         """B, the number of cells."""
-        raise NotImplementedError
 
+    @abstractmethod
     def cells(self, name: str, asked: Asked) -> Cells:
         """The public map for one fitted estimator.
 
@@ -89,11 +60,10 @@ class PairScore(Jumps):
         Raises:
             StudyInvalid: it gives nothing that records could be ranked by.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def of_margins(self, margins: Scores, norm: float) -> Integers:
         """The cell of each margin (k,) of a linear model whose weights have this norm."""
-        raise NotImplementedError
 
 
 def check_two_classes(name: str, n_classes: int, *, instead: tuple[str, ...], also: str = "") -> None:
