@@ -160,7 +160,7 @@ def _check_answer(uri: str) -> None:
 
 
 def _check_sound(database: Path) -> None:
-    """One look, which a damaged file fails at once; MLflow would try ten times, for more than a minute and a half."""
+    """One look, which a damaged file fails at once; MLflow would try ten times, for a minute and a half."""
     import sqlite3
 
     if not database.is_file():
