@@ -57,7 +57,8 @@ KNOWN = {type(variant) for variant in VARIANTS.values()}
 VARIANTS |= {kind: cls() for kind, cls in METHODS.items() if cls not in KNOWN}  # a new method, as it is by default
 FIRST = {type(variant): name for name, variant in reversed(VARIANTS.items())}  # one of each kind in the short run
 MANY_RUNS = [
-    pytest.param(name, marks=[pytest.mark.slow] * (FIRST[type(variant)] != name)) for name, variant in VARIANTS.items()
+    pytest.param(name, marks=[pytest.mark.slow] * (FIRST[type(variant)] != name))
+    for name, variant in VARIANTS.items()
 ]
 REPETITIONS = 200
 
