@@ -19,7 +19,7 @@ from prefect.client.schemas.filters import (
 from prefect.client.schemas.sorting import FlowRunSort
 from prefect.logging.handlers import APILogHandler
 from prefect.settings import PREFECT_RESULTS_PERSIST_BY_DEFAULT, PREFECT_TASKS_DEFAULT_RETRIES, temporary_settings
-from worlds import with_method
+from worlds import mostly_slow, with_method
 
 from dpbo.flows.prefect_runtime.liveness import bury
 from dpbo.flows.prefect_runtime.owner import owners_terminal
@@ -69,7 +69,7 @@ def logs(*runs):
         return [log.message for log in client.read_logs(chosen)]
 
 
-@pytest.mark.parametrize("kind", METHODS)
+@pytest.mark.parametrize("kind", mostly_slow(METHODS, "private_grid", "private_trajectory", "lipschitz", "dp_hypo"))
 def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind):
     from mlflow.tracking import MlflowClient
 
