@@ -7,8 +7,9 @@ shown(release)                 draws and sensitivity that a release's certificat
 outlook(problem)               what to expect of the noise, for advice; needs no data
 n_steps(problem)               how many steps the search takes; public, fixed in advance
 start(problem, plan)           a search
-search.step(objective, noise)  one scoring, after one training where the path is public; all trials of `dp_hypo`;
-                               returns what it released, or None
+search.step(objective, noise)  one training and one scoring, or a chunk of Λ; one scoring alone where the path is
+                               private, for then all of Λ is trained before; all trials of `dp_hypo`; returns what
+                               it released, or None
 search.finish(noise)           the release
 """
 
@@ -196,6 +197,16 @@ class FixedPath(Protocol):
 
     def fixed_path(self, problem: Problem) -> tuple[int, ...]:
         """Indices of the candidates that it trains whatever comes out; a problem for planning will do."""
+        ...
+
+
+@runtime_checkable
+class TrainsFirst(Protocol):
+    """A method whose price may be measured on the models themselves."""
+
+    @property
+    def trains_first(self) -> bool:
+        """Whether it is: then all of Λ is trained before anything is charged, as where the path is private."""
         ...
 
 

@@ -121,6 +121,11 @@ class Lipschitz:
         return self.scores_all
 
     @property
+    def trains_first(self) -> bool:
+        """Where Δ is measured on the models themselves."""
+        return self.sensitivity == "trained"
+
+    @property
     def hides_evaluations(self) -> bool:
         """How many models are scored is public: T."""
         return False
