@@ -22,7 +22,7 @@ from dpbo_core.mechanisms.noise import Mechanism, Noise
 from dpbo_core.methods.pair_draws import in_pairs, refused
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.amounts import allowed_units, split_units
-from dpbo_core.privacy.assumption import ROWWISE_PREDICTIONS
+from dpbo_core.privacy.assumption import ACQUISITION_FUNCTION, ROWWISE_PREDICTIONS
 from dpbo_core.privacy.certified import Shown
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
@@ -314,6 +314,7 @@ def make_release(
     if "score" in value:
         value = {**value, "metric": unit.metric(name, value["score"], value.get("interval"))}
     baseline = {} if problem.baseline is None else {"baseline": unit.of(problem.baseline)}
+    assumed = plan.guarantee.assumptions
     options = {item.name: getattr(method, item.name) for item in fields(method) if item.name != "kind"}
     return Release(
         value=value,
@@ -335,6 +336,7 @@ def make_release(
             "space": problem.candidates.space.to_json(),
             "kernel": problem.search.kernel,
             "lengthscale": problem.search.lengthscale,
+            **({"acquisition": problem.search.acquisition} if ACQUISITION_FUNCTION.name in assumed else {}),
             "steps": method.n_steps(problem),
             **({COUNTS: PAIRS, "public_share": problem.positives} if in_pairs(problem) else {}),
             **({"rowwise": "enforced"} if problem.model.enforced else {}),

@@ -22,7 +22,6 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from dpbo_core.bo.acquisition import acquisition_named
 from dpbo_core.bo.loop import BayesianSearch
 from dpbo_core.bo.score_map import CENTRE, SPREAD, ScoreMap
 from dpbo_core.errors import StudyInvalid
@@ -38,6 +37,7 @@ from dpbo_core.methods.contract import (
     split_epsilon,
 )
 from dpbo_core.methods.kernel import stated_kernel
+from dpbo_core.methods.own_acquisition import acquisition_of, assumed_of_acquisition, shown_of_acquisition
 from dpbo_core.models.linear.certificates import default_tolerance
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.linear.losses import loss_named
@@ -157,7 +157,8 @@ class Lipschitz:
         """
         corrected = WHOLE if self.scores_all else CORRECTED
         evidence = REFUTED if self.calibration == "published" else corrected
-        guarantee = guarantee_of(problem, pure=True, evidence=evidence)
+        assumed = () if self.scores_all or evidence.refuted else assumed_of_acquisition(problem)
+        guarantee = guarantee_of(problem, pure=True, evidence=evidence, assumptions=assumed)
         return PrivacyPlan(guarantee, tuple(spend for spend, _ in self.draws(problem)))
 
     def draws(self, problem: Problem) -> Draws:
@@ -170,7 +171,8 @@ class Lipschitz:
         """One draw, of the score. Theorem 7 may bound it below one record's share."""
         if not only_shows(release, "score"):
             raise ValueError("value")
-        return Shown({"best score": tuple(DiscreteLaplace.WORTH)}, 0.0, relations=MEANS)
+        draws = {"best score": tuple(DiscreteLaplace.WORTH)}
+        return Shown(draws, 0.0, shown_of_acquisition(release), relations=MEANS)
 
     def outlook(self, problem: Problem) -> Outlook:
         """The error is the Laplace noise: its mean absolute value is its scale."""
@@ -303,7 +305,7 @@ class LipschitzSearch(Opaque):
             problem.candidates.encoded,
             stated_kernel(method, problem),
             noise_variance=1e-6,
-            acquisition=acquisition_named(search.acquisition, beta=search.beta),
+            acquisition=acquisition_of(search),
             seed=search.seed,
             expected=search.steps,
         )

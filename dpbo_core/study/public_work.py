@@ -51,7 +51,7 @@ class PublicWork:
 
     @property
     def to_cross_validate(self) -> Chunks:
-        """Candidates by chunks."""
+        """Candidates to cross-validate, by chunks."""
         return _chunks([index for index in known_public(self._study) if index not in self._scores])
 
     @property
