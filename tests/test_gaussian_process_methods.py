@@ -380,3 +380,20 @@ def simulate(
         for name, bound in bounds.items():
             exceeded[name] += moved[name.split(",")[0]] > bound
     return {name: count / pairs for name, count in exceeded.items()}
+
+
+def test_what_the_papers_bounds_say_is_said_in_the_plan_and_on_the_certificate(here, tables):
+    """Corollary 1's weights of a capped choice; Theorem 8's bound of Algorithm 3's score, from its printed noise."""
+    from dpbo.flows.cli.commands import check_certificate
+
+    tables["study"]["method"] = "lipschitz"
+    lines = {line.kind: line for line in advise_study(StudySpec.from_dict(tables)).methods}
+    assert "the best of 16 is chosen with a probability of at most 0.079" in lines["noisy_gp"].why  # of ε/2
+    assert math.exp(0.25) / (math.exp(0.25) + 15) == pytest.approx(0.0788, abs=1e-4)
+    release = run_study(StudySpec.from_dict(tables), ledger=PrivacyLedger(f"sqlite:///{here / 'l.db'}")).release
+    bound = math.log(20) * release.spends[0].noise_scale
+    said = f"within {bound:.3g} of the best score seen with probability 0.95 (Theorem 8)"
+    assert said in lines["lipschitz"].why
+    assert release.facts["score_bound"] == said
+    (here / "release.json").write_text(json.dumps(release.to_json()))
+    assert f"Its score is {said}." in check_certificate(here / "release.json")

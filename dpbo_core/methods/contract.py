@@ -304,11 +304,17 @@ def _averaged(problem: Problem) -> dict[str, int | None]:
 
 
 def make_release(
-    method: Method, problem: Problem, plan: PrivacyPlan, noise: Noise, value: Mapping[str, Any]
+    method: Method,
+    problem: Problem,
+    plan: PrivacyPlan,
+    noise: Noise,
+    value: Mapping[str, Any],
+    score_bound: str = "",
 ) -> Release:
     """The release of `value`, with the public facts a reader needs beside the guarantee.
 
-    A score is stated in its natural unit too, as its metric; so is the baseline, where there is one.
+    A score is stated in its natural unit too, as its metric; so is the baseline, where there is one. `score_bound` is
+    what a theorem says of the score's error, in words.
     """
     unit, name = problem.score.natural_unit, problem.model.score_name
     if "score" in value:
@@ -340,6 +346,7 @@ def make_release(
             "steps": method.n_steps(problem),
             **({COUNTS: PAIRS, "public_share": problem.positives} if in_pairs(problem) else {}),
             **({"rowwise": "enforced"} if problem.model.enforced else {}),
+            **({"score_bound": score_bound} if score_bound else {}),
             **({"chosen_by_advice": problem.advice} if problem.advice else {}),
         },
         noise=noise.standing,

@@ -39,7 +39,7 @@ from dpbo_core.methods.contract import (
     too_small,
 )
 from dpbo_core.methods.kernel import stated_kernel
-from dpbo_core.methods.prior_scale import PriorScale, check_prior, only_delta
+from dpbo_core.methods.prior_scale import PriorScale, check_prior, of_best, only_delta
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.amounts import allowed_units, from_units, split_units
@@ -204,11 +204,7 @@ class ExactGP:
             noise, error = spend.noise_scale, min(G, self._loss(problem, spend))
             said = f"its choice loses up to {error:.2g}, if the scores are draws of the stated prior"
             if spend.sensitivity >= G:
-                ratio = math.exp(spend.epsilon / 2.0)
-                said = (
-                    f"no candidate is more than e^(ε/2) = {ratio:.3g} times as likely as another: "
-                    "the choice is hardly better than a uniform draw"
-                )
+                said = of_best(problem, spend)
             why.append(said)
         if "last score" in spends:
             spend, unit = spends["last score"], self.score_spread * G  # of the prior's scale

@@ -39,7 +39,7 @@ from dpbo_core.methods.contract import (
 )
 from dpbo_core.methods.kernel import stated_kernel
 from dpbo_core.methods.own_acquisition import acquisition_of, assumed_of_acquisition, shown_of_acquisition
-from dpbo_core.methods.prior_scale import PriorScale, check_prior, only_delta
+from dpbo_core.methods.prior_scale import PriorScale, check_prior, of_best, only_delta
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.amounts import allowed_units, from_units, split_units
@@ -224,11 +224,7 @@ class NoisyGP:
         loss = min(G, loss)
         why = f"its choice loses up to {loss:.2g}, if the scores are draws of the stated prior"
         if self.scale.binds(self._sensitivities(problem)["candidate"]):
-            ratio = math.exp(spends[0].epsilon / 2.0)
-            why = (
-                f"no candidate is more than e^(ε/2) = {ratio:.3g} times as likely as another: "
-                "the choice is hardly better than a uniform draw"
-            )
+            why = of_best(problem, spends[0])
         return Outlook(noise, max(loss, score_error), N, why)
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "NoisyGPSearch":
