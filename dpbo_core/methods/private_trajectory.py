@@ -24,7 +24,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.accounting.composition import largest_rho
-from dpbo_core.bo.acquisition import acquisition_named
 from dpbo_core.bo.averaged import AveragedSearch, prior_of
 from dpbo_core.bo.score_map import CENTRE, SPREAD, ScoreMap
 from dpbo_core.errors import StudyInvalid
@@ -42,6 +41,7 @@ from dpbo_core.methods.contract import (
     too_small,
 )
 from dpbo_core.methods.kernel import stated_kernel
+from dpbo_core.methods.own_acquisition import acquisition_of
 from dpbo_core.methods.pair_draws import (
     SHARE_OF_PAIRS_RHO,
     USUAL,
@@ -407,7 +407,7 @@ class TrajectorySearch(Opaque):
                 deviation=self._method.deviation(problem, public, scale),
             ),
             noise_variance=max(sigma**2, 1e-10),
-            acquisition=acquisition_named(search.acquisition, beta=search.beta),
+            acquisition=acquisition_of(search),
             seed=search.seed,
             guess=None if public is None else (public - centre) / scale,
         )

@@ -119,7 +119,8 @@ class SearchSection:
     def __post_init__(self) -> None:
         require(self.steps >= 1, f"search.steps = {self.steps}", remedy="ask for at least 1 step; 20 is usual")
         require(self.steps <= 100_000, f"search.steps = {self.steps}", remedy="ask for at most 100,000 steps")
-        one_of("search.acquisition", self.acquisition, ACQUISITIONS)
+        if not self.own_acquisition:
+            one_of("search.acquisition", self.acquisition, ACQUISITIONS)
         one_of("search.kernel", self.kernel, KERNELS)
         one_of("search.candidates", self.candidates, CANDIDATE_KINDS)
         require(self.n_candidates >= 1, f"search.n_candidates = {self.n_candidates}", remedy="ask for at least 1")
@@ -138,6 +139,11 @@ class SearchSection:
                 f"search.beta = {self.beta}",
                 remedy="give a number of at least 0, or leave it out for the theoretical one",
             )
+
+    @property
+    def own_acquisition(self) -> bool:
+        """Whether the acquisition is a function of the user's, by its import path."""
+        return "." in self.acquisition
 
 
 def check_epsilon(key: str, epsilon: float, largest: float) -> None:

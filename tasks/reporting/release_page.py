@@ -148,6 +148,8 @@ def _rests(release: Release) -> Iterable[str]:
     for name in guarantee.assumptions:
         known = CALLER_ASSUMPTIONS.get(name)
         yield f"Assumption {name}, taken on by the study's author: {known.statement if known else ''}"
+    if "score_bound" in release.facts:
+        yield f"The score is {release.facts['score_bound']}."
     if not guarantee.assumptions:
         yield "No assumption about the data: the guarantee is unconditional."
     k = release.facts.get("max_records_per_person")
