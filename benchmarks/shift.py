@@ -4,7 +4,8 @@
 
 Contenders on every split of every task at four ε, with the product's methods and injected noise; a cell is the
 mean over a task's splits. A standard error is that of the noise given those splits; where there are at least `MANY`
-of them, that of the difference between two contenders over them, for three say nothing of a fourth. Losses are compared as (regret + 5e-4)/(best + 5e-4), best over the contenders below.
+of them, that of the difference between two contenders over them, for three say nothing of a fourth. Losses are
+compared as (regret + 5e-4)/(best + 5e-4), best over the contenders below.
 "auto" is what `recommendation` becomes, with the plan's range beside it.
 """
 
