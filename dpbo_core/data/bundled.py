@@ -7,8 +7,8 @@
 | m | `validation_size(name, share)` | ⌈n·s⌉, known without scikit-learn and before any data is opened |
 
 Record i (from 0) is a validation record exactly if ⌈(i+1)·s⌉ > ⌈i·s⌉, in rational arithmetic: the halves
-interleave, so that a set sorted by class gives two halves of the same kind. Those of "two_scanners" are of two kinds:
-it is the digits, and whatever scanned the validation half saw `FADED` of the ink.
+interleave, so that a set sorted by class gives two halves of the same kind. Those of "two_scanners" are of two
+kinds: it is the digits, and whatever scanned the validation half saw `FADED` of the ink.
 """
 
 import math

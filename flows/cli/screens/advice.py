@@ -24,6 +24,8 @@ def print_advice(spec: StudySpec, advice: Advice, *, refused: bool = False) -> N
         f"[bold]{named(spec.name)}[/] · edition {named(spec.edition)} · dataset {named(spec.privacy.dataset)}"
     )
     screen.say(f"{_opened(spec, advice)}\n")
+    if spec.budget is not None and spec.budget.editions is not None:
+        screen.say(f"Its budget is planned for {spec.budget.editions:,} of its editions.\n")
     rows = []
     for line in lines:
         numbers = (
