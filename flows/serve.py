@@ -28,6 +28,7 @@ from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.study.resolve import plan_study
 from dpbo_core.study.run import StudyResult, approve_study
+from dpbo_core.study.schedule import planned_for_schedule
 from dpbo_core.study.study_file import read_study, study_digest
 
 if TYPE_CHECKING:
@@ -168,6 +169,7 @@ def serve(
     frozen = study_digest(path)
     approve_study(spec, ledger=PrivacyLedger(stores.ledger), folder=path.parent)
     home = get_current_settings().home
+    planned = planned_for_schedule(spec).budget
     with (
         in_environment(FROZEN, frozen),
         LoopbackServer(stores.running.parent, port=port, home=home, trust=trust) as server,
@@ -183,7 +185,8 @@ def serve(
         how = "started" if server.started else "found"
         asks = "" if server.password_file is None else f"Its page asks for the password in {server.password_file}\n"
         sys.stdout.write(
-            f"{spec.name}: {f'cron {cron} (UTC)' if cron else f'every {every:g} s'}; each run is an edition.\n"
+            f"{spec.name}: {f'cron {cron} (UTC)' if cron else f'every {every:g} s'}; each run is an edition"
+            f"{'' if planned is None else f', of {planned.editions:,} that its budget is planned for'}.\n"
             f"Prefect ({how}): {server.api.removesuffix('/api')}  (Ctrl-C stops and pauses the schedule)\n{asks}"
         )
         sys.stdout.flush()

@@ -50,14 +50,24 @@ class PrivacySection:
 
 @dataclass(frozen=True)
 class BudgetSection:
-    """[budget]: the dataset's cap, set at its first use."""
+    """[budget]: the dataset's cap, set at its first use.
+
+    `editions`: how many releases it is planned for. Where it is left out a schedule's runs count what the cap
+    holds, and another study is taken for the only one.
+    """
 
     epsilon: float
     delta: float = 0.0
+    editions: int | None = None
 
     def __post_init__(self) -> None:
         check_epsilon("budget.epsilon", self.epsilon, LARGEST_CAP)
         _check_delta("budget.delta", self.delta)
+        require(
+            self.editions is None or self.editions >= 1,
+            f"budget.editions = {self.editions}",
+            remedy="give the number of releases that the cap is planned for, at least 1",
+        )
 
 
 @dataclass(frozen=True)

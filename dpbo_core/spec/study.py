@@ -125,8 +125,11 @@ class StudySpec:
 
     @property
     def tuned(self) -> "StudySpec":
-        """The study without what is asked about its model afterwards: what its own key is made of."""
-        return replace(self, evaluation=None)
+        """The study without what is asked about its model afterwards and how many are planned: what its own key is
+        made of.
+        """
+        budget = None if self.budget is None else replace(self.budget, editions=None)
+        return replace(self, evaluation=None, budget=budget)
 
     @classmethod
     def from_dict(cls, tables: Mapping[str, Any]) -> "StudySpec":

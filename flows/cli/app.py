@@ -147,11 +147,14 @@ def plan(study: Study, json: AsJson = False, all_methods: AllMethods = False, de
     from dpbo_core.study.baseline import public_baseline
     from dpbo_core.study.positives import public_share
     from dpbo_core.study.resolve import advise_study
+    from dpbo_core.study.schedule import planned_if_scheduled
+    from dpbo_core.study.sizes import n_public
     from dpbo_core.study.study_file import read_study
 
-    spec = read_study(study)
+    spec = planned_if_scheduled(read_study(study))
     folder = study.parent
-    advice = advise_study(spec, positives=public_share(spec, folder), baseline=public_baseline(spec, folder))
+    read = {"positives": public_share(spec, folder), "baseline": public_baseline(spec, folder)}
+    advice = advise_study(spec, **read, n_public=n_public(spec, folder))
     print_json(advice.to_json()) if json else print_advice(spec, advice, refused=all_methods)
 
 
