@@ -39,10 +39,12 @@ def reserve(
     *,
     owner: bool,
     also: Also | None = None,
+    scheduled: bool = False,
 ) -> StudyRun | ReplayedStudy | BudgetRefused:
     """Price, reserve durably, then open the sensitive half; a handle that says nothing, or the ledger's refusal.
 
     A study that was released before is replayed: nothing is reserved. `also` is what is reserved with it.
+    The search of a schedule's run begins with what earlier runs released.
 
     `ready` is asked before a first charge, and may refuse by raising.
 
@@ -57,6 +59,7 @@ def reserve(
         precomputed=precomputed,
         owner=owner,
         also=also,
+        scheduled=scheduled,
     )
 
 
