@@ -160,8 +160,8 @@ class PrivacyLedger:
             also: what will be asked of the same records afterwards, with its price: charged in the same
                 transaction, all of it or nothing, and taken over when it is asked. The owner's largest ε of what
                 Prefect starts holds for the sum.
-            learned: what the study's search begins with, fixed in the same transaction; not looked at where the
-                study was charged before.
+            learned: what the study's search begins with, fixed in the same transaction; where the study was
+                charged before, what was fixed then is what the reservation says.
 
         Raises:
             StudyInvalid: `opening` is not the cap the dataset has.
@@ -171,20 +171,24 @@ class PrivacyLedger:
             AssumptionNotAccepted: the dataset's cap was not opened with an assumption of the plan.
         """
         with self._store.writing() as pen:
-            new = (
-                learned is not None
-                and pen.connection.execute(EARLIER, {"fingerprint": key.fingerprint}).one_or_none() is None
-            )
             together = ((key, plan), *also)
             guarantees = [priced.guarantee for _, priced in together]
             numbers = [
-                self._charged(pen, one, priced, guarantees, noise, opening, max_records_per_person, use)
+                self._charged(
+                    pen,
+                    one,
+                    priced,
+                    guarantees,
+                    noise,
+                    opening,
+                    max_records_per_person,
+                    use,
+                    learned=learned if one is key else None,
+                )
                 for one, priced in together
             ]
-            if learned is not None and new:
-                account = approvals.account_named(pen.connection, key.dataset)
-                write_learned(pen, account, key.fingerprint, learned)
-        return Reservation(self._store, numbers[0], key)
+            settled = learned_by(pen.connection, key.fingerprint)
+        return Reservation(self._store, numbers[0], key, settled)
 
     def _charged(
         self,
@@ -196,6 +200,8 @@ class PrivacyLedger:
         opening: PrivacyBudget | None,
         max_records_per_person: int,
         use: Use,
+        *,
+        learned: Learned | None,
     ) -> int:
         """The number of the reservation, made in this transaction or before; `guarantees` are of all in it."""
         asked, spends = compose(plan.spends), [spend.to_json() for spend in plan.spends]
@@ -237,6 +243,8 @@ class PrivacyLedger:
         number = pen.reserve(row | {"noise": noise, "reserved_at": utc_now()})
         if not (fixed or budget.public or plan.guarantee.unit is PrivacyUnit.PERSON):
             write_fact(pen, account, RECORDS, str(max_records_per_person), {})
+        if learned is not None:
+            write_learned(pen, account, key.fingerprint, learned)
         return number
 
     def way_of_answers(self, dataset: str, publication: str) -> Mapping[str, Any] | None:

@@ -33,7 +33,7 @@ class Believed(Protocol):
 
     @property
     def mean(self) -> NDArray[np.float64]:
-        """(N,); read-only."""
+        """Expected score of each candidate, (N,); read-only."""
         ...
 
     @property

@@ -137,7 +137,8 @@ class LearningSearch:
         if not self._told:
             return int(np.argmax(followed.mean))
         step, visited = len(self._told) + 1, [index for index, _ in self._told]
-        return int(self._acquisition.scores(followed, step, (self._seed, step), visited).argmax())
+        scores = self._acquisition.scores(followed, step, (self._seed, step), visited)
+        return int(np.argmax(scores))
 
     def tell(self, index: int, value: float) -> None:
         """Take in what was seen at `index`."""

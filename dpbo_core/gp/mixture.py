@@ -275,9 +275,9 @@ def _log_total(
     lengthscales: NDArray[np.float64], deviations: NDArray[np.float64], n_trusts: int, prior: Prior
 ) -> float:
     """Log of what the grid's prior weights add up to."""
-    lengths = np.exp(_log_prior(lengthscales, prior.lengthscale, prior.lengthscale_spread)).sum()
-    spreads = np.exp(_log_prior(deviations, prior.deviation, prior.deviation_spread)).sum()
-    return float(np.log(lengths * spreads * n_trusts))
+    lengths = _log_prior(lengthscales, prior.lengthscale, prior.lengthscale_spread)
+    spreads = _log_prior(deviations, prior.deviation, prior.deviation_spread)
+    return float(np.log(np.exp(lengths).sum() * np.exp(spreads).sum() * n_trusts))
 
 
 def _correlations(

@@ -23,7 +23,7 @@ from dpbo_core.methods.contract import Told
 from dpbo_core.privacy.release import Release
 from dpbo_core.problem import Problem
 
-FADING, NEARBY = 0.8, 0.1  # and how far a neighbour is, times √d
+FADING, NEARBY = 0.8, 0.05  # and how far a neighbour is, times √d
 EQUAL = 1e-9  # relative: two numbers that were computed alike
 
 

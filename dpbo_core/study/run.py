@@ -227,10 +227,9 @@ def _started(
         also=afterwards,
         learned=learned,
     )
-    settled = ledger.learned(key.fingerprint)
-    if settled != learned:  # another process charged it first, and what it began with stands
-        problem = replace(problem, earlier=with_earlier(problem, settled, ledger))
-        search = method.start(problem, plan)
+    if reservation.learned != learned:  # another process charged it first, and what that began with stands
+        problem = sealed(lambda: replace(problem, earlier=with_earlier(problem, reservation.learned, ledger)))
+        search = sealed(lambda: method.start(problem, plan))
     noise = Noise(source, reservation)
     sealed(lambda: noise.prepare_draws(draws))
     # a file holds bytes, whose reader says sizes alone; an object in a table in memory may raise any message

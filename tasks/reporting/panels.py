@@ -10,7 +10,7 @@ from dpbo.tasks.reporting.release_picture import CHOICE, INK, NOISE, plain
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.balance import balances
 from dpbo_core.privacy.plan import Spend
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.release import LEARNED_FROM, Release
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,7 +35,9 @@ def draw_posterior(release: Release) -> "Figure | None":
     axes.axvline(release.value["hyperparameters"][cut.axis], color=INK, lw=0.8, ls=":", label="released choice")
     if cut.log:
         axes.set_xscale("log")
-    axes.set(xlabel=in_picture(cut.axis), ylabel="score", title="What the released scores say of every candidate")
+    alone = ", without those of earlier editions" if release.facts.get(LEARNED_FROM) else ""
+    title = f"What the released scores say of every candidate{alone}"
+    axes.set(xlabel=in_picture(cut.axis), ylabel="score", title=title)
     axes.legend(frameon=False, fontsize=8)
     return figure
 
