@@ -63,7 +63,7 @@ def tune_on_schedule(study: str, pad_steps: float = 0.0, register: bool = False)
     path = Path(study)
     try:
         edition = edition_at(read_study(path, frozen=os.environ.get(FROZEN)), fired)
-        result = tune(edition, str(path.parent), pad_steps=pad_steps, register=register).result
+        result = tune(edition, str(path.parent), pad_steps=pad_steps, register=register, scheduled=True).result
     except BudgetRefused as refused:
         message = refused.message()
     else:

@@ -56,8 +56,10 @@ def tune_privately(
     return tune(study_of(study), folder, pad_steps=pad_steps, register=register)
 
 
-def tune(study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: bool = False) -> Tuned:
-    """The story itself, inside whatever flow runs it."""
+def tune(
+    study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: bool = False, scheduled: bool = False
+) -> Tuned:
+    """The story itself, inside whatever flow runs it; `scheduled` where that is one run of a schedule."""
     check_prefect_settings()
     stores = Stores()
     stores.make_folder()
@@ -79,6 +81,7 @@ def tune(study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: boo
             lambda: ready_for(study.privacy.dataset, stores, warnings),
             owner=at_the_terminal(),
             also=also,
+            scheduled=scheduled,
         )
         if isinstance(run, BudgetRefused):
             raise run

@@ -20,6 +20,7 @@ from dpbo_core.accounting.accounts import Account, account_of, cap_of, draws_of,
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import compose
 from dpbo_core.accounting.facts import ANSWERS, RECORDS, facts_about, records_of, write_fact
+from dpbo_core.accounting.learned import Learned, learned_by, released_in, releases_named, write_learned
 from dpbo_core.accounting.legible import legible
 from dpbo_core.accounting.lookup import Recorded
 from dpbo_core.accounting.merging import check_merged
@@ -145,6 +146,7 @@ class PrivacyLedger:
         max_records_per_person: int = 1,
         use: Use = OWNERS,
         also: Sequence[tuple[StudyKey, PrivacyPlan]] = (),
+        learned: Learned | None = None,
     ) -> Reservation:
         """Charge the whole plan, or take over the reservation this very study made before.
 
@@ -158,6 +160,8 @@ class PrivacyLedger:
             also: what will be asked of the same records afterwards, with its price: charged in the same
                 transaction, all of it or nothing, and taken over when it is asked. The owner's largest ε of what
                 Prefect starts holds for the sum.
+            learned: what the study's search begins with, fixed in the same transaction; where the study was
+                charged before, what was fixed then is what the reservation says.
 
         Raises:
             StudyInvalid: `opening` is not the cap the dataset has.
@@ -170,10 +174,21 @@ class PrivacyLedger:
             together = ((key, plan), *also)
             guarantees = [priced.guarantee for _, priced in together]
             numbers = [
-                self._charged(pen, one, priced, guarantees, noise, opening, max_records_per_person, use)
+                self._charged(
+                    pen,
+                    one,
+                    priced,
+                    guarantees,
+                    noise,
+                    opening,
+                    max_records_per_person,
+                    use,
+                    learned=learned if one is key else None,
+                )
                 for one, priced in together
             ]
-        return Reservation(self._store, numbers[0], key)
+            settled = learned_by(pen.connection, key.fingerprint)
+        return Reservation(self._store, numbers[0], key, settled)
 
     def _charged(
         self,
@@ -185,6 +200,8 @@ class PrivacyLedger:
         opening: PrivacyBudget | None,
         max_records_per_person: int,
         use: Use,
+        *,
+        learned: Learned | None,
     ) -> int:
         """The number of the reservation, made in this transaction or before; `guarantees` are of all in it."""
         asked, spends = compose(plan.spends), [spend.to_json() for spend in plan.spends]
@@ -226,6 +243,8 @@ class PrivacyLedger:
         number = pen.reserve(row | {"noise": noise, "reserved_at": utc_now()})
         if not (fixed or budget.public or plan.guarantee.unit is PrivacyUnit.PERSON):
             write_fact(pen, account, RECORDS, str(max_records_per_person), {})
+        if learned is not None:
+            write_learned(pen, account, key.fingerprint, learned)
         return number
 
     def way_of_answers(self, dataset: str, publication: str) -> Mapping[str, Any] | None:
@@ -263,6 +282,25 @@ class PrivacyLedger:
         with self._store.reading() as connection, legible():
             found = connection.scalar(query)
             return None if found is None else Release.from_json(found)
+
+    def learned(self, fingerprint: str) -> Learned | None:
+        """What this very study was charged to begin with; None where it began afresh, or is not charged."""
+        with self._store.reading() as connection:
+            return learned_by(connection, fingerprint)
+
+    def released_in(self, dataset: str, series: str, *, most: int) -> tuple[Release, ...]:
+        """The newest releases of a series, oldest first; of the dataset, and of its siblings under one pattern."""
+        with self._store.reading() as connection:
+            return released_in(connection, dataset, series, most)
+
+    def releases_named(self, ids: tuple[str, ...]) -> tuple[Release, ...]:
+        """The recorded releases of these ids, in their order.
+
+        Raises:
+            LedgerDamaged: one is not there any more.
+        """
+        with self._store.reading() as connection:
+            return releases_named(connection, ids)
 
     def recorded(self, word: str) -> tuple[Recorded, ...]:
         """The charged studies of which `word` is NAME, NAME:EDITION or the release's id."""
