@@ -287,9 +287,7 @@ def test_one_noise_on_two_tables_would_have_no_price():
 def test_the_bit_is_a_comparison_of_whole_numbers():
     fall = Fall(start=10, times=3, over=2)
     for value, z, nu, theta in itertools.product(range(-4, 5), (-2, 0, 1), (-1, 0, 2), (0, 4)):
-        told = alarm(
-            Sensitive(value), fall=fall, threshold=theta, of_threshold=Sensitive(z), of_look=Sensitive(nu)
-        )
+        told = alarm(Sensitive(value), fall=fall, threshold=theta, of_threshold=Sensitive(z), of_look=Sensitive(nu))
         assert told == (10 - math.floor(1.5 * value) + nu >= theta + z)
 
 
@@ -298,9 +296,7 @@ def test_a_fall_moves_by_at_most_what_is_charged():
     for times, over, moved in ((1, 7, 5), (1, 3, 3), (16, 49, 8)):
         fall, most = Fall(0, times, over), math.ceil(times * moved / over)
         values = range(-200, 200)
-        found = max(
-            abs(fall.of(value) - fall.of(value + d)) for value in values for d in range(-moved, moved + 1)
-        )
+        found = max(abs(fall.of(value) - fall.of(value + d)) for value in values for d in range(-moved, moved + 1))
         assert found == most
 
 
