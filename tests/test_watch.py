@@ -5,13 +5,9 @@ import multiprocessing
 import shutil
 from dataclasses import replace
 
-import numpy as np
 import pytest
-import tomli_w
-from canary import forms_of_number, search
 from test_evaluation import files, of_files
 
-from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.accounting.sources import file_source
@@ -26,7 +22,7 @@ from dpbo_core.errors import (
 )
 from dpbo_core.evaluation.certified import CERTIFIED
 from dpbo_core.evaluation.watch import looks, todays_table
-from dpbo_core.evaluation.watch.looks import history_of, look_once, plan_watch
+from dpbo_core.evaluation.watch.looks import look_once, plan_watch
 from dpbo_core.mechanisms.noise_vault import NoiseVault
 from dpbo_core.spec import StudySpec, WatchSection
 from dpbo_core.study.run import run_study
@@ -167,9 +163,7 @@ def test_a_watch_is_stated_in_the_study_and_is_no_part_of_its_key(place):
     written = place.spec.to_dict() | {"watch": {"drop": 0.2, "epsilon": 20.0, "edition": "1"}}
     spec = StudySpec.from_dict(written)
     assert spec.to_dict() == written
-    assert look_once(
-        spec, ledger=place.ledger, vaults=place.vaults, name="monday", folder=place.folder
-    ).number == 1
+    assert look_once(spec, ledger=place.ledger, vaults=place.vaults, name="monday", folder=place.folder).number == 1
     for wrong in ({"drop": 0.0}, {"drop": -1.0}, {"least_records": 1}, {"epsilon": 0.0}, {"table": " "}, {"x": 1}):
         with pytest.raises(StudyInvalid):
             StudySpec.from_dict(written | {"watch": wrong})
@@ -361,7 +355,9 @@ def test_a_ledger_that_is_older_than_the_vault_is_refused(place, monkeypatch, tm
 
 
 def _looking(folder, url, spec, name, answers):
-    found = look_once(spec, ledger=PrivacyLedger(url), vaults=folder / "vaults", name=name, folder=folder, wanted=SURE)
+    found = look_once(
+        spec, ledger=PrivacyLedger(url), vaults=folder / "vaults", name=name, folder=folder, wanted=SURE
+    )
     answers.put((name, found.alarm, found.number, found.replayed))
 
 
@@ -370,7 +366,8 @@ def test_two_looks_at_once_are_one_after_the_other(place, names):
     context = multiprocessing.get_context("fork")
     answers = context.Queue()
     asked = [
-        context.Process(target=_looking, args=(place.folder, place.url, place.spec, name, answers)) for name in names
+        context.Process(target=_looking, args=(place.folder, place.url, place.spec, name, answers))
+        for name in names
     ]
     for process in asked:
         process.start()

@@ -19,11 +19,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dpbo_core.accounting.ledger import PrivacyLedger, Reservation
+from dpbo_core.accounting.ledger import PrivacyLedger, Reservation, StudyKey
 from dpbo_core.accounting.policy import Use
 from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid
 from dpbo_core.evaluation.watch.measure import MeanMeasure
-from dpbo_core.evaluation.watch.power import Power, power, smallest_drop
+from dpbo_core.evaluation.watch.power import Noise, Power, power, smallest_drop
 from dpbo_core.evaluation.watch.terms import THRESHOLD, Terms, look_of, noise_of
 from dpbo_core.evaluation.watch.todays_table import TodaysTable, todays_table
 from dpbo_core.evaluation.watch.watch_shown import alarm_release
@@ -40,6 +40,10 @@ from dpbo_core.spec import StudySpec, WatchSection
 from dpbo_core.spec.reading import check_name
 from dpbo_core.study.run import check_accepted, opening_cap, padded
 from dpbo_core.versions import library_version
+
+
+class WatchOver(StudyInvalid):
+    """An earlier look raised the alarm: what was paid for is used."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,8 @@ class Look:
         history: every recorded look, in order.
         replayed: whether it had been recorded before, and nothing was read now.
         release: what the ledger keeps of an alarm; None while the watch goes on.
+        key: what the ledger knows the watch by.
+        terms: on which it is open.
     """
 
     alarm: bool
@@ -73,6 +79,8 @@ class Look:
     history: tuple[RecordedLook, ...]
     replayed: bool
     release: Release | None
+    key: StudyKey
+    terms: Terms
 
 
 @dataclass(frozen=True)
@@ -82,9 +90,9 @@ class WatchPlan:
     Attributes:
         price: of all looks.
         terms: on which it is, or would be, opened.
-        records: m, the fewest of a table; or persons.
+        threshold: θ in units of the score.
+        noise: what is added to a fall, in the same.
         spread: standard deviation of a record's score that was reckoned with; None where pairs are counted.
-        sampling: standard deviation of the score of such a table.
         power: how often it errs.
         smallest: the least fall that it would find fairly at this price.
         open: whether it is open already.
@@ -92,12 +100,22 @@ class WatchPlan:
 
     price: PrivacyPlan
     terms: Terms
-    records: int
+    threshold: float
+    noise: Noise
     spread: float | None
-    sampling: float
     power: Power
     smallest: float
     open: bool
+
+    @property
+    def records(self) -> int:
+        """m, the fewest records of a table; or persons."""
+        return self.terms.least_records
+
+    @property
+    def sampling(self) -> float:
+        """Standard deviation of the score of a table of m."""
+        return self.noise.of_sampling
 
 
 def plan_watch(
@@ -114,9 +132,9 @@ def plan_watch(
     return WatchPlan(
         price=asked.price,
         terms=terms,
-        records=terms.least_records,
+        threshold=theta,
+        noise=noise,
         spread=spread if isinstance(measure, MeanMeasure) else None,
-        sampling=noise.of_sampling,
         power=power(terms.drop, noise, theta),
         smallest=smallest_drop(noise),
         open=asked.fixed,
@@ -331,7 +349,17 @@ def _known(ledger: PrivacyLedger, asked: Watching, name: str, history: tuple[Rec
     if found is None:
         return None
     release = _concluded(ledger, asked, found) if found.alarm else None
-    return Look(found.alarm, name, found.number, asked.price.guarantee, history, replayed=True, release=release)
+    return Look(
+        alarm=found.alarm,
+        name=name,
+        number=found.number,
+        guarantee=asked.price.guarantee,
+        history=history,
+        replayed=True,
+        release=release,
+        key=asked.key,
+        terms=asked.terms,
+    )
 
 
 def _concluded(ledger: PrivacyLedger, asked: Watching, look: RecordedLook) -> Release:
@@ -361,11 +389,11 @@ def _check_going_on(name: str, history: tuple[RecordedLook, ...]) -> None:
     """No look has alarmed yet.
 
     Raises:
-        StudyInvalid: one has, and what was paid for is used.
+        WatchOver: one has.
     """
     over = next((look for look in history if look.alarm), None)
     if over is not None:
-        raise StudyInvalid(
+        raise WatchOver(
             f"this watch is over: look {over.name!r} raised the alarm, and {name!r} would be one more",
             cause="its price pays for all looks up to and including the first alarm, and for none after it",
             remedy="tune again, or open another watch: a new edition in [watch], which is a new spend",

@@ -1,7 +1,8 @@
 """What a watch is opened with, and what the ledger knows it by.
 
 The terms are fixed when the threshold's noise is recorded, and stay: a later version, or a changed study file,
-looks on with them or is refused. So nothing but the edition, the model and whose people they are makes another watch.
+looks on with them or is refused. So nothing but the edition, the model and whose people they are makes another
+watch.
 """
 
 import hashlib
