@@ -94,11 +94,11 @@ class AboveThreshold:
         )
 
     def draw_threshold(self, source: NoiseSource) -> Sensitive[int]:
-        """z. Drawn once for all looks."""
+        """z, drawn once for all looks."""
         return _drawn(self.of_threshold, source)
 
     def draw_comparison(self, source: NoiseSource) -> Sensitive[int]:
-        """One look's ν_t."""
+        """ν_t, drawn for one look alone."""
         return _drawn(self.of_comparison, source)
 
 

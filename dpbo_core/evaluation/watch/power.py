@@ -74,7 +74,7 @@ def power(drop: float, noise: Noise, threshold: float | None = None) -> Power:
 
 
 def verdict(false_alarms: float, seen: float) -> str:
-    """In a word."""
+    """What to expect of a watch, in a word."""
     for word, (false, missed) in (("good", GOOD), ("fair", FAIR)):
         if false_alarms <= false and 1.0 - seen <= missed:
             return word

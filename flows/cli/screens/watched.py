@@ -68,7 +68,7 @@ def print_plan(plan: "WatchPlan") -> None:
             ("seen", f"a fall of {terms.drop:g} within {_days(power.seen)}"),
             (
                 "the same",
-                f"within {len(power.seen)} days if every look is at the same records: {power.seen_same:.0%}",
+                f"within {len(power.seen)} days, looks at the same records: {_share(power.seen_same)}",
             ),
             ("false", f"alarms a year, at one look a day, while nothing fell: {_share(power.false_alarms)}"),
             ("least", f"fall that is found at this price: {plan.smallest:.2g}"),
@@ -123,7 +123,5 @@ def _days(seen: tuple[float, ...]) -> str:
 
 
 def _share(chance: float) -> str:
-    """In per cent, never rounded to what it is not."""
-    if chance < 0.001:
-        return "under 0.1%"
-    return "over 99.9%" if chance > 0.999 else f"{100 * chance:.3g}%"
+    """In per cent, and never quite none or all."""
+    return f"{100 * min(max(chance, 1e-4), 1 - 1e-4):.4g}%"
