@@ -55,6 +55,11 @@ VARIANTS = {
 }
 KNOWN = {type(variant) for variant in VARIANTS.values()}
 VARIANTS |= {kind: cls() for kind, cls in METHODS.items() if cls not in KNOWN}  # a new method, as it is by default
+FIRST = {type(variant): name for name, variant in reversed(VARIANTS.items())}  # one of each kind in the short run
+MANY_RUNS = [
+    pytest.param(name, marks=[pytest.mark.slow] * (FIRST[type(variant)] != name))
+    for name, variant in VARIANTS.items()
+]
 REPETITIONS = 200
 
 
@@ -210,6 +215,7 @@ def test_each_step_trains_once(name):
     assert len(set(trainer.asked)) == len(trainer.asked) or not chunked
 
 
+@pytest.mark.parametrize("method", MANY_RUNS, indirect=True)
 def test_two_hundred_runs_scatter_as_the_noise_scale_says(method):
     """The mean of |noise|/scale over 200 runs, within five standard errors: false alarm below 1e-6."""
     world = problem(steps=3, n_validation=1000)
@@ -234,6 +240,7 @@ def test_two_hundred_runs_scatter_as_the_noise_scale_says(method):
     assert abs(spread / 2 - law.mean()) > tolerance  # half the noise is caught
 
 
+@pytest.mark.parametrize("method", MANY_RUNS, indirect=True)
 def test_on_neighbouring_tables_the_measured_loss_stays_under_the_promise(method):
     """The event a score above the middle of what would be released without noise, on V and V′ as far apart as one
     record can move them.

@@ -300,12 +300,10 @@ def check_coverage(found, runs, *, whole, margin=0.0):
 QUANTILES = set(exact_of_errors(np.ones(3))) - set(MEANS)
 
 
-def test_intervals_of_classes_hold_in_nine_of_ten_of_200_runs():
-    check_coverage(coverage_of_classes(200), 200, whole=())
-
-
-def test_intervals_of_errors_hold_in_nine_of_ten_of_200_runs():
-    check_coverage(coverage_of_errors(200), 200, whole=QUANTILES)
+@pytest.mark.parametrize("runs", [50, pytest.param(200, marks=pytest.mark.slow)])
+def test_intervals_hold_in_nine_of_ten_runs(runs):
+    check_coverage(coverage_of_classes(runs), runs, whole=())
+    check_coverage(coverage_of_errors(runs), runs, whole=QUANTILES)
 
 
 @pytest.mark.slow

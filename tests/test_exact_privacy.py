@@ -105,7 +105,10 @@ def assert_kept(method, problem, here, there, seed):
     return float(rho) / allowed
 
 
-CASES = [pytest.param(*case, id=f"{case[0].kind} {n} {case[1]}") for n, case in enumerate(cases())]
+CASES = [  # every third in the short run, as in test_replay.py
+    pytest.param(*case, id=f"{case[0].kind} {n} {case[1]}", marks=[pytest.mark.slow] * (n % 3 > 0))
+    for n, case in enumerate(cases())
+]
 
 
 @pytest.fixture(scope="module")

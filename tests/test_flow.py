@@ -17,6 +17,7 @@ from prefect.client.schemas.filters import (
     LogFilterFlowRunId,
 )
 from prefect.client.schemas.sorting import FlowRunSort
+from prefect.logging.handlers import APILogHandler
 from prefect.settings import PREFECT_RESULTS_PERSIST_BY_DEFAULT, PREFECT_TASKS_DEFAULT_RETRIES, temporary_settings
 from worlds import with_method
 
@@ -61,7 +62,8 @@ def task_runs(*runs):
 
 
 def logs(*runs):
-    """What the server keeps of what these runs said."""
+    """What the server keeps of what these runs said, all of it sent."""
+    APILogHandler().flush()  # it is sent from time to time
     chosen = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[run.id for run in runs]))
     with get_client(sync_client=True) as client:
         return [log.message for log in client.read_logs(chosen)]

@@ -220,8 +220,15 @@ def test_the_final_model_of_a_run_is_the_one_its_files_give(on_files, tmp_path, 
         assert afresh.model.weights.tobytes() == kept.model.weights.tobytes()
 
 
-@pytest.mark.parametrize("kind", ["private_grid", "noisy_gp", "dp_hypo"])
-@pytest.mark.parametrize("elsewhere", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "elsewhere"),
+    [
+        ("private_grid", True),
+        ("noisy_gp", False),
+        *(pytest.param(kind, True, marks=pytest.mark.slow) for kind in ("noisy_gp", "dp_hypo")),
+        *(pytest.param(kind, False, marks=pytest.mark.slow) for kind in ("private_grid", "dp_hypo")),
+    ],
+)
 def test_no_estimator_that_scored_a_sensitive_record_is_published(on_files, tmp_path, kind, elsewhere):
     """Scikit-learn's search trees count their queries, and their files hold the counts: facts without noise."""
     on_files["model"] = {"estimator": "sklearn.neighbors.KNeighborsClassifier", "score": "accuracy"}
