@@ -6,6 +6,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
+from canary import forms_of_number, search
 from test_evaluation import files, of_files
 
 from dpbo_core.accounting.certificate import read_certificate, recompute
@@ -23,7 +24,9 @@ from dpbo_core.errors import (
 from dpbo_core.evaluation.certified import CERTIFIED
 from dpbo_core.evaluation.watch import looks, todays_table
 from dpbo_core.evaluation.watch.looks import look_once, plan_watch
+from dpbo_core.mechanisms.above_threshold import AboveThreshold
 from dpbo_core.mechanisms.noise_vault import NoiseVault
+from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.spec import StudySpec, WatchSection
 from dpbo_core.study.run import run_study
 
@@ -285,8 +288,6 @@ def _noise(kept):
 
 
 def _count(patch, name, drawn):
-    from dpbo_core.mechanisms.above_threshold import AboveThreshold
-
     call = getattr(AboveThreshold, name)
     patch.setattr(AboveThreshold, name, lambda *args: (drawn.append(name), call(*args))[1])
 
@@ -386,23 +387,29 @@ def test_two_looks_at_once_are_one_after_the_other(place, names):
 # Nothing else leaves
 
 
-def test_nothing_of_a_record_or_of_the_noise_is_in_what_others_read(place, caplog):
-    place.spoil()
+def test_nothing_of_a_record_or_of_the_noise_is_in_what_others_read(place, caplog, monkeypatch):
+    z, nu = -987654321012, 123456789098
+    monkeypatch.setattr(AboveThreshold, "draw_threshold", lambda *_: Sensitive(z))
+    monkeypatch.setattr(AboveThreshold, "draw_comparison", lambda *_: Sensitive(nu))
+    path = place.folder / "validation.csv"
+    lines = path.read_text().splitlines()
+    cells = lines[7].split(",")
+    path.write_text("\n".join([*lines[:7], ",".join([*cells[:2], "0.7182818284", *cells[3:]]), *lines[8:]]) + "\n")
     found = place.look("monday")
+    assert found.alarm
     kept = NoiseVault(place.vault).kept()
-    secret = [kept.threshold.expose(), kept.looks["monday"].noise.expose()]
-    assert min(map(abs, secret)) > 9  # or it would be found by chance
-    said = repr((found, kept, place.ledger.drawn(_key(place)), found.release)) + caplog.text
-    ledger = (place.folder / "ledger.db").read_bytes().decode("latin-1")
-    for number in secret:
-        assert str(number) not in said
-        assert str(number) not in ledger
+    assert (kept.threshold.expose(), kept.looks["monday"].noise.expose()) == (z, nu)
+    left = place.folder / "left"
+    left.mkdir()
+    for file in place.folder.glob("*ledger.db*"):
+        shutil.copy(file, left)
+    (left / "said").write_text(repr((found, kept, _draws(place), found.release)) + caplog.text)
+    numbers = (z, nu, 0.7182818284)
+    secrets = {str(number): forms_of_number(float(number)) | {str(number).encode()} for number in numbers}
+    assert search(left, secrets) == set()
+    assert {which for _, which in search(place.vault, secrets)} == {str(z), str(nu)}  # it sees what is there
     assert oct(place.vault.stat().st_mode)[-3:] == "700"
     assert oct((place.vault / "noise.json").stat().st_mode)[-3:] == "600"
-
-
-def _key(place):
-    return looks.watching(place.spec, place.ledger, place.folder, SURE).key.fingerprint
 
 
 def test_a_failure_while_the_table_is_read_says_nothing_and_a_rerun_goes_on(place, monkeypatch):
@@ -437,6 +444,56 @@ def test_the_certificate_of_an_alarm_is_recomputed_and_an_edited_one_is_refused(
     ):
         with pytest.raises(CertificateFalse):
             recompute(edited(**changes), CERTIFIED)
+
+
+# Neighbours: one unit's records are replaced in today's table
+
+KINDS = {
+    "a mean": {},
+    "an estimator": {
+        "model": {"estimator": "sklearn.linear_model.LogisticRegression", "score": "log_loss"},
+        "space": {"C": {"low": 0.1, "high": 1.0, "points": 2}},
+    },
+    "pairs": {"model": {"estimator": "logistic", "score": "roc_auc"}},
+    "three records a person": {"privacy": {"person": "who", "max_records_per_person": 3}},
+    "persons": {"privacy": {"person": "who"}, "data": {"n_persons": 100}},
+}
+HOSTILE = ["{who},f,1e308,-1e308,1", "{who},x,nan,inf,0", "{who},,,,", "{who},m,0,0,maybe", "{who},f,9e9,-9e9,0"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_neighbouring_tables_are_compared_within_what_is_charged(made, tmp_path, monkeypatch, kind):
+    """Whatever the record becomes, and whatever the table's size; and no such record is a reason to refuse it."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    files(tmp_path)
+    tables = of_files(budget={"epsilon": 100.0})
+    del tables["evaluation"]
+    for section, changes in KINDS[kind].items():
+        tables[section] = (tables[section] if section in ("privacy", "data") else {}) | changes
+    if "n_persons" in tables["data"]:
+        del tables["data"]["n_validation"]
+    spec, ledger = StudySpec.from_dict(tables), PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}")
+    run_study(spec, ledger=ledger, folder=tmp_path)
+    asked = looks.watching(spec, ledger, tmp_path, SURE)
+    measure, model, terms = asked.measure, asked.model(), asked.terms
+    path = tmp_path / "validation.csv"
+    header, *lines = path.read_text().splitlines()
+
+    def u(records):
+        path.write_text("\n".join([header, *records]) + "\n")
+        table = todays_table.todays_table(spec, tmp_path, asked.public, None)
+        value = measure.value(table.opened(asked.public)(), model, terms.reference)
+        return measure.fall(terms.reference, table.n).of(value.expose())
+
+    charged = measure.sensitivity(terms.least_records)
+    k = 3 if "person" in kind else 1
+    moved = []
+    for size in (300, 450):
+        base = [*lines, *lines[:150]][:size]
+        for row in HOSTILE:
+            other = [row.format(who=base[0].split(",")[0])] * k + base[k:]
+            moved.append(abs(u(base) - u(other)))
+    assert 0 < max(moved) <= charged
 
 
 # One budget with others
