@@ -32,6 +32,11 @@ class Believed(Protocol):
     """What is believed of the score at every candidate."""
 
     @property
+    def candidates(self) -> NDArray[np.float64]:
+        """In the unit cube, (N, d); read-only."""
+        ...
+
+    @property
     def mean(self) -> NDArray[np.float64]:
         """Expected score of each candidate, (N,); read-only."""
         ...
@@ -153,7 +158,7 @@ class OwnFunction:
 
     function: Callable[[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
 
-    def scores(self, posterior: Posterior, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
+    def scores(self, posterior: Believed, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
         """Its answer, shape (N,)."""
         return self.function(posterior.candidates, posterior.mean, posterior.std)
 
