@@ -161,7 +161,12 @@ class Problem:
     @property
     def averaged(self) -> str:
         """How many of what the score averages over, in words."""
-        return f"{self.n_averaged} {'records' if self.n_persons is None else 'persons'}"
+        return f"{self.n_averaged} {self.counted}"
+
+    @property
+    def counted(self) -> str:
+        """What is averaged over or counted, in a word."""
+        return "records" if self.n_persons is None else "persons"
 
     @property
     def rowwise(self) -> bool:

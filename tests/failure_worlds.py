@@ -149,7 +149,18 @@ EVALUATED = {
         space={"C": {"values": [0.1]}},
         evaluation={"epsilon": 1.0},
     ),
+    "evaluation, persons' means": study(
+        privacy={"person": "who", "dataset": "means"},
+        model={"estimator": LOGISTIC, "score": "accuracy"},
+        space={"C": {"values": [0.1]}},
+        evaluation={"epsilon": 1.0},
+    ),
+    "evaluation, persons' means in parts": study(
+        privacy={"person": "who", "dataset": "means"}, evaluation={"epsilon": 1.0}
+    ),
 }
+EVALUATED["evaluation, persons' means"]["data"] = MEANS | {"validation": "people.csv"}
+EVALUATED["evaluation, persons' means in parts"]["data"] = MEANS | {"validation": "people"}
 STUDIES["private_grid, persons' means"]["data"] = MEANS | {"validation": "people.csv"}
 STUDIES["private_grid, persons' means in parts"]["data"] = MEANS | {"validation": "people"}
 STUDIES["private_grid, a bundled set"]["data"] = {"source": "breast_cancer", "validation_share": 0.05}

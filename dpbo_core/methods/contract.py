@@ -322,7 +322,7 @@ def refuse_persons(problem: Problem, kind: str, cause: str) -> None:
         )
 
 
-def _averaged(problem: Problem) -> dict[str, int | None]:
+def averaged_facts(problem: Problem) -> dict[str, int | None]:
     """What the score is a mean of: how many persons' means, or how many records of which k are one person's."""
     if problem.n_persons is not None:
         return {"n_persons": problem.n_persons}
@@ -370,7 +370,7 @@ def make_release(
             "score": problem.model.score_name,
             "score_range": problem.score_range,
             **baseline,
-            **_averaged(problem),
+            **averaged_facts(problem),
             "n_candidates": len(problem.candidates),
             "space": problem.candidates.space.to_json(),
             "kernel": problem.search.kernel,

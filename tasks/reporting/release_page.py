@@ -99,7 +99,7 @@ def page(release: Release, pictures: Iterable[Path]) -> str:
         report=f"{shown}{tables(release.value)}" if is_report(release) else "",
         rests=_items(_rests(release)),
         limits=_items(_limits(release)),
-        unit="records" if is_report(release) else "score",
+        unit=("persons" if "n_persons" in release.facts else "records") if is_report(release) else "score",
         noise=_noise(release),
         pictures="" if is_report(release) else f"<h2>Pictures</h2>{shown}",
         document=escape(document),
@@ -161,9 +161,10 @@ def _rests(release: Release) -> Iterable[str]:
         )
     k = release.facts.get("max_records_per_person")
     if "n_persons" in release.facts:
+        divided = "The table sums to" if is_report(release) else "The score divides by"
         yield (
             f"Each person, as column {guarantee.person!r} tells them apart, counts once, by the mean of all that "
-            "person's records; what names nobody counts nothing. The score divides by "
+            f"person's records; what names nobody counts nothing. {divided} "
             f"{release.facts['n_persons']} persons, on the word of the data's owner; how many persons and records "
             "there are is private."
         )
