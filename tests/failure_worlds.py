@@ -131,6 +131,12 @@ STUDIES = {
     "dp_hypo, output_perturbation": private("output_perturbation", **ADAPTIVE, kl_penalty=0.5),
     "dp_hypo, objective_perturbation": private("objective_perturbation", hide_duration=True),
 }
+LEARNING = {
+    "private_trajectory, learning": study(
+        study={"method": "private_trajectory"}, search={"learn_from": "editions", "acquisition": "thompson"}
+    ),
+    "private_grid, learning": study(search={"learn_from": "editions"}),
+}
 EVALUATED = {
     "evaluation, persons and groups": study(
         data={"validation": "people.csv"},
@@ -143,7 +149,18 @@ EVALUATED = {
         space={"C": {"values": [0.1]}},
         evaluation={"epsilon": 1.0},
     ),
+    "evaluation, persons' means": study(
+        privacy={"person": "who", "dataset": "means"},
+        model={"estimator": LOGISTIC, "score": "accuracy"},
+        space={"C": {"values": [0.1]}},
+        evaluation={"epsilon": 1.0},
+    ),
+    "evaluation, persons' means in parts": study(
+        privacy={"person": "who", "dataset": "means"}, evaluation={"epsilon": 1.0}
+    ),
 }
+EVALUATED["evaluation, persons' means"]["data"] = MEANS | {"validation": "people.csv"}
+EVALUATED["evaluation, persons' means in parts"]["data"] = MEANS | {"validation": "people"}
 STUDIES["private_grid, persons' means"]["data"] = MEANS | {"validation": "people.csv"}
 STUDIES["private_grid, persons' means in parts"]["data"] = MEANS | {"validation": "people"}
 STUDIES["private_grid, a bundled set"]["data"] = {"source": "breast_cancer", "validation_share": 0.05}
@@ -200,6 +217,11 @@ def worlds(folder):
 
         return go
 
+    def learning(place, tables):
+        go = of(f"learning-{place}", tables)
+        go("the first")  # charged and released before
+        return go
+
     def search(edition):
         table, public = frame(1), frame(0)
         fixed.seed(5)
@@ -236,6 +258,7 @@ def worlds(folder):
         )
 
     made = {name: of(place, tables) for place, (name, tables) in enumerate(STUDIES.items())}
+    made |= {name: learning(place, tables) for place, (name, tables) in enumerate(LEARNING.items())}
     made |= {name: evaluated(place, tables) for place, (name, tables) in enumerate(EVALUATED.items())}
     return made | {"PrivateSearch, a score function": search, "outsourced": curate}
 

@@ -49,6 +49,7 @@ VARIANTS = {
     "noisy GP under the prior": NoisyGP(cap_at_range=False),
     "exact GP": ExactGP(rate_constant=1e3, decay_constant=0.01),
     "exact GP under the prior": ExactGP(rate_constant=1.0, decay_constant=1.0),
+    "exact GP with a choice": ExactGP(rate_constant=1e3, decay_constant=0.01, outputs="both"),
     "hypo": DpHypo(),
     "hypo, logarithmic": DpHypo(shape=0.0),
     "hypo, adaptive": DpHypo(sampler="gaussian_process", lower=0.999, upper=1.002),

@@ -43,12 +43,14 @@ class Recomputed:
         delta: the δ it holds at.
         draws: how many draws were composed.
         by_price: mechanisms whose noise has no formula here, so that their price was taken as printed.
+        score_bound: what a theorem says of the released score at the printed noise, in words; "" for nothing.
     """
 
     epsilon: float
     delta: float
     draws: int
     by_price: tuple[str, ...]
+    score_bound: str = ""
 
 
 def read_certificate(document: Any, declared: Declared) -> Release:
@@ -153,7 +155,7 @@ def recompute(release: Release, declared: Declared) -> Recomputed:
             remedy="ask whoever gave it to you for the release in the ledger",
         )
     by_price = {spend.mechanism for spend in release.spends if declared.mechanisms[spend.mechanism].by_price}
-    return Recomputed(epsilon, delta, len(release.spends), tuple(sorted(by_price)))
+    return Recomputed(epsilon, delta, len(release.spends), tuple(sorted(by_price)), shown.score_bound)
 
 
 def _check_price(spend: Spend, declared: Declared) -> None:

@@ -9,6 +9,7 @@
 | λ_t | `index` | the candidate of step t; a function of y_1 … y_{t−1} alone | index into Λ |
 | y_t | `draw` | exact sum at λ_t plus discrete Gaussian noise, sensitivity k·2²⁴ | integer |
 | μ_T | `_bo` | Gaussian-process posterior given the y's, averaged over kernels | (N,) |
+| — | `earlier` | with `learn_from`, what earlier editions released: the search begins with it (`bo.learning`) | — |
 | h | `_guess` | with prior = "public", the score cross-validated on the public training set | (N,) |
 
 Each observation is noised on its own at a fixed λ_t, so the path, the posterior, every plot and the chosen λ are
@@ -18,14 +19,15 @@ By a count of pairs y_t is B = C₂ − ⌊rD⌋ with noise, and D is drawn once
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.accounting.composition import largest_rho
-from dpbo_core.bo.acquisition import acquisition_named
 from dpbo_core.bo.averaged import AveragedSearch, prior_of
+from dpbo_core.bo.learning import LearningSearch
 from dpbo_core.bo.score_map import CENTRE, SPREAD, ScoreMap
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.exponential import PrivateSelection
@@ -37,12 +39,15 @@ from dpbo_core.methods.contract import (
     Outlook,
     Released,
     Simulated,
+    Told,
     guarantee_of,
     make_release,
     too_small,
 )
+from dpbo_core.methods.earlier_editions import steps_and_look
 from dpbo_core.methods.final_choice import MIXED_EVIDENCE, FinalChoice, selection
 from dpbo_core.methods.kernel import stated_kernel
+from dpbo_core.methods.own_acquisition import acquisition_of
 from dpbo_core.methods.pair_draws import (
     SHARE_OF_PAIRS_RHO,
     USUAL,
@@ -210,6 +215,16 @@ class PrivateTrajectory:
         if COUNTS in release.facts:
             made[ALL_PAIRS] = gaussian
         return Shown(made, one_unit_moves(release), relations=relations_of(release))
+
+    @staticmethod
+    def begins_with_editions() -> bool:
+        """Its search begins with every score that earlier editions released."""
+        return True
+
+    @staticmethod
+    def told(release: Release) -> Told:
+        """Every step's score, the choice, and the fresh look at it."""
+        return steps_and_look(release, LOOK)
 
     def outlook(self, problem: Problem) -> Outlook:
         """Mean absolute error of the posterior mean at T evenly spread candidates, by the prior alone."""
@@ -408,14 +423,23 @@ class TrajectorySearch(Opaque):
             "score": self._unit.said(total),
         }
 
-    def _search(self) -> tuple[ScoreMap, AveragedSearch]:
-        """The public map of the score, and a search that has seen nothing."""
+    def _search(self) -> tuple[ScoreMap, AveragedSearch | LearningSearch]:
+        """The public map of the score, and a search that has seen nothing of this edition."""
         problem, search = self._problem, self._problem.search
         public = self._method.guess(problem)
         centre = CENTRE * problem.score_range if public is None else float(public.mean())
         scale, encoded = SPREAD * problem.score_range, problem.candidates.encoded
         sigma = self._observations[0].scale * self._unit.per_step / scale
-        return ScoreMap(centre, scale, problem.score_range), AveragedSearch(
+        score_map = ScoreMap(centre, scale, problem.score_range)
+        past = [
+            [
+                (one.index, score_map.mapped(one.score), max((one.deviation / scale) ** 2, 1e-10))
+                for one in item.scores
+            ]
+            for item in problem.earlier or ()
+        ]
+        begin = partial(LearningSearch, past=past) if any(past) else AveragedSearch
+        return score_map, begin(
             encoded,
             prior_of(
                 kernel=search.kernel,
@@ -425,7 +449,7 @@ class TrajectorySearch(Opaque):
                 deviation=self._method.deviation(problem, public, scale),
             ),
             noise_variance=max(sigma**2, 1e-10),
-            acquisition=acquisition_named(search.acquisition, beta=search.beta),
+            acquisition=acquisition_of(search),
             seed=search.seed,
             guess=None if public is None else (public - centre) / scale,
         )

@@ -14,6 +14,7 @@ from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.problem import Problem, problem_of
 from dpbo_core.spec import StudySpec
+from dpbo_core.study.learning import check_learns
 from dpbo_core.study.sizes import n_validation, training_facts
 from dpbo_core.study.training_set import study_fingerprint
 
@@ -88,6 +89,7 @@ def plan_study(spec: StudySpec) -> PrivacyPlan:
     """The price of a study. Opens no data file."""
     study = resolve(spec)
     check_lengthscale(study.method, study.problem)
+    check_learns(spec, study.method)
     return study.plan
 
 
