@@ -144,6 +144,10 @@ EVALUATED = {
         evaluation={"epsilon": 1.0},
     ),
 }
+WATCHED = {
+    "watch": study(data={"validation": "parts"}),
+    "watch, pairs": study(model={"estimator": LOGISTIC, "score": "roc_auc"}, space={"C": {"values": [0.1]}}),
+}
 STUDIES["private_grid, persons' means"]["data"] = MEANS | {"validation": "people.csv"}
 STUDIES["private_grid, persons' means in parts"]["data"] = MEANS | {"validation": "people"}
 STUDIES["private_grid, a bundled set"]["data"] = {"source": "breast_cancer", "validation_share": 0.05}
@@ -159,13 +163,14 @@ def worlds(folder):
     from dpbo_core.accounting.budget import PrivacyBudget
     from dpbo_core.accounting.ledger import PrivacyLedger
     from dpbo_core.evaluation.run import evaluate_study
+    from dpbo_core.evaluation.watch.looks import look_once
     from dpbo_core.methods.outsourced.answers import Curator
     from dpbo_core.methods.outsourced.box import Outsourced
     from dpbo_core.methods.outsourced.curator import Publication, publish
     from dpbo_core.methods.outsourced.messages import Query
     from dpbo_core.methods.outsourced.private_answers import PrivateAnswers
     from dpbo_core.privacy.unit import NeighboringRelation
-    from dpbo_core.spec import StudySpec
+    from dpbo_core.spec import StudySpec, WatchSection
     from dpbo_core.study.run import run_study
 
     if not isinstance(schema.bring_up_to_date, LedgerTables):
@@ -197,6 +202,18 @@ def worlds(folder):
             spec = StudySpec.from_dict(tables | {"evaluation": section})
             with warnings.catch_warnings(action="ignore"):  # of 24 records nothing can be said
                 return evaluate_study(spec, ledger=ledger, folder=folder)
+
+        return go
+
+    def watched(place, tables):
+        ledger = PrivacyLedger(f"sqlite:///{folder / f'ledger-watch-{place}.db'}")
+        spec = StudySpec.from_dict(tables)
+        run_study(spec, ledger=ledger, folder=folder)
+
+        def go(edition):
+            wanted = WatchSection(drop=5.0, epsilon=1.0, edition=edition, reference=0.5)  # which no table reaches
+            vaults = folder / f"watch-{place}"
+            return look_once(spec, ledger=ledger, vaults=vaults, name="day", folder=folder, wanted=wanted)
 
         return go
 
@@ -237,6 +254,7 @@ def worlds(folder):
 
     made = {name: of(place, tables) for place, (name, tables) in enumerate(STUDIES.items())}
     made |= {name: evaluated(place, tables) for place, (name, tables) in enumerate(EVALUATED.items())}
+    made |= {name: watched(place, tables) for place, (name, tables) in enumerate(WATCHED.items())}
     return made | {"PrivateSearch, a score function": search, "outsourced": curate}
 
 

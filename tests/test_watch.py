@@ -23,7 +23,8 @@ from dpbo_core.errors import (
 )
 from dpbo_core.evaluation.certified import CERTIFIED
 from dpbo_core.evaluation.watch import looks, todays_table
-from dpbo_core.evaluation.watch.looks import look_once, plan_watch
+from dpbo_core.evaluation.watch.looks import look_once
+from dpbo_core.evaluation.watch.watch_plan import plan_watch
 from dpbo_core.mechanisms.above_threshold import AboveThreshold
 from dpbo_core.mechanisms.noise_vault import NoiseVault
 from dpbo_core.privacy.sensitive import Sensitive

@@ -2,7 +2,6 @@
 
     look_once(spec, ledger=…, vaults=…, name=…)   one look; asked again under its name, the same bit
     open_look(…)                                  the same in pieces, for a scheduler: .finish(ledger, vaults)
-    plan_watch(spec, ledger=…)                    the price, and how it errs; no sensitive file is opened
 
 The order of what is made durable, at each of which a kill may come:
 
@@ -19,126 +18,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dpbo_core.accounting.ledger import PrivacyLedger, Reservation, StudyKey
+from dpbo_core.accounting.ledger import PrivacyLedger, Reservation
 from dpbo_core.accounting.policy import Use
 from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid
-from dpbo_core.evaluation.watch.measure import MeanMeasure
-from dpbo_core.evaluation.watch.power import Noise, Power, power, smallest_drop
+from dpbo_core.evaluation.watch.recorded_looks import Look, check_going_on, history_of, known_look
 from dpbo_core.evaluation.watch.terms import THRESHOLD, Terms, look_of, noise_of
 from dpbo_core.evaluation.watch.todays_table import TodaysTable, todays_table
-from dpbo_core.evaluation.watch.watch_shown import alarm_release
-from dpbo_core.evaluation.watch.watching import Watching, watching
+from dpbo_core.evaluation.watch.watching import Watching, wanted_of, watching
 from dpbo_core.mechanisms.above_threshold import alarm
 from dpbo_core.mechanisms.noise import NoiseSource, OperatingSystemNoise, standing_of, try_out
 from dpbo_core.mechanisms.noise_vault import Kept, NoiseVault
 from dpbo_core.models.trainer import Model
-from dpbo_core.privacy.guarantee import PrivacyGuarantee
-from dpbo_core.privacy.plan import PrivacyPlan, Spend
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.sealing import messages, sealed
 from dpbo_core.spec import StudySpec, WatchSection
 from dpbo_core.spec.reading import check_name
 from dpbo_core.study.run import check_accepted, opening_cap, padded
 from dpbo_core.versions import library_version
-
-
-class WatchOver(StudyInvalid):
-    """An earlier look raised the alarm: what was paid for is used."""
-
-
-@dataclass(frozen=True)
-class RecordedLook:
-    """One look that the ledger has: its bit, its number from 1, and when it was recorded, UTC."""
-
-    name: str
-    number: int
-    alarm: bool
-    recorded_at: str
-
-
-@dataclass(frozen=True)
-class Look:
-    """What a look gives back.
-
-    Attributes:
-        alarm: whether the score is said to have fallen.
-        name: the look's.
-        number: how many looks were recorded up to this one.
-        guarantee: of all looks of this watch.
-        history: every recorded look, in order.
-        replayed: whether it had been recorded before, and nothing was read now.
-        release: what the ledger keeps of an alarm; None while the watch goes on.
-        key: what the ledger knows the watch by.
-        terms: on which it is open.
-    """
-
-    alarm: bool
-    name: str
-    number: int
-    guarantee: PrivacyGuarantee
-    history: tuple[RecordedLook, ...]
-    replayed: bool
-    release: Release | None
-    key: StudyKey
-    terms: Terms
-
-
-@dataclass(frozen=True)
-class WatchPlan:
-    """The price of a watch and how it errs, before anything is spent.
-
-    Attributes:
-        price: of all looks.
-        terms: on which it is, or would be, opened.
-        threshold: θ in units of the score.
-        noise: what is added to a fall, in the same.
-        spread: standard deviation of a record's score that was reckoned with; None where pairs are counted.
-        power: how often it errs.
-        smallest: the least fall that it would find fairly at this price.
-        open: whether it is open already.
-    """
-
-    price: PrivacyPlan
-    terms: Terms
-    threshold: float
-    noise: Noise
-    spread: float | None
-    power: Power
-    smallest: float
-    open: bool
-
-    @property
-    def records(self) -> int:
-        """m, the fewest records of a table; or persons."""
-        return self.terms.least_records
-
-    @property
-    def sampling(self) -> float:
-        """Standard deviation of the score of a table of m."""
-        return self.noise.of_sampling
-
-
-def plan_watch(
-    study: StudySpec, *, ledger: PrivacyLedger, folder: str | Path = ".", wanted: WatchSection | None = None
-) -> WatchPlan:
-    """The price of a watch and how it errs, from public facts alone. Charges nothing.
-
-    Args, Raises: as `look_once`; a study that released nothing yet is planned with the widest scores there are.
-    """
-    asked = watching(study, ledger, folder, _wanted(study, wanted), planned=True).with_threshold()
-    terms, measure, spread = asked.terms, asked.measure, asked.spread
-    noise = terms.noise(measure, terms.least_records, spread)
-    theta = (terms.threshold or 0) * measure.unit
-    return WatchPlan(
-        price=asked.price,
-        terms=terms,
-        threshold=theta,
-        noise=noise,
-        spread=spread if isinstance(measure, MeanMeasure) else None,
-        power=power(terms.drop, noise, theta),
-        smallest=smallest_drop(noise),
-        open=asked.fixed,
-    )
 
 
 def look_once(
@@ -191,14 +87,14 @@ def open_look(
     Args, Raises: as `look_once`. Nothing is charged.
     """
     check_name("the look", name)
-    section = _wanted(study, wanted)
+    section = wanted_of(study, wanted)
     asked = watching(study, ledger, folder, section)
     library_version()
     history = history_of(ledger, asked.key.fingerprint)
-    known = _known(ledger, asked, name, history)
+    known = known_look(ledger, asked, name, history)
     if known is not None:
         return known
-    _check_going_on(name, history)
+    check_going_on(name, history)
     price = asked.price
     check_accepted(study, price, asked.public.problem.unlisted)
     table = todays_table(study, folder, asked.public, section.table)
@@ -242,13 +138,13 @@ class OpenLook:
             with vault.locked():
                 history = history_of(ledger, asked.key.fingerprint)  # another look may have been recorded meanwhile
                 if all(look.name != self.name for look in history):
-                    _check_going_on(self.name, history)
+                    check_going_on(self.name, history)
                     reservation = self._reserved(ledger, source, owner=owner)
                     sealed(
                         lambda: self._recorded(reservation, ledger, vault, source, len(history) + 1),
                         message=messages(DpboError, LedgerDamaged, StudyInvalid),
                     )
-                known = _known(ledger, asked, self.name, history_of(ledger, asked.key.fingerprint))
+                known = known_look(ledger, asked, self.name, history_of(ledger, asked.key.fingerprint))
             if known is None:
                 raise LedgerDamaged("the look was recorded, and the ledger does not have it")
             replayed = any(look.name == self.name for look in history)
@@ -297,17 +193,6 @@ class OpenLook:
         )
 
 
-def history_of(ledger: PrivacyLedger, fingerprint: str) -> tuple[RecordedLook, ...]:
-    """Every look that the ledger has under a watch's key, in order."""
-    prefix = look_of("")
-    looks = [
-        RecordedLook(what.removeprefix(prefix), int(outcome["look"]), bool(outcome["alarm"]), when)
-        for what, (outcome, when) in ledger.drawn(fingerprint).items()
-        if what.startswith(prefix)
-    ]
-    return tuple(sorted(looks, key=lambda look: look.number))
-
-
 def _opened(vault: NoiseVault, reservation: Reservation, drawn: Any, asked: Watching, draw: Any) -> Kept:
     """The vault that this watch was opened with, whole; or opened now, its terms recorded.
 
@@ -341,67 +226,6 @@ def _opened(vault: NoiseVault, reservation: Reservation, drawn: Any, asked: Watc
     if fixed is None:
         reservation.record(_spend(asked, THRESHOLD), lambda: {"vault": kept.identity, **asked.terms.to_json()})
     return kept
-
-
-def _known(ledger: PrivacyLedger, asked: Watching, name: str, history: tuple[RecordedLook, ...]) -> Look | None:
-    """The look that was recorded under this name, with the watch's release where it alarmed."""
-    found = next((look for look in history if look.name == name), None)
-    if found is None:
-        return None
-    release = _concluded(ledger, asked, found) if found.alarm else None
-    return Look(
-        alarm=found.alarm,
-        name=name,
-        number=found.number,
-        guarantee=asked.price.guarantee,
-        history=history,
-        replayed=True,
-        release=release,
-        key=asked.key,
-        terms=asked.terms,
-    )
-
-
-def _concluded(ledger: PrivacyLedger, asked: Watching, look: RecordedLook) -> Release:
-    """The release of an alarm, recorded now if a kill came before it was."""
-    recorded = ledger.release_of(asked.key.fingerprint)
-    if recorded is not None:
-        return recorded
-    price, problem = asked.price, asked.public.problem
-    least = {"n_persons": asked.terms.least_records} if problem.n_persons is not None else {}
-    reservation, standing = ledger.resumed(asked.key)
-    return reservation.conclude(
-        alarm_release(
-            price,
-            asked.terms,
-            standing,
-            study=(asked.key.study, asked.key.edition, asked.key.dataset),
-            look=(look.name, look.number),
-            per_record=asked.measure.per_record,
-            counted=problem.max_records_per_person,
-            least=asked.terms.least_records,
-            **least,
-        )
-    )
-
-
-def _check_going_on(name: str, history: tuple[RecordedLook, ...]) -> None:
-    """No look has alarmed yet.
-
-    Raises:
-        WatchOver: one has.
-    """
-    over = next((look for look in history if look.alarm), None)
-    if over is not None:
-        raise WatchOver(
-            f"this watch is over: look {over.name!r} raised the alarm, and {name!r} would be one more",
-            cause="its price pays for all looks up to and including the first alarm, and for none after it",
-            remedy="tune again, or open another watch: a new edition in [watch], which is a new spend",
-        )
-
-
-def _wanted(study: StudySpec, wanted: WatchSection | None) -> WatchSection:
-    return wanted or study.watch or WatchSection()
 
 
 def _spend(asked: Watching, what: str) -> Spend:
