@@ -13,7 +13,7 @@ So no noise is drawn twice for one look, a bit that is known is never found anew
 ledger knows whether the vault still has all that was drawn.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from typing import Any
 from dpbo_core.accounting.ledger import PrivacyLedger, Reservation
 from dpbo_core.accounting.policy import Use
 from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid
-from dpbo_core.evaluation.watch.recorded_looks import Look, check_going_on, history_of, known_look
+from dpbo_core.evaluation.watch.recorded_looks import Look, RecordedLook, check_going_on, history_of, known_look
 from dpbo_core.evaluation.watch.terms import THRESHOLD, Terms, look_of, noise_of
 from dpbo_core.evaluation.watch.todays_table import TodaysTable, todays_table
 from dpbo_core.evaluation.watch.watching import Watching, wanted_of, watching
@@ -31,6 +31,7 @@ from dpbo_core.mechanisms.noise_vault import Kept, NoiseVault
 from dpbo_core.models.trainer import Model
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.sealing import messages, sealed
+from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.spec import StudySpec, WatchSection
 from dpbo_core.spec.reading import check_name
 from dpbo_core.study.run import check_accepted, opening_cap, padded
@@ -137,18 +138,31 @@ class OpenLook:
             vault = NoiseVault(Path(vaults) / asked.key.fingerprint[:16])
             with vault.locked():
                 history = history_of(ledger, asked.key.fingerprint)  # another look may have been recorded meanwhile
-                if all(look.name != self.name for look in history):
-                    check_going_on(self.name, history)
-                    reservation = self._reserved(ledger, source, owner=owner)
-                    sealed(
-                        lambda: self._recorded(reservation, ledger, vault, source, len(history) + 1),
-                        message=messages(DpboError, LedgerDamaged, StudyInvalid),
-                    )
-                known = known_look(ledger, asked, self.name, history_of(ledger, asked.key.fingerprint))
-            if known is None:
-                raise LedgerDamaged("the look was recorded, and the ledger does not have it")
-            replayed = any(look.name == self.name for look in history)
-            return replace(known, replayed=replayed)
+                known = known_look(ledger, asked, self.name, history)
+                return known or self._looked(ledger, vault, source, history, owner=owner)
+
+    def _looked(
+        self,
+        ledger: PrivacyLedger,
+        vault: NoiseVault,
+        source: NoiseSource,
+        history: tuple[RecordedLook, ...],
+        *,
+        owner: bool,
+    ) -> Look:
+        asked, told = self.asked, messages(DpboError, LedgerDamaged, StudyInvalid)
+        check_going_on(self.name, history)
+        reservation = self._reserved(ledger, source, owner=owner)
+        sealed(lambda: self._settled(reservation, ledger, vault, source, len(history)), message=told)
+        history = history_of(ledger, asked.key.fingerprint)
+        if all(look.name != self.name for look in history):
+            check_going_on(self.name, history)
+            sealed(lambda: self._recorded(reservation, vault, source, len(history) + 1), message=told)
+            history = history_of(ledger, asked.key.fingerprint)
+        known = known_look(ledger, asked, self.name, history)
+        if known is None:
+            raise LedgerDamaged("the look was recorded, and the ledger does not have it")
+        return replace(known, replayed=False)
 
     def _reserved(self, ledger: PrivacyLedger, source: NoiseSource, *, owner: bool) -> Reservation:
         spec = self.asked.spec
@@ -161,23 +175,37 @@ class OpenLook:
             use=Use(self.table.sources(), owner),
         )
 
-    def _recorded(
-        self, reservation: Reservation, ledger: PrivacyLedger, vault: NoiseVault, source: NoiseSource, number: int
+    def _settled(
+        self, reservation: Reservation, ledger: PrivacyLedger, vault: NoiseVault, source: NoiseSource, n: int
     ) -> None:
+        """The vault, open and whole; bits that were known when a look was killed are recorded first, in order.
+
+        So nobody who kills a look at its alarm can look on.
+        """
+        asked = self.asked
+        made, drawn = asked.terms.mechanism(asked.measure), ledger.drawn(asked.key.fingerprint)
+        kept = _opened(vault, reservation, drawn, asked, lambda: made.draw_threshold(source))
+        pending = {
+            name: look.above
+            for name, look in kept.looks.items()
+            if look.above is not None and look_of(name) not in drawn
+        }
+        for number, (name, above) in enumerate(pending.items(), n + 1):
+            _record_bit(reservation, asked, name, number, above=above)
+
+    def _recorded(self, reservation: Reservation, vault: NoiseVault, source: NoiseSource, number: int) -> None:
         """The bit, recorded; every line is durable before the next begins."""
         name, asked = self.name, self.asked
         made = asked.terms.mechanism(asked.measure)
-        kept = _opened(
-            vault, reservation, ledger.drawn(asked.key.fingerprint), asked, lambda: made.draw_threshold(source)
-        )
+        kept = vault.opened(lambda: made.draw_threshold(source))
         kept = vault.begun(kept, name, lambda: made.draw_comparison(source))
         look = kept.looks[name]
-        reservation.record(_spend(asked, noise_of(name)), lambda: {"noise": look.identity})
-        above = look.above
-        if above is None:
-            above = self._compared(kept, reservation.recorded(THRESHOLD))
-            vault.compared(kept, name, above=above)
-        reservation.record(_spend(asked, look_of(name)), lambda: {"look": number, "alarm": above})
+        begun = reservation.record(_spend(asked, noise_of(name)), lambda: {"noise": look.identity})
+        if begun["noise"] != look.identity:
+            raise older()
+        above = self._compared(kept, reservation.recorded(THRESHOLD))
+        vault.compared(kept, name, above=above)
+        _record_bit(reservation, asked, name, number, above=above)
 
     def _compared(self, kept: Kept, fixed: Mapping[str, Any] | None) -> bool:
         """Today's table is read here, and nowhere else."""
@@ -193,42 +221,72 @@ class OpenLook:
         )
 
 
-def _opened(vault: NoiseVault, reservation: Reservation, drawn: Any, asked: Watching, draw: Any) -> Kept:
+def _opened(
+    vault: NoiseVault,
+    reservation: Reservation,
+    drawn: Mapping[str, tuple[Mapping[str, Any], str]],
+    asked: Watching,
+    draw: Callable[[], Sensitive[int]],
+) -> Kept:
     """The vault that this watch was opened with, whole; or opened now, its terms recorded.
 
     Raises:
         DpboError: it is not here, is older than the ledger, or newer.
     """
     fixed, kept = reservation.recorded(THRESHOLD), vault.kept()
-    if fixed is not None and (kept is None or kept.identity != fixed["vault"]):
-        raise DpboError(
-            "the secret threshold of this watch is not here",
-            cause="the look runs on another machine or in another folder than the first, or the folder was removed",
-            remedy="look where the watch was opened; if its vault is lost the watch is over, and a new edition in "
-            "[watch] is a new spend",
-        )
+    if fixed is not None and kept is None:
+        raise elsewhere()
     kept = kept or vault.opened(draw)
     begun = {what: outcome["noise"] for what, (outcome, _) in drawn.items() if what.startswith(noise_of(""))}
     mine = {noise_of(name): look.identity for name, look in kept.looks.items()}
-    if any(mine.get(what) != identity for what, identity in begun.items()):
-        raise DpboError(
-            "the secret noise of this watch is older than its last look",
-            cause="an old copy of its folder was restored: noise that was used would be drawn again",
-            remedy="restore the newest copy; if there is none the watch is over, and a new edition in [watch] is a "
-            "new spend",
-        )
-    if any(look.above is not None and noise_of(name) not in begun for name, look in kept.looks.items()):
-        raise LedgerDamaged(
-            "the ledger is older than the watch's secret noise: looks that were made are not in it",
-            cause="an old copy of the ledger was restored",
-            remedy="restore the newest sound copy; run dpbo budget verify",
-        )
     if fixed is None:
-        reservation.record(_spend(asked, THRESHOLD), lambda: {"vault": kept.identity, **asked.terms.to_json()})
+        if any(look.above is not None for look in kept.looks.values()):
+            raise newer()
+        terms = {"vault": kept.identity, **asked.terms.to_json()}
+        fixed = reservation.record(_spend(asked, THRESHOLD), lambda: terms)
+    if kept.identity != fixed["vault"]:
+        raise elsewhere()
+    if any(mine.get(what) != identity for what, identity in begun.items()):
+        raise older()
+    if any(look.above is not None and noise_of(name) not in begun for name, look in kept.looks.items()):
+        raise newer()
     return kept
+
+
+def _record_bit(reservation: Reservation, asked: Watching, name: str, number: int, *, above: bool | None) -> None:
+    reservation.record(_spend(asked, look_of(name)), lambda: {"look": number, "alarm": above})
 
 
 def _spend(asked: Watching, what: str) -> Spend:
     """What the ledger writes beside a draw: the one price, which is charged once, in the reservation."""
     (spend,) = asked.price.spends
     return replace(spend, what=what)
+
+
+def elsewhere() -> DpboError:
+    """The message where the vault here is not the one that the watch was opened with."""
+    return DpboError(
+        "the secret threshold of this watch is not here",
+        cause="the look runs on another machine or in another folder than the first, or the folder was removed",
+        remedy="look where the watch was opened; if its vault is lost the watch is over, and a new edition in "
+        "[watch] is a new spend",
+    )
+
+
+def older() -> DpboError:
+    """The message where the ledger knows of noise that the vault has not."""
+    return DpboError(
+        "the secret noise of this watch is older than its last look",
+        cause="an old copy of its folder was restored: noise that was used would be drawn again",
+        remedy="restore the newest copy; if there is none the watch is over, and a new edition in [watch] is a "
+        "new spend",
+    )
+
+
+def newer() -> LedgerDamaged:
+    """The message where the vault knows of looks that the ledger has not."""
+    return LedgerDamaged(
+        "the ledger is older than the watch's secret noise: looks that were made are not in it",
+        cause="an old copy of the ledger was restored",
+        remedy="restore the newest sound copy; run dpbo budget verify",
+    )

@@ -64,11 +64,12 @@ def history_of(ledger: PrivacyLedger, fingerprint: str) -> tuple[RecordedLook, .
 
 
 def known_look(ledger: PrivacyLedger, asked: Watching, name: str, history: tuple[RecordedLook, ...]) -> Look | None:
-    """The look that was recorded under this name, with the watch's release where it alarmed."""
+    """The look that was recorded under this name; None if there is none. A recorded alarm is concluded first."""
+    over = next((look for look in history if look.alarm), None)
+    release = None if over is None else _concluded(ledger, asked, over)
     found = next((look for look in history if look.name == name), None)
     if found is None:
         return None
-    release = _concluded(ledger, asked, found) if found.alarm else None
     return Look(
         alarm=found.alarm,
         name=name,
