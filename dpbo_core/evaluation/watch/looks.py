@@ -92,7 +92,7 @@ def open_look(
     asked = watching(study, ledger, folder, section)
     library_version()
     history = history_of(ledger, asked.key.fingerprint)
-    known = known_look(ledger, asked, name, history)
+    known = known_look(ledger, asked, name, history, replayed=True)
     if known is not None:
         return known
     check_going_on(name, history)
@@ -138,7 +138,7 @@ class OpenLook:
             vault = NoiseVault(Path(vaults) / asked.key.fingerprint[:16])
             with vault.locked():
                 history = history_of(ledger, asked.key.fingerprint)  # another look may have been recorded meanwhile
-                known = known_look(ledger, asked, self.name, history)
+                known = known_look(ledger, asked, self.name, history, replayed=True)
                 return known or self._looked(ledger, vault, source, history, owner=owner)
 
     def _looked(
@@ -159,10 +159,10 @@ class OpenLook:
             check_going_on(self.name, history)
             sealed(lambda: self._recorded(reservation, vault, source, len(history) + 1), message=told)
             history = history_of(ledger, asked.key.fingerprint)
-        known = known_look(ledger, asked, self.name, history)
+        known = known_look(ledger, asked, self.name, history, replayed=False)
         if known is None:
             raise LedgerDamaged("the look was recorded, and the ledger does not have it")
-        return replace(known, replayed=False)
+        return known
 
     def _reserved(self, ledger: PrivacyLedger, source: NoiseSource, *, owner: bool) -> Reservation:
         spec = self.asked.spec

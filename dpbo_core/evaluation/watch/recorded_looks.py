@@ -63,7 +63,9 @@ def history_of(ledger: PrivacyLedger, fingerprint: str) -> tuple[RecordedLook, .
     return tuple(sorted(looks, key=lambda look: look.number))
 
 
-def known_look(ledger: PrivacyLedger, asked: Watching, name: str, history: tuple[RecordedLook, ...]) -> Look | None:
+def known_look(
+    ledger: PrivacyLedger, asked: Watching, name: str, history: tuple[RecordedLook, ...], *, replayed: bool
+) -> Look | None:
     """The look that was recorded under this name; None if there is none. A recorded alarm is concluded first."""
     over = next((look for look in history if look.alarm), None)
     release = None if over is None else _concluded(ledger, asked, over)
@@ -76,7 +78,7 @@ def known_look(ledger: PrivacyLedger, asked: Watching, name: str, history: tuple
         number=found.number,
         guarantee=asked.price.guarantee,
         history=history,
-        replayed=True,
+        replayed=replayed,
         release=release,
         key=asked.key,
         terms=asked.terms,
