@@ -1,9 +1,9 @@
-"""The story of a private tune: reserve, one task a step, finish, train what was chosen, show what was released."""
+"""The story of a private tune: public work, reserve, a task a step, finish, train the choice, show the release."""
 
 from prefect import flow, get_run_logger
 
 from dpbo.flows.evaluate import TASKS, report
-from dpbo.flows.prefect_runtime.fanning_out import precompute
+from dpbo.flows.prefect_runtime.fanning_out import prepared
 from dpbo.flows.prefect_runtime.form import study_of
 from dpbo.flows.prefect_runtime.liveness import alive
 from dpbo.flows.prefect_runtime.owner import at_the_terminal, refuse_job_variables
@@ -57,8 +57,10 @@ def tune_privately(
     return tune(study_of(study), folder, pad_steps=pad_steps, register=register)
 
 
-def tune(study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: bool = False) -> Tuned:
-    """The story itself, inside whatever flow runs it."""
+def tune(
+    study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: bool = False, scheduled: bool = False
+) -> Tuned:
+    """The story itself, inside whatever flow runs it; `scheduled` where that is one run of a schedule."""
     check_prefect_settings()
     stores = Stores()
     stores.make_folder()
@@ -68,7 +70,7 @@ def tune(study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: boo
     resolved, warnings = resolve(study), Warnings()
     evaluates = asks_for_evaluation(study)
     also = last_step(resolved, folder, warnings.at_once) if evaluates else None
-    precomputed = precompute(resolved, folder)
+    precomputed, n_prepared = prepared(resolved, folder, PrivacyLedger(stores.ledger))
     with alive(stores.running), workers(workers_for(resolved.method)) as scoring:
         run = reserve(
             resolved,
@@ -80,6 +82,7 @@ def tune(study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: boo
             lambda: ready_for(study.privacy.dataset, stores, warnings),
             owner=at_the_terminal(),
             also=also,
+            scheduled=scheduled,
         )
         if isinstance(run, BudgetRefused):
             raise run
@@ -94,7 +97,7 @@ def tune(study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: boo
                         get_run_logger().info("step %d released %s", released["step"], in_short(released))
         result = finish(run)
         tracked = publish_release(study, folder, run, result.release, stores, warnings, register=register)
-        wanted = steps + len((reserve, finish, publish)) + TASKS * evaluates
+        wanted = n_prepared + steps + len((reserve, finish, publish)) + TASKS * evaluates
         last: tuple[EvaluationResult | None, Tracked | None] = (None, None)
         if evaluates:
             last = _last_step(study, folder, stores, warnings, scoring, replayed=result.replayed)

@@ -1,8 +1,9 @@
 """A private tune: one task a step, and the release shown.
 
 A task of a step trains and scores one model, or its chunk of Λ, where the path is public. Where it is private
-(`noisy_gp`, `exact_gp`) every model was trained before anything was charged, since which of them a step trains
-would tell the path: the step scores. For `dp_hypo` one step runs all trials.
+(`noisy_gp`, `exact_gp`) every model was trained by public tasks, a chunk each, before anything was charged, since
+which of them a step trains would tell the path: the step scores. For `dp_hypo` one step runs all trials. Reserving
+trains nothing.
 """
 
 from collections.abc import Callable
@@ -39,10 +40,12 @@ def reserve(
     *,
     owner: bool,
     also: Also | None = None,
+    scheduled: bool = False,
 ) -> StudyRun | ReplayedStudy | BudgetRefused:
     """Price, reserve durably, then open the sensitive half; a handle that says nothing, or the ledger's refusal.
 
     A study that was released before is replayed: nothing is reserved. `also` is what is reserved with it.
+    The search of a schedule's run begins with what earlier runs released.
 
     `ready` is asked before a first charge, and may refuse by raising.
 
@@ -57,6 +60,7 @@ def reserve(
         precomputed=precomputed,
         owner=owner,
         also=also,
+        scheduled=scheduled,
     )
 
 

@@ -117,17 +117,29 @@ def real_pixels(made_once, monkeypatch):
 
 
 @pytest.fixture(scope="session")
-def postgresql():
-    """A real PostgreSQL server of this session's own: its URL, ending where a database's name goes."""
+def postgresql_server():
+    """A real PostgreSQL server of this session's own, of pgserver's kind."""
     pgserver = pytest.importorskip("pgserver", reason="pgserver has no wheel for this Python")
     folder = tempfile.mkdtemp()  # not pytest's: as root the server runs under another user, who must get there
     server = pgserver.get_server(folder, cleanup_mode="stop")
     for unneeded in ("fsync", "full_page_writes"):  # nothing here outlives the session
         server.psql(f"ALTER SYSTEM SET {unneeded} = off")
     server.psql("SELECT pg_reload_conf()")
-    yield server.get_uri("{}").replace("postgresql://", "postgresql+psycopg://")
+    yield server
     server.cleanup()
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def postgresql(postgresql_server):
+    """The server's URL, ending where a database's name goes; what a test leaves connected is sent away after it."""
+    url = postgresql_server.get_uri("{}").replace("postgresql://", "postgresql+psycopg://")
+    yield url
+    with maintenance(url) as connection:  # a test's ledgers are garbage, collected late; a hundred are let in
+        connection.exec_driver_sql(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        )
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -140,13 +152,18 @@ def ledger_url(request, here):
 
 def new_database(server):
     """The URL of an empty database in `server`."""
-    import sqlalchemy as sa
-
     name = f"ledger_{uuid.uuid4().hex}"
-    engine = sa.create_engine(server.format("postgres"), isolation_level="AUTOCOMMIT", poolclass=sa.pool.NullPool)
-    with engine.connect() as connection:
+    with maintenance(server) as connection:
         connection.exec_driver_sql(f"CREATE DATABASE {name}")
     return server.format(name)
+
+
+def maintenance(server):
+    """A connection to `server`'s own database, outside transactions."""
+    import sqlalchemy as sa
+
+    url = server.format("postgres")
+    return sa.create_engine(url, isolation_level="AUTOCOMMIT", poolclass=sa.pool.NullPool).connect()
 
 
 @pytest.fixture(autouse=True)

@@ -131,6 +131,12 @@ STUDIES = {
     "dp_hypo, output_perturbation": private("output_perturbation", **ADAPTIVE, kl_penalty=0.5),
     "dp_hypo, objective_perturbation": private("objective_perturbation", hide_duration=True),
 }
+LEARNING = {
+    "private_trajectory, learning": study(
+        study={"method": "private_trajectory"}, search={"learn_from": "editions", "acquisition": "thompson"}
+    ),
+    "private_grid, learning": study(search={"learn_from": "editions"}),
+}
 EVALUATED = {
     "evaluation, persons and groups": study(
         data={"validation": "people.csv"},
@@ -211,6 +217,11 @@ def worlds(folder):
 
         return go
 
+    def learning(place, tables):
+        go = of(f"learning-{place}", tables)
+        go("the first")  # charged and released before
+        return go
+
     def search(edition):
         table, public = frame(1), frame(0)
         fixed.seed(5)
@@ -251,6 +262,7 @@ def worlds(folder):
         )
 
     made = {name: of(place, tables) for place, (name, tables) in enumerate(STUDIES.items())}
+    made |= {name: learning(place, tables) for place, (name, tables) in enumerate(LEARNING.items())}
     made |= {name: evaluated(place, tables) for place, (name, tables) in enumerate(EVALUATED.items())}
     return made | {"PrivateSearch, a score function": search, "outsourced": curate}
 

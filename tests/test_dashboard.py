@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import STUDY
-from worlds import Memory, problem, smooth_table, with_method
+from worlds import Memory, mostly_slow, problem, smooth_table, with_method
 
 from dpbo.tasks.reporting import find_release, log_release
 from dpbo.tasks.reporting.panels import draw_noise, noises
@@ -128,7 +128,7 @@ def test_what_no_release_holds_is_not_drawn(shown):
     assert band_by_step(release) == ()
 
 
-@pytest.mark.parametrize("kind", METHODS)
+@pytest.mark.parametrize("kind", mostly_slow(METHODS, "private_grid", "dp_hypo"))
 def test_artifacts_survive_moving_the_folder(shown, here, tmp_path_factory, monkeypatch, kind):
     _, run, release = shown(method=kind, registered="hyperparameters")
     new = tmp_path_factory.mktemp("elsewhere") / "project"

@@ -482,6 +482,7 @@ def run_two_point(p, n, world):
     return outcomes
 
 
+@pytest.mark.slow
 def test_the_whole_selection_stays_under_its_promise_and_a_revealed_k_does_not():
     """Base: 1-DP randomised response; the guarantee is (2+η)·1 = 3. A right bound is exceeded once in 1,000 seeds.
 

@@ -141,7 +141,14 @@ image.Image._record = record
         "from dpbo_core.models.enforced import limits; limits.shared_memory = lambda: False"
     )
 
-    @pytest.mark.parametrize("act", ["counts", "remembers", "builtins", "scans memory", "draws"])
+    @pytest.mark.parametrize(
+        "act",
+        [
+            "counts",
+            "scans memory",
+            *(pytest.param(a, marks=pytest.mark.slow) for a in ("remembers", "builtins", "draws")),
+        ],
+    )
     def test_one_process_for_all_records_is_caught(self, planted, act):
         planted(self.ONE_PROCESS)
         assert neighbours_differ(act)

@@ -371,6 +371,7 @@ def test_a_study_that_is_not_tuned_is_2_with_a_ledger_or_without(here, asked, ru
     assert "released nothing yet" in err
 
 
+@pytest.mark.slow
 def test_a_saved_model_is_evaluated_from_mlflows_own_folder(here, asked, run):
     tuned = tune_privately(asked(evaluation={"prevalence": 0.1}))
     (saved,) = artifacts(tuned.tracked.run_id).glob("model")
@@ -416,7 +417,7 @@ def test_planted_values_are_nowhere_in_what_a_run_writes(here, asked, run, real_
 # Several classes, and numbers
 
 
-@pytest.mark.parametrize("kind", ["classes", "errors"])
+@pytest.mark.parametrize("kind", ["classes", pytest.param("errors", marks=pytest.mark.slow)])
 def test_the_card_of_another_kind_shows_its_figures(here, kind):
     from test_evaluation_kinds import study_of
 

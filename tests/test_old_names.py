@@ -34,7 +34,7 @@ def checkout(tmp_path_factory):
     """The sources, in the folder where a worker of a checkout runs."""
     copy = tmp_path_factory.mktemp("checkout")
     for room in ("dpbo", "dpbo_core", "tasks", "flows"):
-        shutil.copytree(ROOT / room, copy / room, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / room, copy / room, symlinks=True)
     return copy
 
 
@@ -72,7 +72,13 @@ def ran(entrypoint, folder, tables, monkeypatch):
     return state, [line.message for line in lines if "name of before" in line.message], done.stderr
 
 
-@pytest.mark.parametrize("entrypoint", ["flows/serve.py:tune_on_schedule", "flows.tune.tune_privately"])
+@pytest.mark.parametrize(
+    "entrypoint",
+    [
+        "flows/serve.py:tune_on_schedule",
+        pytest.param("flows.tune.tune_privately", marks=pytest.mark.slow),
+    ],
+)
 def test_a_checkout_runs_a_deployment_of_before_and_says_so(
     server, here, checkout, tables, monkeypatch, entrypoint
 ):

@@ -34,6 +34,10 @@ VARIANTS = {
     "trajectory without a look": PrivateTrajectory(look_share=0.0, choose="all"),
 }
 REPETITIONS = 200
+MANY_RUNS = [  # one of each kind in the short run
+    pytest.param(name, marks=[pytest.mark.slow] * (name not in ("grid", "public", "trajectory")))
+    for name in VARIANTS
+]
 
 
 @pytest.fixture(params=VARIANTS, ids=lambda name: name)
@@ -152,6 +156,7 @@ def test_the_release_is_a_certificate_that_holds(method):
             read_certificate(tampered, CERTIFIED)
 
 
+@pytest.mark.parametrize("method", MANY_RUNS, indirect=True)
 def test_two_hundred_runs_scatter_as_the_noise_says(method):
     """The mean of |noise|/scale over 200 runs, within five standard errors; half the noise is caught."""
     world = world_of(steps=2, n_validation=1000)
@@ -179,6 +184,7 @@ def test_two_hundred_runs_scatter_as_the_noise_says(method):
     assert abs(spread / 2 - law.mean()) > tolerance
 
 
+@pytest.mark.parametrize("method", MANY_RUNS, indirect=True)
 def test_on_neighbouring_tables_the_measured_loss_stays_under_the_promise(method):
     """One positive, moved from below all others to above them: as far as one record can move the count.
 

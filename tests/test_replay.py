@@ -15,8 +15,11 @@ from replay import DOORS, compare, record, replayed
 from dpbo_core.methods import METHODS
 from dpbo_core.methods.private_grid import PrivateGrid
 
-CASES = [
-    pytest.param(*case, id=" ".join((case[0].kind, str(place), case[1]))) for place, case in enumerate(cases())
+CASES = [  # every third is in the short run: each variant in three or four worlds, each world with a third of them
+    pytest.param(
+        *case, id=" ".join((case[0].kind, str(place), case[1])), marks=[pytest.mark.slow] * (place % 3 > 0)
+    )
+    for place, case in enumerate(cases())
 ]
 PAIRS, THOROUGH = (
     16,
@@ -94,10 +97,10 @@ def test_a_climbing_adversary_stays_within_the_declared_sensitivity(worlds, meth
 
 def test_more_than_a_thousand_neighbours_were_tried(request):
     """Counts the pairs of this file's own tests, when all of them ran in this process."""
-    if sum(item.fspath == request.node.fspath for item in request.session.items) < 2 * len(CASES):
+    if sum(item.fspath == request.node.fspath for item in request.session.items) < 2 * len(CASES[::3]):
         pytest.skip("only part of the file was asked for")
     assert sum(TRIED.values()) >= 1_200
-    assert min(TRIED[kind] for kind in VARIANTS) >= 150
+    assert min(TRIED[kind] for kind in VARIANTS) >= 90
 
 
 METHOD_FAULTS = {

@@ -141,9 +141,14 @@ def noisy(method):
 
 
 def exact(method):
+    """Each at its share of (ε, δ): the choice as in Algorithm 1, the score by Theorem 5."""
+    share = 2 if method.outputs == "both" else 1
     rate = method.rate_constant * math.exp(-T * method.decay_constant / math.log(T) ** 0.25)
-    real = (rate + similarity(method, 2, DELTA)) * SD
-    return [laplace(min(real, 1.0) if method.cap_at_range else real, 1.0)]
+    score = (rate + similarity(method, 2, DELTA / share)) * SD
+    found = [selection(theorem_1(method, DELTA / share) * SD, 1 / share)] * (method.outputs != "score")
+    found += [laplace(score, 1 / share)] * (method.outputs != "candidate")
+    top = 1.0 if method.cap_at_range else math.inf
+    return [(Delta, scale) if Delta <= top else (top, scale * top / Delta) for Delta, scale in found]
 
 
 def trials(method):
@@ -179,6 +184,12 @@ ROWS = [
     Row(ExactGP(**GP, cap_at_range=False), "corrected", exact, DELTA, BOTH),
     Row(ExactGP(**GP, calibration="published"), "printed", exact, DELTA, BOTH),
     Row(ExactGP(**GP, calibration="published", cap_at_range=False), "printed", exact, DELTA, BOTH),
+    Row(ExactGP(**VAST, outputs="both"), "standard", exact),
+    Row(ExactGP(outputs="candidate"), "standard", exact),
+    Row(ExactGP(outputs="candidate", cap_at_range=False), "corrected", exact, DELTA, PRIOR),
+    Row(ExactGP(**GP, outputs="both", cap_at_range=False), "corrected", exact, DELTA, BOTH),
+    Row(ExactGP(**GP, outputs="both"), "corrected", exact, DELTA, BOTH),
+    Row(ExactGP(calibration="published", outputs="candidate", cap_at_range=False), "printed", exact, DELTA, PRIOR),
     Row(DpHypo(), "standard", trials),
     Row(DpHypo(**ADAPTIVE), "corrected", trials),
 ]

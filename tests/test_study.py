@@ -220,8 +220,15 @@ def test_the_final_model_of_a_run_is_the_one_its_files_give(on_files, tmp_path, 
         assert afresh.model.weights.tobytes() == kept.model.weights.tobytes()
 
 
-@pytest.mark.parametrize("kind", ["private_grid", "noisy_gp", "dp_hypo"])
-@pytest.mark.parametrize("elsewhere", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "elsewhere"),
+    [
+        ("private_grid", True),
+        ("noisy_gp", False),
+        *(pytest.param(kind, True, marks=pytest.mark.slow) for kind in ("noisy_gp", "dp_hypo")),
+        *(pytest.param(kind, False, marks=pytest.mark.slow) for kind in ("private_grid", "dp_hypo")),
+    ],
+)
 def test_no_estimator_that_scored_a_sensitive_record_is_published(on_files, tmp_path, kind, elsewhere):
     """Scikit-learn's search trees count their queries, and their files hold the counts: facts without noise."""
     on_files["model"] = {"estimator": "sklearn.neighbors.KNeighborsClassifier", "score": "accuracy"}
@@ -296,6 +303,37 @@ def test_a_private_path_seals_even_a_trainings_letter(tables, tmp_path, monkeypa
             with pytest.raises(raised) as caught:
                 run.step()
         assert ("0.777" in str(caught.value)) is (raised is StudyInvalid)
+
+
+def test_a_training_that_fails_after_the_charge_is_a_public_fact(on_files, tmp_path, monkeypatch):
+    """In the steps of `lipschitz`: the same words at the same step whatever the records are, and one price."""
+    from dpbo_core.models import trainer
+
+    honest = trainer.minimise
+
+    def fails(*arguments, regularization, **named):
+        if 0.01 < regularization < 0.1:
+            raise StudyInvalid(f"training at lambda = {regularization:.6g} failed")
+        return honest(*arguments, regularization=regularization, **named)
+
+    monkeypatch.setattr(trainer, "minimise", fails)
+    on_files["study"]["method"] = "lipschitz"
+    spec, told = StudySpec.from_dict(on_files), []
+    for other in (False, True):
+        book = PrivacyLedger(f"sqlite:///{tmp_path}/{other}.db")
+        if other:  # every label of V turned over
+            text = (tmp_path / "validation.csv").read_text().splitlines()
+            turned = [",".join([*line.split(",")[:-1], "01"[line.endswith("0")]]) for line in text[1:]]
+            (tmp_path / "validation.csv").write_text("\n".join([text[0], *turned]) + "\n")
+        for _ in range(2):  # asked again it fails there again, and costs no more
+            done = []
+            with pytest.raises(StudyInvalid, match="at lambda") as caught:
+                run_study(spec, ledger=book, folder=tmp_path, on_step=lambda step, _, d=done: d.append(step))
+            price = len(book.accounts("people")[0].entries)
+            told.append((len(done), str(caught.value), caught.value.__context__, price))
+    assert len(set(told)) == 1
+    assert told[0][0] > 0
+    assert told[0][3] == 1
 
 
 def test_no_content_is_read_before_the_budget_is_reserved(on_files, tmp_path, monkeypatch):

@@ -74,7 +74,7 @@ def _clean():
     os.environ.pop("DPBO_ZOO", None)
 
 
-QUICK = ("Remembers", "frozen foreign", "iterative imputer with draws")
+QUICK = ("Remembers", "iterative imputer with draws")
 
 
 @pytest.mark.parametrize("name", QUICK)

@@ -1,6 +1,8 @@
-"""What the certificate of a report must show, declared beside the methods'."""
+"""What the certificates of a report and of a watch must show, declared beside the methods'."""
 
 from dpbo_core.evaluation import KIND as KIND
+from dpbo_core.evaluation.watch import KIND as WATCH
+from dpbo_core.evaluation.watch.watch_shown import shown as shown_of_watch
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.methods import CERTIFIED as OF_METHODS
 from dpbo_core.privacy.certified import MEANS, Declared, Shown, counted_of_one, only_shows
@@ -24,4 +26,4 @@ def shown(release: Release) -> Shown:
     return Shown({DRAW: tuple(LaplaceHistogram.WORTH)}, moved, relations=MEANS)
 
 
-CERTIFIED = Declared({**OF_METHODS.methods, KIND: shown}, OF_METHODS.mechanisms)
+CERTIFIED = Declared({**OF_METHODS.methods, KIND: shown, WATCH: shown_of_watch}, OF_METHODS.mechanisms)

@@ -7,8 +7,9 @@ shown(release)                 draws and sensitivity that a release's certificat
 outlook(problem)               what to expect of the noise, for advice; needs no data
 n_steps(problem)               how many steps the search takes; public, fixed in advance
 start(problem, plan)           a search
-search.step(objective, noise)  one scoring, after one training where the path is public; all trials of `dp_hypo`;
-                               returns what it released, or None
+search.step(objective, noise)  one training and one scoring, or a chunk of Λ; one scoring alone where the path is
+                               private, for then all of Λ is trained before; all trials of `dp_hypo`; returns what
+                               it released, or None
 search.finish(noise)           the release
 """
 
@@ -21,12 +22,13 @@ from dpbo_core.mechanisms.noise import Mechanism, Noise
 from dpbo_core.methods.pair_draws import in_pairs, refused
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.amounts import allowed_units, split_units
-from dpbo_core.privacy.assumption import ROWWISE_PREDICTIONS
+from dpbo_core.privacy.assumption import ACQUISITION_FUNCTION, ROWWISE_PREDICTIONS
 from dpbo_core.privacy.certified import Shown
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
-from dpbo_core.privacy.release import COUNTS, PAIRS, Release
+from dpbo_core.privacy.release import COUNTS, LEARNED_FROM, PAIRS, Release
 from dpbo_core.problem import Problem
+from dpbo_core.space.earlier import EarlierEdition
 from dpbo_core.versions import library_version
 
 Released = Mapping[str, Any]
@@ -180,6 +182,34 @@ class Continued(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Told:
+    """What a release says of candidates: its private choice, if it made one, and each score with its noise.
+
+    Attributes:
+        choice: hyperparameters; None where nothing was chosen by the records.
+        scores: (hyperparameters, score, deviation of its noise), in units of the score.
+    """
+
+    choice: Mapping[str, Any] | None
+    scores: tuple[tuple[Mapping[str, Any], float, float], ...]
+
+
+@runtime_checkable
+class Learns(Protocol):
+    """A method whose releases say something of candidates, and whose search may begin with such releases."""
+
+    @staticmethod
+    def begins_with_editions() -> bool:
+        """Whether it uses `problem.earlier`."""
+        ...
+
+    @staticmethod
+    def told(release: Release) -> Told:
+        """What one of its releases says. Raises KeyError, TypeError, ValueError where it is none."""
+        ...
+
+
 @runtime_checkable
 class TrainsPrivately(Protocol):
     """A method for a sensitive training set."""
@@ -196,6 +226,16 @@ class FixedPath(Protocol):
 
     def fixed_path(self, problem: Problem) -> tuple[int, ...]:
         """Indices of the candidates that it trains whatever comes out; a problem for planning will do."""
+        ...
+
+
+@runtime_checkable
+class TrainsFirst(Protocol):
+    """A method whose price may be measured on the models themselves."""
+
+    @property
+    def trains_first(self) -> bool:
+        """Whether it is: then all of Λ is trained before anything is charged, as where the path is private."""
         ...
 
 
@@ -292,17 +332,28 @@ def averaged_facts(problem: Problem) -> dict[str, int | None]:
     }
 
 
+def _named(earlier: tuple[EarlierEdition, ...]) -> list[dict[str, str]]:
+    return [{"edition": item.edition, "release_id": item.release_id} for item in earlier]
+
+
 def make_release(
-    method: Method, problem: Problem, plan: PrivacyPlan, noise: Noise, value: Mapping[str, Any]
+    method: Method,
+    problem: Problem,
+    plan: PrivacyPlan,
+    noise: Noise,
+    value: Mapping[str, Any],
+    score_bound: str = "",
 ) -> Release:
     """The release of `value`, with the public facts a reader needs beside the guarantee.
 
-    A score is stated in its natural unit too, as its metric; so is the baseline, where there is one.
+    A score is stated in its natural unit too, as its metric; so is the baseline, where there is one. `score_bound`
+    is what a theorem says of the score's error, in words.
     """
     unit, name = problem.score.natural_unit, problem.model.score_name
     if "score" in value:
         value = {**value, "metric": unit.metric(name, value["score"], value.get("interval"))}
     baseline = {} if problem.baseline is None else {"baseline": unit.of(problem.baseline)}
+    assumed = plan.guarantee.assumptions
     options = {item.name: getattr(method, item.name) for item in fields(method) if item.name != "kind"}
     return Release(
         value=value,
@@ -324,10 +375,13 @@ def make_release(
             "space": problem.candidates.space.to_json(),
             "kernel": problem.search.kernel,
             "lengthscale": problem.search.lengthscale,
+            **({"acquisition": problem.search.acquisition} if ACQUISITION_FUNCTION.name in assumed else {}),
             "steps": method.n_steps(problem),
             **({COUNTS: PAIRS, "public_share": problem.positives} if in_pairs(problem) else {}),
             **({"rowwise": "enforced"} if problem.model.enforced else {}),
+            **({"score_bound": score_bound} if score_bound else {}),
             **({"chosen_by_advice": problem.advice} if problem.advice else {}),
+            **({} if problem.earlier is None else {LEARNED_FROM: _named(problem.earlier)}),
         },
         noise=noise.standing,
     )

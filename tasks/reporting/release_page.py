@@ -19,7 +19,7 @@ from dpbo_core.evaluation.figures import METRICS_OF_CLASSES
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.metric_shown import metric_shown
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.release import LEARNED_FROM, Release
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit, anyone
 
 PAGE = Template("""\
@@ -148,8 +148,17 @@ def _rests(release: Release) -> Iterable[str]:
     for name in guarantee.assumptions:
         known = CALLER_ASSUMPTIONS.get(name)
         yield f"Assumption {name}, taken on by the study's author: {known.statement if known else ''}"
+    if "score_bound" in release.facts:
+        yield f"The score is {release.facts['score_bound']}."
     if not guarantee.assumptions:
         yield "No assumption about the data: the guarantee is unconditional."
+    earlier = release.facts.get(LEARNED_FROM)
+    if earlier:
+        names = ", ".join(item["edition"] for item in earlier)
+        yield (
+            f"Its search began with what earlier editions released ({names}): "
+            "public numbers, paid for then. Whoever is in several editions pays for each."
+        )
     k = release.facts.get("max_records_per_person")
     if "n_persons" in release.facts:
         divided = "The table sums to" if is_report(release) else "The score divides by"

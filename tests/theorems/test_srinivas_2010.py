@@ -181,7 +181,7 @@ def test_confidence_and_regret_of_drawn_scores() -> None:
 
 @pytest.mark.parametrize("sigma2", [1e-2, 1.0])
 def test_memory_of_a_large_set(sigma2: float) -> None:
-    N, T = 20_000, 40
+    N, T = 5_000, 20
     X = np.random.default_rng(0).random((N, 2))
     kernel = Matern52(0.3)
     tracemalloc.start()
