@@ -197,7 +197,6 @@ def falls(ledger: PrivacyLedger, folder: Path, edition: str, day: int) -> bool:
     if find_spec("dpbo_core.evaluation.watch") is None:
         return (BEGIN + timedelta(days=day + 1)).day == 1
     from dpbo_core.evaluation.watch.looks import look_once
-
     from dpbo_core.spec import WatchSection
 
     wanted = WatchSection(drop=DROP, epsilon=WATCHED, edition=edition)
