@@ -214,6 +214,8 @@ ROWS = [
     Row(ExactGP(calibration="published", outputs="candidate", cap_at_range=False), "printed", exact, DELTA, PRIOR),
     Row(DpHypo(), "standard", trials),
     Row(DpHypo(**ADAPTIVE), "corrected", trials),
+    Row(DpHypo(calibration="published"), "printed", trials),
+    Row(DpHypo(**ADAPTIVE, calibration="published"), "printed", trials),
 ]
 ELSEWHERE = {  # kinds and labels whose plan needs another world: their own tests are below
     "outsourced": ("standard", "refuted"),
