@@ -31,7 +31,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@touch $(STAMP)
 
 tune: $(STAMP)
-	@$(BIN)/dpbo tune examples/breast_cancer.toml
+	@$(BIN)/dpbo tune examples/two_scanners.toml
 
 test: $(STAMP)
 	@$(BIN)/python -m pytest -n 2 -m "not slow"

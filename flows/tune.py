@@ -21,6 +21,7 @@ from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import AssumptionNotAccepted, BudgetRefused, DpboError, StudyInvalid
 from dpbo_core.evaluation.run import EvaluationResult
 from dpbo_core.evaluation.tuning import asks_for_evaluation, last_step
+from dpbo_core.objective.partitioned import Workers
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.resolve import resolve
 from dpbo_core.study.run import StudyRun, check_public_file
@@ -56,8 +57,10 @@ def tune_privately(
     return tune(study_of(study), folder, pad_steps=pad_steps, register=register)
 
 
-def tune(study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: bool = False) -> Tuned:
-    """The story itself, inside whatever flow runs it."""
+def tune(
+    study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: bool = False, scheduled: bool = False
+) -> Tuned:
+    """The story itself, inside whatever flow runs it; `scheduled` where that is one run of a schedule."""
     check_prefect_settings()
     stores = Stores()
     stores.make_folder()
@@ -79,6 +82,7 @@ def tune(study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: boo
             lambda: ready_for(study.privacy.dataset, stores, warnings),
             owner=at_the_terminal(),
             also=also,
+            scheduled=scheduled,
         )
         if isinstance(run, BudgetRefused):
             raise run
@@ -94,17 +98,25 @@ def tune(study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: boo
         result = finish(run)
         tracked = publish_release(study, folder, run, result.release, stores, warnings, register=register)
         wanted = n_prepared + steps + len((reserve, finish, publish)) + TASKS * evaluates
-        last = _last_step(study, folder, stores, warnings, replayed=result.replayed) if evaluates else (None, None)
+        last: tuple[EvaluationResult | None, Tracked | None] = (None, None)
+        if evaluates:
+            last = _last_step(study, folder, stores, warnings, scoring, replayed=result.replayed)
         warnings.tried("Prefect's record of the run may lack tasks", lambda: wait_until_recorded(wanted))
         return Tuned(result, tracked, tuple(warnings.lines), *last)
 
 
 def _last_step(
-    study: StudySpec, folder: str, stores: Stores, warnings: Warnings, *, replayed: bool
+    study: StudySpec,
+    folder: str,
+    stores: Stores,
+    warnings: Warnings,
+    counting: Workers | None,
+    *,
+    replayed: bool,
 ) -> tuple[EvaluationResult | None, Tracked | None]:
     """The evaluation that was reserved with the study, or that it asks for since: then a refusal is a warning."""
     try:
-        return report(study, folder, stores, warnings)
+        return report(study, folder, stores, warnings, workers=counting)
     except (StudyInvalid, BudgetRefused, AssumptionNotAccepted) as refused:
         if not replayed:
             raise

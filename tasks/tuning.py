@@ -40,10 +40,12 @@ def reserve(
     *,
     owner: bool,
     also: Also | None = None,
+    scheduled: bool = False,
 ) -> StudyRun | ReplayedStudy | BudgetRefused:
     """Price, reserve durably, then open the sensitive half; a handle that says nothing, or the ledger's refusal.
 
     A study that was released before is replayed: nothing is reserved. `also` is what is reserved with it.
+    The search of a schedule's run begins with what earlier runs released.
 
     `ready` is asked before a first charge, and may refuse by raising.
 
@@ -58,6 +60,7 @@ def reserve(
         precomputed=precomputed,
         owner=owner,
         also=also,
+        scheduled=scheduled,
     )
 
 

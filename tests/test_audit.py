@@ -65,7 +65,13 @@ def test_every_method_and_exchange_is_told_apart_and_every_fault_is_planted():
     assert len(distinguish.jobs(faulty=False)) <= bounds.N_ROWS  # of which the false alarms are shared out
 
 
-@pytest.mark.parametrize("kind", [*METHODS, *EXCHANGES])
+@pytest.mark.parametrize(
+    "kind",  # one each of what the sum, the whole search and the whole table are drawn by in the short run
+    [
+        pytest.param(kind, marks=[pytest.mark.slow] * (kind not in ("private_trajectory", "dp_hypo", "outsourced")))
+        for kind in (*METHODS, *EXCHANGES)
+    ],
+)
 def test_an_honest_method_is_not_accused_and_one_with_little_noise_is(kind):
     """Each pair at a fifth of its ε, a few hundred runs. False failures of all kinds together: below 1e-6.
 

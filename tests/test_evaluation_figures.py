@@ -295,6 +295,7 @@ def held_auc(runs, *, m, share, distance=1.45, rounded=None, seed=15):
     return held / runs, float(np.mean(off))
 
 
+@pytest.mark.slow
 def test_noise_intervals_hold_the_auc_of_the_values_themselves(few_draws):
     """Not only that of the bins: 150 runs at m = 1,000."""
     held, off = held_auc(150, m=1000, share=0.36)

@@ -322,19 +322,19 @@ def test_the_expected_error_is_that_of_real_draws():
     subject = SimpleNamespace(classes=("a", "b", "c"), truth=y, predicted=p)
     told = foreseen(subject, n_records=1000, scale=2.0, n_groups=1, n_bins=None)
     off = []
-    for _ in range(100):
+    for _ in range(40):
         table = class_table(y, p, scale=2.0, rng=rng)
         off.append(abs(float(of_classes(table).values["accuracy"]) - metrics.accuracy_score(y, p)))
-    assert np.mean(off) == pytest.approx(told.errors["accuracy_error"], rel=0.3)
+    assert np.mean(off) == pytest.approx(told.errors["accuracy_error"], rel=0.4)
     errors = rng.normal(size=1000)
     subject = SimpleNamespace(classes=(), errors=errors, bound=6.0)
     told = foreseen(subject, n_records=1000, scale=2.0, n_groups=1, n_bins=None)
     assert told.verdict == "good"
     off = []
-    for _ in range(100):
+    for _ in range(40):
         table = error_table(errors, errors, scale=2.0, rng=rng)
         off.append(abs(float(of_errors(table).values["mae"]) - np.abs(errors).mean()))
-    assert np.mean(off) == pytest.approx(told.errors["mae_error"], rel=0.3)
+    assert np.mean(off) == pytest.approx(told.errors["mae_error"], rel=0.4)
     few = foreseen(subject, n_records=50, scale=20.0, n_groups=3, n_bins=None)
     assert few.verdict == "not usable"
     assert "not be usable" in few.warning

@@ -20,7 +20,7 @@ from prefect.client.schemas.filters import (
 from prefect.client.schemas.sorting import FlowRunSort
 from prefect.logging.handlers import APILogHandler
 from prefect.settings import PREFECT_RESULTS_PERSIST_BY_DEFAULT, PREFECT_TASKS_DEFAULT_RETRIES, temporary_settings
-from worlds import with_method
+from worlds import mostly_slow, with_method
 
 from dpbo.flows.prefect_runtime.liveness import bury
 from dpbo.flows.prefect_runtime.owner import owners_terminal
@@ -87,7 +87,7 @@ def trainings_by_task(runs, times):
     return made
 
 
-@pytest.mark.parametrize("kind", METHODS)
+@pytest.mark.parametrize("kind", mostly_slow(METHODS, "private_grid", "private_trajectory", "noisy_gp", "dp_hypo"))
 def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind, monkeypatch):
     from mlflow.tracking import MlflowClient
 
@@ -122,6 +122,7 @@ def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind, mo
     assert tracked.data.metrics["release/score"] == release.value["score"]
     assert tracked.data.metrics["privacy/epsilon"] == 1.0
     assert set(tracked.data.tags) == {
+        "mlflow.note.content",
         "mlflow.runName",
         "dpbo.release_id",
         "dpbo.guarantee",

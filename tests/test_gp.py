@@ -367,7 +367,10 @@ def test_likelihood_is_scikit_learns(name: str, t: int) -> None:
 
 
 @pytest.mark.parametrize("name", KERNELS)
-@pytest.mark.parametrize(("lengthscale", "variance"), [(0.15, 1.0), (0.5, 0.5), (0.5, 3.0)])
+@pytest.mark.parametrize(
+    ("lengthscale", "variance"),
+    [(0.15, 1.0), *(pytest.param(0.5, variance, marks=pytest.mark.slow) for variance in (0.5, 3.0))],
+)
 def test_fit_recovers_what_drew_the_data(name: str, lengthscale: float, variance: float) -> None:
     truth = kernel_named(name, lengthscale, variance)
     fits = [fit(*drawn(truth, 2, 60, 1e-2, 0.8, seed), 1e-2, name) for seed in range(16)]

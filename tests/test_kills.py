@@ -2,12 +2,13 @@
 
 import pytest
 from audit.kills import Figures, campaign
+from worlds import mostly_slow
 
 from dpbo_core.methods import METHODS
 from dpbo_core.spec import StudySpec
 
 
-@pytest.mark.parametrize("together", [1, 4])
+@pytest.mark.parametrize("together", mostly_slow([1, 4], 4))
 def test_a_killed_study_is_released_once_and_paid_once(tables, tmp_path, together):
     spec = StudySpec.from_dict(tables)
     url = f"sqlite:///{tmp_path / 'ledger.db'}"

@@ -3,7 +3,9 @@
 import multiprocessing
 import os
 import stat
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import sqlalchemy as sa
@@ -255,16 +257,17 @@ def test_a_database_out_of_reach_is_a_letter_without_its_address(here):
 
 
 def reserve_many(ledger_url, worker, asked, share, outcomes):
-    book = PrivacyLedger(ledger_url)
+    book = asked_until_it_answers(lambda: PrivacyLedger(ledger_url))
     won = []
+
+    def ask(name):
+        reservation = book.reserve(key(name, "pure"), plan(share), noise=SYSTEM)
+        reservation.record(plan(share).spends[0], lambda: {"draw": name})
+        won.append(name)
+
     for i in range(asked):
-        name = f"{worker}-{i}"
-        try:
-            reservation = book.reserve(key(name, "pure"), plan(share), noise=SYSTEM)
-            reservation.record(plan(share).spends[0], lambda name=name: {"draw": name})
-            won.append(name)
-        except BudgetExceeded:
-            pass
+        with suppress(BudgetExceeded):
+            asked_until_it_answers(partial(ask, f"{worker}-{i}"))
     outcomes.put(won)
 
 

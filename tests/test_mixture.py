@@ -204,11 +204,11 @@ def test_laplaces_interval_covers_nine_times_in_ten_and_is_never_a_point():
     """Its coverage by the distribution function over the looks' own grid, 90 to 95%; y ± b·log 10 inside; at the
     bounds never empty."""
     for top, scale in ((1.0, 0.002), (1.0, 0.05), (2.0, 0.3)):
-        looks = np.linspace(-30 * scale, top + 30 * scale, 20_001)
+        looks = np.linspace(-30 * scale, top + 30 * scale, 6_001)
         ends = np.array([bounded_laplace_interval(float(y), scale, top) for y in looks])
         assert (ends[:, 1] - ends[:, 0]).min() > scale
         for f in np.linspace(0.0, top, 41):
-            below = np.array([_laplace_cdf((y - f) / scale) for y in (looks[:-1] + looks[1:]) / 2])
+            below = _laplace_cdf(((looks[:-1] + looks[1:]) / 2 - f) / scale)
             mass = np.diff(np.concatenate([[0.0], below, [1.0]]))
             covered = mass[(ends[:, 0] <= f + 1e-9) & (f - 1e-9 <= ends[:, 1])].sum()
             assert 0.9 - 0.002 <= covered <= 0.95 + 0.002
@@ -218,7 +218,8 @@ def test_laplaces_interval_covers_nine_times_in_ten_and_is_never_a_point():
 
 
 def _laplace_cdf(z):
-    return 0.5 * np.exp(z) if z < 0 else 1 - 0.5 * np.exp(-z)
+    tail = 0.5 * np.exp(-np.abs(z))
+    return np.where(z < 0, tail, 1 - tail)
 
 
 def test_the_interval_is_feldman_and_cousins():

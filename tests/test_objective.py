@@ -64,7 +64,7 @@ TREE = EstimatorFactory("sklearn.tree.DecisionTreeClassifier", {}, 0).train(
 )
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(RECORD, min_size=1, max_size=8), RECORD, st.data())
 def test_one_record_never_moves_the_sum_at_a_fixed_model_beyond_the_plan(records, other, data):
     place = data.draw(st.integers(0, len(records) - 1))
@@ -144,7 +144,7 @@ def world(model_section, lambdas, m, training=PUBLIC):
     )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(RECORD, min_size=3, max_size=3), RECORD, st.data())
 def test_no_two_paths_on_neighbours_differ_beyond_algorithm_3s_plan(records, other, data):
     """The greatest difference over every pair of models is that of every pair of paths."""

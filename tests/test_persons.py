@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from worlds import mostly_slow
 
 from dpbo_core import PrivateSearch, Real
 from dpbo_core.accounting.budget import PrivacyBudget
@@ -96,7 +97,7 @@ def furthest(total, people, steps, sizes, most, n_persons):
     )
 
 
-@pytest.mark.parametrize("n_persons", [1, 2, 3, 9])
+@pytest.mark.parametrize("n_persons", mostly_slow([1, 2, 3, 9], 2, 3))
 @pytest.mark.parametrize("absent", [0, HALF])
 def test_no_person_moves_the_sum_by_more_than_a_step(n_persons, absent):
     """More records, fewer, none, and any number of unreadable ones; fewer persons stated than present, and more."""

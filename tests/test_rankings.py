@@ -17,6 +17,7 @@ from sklearn.metrics import balanced_accuracy_score, get_scorer_names, roc_auc_s
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC
+from worlds import mostly_slow
 
 from dpbo_core import Categorical, Integer, PrivacyLedger, PrivateSearch, Real, StudySpec, plan_study
 from dpbo_core.accounting.certificate import read_certificate, recompute
@@ -66,7 +67,7 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", mostly_slow(MODELS, "forest", "vectors"))
 def test_the_released_auc_is_scikit_learns(url, name):
     inner, space = MODELS[name]
     found = fit(search(url, inner, space, scoring="roc_auc"))
@@ -90,7 +91,13 @@ def test_the_choice_is_the_one_with_the_largest_auc(url):
     assert exact[found.best_params_["C"]] >= max(exact.values()) - NEAR
 
 
-@pytest.mark.parametrize("labels", [np.array([0, 1]), np.array(["ill", "well"])], ids=["numbers", "texts"])
+@pytest.mark.parametrize(
+    "labels",
+    [
+        pytest.param(np.array([0, 1]), id="numbers", marks=pytest.mark.slow),
+        pytest.param(np.array(["ill", "well"]), id="texts"),
+    ],
+)
 def test_balanced_accuracy_of_two_classes_needs_no_shares(url, labels):
     """The public table is balanced and the sensitive one is not: shares of the public one would mislead."""
     rng = np.random.default_rng(3)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pytest
 
 from dpbo_core.errors import DpboError
 from dpbo_core.methods import method_named
@@ -175,6 +176,12 @@ def run(method, problem, objective, noise, *, n_steps=None):
     for _ in range(method.n_steps(problem) if n_steps is None else n_steps):
         search.step(objective, noise)
     return search.finish(noise)
+
+
+def mostly_slow(values, *short):
+    """Parameters of a test, of which `short` are in the short run, and the others in `make audit`."""
+    assert set(short) <= set(values)
+    return [pytest.param(value, marks=[] if value in short else pytest.mark.slow) for value in values]
 
 
 def asked_until_it_answers(work):

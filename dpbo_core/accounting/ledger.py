@@ -20,6 +20,7 @@ from dpbo_core.accounting.accounts import Account, account_of, cap_of, draws_of,
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import compose
 from dpbo_core.accounting.facts import ANSWERS, RECORDS, facts_about, records_of, write_fact
+from dpbo_core.accounting.learned import Learned, learned_by, released_in, releases_named, write_learned
 from dpbo_core.accounting.legible import legible
 from dpbo_core.accounting.lookup import Recorded
 from dpbo_core.accounting.merging import check_merged
@@ -30,7 +31,7 @@ from dpbo_core.accounting.renyi_filter import NOT_FILTERED, draws_in
 from dpbo_core.accounting.reservation import Reservation, StudyKey, utc_now
 from dpbo_core.accounting.sources import Source
 from dpbo_core.accounting.store import LedgerStore
-from dpbo_core.accounting.tables import DATASETS, RELEASES, RESERVATIONS
+from dpbo_core.accounting.tables import DATASETS, DRAWS, RELEASES, RESERVATIONS
 from dpbo_core.privacy.amounts import allowed_units
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.plan import PrivacyPlan
@@ -145,6 +146,7 @@ class PrivacyLedger:
         max_records_per_person: int = 1,
         use: Use = OWNERS,
         also: Sequence[tuple[StudyKey, PrivacyPlan]] = (),
+        learned: Learned | None = None,
     ) -> Reservation:
         """Charge the whole plan, or take over the reservation this very study made before.
 
@@ -158,6 +160,8 @@ class PrivacyLedger:
             also: what will be asked of the same records afterwards, with its price: charged in the same
                 transaction, all of it or nothing, and taken over when it is asked. The owner's largest ε of what
                 Prefect starts holds for the sum.
+            learned: what the study's search begins with, fixed in the same transaction; where the study was
+                charged before, what was fixed then is what the reservation says.
 
         Raises:
             StudyInvalid: `opening` is not the cap the dataset has.
@@ -170,10 +174,21 @@ class PrivacyLedger:
             together = ((key, plan), *also)
             guarantees = [priced.guarantee for _, priced in together]
             numbers = [
-                self._charged(pen, one, priced, guarantees, noise, opening, max_records_per_person, use)
+                self._charged(
+                    pen,
+                    one,
+                    priced,
+                    guarantees,
+                    noise,
+                    opening,
+                    max_records_per_person,
+                    use,
+                    learned=learned if one is key else None,
+                )
                 for one, priced in together
             ]
-        return Reservation(self._store, numbers[0], key)
+            settled = learned_by(pen.connection, key.fingerprint)
+        return Reservation(self._store, numbers[0], key, settled)
 
     def _charged(
         self,
@@ -185,6 +200,8 @@ class PrivacyLedger:
         opening: PrivacyBudget | None,
         max_records_per_person: int,
         use: Use,
+        *,
+        learned: Learned | None,
     ) -> int:
         """The number of the reservation, made in this transaction or before; `guarantees` are of all in it."""
         asked, spends = compose(plan.spends), [spend.to_json() for spend in plan.spends]
@@ -226,6 +243,8 @@ class PrivacyLedger:
         number = pen.reserve(row | {"noise": noise, "reserved_at": utc_now()})
         if not (fixed or budget.public or plan.guarantee.unit is PrivacyUnit.PERSON):
             write_fact(pen, account, RECORDS, str(max_records_per_person), {})
+        if learned is not None:
+            write_learned(pen, account, key.fingerprint, learned)
         return number
 
     def way_of_answers(self, dataset: str, publication: str) -> Mapping[str, Any] | None:
@@ -249,6 +268,26 @@ class PrivacyLedger:
             found = connection.execute(EARLIER, {"fingerprint": fingerprint}).one_or_none()
             return None if found is None else tuple(found.spends)
 
+    def resumed(self, key: StudyKey) -> tuple[Reservation, str]:
+        """The reservation that this very study made, and its noise's standing: to conclude what was recorded.
+
+        Raises:
+            LedgerDamaged: it made none, or the history is not what the tables say.
+        """
+        with self._store.writing() as pen:
+            pen.check_whole()
+            earlier = pen.connection.execute(EARLIER, {"fingerprint": key.fingerprint}).one_or_none()
+            if earlier is None:
+                raise pen.differs("a study that has draws has no reservation")
+        return Reservation(self._store, int(earlier.id), key), str(earlier.noise)
+
+    def drawn(self, fingerprint: str) -> Mapping[str, tuple[Mapping[str, Any], str]]:
+        """name → (outcome, time of recording) of every draw that this very study has recorded; empty before any."""
+        query = sa.select(DRAWS.c.what, DRAWS.c.outcome, DRAWS.c.drawn_at).join(RESERVATIONS)
+        query = query.where(RESERVATIONS.c.fingerprint == fingerprint)
+        with self._store.reading() as connection, legible():
+            return {str(row.what): (dict(row.outcome), str(row.drawn_at)) for row in connection.execute(query)}
+
     def release_of(self, fingerprint: str) -> Release | None:
         """The recorded release of this very study, if it has finished."""
         query = sa.select(RELEASES.c.release).join(RESERVATIONS).where(RESERVATIONS.c.fingerprint == fingerprint)
@@ -263,6 +302,25 @@ class PrivacyLedger:
         with self._store.reading() as connection, legible():
             found = connection.scalar(query)
             return None if found is None else Release.from_json(found)
+
+    def learned(self, fingerprint: str) -> Learned | None:
+        """What this very study was charged to begin with; None where it began afresh, or is not charged."""
+        with self._store.reading() as connection:
+            return learned_by(connection, fingerprint)
+
+    def released_in(self, dataset: str, series: str, *, most: int) -> tuple[Release, ...]:
+        """The newest releases of a series, oldest first; of the dataset, and of its siblings under one pattern."""
+        with self._store.reading() as connection:
+            return released_in(connection, dataset, series, most)
+
+    def releases_named(self, ids: tuple[str, ...]) -> tuple[Release, ...]:
+        """The recorded releases of these ids, in their order.
+
+        Raises:
+            LedgerDamaged: one is not there any more.
+        """
+        with self._store.reading() as connection:
+            return releases_named(connection, ids)
 
     def recorded(self, word: str) -> tuple[Recorded, ...]:
         """The charged studies of which `word` is NAME, NAME:EDITION or the release's id."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from dpbo_core.accounting.learned import Learned
 from dpbo_core.accounting.legible import legible
 from dpbo_core.accounting.store import LedgerStore
 from dpbo_core.accounting.tables import DRAWS, RELEASES
@@ -31,12 +32,15 @@ class StudyKey:
 
 
 class Reservation:
-    """A study's claim on its budget, and the record of its draws. This is the recorder a method draws through."""
+    """A study's claim on its budget, and the record of its draws. This is the recorder a method draws through.
 
-    __slots__ = ("_id", "_key", "_store")
+    `learned` is what its search begins with, as it was fixed with the charge; None where it begins afresh.
+    """
 
-    def __init__(self, store: LedgerStore, identity: int, key: StudyKey) -> None:
-        self._store, self._id, self._key = store, identity, key
+    __slots__ = ("_id", "_key", "_store", "learned")
+
+    def __init__(self, store: LedgerStore, identity: int, key: StudyKey, learned: Learned | None = None) -> None:
+        self._store, self._id, self._key, self.learned = store, identity, key, learned
 
     def recorded(self, what: str) -> Mapping[str, Any] | None:
         """The outcome of an earlier draw of this name, if there is one."""

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from dpbo_core.accounting.composition import compose
-from dpbo_core.accounting.facts import CAP, RECORDS, RECOVERED
+from dpbo_core.accounting.facts import CAP, LEARNED, RECORDS, RECOVERED
 from dpbo_core.accounting.history import Link
+from dpbo_core.accounting.learned import read_learned
 from dpbo_core.accounting.tables import DATASET_FACTS, DRAWS, METADATA, RECORDED, RESERVATIONS
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release
@@ -118,6 +119,8 @@ def _check_fact(row: Mapping[str, Any], beside: Iterable[Link]) -> None:
         for name in AMOUNTS["datasets"]:
             if not (type(value[name]) is int and 0 <= value[name] <= LARGEST):
                 raise TypeError(name)
+    if about == LEARNED:
+        read_learned(value)
     if about == RECOVERED:
         number = value["reservation"]
         written = [(link.about, json.loads(link.row)) for link in beside]

@@ -23,16 +23,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid, suggestion
-from dpbo_core.gp.posterior import Posterior
 from dpbo_core.theorems import srinivas_2010
 
 Seed = tuple[int, int] | np.random.Generator  # for `numpy.random.default_rng`; a generator is used as it is
 
 
+class Believed(Protocol):
+    """What is believed of the score at every candidate."""
+
+    @property
+    def candidates(self) -> NDArray[np.float64]:
+        """In the unit cube, (N, d); read-only."""
+        ...
+
+    @property
+    def mean(self) -> NDArray[np.float64]:
+        """Expected score of each candidate, (N,); read-only."""
+        ...
+
+    @property
+    def std(self) -> NDArray[np.float64]:
+        """Standard deviation, (N,); a fresh array at each call."""
+        ...
+
+    def joint_draw(self, rng: np.random.Generator, indices: NDArray[np.int64]) -> NDArray[np.float64]:
+        """One joint draw of the scores at some candidates."""
+        ...
+
+
 class Acquisition(Protocol):
     """A function of the posterior, the step, this step's own seed and the candidates visited so far."""
 
-    def scores(self, posterior: Posterior, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
+    def scores(self, posterior: Believed, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
         """How promising each candidate is, shape (N,): the largest is tried next."""
         ...
 
@@ -61,7 +83,7 @@ class UCB:
             return self.beta
         return srinivas_2010.beta(n_candidates=n_candidates, step=step, delta=self.delta)
 
-    def scores(self, posterior: Posterior, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
+    def scores(self, posterior: Believed, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
         """μ + √β_t·σ, shape (N,)."""
         bound = posterior.std
         bound *= math.sqrt(self.beta_at(len(bound), step))
@@ -78,7 +100,7 @@ class ExpectedImprovement:
     equation 15, for a maximum and with that incumbent.
     """
 
-    def scores(self, posterior: Posterior, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
+    def scores(self, posterior: Believed, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
         """The expected improvement, at least 0, shape (N,)."""
         from scipy.special import ndtr
 
@@ -115,7 +137,7 @@ class Thompson:
         if self.n_drawn < 1:
             raise StudyInvalid(f"Thompson sampling over {self.n_drawn} candidates", remedy="draw at least 1")
 
-    def scores(self, posterior: Posterior, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
+    def scores(self, posterior: Believed, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
         """One joint draw, shape (N,); −∞ outside the step's subset."""
         N = len(posterior.mean)
         drawn, rng = np.arange(N), np.random.default_rng(seed)
@@ -136,7 +158,7 @@ class OwnFunction:
 
     function: Callable[[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
 
-    def scores(self, posterior: Posterior, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
+    def scores(self, posterior: Believed, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
         """Its answer, shape (N,)."""
         return self.function(posterior.candidates, posterior.mean, posterior.std)
 

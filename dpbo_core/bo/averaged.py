@@ -11,13 +11,15 @@ The path follows the most probable kernel, which costs O(t·N) a step; what is s
 the mixture over all of them.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.bo.acquisition import Acquisition
 from dpbo_core.bo.loop import BayesianSearch
 from dpbo_core.gp.kernels import kernel_named, typical_lengthscale
-from dpbo_core.gp.mixture import Mixture, Prior, average
+from dpbo_core.gp.mixture import Mixture, Prior, Weighed, average
 
 ALWAYS, GROWTH = 20, 1.1  # the kernel is found anew at each of the first 20 values, then at every tenth more
 
@@ -64,23 +66,16 @@ class AveragedSearch:
 
     def mixture(self) -> Mixture:
         """The posterior over kernels given everything told."""
-        visited, values, times = self._averages()
+        visited, values, times = averages(self._told)
         return average(
             self._encoded[visited], values, self._noise_variance / times, self._guess[visited], self._prior
         )
 
     def moments(
-        self, found: Mixture, indices: NDArray[np.int64]
+        self, found: Weighed, indices: NDArray[np.int64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Each component's mean and standard deviation of the score at some candidates, (C, n) twice."""
         return found.moments(self._encoded[indices], self._guess[indices])
-
-    def _averages(self) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-        """The candidates visited, in order of their index, with the mean of their values and how often."""
-        indices = np.array([index for index, _ in self._told], dtype=np.int64)
-        visited, place = np.unique(indices, return_inverse=True)
-        times = np.bincount(place).astype(np.float64)
-        return visited, np.bincount(place, weights=[value for _, value in self._told]) / times, times
 
     def _search(self, lengthscale: float, variance: float, mean: float | NDArray[np.float64]) -> BayesianSearch:
         return BayesianSearch(
@@ -91,6 +86,16 @@ class AveragedSearch:
             seed=self._seed,
             prior_mean=mean,
         )
+
+
+def averages(
+    told: Sequence[tuple[int, float]],
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+    """The candidates visited, in order of their index, with the mean of their values and how often."""
+    indices = np.array([index for index, _ in told], dtype=np.int64)
+    visited, place = np.unique(indices, return_inverse=True)
+    times = np.bincount(place).astype(np.float64)
+    return visited, np.bincount(place, weights=[value for _, value in told]) / times, times
 
 
 def prior_of(

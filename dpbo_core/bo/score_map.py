@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.gp.mixture import Mixture
+from dpbo_core.gp.mixture import Weighed
 from dpbo_core.theorems.feldman_cousins_1998 import LEVEL, bounded_interval
 
 NORMAL_90 = 1.6448536269514722  # a normal variable lies within so many deviations with probability 0.9
@@ -44,7 +44,7 @@ class ScoreMap:
         """In units of the score."""
         return self.centre + self.scale * value
 
-    def believed(self, found: Mixture, means: NDArray[np.float64], deviations: NDArray[np.float64]) -> Said:
+    def believed(self, found: Weighed, means: NDArray[np.float64], deviations: NDArray[np.float64]) -> Said:
         """The posterior of one candidate's score, given that it lies in [0, G]: mean and central interval.
 
         Args:

@@ -19,7 +19,8 @@ integral over (ℓ, s², a) is a sum over a public grid.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +58,27 @@ class Prior:
     guessed: bool = False
 
 
+class Weighed(Protocol):
+    """A posterior over components: the heaviest that matter, whatever they are components of."""
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """Of each component, (C,)."""
+        ...
+
+    def moments(
+        self, candidates: NDArray[np.float64], guess: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean and standard deviation of the score under each component: (n, d), (n,) → (C, n) twice."""
+        ...
+
+    def within(
+        self, means: NDArray[np.float64], deviations: NDArray[np.float64], ends: tuple[float, float], level: float
+    ) -> tuple[float, tuple[float, float]]:
+        """Mean and central interval of one candidate's score, given that it lies between `ends`."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class Mixture:
     """The components that matter, heaviest first, with what is needed to ask them about other candidates."""
@@ -69,6 +91,7 @@ class Mixture:
     trusts: NDArray[np.float64]
     factors: NDArray[np.float64]
     whitened: NDArray[np.float64]
+    log_evidence: float = 0.0
 
     @property
     def offset(self) -> float:
@@ -92,6 +115,20 @@ class Mixture:
             left = (self.variances + shared)[:, None] - (V * V).sum(axis=1)
             deviations[:, block] = np.sqrt(np.maximum(left, 0.0))
         return means, deviations
+
+    def of(self, chosen: NDArray[np.int64]) -> "Mixture":
+        """Some of the components, their weights as they are."""
+        names = ("weights", "lengthscales", "variances", "trusts", "factors", "whitened")
+        return replace(self, **{name: getattr(self, name)[chosen] for name in names})
+
+    def covariance(self, component: int, candidates: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Of the scores at (n, d) candidates under one component, (n, n)."""
+        length, shared = self.lengthscales[component : component + 1], self.prior.offset_deviation**2
+        kernel, s2 = self.prior.kernel, self.variances[component]
+        V = s2 * _correlations(kernel, length, self.points, candidates)[0] + shared
+        V = np.linalg.solve(self.factors[component], V)
+        C: NDArray[np.float64] = s2 * _correlations(kernel, length, candidates, candidates)[0] + shared - V.T @ V
+        return C
 
     def joint(
         self, candidates: NDArray[np.float64], guess: NDArray[np.float64], place: int
@@ -120,39 +157,51 @@ class Mixture:
     def within(
         self, means: NDArray[np.float64], deviations: NDArray[np.float64], ends: tuple[float, float], level: float
     ) -> tuple[float, tuple[float, float]]:
-        """Mean of one candidate's score and its central interval, given that the score lies between `ends`.
+        """`within`, of these components."""
+        return within(self.weights, means, deviations, ends, level)
 
-        Args:
-            means: of each component, (C,).
-            deviations: of each component, (C,).
-            ends: what any score lies between.
-            level: probability of the interval.
-        """
-        from scipy.special import ndtr
 
-        s = np.maximum(deviations, math.sqrt(JITTER))
-        sign = np.where(means < ends[0], -1.0, 1.0)  # mirrored where 1 − 1 would cancel
-        low, high = (
-            np.where(sign > 0, ends[0] - means, means - ends[1]) / s,
-            np.where(sign > 0, ends[1] - means, means - ends[0]) / s,
-        )
-        inside: NDArray[np.float64] = ndtr(high) - ndtr(low)
-        w: NDArray[np.float64] = self.weights * np.where(inside > SURELY_OUTSIDE, inside, 0.0)
-        if w.sum() == 0.0:  # no component thinks any score possible: the nearest end
-            end = float(np.clip(self.weights @ means, *ends))
-            return end, (end, end)
-        w /= w.sum()
-        known = w > 0.0
-        w, m, s, sign, low, high, inside = (x[known] for x in (w, means, s, sign, low, high, inside))
+def within(
+    weights: NDArray[np.float64],
+    means: NDArray[np.float64],
+    deviations: NDArray[np.float64],
+    ends: tuple[float, float],
+    level: float,
+) -> tuple[float, tuple[float, float]]:
+    """Mean of one candidate's score and its central interval, given that the score lies between `ends`.
 
-        def cdf(x: float) -> float:
-            below = ndtr((x - m) / s) - ndtr((ends[0] - m) / s)
-            above = ndtr((m - x) / s) - ndtr((m - ends[1]) / s)
-            return float(w @ np.where(sign > 0, below / inside, 1.0 - above / inside))
+    Args:
+        weights: of each component, (C,).
+        means: of each component, (C,).
+        deviations: of each component, (C,).
+        ends: what any score lies between.
+        level: probability of the interval.
+    """
+    from scipy.special import ndtr
 
-        shift = (np.exp(-0.5 * low**2) - np.exp(-0.5 * high**2)) / (math.sqrt(2.0 * math.pi) * inside)
-        quantiles = [_bisect(cdf, ends, q) for q in ((1.0 - level) / 2.0, (1.0 + level) / 2.0)]
-        return float(w @ np.clip(m + sign * s * shift, *ends)), (quantiles[0], quantiles[1])
+    s = np.maximum(deviations, math.sqrt(JITTER))
+    sign = np.where(means < ends[0], -1.0, 1.0)  # mirrored where 1 − 1 would cancel
+    low, high = (
+        np.where(sign > 0, ends[0] - means, means - ends[1]) / s,
+        np.where(sign > 0, ends[1] - means, means - ends[0]) / s,
+    )
+    inside: NDArray[np.float64] = ndtr(high) - ndtr(low)
+    w: NDArray[np.float64] = weights * np.where(inside > SURELY_OUTSIDE, inside, 0.0)
+    if w.sum() == 0.0:  # no component thinks any score possible: the nearest end
+        end = float(np.clip(weights @ means, *ends))
+        return end, (end, end)
+    w /= w.sum()
+    known = w > 0.0
+    w, m, s, sign, low, high, inside = (x[known] for x in (w, means, s, sign, low, high, inside))
+
+    def cdf(x: float) -> float:
+        below = ndtr((x - m) / s) - ndtr((ends[0] - m) / s)
+        above = ndtr((m - x) / s) - ndtr((m - ends[1]) / s)
+        return float(w @ np.where(sign > 0, below / inside, 1.0 - above / inside))
+
+    shift = (np.exp(-0.5 * low**2) - np.exp(-0.5 * high**2)) / (math.sqrt(2.0 * math.pi) * inside)
+    quantiles = [_bisect(cdf, ends, q) for q in ((1.0 - level) / 2.0, (1.0 + level) / 2.0)]
+    return float(w @ np.clip(m + sign * s * shift, *ends)), (quantiles[0], quantiles[1])
 
 
 def _bisect(cdf: Callable[[float], float], ends: tuple[float, float], q: float) -> float:
@@ -194,6 +243,9 @@ def average(
     log_w += _log_prior(lengthscales, prior.lengthscale, prior.lengthscale_spread)[:, None, None]
     log_w += _log_prior(deviations, prior.deviation, prior.deviation_spread)[None, :, None]
     weights = np.exp(log_w - log_w.max())
+    log_evidence = float(
+        log_w.max() + np.log(weights.sum()) - _log_total(lengthscales, deviations, len(trusts), prior)
+    )
     order = np.argsort(-weights, axis=None, kind="stable")
     order = order[weights.flat[order] >= NEGLIGIBLE * weights.sum()]
     i, j, k = np.unravel_index(order, weights.shape)
@@ -207,7 +259,25 @@ def average(
         trusts=trusts[k],
         factors=L[i, j],
         whitened=Z[i, j, :, k],
+        log_evidence=log_evidence,
     )
+
+
+def grid_of(prior: Prior) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """The grid's ℓ and s, and the log of their prior up to a constant: (ℓ,), (s,), (ℓ, s)."""
+    lengthscales = _spread(prior.lengthscale, prior.lengthscale_spread)
+    deviations = _spread(prior.deviation, prior.deviation_spread)
+    log_prior = _log_prior(lengthscales, prior.lengthscale, prior.lengthscale_spread)[:, None]
+    return lengthscales, deviations, log_prior + _log_prior(deviations, prior.deviation, prior.deviation_spread)
+
+
+def _log_total(
+    lengthscales: NDArray[np.float64], deviations: NDArray[np.float64], n_trusts: int, prior: Prior
+) -> float:
+    """Log of what the grid's prior weights add up to."""
+    lengths = _log_prior(lengthscales, prior.lengthscale, prior.lengthscale_spread)
+    spreads = _log_prior(deviations, prior.deviation, prior.deviation_spread)
+    return float(np.log(np.exp(lengths).sum() * np.exp(spreads).sum() * n_trusts))
 
 
 def _correlations(

@@ -123,20 +123,33 @@ class Posterior:
         Exact up to an independent error of variance 1e-10 of the prior's (more only where rounding forces it):
         candidates closer than the kernel can tell apart have a singular covariance.
         """
-        C = self.covariance(indices)
-        prior = self.kernel.variance
-        added, jitter = 0.0, JITTER * prior
-        while True:
-            C[np.diag_indices_from(C)] += jitter - added
-            try:
-                L = np.linalg.cholesky(C)
-            except np.linalg.LinAlgError:
-                added, jitter = jitter, 10.0 * jitter
-                if jitter > prior:
-                    raise
-            else:
-                draw: NDArray[np.float64] = self._mean[indices] + L @ rng.standard_normal(len(C))
-                return draw
+        return joint_normal(rng, self._mean[indices], self.covariance(indices), self.kernel.variance)
+
+
+def joint_normal(
+    rng: np.random.Generator, mean: NDArray[np.float64], C: NDArray[np.float64], prior: float | None = None
+) -> NDArray[np.float64]:
+    """One draw of a normal vector, exact up to an independent error of variance 1e-10 of `prior` or a little more.
+
+    Args:
+        rng: for this draw.
+        mean: (m,).
+        C: covariance, (m, m); overwritten.
+        prior: variance of one entry before anything was observed; the largest of C where None.
+    """
+    prior = float(C.diagonal().max()) if prior is None else prior
+    added, jitter = 0.0, JITTER * prior
+    while True:
+        C[np.diag_indices_from(C)] += jitter - added
+        try:
+            L = np.linalg.cholesky(C)
+        except np.linalg.LinAlgError:
+            added, jitter = jitter, 10.0 * jitter
+            if jitter > prior:
+                raise
+        else:
+            draw: NDArray[np.float64] = mean + L @ rng.standard_normal(len(C))
+            return draw
 
 
 def _sealed(array: NDArray[np.float64]) -> NDArray[np.float64]:

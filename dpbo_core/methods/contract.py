@@ -26,8 +26,9 @@ from dpbo_core.privacy.assumption import ACQUISITION_FUNCTION, ROWWISE_PREDICTIO
 from dpbo_core.privacy.certified import Shown
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
-from dpbo_core.privacy.release import COUNTS, PAIRS, Release
+from dpbo_core.privacy.release import COUNTS, LEARNED_FROM, PAIRS, Release
 from dpbo_core.problem import Problem
+from dpbo_core.space.earlier import EarlierEdition
 from dpbo_core.versions import library_version
 
 Released = Mapping[str, Any]
@@ -181,6 +182,34 @@ class Continued(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Told:
+    """What a release says of candidates: its private choice, if it made one, and each score with its noise.
+
+    Attributes:
+        choice: hyperparameters; None where nothing was chosen by the records.
+        scores: (hyperparameters, score, deviation of its noise), in units of the score.
+    """
+
+    choice: Mapping[str, Any] | None
+    scores: tuple[tuple[Mapping[str, Any], float, float], ...]
+
+
+@runtime_checkable
+class Learns(Protocol):
+    """A method whose releases say something of candidates, and whose search may begin with such releases."""
+
+    @staticmethod
+    def begins_with_editions() -> bool:
+        """Whether it uses `problem.earlier`."""
+        ...
+
+    @staticmethod
+    def told(release: Release) -> Told:
+        """What one of its releases says. Raises KeyError, TypeError, ValueError where it is none."""
+        ...
+
+
 @runtime_checkable
 class TrainsPrivately(Protocol):
     """A method for a sensitive training set."""
@@ -293,7 +322,7 @@ def refuse_persons(problem: Problem, kind: str, cause: str) -> None:
         )
 
 
-def _averaged(problem: Problem) -> dict[str, int | None]:
+def averaged_facts(problem: Problem) -> dict[str, int | None]:
     """What the score is a mean of: how many persons' means, or how many records of which k are one person's."""
     if problem.n_persons is not None:
         return {"n_persons": problem.n_persons}
@@ -301,6 +330,10 @@ def _averaged(problem: Problem) -> dict[str, int | None]:
         "n_validation": problem.n_validation,
         "max_records_per_person": problem.max_records_per_person,
     }
+
+
+def _named(earlier: tuple[EarlierEdition, ...]) -> list[dict[str, str]]:
+    return [{"edition": item.edition, "release_id": item.release_id} for item in earlier]
 
 
 def make_release(
@@ -337,7 +370,7 @@ def make_release(
             "score": problem.model.score_name,
             "score_range": problem.score_range,
             **baseline,
-            **_averaged(problem),
+            **averaged_facts(problem),
             "n_candidates": len(problem.candidates),
             "space": problem.candidates.space.to_json(),
             "kernel": problem.search.kernel,
@@ -348,6 +381,7 @@ def make_release(
             **({"rowwise": "enforced"} if problem.model.enforced else {}),
             **({"score_bound": score_bound} if score_bound else {}),
             **({"chosen_by_advice": problem.advice} if problem.advice else {}),
+            **({} if problem.earlier is None else {LEARNED_FROM: _named(problem.earlier)}),
         },
         noise=noise.standing,
     )

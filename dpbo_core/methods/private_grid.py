@@ -5,6 +5,7 @@
 | Λ′ | `_subset` | the candidates scored: all of Λ, or a public subset | indices into Λ |
 | u | `_sums` | exact integer sums of the scores | (n,) |
 | b | `head_start` | a public handicap, s·log π₀ under a base measure: the choice is on u + b | (n,) |
+| — | `earlier` | what earlier editions chose moves π₀ towards it (`earlier_editions`) | — |
 | π₀, s | `base_measure` | a public law over Λ′; the noise scale 2Δ/ε_select of the choice | (n,), scalar |
 | c | `paired` | differences to λ₀, the best in public, are clipped at ±c and stretched: Δ stays | integer |
 | Δ | `record_steps` | k·2²⁴: most one person moves any of them, in either direction | integer |
@@ -29,10 +30,12 @@ from dpbo_core.methods.contract import (
     Draws,
     Outlook,
     Simulated,
+    Told,
     guarantee_of,
     make_release,
     split_epsilon,
 )
+from dpbo_core.methods.earlier_editions import chosen_and_scored, followed
 from dpbo_core.methods.pair_draws import (
     check_unpaired,
     in_pairs,
@@ -69,6 +72,7 @@ EXPONENTIAL_EVIDENCE = Evidence(
     Standing.STANDARD,
     "the exponential mechanism (McSherry, Talwar 2007) and the discrete Laplace, composed by adding ε",
 )
+CHOICE, SCORE = "best candidate", "its score"  # the draws' names
 MANY = 6  # editions from which the exponential mechanism loses less at the same total price
 SIMULATED_SHARE = 0.25  # of ε = 1, for the score, in the advice's simulation
 
@@ -88,8 +92,9 @@ class PrivateGrid:
         paired: choose by each record's difference to the public best, clipped at a public bound: a smaller noise
             where a record's scores under two candidates lie near each other. Of 0/1 scores they do not, and it
             changes nothing.
-        editions: how many such releases one budget is planned for. From 6 on the choice is the exponential
-            mechanism's: at the same ε a little worse, at a quarter of the price where many releases are composed.
+        editions: how many such releases one budget is planned for, where `[budget]` and a schedule do not say more.
+            From 6 on the choice is the exponential mechanism's: at the same ε a little worse, at a quarter of the
+            price where many releases are composed.
     """
 
     DESCRIBED: ClassVar = Described(
@@ -148,9 +153,11 @@ class PrivateGrid:
 
         Where every record is scored in a process of its own scoring is the cost: then as many as there are steps.
         """
+        planned = problem.editions if problem.editions >= MANY else 1
         if problem.model.enforced:
-            return (PrivateGrid(evaluate="public_shortlist", base_measure="public"),)
-        return (PrivateGrid(evaluate="tried", base_measure="public", paired=problem.score.graded),)
+            return (PrivateGrid(evaluate="public_shortlist", base_measure="public", editions=planned),)
+        paired = problem.score.graded
+        return (PrivateGrid(evaluate="tried", base_measure="public", paired=paired, editions=planned),)
 
     def simulated(self, problem: Problem) -> Simulated:
         """As the whole of Λ, or as its subset."""
@@ -174,24 +181,34 @@ class PrivateGrid:
         spends = tuple(spend for spend, _ in self.draws(problem))
         if self.paired:
             check_unpaired(problem)
-        evidence = EVIDENCE if self.editions < MANY else EXPONENTIAL_EVIDENCE
+        evidence = EXPONENTIAL_EVIDENCE if self._for_many(problem) else EVIDENCE
         guarantee = guarantee_of(problem, pure=True, evidence=evidence, counts_pairs=self.DESCRIBED.counts_pairs)
         return PrivacyPlan(guarantee, spends)
 
     def draws(self, problem: Problem) -> Draws:
         """The draws of the plan."""
         (selection, laplace), number = self._mechanisms(problem), self.number(problem)
-        drawn = ((selection.spend("best candidate"), selection), (laplace.spend("its score"), laplace))
+        drawn = ((selection.spend(CHOICE), selection), (laplace.spend(SCORE), laplace))
         return drawn if number is None else (drawn[0], (number.spend(ALL_PAIRS), number), drawn[1])
 
     @staticmethod
     def shown(release: Release) -> Shown:
         """A draw for the choice and one for its score, each of a mean that every record moves by its own share."""
         laplace = tuple(DiscreteLaplace.WORTH)
-        made = {"best candidate": tuple(PrivateSelection.WORTH), "its score": laplace}
+        made = {CHOICE: tuple(PrivateSelection.WORTH), SCORE: laplace}
         if COUNTS in release.facts:
             made[ALL_PAIRS] = laplace
         return Shown(made, one_unit_moves(release), relations=relations_of(release))
+
+    @staticmethod
+    def begins_with_editions() -> bool:
+        """Its choice begins with what earlier editions chose."""
+        return True
+
+    @staticmethod
+    def told(release: Release) -> Told:
+        """Its choice, and the score of it."""
+        return chosen_and_scored(release, choice=CHOICE, score=SCORE)
 
     def outlook(self, problem: Problem) -> Outlook:
         """The selection's expected regret (a bound) plus the mean absolute error of the score."""
@@ -231,7 +248,7 @@ class PrivateGrid:
         """
         if not self._asks_public:
             listed = self._spread(problem)
-            return listed, None, np.zeros(len(listed), dtype=np.int64)
+            return listed, None, self._begun(problem, listed, np.zeros(len(listed)))
         found, (selection, _) = search_on_public_data(problem, self._trials(problem)), self._mechanisms(problem)
         match self.evaluate:
             case "public_shortlist":
@@ -242,12 +259,23 @@ class PrivateGrid:
                 listed = self._spread(problem)
         noise = selection.scale * problem.metric_per_step
         pair = pairing(problem, found, noise) if self.paired else None
+        start = np.zeros(len(listed))
         if self.base_measure == "public":
             start = selection.scale * np.log(base_measure(problem, found.mean[list(listed)], noise))
-            return listed, pair, np.rint(start - start.max()).astype(np.int64)
-        if self.evaluate == "public_shortlist" and pair is None:
-            return listed, pair, head_start(problem, listed, found, noise)
-        return listed, pair, np.zeros(len(listed), dtype=np.int64)
+        elif self.evaluate == "public_shortlist" and pair is None:
+            start = head_start(problem, listed, found, noise).astype(np.float64)
+        return listed, pair, self._begun(problem, listed, start)
+
+    def _begun(self, problem: Problem, listed: tuple[int, ...], start: NDArray[np.float64]) -> NDArray[np.int64]:
+        """The head start with what earlier editions chose, in whole steps of the sum."""
+        choices = [edition.choice for edition in problem.earlier or ()]
+        if any(choice is not None for choice in choices):
+            scale = self._mechanisms(problem)[0].scale
+            measure = np.exp((start - start.max()) / scale)
+            measure = followed(problem, listed, choices, measure / measure.sum())
+            start = scale * np.log(measure)
+        steps: NDArray[np.int64] = np.rint(start - start.max()).astype(np.int64)
+        return steps
 
     @property
     def _asks_public(self) -> bool:
@@ -274,9 +302,13 @@ class PrivateGrid:
         select, *_, score = self._parts(problem)
         steps, per_step = problem.record_steps, problem.score_per_step
         selection = PrivateSelection(
-            steps, select, per_step, PERMUTE_AND_FLIP if self.editions < MANY else EXPONENTIAL
+            steps, select, per_step, EXPONENTIAL if self._for_many(problem) else PERMUTE_AND_FLIP
         )
         return selection, DiscreteLaplace(steps, score, per_step)
+
+    def _for_many(self, problem: Problem) -> bool:
+        """Whether it is one of many releases, by its own option or by what the cap is planned for."""
+        return max(self.editions, problem.editions) >= MANY
 
     def _parts(self, problem: Problem) -> tuple[int, ...]:
         """Of ε in 10⁻¹²: for the choice, for the number of pairs where such are counted, and for the score."""

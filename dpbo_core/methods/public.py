@@ -24,10 +24,12 @@ from dpbo_core.methods.contract import (
     Draws,
     Outlook,
     Simulated,
+    Told,
     guarantee_of,
     make_release,
     split_epsilon,
 )
+from dpbo_core.methods.earlier_editions import chosen_and_scored
 from dpbo_core.methods.pair_draws import in_pairs, one_unit_moves, relations_of, said_of, shares_of
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.certified import Shown
@@ -39,6 +41,7 @@ from dpbo_core.problem import Problem
 from dpbo_core.public_search import check_trials, search_on_public_data, searched, surely_tried
 
 EVIDENCE = Evidence(Standing.STANDARD, "the discrete Laplace on one score; the choice is a public fact")
+SCORE = "its score"  # the draw's name
 
 
 @dataclass(frozen=True)
@@ -102,15 +105,25 @@ class Public:
 
     def draws(self, problem: Problem) -> Draws:
         """The number of pairs where such are counted, and the score."""
-        names = ("its score",) if in_pairs(problem) is None else (ALL_PAIRS, "its score")
+        names = (SCORE,) if in_pairs(problem) is None else (ALL_PAIRS, SCORE)
         return tuple((m.spend(name), m) for name, m in zip(names, self.laplaces(problem), strict=True))
 
     @staticmethod
     def shown(release: Release) -> Shown:
         """A draw of what every record moves by its own share, and one of the number of pairs where it says so."""
-        names = ("its score", ALL_PAIRS) if COUNTS in release.facts else ("its score",)
+        names = (SCORE, ALL_PAIRS) if COUNTS in release.facts else (SCORE,)
         made = {name: tuple(DiscreteLaplace.WORTH) for name in names}
         return Shown(made, one_unit_moves(release), relations=relations_of(release))
+
+    @staticmethod
+    def begins_with_editions() -> bool:
+        """No: the public scores alone choose."""
+        return False
+
+    @staticmethod
+    def told(release: Release) -> Told:
+        """Its score; the choice was public."""
+        return chosen_and_scored(release, choice="", score=SCORE)
 
     def outlook(self, problem: Problem) -> Outlook:
         """The noise of the score. What the choice loses is not the noise's doing."""

@@ -11,6 +11,7 @@ from dpbo_core.privacy.plan import Spend
 COUNTS, PAIRS = "counts", "pairs"  # the fact of what was counted where it is no mean, and of a value their number
 
 ALL_PAIRS = "number of pairs"  # the draw of that number
+LEARNED_FROM = "learned_from"  # the fact of which editions a search began with, oldest first
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from dpbo_core.spec.reading import check_name, one_of, require
 ACQUISITIONS = ("ucb", "ei", "thompson")
 KERNELS = ("matern52", "se")
 CANDIDATE_KINDS = ("grid", "sobol")
+LEARN_FROM = ("editions", "nothing")
 LARGEST_EPSILON, LARGEST_CAP = 4000.0, 1e6  # the ledger counts ε, and ρ of about ε²/2, in 64 bits of 10⁻¹²
 RESERVED_DATASETS = ("set", "export", "verify")
 
@@ -50,14 +51,24 @@ class PrivacySection:
 
 @dataclass(frozen=True)
 class BudgetSection:
-    """[budget]: the dataset's cap, set at its first use."""
+    """[budget]: the dataset's cap, set at its first use.
+
+    `editions`: how many releases it is planned for. Where it is left out a schedule's runs count what the cap
+    holds, and another study is taken for the only one.
+    """
 
     epsilon: float
     delta: float = 0.0
+    editions: int | None = None
 
     def __post_init__(self) -> None:
         check_epsilon("budget.epsilon", self.epsilon, LARGEST_CAP)
         _check_delta("budget.delta", self.delta)
+        require(
+            self.editions is None or self.editions >= 1,
+            f"budget.editions = {self.editions}",
+            remedy="give the number of releases that the cap is planned for, at least 1",
+        )
 
 
 @dataclass(frozen=True)
@@ -105,7 +116,11 @@ class AxisSection:
 
 @dataclass(frozen=True)
 class SearchSection:
-    """[search]: the search's own settings. The seed is the search's alone; noise is never seeded."""
+    """[search]: the search's own settings. The seed is the search's alone; noise is never seeded.
+
+    `learn_from` = "editions": the search begins with what earlier editions of the study released. Where it is left
+    out a schedule's runs do, and other studies begin afresh.
+    """
 
     steps: int = 20
     acquisition: str = "ucb"
@@ -115,6 +130,7 @@ class SearchSection:
     seed: int = 0
     candidates: str = "grid"
     n_candidates: int = 256
+    learn_from: str | None = None
 
     def __post_init__(self) -> None:
         require(self.steps >= 1, f"search.steps = {self.steps}", remedy="ask for at least 1 step; 20 is usual")
@@ -123,6 +139,8 @@ class SearchSection:
             one_of("search.acquisition", self.acquisition, ACQUISITIONS)
         one_of("search.kernel", self.kernel, KERNELS)
         one_of("search.candidates", self.candidates, CANDIDATE_KINDS)
+        if self.learn_from is not None:
+            one_of("search.learn_from", self.learn_from, LEARN_FROM)
         require(self.n_candidates >= 1, f"search.n_candidates = {self.n_candidates}", remedy="ask for at least 1")
         require(0 <= self.seed < 2**32, f"search.seed = {self.seed}", remedy="choose one from 0 to 4294967295")
         if isinstance(self.lengthscale, str):

@@ -31,6 +31,7 @@ from dpbo_core.privacy.sensitive import Opaque
 from dpbo_core.problem import Problem, relation_of
 from dpbo_core.spec import PersonFiles, PublicFiles, StudySpec
 from dpbo_core.study.data_split import FileSplit, sources_of
+from dpbo_core.study.learning import check_learns, learns, to_learn_from, with_earlier
 from dpbo_core.study.precomputed import Precomputed, remembering, trained_first
 from dpbo_core.study.public_half import DataSplit, PublicHalf
 from dpbo_core.study.replay import StudyResult as StudyResult
@@ -135,6 +136,7 @@ def open_study(
     data: DataSplit | None = None,
     owner: bool = True,
     also: Also | None = None,
+    scheduled: bool = False,
 ) -> StudyRun | ReplayedStudy:
     """Read the public half, price, reserve, then open the sensitive half; or find the study's recorded release.
 
@@ -150,6 +152,8 @@ def open_study(
         owner: whether the data's owner asks, who may open a cap and add a file; not so for what Prefect starts.
         also: what will be asked of the same records afterwards, with its price, from the public half: reserved
             together with the study, or neither is.
+        scheduled: whether this is one run of a schedule, whose search begins with what earlier runs released
+            unless the study says otherwise.
 
     Raises:
         StudyInvalid, BudgetRefused, AssumptionNotAccepted: nothing was charged.
@@ -177,6 +181,7 @@ def open_study(
             precomputed=precomputed,
             owner=owner,
             also=also,
+            scheduled=scheduled,
         )
 
 
@@ -192,16 +197,22 @@ def _started(
     precomputed: Precomputed | None,
     owner: bool,
     also: Also | None,
+    scheduled: bool,
 ) -> StudyRun:
     """Everything that can be refused or can fail, then the reservation, then the sensitive half."""
     spec, method, plan = study.spec, study.method, study.plan
-    if ledger.reserved(key.fingerprint) is None:  # what was charged goes on as it began
+    charged = ledger.reserved(key.fingerprint) is not None  # what was charged goes on as it began
+    learned = ledger.learned(key.fingerprint)
+    if not charged:
         check_lengthscale(method, study.problem)
+        check_learns(spec, method)
+        learned = to_learn_from(spec, method, ledger) if learns(spec, method, scheduled=scheduled) else None
     check_accepted(spec, plan, public.problem.unlisted)
     problem = replace(remembering(public.problem, precomputed), advice=study.why)
     problem = _trained_first(method, problem, tried=precomputed is not None and precomputed.tried)
     data.check(public)
     draws = method.draws(problem)
+    problem = replace(problem, earlier=with_earlier(problem, learned, ledger))
     search = method.start(problem, plan)
     afterwards = () if also is None else also(replace(public, problem=problem))
     try_out(draws)  # what can fail of a draw, and of all that is public, fails here, before anything is charged
@@ -213,7 +224,11 @@ def _started(
         max_records_per_person=spec.privacy.max_records_per_person,
         use=Use(data.sources(), owner),
         also=afterwards,
+        learned=learned,
     )
+    if reservation.learned != learned:  # another process charged it first, and what that began with stands
+        problem = sealed(lambda: replace(problem, earlier=with_earlier(problem, reservation.learned, ledger)))
+        search = sealed(lambda: method.start(problem, plan))
     noise = Noise(source, reservation)
     sealed(lambda: noise.prepare_draws(draws))
     # a file holds bytes, whose reader says sizes alone; an object in a table in memory may raise any message
@@ -232,9 +247,10 @@ def run_study(
     source: NoiseSource | None = None,
     data: DataSplit | None = None,
     on_step: Callable[[int, Released | None], None] | None = None,
+    scheduled: bool = False,
 ) -> StudyResult:
     """The whole study in one call. `on_step` is told each step's number and what it released."""
-    run = open_study(study, ledger=ledger, folder=folder, source=source, data=data)
+    run = open_study(study, ledger=ledger, folder=folder, source=source, data=data, scheduled=scheduled)
     if isinstance(run, StudyRun):
         for step in range(1, run.n_steps + 1):
             released = run.step()

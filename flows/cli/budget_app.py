@@ -27,15 +27,26 @@ budget_app = typer.Typer(cls=BudgetGroup, help="The ledger: limit, spent, remain
 @budget_app.command("show", hidden=True)
 def budget_show(
     dataset: Annotated[str | None, typer.Argument()] = None,
+    forecast: Annotated[
+        bool, typer.Option("--forecast", help="When it ends, if its studies go on as they did.")
+    ] = False,
+    every: Annotated[
+        str | None, typer.Option(help="With --forecast: how often each study goes on, 30d say; as it did if none.")
+    ] = None,
     json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Show every dataset's account, or one."""
+    """Show every dataset's account, or one; --forecast says when it ends."""
     from dpbo.flows.cli import budget_commands as command
     from dpbo.flows.cli.screens.account_tables import accounts_json, print_accounts
+    from dpbo.flows.cli.screens.burn_down import forecasts_json, print_forecasts
     from dpbo.flows.cli.screens.terminal import print_json
 
     accounts = command.accounts(dataset)
+    if forecast or every is not None:
+        told = command.forecasts(accounts, every)
+        print_json(forecasts_json(told)) if json else print_forecasts(told)
+        return
     print_json(accounts_json(accounts)) if json else print_accounts(accounts)
 
 

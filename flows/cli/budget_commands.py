@@ -5,14 +5,17 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from dpbo.flows.cli.text_file import lines_of
+from dpbo.flows.prefect_runtime.scheduled_run import seconds
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo_core.accounting import audit, recovery
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.budget import PrivacyBudget
+from dpbo_core.accounting.forecast import Forecast, forecast
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.accounting.sources import Source, named_source
 from dpbo_core.errors import StudyInvalid, printable, suggestion
@@ -41,6 +44,16 @@ def accounts(dataset: str | None) -> tuple[Account, ...]:
             remedy="run dpbo budget to see them all",
         )
     return found
+
+
+def forecasts(accounts: tuple[Account, ...], every: str | None) -> tuple[tuple[Account, Forecast | None], ...]:
+    """Each account with how it burns down; None where nothing of it does.
+
+    Raises:
+        StudyInvalid: `every` is no duration.
+    """
+    rhythm, now = None if every is None else timedelta(seconds=seconds(every)), datetime.now(UTC)
+    return tuple((account, forecast(account, now, rhythm)) for account in accounts)
 
 
 @dataclass(frozen=True)

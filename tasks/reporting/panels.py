@@ -1,7 +1,8 @@
-"""Pictures beside the release's own: the posterior over λ, the budget's burn-down, the noise against the range."""
+"""Pictures beside the release's own: the posterior over λ, the budget and its forecast, the noise and the range."""
 
 import math
 from collections import Counter
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from dpbo.tasks.reporting.literal import in_picture
@@ -9,6 +10,7 @@ from dpbo.tasks.reporting.posterior_picture import slice_through_choice
 from dpbo.tasks.reporting.release_picture import CHOICE, INK, NOISE, plain
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.balance import balances
+from dpbo_core.accounting.forecast import forecast, moment_of
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release
 
@@ -58,6 +60,30 @@ def draw_budget(account: Account) -> "Figure | None":
     axes.set_title("What is spent of the dataset's budget; nothing is ever given back")
     _whole_numbers(axes)
     axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(0.0, 0.92))
+    return figure
+
+
+def draw_burn_down(account: Account) -> "Figure | None":
+    """What is left of the budget by date, and what will be if its studies go on; None where none has a rhythm."""
+    from matplotlib.dates import date2num
+
+    known = forecast(account, max((moment_of(entry) for entry in account.entries), default=datetime.now(UTC)))
+    if known is None or not known.streams:
+        return None
+    figure, axes = _sheet()
+    past = [point for point in known.points if not point.expected]
+    for points, style in ((past, "-"), (past[-1:] + [point for point in known.points if point.expected], ":")):
+        left = [max(0.0, known.limit - point.spent) for point in points]
+        label = "left" if style == "-" else "if its studies go on as they did"
+        dates = [date2num(point.at) for point in points]  # type: ignore[no-untyped-call]
+        axes.step(dates, left, where="post", color=INK, ls=style, label=label)
+    if known.ends is not None:
+        end = date2num(known.ends)  # type: ignore[no-untyped-call]
+        axes.axvline(end, color=CHOICE, lw=0.8, label=f"the first refusal, {known.ends:%Y-%m-%d}")
+    axes.set(ylabel="ε left", ylim=(0.0, 1.08 * known.limit), title=in_picture(account.budget.dataset))
+    axes.legend(frameon=False, fontsize=8)
+    axes.xaxis_date()
+    figure.autofmt_xdate()
     return figure
 
 

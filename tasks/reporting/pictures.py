@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpbo.tasks.reporting.evaluation_picture import draw_evaluation, is_report
-from dpbo.tasks.reporting.panels import draw_budget, draw_noise, draw_posterior
+from dpbo.tasks.reporting.panels import draw_budget, draw_burn_down, draw_noise, draw_posterior
 from dpbo.tasks.reporting.release_picture import draw
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.privacy.release import Release
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def save_pictures(release: Release, account: Account | None, folder: Path) -> tuple[list[Path], tuple[str, ...]]:
-    """trajectory.png or release.png, then posterior.png, noise.png and budget.png where there is one to draw.
+    """trajectory.png or release.png; posterior.png, noise.png, budget.png, burn_down.png where there is one.
 
     Of a report, evaluation.png in the place of the first three.
 
@@ -30,6 +30,7 @@ def save_pictures(release: Release, account: Account | None, folder: Path) -> tu
     if is_report(release):
         figures = {"evaluation": lambda: draw_evaluation(release)}
     figures["budget"] = lambda: None if account is None else draw_budget(account)
+    figures["burn_down"] = lambda: None if account is None else draw_burn_down(account)
     folder.mkdir(parents=True, exist_ok=True)
     saved, failed = [], []
     for name, make in figures.items():
@@ -47,5 +48,5 @@ def _saved(make: "Callable[[], Figure | None]", path: Path) -> list[Path]:
         figure = make()
         if figure is None:
             return []
-        figure.savefig(path, dpi=130)
+        figure.savefig(path, dpi=96)  # as wide as MLflow's page of a run and the certificate's
     return [path]

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from dpbo_core.bo.averaged import prior_of
 from dpbo_core.bo.score_map import CENTRE, NORMAL_90, SPREAD
 from dpbo_core.gp.mixture import Mixture, average
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.release import LEARNED_FROM, Release
 from dpbo_core.space.search_space import Axis, Categorical, Integer, Real, SearchSpace
 
 POINTS = 200
@@ -86,7 +86,8 @@ def band_by_step(release: Release) -> tuple[tuple[float, float], ...]:
 def _drawable(release: Release) -> bool:
     facts = release.facts
     known = bool(release.value.get("trajectory")) and {"space", "kernel", "lengthscale"} <= set(facts)
-    return known and facts.get("options", {}).get("prior", "flat") == "flat"
+    alone = facts.get("options", {}).get("prior", "flat") == "flat" and not facts.get(LEARNED_FROM)
+    return known and alone
 
 
 def _mixture(release: Release, space: SearchSpace, t: int) -> Mixture:

@@ -10,7 +10,7 @@ from dpbo.flows.cli.screens.terminal import Screen, named
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.privacy.metric_shown import MetricShown, metric_shown
 from dpbo_core.privacy.noise_standing import OPERATING_SYSTEM
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.release import LEARNED_FROM, Release
 
 if TYPE_CHECKING:
     from dpbo.flows.tune import Tuned
@@ -123,7 +123,16 @@ def _facts(release: Release, screen: Screen, best: Mapping[str, Any] | None) -> 
         ("guarantee", named(guarantee.in_words())),
         ("evidence", f"{guarantee.evidence.standing.value}: {named(guarantee.evidence.note)}"),
         ("noise", noise if release.noise == OPERATING_SYSTEM else f"{noise}; INJECTED: NOT PRIVATE"),
+        *_begun(release),
     ]
+
+
+def _begun(release: Release) -> Iterator[tuple[str, str]]:
+    """Which earlier editions the search began with; nothing where it began afresh."""
+    earlier = release.facts.get(LEARNED_FROM)
+    if earlier:
+        names = ", ".join(named(item["edition"]) for item in earlier)
+        yield "began with", f"what editions {names} released"
 
 
 def _scored(metric: MetricShown) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,194 @@
+"""Bayesian optimisation that begins with what earlier editions saw, and gives them up where the present disagrees.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| Λ | `encoded` | candidates in the unit cube | (N, d) |
+| — | `past` | what earlier editions saw, each value with its own noise | `gp.drifting.Seen` |
+| w, p(y given past) | `learned` | the components that explain the past, with their drifts and changes | C of them |
+| p(y) | `fresh` | the mixture that knows nothing of the past, given what this edition saw | — |
+| π | `FRESH` | probability, before anything is seen, that the present has nothing to do with the past | scalar |
+
+Every component weighs as it foretold what this edition saw: π·p(y) in all for the fresh ones, (1 − π)·w·p(y given
+past) for each of the others. The path follows the mean and the deviation of all that matter, so that an edition
+after a sudden change soon searches as one that begins afresh.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.bo.acquisition import Acquisition
+from dpbo_core.bo.averaged import averages
+from dpbo_core.gp.drifting import Drifting, Seen, of_the_past
+from dpbo_core.gp.mixture import Mixture, Prior, Weighed, average, within
+from dpbo_core.gp.posterior import joint_normal
+
+FRESH = 0.3
+FOLLOWED, MOST_FOLLOWED = 0.95, 16  # of the weight, and how many: the components that the path follows
+MOST_SEEN = 120  # of the past: the newest whole editions, or of one that saw more what it saw most often
+
+Edition = Sequence[tuple[int, float, float]]  # (candidate, value, variance of its noise), on the prior's scale
+
+
+@dataclass(frozen=True, eq=False)
+class Beliefs:
+    """Both kinds of components, weighed together; those of the past first.
+
+    Attributes:
+        learned: what follows from the past and the present.
+        fresh: what follows from the present alone; None before there is any.
+        weights: of all of them, (C,).
+    """
+
+    learned: Drifting
+    fresh: Mixture | None
+    weights: NDArray[np.float64]
+
+    def moments(
+        self, candidates: NDArray[np.float64], guess: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean and standard deviation of the present score under each component: (n, d), (n,) → (C, n) twice."""
+        kinds = [kind for kind in (self.learned, self.fresh) if kind is not None and len(kind.weights)]
+        means, deviations = zip(*(kind.moments(candidates, guess) for kind in kinds), strict=True)
+        return np.vstack(means), np.vstack(deviations)
+
+    def within(
+        self, means: NDArray[np.float64], deviations: NDArray[np.float64], ends: tuple[float, float], level: float
+    ) -> tuple[float, tuple[float, float]]:
+        """Mean and central interval of one candidate's score, as `Mixture.within`."""
+        return within(self.weights, means, deviations, ends, level)
+
+    @property
+    def followed(self) -> "Beliefs":
+        """The fewest components that hold most of the weight."""
+        order = np.argsort(-self.weights, kind="stable")
+        enough = int(np.searchsorted(np.cumsum(self.weights[order]), FOLLOWED)) + 1
+        chosen = np.sort(order[: min(enough, MOST_FOLLOWED)])
+        C = len(self.learned.weights)
+        fresh = None if self.fresh is None else self.fresh.of(chosen[chosen >= C] - C)
+        weights = self.weights[chosen]
+        return Beliefs(self.learned.of(chosen[chosen < C]), fresh, weights / weights.sum())
+
+    def covariance(self, component: int, candidates: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Of the present scores at (n, d) candidates under one component, (n, n)."""
+        C = len(self.learned.weights)
+        if self.fresh is None or component < C:
+            return self.learned.covariance(component, candidates)
+        return self.fresh.covariance(component - C, candidates)
+
+
+class Followed:
+    """Mean and deviation of the present score at every candidate: what an acquisition asks."""
+
+    def __init__(self, beliefs: Beliefs, encoded: NDArray[np.float64], guess: NDArray[np.float64]) -> None:
+        self._beliefs, self.candidates = beliefs, encoded
+        self._means, deviations = beliefs.moments(encoded, guess)
+        self.mean: NDArray[np.float64] = beliefs.weights @ self._means
+        self._variance = beliefs.weights @ (deviations**2 + (self._means - self.mean) ** 2)
+
+    @property
+    def std(self) -> NDArray[np.float64]:
+        """Standard deviation of the score, (N,); a fresh array at each call."""
+        return np.sqrt(self._variance)
+
+    def joint_draw(self, rng: np.random.Generator, indices: NDArray[np.int64]) -> NDArray[np.float64]:
+        """One joint draw of the scores at some candidates, under a component drawn by its weight."""
+        component = int(rng.choice(len(self._beliefs.weights), p=self._beliefs.weights))
+        C = self._beliefs.covariance(component, self.candidates[indices])
+        return joint_normal(rng, self._means[component, indices], C)
+
+
+class LearningSearch:
+    """Ask and tell, as `AveragedSearch`; determined by its arguments and the values it is told."""
+
+    def __init__(
+        self,
+        encoded: NDArray[np.float64],
+        prior: Prior,
+        noise_variance: float,
+        acquisition: Acquisition,
+        seed: int,
+        guess: NDArray[np.float64] | None = None,
+        *,
+        past: Sequence[Edition],
+    ) -> None:
+        """A search that has seen nothing of this edition.
+
+        Args:
+            encoded: Λ in the unit cube, (N, d).
+            prior: of a fresh start.
+            noise_variance: of one value told now.
+            acquisition: how the next candidate is chosen.
+            seed: of this search alone.
+            guess: a public guess of the score, centred, (N,); None where there is none.
+            past: the editions before this one, oldest first; at least one value in all.
+        """
+        self._encoded, self._prior, self._acquisition, self._seed = encoded, prior, acquisition, seed
+        self._noise_variance = noise_variance
+        self._guess = np.zeros(len(encoded)) if guess is None else guess
+        self._past = of_the_past(self._seen(past), prior)
+        self._told: list[tuple[int, float]] = []
+
+    def ask(self) -> int:
+        """The candidate to try next: first where the past expects the best score, of equals the lowest index."""
+        followed = Followed(self.mixture().followed, self._encoded, self._guess)
+        if not self._told:
+            return int(np.argmax(followed.mean))
+        step, visited = len(self._told) + 1, [index for index, _ in self._told]
+        scores = self._acquisition.scores(followed, step, (self._seed, step), visited)
+        return int(np.argmax(scores))
+
+    def tell(self, index: int, value: float) -> None:
+        """Take in what was seen at `index`."""
+        self._told.append((index, value))
+
+    def mixture(self) -> Beliefs:
+        """All components, weighed by everything told."""
+        if not self._told:
+            return Beliefs(self._past, None, self._past.weights)
+        visited, values, times = averages(self._told)
+        present = self._at(visited, np.zeros(len(visited), dtype=np.int64), values, self._noise_variance / times)
+        fresh = average(present.points, present.values, present.noise, present.guess, self._prior)
+        learned = self._past.given(self._past.seen.and_then(present))
+        foretold = learned.log_likelihoods - self._past.log_likelihoods
+        log_w = np.log((1.0 - FRESH) * self._past.weights) + foretold
+        log_w = np.concatenate([log_w, np.log(FRESH * fresh.weights) + fresh.log_evidence])
+        weights = np.exp(log_w - log_w.max())
+        return Beliefs(learned, fresh, weights / weights.sum())
+
+    def moments(
+        self, found: Weighed, indices: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Each component's mean and standard deviation of the score at some candidates, (C, n) twice."""
+        return found.moments(self._encoded[indices], self._guess[indices])
+
+    def _seen(self, past: Sequence[Edition]) -> Seen:
+        """The newest of the past, what was seen of one candidate in one edition averaged by its precision."""
+        found: list[Seen] = []
+        left = MOST_SEEN
+        for age, edition in enumerate(reversed([edition for edition in past if edition]), start=1):
+            indices, values, variances = (np.array(column) for column in zip(*edition, strict=True))
+            visited, place = np.unique(indices, return_inverse=True)
+            precision = np.bincount(place, weights=1.0 / variances)
+            means = np.bincount(place, weights=values / variances) / precision
+            if len(visited) > left and found:
+                break
+            kept = np.sort(np.argsort(-precision, kind="stable")[:left])
+            ages = np.full(len(kept), age, dtype=np.int64)
+            found.append(self._at(visited[kept], ages, means[kept], 1.0 / precision[kept]))
+            left -= len(kept)
+        whole, *others = reversed(found)
+        for other in others:
+            whole = whole.and_then(other)
+        return whole
+
+    def _at(
+        self,
+        indices: NDArray[np.int64],
+        ages: NDArray[np.int64],
+        values: NDArray[np.float64],
+        noise: NDArray[np.float64],
+    ) -> Seen:
+        return Seen(self._encoded[indices], ages, values, noise, self._guess[indices])

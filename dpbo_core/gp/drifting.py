@@ -1,0 +1,214 @@
+"""A score that drifts from edition to edition and may change suddenly: what earlier observations say of it now.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| u | — | observations, each of one candidate in one edition | scalar ≥ 1 |
+| X, ȳ, S | `points`, `values`, `noise` | where, the mean seen there, its KNOWN variance | (u, d), (u,), (u,) |
+| e | `ages` | how many editions ago; 0 is the present | (u,) of integers |
+| h | `guess` | a public guess of the score, centred | (u,) |
+| ℓ, s², a | — | of the kernel, and the trust in the guess, as in `mixture` | scalars |
+| q | `DRIFTS` | drift: two editions n apart correlate by e^(−qn) | scalar > 0 |
+| b | `changes` | a change: editions of age b and more have nothing to do with younger ones | integer ≥ 2 |
+| τ², υ² | `offset_deviation`, `LEVEL` | of a level that all editions share, and of each edition's own | scalars |
+| A | — | s²·R_ℓ·e^(−q·abs(e − e′))·[no change between] + τ²11ᵀ + υ²[e = e′] + diag(S) | (u, u) |
+| w | `weights` | posterior probability of each (ℓ, s², a, q, b) | (C,) |
+
+All of it is fitted to the observations by their probability, over a public grid. That the present has nothing to do
+with the past (b = 1) is not in it: that is the mixture of a fresh start, which a search weighs against these.
+Source: a kernel times a drift in time is that of Bogunovic, Scarlett and Cevher (2016); a change at an unknown time
+that of Adams and MacKay (2007).
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.gp.cholesky import JITTER
+from dpbo_core.gp.kernels import kernel_named, squared_distance
+from dpbo_core.gp.mixture import ENTRIES, TRUSTS, Prior, grid_of
+
+DRIFTS = (0.003, 0.02, 0.08, 0.3)
+LEVEL = 0.1  # υ, on the prior's scale: a fortieth of the score's range
+CHANGE = 0.05  # probability of a change between two editions
+KEPT, NEGLIGIBLE = 48, 1e-3  # of the grid: the components that the past thinks most of
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """Observations, each of one candidate in one edition.
+
+    Attributes:
+        points: X in the unit cube, (u, d).
+        ages: e, (u,).
+        values: ȳ, on the prior's scale, (u,).
+        noise: S, (u,).
+        guess: h there, (u,).
+    """
+
+    points: NDArray[np.float64]
+    ages: NDArray[np.int64]
+    values: NDArray[np.float64]
+    noise: NDArray[np.float64]
+    guess: NDArray[np.float64]
+
+    def and_then(self, other: "Seen") -> "Seen":
+        """These, and the others after them."""
+        pairs = (
+            (getattr(self, name), getattr(other, name)) for name in ("points", "ages", "values", "noise", "guess")
+        )
+        return Seen(*(np.concatenate(pair) for pair in pairs))
+
+
+@dataclass(frozen=True, eq=False)
+class Drifting:
+    """Some (ℓ, s², a, q, b), heaviest first, and what they make of some observations.
+
+    Attributes:
+        prior: public.
+        seen: the observations.
+        weights: of each component, (C,).
+        lengthscales, variances, trusts, drifts, changes: ℓ, s², a, q and b, (C,) each.
+        factors, whitened: L with LLᵀ = A, and L⁻¹(ȳ − a·h): (C, u, u), (C, u).
+    """
+
+    prior: Prior
+    seen: Seen
+    weights: NDArray[np.float64]
+    lengthscales: NDArray[np.float64]
+    variances: NDArray[np.float64]
+    trusts: NDArray[np.float64]
+    drifts: NDArray[np.float64]
+    changes: NDArray[np.int64]
+    factors: NDArray[np.float64]
+    whitened: NDArray[np.float64]
+
+    @property
+    def log_likelihoods(self) -> NDArray[np.float64]:
+        """log N(ȳ; a·h, A) of each component, without u/2·log 2π, (C,)."""
+        return _log_likelihood(self.factors, self.whitened)
+
+    def given(self, seen: Seen) -> "Drifting":
+        """The same components, in their order, with what they make of other observations.
+
+        A component that explains what is new weighs more by its probability of that, given the old.
+        """
+        R = _correlations(self.prior.kernel, self.lengthscales, seen.points, seen.points)
+        A = self.variances[:, None, None] * R
+        A *= _between(self.drifts, self.changes, seen.ages, seen.ages)
+        L = np.asarray(np.linalg.cholesky(A + _shared(self.prior, seen)), dtype=np.float64)
+        Z = np.asarray(np.linalg.solve(L, (seen.values - self.trusts[:, None] * seen.guess)[..., None])[..., 0])
+        return replace(self, seen=seen, factors=L, whitened=Z)
+
+    def moments(
+        self, candidates: NDArray[np.float64], guess: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean and standard deviation of the present score under each component: (n, d), (n,) → (C, n) twice."""
+        C, n = len(self.weights), len(candidates)
+        means, deviations = np.empty((C, n)), np.empty((C, n))
+        rows = max(1, ENTRIES // max(1, self.factors.shape[1] * C))
+        for block in (slice(start, start + rows) for start in range(0, n, rows)):
+            V = self._solved(candidates[block])
+            means[:, block] = self.trusts[:, None] * guess[block] + np.einsum("cu,cun->cn", self.whitened, V)
+            left = (self.variances + self._level)[:, None] - (V * V).sum(axis=1)
+            deviations[:, block] = np.sqrt(np.maximum(left, 0.0))
+        return means, deviations
+
+    def of(self, chosen: NDArray[np.int64]) -> "Drifting":
+        """Some of the components, their weights as they are."""
+        names = ("weights", "lengthscales", "variances", "trusts", "drifts", "changes", "factors", "whitened")
+        return replace(self, **{name: getattr(self, name)[chosen] for name in names})
+
+    def covariance(self, component: int, candidates: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Of the present scores at (n, d) candidates under one component, (n, n)."""
+        one = self.of(np.array([component]))
+        V, R = (
+            one._solved(candidates)[0],
+            _correlations(self.prior.kernel, one.lengthscales, candidates, candidates),
+        )
+        C: NDArray[np.float64] = one.variances[0] * R[0] + self._level - V.T @ V
+        return C
+
+    @property
+    def _level(self) -> float:
+        return self.prior.offset_deviation**2 + LEVEL**2
+
+    def _solved(self, candidates: NDArray[np.float64]) -> NDArray[np.float64]:
+        """L⁻¹ k(X, candidates now), (C, u, n)."""
+        now = np.zeros(len(candidates), dtype=np.int64)
+        K = self.variances[:, None, None] * _correlations(
+            self.prior.kernel, self.lengthscales, self.seen.points, candidates
+        )
+        K *= _between(self.drifts, self.changes, self.seen.ages, now)
+        K += self.prior.offset_deviation**2 + LEVEL**2 * (self.seen.ages == 0)[:, None]
+        return np.asarray(np.linalg.solve(self.factors, K), dtype=np.float64)
+
+
+def of_the_past(past: Seen, prior: Prior) -> Drifting:
+    """What the past says of the kernel, the drift and its changes: the components that it thinks most of.
+
+    Args:
+        past: at least one observation, all of age 1 or more.
+        prior: public.
+    """
+    lengthscales, deviations, log_prior = grid_of(prior)
+    trusts, drifts = np.array(TRUSTS) if prior.guessed else np.zeros(1), np.array(DRIFTS)
+    oldest = int(past.ages.max())
+    changes = np.arange(oldest + 1, 1, -1)  # none that could be seen comes first
+    R = _correlations(prior.kernel, lengthscales, past.points, past.points)
+    shared, residuals = _shared(prior, past), past.values[:, None] - past.guess[:, None] * trusts
+    found = np.empty((len(changes), len(drifts), len(lengthscales), len(deviations), len(trusts)))
+    for place in np.ndindex(found.shape[:2]):
+        b, q = changes[place[0]], drifts[place[1]]
+        correlated = R * _between(np.array([q]), np.array([b]), past.ages, past.ages)
+        L = np.asarray(
+            np.linalg.cholesky(deviations[None, :, None, None] ** 2 * correlated[:, None] + shared),
+            dtype=np.float64,
+        )
+        Z = np.asarray(np.linalg.solve(L, np.broadcast_to(residuals, (*L.shape[:2], *residuals.shape))))
+        found[place] = _log_likelihood(L[:, :, None], np.moveaxis(Z, -1, 2)) + log_prior[:, :, None]
+        found[place] += 0.0 if b > oldest else math.log(CHANGE)
+    weights = np.exp(found - found.max())
+    order = np.argsort(-weights, axis=None, kind="stable")[:KEPT]
+    order = order[weights.flat[order] >= NEGLIGIBLE * weights.sum()]
+    c, d, i, j, k = np.unravel_index(order, weights.shape)
+    kept = weights.flat[order]
+    unseen = np.empty((0, 0))
+    return Drifting(
+        prior, past, kept / kept.sum(), lengthscales[i], deviations[j] ** 2, trusts[k], drifts[d], changes[c],
+        unseen, unseen,
+    ).given(past)  # fmt: skip
+
+
+def _shared(prior: Prior, seen: Seen) -> NDArray[np.float64]:
+    """What of A is the same for every component, (u, u)."""
+    same = LEVEL**2 * (seen.ages[:, None] == seen.ages)
+    shared: NDArray[np.float64] = prior.offset_deviation**2 + same + np.diag(np.maximum(seen.noise, JITTER))
+    return shared
+
+
+def _between(
+    drifts: NDArray[np.float64], changes: NDArray[np.int64], ages: NDArray[np.int64], others: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """How the shapes of two editions correlate: (C,), (C,), (n,), (m,) → (C, n, m)."""
+    apart = np.abs(ages[:, None] - others)
+    before, also = ages >= changes[:, None], others >= changes[:, None]
+    related = before[:, :, None] == also[:, None, :]
+    return np.where(related, np.exp(-drifts[:, None, None] * apart), 0.0)
+
+
+def _correlations(
+    kernel: str, lengthscales: NDArray[np.float64], A: NDArray[np.float64], B: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """R_ℓ for each ℓ, equal ones worked out once: (n, d), (m, d) → (C, n, m)."""
+    squared = squared_distance(A[:, None, :], B)
+    lengths, which = np.unique(lengthscales, return_inverse=True)
+    return np.stack([kernel_named(kernel, float(length)).at(squared.copy()) for length in lengths])[which]
+
+
+def _log_likelihood(factors: NDArray[np.float64], whitened: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(…, u, u), (…, u) → (…)."""
+    log_det = np.log(np.diagonal(factors, axis1=-2, axis2=-1)).sum(axis=-1)
+    found: NDArray[np.float64] = -0.5 * (whitened * whitened).sum(axis=-1) - log_det
+    return found
