@@ -3,7 +3,9 @@
     python -m benchmarks.shift FOLDER [OUT.json]     as benchmarks/shifted_tasks.py writes it
 
 Contenders on every split of every task at four ε, with the product's methods and injected noise; a cell is the
-mean over a task's splits. Losses are compared as (regret + 5e-4)/(best + 5e-4), best over the contenders below.
+mean over a task's splits. A standard error is that of the noise given those splits; where there are at least `MANY`
+of them, that of the difference between two contenders over them, for three say nothing of a fourth. Losses are
+compared as (regret + 5e-4)/(best + 5e-4), best over the contenders below.
 "auto" is what `recommendation` becomes, with the plan's range beside it.
 """
 
@@ -29,6 +31,7 @@ PUBLIC, SOBOL = "public score alone", "private_grid, sobol"
 SHORTLIST = "private_grid, public_shortlist"  # what auto was before
 REFERENCES = (PUBLIC, SOBOL, SHORTLIST, "private_grid, all")
 REPETITIONS, LITTLE = 40, 5e-4
+MANY = 8
 
 
 def losses(file: Path, epsilon: float) -> Iterator[dict[str, Any]]:
@@ -77,6 +80,7 @@ def cells(rows: list[dict[str, Any]]) -> dict[tuple[str, float], dict[str, dict[
             name: {
                 "regret": float(np.mean([r["regret"] for r in of])),
                 "error": float(np.sqrt(np.sum([r["error"] ** 2 for r in of])) / len(of)),
+                "of_splits": [r["regret"] for r in sorted(of, key=lambda r: r["split"])],
                 "size": float(np.mean([r["m"] for r in of])) * key[1],
                 "graded": of[0]["graded"],
                 "low": float(np.exp(np.mean([np.log(r["low"] + LITTLE) for r in of]))) - LITTLE,
@@ -86,6 +90,15 @@ def cells(rows: list[dict[str, Any]]) -> dict[tuple[str, float], dict[str, dict[
         }
         for key, found in grouped.items()
     }
+
+
+def apart(one: dict[str, Any], other: dict[str, Any]) -> tuple[float, float]:
+    """By how much one loses more than the other, and the standard error of that."""
+    differences = np.subtract(one["of_splits"], other["of_splits"])
+    over_splits = (
+        float(np.std(differences, ddof=1) / np.sqrt(len(differences))) if len(differences) >= MANY else 0.0
+    )
+    return float(differences.mean()), over_splits or float(np.hypot(one["error"], other["error"]))
 
 
 def report(rows: list[dict[str, Any]]) -> None:
@@ -102,10 +115,10 @@ def report(rows: list[dict[str, Any]]) -> None:
     z = 2.0 + np.sqrt(2.0 * np.log(len(table))) / 2.0  # about the family-wise 5% of so many cells
     for other, tolerance, standard_errors in ((PUBLIC, LITTLE, z), (SOBOL, 0.0, 3.0)):
         worse = [
-            (key, round(here["auto"]["regret"] - here[other]["regret"], 5))
+            (key, round(difference, 5), round(error, 5))
             for key, here in table.items()
-            if here["auto"]["regret"] - here[other]["regret"]
-            > tolerance + standard_errors * np.hypot(here["auto"]["error"], here[other]["error"])
+            for difference, error in [apart(here["auto"], here[other])]
+            if difference > tolerance + standard_errors * error
         ]
         print(f"auto worse than {other}: {worse or 'in no cell'}")
     wide = {

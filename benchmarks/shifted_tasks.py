@@ -1,6 +1,7 @@
 """Tasks on which the sensitive half is another population than the public one, as `dpbo compare --task` reads them.
 
     python -m benchmarks.shifted_tasks FOLDER [task …]     FOLDER/TASK-SPLIT.npz, those that are not there yet
+    python -m benchmarks.shifted_tasks FOLDER 3-18 task …  other splits than the usual three
 
 | array | meaning | shape |
 |---|---|---|
@@ -286,7 +287,11 @@ def measured(task: Shifted, seed: int) -> dict[str, Any]:
 
 def main(folder: Path, names: list[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for seed, name in product(range(SPLITS), names or TASKS):
+    seeds = range(SPLITS)
+    if names and names[0][:1].isdigit():
+        first, last = (int(end) for end in names.pop(0).split("-"))
+        seeds = range(first, last + 1)
+    for seed, name in product(seeds, names or TASKS):
         file = folder / f"{name}-{seed}.npz"
         if not file.exists():
             with file.with_suffix(".part").open("wb") as part:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from dpbo_core.evaluation.run import evaluate_study as evaluate_study
     from dpbo_core.evaluation.run import plan_evaluation as plan_evaluation
     from dpbo_core.evaluation.tuning import run_and_evaluate as run_and_evaluate
+    from dpbo_core.evaluation.watch.looks import look_once as look_once
+    from dpbo_core.evaluation.watch.recorded_looks import Look as Look
+    from dpbo_core.evaluation.watch.watch_plan import plan_watch as plan_watch
     from dpbo_core.final_model.train import FinalModel as FinalModel
     from dpbo_core.privacy.release import Release as Release
     from dpbo_core.sklearn_api.private_search import PrivateSearch as PrivateSearch
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from dpbo_core.space.search_space import Integer as Integer
     from dpbo_core.space.search_space import Real as Real
     from dpbo_core.spec import StudySpec as StudySpec
+    from dpbo_core.spec import WatchSection as WatchSection
     from dpbo_core.study.resolve import advise_study as advise_study
     from dpbo_core.study.resolve import plan_study as plan_study
     from dpbo_core.study.run import StudyResult as StudyResult
@@ -46,6 +50,7 @@ _HOME = {
     "FinalModel": "final_model.train",
     "Integer": "space.search_space",
     "LedgerDamaged": "errors",
+    "Look": "evaluation.watch.recorded_looks",
     "NoBudget": "errors",
     "PrivacyBudget": "accounting.budget",
     "PrivacyLedger": "accounting.ledger",
@@ -56,11 +61,14 @@ _HOME = {
     "StudyInvalid": "errors",
     "StudyResult": "study.run",
     "StudySpec": "spec",
+    "WatchSection": "spec",
     "advise_study": "study.resolve",
     "evaluate_study": "evaluation.run",
+    "look_once": "evaluation.watch.looks",
     "open_study": "study.run",
     "plan_evaluation": "evaluation.run",
     "plan_study": "study.resolve",
+    "plan_watch": "evaluation.watch.watch_plan",
     "read_study": "study.study_file",
     "run_and_evaluate": "evaluation.tuning",
     "run_study": "study.run",

@@ -1,9 +1,10 @@
 """A file that is either whole or not there, even if the process that makes it is killed."""
 
+import fcntl
 import os
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -53,3 +54,15 @@ def replace_atomically(path: Path, content: bytes, *, mode: int = 0o600) -> None
         os.fsync(folder)  # the new name itself
     finally:
         os.close(folder)
+
+
+@contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """One process and one thread at a time inside; the folder is made if need be, for its owner alone."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle = os.open(folder / "lock", os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

@@ -138,6 +138,8 @@ class Problem:
     unlisted: str = ""  # what in the estimator is not known to predict each row alone; "" for nothing
     trainer: Trainer | None = field(default=None, repr=False, compare=False)
     training: TrainingFacts | None = None
+    editions: int = 1  # releases that the cap is planned for
+    n_public: int | None = None  # n where nothing else of the PUBLIC training set was read: for advice, in no price
     baseline: float | None = None  # score of the best constant prediction, by the public training set
     public_search: PublicSearch | None = field(default=None, repr=False, compare=False)  # once searched
     earlier: tuple[EarlierEdition, ...] | None = None  # what the search begins with, oldest first; None: afresh
@@ -159,7 +161,12 @@ class Problem:
     @property
     def averaged(self) -> str:
         """How many of what the score averages over, in words."""
-        return f"{self.n_averaged} {'records' if self.n_persons is None else 'persons'}"
+        return f"{self.n_averaged} {self.counted}"
+
+    @property
+    def counted(self) -> str:
+        """What is averaged over or counted, in a word."""
+        return "records" if self.n_persons is None else "persons"
 
     @property
     def rowwise(self) -> bool:
@@ -253,6 +260,7 @@ def problem_of(
         n_persons=spec.data.n_persons if isinstance(spec.data, PersonFiles) else None,
         relation=relation_of(spec),
         training=training,
+        editions=(spec.budget and spec.budget.editions) or 1,
         study=spec.name,
         edition=spec.edition,
         dataset=spec.privacy.dataset,

@@ -9,6 +9,7 @@ from dpbo.flows.prefect_runtime.liveness import alive
 from dpbo.flows.prefect_runtime.owner import at_the_terminal, refuse_job_variables
 from dpbo.flows.prefect_runtime.recording import wait_until_recorded
 from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings
+from dpbo.flows.prefect_runtime.workers import workers
 from dpbo.flows.publishing import Warnings, publish_release, ready_for
 from dpbo.tasks import policies
 from dpbo.tasks.evaluating import evaluate, prepare
@@ -16,6 +17,7 @@ from dpbo.tasks.reporting import Tracked
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.evaluation.run import EvaluationResult
+from dpbo_core.objective.partitioned import Workers
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.run import check_public_file
 
@@ -64,8 +66,10 @@ def evaluate_privately(
     if not at_the_terminal():
         refuse_job_variables()
         check_public_file(study, ledger=PrivacyLedger(stores.ledger), folder=folder)
-    with alive(stores.running):
-        result, tracked = report(study, folder, stores, warnings, epsilon=epsilon, model=model, pad=pad)
+    with alive(stores.running), workers() as counting:
+        result, tracked = report(
+            study, folder, stores, warnings, epsilon=epsilon, model=model, pad=pad, workers=counting
+        )
         warnings.tried("Prefect's record of the run may lack tasks", lambda: wait_until_recorded(TASKS))
         return Evaluated(result, tracked, tuple(warnings.lines))
 
@@ -79,6 +83,7 @@ def report(
     epsilon: float | None = None,
     model: str | None = None,
     pad: float = 0.0,
+    workers: Workers | None = None,
 ) -> tuple[EvaluationResult, Tracked | None]:
     """The story itself, inside whatever flow runs it."""
     opened = prepare(study, folder, stores.ledger, model, epsilon)
@@ -92,6 +97,7 @@ def report(
             pad,
             lambda: ready_for(study.privacy.dataset, stores, warnings),
             owner=at_the_terminal(),
+            workers=workers,
         )
         if isinstance(drawn, BudgetRefused):
             raise drawn

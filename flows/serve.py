@@ -28,6 +28,7 @@ from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.study.resolve import plan_study
 from dpbo_core.study.run import StudyResult, approve_study
+from dpbo_core.study.schedule import planned_for_schedule
 from dpbo_core.study.study_file import read_study, study_digest
 
 if TYPE_CHECKING:
@@ -155,15 +156,48 @@ def serve(
         PolicyRefused: its dataset's name or a file of it is another dataset's.
         DpboError: no Prefect server answers, and none can be started; or one answers whoever asks, without `trust`.
     """
+    spec = read_study(path)
+    check_fields(spec)
+    plan_study(spec)
+    parameters = {"study": os.path.relpath(path), "pad_steps": pad_steps, "register": register}
+    planned = planned_for_schedule(spec).budget
+    each = "an edition"
+    if planned is not None:
+        each += f", of {planned.editions:,} that its budget is planned for"
+    served(tune_on_schedule, path, parameters, cron=cron, every=every, port=port, trust=trust, each=each)
+
+
+def served(
+    scheduled: Any,
+    path: Path,
+    parameters: dict[str, Any],
+    *,
+    cron: str | None,
+    every: float | None,
+    port: int,
+    trust: bool,
+    each: str,
+    name: str = "",
+) -> None:
+    """Serve a flow on a study's schedule, as `serve` does.
+
+    Args:
+        scheduled: the flow.
+        path: of the study file, as it is from now on.
+        parameters: of every run.
+        cron: when, UTC; or
+        every: how often, in seconds.
+        port: where a Prefect server is found or started.
+        trust: whether one may be used that asks nobody for a password.
+        each: what a run is, for people.
+        name: of the deployment; the study's where "".
+    """
     import prefect
     from prefect.deployments.runner import EntrypointType  # type: ignore[attr-defined]
     from prefect.schedules import Cron, Interval
     from prefect.settings import get_current_settings, temporary_settings
 
-    spec = read_study(path)
-    check_fields(spec)
-    plan_study(spec)
-    stores = Stores()
+    spec, stores = read_study(path), Stores()
     stores.make_folder()
     frozen = study_digest(path)
     approve_study(spec, ledger=PrivacyLedger(stores.ledger), folder=path.parent)
@@ -174,23 +208,23 @@ def serve(
         temporary_settings(_settings(server)),
     ):
         os.environ[SERVED_BY] = str(os.getpid())
-        deployment = tune_on_schedule.to_deployment(
-            slug(spec.name),
+        deployment = scheduled.to_deployment(
+            name or slug(spec.name),
             schedule=Cron(cron, timezone="UTC") if cron else Interval(timedelta(seconds=every or 0.0)),
-            parameters={"study": os.path.relpath(path), "pad_steps": pad_steps, "register": register},
+            parameters=parameters,
             entrypoint_type=EntrypointType.MODULE_PATH,
         )
         how = "started" if server.started else "found"
         asks = "" if server.password_file is None else f"Its page asks for the password in {server.password_file}\n"
         sys.stdout.write(
-            f"{spec.name}: {f'cron {cron} (UTC)' if cron else f'every {every:g} s'}; each run is an edition.\n"
+            f"{spec.name}: {f'cron {cron} (UTC)' if cron else f'every {every:g} s'}; each run is {each}.\n"
             f"Prefect ({how}): {server.api.removesuffix('/api')}  (Ctrl-C stops and pauses the schedule)\n{asks}"
         )
         sys.stdout.flush()
         warnings.filterwarnings("ignore", message="coroutine 'Runner.astop'")  # Prefect's own, when it is stopped
         while True:
             try:
-                prefect.serve(deployment, limit=1, print_starting_message=False)  # type: ignore[arg-type]
+                prefect.serve(deployment, limit=1, print_starting_message=False)
             except Exception as error:
                 if not outage.behind(error):
                     raise

@@ -1,9 +1,9 @@
-"""The story of a private tune: reserve, one task a step, finish, train what was chosen, show what was released."""
+"""The story of a private tune: public work, reserve, a task a step, finish, train the choice, show the release."""
 
 from prefect import flow, get_run_logger
 
 from dpbo.flows.evaluate import TASKS, report
-from dpbo.flows.prefect_runtime.fanning_out import precompute
+from dpbo.flows.prefect_runtime.fanning_out import prepared
 from dpbo.flows.prefect_runtime.form import study_of
 from dpbo.flows.prefect_runtime.liveness import alive
 from dpbo.flows.prefect_runtime.owner import at_the_terminal, refuse_job_variables
@@ -21,6 +21,7 @@ from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import AssumptionNotAccepted, BudgetRefused, DpboError, StudyInvalid
 from dpbo_core.evaluation.run import EvaluationResult
 from dpbo_core.evaluation.tuning import asks_for_evaluation, last_step
+from dpbo_core.objective.partitioned import Workers
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.resolve import resolve
 from dpbo_core.study.run import StudyRun, check_public_file
@@ -69,7 +70,7 @@ def tune(
     resolved, warnings = resolve(study), Warnings()
     evaluates = asks_for_evaluation(study)
     also = last_step(resolved, folder, warnings.at_once) if evaluates else None
-    precomputed = precompute(resolved, folder)
+    precomputed, n_prepared = prepared(resolved, folder, PrivacyLedger(stores.ledger))
     with alive(stores.running), workers(workers_for(resolved.method)) as scoring:
         run = reserve(
             resolved,
@@ -96,18 +97,26 @@ def tune(
                         get_run_logger().info("step %d released %s", released["step"], in_short(released))
         result = finish(run)
         tracked = publish_release(study, folder, run, result.release, stores, warnings, register=register)
-        wanted = steps + len((reserve, finish, publish)) + TASKS * evaluates
-        last = _last_step(study, folder, stores, warnings, replayed=result.replayed) if evaluates else (None, None)
+        wanted = n_prepared + steps + len((reserve, finish, publish)) + TASKS * evaluates
+        last: tuple[EvaluationResult | None, Tracked | None] = (None, None)
+        if evaluates:
+            last = _last_step(study, folder, stores, warnings, scoring, replayed=result.replayed)
         warnings.tried("Prefect's record of the run may lack tasks", lambda: wait_until_recorded(wanted))
         return Tuned(result, tracked, tuple(warnings.lines), *last)
 
 
 def _last_step(
-    study: StudySpec, folder: str, stores: Stores, warnings: Warnings, *, replayed: bool
+    study: StudySpec,
+    folder: str,
+    stores: Stores,
+    warnings: Warnings,
+    counting: Workers | None,
+    *,
+    replayed: bool,
 ) -> tuple[EvaluationResult | None, Tracked | None]:
     """The evaluation that was reserved with the study, or that it asks for since: then a refusal is a warning."""
     try:
-        return report(study, folder, stores, warnings)
+        return report(study, folder, stores, warnings, workers=counting)
     except (StudyInvalid, BudgetRefused, AssumptionNotAccepted) as refused:
         if not replayed:
             raise

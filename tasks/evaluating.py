@@ -11,6 +11,7 @@ from dpbo.tasks.reporting.targets import CheckedLedger
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.evaluation.run import EvaluationResult, OpenEvaluation, open_evaluation
+from dpbo_core.objective.partitioned import Workers
 from dpbo_core.spec import StudySpec
 
 
@@ -24,13 +25,20 @@ def prepare(
 
 @task(name="evaluate", **policies.SENSITIVE_TASK)
 def evaluate(
-    opened: OpenEvaluation, ledger_url: str, pad: float, ready: Callable[[], None], *, owner: bool
+    opened: OpenEvaluation,
+    ledger_url: str,
+    pad: float,
+    ready: Callable[[], None],
+    *,
+    owner: bool,
+    workers: Workers | None = None,
 ) -> EvaluationResult | BudgetRefused:
     """Reserve durably, count the records once, noise once, record; or the ledger's refusal, which is an answer.
 
-    `ready` is asked before a first charge, and may refuse by raising.
+    `ready` is asked before a first charge, and may refuse by raising. `workers` count the parts of a partitioned
+    validation set.
     """
-    return finished_or_refused(opened, CheckedLedger(ledger_url, ready), pad=pad, owner=owner)
+    return finished_or_refused(opened, CheckedLedger(ledger_url, ready), pad=pad, owner=owner, workers=workers)
 
 
 def finished_or_refused(

@@ -1,4 +1,4 @@
-"""Public work known before any score is, a task a candidate, wherever the task runner puts it."""
+"""Public work, before anything is charged: a task a candidate wherever the task runner puts it, or a chunk here."""
 
 from pathlib import Path
 
@@ -8,6 +8,7 @@ from dpbo.tasks import policies
 from dpbo_core.models.trainer import Model
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.precomputed import cross_validate_candidate, train_candidate
+from dpbo_core.study.public_work import PublicWork
 
 
 @task(name="train candidate", **policies.SENSITIVE_TASK)
@@ -20,3 +21,27 @@ def candidate(study: StudySpec, folder: str | Path, index: int) -> Model:
 def public_score(study: StudySpec, folder: str | Path, index: int) -> float:
     """The score of candidate `index`: a function of the study and its public training set alone."""
     return cross_validate_candidate(study, folder, index)
+
+
+@task(name="cross-validate candidates", **policies.SENSITIVE_TASK)
+def cross_validate_chunk(work: PublicWork, indices: tuple[int, ...]) -> int:
+    """The public scores of a chunk of Λ."""
+    return work.cross_validate(indices)
+
+
+@task(name="search on public data", **policies.SENSITIVE_TASK)
+def search_publicly(work: PublicWork) -> int:
+    """What is left of a public search, each trial of which follows from those before."""
+    return work.search()
+
+
+@task(name="train candidates", **policies.SENSITIVE_TASK)
+def train_chunk(work: PublicWork, indices: tuple[int, ...]) -> int:
+    """The models of a chunk of Λ, of a study whose steps may not train."""
+    return work.train(indices)
+
+
+@task(name="try out a training", **policies.SENSITIVE_TASK)
+def try_out(work: PublicWork) -> bool:
+    """One training of a study whose steps train, so that one that cannot be made costs nothing."""
+    return work.try_out()

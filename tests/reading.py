@@ -3,6 +3,8 @@
 python tests/reading.py
 """
 
+# ruff: noqa: E501  rows of a page
+
 import ast
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,16 +12,35 @@ from pathlib import Path
 HEAD = """# Reading with the papers
 
 One file per paper, one function per statement, in the paper's order. `python tests/reading.py` writes this page
-from the code; a test keeps it true. Where a printed statement is wrong, see [the errata](errata.md).
+from the code; a test keeps it true. Where a printed statement is wrong, see [the errata](errata.md). What no method,
+plan or command uses is a reading aid. Every printed number is on [a page of its own](printed_numbers.md).
+
+## Boxes, tables and open questions
+
+| in the paper | here |
+|---|---|
+| Kusner et al., Algorithm 1: λ̃ and ṽ | `noisy_gp`; one of them alone with `outputs` |
+| Algorithm 2: f̃ | `exact_gp` |
+| section 4, "Theorems 1 and 2 still hold": λ̃ from exact observations, the slides' table | `exact_gp` with `outputs = "candidate"`, or `"both"` |
+| Algorithm 3: f̃_L, with any acquisition | `lipschitz`; as printed `evaluate = "path"`; `search.acquisition` names ours or a function of yours |
+| first future direction: every sampled λ and score | `private_trajectory` |
+| second: sections 3 and 4 with other acquisitions | λ̃ with `"ei"`, `"thompson"` or a function of yours: Theorem 1 is of the posterior, whatever chose the observations; ṽ by the score's range alone |
+| third: the training set too | `dp_hypo` |
+| Theorem 2 and Algorithm 2, by the numbers of the proceedings (the text of arXiv v1 is not among ours) | `theorem_2_utility_bound`; `exact_gp` |
+| Kharkovskii et al., Algorithm 1 (curator), Algorithm 2 (modeller) | `dpbo curate publish --transform published`, and with noise; `dpbo model` |
+| Lemma 1, Theorems 2 and 3, Remark 2, Definition 3 | `dpbo curate plan` |
+| Wang et al., Algorithm 1 (framework), 2 (Gaussian process) | `dp_hypo`; `sampler = "gaussian_process"` |
+| Theorems 1 and 2, Appendix D's informed prior | `dp_hypo` with `calibration`, `prior` |
 """
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A function of a theorem file, what it says in one line, and the tests that call it."""
+    """A function of a theorem file, what it says in one line, the modules that use it, and the tests that call it."""
 
     name: str
     says: str
+    used: tuple[str, ...]
     tests: tuple[str, ...]
 
 
@@ -35,12 +56,19 @@ class Paper:
 def papers(root: Path) -> list[Paper]:
     """Every paper of dpbo_core/theorems, by name."""
     tests = {path.relative_to(root).as_posix(): path.read_text() for path in (root / "tests").rglob("test_*.py")}
+    folders = ("dpbo_core", "tasks", "flows")
+    code = {
+        path.relative_to(root).as_posix(): path.read_text() for f in folders for path in (root / f).rglob("*.py")
+    }
     found = []
     for path in sorted((root / "dpbo_core" / "theorems").glob("[a-z]*.py")):
         tree = ast.parse(path.read_text())
         public = [node for node in tree.body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")]
         statements = tuple(
-            Statement(node.name, _first_line(node), _calling(node.name, path.stem, tests)) for node in public
+            Statement(
+                node.name, _first_line(node), _using(node.name, path, code), _calling(node.name, path.stem, tests)
+            )
+            for node in public
         )
         found.append(Paper(path.stem, _first_line(tree), statements))
     return found
@@ -55,14 +83,32 @@ def _calling(name: str, module: str, tests: dict[str, str]) -> tuple[str, ...]:
     return tuple(sorted(path for path, text in tests.items() if name in text and module in text))
 
 
+def _using(name: str, theorem: Path, code: dict[str, str]) -> tuple[str, ...]:
+    """Modules that call this function: of its own paper, or that name the paper."""
+    own = f"theorems/{theorem.name}"
+    calls = {
+        path
+        for path, text in code.items()
+        if f"{name}(" in text and theorem.stem in text and not path.endswith(own)
+    }
+    within = theorem.read_text().count(f"{name}(") > 1
+    return (
+        tuple(sorted(path.removeprefix("dpbo_core/").removesuffix(".py") for path in calls))
+        or ("its own paper",) * within
+    )
+
+
 def page(root: Path) -> str:
     """The whole page."""
     parts = [HEAD]
     for paper in papers(root):
-        parts.append(f"\n## `{paper.module}`\n\n{paper.title}\n\n| function | says | tested in |\n|---|---|---|\n")
+        parts.append(
+            f"\n## `{paper.module}`\n\n{paper.title}\n\n| function | says | used in | tested in |\n|---|---|---|---|\n"
+        )
         for statement in paper.statements:
             where = ", ".join(f"`{path.removeprefix('tests/')}`" for path in statement.tests)
-            parts.append(f"| `{statement.name}` | {statement.says} | {where} |\n")
+            used = ", ".join(f"`{name}`" if "/" in name else name for name in statement.used) or "a reading aid"
+            parts.append(f"| `{statement.name}` | {statement.says} | {used} | {where} |\n")
     return "".join(parts)
 
 

@@ -308,3 +308,55 @@ def test_the_baseline_is_the_public_files_and_unknown_without_it(tmp_path):
     assert public_baseline(spec, tmp_path) is None
     (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{i},{i % 5 == 0:d}\n" for i in range(50)))
     assert public_baseline(spec, tmp_path) == 0.8  # no validation file is there to be opened
+
+
+TABLES = {
+    "study": {"name": "s", "method": "auto"},
+    "privacy": {"dataset": "d", "epsilon": 1.0},
+    "data": {"training": "t.csv", "validation": "none.csv", "n_validation": 300, "target": "y"},
+    "model": {"estimator": "logistic", "score": "accuracy"},
+    "space": {"lambda": {"low": 0.1, "high": 10.0}},
+}
+
+
+def test_a_plan_that_counts_the_public_file_says_narrower_things_of_the_same_choice(tmp_path):
+    """n moves the ranges, and never which method "auto" becomes, for that is asked where no file is."""
+    from dpbo_core.study.sizes import n_public
+
+    tables = TABLES
+    spec = StudySpec.from_dict(tables)
+    assert n_public(spec, tmp_path) is None
+    (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{i},{i % 5 == 0:d}\n" for i in range(60)))
+    assert n_public(spec, tmp_path) == 60  # no validation file is there to be opened
+    bundled = StudySpec.from_dict(tables | {"data": {"source": "breast_cancer", "validation_share": 0.5}})
+    assert n_public(bundled, tmp_path) == 284
+    unknown, few, many = (advise_study(spec, n_public=n) for n in (None, 60, 5000))
+    assert few.recommended == many.recommended == unknown.recommended
+    assert few.choice.options == many.choice.options == unknown.choice.options
+    ranges = [
+        {line.kind: line.expected_regret_range for line in told.methods}["public"] for told in (many, unknown, few)
+    ]
+    assert ranges[0][1] <= ranges[1][1] <= ranges[2][1] > ranges[0][1]
+    assert few.to_json()["public_records"] == 60
+    assert "public_records" not in unknown.to_json()
+    assert few.choice.why != many.choice.why  # the reason is about this public set
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ({}, "Nothing was opened and nothing was charged."),
+        (
+            {"n_public": 1234},
+            "The public training file was read (1,234 records), no other, and nothing was charged.",
+        ),
+        ({"n_public": 50, "positives": 0.25}, "The public training file was read (50 records, 25.0% positive), no"),
+    ],
+)
+def test_a_plan_says_what_was_read_for_it(told, expected):
+    from dpbo.flows.cli.screens.advice import _opened
+    from dpbo_core.advice.advise import Advice
+
+    data = {"training": "t.csv", "validation": "v.csv", "n_validation": 300, "target": "y"}
+    spec = StudySpec.from_dict(TABLES | {"data": data})
+    assert _opened(spec, Advice(None, (), **told)).startswith(expected)

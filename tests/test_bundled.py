@@ -2,7 +2,9 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from decimal import ROUND_CEILING, Decimal
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -85,7 +87,7 @@ def test_an_unknown_name(name: str, opening: str) -> None:
         with pytest.raises(StudyInvalid) as caught:
             call()
         assert str(caught.value).startswith(opening)
-        assert "use one of breast_cancer, digits, iris, wine" in str(caught.value)
+        assert "use one of breast_cancer, digits, iris, two_scanners, wine" in str(caught.value)
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0, -0.5, 1.5, 0.9999, float("nan"), float("inf")])
@@ -110,3 +112,35 @@ def test_the_fingerprint_of_a_bundled_half_is_stable() -> None:
         == "c79a5cc75a342c04c1dbc5c4dea3ce9db896d3bf540322950b5cffdf861027a9"
     )
     assert bundled.load("iris", 0.5)[0].source == "iris"
+
+
+def test_the_second_scanner_sees_two_fifths_of_the_ink() -> None:
+    """The digits, record by record; the public half is as it was."""
+    for share in (0.5, 0.75):
+        digits, scanned = (bundled.load(name, share) for name in ("digits", "two_scanners"))
+        for column in digits[0].columns:
+            assert np.array_equal(scanned[0].columns[column], digits[0].columns[column])
+            factor = 1.0 if column == "target" else 0.4
+            assert np.array_equal(scanned[1].columns[column], factor * digits[1].columns[column])
+    assert bundled.n_records("two_scanners") == bundled.n_records("digits")
+    assert bundled.public_facts("two_scanners") == bundled.public_facts("digits")
+
+
+def test_the_private_choice_of_the_first_example_earns_its_price() -> None:
+    """By the exact scores: what the public scans choose loses a quarter of the records to the best; the ε is 1."""
+    from dpbo_core import read_study
+    from dpbo_core.methods.public import Public
+    from dpbo_core.study import data_split
+
+    folder = Path(__file__).parent.parent / "examples"
+    tuned, alone = (read_study(folder / f"{name}.toml") for name in ("two_scanners", "public_scans_alone"))
+    assert replace(alone, name=tuned.name, method="auto") == tuned
+    assert alone.method == "public"
+    public = data_split.public_half(tuned, folder)
+    problem, objective = public.problem, data_split.sensitive_half(tuned, folder, public)
+    scores = [
+        objective.evaluate(problem.train(i)).expose() * problem.score_per_step
+        for i in range(len(problem.candidates))
+    ]
+    assert max(scores) == pytest.approx(0.783, abs=0.02)
+    assert scores[Public().choice(problem)] < max(scores) - 0.15

@@ -14,6 +14,7 @@ from scipy import stats
 from worlds import Memory, NamedTrainer, OneWeightTrainer, Table, problem, run, smooth_table
 
 from dpbo_core.accounting.composition import compose
+from dpbo_core.accounting.renyi_filter import Filter
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise, OperatingSystemNoise
 from dpbo_core.methods import METHODS, method_named
 from dpbo_core.methods.contract import Method
@@ -37,6 +38,9 @@ VARIANTS = {
     "lipschitz path trained": Lipschitz(evaluate="path", sensitivity="trained"),
     "trajectory": PrivateTrajectory(),
     "trajectory with a final choice": PrivateTrajectory(final_share=0.3),
+    "trajectory ending with permute-and-flip": PrivateTrajectory(
+        final_share=0.6, look_share=0.1, final_choice="permute_and_flip"
+    ),
     "trajectory choosing anywhere": PrivateTrajectory(choose="all"),
     "trajectory with a public prior": PrivateTrajectory(prior="public"),
     "grid": PrivateGrid(),
@@ -45,9 +49,14 @@ VARIANTS = {
     "noisy GP under the prior": NoisyGP(cap_at_range=False),
     "exact GP": ExactGP(rate_constant=1e3, decay_constant=0.01),
     "exact GP under the prior": ExactGP(rate_constant=1.0, decay_constant=1.0),
+    "exact GP with a choice": ExactGP(rate_constant=1e3, decay_constant=0.01, outputs="both"),
     "hypo": DpHypo(),
     "hypo, logarithmic": DpHypo(shape=0.0),
     "hypo, adaptive": DpHypo(sampler="gaussian_process", lower=0.999, upper=1.002),
+    "hypo, informed": DpHypo(prior=tuple(range(1, 13))),
+    "hypo, informed and adaptive": DpHypo(
+        prior=tuple(range(1, 13)), sampler="gaussian_process", lower=0.999, upper=1.002
+    ),
     "grid on a public shortlist": PrivateGrid(evaluate="public_shortlist"),
     "grid from a base measure": PrivateGrid(evaluate="tried", base_measure="public"),
     "grid for twelve editions": PrivateGrid(editions=12),
@@ -154,6 +163,11 @@ def test_the_promise_is_the_composition_of_the_spends(method):
         plan = plan_of(method, problem(epsilon=epsilon))
         total = compose(plan.spends)
         composed, delta = total.epsilon(plan.guarantee.delta)
+        if getattr(method, "final_choice", "") == "permute_and_flip":  # as the ledger adds them, at one order
+            draws = [(spend.epsilon_units, spend.rho_units) for spend in plan.spends]
+            filtered = Filter.of(spent_units(epsilon), delta).after(draws, total)
+            composed = filtered.epsilon(delta)
+            assert filtered.fits(spent_units(epsilon), delta)
         assert composed <= plan.guarantee.epsilon == epsilon
         assert composed == pytest.approx(epsilon, rel=1e-6)
         assert delta <= plan.guarantee.delta

@@ -430,3 +430,51 @@ def test_the_card_of_another_kind_shows_its_figures(here, kind):
         assert logged[f"evaluation/{name}"] == told["value"]
     folder = artifacts(evaluated.tracked.run_id)
     assert sorted(path.name for path in (folder / "plots").iterdir()) == ["budget.png", "evaluation.png"]
+
+
+# Persons, parts and workers
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:this report will not be usable")
+def test_persons_in_parts_counted_by_workers_are_those_of_one_file(here, run, monkeypatch):
+    """As the last step of a tune and as a command, with the noise left out: exactly the table of one file."""
+    pytest.importorskip("distributed", reason="the extra dask is not installed")
+    from test_evaluation_persons import files as persons_files
+    from test_evaluation_persons import study
+
+    from dpbo.flows.prefect_runtime.workers import SETTING, DaskWorkers
+    from dpbo_core import run_and_evaluate
+    from dpbo_core.evaluation import counting
+    from dpbo_core.mechanisms.histogram import LaplaceHistogram
+
+    monkeypatch.setattr(LaplaceHistogram, "prepare", lambda *_: lambda value: value.expose().tolist())
+    persons_files(here, parts=3)
+    whole = StudySpec.from_dict(study(bins=8))
+    _, one_file = run_and_evaluate(whole, ledger=PrivacyLedger(f"sqlite:///{here / 'other.db'}"))
+    honest, counted = DaskWorkers.answers, []
+
+    def answers(pool, work, parts):
+        counted.append(type(work).__name__)
+        return honest(pool, work, parts)
+
+    monkeypatch.setattr(DaskWorkers, "answers", answers)
+    monkeypatch.setattr(counting, "OneByOne", None)  # nobody else counts
+    monkeypatch.setenv(SETTING, "2")
+    tables = study(bins=8, validation="validation")
+    (here / "study.toml").write_text(tomli_w.dumps(tables))
+    tuned = tune_privately(StudySpec.from_dict(tables))
+    assert all("will not be usable" in line for line in tuned.warnings)
+    assert tuned.evaluation.release.value["table"] == one_file.release.value["table"]
+    assert counted.count("PersonPartCounter") == 1
+    code, out, _ = run("evaluate", "study.toml", "--epsilon", "2")
+    assert code == 0
+    assert counted.count("PersonPartCounter") == 2
+    assert "each of 120 counts once" in " ".join(out.split())
+    assert "of the persons lie above it" in out
+    code, out, _ = run("evaluate", "study.toml", "--epsilon", "2", "--json")
+    document = json.loads(out)
+    assert document["guarantee"]["relation"] == "replace_one_person"
+    assert document["value"]["table"]["drawn"] == one_file.release.value["table"]["drawn"]
+    page = (artifacts(tuned.shown.run_id) / "release.html").read_text()
+    assert "The table sums to 120 persons" in page

@@ -566,7 +566,7 @@ def test_an_honest_certificate_is_worth_its_guarantee_and_an_edit_is_caught(tabl
 
 
 def test_the_methods_certificates_are_among_them():
-    assert set(CERTIFIED.methods) == {*OF_METHODS.methods, "evaluation"}
+    assert set(CERTIFIED.methods) == {*OF_METHODS.methods, "evaluation", "watch"}
     assert "evaluation" not in METHODS
     assert CERTIFIED.mechanisms == OF_METHODS.mechanisms
 

@@ -18,6 +18,7 @@ from replay import record
 from worlds import Table, problem
 
 from dpbo_core.accounting.composition import largest_rho
+from dpbo_core.accounting.renyi_filter import draw_units, order
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.methods.private_grid import PrivateGrid
@@ -92,13 +93,15 @@ def exact_cost(method, problem, here, there, seed):
 
 
 def assert_kept(method, problem, here, there, seed):
-    """Pure methods: loss ≤ ε at every output. Gaussian ones: Σρ_t, with ε²/8 or ε²/2 of a choice, ≤ ρ*."""
+    """Pure methods: loss ≤ ε at every output. Gaussian ones: Σρ_t, with what a choice costs at α*, ≤ ρ*."""
     loss, rho = exact_cost(method, problem, here, there, seed)
     plan = method.plan(problem)
     if plan.guarantee.delta == 0.0:
         assert loss <= mpmath.mpf(problem.epsilon) * (1 + mpmath.mpf(10) ** -12)
         return float(loss) / problem.epsilon
-    choices = [from_units(spend.rho_units) for spend in plan.spends if spend.epsilon_units is not None]
+    alpha = order(spent_units(problem.epsilon), problem.delta)
+    pure = [(spend.epsilon_units, spend.rho_units) for spend in plan.spends if spend.epsilon_units is not None]
+    choices = [from_units(draw_units(draw, alpha)) for draw in pure]
     assert loss <= sum(spend.epsilon for spend in plan.spends if spend.epsilon_units is not None) + 1e-12
     allowed = from_units(largest_rho(problem.epsilon, problem.delta)) - sum(choices)
     assert float(rho) <= allowed * (1 + 1e-9)

@@ -3,6 +3,7 @@
 import ast
 import importlib
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,7 @@ from dpbo.flows.tune import tune_privately
 from dpbo.tasks import policies
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.methods import METHODS
+from dpbo_core.models import trainer
 from dpbo_core.objective.in_memory import Objective
 from dpbo_core.spec import StudySpec
 
@@ -69,24 +71,58 @@ def logs(*runs):
         return [log.message for log in client.read_logs(chosen)]
 
 
-@pytest.mark.parametrize("kind", mostly_slow(METHODS, "private_grid", "private_trajectory", "lipschitz", "dp_hypo"))
-def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind):
+PUBLIC_WORK = {  # tasks before anything is charged, of 16 candidates
+    "noisy_gp": ["train candidates"] * 16,
+    "exact_gp": ["train candidates"] * 16,
+    "dp_hypo": ["train candidates"] * 16,
+    "public": ["cross-validate candidates"] * 16 + ["search on public data", "try out a training"],
+}
+
+
+def trainings_by_task(runs, times):
+    """How many trainings each task of a run made, in their order, by the times that Prefect's database has."""
+    spans = sorted((task.start_time.timestamp(), task.end_time.timestamp(), task.name) for task in runs)
+    made = [(name.rsplit("-", 1)[0], sum(begun <= time <= end for time in times)) for begun, end, name in spans]
+    assert sum(count for _, count in made) == len(times)  # none outside a task
+    return made
+
+
+@pytest.mark.parametrize("kind", mostly_slow(METHODS, "private_grid", "private_trajectory", "noisy_gp", "dp_hypo"))
+def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind, monkeypatch):
     from mlflow.tracking import MlflowClient
 
+    trained, cross_validated, solve, fold = [], [], trainer.minimise, trainer.train
+    monkeypatch.setattr(trainer, "minimise", lambda *a, **k: (trained.append(time.time()), solve(*a, **k))[1])
+    monkeypatch.setattr(trainer, "train", lambda *a, **k: (cross_validated.append(time.time()), fold(*a, **k))[1])
     before = {run.id for run in flow_runs("tune privately")}
     tuned = tune_privately(StudySpec.from_dict(with_method(tables, kind)))
     (run,) = (run for run in flow_runs("tune privately") if run.id not in before)
     names = sorted(task.name.rsplit("-", 1)[0] for task in task_runs(run))
     steps = {"private_grid": 16, "public": 1, "dp_hypo": 1}.get(kind, 5)
-    trained = ["train final model"] if "hyperparameters" in tuned.result.release.value and kind != "dp_hypo" else []
-    assert names == sorted(["reserve", "finish", *trained, "publish", *["step"] * steps])
+    final = ["train final model"] if "hyperparameters" in tuned.result.release.value and kind != "dp_hypo" else []
+    public_work = PUBLIC_WORK.get(kind, ["try out a training"])
+    assert names == sorted([*public_work, "reserve", "finish", *final, "publish", *["step"] * steps])
     assert all(task.state.is_completed() for task in task_runs(run))
+    made = trainings_by_task(task_runs(run), trained)
+    assert [count for name, count in made if name in ("reserve", "finish", "search on public data")].count(0) >= 2
+    in_steps = [count for name, count in made if name == "step"]
+    assert in_steps == {
+        "lipschitz": [4, 3, 3, 3, 3],  # a chunk of 16 candidates each
+        "private_trajectory": [1] * 5,
+        "private_grid": [1] * 16,
+        "public": [1],
+    }.get(kind, [0] * steps)
+    first = [count for name, count in made if name in ("train candidates", "try out a training")]
+    assert sum(first) == len(first) == (16 if PUBLIC_WORK.get(kind, [""])[0] == "train candidates" else 1)
+    folds = dict(trainings_by_task(task_runs(run), cross_validated))
+    assert {name for name, count in folds.items() if count} <= {"cross-validate candidates"}
     client = MlflowClient(tracking_uri=Stores().tracking)
     tracked = client.get_run(tuned.tracked.run_id)
     release = tuned.result.release
     assert tracked.data.metrics["release/score"] == release.value["score"]
     assert tracked.data.metrics["privacy/epsilon"] == 1.0
     assert set(tracked.data.tags) == {
+        "mlflow.note.content",
         "mlflow.runName",
         "dpbo.release_id",
         "dpbo.guarantee",
@@ -138,7 +174,7 @@ def test_a_refusal_runs_no_step(here, tables):
         tune_privately(StudySpec.from_dict(tables))
     assert refused.value.exit_code == 3
     run = flow_runs("tune privately")[0]
-    assert [task.name.rsplit("-", 1)[0] for task in task_runs(run)] in ([], ["reserve"])
+    assert [task.name.rsplit("-", 1)[0] for task in task_runs(run) if "try" not in task.name] in ([], ["reserve"])
 
 
 TASKS = {
@@ -151,7 +187,7 @@ TASKS = {
 
 def test_every_story_has_tasks():
     assert {name.partition(".")[0] for name in TASKS} == {path.stem for path in TASK_FILES}
-    assert len(TASKS) == 17
+    assert len(TASKS) == 21
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -224,7 +260,7 @@ def test_padding_makes_every_sensitive_task_a_whole_number_of_seconds(here, tabl
     tables["study"]["name"] = "padded"
     tune_privately(StudySpec.from_dict(tables), pad_steps=0.2)
     run = flow_runs("tune privately")[0]
-    padded = [task for task in task_runs(run) if not task.name.startswith(("publish", "train"))]
+    padded = [task for task in task_runs(run) if not task.name.startswith(("publish", "train", "try"))]
     assert len(padded) == 1 + 5 + 1  # reserve, steps, finish
     assert all(task.total_run_time.total_seconds() >= 0.19 for task in padded)
 

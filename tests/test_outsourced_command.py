@@ -1,12 +1,16 @@
 """`dpbo curate` and `dpbo model`: their flags, their exit codes, their JSON, and nothing charged on refusal."""
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from exchanges import write_csv
+
+from dpbo_core.methods.outsourced.modeler import Modeler, Prior
+from dpbo_core.methods.outsourced.published_table import read_published
 
 PUBLISH = ("curate", "publish", "X.csv", "--out", "Z.parquet", "--dataset", "people")
 PRICE = ("--epsilon", 3, "--delta", 1e-6)
@@ -55,6 +59,88 @@ def test_a_whole_exchange(dpbo):
     assert "4 answers" in dpbo(*UPDATE)[1]
     (account,) = json.loads(dpbo("budget", "--json")[1])["datasets"]
     assert [entry["method"] for entry in account["entries"]] == ["outsourced"]
+
+
+def test_what_a_table_will_be_good_for_is_said_from_public_numbers(dpbo, here):
+    """By hand, on the paper's grid: its largest r, what Theorem 3 asks for, both kinds of distances and regrets."""
+    guesses = ("--relation", "row_moves_by_one", "--diameter", 50, "--lengthscale", 200, "--noise-variance", 0.5)
+    grid = ("--rows", 10000, "--columns", 2, "--epsilon", math.exp(1.1), "--singular-value", 1030.88)
+    code, out, err = dpbo("curate", "plan", *grid, *guesses, "--information-gain", 4, "--json")
+    assert (code, err) == (0, "")
+    told = json.loads(out)
+    L, d2, beta = 3 * math.sqrt(1.5), 0.0625, 2 * math.log(10000 * 2500 * math.pi**2 / (6 * 0.025))
+    assert told["largest_dim"] == 11  # the paper prints 10: see the errata
+    assert told["noise_scale"] == pytest.approx(1.49, abs=0.005)
+    assert told["told_apart"] == pytest.approx(told["noise_scale"] * 2)
+    assert told["wanted_distortion"] == pytest.approx(0.1 / (2 * math.sqrt(3) * d2 * L))
+    assert told["wanted_dim"] == math.ceil(8 * math.log(1e8 / 0.025) / told["wanted_distortion"] ** 2) == 11193
+    assert told["dominant"] is False
+    few, enough = ({line["dim"]: line for line in told["by_dim"]}[r] for r in (10, 11193))
+    assert few["floor"] == pytest.approx(976.07, abs=0.01)
+    assert (few["raised"], few["distortion"], few["regret"]) == (False, None, None)
+    nu, raised = enough["distortion"], 1 + (enough["floor"] / 1030.88) ** 2
+    assert enough["raised"] is True
+    assert enough["distances"] == pytest.approx([1 - nu, (1 + nu) * raised])
+    instead = 2 * math.sqrt(3) * L * max(d2 * nu, 1 - math.exp(-d2 / 2 * ((1 + nu) * raised - 1)))
+    assert enough["approximation"] == pytest.approx(instead)
+    C1, C2 = math.sqrt(1.5) * 3, 2 * L
+    bound = (
+        instead**2 + 24 * (C2 + C1 * math.sqrt(beta)) ** 2 * math.log(50) / 50 + 24 * beta * 4 / (50 * math.log(3))
+    )
+    assert enough["regret"] == pytest.approx(math.sqrt(bound))
+    met = dpbo("curate", "plan", *grid[:-1], 1e9, *guesses, "--json")[1]
+    kept = {line["dim"]: line for line in json.loads(met)["by_dim"]}[11193]
+    assert kept["approximation"] == pytest.approx(0.1, rel=1e-3)  # ε_ucb again, as it was asked for
+    header = "\n".join(["x0,x1", *["nan,1e9"] * 50]) + "\n"  # nothing of a row is looked at
+    (here / "X.csv").write_text(header)
+    from_file = dpbo("curate", "plan", "X.csv", "--norm-bound", 4, "--json")[1]
+    assert from_file == dpbo("curate", "plan", "--rows", 50, "--columns", 2, "--norm-bound", 4, "--json")[1]
+    assert not (here / "mlruns").exists()
+    assert "none" in dpbo("curate", "plan", "X.csv", "--norm-bound", 4)[1]
+    for words in (("X.csv",), ("--rows", 50), ("X.csv", "--rows", 5, "--columns", 2), ("X.csv", "--diameter", -1)):
+        code, _, err = dpbo("curate", "plan", *words)
+        assert code == 2
+        assert err.count("\n") == 1
+
+
+def test_a_search_begins_with_what_is_known_and_goes_on_so(dpbo, here):
+    assert dpbo("budget", "set", "people", "--epsilon", 20, "--delta", 1e-5)[0] == 0
+    assert dpbo(*PUBLISH, *PRICE, *BOUND, "--centre", "0.5,-0.25")[0] == 0
+    known = (
+        "--delta-ucb",
+        0.01,
+        "--lengthscale",
+        2.5,
+        "--signal-variance",
+        4,
+        "--noise-variance",
+        0.1,
+        "--mean",
+        -1,
+    )
+    assert dpbo(*SUGGEST, *known)[0] == 0
+    state = json.loads((here / "S").read_text())
+    assert state["delta_ucb"] == 0.01
+    assert state["prior"] == {"lengthscale": 2.5, "variance": 4.0, "noise_variance": 0.1, "mean": -1.0}
+    rows = []
+    for _ in range(3):
+        assert dpbo(*ANSWER, "--accept", "answers_public")[0] == 0
+        assert dpbo(*UPDATE)[0] == 0
+        rows.append(json.loads(dpbo(*SUGGEST, "--json")[1])["row"])  # without saying it again
+    published, told = read_published(here / "Z.parquet")[0], json.loads((here / "S").read_text())["told"]
+    alone = Modeler(
+        published.rows, noise_scale=published.noise_scale, prior=Prior(2.5, 4.0, 0.1, -1.0), delta_ucb=0.01
+    )
+    for one, row in zip(told, rows, strict=True):
+        alone.tell(one["row"], one["value"], one["noise_scale"])
+        assert alone.suggest() == row
+    for words, said in ((("--delta-ucb", 0.2), "began with another"), (("--mean", 2), "needs a known lengthscale")):
+        code, _, err = dpbo(*SUGGEST, *words)
+        assert code == 2
+        assert said in err
+    assert dpbo("model", "suggest", "Z.parquet", "--state", "S2", "--out", "Q2.json", "--delta-ucb", 2)[0] == 2
+    assert dpbo(*PUBLISH, *PRICE, *BOUND, "--centre", "1,zwei", "--edition", "2")[0] == 2
+    assert dpbo(*PUBLISH, *PRICE, *BOUND, "--centre", "1,2,3", "--edition", "2")[0] == 2
 
 
 def test_private_answers_on_the_command_line(dpbo):

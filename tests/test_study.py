@@ -305,6 +305,37 @@ def test_a_private_path_seals_even_a_trainings_letter(tables, tmp_path, monkeypa
         assert ("0.777" in str(caught.value)) is (raised is StudyInvalid)
 
 
+def test_a_training_that_fails_after_the_charge_is_a_public_fact(on_files, tmp_path, monkeypatch):
+    """In the steps of `lipschitz`: the same words at the same step whatever the records are, and one price."""
+    from dpbo_core.models import trainer
+
+    honest = trainer.minimise
+
+    def fails(*arguments, regularization, **named):
+        if 0.01 < regularization < 0.1:
+            raise StudyInvalid(f"training at lambda = {regularization:.6g} failed")
+        return honest(*arguments, regularization=regularization, **named)
+
+    monkeypatch.setattr(trainer, "minimise", fails)
+    on_files["study"]["method"] = "lipschitz"
+    spec, told = StudySpec.from_dict(on_files), []
+    for other in (False, True):
+        book = PrivacyLedger(f"sqlite:///{tmp_path}/{other}.db")
+        if other:  # every label of V turned over
+            text = (tmp_path / "validation.csv").read_text().splitlines()
+            turned = [",".join([*line.split(",")[:-1], "01"[line.endswith("0")]]) for line in text[1:]]
+            (tmp_path / "validation.csv").write_text("\n".join([text[0], *turned]) + "\n")
+        for _ in range(2):  # asked again it fails there again, and costs no more
+            done = []
+            with pytest.raises(StudyInvalid, match="at lambda") as caught:
+                run_study(spec, ledger=book, folder=tmp_path, on_step=lambda step, _, d=done: d.append(step))
+            price = len(book.accounts("people")[0].entries)
+            told.append((len(done), str(caught.value), caught.value.__context__, price))
+    assert len(set(told)) == 1
+    assert told[0][0] > 0
+    assert told[0][3] == 1
+
+
 def test_no_content_is_read_before_the_budget_is_reserved(on_files, tmp_path, monkeypatch):
     opened = []
     monkeypatch.setattr(data_split, "sensitive_half", lambda *_: opened.append("opened"))

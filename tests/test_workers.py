@@ -16,8 +16,13 @@ from worlds import plain, with_method
 
 from dpbo.flows.prefect_runtime.workers import SETTING, asked, from_one_width, of_one_width, workers, workers_for
 from dpbo_core.errors import Sealed, StudyInvalid
+from dpbo_core.evaluation import counting
+from dpbo_core.evaluation.counting import Counter
+from dpbo_core.evaluation.person_cells import WEIGHT
+from dpbo_core.evaluation.places import Grouping, Place
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import METHODS
+from dpbo_core.objective import partitioned
 from dpbo_core.objective.partitioned import PartitionedObjective, PartWorker
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.public_search import search_on_public_data
@@ -124,6 +129,43 @@ def test_persons_add_up_to_the_last_bit_wherever_their_records_lie(world, tables
     (here / "parts" / "03.parquet").unlink()
     with pytest.raises(Sealed):
         total(halves[2], model)
+
+
+@pytest.mark.parametrize("estimator", ["logistic", "sklearn.tree.DecisionTreeClassifier"])
+def test_a_reports_table_adds_up_to_the_last_record(world, tables, here, cluster, estimator):
+    """Counts of records in cells, and of persons' shares: one table, in this process, and on workers."""
+    if estimator != "logistic":
+        tables["model"] = {"estimator": estimator, "score": "accuracy"}
+        tables["space"] = {"max_depth": {"low": 1, "high": 6, "integer": True}}
+    whole = world("validation.parquet")
+    public = data_split.public_half(whole, here)
+    verb = "decision_function" if estimator == "logistic" else "predict_proba"
+    groups = Grouping("ill", (0.0, 1.0))
+    counter = Counter(public.preprocessing, public.problem.train(2), Place((-0.5, 0.0, 0.2, 0.5), verb), groups)
+    parts = partitioned.parts_of(here / "parts")
+    table = data_split.validation_table(whole.data, here)
+    one = counting.count(counter, table).expose()
+    here_alone = counting.count_parts(counter, parts, 500).expose()
+    on_workers = counting.count_parts(counter, parts, 500, cluster).expose()
+    assert one.sum() == 500
+    assert (one == here_alone).all()
+    assert (one == on_workers).all()
+    assert counting.PartCounter(counter).n_numbers == len(one)  # an answer is as wide whatever is in it
+    with pytest.raises(Sealed):
+        counting.count_parts(counter, parts, 499, cluster)
+    V = pd.read_parquet(here / "validation.parquet")
+    people = [str(i % 90) for i in range(500)]
+    for j, (start, stop) in enumerate(pairwise([0, 1, 2, 130, 131, 300, 499, 500])):
+        V.assign(who=people).iloc[start:stop].to_parquet(here / "parts" / f"{j:02d}.parquet", index=False)
+    one = counting.count_persons(counter, table, people, 95).expose()
+    here_alone = counting.count_persons_of_parts(counter, parts, "who", 95).expose()
+    on_workers = counting.count_persons_of_parts(counter, parts, "who", 95, cluster).expose()
+    assert one.sum() == 95 * WEIGHT
+    assert (one == here_alone).all()
+    assert (one == on_workers).all()
+    (here / "parts" / "03.parquet").unlink()
+    with pytest.raises(Sealed):
+        counting.count_persons_of_parts(counter, parts, "who", 95, cluster)
 
 
 def test_a_damaged_part_costs_its_own_records_and_a_lost_one_seals(world, here, cluster):

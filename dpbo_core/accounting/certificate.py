@@ -8,7 +8,8 @@
 | ε, δ | `guarantee` | what the release guarantees for all of them together | scalars |
 
 Two steps, both from printed numbers alone: the noise of each draw is worth at least the price it names, and the
-prices compose to no more than the guarantee. A certificate proves what it says of the noise, not that the noise was
+prices compose to no more than the guarantee, by their sums or, as in the ledger, at the one Rényi order that the
+guarantee fixes (`renyi_filter`). A certificate proves what it says of the noise, not that the noise was
 drawn: that is what the ledger is for. What a method's release must show, and what a mechanism's noise is worth,
 they declare themselves and the caller passes on; a method or a mechanism that declares nothing is refused.
 Source: as in `composition`; Laplace ε = Δ/b; Gaussian ρ = Δ²/2σ² (Canonne, Kamath, Steinke 2020, Theorem 14);
@@ -20,8 +21,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpbo_core.accounting.composition import compose
+from dpbo_core.accounting.renyi_filter import Filter
 from dpbo_core.errors import CertificateFalse, StudyInvalid
-from dpbo_core.privacy.amounts import from_units
+from dpbo_core.privacy.amounts import allowed_units, from_units
 from dpbo_core.privacy.certified import Declared
 from dpbo_core.privacy.noise_standing import OPERATING_SYSTEM
 from dpbo_core.privacy.plan import Spend
@@ -41,12 +43,14 @@ class Recomputed:
         delta: the δ it holds at.
         draws: how many draws were composed.
         by_price: mechanisms whose noise has no formula here, so that their price was taken as printed.
+        score_bound: what a theorem says of the released score at the printed noise, in words; "" for nothing.
     """
 
     epsilon: float
     delta: float
     draws: int
     by_price: tuple[str, ...]
+    score_bound: str = ""
 
 
 def read_certificate(document: Any, declared: Declared) -> Release:
@@ -138,7 +142,11 @@ def recompute(release: Release, declared: Declared) -> Recomputed:
         if not spend.sensitivity >= shown.sensitivity * (1.0 - _SLACK):
             raise _underpriced(spend)
     total = compose(release.spends)
-    epsilon, delta = total.epsilon(max(0.0, guarantee.delta - from_units(total.delta_units)))
+    left = max(0.0, guarantee.delta - from_units(total.delta_units))
+    draws = [(spend.epsilon_units, spend.rho_units) for spend in release.spends]
+    filtered = Filter.of(allowed_units(guarantee.epsilon), left).after(draws, total)
+    at_one_order = filtered.epsilon(left), left + from_units(total.delta_units)
+    epsilon, delta = min(total.epsilon(left), at_one_order)
     if not (epsilon <= guarantee.epsilon * (1.0 + 1e-12) and delta <= guarantee.delta * (1.0 + 1e-12)):
         raise CertificateFalse(
             f"the draws cost (ε, δ) = ({epsilon:.6g}, {delta:.6g}), and the release guarantees "
@@ -147,7 +155,7 @@ def recompute(release: Release, declared: Declared) -> Recomputed:
             remedy="ask whoever gave it to you for the release in the ledger",
         )
     by_price = {spend.mechanism for spend in release.spends if declared.mechanisms[spend.mechanism].by_price}
-    return Recomputed(epsilon, delta, len(release.spends), tuple(sorted(by_price)))
+    return Recomputed(epsilon, delta, len(release.spends), tuple(sorted(by_price)), shown.score_bound)
 
 
 def _check_price(spend: Spend, declared: Declared) -> None:

@@ -31,7 +31,7 @@ from dpbo_core.accounting.renyi_filter import NOT_FILTERED, draws_in
 from dpbo_core.accounting.reservation import Reservation, StudyKey, utc_now
 from dpbo_core.accounting.sources import Source
 from dpbo_core.accounting.store import LedgerStore
-from dpbo_core.accounting.tables import DATASETS, RELEASES, RESERVATIONS
+from dpbo_core.accounting.tables import DATASETS, DRAWS, RELEASES, RESERVATIONS
 from dpbo_core.privacy.amounts import allowed_units
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.plan import PrivacyPlan
@@ -267,6 +267,26 @@ class PrivacyLedger:
         with self._store.reading() as connection, legible():
             found = connection.execute(EARLIER, {"fingerprint": fingerprint}).one_or_none()
             return None if found is None else tuple(found.spends)
+
+    def resumed(self, key: StudyKey) -> tuple[Reservation, str]:
+        """The reservation that this very study made, and its noise's standing: to conclude what was recorded.
+
+        Raises:
+            LedgerDamaged: it made none, or the history is not what the tables say.
+        """
+        with self._store.writing() as pen:
+            pen.check_whole()
+            earlier = pen.connection.execute(EARLIER, {"fingerprint": key.fingerprint}).one_or_none()
+            if earlier is None:
+                raise pen.differs("a study that has draws has no reservation")
+        return Reservation(self._store, int(earlier.id), key), str(earlier.noise)
+
+    def drawn(self, fingerprint: str) -> Mapping[str, tuple[Mapping[str, Any], str]]:
+        """name → (outcome, time of recording) of every draw that this very study has recorded; empty before any."""
+        query = sa.select(DRAWS.c.what, DRAWS.c.outcome, DRAWS.c.drawn_at).join(RESERVATIONS)
+        query = query.where(RESERVATIONS.c.fingerprint == fingerprint)
+        with self._store.reading() as connection, legible():
+            return {str(row.what): (dict(row.outcome), str(row.drawn_at)) for row in connection.execute(query)}
 
     def release_of(self, fingerprint: str) -> Release | None:
         """The recorded release of this very study, if it has finished."""

@@ -25,7 +25,11 @@ from typing import Any
 from dpbo_core.accounting.composition import Total, largest_rho
 from dpbo_core.privacy.amounts import UNITS_PER_ONE, from_units, spent_units
 from dpbo_core.privacy.renyi import RenyiCurve
-from dpbo_core.theorems.canonne_kamath_steinke_2020 import proposition_12_converted, proposition_12_cost
+from dpbo_core.theorems.canonne_kamath_steinke_2020 import (
+    proposition_12_converted,
+    proposition_12_cost,
+    proposition_12_worth,
+)
 
 PLAIN = 1.01  # basic composition is shown where no order gains a hundredth: it needs no δ
 Draw = tuple[int | None, int]  # (ε_i, ρ_i) in 10⁻¹²
@@ -69,6 +73,12 @@ class Filter:
     def fits(self, epsilon_units: int, delta: float) -> bool:
         """Whether Σr_i is within what (ε, δ_z) holds at α*."""
         return self.alpha > 0.0 and self.units <= most_units(self.alpha, epsilon_units, delta)
+
+    def epsilon(self, delta: float) -> float:
+        """What Σr_i is worth at α* and δ_z, rounded up; infinite where nothing is filtered."""
+        if self.alpha == 0.0 or delta == 0.0:
+            return math.inf
+        return proposition_12_worth(alpha=self.alpha, cost=self.alpha * from_units(self.units), delta=delta)
 
 
 NOT_FILTERED = Filter(0.0)

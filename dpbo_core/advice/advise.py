@@ -94,6 +94,7 @@ class Advice:
     choice: Choice | None
     methods: tuple[MethodAdvice, ...]
     positives: float | None = None  # public share of the second class, where pairs are counted and it was looked up
+    n_public: int | None = None  # records of the public training set, where they were counted
 
     @property
     def recommended(self) -> str | None:
@@ -108,6 +109,7 @@ class Advice:
             "recommended_because": self.choice.why if self.choice else None,
             "methods": [line.to_json() for line in self.methods],
             **({} if self.positives is None else {"public_share": self.positives}),
+            **({} if self.n_public is None else {"public_records": self.n_public}),
         }
 
 
@@ -120,7 +122,8 @@ def advise(spec: StudySpec, problem: Problem) -> Advice:
     check_scoring(problem)
     own = None if spec.method == AUTO else method_named(spec.method, spec.options)
     _check_auto(spec)
-    forms = _forms(replace(problem, positives=None))  # as "auto" chooses, which opens no file
+    forms = _forms(replace(problem, positives=None, n_public=None))  # as "auto" chooses, which opens no file
+    forms = [(form, expected(form, replace(problem, positives=None)) or found) for form, found in forms]
     least = expected(forms[0][0], problem) if forms else None
     lines = []
     for kind, cls in METHODS.items():
@@ -134,7 +137,7 @@ def advise(spec: StudySpec, problem: Problem) -> Advice:
         )
         for kind in EXCHANGES
     )
-    return Advice(_choice(forms, problem), (*lines, *elsewhere), problem.positives)
+    return Advice(_choice(forms, problem), (*lines, *elsewhere), problem.positives, problem.n_public)
 
 
 def check_scoring(problem: Problem) -> None:

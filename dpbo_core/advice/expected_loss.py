@@ -99,7 +99,7 @@ def expected(method: AnyMethod, problem: Problem) -> Expected | None:
 
 def public_records(problem: Problem) -> int | None:
     """n where the public set was counted."""
-    return None if problem.trainer is None and problem.training is None else problem.n_training
+    return problem.n_public if problem.trainer is None and problem.training is None else problem.n_training
 
 
 @cache

@@ -15,7 +15,7 @@
 # ruff: noqa: ARG002  every acquisition takes the protocol's arguments, needed or not
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -30,6 +30,11 @@ Seed = tuple[int, int] | np.random.Generator  # for `numpy.random.default_rng`; 
 
 class Believed(Protocol):
     """What is believed of the score at every candidate."""
+
+    @property
+    def candidates(self) -> NDArray[np.float64]:
+        """In the unit cube, (N, d); read-only."""
+        ...
 
     @property
     def mean(self) -> NDArray[np.float64]:
@@ -141,6 +146,21 @@ class Thompson:
         scores = np.full(N, -np.inf)
         scores[drawn] = posterior.joint_draw(rng, drawn)
         return scores
+
+
+@dataclass(frozen=True)
+class OwnFunction:
+    """A user's function of the candidates (N, d), the mean (N,) and the deviation (N,), and of nothing else.
+
+    Attributes:
+        function: always answers, with (N,) numbers.
+    """
+
+    function: Callable[[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
+
+    def scores(self, posterior: Believed, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
+        """Its answer, shape (N,)."""
+        return self.function(posterior.candidates, posterior.mean, posterior.std)
 
 
 ACQUISITIONS: dict[str, type[UCB] | type[ExpectedImprovement] | type[Thompson]] = {

@@ -73,6 +73,11 @@ class BranchAndBound:
         """R: the candidates that may still be the maximiser, ascending."""
         return np.flatnonzero(self._region)
 
+    @property
+    def mean(self) -> NDArray[np.float64]:
+        """μ: the posterior mean of every candidate, (N,)."""
+        return self._posterior.mean
+
     def ask(self) -> int:
         """The next candidate on the lattice; the best of R, again and again, once every one of R is known."""
         if self._told:

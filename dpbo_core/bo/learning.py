@@ -83,7 +83,7 @@ class Followed:
     """Mean and deviation of the present score at every candidate: what an acquisition asks."""
 
     def __init__(self, beliefs: Beliefs, encoded: NDArray[np.float64], guess: NDArray[np.float64]) -> None:
-        self._beliefs, self._encoded = beliefs, encoded
+        self._beliefs, self.candidates = beliefs, encoded
         self._means, deviations = beliefs.moments(encoded, guess)
         self.mean: NDArray[np.float64] = beliefs.weights @ self._means
         self._variance = beliefs.weights @ (deviations**2 + (self._means - self.mean) ** 2)
@@ -96,7 +96,7 @@ class Followed:
     def joint_draw(self, rng: np.random.Generator, indices: NDArray[np.int64]) -> NDArray[np.float64]:
         """One joint draw of the scores at some candidates, under a component drawn by its weight."""
         component = int(rng.choice(len(self._beliefs.weights), p=self._beliefs.weights))
-        C = self._beliefs.covariance(component, self._encoded[indices])
+        C = self._beliefs.covariance(component, self.candidates[indices])
         return joint_normal(rng, self._means[component, indices], C)
 
 

@@ -41,6 +41,10 @@ METHODS_COMPARED: tuple[tuple[str, Method], ...] = (
     ("public score alone", Public()),
     ("private_trajectory", PrivateTrajectory()),
     ("private_trajectory, public prior", PrivateTrajectory(prior="public", amplitude="public")),
+    (
+        "private_trajectory, permute-and-flip",
+        PrivateTrajectory(look_share=0.05, final_share=0.8, final_choice="permute_and_flip"),
+    ),
     ("noisy_gp", NoisyGP()),
     ("exact_gp", ExactGP(rate_constant=1.0, decay_constant=0.1)),
     ("lipschitz", Lipschitz()),

@@ -7,7 +7,8 @@
 | m | `validation_size(name, share)` | ⌈n·s⌉, known without scikit-learn and before any data is opened |
 
 Record i (from 0) is a validation record exactly if ⌈(i+1)·s⌉ > ⌈i·s⌉, in rational arithmetic: the halves
-interleave, so that a set sorted by class gives two halves of the same kind.
+interleave, so that a set sorted by class gives two halves of the same kind. Those of "two_scanners" are of two
+kinds: it is the digits, and whatever scanned the validation half saw `FADED` of the ink.
 """
 
 import math
@@ -22,7 +23,8 @@ from dpbo_core.data.table import Table, table_of
 from dpbo_core.errors import StudyInvalid
 
 TARGET = "target"
-SIZES = (("breast_cancer", 569), ("digits", 1797), ("iris", 150), ("wine", 178))
+SIZES = (("breast_cancer", 569), ("digits", 1797), ("iris", 150), ("two_scanners", 1797), ("wine", 178))
+FADED = 0.4
 
 
 def n_records(name: str) -> int:
@@ -47,8 +49,8 @@ def n_records(name: str) -> int:
 def public_facts(name: str) -> tuple[tuple[float, ...], Mapping[str, tuple[float, ...]]]:
     """The labels of a bundled set, and the bounds of its columns where its documentation states them."""
     n_records(name)
-    classes = {"breast_cancer": 2, "digits": 10, "iris": 3, "wine": 3}[name]
-    stated: dict[str, tuple[float, ...]] = {"digits": (0.0, 16.0)}
+    classes = {"breast_cancer": 2, "digits": 10, "iris": 3, "two_scanners": 10, "wine": 3}[name]
+    stated: dict[str, tuple[float, ...]] = {"digits": (0.0, 16.0), "two_scanners": (0.0, 16.0)}
     return tuple(float(label) for label in range(classes)), {"*": stated[name]} if name in stated else {}
 
 
@@ -77,8 +79,10 @@ def load(name: str, share: float) -> tuple[Table, Table]:
     """
     validation_size(name, share)
     values = values_of(name)
-    columns = {feature: values[:, j] for j, feature in enumerate((*FEATURES[name], TARGET))}
     chosen = _validation_records(len(values), share)
+    if name == "two_scanners":
+        values[chosen, :-1] *= FADED
+    columns = {feature: values[:, j] for j, feature in enumerate((*FEATURES[name], TARGET))}
     training, validation = (
         table_of({column: array[half] for column, array in columns.items()}, source=name)
         for half in (~chosen, chosen)

@@ -20,15 +20,18 @@ FILES = {
     "breast_cancer": "breast_cancer.csv",
     "digits": "digits.csv.gz",
     "iris": "iris.csv",
+    "two_scanners": "digits.csv.gz",
     "wine": "wine_data.csv",
 }
+PIXELS = tuple(f"pixel_{row}_{column}" for row in range(8) for column in range(8))
 FEATURES = {
     "breast_cancer": (
         *(f"mean {what}" for what in MEASURED),
         *(f"{what} error" for what in MEASURED),
         *(f"worst {what}" for what in MEASURED),
     ),
-    "digits": tuple(f"pixel_{row}_{column}" for row in range(8) for column in range(8)),
+    "digits": PIXELS,
+    "two_scanners": PIXELS,
     "iris": ("sepal length (cm)", "sepal width (cm)", "petal length (cm)", "petal width (cm)"),
     "wine": (
         "alcohol", "malic_acid", "ash", "alcalinity_of_ash", "magnesium", "total_phenols", "flavanoids",

@@ -19,6 +19,7 @@ from dpbo_core.evaluation.subject import Subject
 from dpbo_core.evaluation.table import NoisedTable
 from dpbo_core.evaluation.within import within_bins
 from dpbo_core.mechanisms.noise import Noise
+from dpbo_core.methods.contract import averaged_facts
 from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
@@ -51,7 +52,7 @@ def table_of(
     within = within_bins(subject.values, subject.positive, edges)
     return NoisedTable(
         n_records=question.problem.n_averaged,
-        scale=question.mechanism(1).scale,
+        scale=question.scale,
         edges=edges,
         threshold=subject.threshold,
         within=within.ranked,
@@ -60,6 +61,7 @@ def table_of(
         drawn=tuple(drawn["draw"]),
         within_error=within.error,
         untied=within.untied,
+        weight=question.weight,
     )
 
 
@@ -70,9 +72,9 @@ def _of_predictions(
     question: Question,
     grouping: Grouping | None,
 ) -> ConfusionTable | ErrorTable:
-    m, scale, groups = question.problem.n_averaged, question.mechanism(1).scale, group_names(grouping)
+    m, scale, groups = question.problem.n_averaged, question.scale, group_names(grouping)
     if subject.classes:
-        return ConfusionTable(m, scale, subject.classes, groups, drawn)
+        return ConfusionTable(m, scale, subject.classes, groups, drawn, question.weight)
     return ErrorTable(
         n_records=m,
         scale=scale,
@@ -82,6 +84,7 @@ def _of_predictions(
         variance=float(np.var(subject.truth)) if len(subject.truth) else 0.0,
         groups=groups,
         drawn=drawn,
+        weight=question.weight,
     )
 
 
@@ -138,12 +141,11 @@ def answer(
             "estimator": type(
                 subject.model.estimator if isinstance(subject.model, FittedEstimator) else subject.model
             ).__name__,
-            "n_validation": problem.n_validation,
-            "max_records_per_person": problem.max_records_per_person,
+            **averaged_facts(problem),
             **_told(outlook, table),
             "verdict": outlook.verdict,
             "optimism": OPTIMISTIC if chosen_here else UNKNOWN,
-            "sampling": "as if the counted records were independent draws",
+            "sampling": f"as if the counted {problem.counted} were independent draws",
         },
         noise=noise.standing,
     )

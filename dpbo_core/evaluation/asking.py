@@ -58,12 +58,12 @@ def outlook(question: Question, subject: Subject | Predictions, grouping: Groupi
     Raises:
         StudyInvalid: the section asks for what a report of this kind does not have.
     """
-    m, scale = question.problem.n_averaged, question.mechanism(1).scale
+    m, scale, what = question.problem.n_averaged, question.scale, question.problem.counted
     G, n_bins = max(1, len(group_names(grouping))), question.section.bins
     if isinstance(subject, Predictions):
         question.check_kind(several=bool(subject.classes))
-        return foreseen(subject, n_records=m, scale=scale, n_groups=G, n_bins=n_bins)
-    return expected(subject, n_records=m, scale=scale, n_groups=G, n_bins=n_bins)
+        return foreseen(subject, n_records=m, scale=scale, n_groups=G, n_bins=n_bins, what=what)
+    return expected(subject, n_records=m, scale=scale, n_groups=G, n_bins=n_bins, what=what)
 
 
 def ask(

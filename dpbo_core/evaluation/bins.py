@@ -61,7 +61,13 @@ class Expected:
 
 
 def expected(
-    subject: Subject, *, n_records: int, scale: float, n_groups: int = 1, n_bins: int | None = None
+    subject: Subject,
+    *,
+    n_records: int,
+    scale: float,
+    n_groups: int = 1,
+    n_bins: int | None = None,
+    what: str = "records",
 ) -> Expected:
     """Edges and expectations for a table of m records.
 
@@ -71,6 +77,7 @@ def expected(
         scale: b.
         n_groups: G; the whole is the sum of the groups, so that its noise grows with them.
         n_bins: quantiles asked for; by the ladder where None.
+        what: is counted, "records" or "persons".
     """
     share = float(subject.positive.mean()) if len(subject.positive) else 0.5
     n = len(subject.positive) + 2
@@ -88,15 +95,15 @@ def expected(
     )
     spread = _spread(subject, edges, n_records)
     auc_error, recall_error = MEAN_ABSOLUTE * math.hypot(noise, ties, spread), MEAN_ABSOLUTE * recall
-    return _judged(edges, share, n_records, auc_error, recall_error)
+    return _judged(edges, share, f"{n_records:,} {what}", auc_error, recall_error)
 
 
 def _judged(
-    edges: tuple[float, ...], share: float, n_records: int, auc_error: float, recall_error: float
+    edges: tuple[float, ...], share: float, counted: str, auc_error: float, recall_error: float
 ) -> Expected:
     within = [auc_error <= limits[0] and recall_error <= limits[1] for limits in (GOOD, USABLE)]
     verdict = "good" if within[0] else "poor" if within[1] else "not usable"
-    records = f"{n_records:,} records of which about {share:.0%} are positive"
+    records = f"{counted} of which about {share:.0%} are positive"
     errors = f"noise and bins move the AUC by {auc_error:.2g} and the recall by {recall_error:.2g} on average"
     return Expected(edges, share, auc_error, recall_error, verdict, f"{errors}, on {records}")
 

@@ -1,9 +1,11 @@
-"""What the certificate of a report must show, declared beside the methods'."""
+"""What the certificates of a report and of a watch must show, declared beside the methods'."""
 
 from dpbo_core.evaluation import KIND as KIND
+from dpbo_core.evaluation.watch import KIND as WATCH
+from dpbo_core.evaluation.watch.watch_shown import shown as shown_of_watch
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.methods import CERTIFIED as OF_METHODS
-from dpbo_core.privacy.certified import Declared, Shown, counted_of_one, only_shows
+from dpbo_core.privacy.certified import MEANS, Declared, Shown, counted_of_one, only_shows
 from dpbo_core.privacy.release import Release
 
 DRAW = "histogram"
@@ -13,12 +15,15 @@ PARTS = ("table", "metrics", "roc", "confusion", "calibration", "classes", "erro
 def shown(release: Release) -> Shown:
     """One draw for the whole table, which a unit's records can move by two each: out of a cell and into another.
 
+    Where each person counts once, in persons: by two, however many records a person has.
+
     Raises:
         KeyError, TypeError, ValueError: the release shows something else than a report, or its facts do not say.
     """
     if not only_shows(release, *PARTS):
         raise ValueError("value")
-    return Shown({DRAW: tuple(LaplaceHistogram.WORTH)}, 2.0 * counted_of_one(release))
+    moved = 2.0 if "n_persons" in release.facts else 2.0 * counted_of_one(release)
+    return Shown({DRAW: tuple(LaplaceHistogram.WORTH)}, moved, relations=MEANS)
 
 
-CERTIFIED = Declared({**OF_METHODS.methods, KIND: shown}, OF_METHODS.mechanisms)
+CERTIFIED = Declared({**OF_METHODS.methods, KIND: shown, WATCH: shown_of_watch}, OF_METHODS.mechanisms)

@@ -18,7 +18,7 @@ import numpy as np
 from dpbo_core.evaluation.figures import CLASSES_OF_A_GROUP, OF_WHOM_OF_CLASSES, of_matrix
 from dpbo_core.evaluation.intervals import wilson
 from dpbo_core.evaluation.simulation import Estimates, Figures, shifted, simulate, table_json
-from dpbo_core.evaluation.table import Reals
+from dpbo_core.evaluation.table import Reals, in_units
 
 KIND = "classes"
 
@@ -33,6 +33,7 @@ class ConfusionTable:
         classes: their names, in the order of the cells.
         groups: names of the groups, the last for all other values; empty where there is the whole alone.
         drawn: (1 + G·C²,): what cannot be read, then group by group the rows of M.
+        weight: W of one person in `drawn`; 1 where records are counted.
     """
 
     n_records: int
@@ -40,6 +41,7 @@ class ConfusionTable:
     classes: tuple[str, ...]
     groups: tuple[str, ...]
     drawn: tuple[int, ...]
+    weight: int = 1
 
     @property
     def n_cells(self) -> int:
@@ -73,9 +75,7 @@ def figures(table: ConfusionTable, counts: Reals) -> Figures:
 
 def estimates(table: ConfusionTable) -> Estimates:
     """Every figure with both intervals; of a share of records the sampling interval is Wilson's."""
-    found = simulate(
-        lambda counts: figures(table, counts), table.drawn, table.n_records, table.scale, _limits, beside={}
-    )
+    found = simulate(lambda counts: figures(table, counts), table, _limits, beside={})
     v, every = found.values, np.asarray(float(table.n_records))
     wholes = {name: v[whole] for name, whole in OF_WHOM_OF_CLASSES.items() if name in v}
     wholes |= {name: every for name in ("unread_share", "of records_share") if name in v}
@@ -85,7 +85,7 @@ def estimates(table: ConfusionTable) -> Estimates:
 
 def shifted_counts(table: ConfusionTable) -> Reals:
     """The released counts, shifted to sum to m."""
-    return shifted(np.array(table.drawn, dtype=np.float64), table.n_records)
+    return shifted(in_units(table.drawn, table.weight), table.n_records)
 
 
 def _limits(name: str) -> tuple[float, float]:

@@ -25,7 +25,7 @@ import numpy as np
 
 from dpbo_core.evaluation.intervals import wilson
 from dpbo_core.evaluation.simulation import HIGH, LOW, Estimates, Figures, shifted, simulate, table_json
-from dpbo_core.evaluation.table import Reals
+from dpbo_core.evaluation.table import Reals, in_units
 
 KIND = "errors"
 QUANTILES = {"error_q05": 0.05, "error_q25": 0.25, "error_q50": 0.5, "error_q75": 0.75, "error_q95": 0.95}
@@ -58,6 +58,7 @@ class ErrorTable:
         variance: V.
         groups: names of the groups, the last for all other values; empty where there is the whole alone.
         drawn: (1 + G·B,): what cannot be read, then group by group the bins.
+        weight: W of one person in `drawn`; 1 where records are counted.
     """
 
     n_records: int
@@ -68,6 +69,7 @@ class ErrorTable:
     variance: float
     groups: tuple[str, ...]
     drawn: tuple[int, ...]
+    weight: int = 1
 
     @property
     def n_cells(self) -> int:
@@ -125,7 +127,7 @@ def figures(table: ErrorTable, counts: Reals) -> Figures:
 
 def estimates(table: ErrorTable) -> Estimates:
     """Every figure with both intervals."""
-    counts = shifted(np.array(table.drawn, dtype=np.float64), table.n_records)
+    counts = shifted(in_units(table.drawn, table.weight), table.n_records)
 
     def limits(name: str) -> tuple[float, float]:
         E = table.bound
@@ -138,9 +140,7 @@ def estimates(table: ErrorTable) -> Estimates:
         signed = "bias" in name or name.startswith("gap ") or name in QUANTILES
         return (-2.0 * E if name.startswith("gap ") else -E) if signed else 0.0, 2.0 * E if "gap " in name else E
 
-    found = simulate(
-        lambda one: figures(table, one), table.drawn, table.n_records, table.scale, limits, _beside(table, counts)
-    )
+    found = simulate(lambda one: figures(table, one), table, limits, _beside(table, counts))
     every = np.asarray(float(table.n_records))
     shares = [name for name in ("unread_share", "of records_share") if name in found.values]
     wilsons = {name: wilson(found.values[name], every) for name in shares}
@@ -149,7 +149,7 @@ def estimates(table: ErrorTable) -> Estimates:
 
 def farthest(table: ErrorTable) -> float:
     """By how much the bins can move the MAE at most, wherever in them the records lie."""
-    counts = np.maximum(table.split(shifted(np.array(table.drawn, dtype=np.float64), table.n_records)), 0.0)
+    counts = np.maximum(table.split(shifted(in_units(table.drawn, table.weight), table.n_records)), 0.0)
     n, ends, middle = counts.sum(axis=0), np.abs(table.ends), np.abs(np.array(table.bins.means))
     off = np.maximum(np.abs(ends[:-1] - middle), np.abs(ends[1:] - middle))
     return float((n * off).sum() / n.sum()) if n.sum() > 0.0 else float("nan")

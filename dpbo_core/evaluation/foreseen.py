@@ -49,7 +49,15 @@ class Foreseen:
         return f"this report will not be usable: {self.why}; ask for more ε, or for fewer groups"
 
 
-def foreseen(subject: Predictions, *, n_records: int, scale: float, n_groups: int, n_bins: int | None) -> Foreseen:
+def foreseen(
+    subject: Predictions,
+    *,
+    n_records: int,
+    scale: float,
+    n_groups: int,
+    n_bins: int | None,
+    what: str = "records",
+) -> Foreseen:
     """Edges and expectations for a table of m records.
 
     Args:
@@ -58,16 +66,17 @@ def foreseen(subject: Predictions, *, n_records: int, scale: float, n_groups: in
         scale: b.
         n_groups: G; the whole is the sum of the groups.
         n_bins: of the errors, as asked for.
+        what: is counted, "records" or "persons".
     """
     noise = MEAN_ABSOLUTE * scale * math.sqrt(2.0 * n_groups) / n_records
     if subject.classes:
-        return _of_classes(subject, noise, n_records, n_groups)
+        return _of_classes(subject, noise, f"{n_records:,} {what}", n_groups)
     edges = error_edges(subject.errors, subject.bound, BINS if n_bins is None else n_bins)
     r = np.abs(np.array(of_bins(subject.errors, edges, subject.bound).means))
     mae = float(np.abs(subject.errors).mean()) if len(subject.errors) else math.nan
     error = noise * float(np.sqrt(((r - mae) ** 2).sum()))
     told = f"noise moves the mean absolute error by {error:.2g} on average, {mae:.3g} among public records"
-    why = f"{told}, on {n_records:,} records"
+    why = f"{told}, on {n_records:,} {what}"
     within = [bool(error <= share * mae) for share in RELATIVE]
     return Foreseen(edges, {"mae_error": error}, 1 + len(r) * n_groups, _verdict(within), why)
 
@@ -80,7 +89,7 @@ def error_edges(errors: NDArray[np.float64], bound: float, n_bins: int) -> tuple
     return tuple(sorted({0.0} | sizes | {-size for size in sizes}))
 
 
-def _of_classes(subject: Predictions, noise: float, n_records: int, n_groups: int) -> Foreseen:
+def _of_classes(subject: Predictions, noise: float, counted: str, n_groups: int) -> Foreseen:
     C = len(subject.classes)
     counts = np.bincount(subject.truth, minlength=C).astype(np.float64)
     rarest = float(counts.min() / max(1.0, counts.sum()))
@@ -90,7 +99,7 @@ def _of_classes(subject: Predictions, noise: float, n_records: int, n_groups: in
     q = float(hit.mean()) if len(hit) else 0.0
     recall = noise * math.sqrt((1.0 - q) ** 2 + (C - 1) * q**2) / rarest if rarest > 0.0 else math.inf
     told = f"noise moves the accuracy by {accuracy:.2g} and the rarest class's recall by {recall:.2g} on average"
-    why = f"{told}, on {n_records:,} records of {C} classes, the rarest about {rarest:.1%} of them"
+    why = f"{told}, on {counted} of {C} classes, the rarest about {rarest:.1%} of them"
     within = [accuracy <= limits[0] and recall <= limits[1] for limits in (GOOD, USABLE)]
     errors = {"accuracy_error": accuracy, "rarest_recall_error": recall}
     return Foreseen((), errors, 1 + C * C * n_groups, _verdict(within), why)

@@ -13,6 +13,9 @@ kind, as if the counted ones were independent draws and t̃ had no noise. Of an 
 bins leave open: how pairs within a bin are ranked, of which public records say the mean (`within`). Both
 simulations begin with a fixed seed: they are post-processing, and anyone finds the same.
 
+Where each person counts once, m persons are drawn, each in one cell. Whose records lie in several cells spreads
+less (Jensen), so that the sampling interval, and what the bins leave open, then hold more often.
+
 A calibration error is a sum of absolute values, which noise raises: from its estimate the mean rise is taken away,
 and its intervals reach the 95% quantile to either side, so that they hold more often than the others.
 """
@@ -41,13 +44,13 @@ Draws = Callable[[np.random.Generator, int], Reals]
 
 def estimates(table: NoisedTable) -> tuple[Figures, dict[str, Interval], dict[str, Interval]]:
     """Every figure, its noise interval and its sampling interval; NaN where nothing can be said."""
-    counts = table.shifted(np.array(table.drawn, dtype=np.float64))
+    counts = table.shifted(table.counts)
     shown = dict(figures(table, counts))
     positive = np.maximum(counts, 0.0)
     shares = positive / positive.sum() if positive.sum() > 0.0 else np.full(len(counts), 1.0 / len(counts))
 
     def noised(rng: np.random.Generator, size: int) -> Reals:
-        drawn = simulated_noise(rng, table.scale, (size, len(counts)))
+        drawn = simulated_noise(rng, table.scale, (size, len(counts)), table.weight)
         return table.shifted(counts + np.concatenate([drawn, -drawn]))  # its law is symmetric
 
     def sampled(rng: np.random.Generator, size: int) -> Reals:
@@ -68,12 +71,12 @@ def estimates(table: NoisedTable) -> tuple[Figures, dict[str, Interval], dict[st
     return values, intervals[0], intervals[1]
 
 
-def simulated_noise(rng: np.random.Generator, scale: float, shape: tuple[int, ...]) -> Reals:
-    """Discrete Laplace noise of the mechanism's law, as the difference of two geometric variables."""
-    if scale > LARGE:
-        return np.rint(rng.laplace(scale=scale, size=shape))
-    p = -np.expm1(-1.0 / scale)
-    return np.asarray(rng.geometric(p, shape) - rng.geometric(p, shape), dtype=np.float64)
+def simulated_noise(rng: np.random.Generator, scale: float, shape: tuple[int, ...], weight: int = 1) -> Reals:
+    """Discrete Laplace noise of the mechanism's law in steps of 1/W: the difference of two geometric variables."""
+    if scale * weight > LARGE:
+        return np.asarray(np.rint(rng.laplace(scale=scale * weight, size=shape)) / weight)
+    p = -np.expm1(-1.0 / (scale * weight))
+    return np.asarray((rng.geometric(p, shape) - rng.geometric(p, shape)) / weight, dtype=np.float64)
 
 
 def wilson(share: Reals, whole: Reals) -> Interval:

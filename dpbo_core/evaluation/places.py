@@ -24,6 +24,8 @@ from numpy.typing import NDArray
 
 from dpbo_core.data import Encoded, Preprocessing, Table
 from dpbo_core.data.values import Value, positions
+from dpbo_core.models.by_content import scores_by_content
+from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.outcome import Verb
 from dpbo_core.models.scores.record import Jumps, Scores
@@ -163,12 +165,17 @@ def placed(values: NDArray[np.float64], labels: NDArray[Any], edges: tuple[float
     return np.where(known, 1 + np.where(labels == 1, len(edges) + 1, 0) + bins, 0)
 
 
-def places(model: Model, records: Encoded, how: AnyPlace) -> Integers:
-    """The place of each record under a public model, (m,). Never raises on account of a record."""
+def places(model: Model, records: Encoded, how: AnyPlace, *, by_content: bool = False) -> Integers:
+    """The place of each record under a public model, (m,). Never raises on account of a record.
+
+    With `by_content` it is a function of that record alone to the last bit, and not of where it stands nor of how
+    many others there are, which may differ where a person leaves.
+    """
     if isinstance(model, LinearModel):  # which has two classes
         found = placed(model.margins(records.X, np.ones(records.n_records)), records.labels, how.edges)
     else:
-        found = np.rint(model.scores(records.X, records.truth, how)).astype(np.int64)
+        scores = scores_by_content if by_content else FittedEstimator.scores
+        found = np.rint(scores(model, records.X, records.truth, how)).astype(np.int64)
     return np.where(records.broken | (records.labels < 0), 0, found)
 
 

@@ -15,6 +15,7 @@ from dpbo_core.data.features import Category
 from dpbo_core.data.values import canonical, shown
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.evaluation.certified import DRAW, KIND
+from dpbo_core.evaluation.person_cells import MOST, WEIGHT
 from dpbo_core.evaluation.places import OTHER, Grouping
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.methods.contract import Draws
@@ -53,7 +54,7 @@ class Question:
     problem: Problem
     epsilon: float
     section: EvaluationSection
-    data: PublicFiles | BundledData
+    data: PublicFiles | PersonFiles | BundledData
 
     @classmethod
     def of(cls, spec: StudySpec, problem: Problem, epsilon: float | None) -> "Question":
@@ -76,11 +77,10 @@ class Question:
                 cause="the edges of the bins come of public records, and this study has none",
                 remedy="leave [evaluation] out",
             )
-        if isinstance(spec.data, PersonFiles):
+        if isinstance(spec.data, PersonFiles) and spec.data.n_persons > MOST // WEIGHT:
             raise StudyInvalid(
-                "a study that counts each person once (data.n_persons) cannot be evaluated yet",
-                cause="a report counts records, and a person may have any number of them",
-                remedy="leave [evaluation] out; or give n_validation, and at most max_records_per_person of each",
+                f"data.n_persons = {spec.data.n_persons}, and a report counts at most {MOST // WEIGHT:,} persons",
+                remedy="give the public number of persons of the validation file",
             )
         if allowed_units(section.epsilon) == 0:
             raise StudyInvalid(
@@ -109,8 +109,15 @@ class Question:
             )
 
     @property
+    def weight(self) -> int:
+        """W of one person where each counts once, else 1: the whole steps of a person or a record."""
+        return 1 if self.problem.n_persons is None else WEIGHT
+
+    @property
     def moved(self) -> int:
-        """Δ = 2·min(k, m): in ℓ₁, one unit's records move the whole table by no more."""
+        """Δ = 2·min(k, m), or 2W of persons: in ℓ₁, one unit's records move the whole table by no more."""
+        if self.problem.n_persons is not None:
+            return 2 * WEIGHT
         return 2 * min(self.problem.max_records_per_person, self.problem.n_averaged)
 
     @property
@@ -121,9 +128,14 @@ class Question:
             return of_study
         return own if of_study == "1" else f"{of_study}.{own}"
 
+    @property
+    def scale(self) -> float:
+        """b of the noise in each cell, in records or persons."""
+        return self.mechanism(1).spend(DRAW).noise_scale
+
     def mechanism(self, size: int) -> LaplaceHistogram:
         """The draw for a table of `size` cells; its price does not depend on them."""
-        return LaplaceHistogram(self.moved, allowed_units(self.epsilon), size)
+        return LaplaceHistogram(self.moved, allowed_units(self.epsilon), size, 1.0 / self.weight)
 
     def plan(self, unlisted: str) -> PrivacyPlan:
         """The price; `unlisted` is what in the model is not known to predict each row alone, "" for nothing."""
@@ -153,7 +165,7 @@ class Question:
         column = self.section.group
         if column is None:
             return None
-        target = self.data.target if isinstance(self.data, PublicFiles) else fitted.target
+        target = fitted.target if isinstance(self.data, BundledData) else self.data.target
         if column in (fitted.target, target, self.spec.privacy.person):
             raise StudyInvalid(
                 f"evaluation.group = {column!r} is the target, or the column of persons",
@@ -177,7 +189,7 @@ class Question:
     def key(self, digest: str, grouping: Grouping | None) -> StudyKey:
         """What the ledger knows the evaluation of the model with this digest by."""
         spec, section = self.spec, self.section
-        asked = {
+        asked: dict[str, object] = {
             "dataset": spec.privacy.dataset,
             "model": digest,
             "epsilon": self.epsilon,
@@ -187,6 +199,8 @@ class Question:
             "person": spec.privacy.person,
             "records": [self.problem.n_validation, self.problem.max_records_per_person],
         }
+        if self.problem.n_persons is not None:
+            asked["persons"] = self.problem.n_persons
         text = json.dumps([KIND, asked], sort_keys=True, ensure_ascii=False, allow_nan=False)
         fingerprint = hashlib.sha256(text.encode()).hexdigest()
         return StudyKey(fingerprint, spec.privacy.dataset, f"{spec.name}/{KIND}", self.edition, KIND)

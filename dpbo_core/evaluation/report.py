@@ -87,7 +87,7 @@ def _roc(table: NoisedTable, found: Figures) -> list[dict[str, float | None]]:
 
 
 def _confusion(table: NoisedTable, found: Estimates) -> list[dict[str, Any]]:
-    whole = table.split(table.shifted(np.array(table.drawn, dtype=np.float64))).sum(axis=0)
+    whole = table.split(table.shifted(table.counts)).sum(axis=0)
     N, P = whole.sum(axis=-1).tolist()
     TP, FP = (found[0][f"at {name}"].tolist() for name in ("true_positives", "false_positives"))
     return [

@@ -20,7 +20,7 @@ from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid
 from dpbo_core.evaluation.answer import answer, table_of, told_edges
 from dpbo_core.evaluation.asking import Asked, ask, check_header
 from dpbo_core.evaluation.bins import Expected
-from dpbo_core.evaluation.counting import Counter, count, count_parts
+from dpbo_core.evaluation.counting import Counter, count, count_parts, count_persons, count_persons_of_parts
 from dpbo_core.evaluation.foreseen import Foreseen
 from dpbo_core.evaluation.places import Integers
 from dpbo_core.evaluation.predictions import Predictions
@@ -29,12 +29,12 @@ from dpbo_core.evaluation.report import best_threshold
 from dpbo_core.evaluation.subject import Subject, subject_counter
 from dpbo_core.evaluation.table import NoisedTable
 from dpbo_core.mechanisms.noise import Noise, NoiseSource, OperatingSystemNoise, standing_of, try_out
-from dpbo_core.objective.partitioned import parts_of
+from dpbo_core.objective.partitioned import Workers, parts_of
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sealing import messages, sealed
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.spec import PublicFiles, StudySpec
+from dpbo_core.spec import BundledData, PersonFiles, PublicFiles, StudySpec
 from dpbo_core.study.data_split import people_of, validation_table
 from dpbo_core.study.public_half import counted_records
 from dpbo_core.study.run import check_accepted, opening_cap, padded
@@ -161,16 +161,20 @@ class OpenEvaluation:
         *,
         pad: float = 0.0,
         owner: bool = True,
+        workers: Workers | None = None,
     ) -> EvaluationResult:
         """Reserve, then count and draw; the release, recorded.
 
-        Args, Raises: as `evaluate_study`.
+        Args, Raises: as `evaluate_study`; `workers` count the parts of a partitioned validation set, this process
+            unless said otherwise.
         """
         with padded(pad):
-            release = self._released(ledger, source or OperatingSystemNoise(), owner=owner)
+            release = self._released(ledger, source or OperatingSystemNoise(), workers, owner=owner)
             return EvaluationResult(release, replayed=False, best_threshold=_best(self.asked.question, release))
 
-    def _released(self, ledger: PrivacyLedger, source: NoiseSource, *, owner: bool) -> Release:
+    def _released(
+        self, ledger: PrivacyLedger, source: NoiseSource, workers: Workers | None, *, owner: bool
+    ) -> Release:
         asked, question, spec = self.asked, self.asked.question, self.asked.question.spec
         counter, subject, plan = self.counter, self.subject, self.plan
         draws = question.draws(counter.size)
@@ -187,7 +191,9 @@ class OpenEvaluation:
         drawn = sealed(lambda: noise.recorded(spend))
         if drawn is None:
             sealed(lambda: noise.prepare_draws(draws))
-            counts = sealed(lambda: _counts(question, asked.split.folder, counter), message=messages(StudyInvalid))
+            counts = sealed(
+                lambda: _counts(question, asked.split.folder, counter, workers), message=messages(StudyInvalid)
+            )
             drawn = sealed(lambda: noise.release(spend, mechanism, counts, **told_edges(counter.place.edges)))
         table = sealed(lambda: table_of(drawn, subject, question, asked.grouping))
         chosen_here = isinstance(asked.model, Release)
@@ -203,13 +209,18 @@ def warn(line: str) -> None:
         warnings.warn(line, stacklevel=3)
 
 
-def _counts(question: Question, folder: str | Path, counter: Counter) -> Sensitive[Integers]:
+def _counts(
+    question: Question, folder: str | Path, counter: Counter, workers: Workers | None
+) -> Sensitive[Integers]:
     """Read the sensitive records, whatever their bytes, and count them. Call it only after reserving."""
     spec, given = question.spec, question.data
-    if isinstance(given, PublicFiles):
-        parts = parts_of(Path(folder) / given.validation)
+    parts = () if isinstance(given, BundledData) else parts_of(Path(folder) / given.validation)
+    if isinstance(given, PersonFiles):
         if parts:
-            return count_parts(counter, parts, given.n_validation)
+            return count_persons_of_parts(counter, parts, str(spec.privacy.person), given.n_persons, workers)
+        return count_persons(counter, validation_table(given, folder), people_of(spec, folder), given.n_persons)
+    if isinstance(given, PublicFiles) and parts:
+        return count_parts(counter, parts, given.n_validation, workers)
     return count(counter, counted_records(spec, validation_table(given, folder), people_of(spec, folder)))
 
 

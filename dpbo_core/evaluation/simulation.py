@@ -7,12 +7,12 @@ then its interval reaches from the 5% quantile of the lower ends to the 95% quan
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from dpbo_core.evaluation.intervals import AT_ONCE, LEVEL, PAIRS, SEED, TOO_MANY, Interval, simulated_noise
-from dpbo_core.evaluation.table import Reals
+from dpbo_core.evaluation.table import Reals, counted, in_units
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -31,9 +31,35 @@ class Estimates:
     sampling: Mapping[str, Interval]
 
 
+class Released(Protocol):
+    """What a released table has, whatever its cells are."""
+
+    @property
+    def n_records(self) -> int:
+        """m: how many records, or persons, were counted."""
+        ...
+
+    @property
+    def scale(self) -> float:
+        """b of the noise in each cell."""
+        ...
+
+    @property
+    def drawn(self) -> tuple[int, ...]:
+        """Counts with noise, as they were released."""
+        ...
+
+    @property
+    def weight(self) -> int:
+        """W of one person in them; 1 where records are counted."""
+        ...
+
+
 def table_json(kind: str, table: "DataclassInstance") -> dict[str, Any]:
     """A table with every public fact, as plain JSON."""
-    facts = {"noise_scale" if name == "scale" else name: item for name, item in asdict(table).items()}
+    facts = asdict(table)
+    facts = counted(facts.pop("n_records"), facts.pop("weight")) | facts
+    facts = {"noise_scale" if name == "scale" else name: item for name, item in facts.items()}
     told: dict[str, Any] = json.loads(json.dumps({"kind": kind, **facts}, allow_nan=False))
     return told
 
@@ -46,9 +72,7 @@ def shifted(counts: Reals, n_records: int) -> Reals:
 
 def simulate(
     figures: Callable[[Reals], Figures],
-    drawn: tuple[int, ...],
-    n_records: int,
-    scale: float,
+    table: "Released",
     limits: Limits,
     beside: Figures,
 ) -> Estimates:
@@ -56,18 +80,17 @@ def simulate(
 
     Args:
         figures: of counts (…, C).
-        drawn: counts with noise, as they were released.
-        n_records: m.
-        scale: b of the noise in each cell.
+        table: as it was released.
         limits: where a figure can lie.
         beside: standard deviations of what bins leave open, added to both intervals as normal.
     """
-    counts = shifted(np.array(drawn, dtype=np.float64), n_records)
+    n_records, scale = table.n_records, table.scale
+    counts = shifted(in_units(table.drawn, table.weight), n_records)
     positive = np.maximum(counts, 0.0)
     shares = positive / positive.sum() if positive.sum() > 0.0 else np.full(len(counts), 1.0 / len(counts))
 
     def noised(rng: np.random.Generator, size: int) -> Reals:
-        z = simulated_noise(rng, scale, (size, len(counts)))
+        z = simulated_noise(rng, scale, (size, len(counts)), table.weight)
         return shifted(counts + np.concatenate([z, -z]), n_records)  # its law is symmetric
 
     def sampled(rng: np.random.Generator, size: int) -> Reals:

@@ -2,10 +2,11 @@
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
-| m | `n_records` | records that were counted, public | scalar |
+| m | `n_records` | records that were counted, public; persons, where each counts once | scalar |
+| W | `weight` | of one person in ñ (`person_cells`); 1 where records are counted | integer |
 | ñ | `drawn` | counts with noise, as they were released | (C,) integers |
-| b | `scale` | of the noise in each cell | scalar |
-| t | `split(ñ)` | ñ shifted to sum to m: [group, class, bin] | (…, G, 2, B) |
+| b | `scale` | of the noise in each cell of ñ/W | scalar |
+| t | `split(ñ/W)` | ñ/W shifted to sum to m: [group, class, bin] | (…, G, 2, B) |
 """
 
 from collections.abc import Mapping
@@ -33,6 +34,7 @@ class NoisedTable:
         predicted: mean probability of the public records in each bin, as the model has it; None without one.
         groups: names of the groups, the last for all other values; empty where there is the whole alone.
         drawn: (C,): what cannot be read, then group by group the negatives and the positives of each bin.
+        weight: W.
     """
 
     n_records: int
@@ -45,6 +47,7 @@ class NoisedTable:
     drawn: tuple[int, ...]
     within_error: float = 0.0
     untied: float = 0.0
+    weight: int = 1
 
     @property
     def n_bins(self) -> int:
@@ -55,6 +58,11 @@ class NoisedTable:
     def n_groups(self) -> int:
         """G, at least 1."""
         return max(1, len(self.groups))
+
+    @property
+    def counts(self) -> Reals:
+        """ñ/W: what was released, in records or persons, (C,)."""
+        return in_units(self.drawn, self.weight)
 
     @property
     def own(self) -> int:
@@ -73,7 +81,7 @@ class NoisedTable:
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, with every public fact."""
         return {
-            "n_records": self.n_records,
+            **counted(self.n_records, self.weight),
             "noise_scale": self.scale,
             "edges": list(self.edges),
             "threshold": self.threshold,
@@ -89,7 +97,7 @@ class NoisedTable:
     def from_json(cls, told: Mapping[str, Any]) -> "NoisedTable":
         """The inverse of `to_json`."""
         return cls(
-            n_records=told["n_records"],
+            n_records=told["n_persons"] if "n_persons" in told else told["n_records"],
             scale=told["noise_scale"],
             edges=tuple(told["edges"]),
             threshold=told["threshold"],
@@ -99,4 +107,15 @@ class NoisedTable:
             drawn=tuple(told["drawn"]),
             within_error=told.get("within_error", 0.0),  # reports of 0.2.0 before it was told
             untied=told.get("untied", 0.0),
+            weight=told.get("weight", 1),
         )
+
+
+def in_units(drawn: tuple[int, ...], weight: int) -> Reals:
+    """Released counts in records, or in persons."""
+    return np.array(drawn, dtype=np.float64) / weight
+
+
+def counted(n: int, weight: int) -> dict[str, int]:
+    """Of what the counts are, as JSON has it: records, or persons and the weight of one."""
+    return {"n_records": n} if weight == 1 else {"n_persons": n, "weight": weight}

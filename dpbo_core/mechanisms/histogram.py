@@ -7,6 +7,7 @@
 | Δ | `sensitivity` | most that the whole table moves between neighbours, in ℓ₁ | integer ≥ 1 |
 | ε | `epsilon_units` | pure differential privacy of all cells together, in 10⁻¹² | integer ≥ 1 |
 | b | `scale` | Pr[noise = z] ∝ exp(−|z|/b) in each cell, b = Δ/ε | scalar |
+| h | `unit` | records or persons per whole step, so that the price can be said in them | scalar |
 
 The whole table costs ε once, however many cells it has: its noise is priced in ℓ₁.
 Source: Dwork, McSherry, Nissim, Smith (2006), Example 1; sampled by OpenDP (Canonne, Kamath, Steinke 2020).
@@ -41,13 +42,14 @@ class LaplaceHistogram:
     sensitivity: int
     epsilon_units: int
     size: int
+    unit: float = 1.0
 
     def __post_init__(self) -> None:
         check_scale(self.scale, self.sensitivity)
 
     @property
     def scale(self) -> float:
-        """b in records, rounded up (more noise) past the error of the division."""
+        """b in whole steps, rounded up (more noise) past the error of the division."""
         return self._one_count.scale
 
     def spend(self, what: str) -> Spend:
@@ -56,7 +58,7 @@ class LaplaceHistogram:
 
     @property
     def _one_count(self) -> DiscreteLaplace:
-        return DiscreteLaplace(self.sensitivity, self.epsilon_units, 1.0)
+        return DiscreteLaplace(self.sensitivity, self.epsilon_units, self.unit)
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Cells]], list[int]]:
         """C draws, and how to add them to a table.

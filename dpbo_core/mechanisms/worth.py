@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from dpbo_core.mechanisms.above_threshold import AboveThreshold
 from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.gaussian_rows import GaussianRows
@@ -19,4 +20,5 @@ WORTH: Mapping[str, Worth] = {
     **PrivateSelection.WORTH,
     **RandomProjection.WORTH,
     **RepeatAndSelect.WORTH,
+    **AboveThreshold.WORTH,
 }

@@ -7,8 +7,9 @@ shown(release)                 draws and sensitivity that a release's certificat
 outlook(problem)               what to expect of the noise, for advice; needs no data
 n_steps(problem)               how many steps the search takes; public, fixed in advance
 start(problem, plan)           a search
-search.step(objective, noise)  one scoring, after one training where the path is public; all trials of `dp_hypo`;
-                               returns what it released, or None
+search.step(objective, noise)  one training and one scoring, or a chunk of Λ; one scoring alone where the path is
+                               private, for then all of Λ is trained before; all trials of `dp_hypo`; returns what
+                               it released, or None
 search.finish(noise)           the release
 """
 
@@ -21,7 +22,7 @@ from dpbo_core.mechanisms.noise import Mechanism, Noise
 from dpbo_core.methods.pair_draws import in_pairs, refused
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.amounts import allowed_units, split_units
-from dpbo_core.privacy.assumption import ROWWISE_PREDICTIONS
+from dpbo_core.privacy.assumption import ACQUISITION_FUNCTION, ROWWISE_PREDICTIONS
 from dpbo_core.privacy.certified import Shown
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
@@ -229,6 +230,16 @@ class FixedPath(Protocol):
 
 
 @runtime_checkable
+class TrainsFirst(Protocol):
+    """A method whose price may be measured on the models themselves."""
+
+    @property
+    def trains_first(self) -> bool:
+        """Whether it is: then all of Λ is trained before anything is charged, as where the path is private."""
+        ...
+
+
+@runtime_checkable
 class SearchesPublic(Protocol):
     """A method with a search on public data, to be made before anything is charged."""
 
@@ -311,7 +322,7 @@ def refuse_persons(problem: Problem, kind: str, cause: str) -> None:
         )
 
 
-def _averaged(problem: Problem) -> dict[str, int | None]:
+def averaged_facts(problem: Problem) -> dict[str, int | None]:
     """What the score is a mean of: how many persons' means, or how many records of which k are one person's."""
     if problem.n_persons is not None:
         return {"n_persons": problem.n_persons}
@@ -326,16 +337,23 @@ def _named(earlier: tuple[EarlierEdition, ...]) -> list[dict[str, str]]:
 
 
 def make_release(
-    method: Method, problem: Problem, plan: PrivacyPlan, noise: Noise, value: Mapping[str, Any]
+    method: Method,
+    problem: Problem,
+    plan: PrivacyPlan,
+    noise: Noise,
+    value: Mapping[str, Any],
+    score_bound: str = "",
 ) -> Release:
     """The release of `value`, with the public facts a reader needs beside the guarantee.
 
-    A score is stated in its natural unit too, as its metric; so is the baseline, where there is one.
+    A score is stated in its natural unit too, as its metric; so is the baseline, where there is one. `score_bound`
+    is what a theorem says of the score's error, in words.
     """
     unit, name = problem.score.natural_unit, problem.model.score_name
     if "score" in value:
         value = {**value, "metric": unit.metric(name, value["score"], value.get("interval"))}
     baseline = {} if problem.baseline is None else {"baseline": unit.of(problem.baseline)}
+    assumed = plan.guarantee.assumptions
     options = {item.name: getattr(method, item.name) for item in fields(method) if item.name != "kind"}
     return Release(
         value=value,
@@ -352,14 +370,16 @@ def make_release(
             "score": problem.model.score_name,
             "score_range": problem.score_range,
             **baseline,
-            **_averaged(problem),
+            **averaged_facts(problem),
             "n_candidates": len(problem.candidates),
             "space": problem.candidates.space.to_json(),
             "kernel": problem.search.kernel,
             "lengthscale": problem.search.lengthscale,
+            **({"acquisition": problem.search.acquisition} if ACQUISITION_FUNCTION.name in assumed else {}),
             "steps": method.n_steps(problem),
             **({COUNTS: PAIRS, "public_share": problem.positives} if in_pairs(problem) else {}),
             **({"rowwise": "enforced"} if problem.model.enforced else {}),
+            **({"score_bound": score_bound} if score_bound else {}),
             **({"chosen_by_advice": problem.advice} if problem.advice else {}),
             **({} if problem.earlier is None else {LEARNED_FROM: _named(problem.earlier)}),
         },

@@ -22,7 +22,6 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from dpbo_core.bo.acquisition import acquisition_named
 from dpbo_core.bo.loop import BayesianSearch
 from dpbo_core.bo.score_map import CENTRE, SPREAD, ScoreMap
 from dpbo_core.errors import StudyInvalid
@@ -38,6 +37,7 @@ from dpbo_core.methods.contract import (
     split_epsilon,
 )
 from dpbo_core.methods.kernel import stated_kernel
+from dpbo_core.methods.own_acquisition import acquisition_of, assumed_of_acquisition, shown_of_acquisition
 from dpbo_core.models.linear.certificates import default_tolerance
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.linear.losses import loss_named
@@ -47,13 +47,14 @@ from dpbo_core.models.scores.union import SCORES
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.certified import MEANS, Shown, only_shows
 from dpbo_core.privacy.guarantee import Evidence, Standing
-from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.problem import Problem
 from dpbo_core.theorems import kusner_2015
 from dpbo_core.theorems.kusner_2015 import Calibration
 
+FAILURE = 0.05  # of the error bound that a plan and a certificate state
 CORRECTED = Evidence(
     Standing.CORRECTED,
     "Kusner et al. 2015, Theorem 7, with 2L‖w‖ for one record, the solver's tolerance and the range as a cap",
@@ -121,6 +122,11 @@ class Lipschitz:
         return self.scores_all
 
     @property
+    def trains_first(self) -> bool:
+        """Where Δ is measured on the models themselves."""
+        return self.sensitivity == "trained"
+
+    @property
     def hides_evaluations(self) -> bool:
         """How many models are scored is public: T."""
         return False
@@ -152,7 +158,8 @@ class Lipschitz:
         """
         corrected = WHOLE if self.scores_all else CORRECTED
         evidence = REFUTED if self.calibration == "published" else corrected
-        guarantee = guarantee_of(problem, pure=True, evidence=evidence)
+        assumed = () if self.scores_all or evidence.refuted else assumed_of_acquisition(problem)
+        guarantee = guarantee_of(problem, pure=True, evidence=evidence, assumptions=assumed)
         return PrivacyPlan(guarantee, tuple(spend for spend, _ in self.draws(problem)))
 
     def draws(self, problem: Problem) -> Draws:
@@ -165,15 +172,18 @@ class Lipschitz:
         """One draw, of the score. Theorem 7 may bound it below one record's share."""
         if not only_shows(release, "score"):
             raise ValueError("value")
-        return Shown({"best score": tuple(DiscreteLaplace.WORTH)}, 0.0, relations=MEANS)
+        draws, (spend,) = {"best score": tuple(DiscreteLaplace.WORTH)}, release.spends
+        assumed = shown_of_acquisition(release)
+        return Shown(draws, 0.0, assumed, relations=MEANS, score_bound=_score_bound(spend))
 
     def outlook(self, problem: Problem) -> Outlook:
         """The error is the Laplace noise: its mean absolute value is its scale."""
-        scale = self._mechanism(problem).scale * problem.score_per_step
-        published = self._published(problem) / problem.epsilon
+        ((spend, _),) = self.draws(problem)
+        scale = spend.noise_scale
+        published = kusner_2015.corollary_4_scale(sensitivity=self._published(problem), epsilon=problem.epsilon)
         why = (
             f"its noise has scale {scale:.3g} on a score between 0 and {problem.score_range:g} "
-            f"(as published {published:.3g}); it releases a score and no hyperparameter"
+            f"(as published {published:.3g}): {_score_bound(spend)}; it releases a score and no hyperparameter"
         )
         if not self.scores_all:
             why += ". A path costs more than all of Λ: its two runs may end at different models"
@@ -298,7 +308,7 @@ class LipschitzSearch(Opaque):
             problem.candidates.encoded,
             stated_kernel(method, problem),
             noise_variance=1e-6,
-            acquisition=acquisition_named(search.acquisition, beta=search.beta),
+            acquisition=acquisition_of(search),
             seed=search.seed,
             expected=search.steps,
         )
@@ -325,7 +335,15 @@ def _released(
 ) -> Release:
     drawn = noise.release(plan.spends[0], mechanism, best)  # Alg. 3, lines 5 and 6
     value = {"score": drawn["draw"] * problem.score_per_step}
-    return make_release(method, problem, plan, noise, value)
+    return make_release(method, problem, plan, noise, value, score_bound=_score_bound(plan.spends[0]))
+
+
+def _score_bound(spend: Spend) -> str:
+    """Theorem 8, in words: how far the noise alone takes the score."""
+    bound = kusner_2015.theorem_8_error_bound(
+        sensitivity=spend.sensitivity, epsilon=spend.epsilon, failure_probability=FAILURE
+    )
+    return f"within {bound:.3g} of the best score seen with probability {1.0 - FAILURE:g} (Theorem 8)"
 
 
 def _ends(problem: Problem) -> tuple[float, float]:

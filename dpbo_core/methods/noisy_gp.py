@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.bo.acquisition import UCB, Acquisition, acquisition_named
+from dpbo_core.bo.acquisition import UCB, Acquisition
 from dpbo_core.bo.loop import BayesianSearch
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.exponential import EXPONENTIAL, PrivateSelection
@@ -38,7 +38,8 @@ from dpbo_core.methods.contract import (
     too_small,
 )
 from dpbo_core.methods.kernel import stated_kernel
-from dpbo_core.methods.prior_scale import PriorScale, check_prior, only_delta
+from dpbo_core.methods.own_acquisition import acquisition_of, assumed_of_acquisition, shown_of_acquisition
+from dpbo_core.methods.prior_scale import PriorScale, check_prior, of_best, only_delta
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.amounts import allowed_units, from_units, split_units
@@ -168,7 +169,8 @@ class NoisyGP:
                 remedy='use acquisition = "ucb", or outputs = "candidate"',
             )
         evidence = self._evidence(pure=pure)
-        assumptions = () if pure or evidence.refuted else (GP_PRIOR.name,)
+        prior = (GP_PRIOR.name,) if not pure else ()
+        assumptions = () if evidence.refuted else (*prior, *assumed_of_acquisition(problem))
         spends = tuple(spend for spend, _ in self.draws(problem))
         return PrivacyPlan(guarantee_of(problem, pure=pure, evidence=evidence, assumptions=assumptions), spends)
 
@@ -203,7 +205,8 @@ class NoisyGP:
         capped = release.facts["options"]["cap_at_range"] is True and all(
             spend.sensitivity >= score_range(release) for spend in release.spends
         )
-        return Shown(made, 0.0, () if capped else (GP_PRIOR.name,), relations=MEANS)
+        assumed = (() if capped else (GP_PRIOR.name,)) + shown_of_acquisition(release)
+        return Shown(made, 0.0, assumed, relations=MEANS)
 
     def outlook(self, problem: Problem) -> Outlook:
         """Theorem 2's loss of the selection, or Theorem 4's error of the score if larger, both with a = 1."""
@@ -221,11 +224,7 @@ class NoisyGP:
         loss = min(G, loss)
         why = f"its choice loses up to {loss:.2g}, if the scores are draws of the stated prior"
         if self.scale.binds(self._sensitivities(problem)["candidate"]):
-            ratio = math.exp(spends[0].epsilon / 2.0)
-            why = (
-                f"no candidate is more than e^(ε/2) = {ratio:.3g} times as likely as another: "
-                "the choice is hardly better than a uniform draw"
-            )
+            why = of_best(problem, spends[0])
         return Outlook(noise, max(loss, score_error), N, why)
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "NoisyGPSearch":
@@ -235,7 +234,7 @@ class NoisyGP:
     def acquisition(self, problem: Problem) -> Acquisition:
         """UCB with the β_t of line 4, or what the study asks for where no theorem needs it."""
         if problem.search.acquisition != "ucb":
-            return acquisition_named(problem.search.acquisition)
+            return acquisition_of(problem.search)
         delta = from_units(self._deltas(problem)[-1])
         return UCB(delta=delta / (2.0 if self.calibration == "published" else 5.0))  # Alg. 1, line 4
 

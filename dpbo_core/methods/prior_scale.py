@@ -23,6 +23,7 @@ from dpbo_core.models.scores.grid import GRID
 from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.problem import Problem
+from dpbo_core.theorems import kusner_2015
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,20 @@ def only_delta(spend: Spend, delta_units: int) -> Spend:
     """A spend whose ε holds up to δ: priced ε²/2 in zCDP (rounded up), with its δ beside it."""
     epsilon = from_units(spend.epsilon_units or 0)
     return replace(spend, delta_units=delta_units, rho_units=spent_units(0.5 * epsilon**2 * (1.0 + 1e-12)))
+
+
+def of_best(problem: Problem, spend: Spend) -> str:
+    """What Corollary 1's weights leave of a choice whose utilities all lie in the score's range, in words."""
+    N = len(problem.candidates)
+    utilities = np.where(np.arange(N) == 0, problem.score_range, 0.0)
+    weights = kusner_2015.corollary_1_weights(
+        utilities=utilities, sensitivity=spend.sensitivity, epsilon=spend.epsilon
+    )
+    return (
+        f"no candidate is more than e^(ε/2) = {math.exp(spend.epsilon / 2.0):.3g} times as likely as another, and "
+        f"the best of {N} is chosen with a probability of at most {weights[0]:.2g}: the choice is hardly better "
+        "than a uniform draw"
+    )
 
 
 def check_prior(dataset_similarity: float, noise_variance: float) -> None:

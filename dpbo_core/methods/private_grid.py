@@ -92,8 +92,9 @@ class PrivateGrid:
         paired: choose by each record's difference to the public best, clipped at a public bound: a smaller noise
             where a record's scores under two candidates lie near each other. Of 0/1 scores they do not, and it
             changes nothing.
-        editions: how many such releases one budget is planned for. From 6 on the choice is the exponential
-            mechanism's: at the same ε a little worse, at a quarter of the price where many releases are composed.
+        editions: how many such releases one budget is planned for, where `[budget]` and a schedule do not say more.
+            From 6 on the choice is the exponential mechanism's: at the same ε a little worse, at a quarter of the
+            price where many releases are composed.
     """
 
     DESCRIBED: ClassVar = Described(
@@ -152,9 +153,11 @@ class PrivateGrid:
 
         Where every record is scored in a process of its own scoring is the cost: then as many as there are steps.
         """
+        planned = problem.editions if problem.editions >= MANY else 1
         if problem.model.enforced:
-            return (PrivateGrid(evaluate="public_shortlist", base_measure="public"),)
-        return (PrivateGrid(evaluate="tried", base_measure="public", paired=problem.score.graded),)
+            return (PrivateGrid(evaluate="public_shortlist", base_measure="public", editions=planned),)
+        paired = problem.score.graded
+        return (PrivateGrid(evaluate="tried", base_measure="public", paired=paired, editions=planned),)
 
     def simulated(self, problem: Problem) -> Simulated:
         """As the whole of Λ, or as its subset."""
@@ -178,7 +181,7 @@ class PrivateGrid:
         spends = tuple(spend for spend, _ in self.draws(problem))
         if self.paired:
             check_unpaired(problem)
-        evidence = EVIDENCE if self.editions < MANY else EXPONENTIAL_EVIDENCE
+        evidence = EXPONENTIAL_EVIDENCE if self._for_many(problem) else EVIDENCE
         guarantee = guarantee_of(problem, pure=True, evidence=evidence, counts_pairs=self.DESCRIBED.counts_pairs)
         return PrivacyPlan(guarantee, spends)
 
@@ -299,9 +302,13 @@ class PrivateGrid:
         select, *_, score = self._parts(problem)
         steps, per_step = problem.record_steps, problem.score_per_step
         selection = PrivateSelection(
-            steps, select, per_step, PERMUTE_AND_FLIP if self.editions < MANY else EXPONENTIAL
+            steps, select, per_step, EXPONENTIAL if self._for_many(problem) else PERMUTE_AND_FLIP
         )
         return selection, DiscreteLaplace(steps, score, per_step)
+
+    def _for_many(self, problem: Problem) -> bool:
+        """Whether it is one of many releases, by its own option or by what the cap is planned for."""
+        return max(self.editions, problem.editions) >= MANY
 
     def _parts(self, problem: Problem) -> tuple[int, ...]:
         """Of ε in 10⁻¹²: for the choice, for the number of pairs where such are counted, and for the score."""

@@ -10,18 +10,25 @@ from dpbo_core.errors import StudyInvalid
 _VERBS = ("fit", "predict", "get_params", "set_params")
 
 
-def function_at(path: str) -> Callable[..., Any]:
+def function_at(
+    path: str, key: str = "[model] score", of: str = "one record: its truth and its prediction"
+) -> Callable[..., Any]:
     """The function at `path`, such as "ourpackage.scores.utility", under the same rules.
+
+    Args:
+        path: as the study has it.
+        key: where it stands in the study.
+        of: what it is a function of.
 
     Raises:
         StudyInvalid: a malformed path, a package that is not installed, an import that fails, or no function.
     """
-    found = named_object(path, "function", "ourpackage.scores.utility", "[model] score")
+    found = named_object(path, "function", "ourpackage.scores.utility", key)
     if not callable(found) or inspect.isclass(found):
         raise StudyInvalid(
             f"{path!r} is not a function",
             cause="it cannot be called, or it is a class",
-            remedy="name a function of one record: its truth and its prediction",
+            remedy=f"name a function of {of}",
         )
     return found  # type: ignore[no-any-return]
 

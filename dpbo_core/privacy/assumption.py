@@ -50,6 +50,13 @@ PRIVATE_TRAINING_FUNCTION = Assumption(
     VerifiedBy.CALLER,
 )
 
+ACQUISITION_FUNCTION = Assumption(
+    "acquisition_function",
+    "The acquisition function named in the study answers from the candidates, the mean and the deviation that it "
+    "is given, always and in a time that tells nothing, and keeps or writes nothing of them.",
+    VerifiedBy.CALLER,
+)
+
 CALLER_ASSUMPTIONS = {
     a.name: a
     for a in (
@@ -58,5 +65,6 @@ CALLER_ASSUMPTIONS = {
         ANSWERS_PUBLIC,
         ROWWISE_PREDICTIONS,
         PRIVATE_TRAINING_FUNCTION,
+        ACQUISITION_FUNCTION,
     )
 }

@@ -32,6 +32,7 @@ class Shown:
         assumptions: names that the guarantee must state.
         units: whom the method's guarantees can protect.
         relations: which neighbours they can be about.
+        score_bound: what a theorem says of the released score, from the printed noise, in words; "" for nothing.
     """
 
     draws: Mapping[str, tuple[str, ...]]
@@ -39,6 +40,7 @@ class Shown:
     assumptions: tuple[str, ...] = ()
     units: tuple[PrivacyUnit, ...] = RECORDS
     relations: tuple[NeighboringRelation, ...] = (NeighboringRelation.REPLACE_ONE,)
+    score_bound: str = ""
 
     def fits(self, release: Release) -> bool:
         """Whether the release lists these draws and guarantees what such draws can keep."""

@@ -286,7 +286,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """The study these parameters describe, and the estimator by example."""
         axes, decode = sections_of(self.search_space)
         model = model_section(self, training)
-        budget = None if self.budget is None else BudgetSection(*map(float, self.budget))
+        budget = None if self.budget is None else _cap(*map(float, self.budget))
         spec = StudySpec(
             name=self.study,
             edition=self.edition,
@@ -315,3 +315,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if named is not None and not named.releases_hyperparameters:
             raise StudyInvalid(f"{self.method} releases no hyperparameters", remedy='use method = "auto"')
         return spec, Prototype(self.estimator, spec.search.seed, model.regression, decode)
+
+
+def _cap(epsilon: float, delta: float = 0.0) -> BudgetSection:
+    return BudgetSection(epsilon, delta)

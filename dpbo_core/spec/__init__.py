@@ -27,6 +27,7 @@ from dpbo_core.spec.model import (
 )
 from dpbo_core.spec.sections import AxisSection, BudgetSection, PrivacySection, SearchSection
 from dpbo_core.spec.study import StudySpec
+from dpbo_core.spec.watch import WatchSection
 
 __all__ = [
     "AxisSection",
@@ -51,4 +52,5 @@ __all__ = [
     "SensitiveTraining",
     "SoftmaxSection",
     "StudySpec",
+    "WatchSection",
 ]

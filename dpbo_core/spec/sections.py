@@ -51,14 +51,24 @@ class PrivacySection:
 
 @dataclass(frozen=True)
 class BudgetSection:
-    """[budget]: the dataset's cap, set at its first use."""
+    """[budget]: the dataset's cap, set at its first use.
+
+    `editions`: how many releases it is planned for. Where it is left out a schedule's runs count what the cap
+    holds, and another study is taken for the only one.
+    """
 
     epsilon: float
     delta: float = 0.0
+    editions: int | None = None
 
     def __post_init__(self) -> None:
         check_epsilon("budget.epsilon", self.epsilon, LARGEST_CAP)
         _check_delta("budget.delta", self.delta)
+        require(
+            self.editions is None or self.editions >= 1,
+            f"budget.editions = {self.editions}",
+            remedy="give the number of releases that the cap is planned for, at least 1",
+        )
 
 
 @dataclass(frozen=True)
@@ -125,7 +135,8 @@ class SearchSection:
     def __post_init__(self) -> None:
         require(self.steps >= 1, f"search.steps = {self.steps}", remedy="ask for at least 1 step; 20 is usual")
         require(self.steps <= 100_000, f"search.steps = {self.steps}", remedy="ask for at most 100,000 steps")
-        one_of("search.acquisition", self.acquisition, ACQUISITIONS)
+        if not self.own_acquisition:
+            one_of("search.acquisition", self.acquisition, ACQUISITIONS)
         one_of("search.kernel", self.kernel, KERNELS)
         one_of("search.candidates", self.candidates, CANDIDATE_KINDS)
         if self.learn_from is not None:
@@ -146,6 +157,11 @@ class SearchSection:
                 f"search.beta = {self.beta}",
                 remedy="give a number of at least 0, or leave it out for the theoretical one",
             )
+
+    @property
+    def own_acquisition(self) -> bool:
+        """Whether the acquisition is a function of the user's, by its import path."""
+        return "." in self.acquisition
 
 
 def check_epsilon(key: str, epsilon: float, largest: float) -> None:

@@ -10,6 +10,7 @@ from dpbo_core.spec.evaluation import EvaluationSection
 from dpbo_core.spec.model import ModelSection, read_model
 from dpbo_core.spec.reading import check_name, read_section, refuse_unknown, require, to_table
 from dpbo_core.spec.sections import AxisSection, BudgetSection, PrivacySection, SearchSection
+from dpbo_core.spec.watch import WatchSection
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class StudySpec:
     search: SearchSection = field(default_factory=SearchSection)
     options: Mapping[str, Any] = field(default_factory=dict)
     evaluation: EvaluationSection | None = None
+    watch: WatchSection | None = None
 
     def __post_init__(self) -> None:
         check_name("study.name", self.name)
@@ -121,17 +123,22 @@ class StudySpec:
         tables |= {"search": to_table(self.search), "method": dict(self.options)}
         if self.evaluation is not None:
             tables["evaluation"] = to_table(self.evaluation)
+        if self.watch is not None:
+            tables["watch"] = to_table(self.watch)
         return tables
 
     @property
     def tuned(self) -> "StudySpec":
-        """The study without what is asked about its model afterwards: what its own key is made of."""
-        return replace(self, evaluation=None)
+        """The study without what is asked about its model afterwards and how many are planned: what its own key is
+        made of.
+        """
+        budget = None if self.budget is None else replace(self.budget, editions=None)
+        return replace(self, evaluation=None, watch=None, budget=budget)
 
     @classmethod
     def from_dict(cls, tables: Mapping[str, Any]) -> "StudySpec":
         """The inverse of `to_dict`, strict about every key and type."""
-        known = ("study", "privacy", "budget", "data", "model", "space", "search", "method", "evaluation")
+        known = ("study", "privacy", "budget", "data", "model", "space", "search", "method", "evaluation", "watch")
         refuse_unknown(tables, known, "the study")
         for name in ("study", "privacy", "data", "model", "space"):
             require(name in tables, f"the study has no [{name}] table", remedy=f"add [{name}]")
@@ -165,4 +172,5 @@ class StudySpec:
                 if "evaluation" in tables
                 else None
             ),
+            watch=read_section(WatchSection, tables["watch"], "[watch]") if "watch" in tables else None,
         )

@@ -3,6 +3,8 @@
 The candidates of a grid, of a Sobol subset, and every candidate of a private path are trained whatever the data
 says; a public shortlist and a public prior cross-validate all of Λ, or first a half of their trials, spread evenly.
 A trajectory's trainings are not known, nor is a public search's other half: each follows from what was before.
+
+What is left of it is done in pieces before anything is charged (`public_work.py`).
 """
 
 import json
@@ -14,7 +16,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.methods.contract import FixedPath, SearchesPublic
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.methods.contract import FixedPath, Method, SearchesPublic, TrainsFirst
 from dpbo_core.models.trainer import Model
 from dpbo_core.problem import Problem, Trainer
 from dpbo_core.space.search_space import Value
@@ -24,14 +27,20 @@ from dpbo_core.study.public_half import PublicHalf
 from dpbo_core.study.resolve import ResolvedStudy
 
 Scored = tuple[str, int]  # a point, the seed that deals out the folds
+LARGEST_TRAINED_FIRST = 4096
 
 
 @dataclass(frozen=True)
 class Precomputed:
-    """Public work done elsewhere: models, and cross-validated scores in [0, G], by candidate."""
+    """Public work done elsewhere, by candidate: models, cross-validated scores in [0, G], and these by record.
+
+    `tried`: a training was tried out, so that one that cannot be made at all costs nothing.
+    """
 
     models: Mapping[int, Model] = field(default_factory=dict)
     scores: Mapping[int, float] = field(default_factory=dict)
+    steps: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
+    tried: bool = False
 
 
 def known_candidates(study: ResolvedStudy) -> tuple[int, ...]:
@@ -44,7 +53,26 @@ def known_candidates(study: ResolvedStudy) -> tuple[int, ...]:
         return ()
     if isinstance(method, FixedPath):
         return method.fixed_path(problem)
-    return () if method.public_path else tuple(range(len(problem.candidates)))
+    return trained_first(method, problem)
+
+
+def trained_first(method: Method, problem: Problem) -> tuple[int, ...]:
+    """Indices of the candidates that are trained before anything is charged, since no step may: all of Λ, or none.
+
+    Raises:
+        StudyInvalid: Λ is too large for that.
+    """
+    priced = isinstance(method, TrainsFirst) and method.trains_first
+    if problem.training is not None or (method.public_path and not priced):
+        return ()
+    N = len(problem.candidates)
+    if N > LARGEST_TRAINED_FIRST:
+        raise StudyInvalid(
+            f"{method.kind} trains every candidate before it starts, and there are {N:,}",
+            cause="no step may show by its time or its failure which model a private path needs",
+            remedy=f"lower the points of the axis to {LARGEST_TRAINED_FIRST:,} or fewer",
+        )
+    return tuple(range(N))
 
 
 def known_public(study: ResolvedStudy) -> tuple[int, ...]:
@@ -75,6 +103,7 @@ class Remembering:
     trainer: Trainer
     models: Mapping[str, Model]
     scores: Mapping[Scored, float]
+    steps: Mapping[Scored, NDArray[np.int64]]
 
     @property
     def n_records(self) -> int:
@@ -83,17 +112,18 @@ class Remembering:
 
     def train(self, point: Mapping[str, Value]) -> Model:
         """The model given for `point`, or one trained now."""
-        given = self.models.get(_named(point))
+        given = self.models.get(named(point))
         return self.trainer.train(point) if given is None else given
 
     def public_score(self, point: Mapping[str, Value], *, seed: int) -> float:
         """The score given for `point` under this seed, or one worked out now."""
-        given = self.scores.get((_named(point), seed))
+        given = self.scores.get((named(point), seed))
         return self.trainer.public_score(point, seed=seed) if given is None else given
 
     def public_steps(self, point: Mapping[str, Value], *, seed: int) -> NDArray[np.int64]:
-        """Each public record's score, worked out now: only a few candidates are asked about."""
-        return self.trainer.public_steps(point, seed=seed)
+        """Each public record's score given for `point` under this seed, or worked out now."""
+        given = self.steps.get((named(point), seed))
+        return self.trainer.public_steps(point, seed=seed) if given is None else given
 
 
 def remembering(problem: Problem, precomputed: Precomputed | None) -> Problem:
@@ -104,13 +134,16 @@ def remembering(problem: Problem, precomputed: Precomputed | None) -> Problem:
     """
     if precomputed is None or problem.trainer is None:
         return problem
-    names = [_named(point) for point in problem.candidates.points]
+    names = [named(point) for point in problem.candidates.points]
     models = {names[index]: model for index, model in precomputed.models.items()}
-    scores = {(names[index], problem.search.seed): p for index, p in precomputed.scores.items()}
-    return replace(problem, trainer=Remembering(problem.trainer, models, scores))
+    seed = problem.search.seed
+    scores = {(names[index], seed): p for index, p in precomputed.scores.items()}
+    steps = {(names[index], seed): records for index, records in precomputed.steps.items()}
+    return replace(problem, trainer=Remembering(problem.trainer, models, scores, steps))
 
 
-def _named(point: Mapping[str, Value]) -> str:
+def named(point: Mapping[str, Value]) -> str:
+    """A point in a form that two processes agree on."""
     return repr(sorted(point.items()))
 
 

@@ -2,7 +2,7 @@
 
 The reservation says which draws were paid for. The method that makes exactly those is the one to go on with: the
 study's own, a form of it that an earlier version ran under the same options, or, where the study left its method to
-the advice, any form that the advice may give.
+the advice, any form that the advice may give; for as many editions as were planned then.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +16,8 @@ from dpbo_core.methods import METHODS, AnyMethod
 from dpbo_core.methods.contract import Advised, Continued
 from dpbo_core.study.resolve import ResolvedStudy
 
+SURELY_MANY = 1_000  # editions, for which any method says "many"
+
 
 def resumed(study: ResolvedStudy, spends: Sequence[Mapping[str, Any]]) -> ResolvedStudy:
     """The study with the method that makes these draws; as it is if none does, for the ledger to refuse.
@@ -24,10 +26,16 @@ def resumed(study: ResolvedStudy, spends: Sequence[Mapping[str, Any]]) -> Resolv
         study: as it is resolved today.
         spends: what it was charged for, as the ledger has it.
     """
-    for method in _forms(study):
-        with suppress(DpboError):
-            if [spend.to_json() for spend in method.plan(study.problem).spends] == list(spends):
-                return study if method == study.method else replace(study, method=method)
+    for problem in (study.problem, *(replace(study.problem, editions=n) for n in (1, SURELY_MANY))):
+        asked = replace(study, problem=problem)
+        for method in _forms(asked):
+            with suppress(DpboError):
+                if [spend.to_json() for spend in method.plan(problem).spends] == list(spends):
+                    return (
+                        study
+                        if (method, problem) == (study.method, study.problem)
+                        else replace(asked, method=method)
+                    )
     return study
 
 

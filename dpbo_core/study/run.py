@@ -32,14 +32,13 @@ from dpbo_core.problem import Problem, relation_of
 from dpbo_core.spec import PersonFiles, PublicFiles, StudySpec
 from dpbo_core.study.data_split import FileSplit, sources_of
 from dpbo_core.study.learning import check_learns, learns, to_learn_from, with_earlier
-from dpbo_core.study.precomputed import Precomputed, remembering
+from dpbo_core.study.precomputed import Precomputed, remembering, trained_first
 from dpbo_core.study.public_half import DataSplit, PublicHalf
 from dpbo_core.study.replay import StudyResult as StudyResult
 from dpbo_core.study.resolve import ResolvedStudy, resolve
 from dpbo_core.study.resuming import resumed
 from dpbo_core.versions import library_version
 
-LARGEST_PRIVATE_PATH = 4096
 Also = Callable[[PublicHalf], tuple[tuple[StudyKey, PrivacyPlan], ...]]
 
 
@@ -210,7 +209,7 @@ def _started(
         learned = to_learn_from(spec, method, ledger) if learns(spec, method, scheduled=scheduled) else None
     check_accepted(spec, plan, public.problem.unlisted)
     problem = replace(remembering(public.problem, precomputed), advice=study.why)
-    problem = _trained_first(method, problem)
+    problem = _trained_first(method, problem, tried=precomputed is not None and precomputed.tried)
     data.check(public)
     draws = method.draws(problem)
     problem = replace(problem, earlier=with_earlier(problem, learned, ledger))
@@ -292,28 +291,23 @@ def _untold(error: BaseException) -> StudyInvalid | None:
     )
 
 
-def _trained_first(method: Method, problem: Problem) -> Problem:
+def _trained_first(method: Method, problem: Problem, *, tried: bool) -> Problem:
     """The problem once what must be trained before anything is charged is trained.
 
     On a private path every model of Λ, and all are kept, since which of them is trained at which step, how long it
     takes and whether it fails would tell the path. On a public path one, so that a model that cannot be trained at
-    all costs nothing.
+    all costs nothing. What the flow's public tasks did (`PublicWork`) is not done again.
     """
     if problem.training is not None:
         return problem  # nothing can be trained in public
     if isinstance(method, SearchesPublic):
         problem = method.prepare(problem)
-    N = len(problem.candidates)
-    if not method.public_path and N > LARGEST_PRIVATE_PATH:
-        raise StudyInvalid(
-            f"{method.kind} trains every candidate before it starts, and there are {N:,}",
-            cause="its path is private, so no step may show by its time or its failure which model it needs",
-            remedy=f"lower the points of the axis to {LARGEST_PRIVATE_PATH:,} or fewer",
-        )
-    if method.public_path:
+    first = trained_first(method, problem)
+    if first:
+        return remembering(problem, Precomputed(models={index: problem.train(index) for index in first}))
+    if not tried:
         problem.train(0)
-        return problem
-    return remembering(problem, Precomputed(models={index: problem.train(index) for index in range(N)}))
+    return problem
 
 
 def opening_cap(spec: StudySpec) -> PrivacyBudget | None:

@@ -1,6 +1,9 @@
-"""How many records a study has, and what is public of a sensitive training set: from the study alone."""
+"""How many records a study has, and what is public of a sensitive training set: from the study alone, but for n."""
 
-from dpbo_core.data import bundled, check_record_count
+from pathlib import Path
+
+from dpbo_core.data import bundled, check_record_count, read_header
+from dpbo_core.errors import StudyInvalid
 from dpbo_core.problem import TrainingFacts
 from dpbo_core.spec import (
     BundledData,
@@ -25,6 +28,25 @@ def n_validation(spec: StudySpec) -> int | None:
             return m
         case SensitiveTraining(n_training=n):
             return n
+
+
+def n_public(spec: StudySpec, folder: str | Path) -> int | None:
+    """n, the records of the PUBLIC training set; None where it is sensitive, or not there to be counted.
+
+    Args:
+        spec: the study.
+        folder: the folder that its paths are relative to.
+    """
+    match spec.data:
+        case BundledData(source, share):
+            return bundled.n_records(source) - bundled.validation_size(source, share)
+        case PublicFiles(training=training) | PersonFiles(training=training):
+            try:
+                return read_header(Path(folder) / training, sensitive=False, shown_as=training).n_records
+            except StudyInvalid:  # whoever runs the study says so
+                return None
+        case _:
+            return None
 
 
 def check_n_validation(spec: StudySpec, found: int, *, shown_as: str = "the validation file") -> None:

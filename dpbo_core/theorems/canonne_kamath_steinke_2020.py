@@ -54,6 +54,12 @@ def proposition_12_cost(*, alpha: float, epsilon: float, delta: float) -> float:
     return max(0.0, most - _ROUNDING * (1.0 + abs(epsilon) + abs(most)))
 
 
+def proposition_12_worth(*, alpha: float, cost: float, delta: float) -> float:
+    """The ε that a Rényi cost at ONE order α is worth at δ by Proposition 12, rounded up; at least 0."""
+    found = _converted(alpha - 1.0, cost, delta)
+    return max(0.0, found + _ROUNDING * (1.0 + abs(cost) + abs(found)))
+
+
 def _converted(excess: float, cost: float, delta: float) -> float:
     """cost + log(1 − 1/α) − log(αδ)/(α − 1), with α = 1 + `excess`."""
     alpha = 1.0 + excess

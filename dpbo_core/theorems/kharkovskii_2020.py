@@ -72,6 +72,15 @@ def lemma_1_projection_dim(*, n_rows: int, failure_probability: float, distortio
     return math.ceil(8.0 * (2.0 * math.log(n_rows) - math.log(failure_probability)) / distortion**2)
 
 
+def lemma_1_distortion(*, n_rows: int, failure_probability: float, projection_dim: int) -> float:
+    """The least ν whose `lemma_1_projection_dim` is at most r; ∞ where Lemma 1 says nothing of so few columns.
+
+    Source: Lemma 1, solved for ν.
+    """
+    nu = math.sqrt(8.0 * (2.0 * math.log(n_rows) - math.log(failure_probability)) / projection_dim)
+    return nu if nu < 0.5 else math.inf
+
+
 def theorem_2_distance_bounds(*, distortion: float, singular_value: float, floor: float) -> tuple[float, float]:
     """(1 − ν, (1 + ν)C′): bounds on ‖z − z′‖²/‖x − x′‖² for every pair, C′ = 1 + 1[σ_min < ω] ω²/σ_min².
 
@@ -90,6 +99,24 @@ def theorem_3_distortion(*, approximation: float, scaled_diameter: float, answer
     """
     d2 = scaled_diameter**2
     return min(approximation / (2.0 * math.sqrt(3.0) * d2 * answer_bound), 2.0 / d2, 0.5)
+
+
+def remark_2_approximation(
+    *, distortion: float, singular_value: float, floor: float, scaled_diameter: float, answer_bound: float
+) -> float:
+    """2√3 L max(d²ν, 1 − exp(−(d²/2)((1 + ν)C′ − 1))): what takes ε_ucb's place in Theorem 3 where σ_min < ω.
+
+    Theorem 3's ε_ucb is 2√3 L times d²ν, a bound on the relative change of every covariance of the squared
+    exponential: a = ‖x − x′‖²/2l² ≤ d²/2, and e^{aν} − 1 ≤ 2aν as long as aν ≤ 1. Raised singular values shrink it
+    further, to e^{−a(1+ν)C′}; at C′ = 1 this is ε_ucb again, and it is never above 2√3 L unless d²ν > 1.
+
+    Source: Remark 2 says that there is such a constant, its appendix (B.5, Remark 6) which; that is not in the
+    proceedings, so the constant here is derived anew, by the same bound.
+    """
+    d2 = scaled_diameter**2
+    _, farthest = theorem_2_distance_bounds(distortion=distortion, singular_value=singular_value, floor=floor)
+    shrunk = 1.0 - math.exp(-0.5 * d2 * (farthest - 1.0))
+    return 2.0 * math.sqrt(3.0) * answer_bound * max(d2 * distortion, shrunk)
 
 
 def definition_3_diagonally_dominant(gram: NDArray[np.float64]) -> bool:

@@ -1,8 +1,9 @@
 """The `dpbo` command: each subcommand reads its words, makes one call, and prints a screen or one JSON object.
 
 Exit codes: 0 done · 2 the study or the data reference is invalid · 3 the budget refuses · 4 an assumption is not
-accepted · 1 anything else. Standard error says what happened, the usual cause and what to do: one line,
-or three aligned parts where that is a terminal; a stack trace only with --debug, and never a sensitive value.
+accepted · 5 a look's alarm, where that is asked for · 1 anything else. Standard error says what happened, the usual
+cause and what to do: one line, or three aligned parts where that is a terminal; a stack trace only with --debug,
+and never a sensitive value.
 """
 
 import atexit
@@ -20,6 +21,7 @@ from dpbo.flows.cli.outsourced import curate_app, model_app
 from dpbo.flows.cli.show import show
 from dpbo_core.errors import DpboError, StudyInvalid
 
+ALARM = 5  # the exit code of a look that alarms, where it is asked for
 OBJECTS = 100_000  # that are made between two searches for garbage; imports make many, and none
 
 app = typer.Typer(
@@ -140,6 +142,66 @@ def evaluate(
 
 
 @app.command()
+def watch(
+    study: Study,
+    drop: Annotated[
+        float | None, typer.Option(help="How far the score may fall before an alarm; else the study's [watch].")
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="ε of ALL looks up to and including the first alarm.")
+    ] = None,
+    every: Annotated[str | None, typer.Option(help="How often to look: 1d, 6h.")] = None,
+    cron: Annotated[str | None, typer.Option(help='When to look, UTC: "0 6 * * *", say.')] = None,
+    once: Annotated[bool, typer.Option("--once", help="Look now, once.")] = False,
+    look: Annotated[
+        str | None, typer.Option(help="With --once: the look's name, today's date if none. Again, the same bit.")
+    ] = None,
+    table: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Today's sensitive file, day-{date}.csv say.")
+    ] = None,
+    reference: Annotated[
+        float | None, typer.Option(help="A public score to compare with; the released one if none.")
+    ] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Say how often it will err, and its price; charges nothing.")
+    ] = False,
+    retune: Annotated[
+        bool, typer.Option("--retune", help="At an alarm tune a new edition, if the budget has room.")
+    ] = False,
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="With --once: exit with 5 at an alarm.")] = False,
+    json: AsJson = False,
+    port: Annotated[int, typer.Option(help="Where a Prefect server is found or started.")] = 4200,
+    pad_steps: Annotated[float, typer.Option(help="A look takes a whole number of so many seconds.")] = 0.0,
+    trust_server: Annotated[
+        bool,
+        typer.Option(
+            "--trust-server", help="Use a server that asks nobody for a password. It can run code as you."
+        ),
+    ] = False,
+    debug: Debug = False,
+) -> None:
+    """Has the model gone stale? Look again and again, for one price until the first alarm."""
+    from dpbo.flows.cli import watching as command
+    from dpbo.flows.cli.screens.terminal import print_json
+    from dpbo.flows.cli.screens.watched import plan_json, print_plan, print_watched, watched_json
+
+    section = command.wanted(study, drop=drop, epsilon=epsilon, table=table, reference=reference)
+    if plan:
+        expected = command.plan(study, section)
+        print_json(plan_json(expected)) if json else print_plan(expected)
+        return
+    if not once:
+        command.serve(
+            study, section, cron=cron, every=every, port=port, pad=pad_steps, retune=retune, trust=trust_server
+        )
+        return
+    watched, account = command.look(study, section, name=look, retune=retune, pad=pad_steps)
+    print_json(watched_json(watched)) if json else print_watched(watched, account)
+    if exit_code and watched.look.alarm:
+        raise typer.Exit(ALARM)
+
+
+@app.command()
 def plan(study: Study, json: AsJson = False, all_methods: AllMethods = False, debug: Debug = False) -> None:
     """Price every method on a study and say what to expect of it. Opens no sensitive file, charges nothing."""
     from dpbo.flows.cli.screens.advice import print_advice
@@ -147,11 +209,14 @@ def plan(study: Study, json: AsJson = False, all_methods: AllMethods = False, de
     from dpbo_core.study.baseline import public_baseline
     from dpbo_core.study.positives import public_share
     from dpbo_core.study.resolve import advise_study
+    from dpbo_core.study.schedule import planned_if_scheduled
+    from dpbo_core.study.sizes import n_public
     from dpbo_core.study.study_file import read_study
 
-    spec = read_study(study)
+    spec = planned_if_scheduled(read_study(study))
     folder = study.parent
-    advice = advise_study(spec, positives=public_share(spec, folder), baseline=public_baseline(spec, folder))
+    read = {"positives": public_share(spec, folder), "baseline": public_baseline(spec, folder)}
+    advice = advise_study(spec, **read, n_public=n_public(spec, folder))
     print_json(advice.to_json()) if json else print_advice(spec, advice, refused=all_methods)
 
 

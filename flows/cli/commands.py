@@ -239,8 +239,9 @@ def check_certificate(file: Path) -> str:
     by_price = f" Priced as printed: {', '.join(found.by_price)}." if found.by_price else ""
     in_ledger = _in_ledger(release)
     draws = "1 draw costs" if found.draws == 1 else f"{found.draws} draws cost"
+    near = f" Its score is {found.score_bound}." if found.score_bound else ""
     said = f"{release.study}, edition {release.edition}: {draws} {kind}.{by_price} {release.guarantee.in_words()}"
-    return printable(said + in_ledger)
+    return printable(said + near + in_ledger)
 
 
 def _in_ledger(release: Release) -> str:

@@ -1,5 +1,6 @@
 """What `dpbo curate` and `dpbo model` do between their words and their screens."""
 
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
@@ -9,7 +10,9 @@ from dpbo_core.errors import StudyInvalid, suggestion
 
 if TYPE_CHECKING:
     from dpbo_core.accounting.ledger import PrivacyLedger
+    from dpbo_core.methods.outsourced.box import Outsourced
     from dpbo_core.methods.outsourced.curator import Published
+    from dpbo_core.methods.outsourced.utility import Utility
 
 
 def publish(
@@ -24,19 +27,39 @@ def publish(
     relation: str | None,
     norm_bound: float | None,
     dim: int | None,
+    centre: str | None = None,
 ) -> "Published":
     """Publish a table.
 
     Raises:
         DpboError: as a message.
     """
-    from dpbo_core.methods.outsourced.box import Outsourced
     from dpbo_core.methods.outsourced.curator import Publication
     from dpbo_core.methods.outsourced.curator import publish as publish_table
-    from dpbo_core.privacy.unit import NeighboringRelation
     from dpbo_core.spec.sections import PrivacySection
 
     PrivacySection(dataset=dataset, epsilon=1.0)  # refuses names the ledger could not keep
+    box = _box(
+        epsilon=epsilon,
+        delta=delta,
+        transform=transform,
+        relation=relation,
+        norm_bound=norm_bound,
+        dim=dim,
+        centre=_numbers(centre),
+    )
+    return publish_table(Publication(box, dataset, edition), data, out, ledger=_ledger(), vaults=Stores().vaults)
+
+
+def _box(*, transform: str, relation: str | None, **given: Any) -> "Outsourced":
+    """The curator's box, with its words checked.
+
+    Raises:
+        StudyInvalid: a word that is not known, or numbers that make no box.
+    """
+    from dpbo_core.methods.outsourced.box import Outsourced
+    from dpbo_core.privacy.unit import NeighboringRelation
+
     transforms = get_args(get_type_hints(Outsourced)["transform"])
     relations = [item.value for item in NeighboringRelation]
     for flag, value, valid in (("--transform", transform, transforms), ("--relation", relation, relations)):
@@ -45,15 +68,122 @@ def publish(
                 f"{flag} {value!r} is not known{suggestion(value, valid)}",
                 remedy=f"choose one of {', '.join(valid)}",
             )
-    box = Outsourced(
-        epsilon=epsilon,
-        delta=delta,
+    return Outsourced(
         transform=transform,  # type: ignore[arg-type]  # checked above
         relation=None if relation is None else NeighboringRelation(relation),
-        norm_bound=norm_bound,
-        dim=dim,
+        **given,
     )
-    return publish_table(Publication(box, dataset, edition), data, out, ledger=_ledger(), vaults=Stores().vaults)
+
+
+def _numbers(text: str | None) -> tuple[float, ...]:
+    """Numbers between commas.
+
+    Raises:
+        StudyInvalid: something else.
+    """
+    try:
+        return () if text is None else tuple(float(part) for part in text.split(","))
+    except ValueError:
+        pass
+    raise StudyInvalid(f"--centre {text!r} is no list of numbers", remedy="write it like --centre 1.5,-2,0")
+
+
+def table_size(data: Path | None, rows: int | None, columns: int | None) -> tuple[int, int]:
+    """n and d, as said, or of a file, of which nothing else is looked at.
+
+    Raises:
+        StudyInvalid: both or neither, or a file without them.
+    """
+    from dpbo_core.data import read_header
+
+    if (data is None) == (rows is None and columns is None) or (data is None and None in (rows, columns)):
+        raise StudyInvalid(
+            "the size of the table is not said, or said twice",
+            remedy="give the file, or --rows and --columns",
+        )
+    if data is None:
+        return int(rows or 0), int(columns or 0)
+    header = read_header(data, sensitive=True, shown_as=str(data))
+    return header.n_records, len(header.columns)
+
+
+def plan(
+    size: tuple[int, int],
+    *,
+    epsilon: float,
+    delta: float,
+    relation: str | None,
+    norm_bound: float | None,
+    dim: int | None,
+    expected: dict[str, Any],
+) -> "Utility":
+    """What a publication of that size will be good for; nothing is read, drawn or charged.
+
+    Raises:
+        StudyInvalid: numbers that describe none.
+    """
+    from dpbo_core.methods.outsourced.utility import Expected, utility
+
+    box = _box(
+        epsilon=epsilon, delta=delta, transform="gaussian", relation=relation, norm_bound=norm_bound, dim=dim
+    )
+    return utility(box, *size, Expected(**expected))
+
+
+def plan_json(planned: "Utility") -> dict[str, Any]:
+    """The plan for programs; null for what nothing bounds."""
+
+    def finite(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: finite(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [finite(item) for item in value]
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    return dict(finite(asdict(planned)))
+
+
+def plan_text(planned: "Utility", size: tuple[int, int]) -> str:
+    """What a person reads of it."""
+    lines = [
+        f"{size[0]:,} rows of {size[1]} columns; diameter {planned.diameter:g}.",
+        "No row was read and nothing was charged.",
+        "",
+        "--transform gaussian, the default, private:",
+        f"  r      {planned.sound_dim}: all columns; with fewer, image and noise shrink alike",
+        f"  noise  {planned.noise_scale:.4g} in every entry",
+        f"  rows   nearer than {planned.told_apart:.4g} are closer than their noise"
+        + (": no two rows are told apart" if planned.told_apart >= planned.diameter else ""),
+        "",
+        "--transform published, the paper's, which protects nobody (ε = ∞):",
+        f"  Theorem 3 asks for ν ≤ {planned.wanted_distortion:.3g}, Lemma 1 then for r = {planned.wanted_dim:,}",
+        "  the largest r with ω ≤ σ_min is "
+        + ("not known without --singular-value" if planned.largest_dim is None else f"{planned.largest_dim}"),
+    ]
+    if planned.dominant is False:
+        lines.append("  no such rows are diagonally dominant (Definition 3), which Theorem 3 assumes of them")
+    lines += ["", f"  {'r':>12}  {'ω':>9}  {'ν':>7}  {'distances²':>17}  {'ε_ucb':>8}  {'regret':>8}"]
+    for line in planned.by_dim:
+        near = "none" if line.distortion == math.inf else f"{line.distortion:.3g}"
+        low, high = line.distances
+        apart = "not bounded" if near == "none" else f"{low:.3g} … {high:.3g}"
+        kept = "" if line.raised is None else " raised" if line.raised else ""
+        lines.append(
+            f"  {line.dim:>12,}  {line.floor:>9.4g}  {near:>7}  {apart:>17}  {_bounded(line.approximation):>8}"
+            f"  {_bounded(line.regret):>8}{kept}"
+        )
+    lines += [
+        "",
+        "ω: what the smallest singular value must reach, or all are raised; ν: by how much a squared distance",
+        "may be off (Lemma 1, Theorem 2); ε_ucb: the regret that no step removes (Theorem 3), or what takes its",
+        "place where singular values are raised (Remark 2); regret: the bound of Theorem 3. none: nothing is",
+        "proved.",
+    ]
+    return "\n".join(lines)
+
+
+def _bounded(value: float) -> str:
+    return "none" if value == math.inf else f"{value:.3g}"
 
 
 def published_text(published: "Published", out: Path) -> str:
@@ -109,15 +239,37 @@ def answer(
     return asdict(curator.answer_file(query, answers, out, private=noised, accepts=accepts))
 
 
-def suggest(table: Path, state: Path, out: Path) -> dict[str, Any]:
+def refuse_half_a_prior() -> None:
+    """For numbers that need a lengthscale beside them.
+
+    Raises:
+        StudyInvalid: always.
+    """
+    raise StudyInvalid(
+        "a known variance or mean needs a known lengthscale",
+        cause="the prior is known whole, or fitted whole",
+        remedy="add --lengthscale, in the table's units, or leave the others out",
+    )
+
+
+def suggest(
+    table: Path,
+    state: Path,
+    out: Path,
+    *,
+    delta_ucb: float | None = None,
+    prior: tuple[float, float, float, float] | None = None,
+) -> dict[str, Any]:
     """Write the next query; what was written.
 
     Raises:
         DpboError: as a message.
     """
     from dpbo_core.methods.outsourced import session
+    from dpbo_core.methods.outsourced.modeler import Prior
 
-    return asdict(session.suggest(table, state, out))
+    settings = session.Settings(delta_ucb, None if prior is None else Prior(*prior))
+    return asdict(session.suggest(table, state, out, settings))
 
 
 def update(answer: Path, state: Path) -> dict[str, Any]:

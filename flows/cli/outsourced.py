@@ -26,6 +26,9 @@ def publish(
     relation: Annotated[str | None, typer.Option(help="replace_one (the default) or row_moves_by_one.")] = None,
     norm_bound: Annotated[float | None, typer.Option(help="Longer rows are clipped; for replace_one.")] = None,
     dim: Annotated[int | None, typer.Option(help="Columns published; all if not given.")] = None,
+    centre: Annotated[
+        str | None, typer.Option(metavar="C1,C2,…", help="Public; rows are measured from it.")
+    ] = None,
     edition: Annotated[str, typer.Option(help="A new edition is a new table and a new spend.")] = "1",
     json: AsJson = False,
     debug: Debug = False,
@@ -45,11 +48,65 @@ def publish(
         relation=relation,
         norm_bound=norm_bound,
         dim=dim,
+        centre=centre,
     )
     if json:
         print_json(published.release.to_json() | {"replayed": published.replayed, "file": str(out)})
     else:
         typer.echo(exchange.published_text(published, out))
+
+
+@curate_app.command()
+def plan(
+    data: Annotated[
+        Path | None, typer.Argument(metavar="[DATA]", help="For its numbers of rows and columns.")
+    ] = None,
+    rows: Annotated[int | None, typer.Option(help="In the place of DATA.")] = None,
+    columns: Annotated[int | None, typer.Option(help="In the place of DATA.")] = None,
+    epsilon: Annotated[float, typer.Option(help="ε of the table.")] = 1.0,
+    delta: Annotated[float, typer.Option(help="δ of the table.")] = 1e-5,
+    relation: Annotated[str | None, typer.Option(help="replace_one (the default) or row_moves_by_one.")] = None,
+    norm_bound: Annotated[float | None, typer.Option(help="Longer rows are clipped; for replace_one.")] = None,
+    dim: Annotated[int | None, typer.Option(help="Columns published that you think of.")] = None,
+    diameter: Annotated[float | None, typer.Option(help="Of the table; twice the norm bound if not given.")] = None,
+    singular_value: Annotated[float | None, typer.Option(help="Public guess of the table's smallest.")] = None,
+    lengthscale: Annotated[float | None, typer.Option(help="Of the function; a tenth of the diameter.")] = None,
+    signal_variance: Annotated[float, typer.Option(help="σ_y² of the function.")] = 1.0,
+    noise_variance: Annotated[float, typer.Option(help="σ_n² of an answer.")] = 0.01,
+    answer_bound: Annotated[float | None, typer.Option(help="L of Theorem 3; three deviations.")] = None,
+    steps: Annotated[int, typer.Option(help="T, rows asked about.")] = 50,
+    approximation: Annotated[float, typer.Option(help="ε_ucb, the regret that no step removes.")] = 0.1,
+    delta_ucb: Annotated[float, typer.Option(help="δ_ucb, failure probability of the regret.")] = 0.05,
+    information_gain: Annotated[float | None, typer.Option(help="γ_T; its largest value if not given.")] = None,
+    json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Say how many columns, how much noise and what regret to expect of a table; nothing is read or charged."""
+    from dpbo.flows.cli import exchange
+    from dpbo.flows.cli.screens.terminal import print_json
+
+    size = exchange.table_size(data, rows, columns)
+    planned = exchange.plan(
+        size,
+        epsilon=epsilon,
+        delta=delta,
+        relation=relation,
+        norm_bound=norm_bound,
+        dim=dim,
+        expected={
+            "diameter": diameter,
+            "singular_value": singular_value,
+            "lengthscale": lengthscale,
+            "signal_variance": signal_variance,
+            "noise_variance": noise_variance,
+            "answer_bound": answer_bound,
+            "n_steps": steps,
+            "approximation": approximation,
+            "delta_ucb": delta_ucb,
+            "information_gain": information_gain,
+        },
+    )
+    print_json(exchange.plan_json(planned)) if json else typer.echo(exchange.plan_text(planned, size))
 
 
 @curate_app.command()
@@ -90,6 +147,11 @@ def suggest(
     table: Annotated[Path, typer.Argument(metavar="Z.parquet", help="The published table.")],
     state: State,
     out: Annotated[Path, typer.Option(metavar="QUERY.json", help="The query for the curator.")],
+    delta_ucb: Annotated[float | None, typer.Option(help="δ′ of the search, fixed by its first query.")] = None,
+    lengthscale: Annotated[float | None, typer.Option(help="ℓ, where known: else all is fitted.")] = None,
+    signal_variance: Annotated[float, typer.Option(help="σ_y², with a known lengthscale.")] = 1.0,
+    noise_variance: Annotated[float, typer.Option(help="σ_n² of an answer, with a known lengthscale.")] = 0.0,
+    mean: Annotated[float, typer.Option(help="Of the answers, with a known lengthscale.")] = 0.0,
     json: AsJson = False,
     debug: Debug = False,
 ) -> None:
@@ -97,7 +159,10 @@ def suggest(
     from dpbo.flows.cli import exchange
     from dpbo.flows.cli.screens.terminal import print_json
 
-    asked = exchange.suggest(table, state, out)
+    prior = None if lengthscale is None else (lengthscale, signal_variance, noise_variance, mean)
+    if lengthscale is None and (signal_variance, noise_variance, mean) != (1.0, 0.0, 0.0):
+        exchange.refuse_half_a_prior()
+    asked = exchange.suggest(table, state, out, delta_ucb=delta_ucb, prior=prior)
     print_json(asked) if json else typer.echo(f"step {asked['step']}: row {asked['row']} asked in {out}")
 
 

@@ -175,7 +175,14 @@ def _several(word: str, found: "list[Recorded]") -> StudyInvalid:
 
 def _unfinished(word: str, found: "Recorded") -> StudyInvalid:
     from dpbo_core.evaluation import KIND
+    from dpbo_core.evaluation.watch import KIND as WATCH
 
+    if found.method == WATCH:
+        return StudyInvalid(
+            f"{word!r} goes on since {found.reserved_at[:10]}: no look has raised the alarm, which is its release",
+            cause="a watch releases a bit a look, and ends with the first alarm",
+            remedy="dpbo ui shows its timeline; dpbo watch STUDY.toml --once looks again, at no new price",
+        )
     again = f"run dpbo {'evaluate' if found.method == KIND else 'tune'} with it again"
     return StudyInvalid(
         f"{word!r} was charged on {found.reserved_at[:10]} and is not finished, so there is no release yet",

@@ -1,23 +1,38 @@
-"""Public work on Prefect's task runners: a task a candidate or a cell, with public numbers only.
+"""Public work in Prefect's tasks: a candidate or a cell on its task runners, or a chunk of Λ in this process.
 
 DPBO_WORKERS = n        Dask, n processes of this machine, without pages
 unset                   a comparison: as many processes as the machine has cores; a study: none
 """
 
 import os
+from collections.abc import Callable
 from contextvars import copy_context
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 from prefect import flow
 from prefect.task_runners import ProcessPoolTaskRunner, TaskRunner
 
+from dpbo.flows.prefect_runtime.progress import Progress
 from dpbo.flows.prefect_runtime.workers import asked, cluster
 from dpbo.tasks import policies
-from dpbo.tasks.precomputing import candidate, public_score
+from dpbo.tasks.precomputing import (
+    candidate,
+    cross_validate_chunk,
+    public_score,
+    search_publicly,
+    train_chunk,
+    try_out,
+)
+from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.precomputed import Precomputed, known_candidates, known_public
+from dpbo_core.study.public_work import PublicWork
+from dpbo_core.study.replay import recorded_release
 from dpbo_core.study.resolve import ResolvedStudy
+
+PIECES = "pieces of public work"
 
 
 class OwnProcesses(ProcessPoolTaskRunner):
@@ -52,10 +67,11 @@ def fan_out(study: StudySpec, folder: str, trained: tuple[int, ...], scored: tup
     here = Path(folder).resolve()  # a worker may stand elsewhere; a task's arguments are not stored, a flow's are
     scores = {index: public_score.submit(study, here, index) for index in scored}
     models = {index: candidate.submit(study, here, index) for index in trained}
-    return Precomputed(
-        models={index: future.result() for index, future in models.items()},
-        scores={index: future.result() for index, future in scores.items()},
-    )
+    with Progress(f"{study.name}: public work", len(scores) + len(models), PIECES) as progress:
+        return Precomputed(
+            scores={index: progress.told(future.result()) for index, future in scores.items()},
+            models={index: progress.told(future.result()) for index, future in models.items()},
+        )
 
 
 def precompute(study: ResolvedStudy, folder: str) -> Precomputed | None:
@@ -68,3 +84,27 @@ def precompute(study: ResolvedStudy, folder: str) -> Precomputed | None:
         return None
     done: Precomputed = fan_out.with_options(task_runner=task_runner(n_tasks))(study.spec, folder, trained, scored)
     return done
+
+
+def prepared(study: ResolvedStudy, folder: str, ledger: PrivacyLedger) -> tuple[Precomputed | None, int]:
+    """All public work that is due before anything is charged, and how many tasks of this flow's run did it.
+
+    None where there is none: a sensitive training set, or a study that was released before.
+
+    Raises:
+        StudyInvalid, AssumptionNotAccepted: nothing was charged.
+    """
+    if study.problem.training is not None or recorded_release(study.spec, ledger=ledger, folder=folder) is not None:
+        return None, 0
+    work = PublicWork(study, folder, precompute(study, folder))
+    pieces: list[Callable[[], object]] = [
+        partial(cross_validate_chunk, work, part) for part in work.to_cross_validate
+    ]
+    pieces += [partial(search_publicly, work)] * work.searches
+    pieces += [partial(train_chunk, work, part) for part in work.to_train]
+    pieces += [partial(try_out, work)] * work.tries_out
+    with Progress(f"{study.spec.name}: public work", len(pieces), PIECES) as progress:
+        for piece in pieces:
+            piece()
+            progress.show(None)
+    return work.done(), len(pieces)

@@ -2,7 +2,7 @@
 
 import sys
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
@@ -12,14 +12,16 @@ from dpbo.flows.plain import is_plain
 from dpbo_core.errors import printable
 from dpbo_core.methods.contract import Released
 
+Result = TypeVar("Result")
+
 
 class Progress:
     """A bar on standard error while a person is watching, one line where one listens; silent otherwise."""
 
-    def __init__(self, name: str, steps: int) -> None:
+    def __init__(self, name: str, steps: int, what: str = "steps") -> None:
         console = Console(stderr=True, emoji=False)
         if console.is_terminal and is_plain():
-            sys.stderr.write(f"{steps} steps to go.\n")
+            sys.stderr.write(f"{steps} {what} to go.\n")
         columns = (
             TextColumn("{task.description}", markup=False),
             BarColumn(),
@@ -40,6 +42,11 @@ class Progress:
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self._bar.stop()
+
+    def told(self, result: Result) -> Result:
+        """One more piece, whose result goes on."""
+        self.show(None)
+        return result
 
     def show(self, released: Released | None) -> None:
         """One more step; `released` is already recorded."""

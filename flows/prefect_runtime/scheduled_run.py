@@ -14,10 +14,13 @@ from datetime import UTC, datetime
 from dpbo_core.accounting.patterns import FIELDS, fields_of, filled_at
 from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.spec import Bundled, PersonFiles, PublicFiles, SensitiveFiles, StudySpec
+from dpbo_core.study.schedule import planned_for_schedule
 
 
 def edition_at(spec: StudySpec, moment: datetime) -> StudySpec:
     """The study of the run at `moment`; an edition without fields becomes the moment itself.
+
+    A cap that does not say for how many editions it is planned is planned for as many as it holds.
 
     Raises:
         StudyInvalid: an unknown field, or a dataset that changes without its data.
@@ -33,7 +36,7 @@ def edition_at(spec: StudySpec, moment: datetime) -> StudySpec:
     if isinstance(data, PublicFiles | PersonFiles | SensitiveFiles):
         data = replace(data, training=filled(data.training), validation=filled(data.validation))
     privacy = replace(spec.privacy, dataset=filled(spec.privacy.dataset))
-    return replace(spec, edition=edition, data=data, privacy=privacy)
+    return replace(planned_for_schedule(spec), edition=edition, data=data, privacy=privacy)
 
 
 def check_fields(spec: StudySpec) -> None:

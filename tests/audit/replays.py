@@ -39,10 +39,14 @@ RANKINGS = {  # where pairs of records are counted
 LIPSCHITZ_SCORES = ("sigmoid", "ramp of a hinge")
 BASED = PrivateGrid(evaluate="tried", base_measure="public")
 PAIRED = PrivateGrid(evaluate="tried", base_measure="public", paired=True)
+FLIPPED = PrivateTrajectory(final_share=0.6, look_share=0.1, final_choice="permute_and_flip")
 VARIANTS = {  # by kind, so that a method nobody thought of here fails: what is run, and in which worlds
     "private_grid": ((PrivateGrid(), PrivateGrid(evaluate="sobol"), BASED, PAIRED), (*WORLDS, *RANKINGS)),
     "public": ((Public(),), (*WORLDS, *RANKINGS)),
-    "private_trajectory": ((PrivateTrajectory(), PrivateTrajectory(final_share=0.3)), (*WORLDS, *RANKINGS)),
+    "private_trajectory": (
+        (PrivateTrajectory(), PrivateTrajectory(final_share=0.3), FLIPPED),
+        (*WORLDS, *RANKINGS),
+    ),
     "lipschitz": (
         (
             Lipschitz(),

@@ -174,3 +174,28 @@ def test_theorem_3_bounds_answers_that_are_unbounded():
         assert mu + delta_prime + beyond > delta_ucb
     largest = [np.abs(searched(seed, lengthscale=1.25, n_steps=50)[1]).max() for seed in range(6)]
     assert max(largest) > 2.5  # a search for the maximum finds what is rare elsewhere
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(2, 10**6), st.floats(1e-4, 0.5), st.integers(1, 10**7))
+def test_the_least_distortion_of_so_many_columns_is_lemma_1_solved(n, mu, r):
+    nu = paper.lemma_1_distortion(n_rows=n, failure_probability=mu, projection_dim=r)
+    if nu == math.inf:
+        least = paper.lemma_1_projection_dim(n_rows=n, failure_probability=mu, distortion=math.nextafter(0.5, 0.0))
+        assert least >= r
+    else:
+        assert paper.lemma_1_projection_dim(n_rows=n, failure_probability=mu, distortion=nu) in (r, r + 1)
+
+
+@pytest.mark.parametrize("ratio", [0.0, 0.5, 3.0, 100.0])
+def test_remark_2s_constant_bounds_the_covariances_as_theorem_3s_does(ratio):
+    """No pair within the diameter changes its covariance, relatively, by more than the constant over 2√3 L."""
+    nu, d, L = 0.05, 2.0, 1.7
+    given_ = {"distortion": nu, "singular_value": 1.0, "floor": ratio}
+    found = paper.remark_2_approximation(**given_, scaled_diameter=d, answer_bound=L) / (2 * math.sqrt(3) * L)
+    low, high = paper.theorem_2_distance_bounds(**given_)
+    a = np.linspace(0, d**2 / 2, 500)[:, None]
+    changed = np.abs(np.exp(-a * np.linspace(low, high, 200)) / np.exp(-a) - 1.0).max()
+    assert 0.0 < changed <= found
+    if ratio <= 1.0:  # ω = σ_min raises nothing: ε_ucb itself
+        assert found == pytest.approx(d**2 * nu)

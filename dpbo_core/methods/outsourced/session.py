@@ -17,7 +17,7 @@ from typing import Any
 from dpbo_core.atomically import replace_atomically
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods.outsourced.messages import HUGE, Answer, Query, digest, read_message, write_message
-from dpbo_core.methods.outsourced.modeler import Modeler, Told
+from dpbo_core.methods.outsourced.modeler import DELTA_UCB, Modeler, Prior, Told
 from dpbo_core.methods.outsourced.published_table import read_published
 
 FORMAT = 1
@@ -33,6 +33,8 @@ class State:
         session: the search's own random name.
         told: answers so far, in order.
         waiting: the row that was asked about and not answered yet, or None.
+        delta_ucb: δ′ of the search, or None for the usual.
+        prior: hyperparameters that are known, or None to fit them.
     """
 
     publication: str
@@ -40,6 +42,8 @@ class State:
     session: str
     told: tuple[Told, ...] = field(default=())
     waiting: int | None = None
+    delta_ucb: float | None = None
+    prior: Prior | None = None
 
     @property
     def query(self) -> Query | None:
@@ -60,20 +64,52 @@ class Progress:
     value: float
 
 
-def suggest(table: Path, state: Path, out: Path) -> Query:
+@dataclass(frozen=True)
+class Settings:
+    """What a search is told when it begins: δ′ and the prior; None for what the state has, or else the usual."""
+
+    delta_ucb: float | None = None
+    prior: Prior | None = None
+
+    def __post_init__(self) -> None:
+        if self.delta_ucb is not None and not 0.0 < self.delta_ucb < 1.0:
+            raise StudyInvalid(f"δ′ = {self.delta_ucb:g} is no probability", remedy="give one between 0 and 1")
+        p = self.prior
+        if p is None:
+            return
+        positive = 0.0 < p.lengthscale < HUGE and 0.0 < p.variance < HUGE and 0.0 <= p.noise_variance < HUGE
+        if not (positive and abs(p.mean) < HUGE):
+            raise StudyInvalid(
+                "the prior's numbers are not possible",
+                cause="a lengthscale and a variance are positive, a noise variance is at least 0",
+                remedy="give them in the units of the table and of the answers",
+            )
+
+
+def suggest(table: Path, state: Path, out: Path, settings: Settings | None = None) -> Query:
     """Write the next query; the very same one as long as it waits for its answer.
 
     Args:
         table: the published table.
         state: the search's file; made at the first call.
         out: where the query goes.
+        settings: of a search that begins; of one that goes on, they must be its own.
 
     Raises:
-        StudyInvalid: an unreadable table or state, or a state of another table's search.
+        StudyInvalid: an unreadable table or state, a state of another table's search, or other settings.
     """
+    given = settings or Settings()
     published, whole = read_published(table)
     with _locked(state):
-        kept = _read(state, missing=State(published.publication, whole, secrets.token_hex(8)))
+        begun = State(
+            published.publication,
+            whole,
+            secrets.token_hex(8),
+            delta_ucb=given.delta_ucb,
+            prior=given.prior,
+        )
+        kept = _read(state, missing=begun)
+        _check_settings(kept, given)
         if kept.table != whole:
             raise StudyInvalid(
                 f"{str(state)!r} is a search over another table than {str(table)!r}",
@@ -84,13 +120,33 @@ def suggest(table: Path, state: Path, out: Path) -> Query:
             raise _unsound(state)
         query = kept.query
         if query is None:
-            modeler = Modeler(published.rows, noise_scale=published.noise_scale)
+            modeler = Modeler(
+                published.rows,
+                noise_scale=published.noise_scale,
+                prior=kept.prior,
+                delta_ucb=DELTA_UCB if kept.delta_ucb is None else kept.delta_ucb,
+            )
             modeler.replay(list(kept.told))
             row = modeler.suggest()
             query = kept.about(row)
             _write(state, replace(kept, waiting=row))
         write_message(query, out)
     return query
+
+
+def _check_settings(kept: State, given: Settings) -> None:
+    """A search goes on as it began.
+
+    Raises:
+        StudyInvalid: it was told something else now.
+    """
+    same = given.delta_ucb in (None, kept.delta_ucb) and given.prior in (None, kept.prior)
+    if not same:
+        raise StudyInvalid(
+            "the search began with another δ′ or another prior",
+            cause="they are fixed by its first suggestion",
+            remedy="leave them out, or begin a new search with another --state",
+        )
 
 
 def update(answer: Path, state: Path) -> Progress:
@@ -180,7 +236,9 @@ def _parsed(text: bytes) -> State | None:
         if document.pop("format") != FORMAT:
             return None
         told = tuple(Told(**one) for one in document.pop("told"))
-        state = State(told=told, **document)
+        prior = document.pop("prior", None)
+        settings = Settings(document.pop("delta_ucb", None), None if prior is None else Prior(**prior))
+        state = State(told=told, delta_ucb=settings.delta_ucb, prior=settings.prior, **document)
         rows = [one.row for one in told] + ([] if state.waiting is None else [state.waiting])
         for step, row in enumerate([0, *rows], start=1):
             Query(state.publication, state.session, step, row)
@@ -190,12 +248,15 @@ def _parsed(text: bytes) -> State | None:
             if sound and all(abs(one.value) <= HUGE and 0 <= one.noise_scale <= HUGE for one in told)
             else None
         )
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, StudyInvalid):
         return None
 
 
 def _write(path: Path, state: State) -> None:
     document: dict[str, Any] = {"format": FORMAT, **asdict(state)}
+    for name in ("delta_ucb", "prior"):  # only what was said: the files of before have neither
+        if document[name] is None:
+            del document[name]
     try:
         replace_atomically(path, json.dumps(document, allow_nan=False).encode())
     except OSError as error:

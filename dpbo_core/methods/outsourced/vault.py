@@ -6,10 +6,8 @@ answers.json    every query that was answered; how answers are given the ledger 
 lock            held while a query is answered
 """
 
-import fcntl
 import hashlib
 import json
-import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.atomically import create_atomically, replace_atomically
+from dpbo_core.atomically import create_atomically, locked_folder, replace_atomically
 from dpbo_core.errors import DpboError
 
 KEY_BYTES = 32
@@ -100,10 +98,5 @@ class Vault:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """One query at a time."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle = os.open(self.folder / "lock", os.O_CREAT | os.O_RDWR, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+        with locked_folder(self.folder):
             yield
-        finally:
-            os.close(handle)

@@ -4,7 +4,7 @@ from typing import Any
 
 from dpbo.flows.cli.screens.terminal import Screen, named
 from dpbo_core.advice.advise import Advice
-from dpbo_core.spec import StudySpec
+from dpbo_core.spec import Bundled, StudySpec
 
 VERDICT_STYLE = {"good": "green", "poor": "yellow", "useless": "red", "refused": "dim"}
 HEADER = ("method", "verdict", "ε", "δ", "noise", "regret", "error", "trained")
@@ -23,10 +23,9 @@ def print_advice(spec: StudySpec, advice: Advice, *, refused: bool = False) -> N
     screen.say(
         f"[bold]{named(spec.name)}[/] · edition {named(spec.edition)} · dataset {named(spec.privacy.dataset)}"
     )
-    opened = "Nothing was opened"
-    if advice.positives is not None:
-        opened = f"The public training file was read for its share of positives, {advice.positives:.1%},"
-    screen.say(f"{opened} and nothing was charged.\n")
+    screen.say(f"{_opened(spec, advice)}\n")
+    if spec.budget is not None and spec.budget.editions is not None:
+        screen.say(f"Its budget is planned for {spec.budget.editions:,} of its editions.\n")
     rows = []
     for line in lines:
         numbers = (
@@ -72,6 +71,15 @@ def print_advice(spec: StudySpec, advice: Advice, *, refused: bool = False) -> N
     wanted = f", with {options} in \\[method]" if options else ""
     if choice.kind != spec.method or any(spec.options.get(name) != value for name, value in choice.options.items()):
         screen.say(f'Choose method = "{choice.kind}"{wanted}, or method = "auto"; the study says "{spec.method}".')
+
+
+def _opened(spec: StudySpec, advice: Advice) -> str:
+    """What was read for it: of files, the public training set's at most."""
+    if isinstance(spec.data, Bundled) or (advice.n_public is None and advice.positives is None):
+        return "Nothing was opened and nothing was charged."
+    told = [] if advice.n_public is None else [f"{advice.n_public:,} records"]
+    told += [] if advice.positives is None else [f"{advice.positives:.1%} positive"]
+    return f"The public training file was read ({', '.join(told)}), no other, and nothing was charged."
 
 
 def _toml(value: Any) -> str:

@@ -8,6 +8,7 @@ from dpbo.flows.cli.screens.evaluated_kinds import kind_facts, print_kind
 from dpbo.flows.cli.screens.terminal import Screen, named
 from dpbo_core.evaluation.names import AT_THRESHOLD
 from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.unit import NeighboringRelation
 
 if TYPE_CHECKING:
     from dpbo_core.evaluation.run import EvaluationPlan
@@ -19,8 +20,12 @@ WIDTH, HEIGHT = 40, 6  # of the ROC curve, in characters
 STEPS = " ▁▂▃▄▅▆▇█"
 RATES = (0.01, 0.05, 0.1, 0.2, 0.5)  # of false positives, where it is listened to
 READING = (
-    "noise: what the noise, whose law is known, leaves open of the figure of these very records; sampling: what so "
-    "many records, if drawn independently, leave open of all such records; nine times in ten each"
+    "noise: what the noise, whose law is known, leaves open of the figure of these very {counted}; sampling: what "
+    "so many {counted}, if drawn independently, leave open of all such {counted}; nine times in ten each"
+)
+ONCE = (
+    "each of {n:,} counts once, whatever number of records: of c records each weighs 1/c; who is not there counts "
+    "as what cannot be read"
 )
 
 
@@ -57,11 +62,13 @@ def report_facts(
     if "metrics" in value and "roc" not in value:
         yield from kind_facts(value)
     if "roc" in value and "table" in value:
-        yield "threshold", _threshold(value)
+        yield "threshold", _threshold(value, _counted(release))
     if best is not None:
-        yield "best", _best(best)
+        yield "best", _best(best, _counted(release))
     if "metrics" in value:
-        yield "intervals", READING
+        if "n_persons" in release.facts:
+            yield "persons", ONCE.format(n=release.facts["n_persons"])
+        yield "intervals", READING.format(counted=_counted(release))
     if "optimism" in release.facts:
         yield "optimism", named(release.facts["optimism"])
 
@@ -71,13 +78,18 @@ def print_expected(plan: "EvaluationPlan") -> None:
     from dpbo_core.evaluation.bins import Expected
 
     screen, expected = Screen(), plan.expected
+    by_person = plan.price.guarantee.relation is NeighboringRelation.REPLACE_ONE_PERSON
     (spend,) = plan.price.spends
     screen.say("Nothing was charged, and no sensitive record was read.\n")
     screen.facts(
         [
             ("verdict", f"[bold]{expected.verdict}[/]: {named(expected.why)}"),
             ("guarantee", named(plan.price.guarantee.in_words())),
-            ("noise", f"1 draw; {named(spend.mechanism)}, scale {spend.noise_scale:.3g} in each cell, in records"),
+            (
+                "noise",
+                f"1 draw; {named(spend.mechanism)}, scale {spend.noise_scale:.3g} in each cell, in "
+                + ("persons" if by_person else "records"),
+            ),
             ("bins", f"{len(expected.edges) + 1} of the decision values, from public facts")
             if isinstance(expected, Expected)
             else ("cells", f"{expected.n_cells}, from public facts"),
@@ -155,24 +167,28 @@ def _at(points: list[dict[str, Any]], rate: float) -> float:
     return y0
 
 
-def _threshold(value: Mapping[str, Any]) -> str:
+def _counted(release: Release) -> str:
+    return "persons" if "n_persons" in release.facts else "records"
+
+
+def _threshold(value: Mapping[str, Any], counted: str) -> str:
     own = next(row for row in value["confusion"] if row["own"])
     positive, unread = (value["metrics"][name] for name in ("positive_share", "unread_share"))
     flagged = own["flagged_share"]["value"]
     parts = [
         f"{own['threshold']:g}, the model's own"
-        + (f": {flagged:.1%} of the records lie above it" if flagged is not None else ""),
+        + (f": {flagged:.1%} of the {counted} lie above it" if flagged is not None else ""),
         f"{positive['value']:.1%} are positive" if positive["value"] is not None else "",
         f"{unread['value']:.1%} cannot be read" if unread["value"] is not None else "",
     ]
     return "; ".join(part for part in parts if part)
 
 
-def _best(best: Mapping[str, Any]) -> str:
+def _best(best: Mapping[str, Any], counted: str) -> str:
     whom = "flag {}".format(
         f"above [bold]{best['threshold']:.4g}[/]" if best["threshold"] is not None else best["flag"]
     )
     costs = f"costs {best['false_positive_cost']:g} (false positive) and {best['false_negative_cost']:g} (missed)"
     share = "" if best["prevalence"] is None else f", {best['prevalence']:.1%} positive"
-    cost = "" if best["expected_cost"] is None else f": {best['expected_cost']:.4g} a record"
+    cost = "" if best["expected_cost"] is None else f": {best['expected_cost']:.4g} a {counted.removesuffix('s')}"
     return f"{whom}{cost}, at {costs}{share}"

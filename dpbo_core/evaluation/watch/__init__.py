@@ -1,0 +1,3 @@
+"""Many looks at one released model for one price: has its score fallen? (MATH §6.6)."""
+
+KIND = "watch"  # in the ledger's column of methods

@@ -1,0 +1,141 @@
+"""How often a watch errs, computed before anything is spent: false alarms in a year, and days until a fall is seen.
+
+| symbol | name here | meaning |
+|---|---|---|
+| d | `drop` | the fall that is to be seen, in units of the score |
+| θ | `threshold` | where an alarm is raised, in the same |
+| b₁, b₂ | `Noise.of_threshold`, `.of_look` | discrete Laplace noise of the threshold, once, and of every look |
+| σ | `Noise.of_sampling` | standard deviation of a table's score, as a sample of all records there could be |
+| s | `fallen` | how far below the reference the score of all records there could be really is |
+| n | `looks` | looks |
+
+A look alarms with p(z) = Pr[s + N(0, σ²) + ν ≥ θ + z], in closed form, and n looks at tables of new records with
+1 − E_z[(1 − p(z))ⁿ]. Where every look sees the same records their N is drawn once: that errs less often by false
+alarms, since (1 − p)ⁿ is convex in p, and a fall that one look misses all may miss. θ is chosen by what errs least,
+a fall that is missed counting twice. The noise is taken for continuous: its steps are 2⁻²⁴ of the score's range.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr, ndtr, ndtri
+
+Reals = NDArray[np.float64]
+YEAR, SOON = 365, 5  # looks: of a year, one a day, and within which a fall is to be seen
+GOOD, FAIR = (0.01, 0.01), (0.12, 0.05)  # false alarms in a year, and falls that are not seen within SOON
+USELESS = 0.5  # of the two together
+MISSED = 2.0  # how much worse a fall that is missed is than a false alarm
+TRIED = 121  # thresholds, from half the drop to twice
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What is added to a fall, in units of the score: two Laplace scales and a standard deviation."""
+
+    of_threshold: float
+    of_look: float
+    of_sampling: float
+
+
+@dataclass(frozen=True)
+class Power:
+    """How a watch errs, at one look a day.
+
+    Attributes:
+        threshold: θ.
+        false_alarms: chance of one in a year of looks while nothing fell, each at new records.
+        seen: chance that a fall of d is seen within 1, 2, … SOON looks, each at new records.
+        seen_same: the same within SOON looks that all see the same records.
+        verdict: "good", "fair", "poor" or "useless".
+    """
+
+    threshold: float
+    false_alarms: float
+    seen: tuple[float, ...]
+    seen_same: float
+    verdict: str
+
+
+def power(drop: float, noise: Noise, threshold: float | None = None) -> Power:
+    """Of a watch for a fall of `drop`.
+
+    Args:
+        drop: d > 0.
+        noise: what is added.
+        threshold: θ; the one that errs least where None.
+    """
+    theta = best_threshold(drop, noise) if threshold is None else threshold
+    false = alarms(theta, noise, fallen=0.0, looks=YEAR)
+    seen = tuple(alarms(theta, noise, fallen=drop, looks=n) for n in range(1, SOON + 1))
+    return Power(theta, false, seen, alarms_same(theta, noise, fallen=drop, looks=SOON), verdict(false, seen[-1]))
+
+
+def verdict(false_alarms: float, seen: float) -> str:
+    """What to expect of a watch, in a word."""
+    for word, (false, missed) in (("good", GOOD), ("fair", FAIR)):
+        if false_alarms <= false and 1.0 - seen <= missed:
+            return word
+    return "useless" if false_alarms + 1.0 - seen > USELESS else "poor"
+
+
+def smallest_drop(noise: Noise) -> float:
+    """The least fall that a watch finds fairly, from above, to the nearest hundredth of itself."""
+    low = high = max(noise.of_threshold, noise.of_look, noise.of_sampling)
+    while not _fair(high, noise):
+        low, high = high, 2.0 * high
+    while high > 1.01 * low:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if _fair(middle, noise) else (middle, high)
+    return high
+
+
+def _fair(drop: float, noise: Noise) -> bool:
+    return power(drop, noise).verdict in ("good", "fair")
+
+
+@lru_cache(maxsize=256)
+def best_threshold(drop: float, noise: Noise) -> float:
+    """θ between d/2 and 2d at which false alarms in a year and twice what is missed come to least."""
+    tried = np.linspace(0.5 * drop, 2.0 * drop, TRIED)
+    false = _within(YEAR, above(tried[:, None] + noise.of_threshold * _NODES, noise.of_look, noise.of_sampling))
+    gaps = tried[:, None] + noise.of_threshold * _NODES - drop
+    missed = 1.0 - _within(SOON, above(gaps, noise.of_look, noise.of_sampling))
+    return float(tried[int(np.argmin(false + MISSED * missed))])
+
+
+def alarms(threshold: float, noise: Noise, *, fallen: float, looks: int) -> float:
+    """Chance of an alarm within so many looks, each at new records."""
+    gaps = threshold + noise.of_threshold * _NODES - fallen
+    return float(_within(looks, above(gaps, noise.of_look, noise.of_sampling)))
+
+
+def alarms_same(threshold: float, noise: Noise, *, fallen: float, looks: int) -> float:
+    """The same where every look sees the same records, so that sampling errs once for all of them."""
+    sampled = noise.of_sampling * ndtri((np.arange(_NORMALS) + 0.5) / _NORMALS)
+    gaps = threshold + noise.of_threshold * _NODES - fallen - sampled[:, None]
+    return float(_within(looks, above(gaps, noise.of_look, 0.0)).mean())
+
+
+def above(gap: Reals, scale: float, sigma: float) -> Reals:
+    """Pr[N(0, σ²) + Laplace(b) ≥ gap]."""
+    if sigma == 0.0:
+        tail = 0.5 * np.exp(-np.abs(gap) / scale)
+        return np.where(gap > 0.0, tail, 1.0 - tail)
+    half = 0.5 * (sigma / scale) ** 2
+    right = np.exp(half - gap / scale + log_ndtr(gap / sigma - sigma / scale))
+    left = np.exp(half + gap / scale + log_ndtr(-gap / sigma - sigma / scale))
+    return np.asarray(np.clip(ndtr(-gap / sigma) + 0.5 * (right - left), 0.0, 1.0))
+
+
+_NORMALS = 201
+_NODES = np.linspace(-40.0, 40.0, 1601)
+_WEIGHTS = np.exp(-np.abs(_NODES)) / np.exp(-np.abs(_NODES)).sum()
+
+
+def _within(looks: int, p: Reals) -> Reals:
+    """1 − E_z[(1 − p(z))ⁿ], the last axis being z."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(-np.expm1(looks * np.log1p(-p)) @ _WEIGHTS)

@@ -1,0 +1,159 @@
+"""Which model is watched, against what and on which terms: from public files and the ledger alone."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.evaluation.asking import digest_of_released
+from dpbo_core.evaluation.subject import no_model
+from dpbo_core.evaluation.watch.measure import MeanMeasure, PairMeasure, measure_of
+from dpbo_core.evaluation.watch.power import best_threshold
+from dpbo_core.evaluation.watch.terms import LOOKS, THRESHOLD, Terms, asked_terms, check_terms, watch_key
+from dpbo_core.evaluation.watch.todays_table import check_watchable, counted_of, stated_size
+from dpbo_core.final_model.train import model_is_public
+from dpbo_core.methods.contract import guarantee_of
+from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.trainer import Model
+from dpbo_core.privacy.guarantee import Evidence, Standing
+from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.privacy.release import Release
+from dpbo_core.problem import Problem, Trainer
+from dpbo_core.spec import StudySpec, WatchSection
+from dpbo_core.study.data_split import FileSplit
+from dpbo_core.study.public_half import PublicHalf
+from dpbo_core.study.resolve import resolve
+
+EVIDENCE = Evidence(
+    Standing.STANDARD,
+    "comparisons with one noised threshold up to the first above it (Dwork, Roth 2014, Algorithm 1; Lyu, Su, Li "
+    "2017, Theorem 4)",
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Watching:
+    """One watch as it is asked for, before any model is trained.
+
+    Attributes:
+        spec: the study whose model is watched.
+        folder: its paths are relative to it.
+        public: its public half.
+        key: under which the ledger keeps the looks.
+        tuned: the study's release; None where it is only planned.
+        terms: those that were fixed, or those asked for.
+        fixed: whether they were.
+    """
+
+    spec: StudySpec
+    folder: str | Path
+    public: PublicHalf
+    key: StudyKey
+    tuned: Release | None
+    terms: Terms
+    fixed: bool
+
+    @property
+    def measure(self) -> MeanMeasure | PairMeasure:
+        """What a look compares."""
+        return measure_of(self.public.problem)
+
+    @property
+    def price(self) -> PrivacyPlan:
+        """One draw of pure ε, for all looks."""
+        problem = replace(self.public.problem, epsilon=self.terms.epsilon)
+        guarantee = guarantee_of(problem, pure=True, evidence=EVIDENCE, counts_pairs=True)
+        return PrivacyPlan(guarantee, (self.terms.mechanism(self.measure).spend(LOOKS),))
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of a public record's score under the released model, trained without that record.
+
+        Of no model yet: the largest that scores from 0 to G have. Unused where pairs are counted.
+        """
+        problem = self.public.problem
+        if self.tuned is None or isinstance(self.measure, PairMeasure):
+            return problem.score_range / 2.0
+        steps = _trainer(problem).public_steps(self.tuned.value["hyperparameters"], seed=problem.search.seed)
+        return float(steps.std()) * problem.score_range / GRID
+
+    def with_threshold(self) -> "Watching":
+        """The same with θ: the one that was fixed, or the one that errs least."""
+        if self.terms.threshold is not None:
+            return self
+        noise = self.terms.noise(self.measure, self.terms.least_records, self.spread)
+        theta = int(best_threshold(self.terms.drop, noise) / self.measure.unit)
+        return replace(self, terms=replace(self.terms, threshold=theta))
+
+    def model(self) -> Model:
+        """The released model, trained on the public set."""
+        if self.tuned is None:
+            raise no_model()
+        return _trainer(self.public.problem).train(self.tuned.value["hyperparameters"])
+
+
+def watching(
+    spec: StudySpec, ledger: PrivacyLedger, folder: str | Path, wanted: WatchSection, *, planned: bool = False
+) -> Watching:
+    """The watch of a study's released model.
+
+    Args:
+        spec: the study.
+        ledger: where it was released, and where the looks are.
+        folder: the folder that its paths are relative to.
+        wanted: what the watch is to be.
+        planned: whether a study that released nothing yet will do.
+
+    Raises:
+        StudyInvalid: it released no model, or the watch is open on other terms. Nothing is charged.
+    """
+    check_watchable(spec)
+    resolved = resolve(spec)
+    public = FileSplit(spec, folder).public(resolved.problem)
+    study = resolved.key(public.fingerprint)
+    tuned = ledger.release_of(study.fingerprint)
+    if tuned is None and not planned:
+        raise StudyInvalid(
+            f"the study {spec.name!r} (edition {spec.edition}) has released nothing yet",
+            cause="it was not tuned, or its file or its public training set was changed since",
+            remedy="run dpbo tune first",
+        )
+    if not (resolved.method.releases_hyperparameters if tuned is None else model_is_public(tuned)):
+        raise no_model()
+    counted = counted_of(public.problem)
+    key = watch_key(spec, digest_of_released(study), counted, wanted.edition)
+    asked = _reference(wanted, tuned)
+    recorded = ledger.drawn(key.fingerprint).get(THRESHOLD)
+    if recorded is not None:
+        terms = Terms.from_json(recorded[0])
+        check_terms(wanted, terms, asked)
+    else:
+        reference = _released_score(tuned, public.problem) if asked is None else asked
+        terms = asked_terms(wanted, least_records=stated_size(spec), reference=reference)
+    return Watching(spec, folder, public, key, tuned, terms, fixed=recorded is not None)
+
+
+def wanted_of(study: StudySpec, wanted: WatchSection | None) -> WatchSection:
+    """What is asked for, or what the study's [watch] says."""
+    return wanted or study.watch or WatchSection()
+
+
+def _released_score(tuned: Release | None, problem: Problem) -> float:
+    """What the study released, put back into the score's range; the range's end where it released nothing yet."""
+    top = problem.aggregate.score_range
+    return top if tuned is None else min(max(float(tuned.value["score"]), 0.0), top)
+
+
+def _reference(wanted: WatchSection, tuned: Release | None) -> float | None:
+    """The stated reference in units of the score; None where none is stated."""
+    if wanted.reference is None or tuned is None or "metric" not in tuned.value:
+        return wanted.reference
+    score, metric = float(tuned.value["score"]), tuned.value["metric"]
+    value, stated = float(metric["value"]), wanted.reference
+    return stated - (value - score) if metric["greater_is_better"] else value + score - stated
+
+
+def _trainer(problem: Problem) -> Trainer:
+    if problem.trainer is None:
+        raise no_model()
+    return problem.trainer

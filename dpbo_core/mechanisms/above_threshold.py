@@ -1,0 +1,118 @@
+"""Many comparisons with one secret threshold, for one price: one bit each, until the first that is above.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| u_t | `Fall.of(value)` | what is compared at look t, sensitive | integer |
+| Δ | `sensitivity` | most any u_t moves between neighbours, in either direction | integer ≥ 1 |
+| θ | `threshold` | public | integer |
+| ε | `epsilon_units` | pure differential privacy of ALL bits up to the first alarm, in 10⁻¹² | integer ≥ 2 |
+| z | `draw_threshold` | discrete Laplace of scale Δ/ε₁, drawn once and never released | integer |
+| ν_t | `draw_comparison` | discrete Laplace of scale 2Δ/ε₂, for one look, never released | integer |
+| — | `alarm` | u_t + ν_t ≥ θ + z, the one bit that leaves | bool |
+
+It is ONE mechanism of price ε: neither z nor a ν_t is a release of its own, so nothing of it composes as two.
+Whoever calls `alarm` again after it said True, or compares with one ν_t twice, has no guarantee: `noise_vault` and
+the ledger keep that from happening.
+Source: Dwork, Roth (2014), Algorithm 1; Lyu, Su, Li (2017), Algorithm 7; sampled by OpenDP.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.mechanisms.checks import check_integer
+from dpbo_core.mechanisms.laplace import DiscreteLaplace
+from dpbo_core.mechanisms.noise import NoiseSource
+from dpbo_core.privacy.amounts import from_units, spent_units
+from dpbo_core.privacy.certified import Worth
+from dpbo_core.privacy.plan import Spend
+from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.theorems.lyu_su_li_2017 import theorem_4_epsilon, theorem_4_epsilons
+
+
+def _worth(spend: Spend) -> tuple[float, float]:
+    epsilon = theorem_4_epsilon(sensitivity=spend.sensitivity, comparison_scale=spend.noise_scale)
+    return epsilon, epsilon**2 / 2.0
+
+
+@dataclass(frozen=True)
+class Fall:
+    """How far an exact integer query has fallen: u = start − ⌊times·value/over⌋, by public integers.
+
+    A value that moves by d moves it by at most ⌈times·d/over⌉.
+    """
+
+    start: int
+    times: int
+    over: int
+
+    def of(self, value: int) -> int:
+        """u, as sensitive as the value."""
+        return self.start - (self.times * value) // self.over
+
+
+@dataclass(frozen=True)
+class AboveThreshold:
+    """ε-DP comparisons up to and including the first that is above. `unit` is score per integer step."""
+
+    WORTH: ClassVar = {"above threshold": Worth(_worth)}
+
+    sensitivity: int
+    epsilon_units: int
+    unit: float
+
+    def __post_init__(self) -> None:
+        if min(theorem_4_epsilons(epsilon_units=self.epsilon_units)) < 1:
+            raise StudyInvalid(
+                f"ε = {from_units(self.epsilon_units):g} is below the ledger's unit", remedy="raise epsilon"
+            )
+        for part in (self.of_threshold, self.of_comparison):
+            part.spend("")  # a scale that cannot be drawn is refused before anything is charged
+
+    @property
+    def of_threshold(self) -> DiscreteLaplace:
+        """Whose draw is z."""
+        first, _ = theorem_4_epsilons(epsilon_units=self.epsilon_units)
+        return DiscreteLaplace(self.sensitivity, first, self.unit)
+
+    @property
+    def of_comparison(self) -> DiscreteLaplace:
+        """Whose draws are the ν_t."""
+        _, second = theorem_4_epsilons(epsilon_units=self.epsilon_units)
+        return DiscreteLaplace(2 * self.sensitivity, second, self.unit)
+
+    def spend(self, what: str) -> Spend:
+        """Pure ε for all comparisons; ρ = ε²/2, rounded up. Its noise scale is a comparison's."""
+        return Spend(
+            what=what,
+            mechanism="above threshold",
+            epsilon_units=self.epsilon_units,
+            delta_units=0,
+            rho_units=spent_units(0.5 * from_units(self.epsilon_units) ** 2 * (1.0 + 1e-12)),
+            sensitivity=self.sensitivity * self.unit,
+            noise_scale=self.of_comparison.spend(what).noise_scale,
+        )
+
+    def draw_threshold(self, source: NoiseSource) -> Sensitive[int]:
+        """z, drawn once for all looks."""
+        return _drawn(self.of_threshold, source)
+
+    def draw_comparison(self, source: NoiseSource) -> Sensitive[int]:
+        """ν_t, drawn for one look alone."""
+        return _drawn(self.of_comparison, source)
+
+
+def alarm(
+    value: Sensitive[int], *, fall: Fall, threshold: int, of_threshold: Sensitive[int], of_look: Sensitive[int]
+) -> bool:
+    """u_t + ν_t ≥ θ + z, by whole numbers alone: the one bit of a look that leaves.
+
+    Raises:
+        MechanismRefused: a value that is not an exact integer in range.
+    """
+    u = fall.of(check_integer(value.expose()))
+    return u + of_look.expose() >= threshold + of_threshold.expose()
+
+
+def _drawn(mechanism: DiscreteLaplace, source: NoiseSource) -> Sensitive[int]:
+    return Sensitive(mechanism.prepare(mechanism.spend(""), source)(Sensitive(0)))

@@ -1,0 +1,124 @@
+"""Secret noise that outlives a process: drawn, written durably, and only then used. It never leaves its folder.
+
+noise.json   the identity of the vault, z, and of every look its own identity, its ν_t, and the bit once it is known
+lock         held during a look
+
+The ledger keeps the identities, which are random and say nothing of the noise: so it knows which vault a watch was
+opened with, and whether the vault still has the noise of every look that began.
+"""
+
+import json
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from dpbo_core.atomically import locked_folder, replace_atomically
+from dpbo_core.errors import DpboError
+from dpbo_core.privacy.sensitive import Sensitive
+
+IDENTITY = 16  # bytes
+
+
+@dataclass(frozen=True, eq=False)
+class KeptLook:
+    """One look's secret noise; `above` is None until the comparison was made."""
+
+    identity: str
+    noise: Sensitive[int] = field(repr=False)
+    above: bool | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """Everything that one vault holds."""
+
+    identity: str
+    threshold: Sensitive[int] = field(repr=False)
+    looks: Mapping[str, KeptLook] = field(default_factory=dict)
+
+
+class NoiseVault:
+    """The folder of one watch, its owner's alone."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @property
+    def _place(self) -> Path:
+        return self.folder / "noise.json"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """One look at a time."""
+        with locked_folder(self.folder):
+            yield
+
+    def kept(self) -> Kept | None:
+        """What is kept; None before anything is.
+
+        Raises:
+            DpboError: it cannot be read.
+        """
+        try:
+            kept = _from_text(self._place.read_text(encoding="ascii"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            kept = None
+        if kept is None:
+            raise DpboError(
+                "the secret noise of this watch cannot be read",
+                cause="its file was edited, or the disk failed",
+                remedy="restore the newest copy; without it the watch is over, and a new edition is a new spend",
+            )
+        return kept
+
+    def opened(self, draw: Callable[[], Sensitive[int]]) -> Kept:
+        """What is kept; at first the threshold's noise alone, drawn now, durable when this returns."""
+        return self.kept() or self._keep(Kept(_identity(), draw()))
+
+    def begun(self, kept: Kept, name: str, draw: Callable[[], Sensitive[int]]) -> Kept:
+        """The same with the noise of the look `name`: that it has, or drawn now and durable when this returns."""
+        if name in kept.looks:
+            return kept
+        return self._keep(replace(kept, looks={**kept.looks, name: KeptLook(_identity(), draw())}))
+
+    def compared(self, kept: Kept, name: str, *, above: bool) -> Kept:
+        """The same with the bit of the look `name`, durable when this returns."""
+        look = replace(kept.looks[name], above=above)
+        return self._keep(replace(kept, looks={**kept.looks, name: look}))
+
+    def _keep(self, kept: Kept) -> Kept:
+        replace_atomically(self._place, _text(kept).encode())
+        return kept
+
+
+def _identity() -> str:
+    return secrets.token_hex(IDENTITY)
+
+
+def _text(kept: Kept) -> str:
+    looks = {name: [look.identity, look.noise.expose(), look.above] for name, look in kept.looks.items()}
+    return json.dumps({"identity": kept.identity, "threshold": kept.threshold.expose(), "looks": looks})
+
+
+def _from_text(text: str) -> Kept:
+    """The inverse of `_text`.
+
+    Raises:
+        ValueError, LookupError, TypeError, AttributeError: it is none.
+    """
+    told = json.loads(text)
+    looks = {
+        name: KeptLook(str(identity), _whole(noise), above if above is None else bool(above))
+        for name, (identity, noise, above) in told["looks"].items()
+    }
+    return Kept(str(told["identity"]), _whole(told["threshold"]), looks)
+
+
+def _whole(number: object) -> Sensitive[int]:
+    if type(number) is not int:
+        raise TypeError
+    return Sensitive(number)

@@ -1,0 +1,73 @@
+"""The acquisition a study asks for: one of ours by name, or a user's own function by its import path.
+
+The function is given the candidates in the unit cube (N, d), the posterior's mean (N,) and its deviation (N,), all
+read-only copies, and nothing else; it answers how promising each candidate is, (N,), and the largest is tried next.
+Where the path is private so are the mean and the deviation: what it does beside answering nobody can check, so the
+study takes that on by name. Whatever it raises, and whatever is no such answer, counts as the deviation itself.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.bo.acquisition import Acquisition, OwnFunction, acquisition_named
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.import_path import function_at
+from dpbo_core.privacy.assumption import ACQUISITION_FUNCTION
+from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.sealing import attempted
+from dpbo_core.problem import Problem
+from dpbo_core.spec import SearchSection
+
+Arrays = NDArray[np.float64]
+FACT = "acquisition"
+
+
+def acquisition_of(search: SearchSection) -> Acquisition:
+    """The acquisition of a study.
+
+    Raises:
+        StudyInvalid: a function that cannot be imported, or gives no such answer on made-up numbers.
+    """
+    if not search.own_acquisition:
+        return acquisition_named(search.acquisition, beta=search.beta)
+    function = function_at(search.acquisition, "[search] acquisition", "candidates, mean and deviation")
+    made_up = np.linspace(0.0, 1.0, 5)
+    if attempted(lambda: _checked(function, made_up[:, None], made_up, made_up[::-1].copy()), None) is None:
+        raise StudyInvalid(
+            f"search.acquisition = {search.acquisition!r} gives no number for each candidate",
+            cause="it was tried on five made-up candidates (5, 1), with a mean (5,) and a deviation (5,)",
+            remedy="let it return an array of as many numbers as there are candidates, none of them NaN",
+        )
+
+    def total(candidates: Arrays, mean: Arrays, deviation: Arrays) -> Arrays:
+        return attempted(lambda: _checked(function, candidates, mean, deviation), deviation)
+
+    return OwnFunction(total)
+
+
+def _checked(function: Callable[..., Any], candidates: Arrays, mean: Arrays, deviation: Arrays) -> Arrays:
+    """Its answer, (N,) numbers of our own.
+
+    Raises:
+        Exception: anything; there is none.
+    """
+    given = [np.array(array) for array in (candidates, mean, deviation)]
+    for array in given:
+        array.flags.writeable = False
+    answer = np.array(function(*given), dtype=np.float64)
+    if answer.shape != mean.shape or np.isnan(answer).any():
+        raise ValueError
+    return answer
+
+
+def assumed_of_acquisition(problem: Problem) -> tuple[str, ...]:
+    """What a method on a private path assumes of the study's own function."""
+    return (ACQUISITION_FUNCTION.name,) if problem.search.own_acquisition else ()
+
+
+def shown_of_acquisition(release: Release) -> tuple[str, ...]:
+    """The same, of a release."""
+    return (ACQUISITION_FUNCTION.name,) if FACT in release.facts else ()

@@ -1,0 +1,62 @@
+"""How many editions of a scheduled study its budget is planned for: as many as its cap holds.
+
+A count of prices, from the study alone: no ledger and no file is asked. By it the grid's choice is made, for
+whoever has many releases to make from one cap loses less by the exponential mechanism (`PrivateGrid.editions`).
+"""
+
+from contextlib import suppress
+from dataclasses import replace
+
+from dpbo_core.accounting.budget import PrivacyBudget
+from dpbo_core.accounting.composition import NOTHING, compose
+from dpbo_core.accounting.patterns import fields_of, is_pattern
+from dpbo_core.accounting.renyi_filter import Filter
+from dpbo_core.errors import DpboError
+from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.spec import StudySpec
+from dpbo_core.study.resolve import plan_study
+from dpbo_core.study.resuming import SURELY_MANY
+
+MOST = 1_000  # editions that are counted
+
+
+def planned_for_schedule(spec: StudySpec) -> StudySpec:
+    """The study with its cap's number of editions in [budget], where it does not say one.
+
+    A study without a cap of its own says nothing; one whose dataset is another for every edition has one edition.
+
+    Args:
+        spec: as it is written for a schedule, with its fields.
+    """
+    cap = spec.budget
+    if cap is None or cap.editions is not None:
+        return spec
+    of_dataset = set(fields_of(spec.privacy.dataset))
+    changes = set(fields_of(spec.edition)) or {"time"}
+    if of_dataset and changes <= of_dataset:
+        return replace(spec, budget=replace(cap, editions=1))
+    held = 1
+    with suppress(DpboError):  # whoever runs the study says so
+        many = replace(spec, budget=replace(cap, editions=SURELY_MANY))
+        held = editions_held(PrivacyBudget.of("", epsilon=cap.epsilon, delta=cap.delta), plan_study(many))
+    return replace(spec, budget=replace(cap, editions=max(1, held)))
+
+
+def planned_if_scheduled(spec: StudySpec) -> StudySpec:
+    """The same where a study's names show that it is written for a schedule; others as they are."""
+    named = (spec.edition, spec.privacy.dataset)
+    return planned_for_schedule(spec) if any(is_pattern(name) for name in named) else spec
+
+
+def editions_held(budget: PrivacyBudget, plan: PrivacyPlan) -> int:
+    """How many such plans, and no others, a new cap admits; at most `MOST`."""
+    asked, unit, found = compose(plan.spends), plan.guarantee.unit, 0
+    filtered = Filter.of(budget.epsilon_units, budget.conversion_for(unit))
+    draws, total = [(spend.epsilon_units, spend.rho_units) for spend in plan.spends], NOTHING
+    each = filtered.after(draws, asked).units
+    while found < MOST:
+        total, filtered = total + asked, replace(filtered, units=filtered.units + each)
+        if not budget.admits(total, unit, filtered):
+            break
+        found += 1
+    return found

@@ -1,0 +1,32 @@
+"""Lyu, Su, Li: Understanding the Sparse Vector Technique for Differential Privacy. PVLDB 10(6), 2017.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| Δ | `sensitivity` | most any one query moves between neighbours, in either direction | scalar > 0 |
+| ε₁, ε₂ | — | spent on the threshold, and on the comparisons | scalars > 0 |
+| c | — | queries above the threshold before it is over: 1 here | scalar |
+| ρ | — | noise of the threshold, scale Δ/ε₁, drawn once | scalar |
+| ν_i | — | noise of query i, scale 2cΔ/ε₂, drawn anew for each | scalars |
+
+Algorithms 3 to 6 of the paper are others' variants, not private as they were published; each is planted and caught
+in tests/test_watch_privacy.py. Theorem 5 halves the noise ν_i where all queries move in one direction between
+neighbours. The records of one person need not be the same in two tables, so theirs may move either way: not used.
+"""
+
+COMPARISONS = 2.0 ** (2.0 / 3.0)  # ε₂/ε₁ at c = 1
+
+
+def theorem_4_epsilons(*, epsilon_units: int) -> tuple[int, int]:
+    """Algorithm 7, stopped at the first query above, is (ε₁ + ε₂)-DP: ε in 10⁻¹² as (ε₁, ε₂).
+
+    However many queries were below before it. ε₂/ε₁ = (2c)^(2/3) makes the variance of ρ − ν_i least.
+    Holds when: the queries may be chosen after seeing earlier answers; every answer is one bit, and after the first
+    query above none is given. Source: Theorem 4 and section 4.2.
+    """
+    comparisons = int(epsilon_units * (COMPARISONS / (1.0 + COMPARISONS)))
+    return epsilon_units - comparisons, comparisons
+
+
+def theorem_4_epsilon(*, sensitivity: float, comparison_scale: float) -> float:
+    """ε₁ + ε₂ of comparisons with noise of scale 2Δ/ε₂, where ε is split as `theorem_4_epsilons` has it."""
+    return 2.0 * sensitivity / comparison_scale * (1.0 + 1.0 / COMPARISONS)

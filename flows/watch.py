@@ -1,0 +1,186 @@
+"""The story of a watch: one look, its bit on the timeline; at an alarm an event and, if asked for, a new tune."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from prefect import flow, get_run_logger
+from prefect.events import emit_event
+
+from dpbo.flows.prefect_runtime.announcing import slug
+from dpbo.flows.prefect_runtime.form import study_of
+from dpbo.flows.prefect_runtime.liveness import alive
+from dpbo.flows.prefect_runtime.owner import at_the_terminal, refuse_job_variables
+from dpbo.flows.prefect_runtime.recording import wait_until_recorded
+from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings
+from dpbo.flows.publishing import Warnings, ready_for
+from dpbo.flows.tune import Tuned, tune
+from dpbo.tasks import policies
+from dpbo.tasks.reporting.shown import Tracked
+from dpbo.tasks.watching import look, prepare_look, publish_looks
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.errors import BudgetRefused, DpboError
+from dpbo_core.evaluation.watch.editions import newest_edition
+from dpbo_core.evaluation.watch.recorded_looks import Look
+from dpbo_core.spec import StudySpec, WatchSection
+from dpbo_core.spec.reading import read_section
+from dpbo_core.study.run import check_public_file
+
+TASKS = 3  # prepare look, look, publish looks
+EVENT = "dpbo.watch.alarm"
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A look and where it is shown: None where MLflow failed, and `warnings` say what to do.
+
+    `tuned` is what an alarm started, where that was asked for and the budget had room.
+    """
+
+    look: Look
+    tracked: Tracked | None
+    tuned: Tuned | None = None
+    warnings: tuple[str, ...] = ()
+
+
+@flow(name="watch privately", **policies.FLOW)
+def watch_privately(
+    study: StudySpec,
+    name: str,
+    folder: str = ".",
+    wanted: WatchSection | None = None,
+    retune: bool = False,
+    pad: float = 0.0,
+) -> Watched:
+    """Look once whether the released model's score has fallen; call it on its own or as a subflow of your flow.
+
+    Args:
+        study: whose released model is watched (from Prefect's form: the same fields as JSON).
+        name: of the look, your own: a date, say. The same name again has the same bit, and reads nothing.
+        folder: the folder that the study's data paths are relative to.
+        wanted: drop, ε and the rest, in the place of the study's [watch].
+        retune: at an alarm tune the study anew, as the edition that the look is called, if the budget has room; and
+            watch what that released from then on, for a price of its own.
+        pad: the task on sensitive data takes a whole number of so many seconds; 0 for none.
+
+    Returns:
+        Whether the score is said to have fallen, recorded in the ledger and shown in MLflow. At an alarm an event
+        dpbo.watch.alarm is emitted.
+
+    Raises:
+        StudyInvalid, BudgetRefused, AssumptionNotAccepted: the study is not tuned yet, today's table is too small,
+            the watch is over, or its budget does not pay for it; nothing was charged.
+        DpboError: the watch's secret noise is not here, or is old.
+        Sealed: something failed on sensitive data; run it again and it continues.
+    """
+    return watch(study_of(study), name, folder, section_of(wanted), retune=retune, pad=pad)
+
+
+@flow(name="tune and watch", **policies.FLOW)
+def tune_and_watch(
+    study: StudySpec, name: str, folder: str = ".", wanted: WatchSection | None = None, pad: float = 0.0
+) -> tuple[Tuned, Watched]:
+    """Tune a study, unless it is tuned, and look once at what it released: one run for every slot of a schedule.
+
+    Args, Raises: as `watch_privately`; and as a tune of the study.
+    """
+    study = study_of(study)
+    tuned = tune(study, folder, pad_steps=pad)
+    return tuned, watch(study, name, folder, section_of(wanted), retune=True, pad=pad)
+
+
+def section_of(given: WatchSection | Mapping[str, Any] | None) -> WatchSection | None:
+    """A [watch] as Prefect's form gives it, read as strictly as a file's.
+
+    Raises:
+        StudyInvalid: with the message that the same mistake in a file would get.
+    """
+    if given is None or isinstance(given, WatchSection):
+        return given
+    told = {key: value for key, value in given.items() if value is not None}
+    section: WatchSection = read_section(WatchSection, told, "[watch]")
+    return section
+
+
+def watch(
+    study: StudySpec, name: str, folder: str, wanted: WatchSection | None, *, retune: bool, pad: float
+) -> Watched:
+    """The story itself, inside whatever flow runs it."""
+    check_prefect_settings()
+    stores, warnings = Stores(), Warnings()
+    stores.make_folder()
+    ledger, section = PrivacyLedger(stores.ledger), wanted or study.watch or WatchSection()
+    if not at_the_terminal():
+        refuse_job_variables()
+        check_public_file(study, ledger=ledger, folder=folder)
+    if retune:
+        study = newest_edition(study, ledger, folder, section, name)
+    with alive(stores.running):
+        looked = _looked(study, name, folder, section, stores, warnings, pad=pad)
+        tracked = warnings.tried(
+            "the look is recorded, but MLflow does not show it", lambda: publish_looks(looked, stores.tracking)
+        )
+        if looked.alarm:
+            warnings.tried("Prefect was not told of the alarm", lambda: _alarm(study, looked))
+        warnings.tried("Prefect's record of the run may lack tasks", lambda: wait_until_recorded(TASKS))
+    tuned = _retuned(study, folder, looked, warnings) if retune and looked.alarm else None
+    return Watched(looked, tracked, tuned, tuple(warnings.lines))
+
+
+def _looked(
+    study: StudySpec,
+    name: str,
+    folder: str,
+    wanted: WatchSection,
+    stores: Stores,
+    warnings: Warnings,
+    *,
+    pad: float,
+) -> Look:
+    opened = prepare_look(study, folder, stores.ledger, name, wanted)
+    if isinstance(opened, Look):
+        return opened
+    answer = look(
+        opened,
+        stores.ledger,
+        stores.vaults,
+        pad,
+        lambda: ready_for(study.privacy.dataset, stores, warnings),
+        owner=at_the_terminal(),
+    )
+    if isinstance(answer, BudgetRefused):
+        raise answer
+    return answer
+
+
+def _alarm(study: StudySpec, looked: Look) -> None:
+    """A warning in the run's log, and an event that an automation can listen to. All of it was released."""
+    get_run_logger().warning(
+        "study %s, edition %s: look %s raises the alarm: its score has fallen by about %g, or it is a false alarm",
+        study.name,
+        study.edition,
+        looked.name,
+        looked.terms.drop,
+    )
+    emit_event(
+        event=EVENT,
+        resource={"prefect.resource.id": f"dpbo.study.{slug(study.name)}", "prefect.resource.name": study.name},
+        payload={
+            "dataset": study.privacy.dataset,
+            "edition": study.edition,
+            "look": looked.name,
+            "looks": looked.number,
+            "drop": looked.terms.drop,
+            "epsilon": looked.terms.epsilon,
+        },
+    )
+
+
+def _retuned(study: StudySpec, folder: str, looked: Look, warnings: Warnings) -> Tuned | None:
+    """The study tuned anew as the edition that the look is called; None and a warning where nothing pays for it."""
+    try:
+        return tune(replace(study, edition=looked.name), folder)
+    except BudgetRefused as refused:
+        told = DpboError(f"the alarm stands, and was not followed by a tune: {refused.what}", remedy=refused.remedy)
+        warnings.add(told.message())
+        return None

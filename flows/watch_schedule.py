@@ -1,0 +1,136 @@
+"""The story of a watch on a schedule: each run is one look, called by its slot in UTC; missed ones are skipped."""
+
+import os
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from prefect import flow, get_run_logger
+from prefect.client.schemas.objects import State
+from prefect.states import Cancelled, Completed
+
+from dpbo.flows.prefect_runtime.announcing import slug
+from dpbo.flows.prefect_runtime.folder_settings import refuse_folder_settings
+from dpbo.flows.prefect_runtime.following import follow
+from dpbo.flows.prefect_runtime.scheduled_run import refuse_fields
+from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.flows.serve import (
+    FROZEN,
+    REFUSED,
+    SERVED_BY,
+    fired_at,
+    missed_state,
+    overtaken,
+    served,
+    told,
+)
+from dpbo.flows.watch import Watched, section_of, watch
+from dpbo.tasks import policies
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.accounting.patterns import filled_at
+from dpbo_core.errors import BudgetRefused
+from dpbo_core.evaluation.watch.recorded_looks import WatchOver
+from dpbo_core.evaluation.watch.watch_plan import plan_watch
+from dpbo_core.spec import WatchSection
+from dpbo_core.spec.reading import to_table
+from dpbo_core.study.study_file import read_study
+
+OVER = "Over: an alarm ended it"
+SLOT = "{time}"
+
+
+@flow(name="watch on schedule", **policies.FLOW)
+def watch_on_schedule(
+    study: str,
+    wanted: WatchSection | None = None,
+    retune: bool = False,
+    pad: float = 0.0,
+) -> State[Any]:
+    """The look of this run. A retry of the run is the same look, so it has the same bit.
+
+    Args:
+        study: path of the study file, relative to where the schedule is served.
+        wanted: drop, ε and the rest, in the place of the study's [watch].
+        retune: at an alarm tune anew if the budget has room, and watch that from then on.
+        pad: the task on sensitive data takes a whole number of so many seconds; 0 for none.
+
+    Returns:
+        Completed; or, cancelled and named so, "Refused: budget" where the ledger said no, "Over: an alarm ended it"
+        after the last look of a watch, and "Skipped: missed" where a later run was due already.
+    """
+    follow(os.environ.get(SERVED_BY))
+    refuse_folder_settings(Path())
+    fired = fired_at()
+    if overtaken(fired):
+        return missed_state()
+    path = Path(study)
+    try:
+        spec = read_study(path, frozen=os.environ.get(FROZEN))
+        refuse_fields(spec)
+        section = at_slot(section_of(wanted) or spec.watch or WatchSection(), fired)
+        watched = watch(spec, slot(fired), str(path.parent), section, retune=retune, pad=pad)
+    except BudgetRefused as refused:
+        name, message = REFUSED, refused.message()
+    except WatchOver as over:
+        name, message = OVER, over.message()
+    else:
+        return Completed(message=told(in_a_line(watched)))
+    get_run_logger().warning("%s", message)
+    told(f"{name}. {message}")
+    return Cancelled(name=name, message=message)
+
+
+def slot(moment: datetime) -> str:
+    """What the look of a run that was due then is called: the time, UTC, to the second."""
+    return filled_at(SLOT, moment.astimezone(UTC))
+
+
+def at_slot(section: WatchSection, moment: datetime) -> WatchSection:
+    """The same with the fields of today's file filled."""
+    table = section.table
+    return section if table is None else replace(section, table=filled_at(table, moment.astimezone(UTC)))
+
+
+def in_a_line(watched: Watched) -> str:
+    """The bit in a few words, for the state's message."""
+    look = watched.look
+    again = " (recorded before)" if look.replayed else ""
+    after = "" if watched.tuned is None else f"; tuned anew as edition {watched.tuned.result.release.edition}"
+    return f"look {look.name}: {'ALARM' if look.alarm else 'holds'}, number {look.number}{again}{after}"
+
+
+def serve_watch(
+    path: Path,
+    wanted: WatchSection | None,
+    *,
+    cron: str | None,
+    every: float | None,
+    port: int,
+    pad: float,
+    retune: bool,
+    trust: bool,
+) -> None:
+    """Serve a watch on this machine until it is stopped.
+
+    Raises:
+        StudyInvalid: the study is not tuned yet, or its names hold fields that no run fills.
+        PolicyRefused: its dataset's name or a file of it is another dataset's.
+        DpboError: no Prefect server answers, and none can be started; or one answers whoever asks, without `trust`.
+    """
+    spec = read_study(path)
+    refuse_fields(spec)
+    plan_watch(spec, ledger=PrivacyLedger(Stores().ledger), folder=path.parent, wanted=wanted)
+    section = None if wanted is None else to_table(wanted)
+    parameters = {"study": os.path.relpath(path), "wanted": section, "retune": retune, "pad": pad}
+    served(
+        watch_on_schedule,
+        path,
+        parameters,
+        cron=cron,
+        every=every,
+        port=port,
+        trust=trust,
+        each="a look",
+        name=f"watch-{slug(spec.name)}",
+    )

@@ -1,0 +1,554 @@
+"""Many looks for one price: the bit and nothing more, whatever is killed, restored, raced or asked again."""
+
+import json
+import multiprocessing
+import shutil
+from dataclasses import replace
+
+import pytest
+from canary import forms_of_number, search
+from test_evaluation import files, of_files
+
+from dpbo_core.accounting.certificate import read_certificate, recompute
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.accounting.reservation import Reservation
+from dpbo_core.accounting.sources import file_source
+from dpbo_core.errors import (
+    BudgetExceeded,
+    CertificateFalse,
+    DpboError,
+    LedgerDamaged,
+    PolicyRefused,
+    Sealed,
+    StudyInvalid,
+)
+from dpbo_core.evaluation.certified import CERTIFIED
+from dpbo_core.evaluation.watch import looks, todays_table
+from dpbo_core.evaluation.watch.looks import look_once
+from dpbo_core.evaluation.watch.recorded_looks import WatchOver
+from dpbo_core.evaluation.watch.watch_plan import plan_watch
+from dpbo_core.mechanisms.above_threshold import AboveThreshold
+from dpbo_core.mechanisms.noise_vault import NoiseVault
+from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.spec import StudySpec, WatchSection
+from dpbo_core.study.run import run_study
+
+SURE = WatchSection(drop=0.2, epsilon=20.0)  # of noise that no test will ever see
+
+
+class Place:
+    """A tuned study on files, with its ledger and its vault."""
+
+    def __init__(self, folder, **changes):
+        self.folder, self.vaults = folder, folder / "vaults"
+        tables = of_files(**changes)
+        tables["budget"] = {"epsilon": 100.0, "delta": 1e-5}
+        self.spec = StudySpec.from_dict(tables)
+        self.url = f"sqlite:///{folder / 'ledger.db'}"
+        run_study(self.spec, ledger=self.ledger, folder=folder)
+
+    @property
+    def ledger(self):
+        return PrivacyLedger(self.url)
+
+    def look(self, name, wanted=SURE, **more):
+        spec = more.pop("spec", self.spec)
+        return look_once(
+            spec, ledger=self.ledger, vaults=self.vaults, name=name, folder=self.folder, wanted=wanted, **more
+        )
+
+    def spoil(self):
+        """The model is wrong about every record from now on."""
+        lines = (self.folder / "validation.csv").read_text().splitlines()
+        turned = [f"{line[:-1]}{1 - int(line[-1])}" for line in lines[1:]]
+        (self.folder / "validation.csv").write_text("\n".join([lines[0], *turned]) + "\n")
+
+    @property
+    def vault(self):
+        (found,) = self.vaults.iterdir()
+        return found
+
+    def entries(self):
+        return [(entry.study, entry.epsilon) for entry in self.ledger.accounts("clinic")[0].entries]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("watched")
+    files(folder)
+    return Place(folder)
+
+
+@pytest.fixture
+def place(made, tmp_path, monkeypatch):
+    """A copy of a tuned study of its own, and a user who saw no ledger."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    shutil.copytree(made.folder, tmp_path / "here")
+    copy = object.__new__(Place)
+    copy.folder, copy.vaults, copy.spec = tmp_path / "here", tmp_path / "here" / "vaults", made.spec
+    copy.url = f"sqlite:///{copy.folder / 'ledger.db'}"
+    copy.ledger.allow("clinic", file_source(copy.folder / "validation.csv"))
+    return copy
+
+
+# One price, one bit a look
+
+
+def test_looks_that_hold_cost_one_price_together(place):
+    before = place.ledger.accounts("clinic")[0].spent
+    found = [place.look(f"day {day}") for day in range(1, 6)]
+    assert [(look.alarm, look.number, look.replayed) for look in found] == [(False, n, False) for n in range(1, 6)]
+    after = place.ledger.accounts("clinic")[0].spent
+    assert after.epsilon_units - before.epsilon_units == 20 * 10**12
+    assert after.rho_units - before.rho_units == pytest.approx(200 * 10**12, rel=1e-9)  # ε²/2 of one mechanism
+    assert place.entries() == [("clinic", 1.0), ("clinic/watch", 20.0)]
+    guarantee = found[0].guarantee
+    assert (guarantee.epsilon, guarantee.delta, guarantee.assumptions) == (20.0, 0.0, ())
+    assert found[-1].release is None
+
+
+def test_a_fall_raises_the_alarm_and_ends_the_watch(place):
+    assert not place.look("monday").alarm
+    place.spoil()
+    found = place.look("tuesday")
+    assert (found.alarm, found.number, found.replayed) == (True, 2, False)
+    assert found.release.value == {"alarm": True, "look": "tuesday", "looks": 2}
+    with pytest.raises(StudyInvalid, match="'tuesday' raised the alarm"):
+        place.look("wednesday")
+    assert len(place.entries()) == 2
+    again = place.look("wednesday", replace(SURE, edition="2"))  # another watch is another spend
+    assert again.alarm
+    assert place.entries()[-1] == ("clinic/watch", 20.0)
+
+
+def test_a_look_that_is_asked_again_has_the_same_bit_and_reads_nothing(place):
+    first = place.look("monday")
+    place.spoil()
+    again = place.look("monday")
+    assert again == replace(first, replayed=True)
+    assert place.look("tuesday").alarm
+    (place.folder / "validation.csv").unlink()
+    assert not place.look("monday").alarm
+    assert place.look("tuesday").alarm
+
+
+def test_what_the_ledger_keeps_of_a_look_is_its_bit(place):
+    place.look("monday")
+    place.spoil()
+    alarm = place.look("tuesday")
+    (entry,) = [e for e in place.ledger.recorded("clinic/watch") if e.release]
+    told = place.ledger.drawn(looks.watching(place.spec, place.ledger, place.folder, SURE).key.fingerprint)
+    assert set(told) == {
+        "noise of the threshold",
+        "noise of look monday",
+        "look monday",
+        "noise of look tuesday",
+        "look tuesday",
+    }
+    assert told["look monday"][0] == {"look": 1, "alarm": False}
+    assert told["look tuesday"][0] == {"look": 2, "alarm": True}
+    assert set(told["noise of look monday"][0]) == {"noise"}
+    assert entry.release == alarm.release
+
+
+def test_two_watches_of_one_model_are_kept_apart_and_a_changed_term_is_refused(place):
+    place.look("monday")
+    for changed in (
+        replace(SURE, drop=0.3),
+        replace(SURE, epsilon=10.0),
+        replace(SURE, reference=0.5),
+        replace(SURE, least_records=200),
+    ):
+        with pytest.raises(StudyInvalid, match="was opened with"):
+            place.look("tuesday", changed)
+    assert place.look("tuesday", WatchSection()).number == 2  # what is not said is as it was opened
+    assert len(place.entries()) == 2
+
+
+def test_a_watch_is_stated_in_the_study_and_is_no_part_of_its_key(place):
+    written = place.spec.to_dict() | {"watch": {"drop": 0.2, "epsilon": 20.0, "edition": "1"}}
+    spec = StudySpec.from_dict(written)
+    assert spec.to_dict() == written
+    assert look_once(spec, ledger=place.ledger, vaults=place.vaults, name="monday", folder=place.folder).number == 1
+    for wrong in ({"drop": 0.0}, {"drop": -1.0}, {"least_records": 1}, {"epsilon": 0.0}, {"table": " "}, {"x": 1}):
+        with pytest.raises(StudyInvalid):
+            StudySpec.from_dict(written | {"watch": wrong})
+    with pytest.raises(StudyInvalid, match="states no drop"):
+        place.look("monday", WatchSection(epsilon=1.0, edition="other"))
+
+
+# What decides that a look is refused
+
+
+def test_a_smaller_table_is_refused_by_its_public_size_and_a_larger_one_is_not(place):
+    place.look("monday", replace(SURE, least_records=290))
+    path = place.folder / "validation.csv"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:280]))
+    with pytest.raises(StudyInvalid, match="279 records, and this watch needs 290"):
+        place.look("tuesday", WatchSection())
+    assert "noise of look tuesday" not in _draws(place)
+    path.write_text("".join([*lines, *lines[1:]]))
+    assert place.look("tuesday", WatchSection()).number == 2
+
+
+def test_no_record_decides_a_refusal(place):
+    """Whatever its records hold: a table of the same size is looked at."""
+    files(place.folder, hostile=True)
+    assert place.look("monday").number == 1
+
+
+def test_the_owner_s_policy_holds_for_every_look(place):
+    place.look("monday")
+    shutil.copy(place.folder / "validation.csv", place.folder / "other.csv")
+    with pytest.raises(PolicyRefused):
+        place.look("tuesday", replace(SURE, table="other.csv"))
+    place.ledger.allow("clinic", file_source(place.folder / "other.csv"))
+    assert place.look("tuesday", replace(SURE, table="other.csv")).number == 2
+
+
+def test_without_room_nothing_is_opened(place):
+    with pytest.raises(BudgetExceeded):
+        place.look("monday", replace(SURE, epsilon=1000.0))
+    assert place.entries() == [("clinic", 1.0)]
+    assert not any(place.vault.glob("noise.json"))
+
+
+def test_a_study_that_released_no_model_has_nothing_to_watch(place):
+    untuned = replace(place.spec, edition="2")
+    with pytest.raises(StudyInvalid, match="has released nothing yet"):
+        place.look("monday", spec=untuned)
+    plan = plan_watch(untuned, ledger=place.ledger, folder=place.folder, wanted=SURE)
+    assert plan.spread == 0.5
+
+
+# Kills, restored copies, two at once
+
+
+def _draws(place):
+    return place.ledger.drawn(looks.watching(place.spec, place.ledger, place.folder, SURE).key.fingerprint)
+
+
+class Killed(BaseException):
+    """Stands for a process that ends at once: nothing of ours catches it and goes on."""
+
+
+def killed_after(monkeypatch, n):
+    """A process that ends right after its n-th durable write; the list of those it made."""
+    import dpbo_core.accounting.reservation as reservation
+    import dpbo_core.mechanisms.noise_vault as noise_vault
+
+    written = []
+
+    def counted(call):
+        def write(*args, **options):
+            found = call(*args, **options)
+            written.append(call.__name__)
+            if len(written) == n:
+                raise Killed
+            return found
+
+        return write
+
+    monkeypatch.setattr(noise_vault, "replace_atomically", counted(noise_vault.replace_atomically))
+    for name in ("record", "conclude"):
+        monkeypatch.setattr(reservation.Reservation, name, counted(getattr(reservation.Reservation, name)))
+    monkeypatch.setattr(PrivacyLedger, "reserve", counted(PrivacyLedger.reserve))
+    return written
+
+
+WRITES = 8  # reserve, z, terms, ν, began, bit in the vault, bit in the ledger, and of an alarm its release
+
+
+@pytest.mark.parametrize("n", range(1, WRITES + 1))
+def test_a_kill_after_any_durable_write_draws_nothing_twice_and_pays_once(place, monkeypatch, n):
+    place.spoil()
+    with monkeypatch.context() as patch:
+        written = killed_after(patch, n)
+        with pytest.raises((Killed, Sealed)):
+            place.look("monday")
+        assert len(written) == n
+    kept = NoiseVault(place.vault).kept()
+    before = None if kept is None else (kept.identity, kept.threshold.expose(), _noise(kept))
+    drawn = []
+    with monkeypatch.context() as patch:
+        for name in ("draw_threshold", "draw_comparison"):
+            _count(patch, name, drawn)
+        found = place.look("monday")
+    assert found.alarm
+    assert found.number == 1
+    assert found.release.value["look"] == "monday"
+    assert place.entries() == [("clinic", 1.0), ("clinic/watch", 20.0)]
+    assert drawn == ["draw_threshold"] * (n < 2) + ["draw_comparison"] * (n < 4)
+    after = NoiseVault(place.vault).kept()
+    if before is not None:
+        assert (after.identity, after.threshold.expose()) == before[:2]
+        assert before[2].items() <= _noise(after).items()
+
+
+def _noise(kept):
+    return {name: (look.identity, look.noise.expose()) for name, look in kept.looks.items()}
+
+
+def _count(patch, name, drawn):
+    call = getattr(AboveThreshold, name)
+    patch.setattr(AboveThreshold, name, lambda *args: (drawn.append(name), call(*args))[1])
+
+
+def test_a_bit_that_was_found_before_a_kill_is_not_found_anew_on_another_table(place, monkeypatch):
+    place.look("monday")
+    with monkeypatch.context() as patch:
+        killed_after(patch, 4)  # taken over, ν, began, the bit in the vault
+        with pytest.raises((Killed, Sealed)):
+            place.look("tuesday")
+    place.spoil()
+    assert not place.look("tuesday").alarm
+    assert place.look("wednesday").alarm
+
+
+def test_a_look_that_was_killed_at_its_alarm_is_an_alarm_before_anybody_looks_on(place, monkeypatch):
+    place.look("monday")
+    place.spoil()
+    with monkeypatch.context() as patch:
+        killed_after(patch, 4)  # taken over, ν, began, the bit in the vault
+        with pytest.raises((Killed, Sealed)):
+            place.look("tuesday")
+    assert "look tuesday" not in _draws(place)
+    with pytest.raises(WatchOver, match="'tuesday' raised the alarm"):
+        place.look("wednesday")
+    assert "noise of look wednesday" not in _draws(place)
+    found = place.look("tuesday")
+    assert (found.alarm, found.number, found.release.value["look"]) == (True, 2, "tuesday")
+
+
+def test_two_machines_that_open_one_watch_at_once_are_one_too_many(place):
+    """The ledger has the vault of whoever was first."""
+    place.look("monday")
+    first, place.vaults = place.vaults, place.folder / "another machine's"
+    with pytest.raises(DpboError, match="secret threshold of this watch is not here"):
+        place.look("tuesday")
+    ((vault, _),) = [_draws(place)["noise of the threshold"]]
+    raced, honest = replace(SURE, edition="raced"), Reservation.recorded
+    with pytest.MonkeyPatch.context() as patch:  # the other's terms are written just before ours would be
+        unseen = "noise of the threshold"
+        patch.setattr(Reservation, "recorded", lambda self, what: None if what == unseen else honest(self, what))
+        patch.setattr(Reservation, "record", lambda self, spend, draw: vault)
+        with pytest.raises(DpboError, match="secret threshold of this watch is not here"):
+            place.look("monday", raced)
+    place.vaults = first
+    assert place.look("tuesday").number == 2
+
+
+def test_an_older_vault_than_the_ledger_s_last_look_is_refused(place):
+    place.look("monday")
+    shutil.copytree(place.vault, place.folder / "old")
+    place.look("tuesday")
+    vault = place.vault
+    shutil.rmtree(vault)
+    shutil.copytree(place.folder / "old", vault)
+    with pytest.raises(DpboError, match="older than its last look"):
+        place.look("wednesday")
+    assert place.look("monday").number == 1  # what was recorded is shown all the same
+    assert "noise of look wednesday" not in _draws(place)
+
+
+def test_a_restored_vault_is_refused_for_a_look_that_only_began(place, monkeypatch):
+    """Its noise would be drawn anew: the ledger knows that it was drawn."""
+    place.look("monday")
+    shutil.copytree(place.vault, place.folder / "old")
+    with monkeypatch.context() as patch:
+        killed_after(patch, 3)  # taken over, ν, began
+        with pytest.raises((Killed, Sealed)):
+            place.look("tuesday")
+    vault = place.vault
+    shutil.rmtree(vault)
+    shutil.copytree(place.folder / "old", vault)
+    with pytest.raises(DpboError, match="older than its last look"):
+        place.look("tuesday")
+
+
+def test_a_vault_that_is_gone_ends_the_watch(place):
+    place.look("monday")
+    (place.vault / "noise.json").unlink()
+    with pytest.raises(DpboError, match="secret threshold of this watch is not here"):
+        place.look("tuesday")
+    (place.vault / "noise.json").write_text("{}")
+    with pytest.raises(DpboError, match="cannot be read"):
+        place.look("tuesday")
+    assert place.look("tuesday", replace(SURE, edition="2")).number == 1
+
+
+def test_a_ledger_that_is_older_than_the_vault_is_refused(place, monkeypatch, tmp_path):
+    """Both its own generation and the user's memory of it were restored with it: the vault still knows."""
+    before = {path: path.read_bytes() for path in place.folder.glob("*ledger.db*")}
+    place.look("monday")
+    for path in place.folder.glob("*ledger.db*"):
+        path.unlink()
+    for path, content in before.items():
+        path.write_bytes(content)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "forgotten"))
+    with pytest.raises(LedgerDamaged, match="older than the watch's secret noise"):
+        place.look("monday")
+
+
+def _looking(folder, url, spec, name, answers):
+    found = look_once(
+        spec, ledger=PrivacyLedger(url), vaults=folder / "vaults", name=name, folder=folder, wanted=SURE
+    )
+    answers.put((name, found.alarm, found.number, found.replayed))
+
+
+@pytest.mark.parametrize("names", [("monday", "monday"), ("monday", "tuesday")])
+def test_two_looks_at_once_are_one_after_the_other(place, names):
+    context = multiprocessing.get_context("fork")
+    answers = context.Queue()
+    asked = [
+        context.Process(target=_looking, args=(place.folder, place.url, place.spec, name, answers))
+        for name in names
+    ]
+    for process in asked:
+        process.start()
+    found = [answers.get(timeout=120) for _ in asked]
+    for process in asked:
+        process.join()
+    assert {alarm for _, alarm, _, _ in found} == {False}
+    assert len(place.entries()) == 2
+    if names[0] == names[1]:
+        assert sorted(replayed for *_, replayed in found) == [False, True]
+        assert {number for _, _, number, _ in found} == {1}
+    else:
+        assert sorted(number for _, _, number, _ in found) == [1, 2]
+
+
+# Nothing else leaves
+
+
+def test_nothing_of_a_record_or_of_the_noise_is_in_what_others_read(place, caplog, monkeypatch):
+    z, nu = -987654321012, 123456789098
+    monkeypatch.setattr(AboveThreshold, "draw_threshold", lambda *_: Sensitive(z))
+    monkeypatch.setattr(AboveThreshold, "draw_comparison", lambda *_: Sensitive(nu))
+    path = place.folder / "validation.csv"
+    lines = path.read_text().splitlines()
+    cells = lines[7].split(",")
+    path.write_text("\n".join([*lines[:7], ",".join([*cells[:2], "0.7182818284", *cells[3:]]), *lines[8:]]) + "\n")
+    found = place.look("monday")
+    assert found.alarm
+    kept = NoiseVault(place.vault).kept()
+    assert (kept.threshold.expose(), kept.looks["monday"].noise.expose()) == (z, nu)
+    left = place.folder / "left"
+    left.mkdir()
+    for file in place.folder.glob("*ledger.db*"):
+        shutil.copy(file, left)
+    (left / "said").write_text(repr((found, kept, _draws(place), found.release)) + caplog.text)
+    numbers = (z, nu, 0.7182818284)
+    secrets = {str(number): forms_of_number(float(number)) | {str(number).encode()} for number in numbers}
+    assert search(left, secrets) == set()
+    assert {which for _, which in search(place.vault, secrets)} == {str(z), str(nu)}  # it sees what is there
+    assert oct(place.vault.stat().st_mode)[-3:] == "700"
+    assert oct((place.vault / "noise.json").stat().st_mode)[-3:] == "600"
+
+
+def test_a_failure_while_the_table_is_read_says_nothing_and_a_rerun_goes_on(place, monkeypatch):
+    secret = "0.123456789"
+    with monkeypatch.context() as patch:
+        patch.setattr(todays_table, "sensitive_half", lambda *_: (_ for _ in ()).throw(ValueError(secret)))
+        with pytest.raises(Sealed) as failed:
+            place.look("monday")
+    assert secret not in repr(failed.value)
+    assert failed.value.__cause__ is failed.value.__context__ is None
+    assert place.look("monday").number == 1
+
+
+def test_the_certificate_of_an_alarm_is_recomputed_and_an_edited_one_is_refused(place):
+    place.spoil()
+    release = place.look("monday").release
+    document = json.loads(json.dumps(release.to_json()))
+    found = recompute(read_certificate(document, CERTIFIED), CERTIFIED)
+    assert found.epsilon == pytest.approx(20.0, rel=1e-9)
+    assert found.draws == 1
+
+    def edited(**changes):
+        told = json.loads(json.dumps(document))
+        told["spends"][0] |= changes
+        return read_certificate(told, CERTIFIED)
+
+    for changes in (
+        {"noise_scale": release.spends[0].noise_scale / 2},
+        {"sensitivity": release.spends[0].sensitivity / 2, "noise_scale": release.spends[0].noise_scale / 2},
+        {"mechanism": "discrete Laplace"},
+        {"epsilon": 1.0},
+    ):
+        with pytest.raises(CertificateFalse):
+            recompute(edited(**changes), CERTIFIED)
+
+
+# Neighbours: one unit's records are replaced in today's table
+
+KINDS = {
+    "a mean": {},
+    "an estimator": {
+        "model": {"estimator": "sklearn.linear_model.LogisticRegression", "score": "log_loss"},
+        "space": {"C": {"low": 0.1, "high": 1.0, "points": 2}},
+    },
+    "pairs": {"model": {"estimator": "logistic", "score": "roc_auc"}},
+    "three records a person": {"privacy": {"person": "who", "max_records_per_person": 3}},
+    "persons": {"privacy": {"person": "who"}, "data": {"n_persons": 100}},
+}
+HOSTILE = ["{who},f,1e308,-1e308,1", "{who},x,nan,inf,0", "{who},,,,", "{who},m,0,0,maybe", "{who},f,9e9,-9e9,0"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_neighbouring_tables_are_compared_within_what_is_charged(made, tmp_path, monkeypatch, kind):
+    """Whatever the record becomes, and whatever the table's size; and no such record is a reason to refuse it."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    files(tmp_path)
+    tables = of_files(budget={"epsilon": 100.0})
+    del tables["evaluation"]
+    for section, changes in KINDS[kind].items():
+        tables[section] = (tables[section] if section in ("privacy", "data") else {}) | changes
+    if "n_persons" in tables["data"]:
+        del tables["data"]["n_validation"]
+    spec, ledger = StudySpec.from_dict(tables), PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}")
+    run_study(spec, ledger=ledger, folder=tmp_path)
+    asked = looks.watching(spec, ledger, tmp_path, SURE)
+    measure, model, terms = asked.measure, asked.model(), asked.terms
+    path = tmp_path / "validation.csv"
+    header, *lines = path.read_text().splitlines()
+
+    def u(records):
+        path.write_text("\n".join([header, *records]) + "\n")
+        table = todays_table.todays_table(spec, tmp_path, asked.public, None)
+        value = measure.value(table.opened(asked.public)(), model, terms.reference)
+        return measure.fall(terms.reference, table.n).of(value.expose())
+
+    charged = measure.sensitivity(terms.least_records)
+    k = 3 if "person" in kind else 1
+    moved = []
+    for size in (300, 450):
+        base = [*lines, *lines[:150]][:size]
+        for row in HOSTILE:
+            other = [row.format(who=base[0].split(",")[0])] * k + base[k:]
+            moved.append(abs(u(base) - u(other)))
+    assert 0 < max(moved) <= charged
+
+
+# One budget with others
+
+
+def test_a_watch_shares_its_dataset_s_budget_with_trajectories(place):
+    """Between two looks the cap pays for other studies, and the watch goes on when it is used up."""
+    place.look("monday", replace(SURE, epsilon=1.0))
+    tables = place.spec.to_dict()
+    tables["study"] |= {"method": "private_trajectory"}
+    tables["privacy"] |= {"delta": 1e-6, "epsilon": 1.0}
+    tables["search"] |= {"steps": 2}
+    filtered = place.ledger.accounts("clinic")[0].filtered
+    spent = [entry.draws for entry in place.ledger.accounts("clinic")[0].entries if entry.study == "clinic/watch"]
+    assert spent == [((10**12, 5 * 10**11 + 1),)]  # one pure draw
+    assert filtered.units > 0
+    run_study(StudySpec.from_dict(tables), ledger=place.ledger, folder=place.folder)
+    assert place.look("tuesday", WatchSection()).number == 2
+    account = place.ledger.accounts("clinic")[0]
+    assert [entry.method for entry in account.entries] == ["private_grid", "watch", "private_trajectory"]
+    assert account.filtered.fits(account.budget.epsilon_units, account.budget.delta_conversion)
+    assert "watch" in account.rooms

@@ -1,0 +1,288 @@
+"""`dpbo watch`, its flow and its schedule: a bit a look, a timeline, an event at an alarm, and what comes after."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import tomli_w
+from prefect import flow
+from test_evaluate_flow import run  # noqa: F401  a fixture
+from test_evaluation import files, of_files
+from test_flow import flow_runs, logs, server, task_runs, terminal  # noqa: F401  fixtures
+from test_watch import Place
+
+from dpbo.flows import serve, watch_schedule
+from dpbo.flows.cli.screens.terminal import WIDTH
+from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.flows.serve import REFUSED
+from dpbo.flows.watch import tune_and_watch, watch_privately
+from dpbo.flows.watch_schedule import OVER, watch_on_schedule
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.errors import PolicyRefused, Sealed, StudyInvalid
+from dpbo_core.evaluation.watch import todays_table
+from dpbo_core.spec import StudySpec
+from dpbo_core.study.run import run_study
+
+NOON = datetime(2026, 11, 21, 12, 0, 5, tzinfo=UTC)
+
+
+@pytest.fixture
+def study(here):
+    """A study with a watch that no noise will ever disturb, tuned in the folder's own ledger."""
+    files(here)
+    tables = of_files(budget={"epsilon": 100.0}, watch={"drop": 0.2, "epsilon": 20.0})
+    del tables["evaluation"]
+    (here / "study.toml").write_text(tomli_w.dumps(tables))
+    Stores().make_folder()
+    spec = StudySpec.from_dict(tables)
+    run_study(spec, ledger=PrivacyLedger(Stores().ledger))
+    return spec
+
+
+@pytest.fixture
+def events(monkeypatch):
+    said = []
+    monkeypatch.setattr("dpbo.flows.watch.emit_event", lambda **event: said.append(event))
+    return said
+
+
+def spoil():
+    Place.spoil(SimpleNamespace(folder=Path()))
+
+
+def entries():
+    (account,) = PrivacyLedger(Stores().ledger).accounts("clinic")
+    return [(entry.study, entry.edition, entry.epsilon) for entry in account.entries]
+
+
+def client():
+    from mlflow.tracking import MlflowClient
+
+    return MlflowClient(tracking_uri=Stores().tracking)
+
+
+def test_looks_are_two_tasks_and_a_timeline_and_an_alarm_is_an_event(here, study, events):
+    first = watch_privately(study, "monday")
+    found = flow_runs("watch privately")[0]
+    names = sorted(task.name.rsplit("-", 1)[0] for task in task_runs(found))
+    assert names == ["look", "prepare look", "publish looks"]
+    assert (first.look.alarm, first.warnings, events) == (False, (), [])
+    spoil()
+    second = watch_privately(study, "tuesday")
+    assert (second.look.alarm, second.warnings, second.tuned) == (True, (), None)
+    (event,) = events
+    assert event["event"] == "dpbo.watch.alarm"
+    assert event["resource"]["prefect.resource.id"] == "dpbo.study.clinic"
+    assert event["payload"] == {
+        "dataset": "clinic",
+        "edition": "1",
+        "look": "tuesday",
+        "looks": 2,
+        "drop": 0.2,
+        "epsilon": 20.0,
+    }
+    assert second.tracked == first.tracked
+    shown = client().get_run(second.tracked.run_id)
+    assert shown.info.status == "FINISHED"
+    assert set(shown.data.metrics) == {"watch/alarm"}
+    points = client().get_metric_history(second.tracked.run_id, "watch/alarm")
+    assert [(point.step, point.value) for point in points] == [(1, 0.0), (2, 1.0)]
+    assert set(shown.data.params) == {"drop", "epsilon", "least_records", "reference"}
+    kept = Path(f"mlruns/artifacts/{second.tracked.run_id}/artifacts/release.json")
+    assert json.loads(kept.read_text()) == second.look.release.to_json()
+    again = watch_privately(study, "tuesday")
+    assert (again.look, again.tracked) == (replace(second.look, replayed=True), second.tracked)
+    assert len(client().get_metric_history(second.tracked.run_id, "watch/alarm")) == 2
+    assert entries() == [("clinic", "1", 1.0), ("clinic/watch", "1", 20.0)]
+
+
+@pytest.mark.slow
+def test_a_timeline_that_could_not_be_shown_is_shown_by_the_next_look(here, study, monkeypatch):
+    with monkeypatch.context() as broken:
+        broken.setattr("dpbo.tasks.watching.log_looks", lambda *_: 1 / 0)
+        broken.setattr("dpbo.tasks.policies.PUBLISHING_TASK", {"retries": 0})
+        broken.setattr("dpbo.tasks.watching.publish_looks.retries", 0)
+        first = watch_privately(study, "monday")
+    assert first.tracked is None
+    assert "the look is recorded, but MLflow does not show it" in first.warnings[0]
+    second = watch_privately(study, "tuesday")
+    points = client().get_metric_history(second.tracked.run_id, "watch/alarm")
+    assert [(point.step, point.value) for point in points] == [(1, 0.0), (2, 0.0)]
+
+
+@pytest.mark.slow
+def test_an_alarm_tunes_a_new_edition_which_is_watched_from_then_on(here, study, events):
+    wanted = study.watch
+
+    def pipeline(day):
+        return flow(name="team night")(lambda: tune_and_watch(study.to_dict(), day, wanted=wanted))()
+
+    assert not pipeline("monday")[1].look.alarm
+    spoil()
+    _, alarmed = pipeline("tuesday")
+    assert alarmed.look.alarm
+    assert alarmed.tuned.result.release.edition == "tuesday"
+    _, after = pipeline("wednesday")
+    assert (after.look.key.edition, after.look.number, after.look.alarm) == ("tuesday", 1, False)
+    _, again = pipeline("tuesday")
+    assert (again.look, again.tuned.result.replayed) == (replace(alarmed.look, replayed=True), True)
+    assert entries() == [
+        ("clinic", "1", 1.0),
+        ("clinic/watch", "1", 20.0),
+        ("clinic", "tuesday", 1.0),
+        ("clinic/watch", "tuesday", 20.0),
+    ]
+
+
+@pytest.mark.slow
+def test_an_alarm_without_room_for_a_tune_stands_and_says_so(here, study, events):
+    spent = replace(study, watch=replace(study.watch, epsilon=99.0))
+    spoil()
+    found = watch_privately(spent, "monday", retune=True)
+    assert found.look.alarm
+    assert found.tuned is None
+    assert any("was not followed by a tune" in line for line in found.warnings)
+
+
+@pytest.mark.slow
+def test_what_fails_near_the_records_says_nothing_of_them(here, study, monkeypatch):
+    with monkeypatch.context() as broken:
+        secret = "record 17 earns 987654321"
+        broken.setattr(todays_table, "sensitive_half", lambda *_: (_ for _ in ()).throw(ValueError(secret)))
+        with pytest.raises(Sealed):
+            watch_privately(study, "monday")
+    failed = flow_runs("watch privately")[0]
+    told = [item.state.message for item in (failed, *task_runs(failed))] + logs(failed)
+    assert not [text for text in told if text and "987654321" in text]
+    assert not watch_privately(study, "monday").look.replayed
+
+
+# On a schedule
+
+
+def look_at(moment, monkeypatch, **more):
+    """One run in this process: its final state."""
+    for place in (serve, watch_schedule):
+        monkeypatch.setattr(place, "fired_at", lambda: moment)
+    return watch_on_schedule("study.toml", **more, return_state=True)
+
+
+@pytest.mark.slow
+def test_a_run_is_the_look_of_its_slot_and_a_retry_is_the_same(here, study, events, monkeypatch):
+    first = look_at(NOON, monkeypatch)
+    assert (first.name, first.message) == ("Completed", "look 2026-11-21T12:00:05Z: holds, number 1")
+    assert look_at(NOON, monkeypatch).message == f"{first.message} (recorded before)"
+    spoil()
+    alarm = look_at(NOON + timedelta(days=1), monkeypatch)
+    assert alarm.message == "look 2026-11-22T12:00:05Z: ALARM, number 2"
+    over = look_at(NOON + timedelta(days=2), monkeypatch)
+    assert (over.name, over.type.value) == (OVER, "CANCELLED")
+    refused = look_at(NOON, monkeypatch, wanted={"drop": 0.2, "epsilon": 200.0, "edition": "2"})
+    assert (refused.name, refused.type.value) == (REFUSED, "CANCELLED")
+    with pytest.raises(StudyInvalid, match="unknown key"):
+        look_at(NOON, monkeypatch, wanted={"drops": 0.2}).result()
+
+
+@pytest.mark.slow
+def test_a_missed_look_is_skipped_and_leaves_no_trace(here, study, monkeypatch):
+    monkeypatch.setattr(watch_schedule, "overtaken", lambda _: True)
+    assert look_at(NOON, monkeypatch).name == serve.MISSED
+    assert entries() == [("clinic", "1", 1.0)]
+
+
+@pytest.mark.slow
+def test_a_scheduled_look_may_ask_for_what_its_owner_allowed(here, study, monkeypatch):
+    """Run by Prefect, not at its owner's terminal: another file than before is refused, whoever names it."""
+    monkeypatch.setattr("dpbo.flows.watch.at_the_terminal", lambda: False)
+    monkeypatch.setattr("dpbo.flows.watch.refuse_job_variables", lambda: None)
+    assert look_at(NOON, monkeypatch).is_completed()
+    (here / "2026-11-22.csv").write_bytes((here / "validation.csv").read_bytes())
+    elsewhere = {"drop": 0.2, "epsilon": 20.0, "table": "{date}.csv"}
+    state = look_at(NOON + timedelta(days=1), monkeypatch, wanted=elsewhere)
+    assert state.name == REFUSED or isinstance(state.result(raise_on_failure=False), PolicyRefused)
+
+
+@pytest.mark.parametrize("how", [{"cron": "0 6 * * *"}, {"every": "1d"}])
+def test_a_watch_is_served_in_utc_one_look_at_a_time(here, study, monkeypatch, how):
+    from contextlib import nullcontext
+
+    import prefect
+
+    from dpbo.flows.cli import watching as command
+
+    there = SimpleNamespace(started=False, api="http://127.0.0.1:1/api", auth=None, password_file=None)
+    served = []
+    monkeypatch.setattr(serve, "LoopbackServer", lambda *_, **__: nullcontext(there))
+    monkeypatch.setattr(prefect, "serve", lambda deployment, **options: served.append((deployment, options)))
+    monkeypatch.setattr("dpbo.flows.prefect_runtime.prefect_store.create_prefect_store", lambda: None)
+    words = {"cron": None, "every": None, "port": 1, "pad": 0.0, "retune": True, "trust": False}
+    section = command.wanted(Path("study.toml"), drop=0.1)
+    command.serve(Path("study.toml"), section, **words | how)
+    ((deployment, options),) = served
+    (schedule,) = [item.schedule for item in deployment.schedules]
+    assert options["limit"] == 1
+    assert deployment.name == "watch-clinic"
+    assert deployment.parameters["wanted"] == {"drop": 0.1, "epsilon": 20.0, "edition": "1"}
+    assert deployment.parameters["retune"] is True
+    assert getattr(schedule, "interval", None) == (timedelta(days=1) if "every" in how else None)
+    for wrong in ({}, {"cron": "0 6 * * *", "every": "1d"}):
+        with pytest.raises(StudyInvalid, match="when it looks"):
+            command.serve(Path("study.toml"), section, **words | wrong)
+
+
+# The command
+
+
+def test_the_command_says_what_to_expect_without_paying(here, study, run):  # noqa: F811
+    code, out, err = run("watch", "study.toml", "--plan", "--drop", "0.02", "--epsilon", "1")
+    assert (code, err) == (0, "")
+    assert max(map(len, out.splitlines())) <= WIDTH
+    words = " ".join(out.split())
+    assert "Nothing was charged" in words
+    assert "verdict useless: at 300 records a fall of 0.02 drowns" in words
+    code, out, err = run("watch", "study.toml", "--plan", "--json")
+    told = json.loads(out)
+    assert (code, err) == (0, "")
+    assert set(told) == {
+        "verdict", "seen", "seen_same_records", "false_alarms_a_year", "smallest_drop", "threshold", "records",
+        "spread", "sampling", "noise", "terms", "guarantee", "open",
+    }  # fmt: skip
+    assert (told["records"], told["open"], len(told["seen"])) == (300, False, 5)
+    assert 0.2 < told["spread"] < 0.5
+    assert told["terms"]["drop"] == 0.2
+    assert entries() == [("clinic", "1", 1.0)]
+
+
+@pytest.mark.slow
+def test_the_command_looks_once_and_says_a_bit(here, study, run):  # noqa: F811
+    code, out, err = run("watch", "study.toml", "--once", "--look", "monday", "--exit-code")
+    assert (code, err) == (0, "")
+    words = " ".join(out.split())
+    assert "score holds: no fall is seen" in words
+    assert "clinic: ε 21 of 100 spent, 79 left" in words
+    spoil()
+    code, out, err = run("watch", "study.toml", "--once", "--look", "tuesday", "--exit-code", "--json")
+    told = json.loads(out)
+    assert (code, err) == (5, "")
+    assert (told["alarm"], told["look"], told["looks"], told["replayed"]) == (True, "tuesday", 2, False)
+    assert told["spent"]["epsilon"] == 20.0
+    assert told["tracking"]["experiment"] == "clinic"
+    code, out, err = run("watch", "study.toml", "--once", "--look", "wednesday")
+    assert code == 2
+    assert "this watch is over" in err
+    code, out, err = run("watch", "study.toml", "--once", "--look", "tuesday")
+    assert (code, err) == (0, "")
+    assert "ALARM" in out
+    code, out, err = run("show", "clinic/watch")
+    assert (code, err) == (0, "")
+    assert "tuesday" in out
+    code, out, err = run("watch", "study.toml")
+    assert code == 2
+    assert "--every, --cron or --once" in err
+    kept = Path(next(Path("mlruns/artifacts").glob("*/artifacts/release.json")))
+    code, out, err = run("verify", kept)
+    assert (code, err) == (0, "")
+    assert "1 draw costs ε = 20" in out

@@ -1,0 +1,244 @@
+"""What a watch promises before it is paid for: the closed form against simulations, the goals, the sensitivity."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpbo_core.evaluation.watch.measure import MeanMeasure, PairMeasure
+from dpbo_core.evaluation.watch.power import (
+    SOON,
+    YEAR,
+    Noise,
+    above,
+    alarms,
+    alarms_same,
+    power,
+    smallest_drop,
+)
+from dpbo_core.evaluation.watch.terms import Terms
+from dpbo_core.mechanisms.above_threshold import alarm
+from dpbo_core.mechanisms.noise import OperatingSystemNoise
+from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.scores.pairs import pairs_of
+from dpbo_core.privacy.sensitive import Sensitive
+
+
+def planned(m, spread, *, drop=0.02, epsilon=1.0, measure=None, reference=0.9):
+    """How a daily watch on tables of m records errs."""
+    terms = Terms(drop, epsilon, m, reference)
+    return power(drop, terms.noise(measure or MeanMeasure(1, 1.0), m, spread))
+
+
+# The goals
+
+
+@pytest.mark.parametrize("spread", [0.1, 0.3, 0.4, 0.44])
+def test_a_year_of_daily_looks_at_ten_thousand_records_for_one_epsilon(spread):
+    """≤ 1% false alarms in 365 looks, a fall of .02 seen within 5 days with ≥ 99%: up to an accuracy of .74."""
+    found = planned(10_000, spread)
+    assert found.false_alarms <= 0.01
+    assert found.seen[-1] >= 0.99
+    assert found.verdict == "good"
+    assert len(found.seen) == SOON
+    assert list(found.seen) == sorted(found.seen)
+
+
+@pytest.mark.parametrize("spread", [0.2, 0.25, 0.3])
+def test_a_year_of_daily_looks_at_three_thousand_records(spread):
+    found = planned(3_000, spread)
+    assert found.false_alarms <= 0.12
+    assert found.seen[-1] >= 0.95
+    assert found.verdict in ("good", "fair")
+
+
+@pytest.mark.parametrize("spread", [0.3, 0.4, 0.5])
+def test_at_a_thousand_records_it_is_useless_and_says_so(spread):
+    assert planned(1_000, spread).verdict == "useless"
+
+
+def test_the_widest_scores_there_are_miss_the_goal_at_ten_thousand():
+    """A record's spread of ½, an accuracy near ½: said, not hidden."""
+    found = planned(10_000, 0.5)
+    assert found.verdict == "fair"
+    assert found.false_alarms > 0.01
+
+
+def test_a_watch_on_rankings_of_few_positives_finds_only_collapses():
+    """6% positives, m = 10,000, ε = ½. The single sign that would take it to .067 is no one's promise."""
+    measure, m = PairMeasure(1, 0.06), 10_000
+    terms = Terms(0.02, 0.5, m, 0.8)
+    noise = terms.noise(measure, m, 0.5)
+    assert planned(m, 0.5, epsilon=0.5, measure=measure, reference=0.8).verdict == "useless"
+    assert 0.09 < smallest_drop(noise) < 0.11
+    b = 2.0 / m / (2 * 0.06 * 0.94) / 0.25  # ε₁ = ε₂ and ν of scale Δ/ε₂
+    assert power(0.067, Noise(b, b, 0.0)).verdict == "fair"
+    assert noise.of_look == pytest.approx(2 * 2.0 / m / (2 * 0.06 * 0.94) / (0.6135 * 0.5), rel=1e-3)
+
+
+def test_the_smallest_fall_is_found_fairly_and_a_smaller_one_is_not():
+    noise = Terms(0.02, 1.0, 3_000, 0.9).noise(MeanMeasure(1, 1.0), 3_000, 0.3)
+    found = smallest_drop(noise)
+    assert 0.018 < found < 0.022
+    assert power(found, noise).verdict in ("good", "fair")
+    assert power(0.95 * found, noise).verdict == "poor"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("m", "share", "false", "missed"), [(10_000, 0.8, 0.01, 0.01), (3_000, 0.9, 0.12, 0.05)])
+def test_the_goals_are_met_by_the_mechanism_itself(m, share, false, missed):
+    """200 years of daily tables of new records, right or wrong, with OpenDP's noise and the real comparison."""
+    measure, rng = MeanMeasure(1, 1.0), np.random.default_rng(3)
+    terms = Terms(0.02, 1.0, m, share)
+    made = terms.mechanism(measure)
+    threshold = int(planned(m, math.sqrt(share * (1 - share))).threshold / measure.unit)
+
+    def alarmed(years, looks, rate):
+        found = 0
+        for _ in range(years):
+            (z,) = drawn(made.of_threshold, 1)
+            sums = rng.binomial(m, rate, size=looks) * GRID
+            found += any(
+                alarm(
+                    Sensitive(int(total)),
+                    fall=measure.fall(share, m),
+                    threshold=threshold,
+                    of_threshold=Sensitive(z),
+                    of_look=Sensitive(nu),
+                )
+                for total, nu in zip(sums, drawn(made.of_comparison, looks), strict=True)
+            )
+        return found / years
+
+    assert alarmed(200, YEAR, share) <= false + 5 * math.sqrt(false / 200)
+    assert alarmed(1000, SOON, share - 0.02) >= 1.0 - missed - 5 * math.sqrt(missed / 1000)
+
+
+def drawn(noise, n):
+    """OpenDP's own draws of a discrete Laplace."""
+    made = noise.prepare_each([noise.spend(str(i)) for i in range(n)], OperatingSystemNoise())
+    return [one(Sensitive(0)) for one in made]
+
+
+# The closed form
+
+
+@pytest.mark.parametrize(("scale", "sigma"), [(1.0, 0.5), (1.0, 3.0), (0.01, 1.0), (2.0, 0.0)])
+def test_the_sum_of_both_noises_is_known_exactly(scale, sigma):
+    """∫ Pr[Laplace ≥ gap − x] of the normal law, by the midpoint rule."""
+    x = np.linspace(-9.0, 9.0, 40_001) * max(sigma, 1e-12)
+    weight = np.exp(-0.5 * (x / max(sigma, 1e-12)) ** 2)
+    gaps = np.array([-5.0, -1.0, 0.0, 0.3, 2.0, 6.0])
+    tail = np.exp(-np.abs(gaps[:, None] - x) / scale) / 2
+    laplace = np.where(gaps[:, None] - x > 0.0, tail, 1.0 - tail)
+    expected = (laplace * weight).sum(axis=1) / weight.sum()
+    if sigma > 0.0:
+        np.testing.assert_allclose(above(gaps, scale, sigma), expected, rtol=2e-3, atol=1e-9)
+    assert above(np.array([3.0]), 2.0, 0.0)[0] == pytest.approx(0.5 * math.exp(-1.5))
+
+
+def simulated(threshold, noise, *, fallen, looks, times, same):
+    """How many of so many watches alarm, look by look."""
+    rng = np.random.default_rng(7)
+    z = rng.laplace(scale=noise.of_threshold, size=(times, 1))
+    sampled = rng.normal(scale=noise.of_sampling, size=(times, 1 if same else looks))
+    u = fallen + sampled + rng.laplace(scale=noise.of_look, size=(times, looks))
+    return float((u >= threshold + z).any(axis=1).mean())
+
+
+@pytest.mark.parametrize("same", [False, True])
+@pytest.mark.parametrize(("fallen", "looks", "times"), [(0.0, YEAR, 4_000), (0.02, SOON, 40_000)])
+def test_the_rates_are_those_of_simulated_watches(fallen, looks, times, same):
+    noise = Terms(0.02, 1.0, 3_000, 0.9).noise(MeanMeasure(1, 1.0), 3_000, 0.3)
+    rate = (alarms_same if same else alarms)(0.018, noise, fallen=fallen, looks=looks)
+    found = simulated(0.018, noise, fallen=fallen, looks=looks, times=times, same=same)
+    assert found == pytest.approx(rate, abs=5.0 * math.sqrt(rate * (1.0 - rate) / times) + 1e-3)
+
+
+def test_the_same_records_at_every_look_alarm_falsely_less_often():
+    noise = Terms(0.02, 1.0, 3_000, 0.9).noise(MeanMeasure(1, 1.0), 3_000, 0.3)
+    for threshold in (0.01, 0.015, 0.02):
+        assert alarms_same(threshold, noise, fallen=0.0, looks=YEAR) <= alarms(
+            threshold, noise, fallen=0.0, looks=YEAR
+        )
+
+
+# The sensitivity that is charged
+
+
+class Summed:
+    """A table whose exact sum, or pairs, are given."""
+
+    def __init__(self, steps=(), cells=None):
+        self.steps, self.cells = steps, cells
+
+    def evaluate(self, model):
+        return Sensitive(sum(self.steps) if self.cells is None else pairs_of(self.cells)[0])
+
+    def pairs(self):
+        return Sensitive(pairs_of(self.cells)[1])
+
+
+def u_of(measure, table, n, reference):
+    return measure.fall(reference, n).of(measure.value(table, None, reference).expose())
+
+
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 5), st.data())
+@settings(max_examples=200)
+def test_a_mean_moves_by_no_more_than_is_charged(least, more, k, data):
+    """k records of any scores are replaced, in a table of any size from least_records on."""
+    measure, m = MeanMeasure(k, 1.0), least + more
+    steps = data.draw(st.lists(st.integers(0, GRID), min_size=m, max_size=m))
+    others = data.draw(st.lists(st.sampled_from([0, GRID]), min_size=min(k, m), max_size=min(k, m)))
+    changed = [*others, *steps[len(others) :]]
+    one, other = (u_of(measure, Summed(table), m, 0.7) for table in (steps, changed))
+    assert abs(one - other) <= measure.sensitivity(least)
+
+
+def test_the_charge_of_a_mean_is_reached_by_the_smallest_table():
+    measure = MeanMeasure(2, 1.0)
+    assert measure.sensitivity(3) == -(-2 * GRID // 3)
+    one, other = (u_of(measure, Summed(table), 3, 0.7) for table in ([0, 0, 0], [GRID, GRID, 0]))
+    assert abs(one - other) >= measure.sensitivity(3) - 1
+    assert measure.sensitivity(1) == GRID  # of a table of one record both are the same one
+
+
+@pytest.mark.parametrize("m", [2, 3, 4, 5])
+@pytest.mark.parametrize("k", [1, 2])
+def test_pairs_move_by_no_more_than_is_charged(m, k):
+    """Every table of m records of two classes in three cells, unreadable ones too, and every k replaced."""
+    measure = PairMeasure(k, 0.3)
+    places = [(0, 0), (0, 2), (1, 0), (1, 1), None]
+
+    def table(records):
+        cells = np.zeros((2, 3), dtype=np.int64)
+        for record in records:
+            if record is not None:
+                cells[record] += 1
+        return Summed(cells=cells)
+
+    for reference in (0.0, 0.6, 1.0):
+        us = {
+            records: u_of(measure, table(records), m, reference)
+            for records in itertools.combinations_with_replacement(
+                sorted(places, key=lambda place: (place is None, place or (0, 0))), m
+            )
+        }
+        by_rest = {}
+        for records, u in us.items():
+            for kept in itertools.combinations(records, m - min(k, m)):
+                by_rest.setdefault(kept, []).append(u)
+        moved = max(max(found) - min(found) for found in by_rest.values())
+        assert moved <= measure.sensitivity(m)
+
+
+def test_steps_are_units_of_the_score():
+    assert MeanMeasure(1, 4.0).unit == 4.0 / GRID
+    mean = MeanMeasure(1, 4.0)
+    assert u_of(mean, Summed([GRID, 0]), 2, 3.0) * mean.unit == pytest.approx(1.0, abs=1e-6)  # 3 − 4·½
+    pairs = PairMeasure(1, 0.5)
+    cells = np.array([[50, 0], [25, 25]])  # AUC .75, half of the records positive
+    assert u_of(pairs, Summed(cells=cells), 100, 0.8) * pairs.unit == pytest.approx(0.05, abs=1e-4)

@@ -1,0 +1,338 @@
+"""Many looks for one price: the exact law of what leaves, on every neighbour of small worlds; each fault is caught.
+
+| symbol | name here | meaning |
+|---|---|---|
+| u | `us` | what is compared at each look, integers; between neighbours each moves by at most Δ, as it likes |
+| θ | `theta` | the public threshold |
+| b₁, b₂ | `first`, `second` | scales of the discrete Laplace noise of the threshold and of a look |
+
+What leaves up to look T is one of T + 1 things: the number of the first alarm, or that there was none. Each has a
+probability that is one sum over z, and the largest ratio over all pairs of neighbours is the privacy loss.
+"""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from dpbo_core.errors import MechanismRefused, StudyInvalid
+from dpbo_core.mechanisms.above_threshold import AboveThreshold, Fall, alarm
+from dpbo_core.mechanisms.noise import InjectedNoise, OperatingSystemNoise
+from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.theorems.lyu_su_li_2017 import theorem_4_epsilon, theorem_4_epsilons
+
+EPSILON = 1.0
+LOOKS = 3
+SLACK = 1e-9
+PLENTY = 150  # of z on either side: what lies beyond has a probability below 1e-12 of what is compared
+
+
+def mechanism(sensitivity=1, epsilon=EPSILON):
+    return AboveThreshold(sensitivity, round(epsilon * 10**12), 1.0)
+
+
+def weights(scale, around=0):
+    """Pr[discrete Laplace = z − around] for z from −PLENTY to PLENTY."""
+    z = np.arange(-PLENTY, PLENTY + 1) - around
+    q = math.exp(-1.0 / scale)
+    return (1.0 - q) / (1.0 + q) * q ** np.abs(z)
+
+
+def at_least(k, scale):
+    """Pr[discrete Laplace ≥ k]."""
+    q, k = math.exp(-1.0 / scale), np.asarray(k)
+    return np.where(k >= 1, q ** np.maximum(k, 0) / (1.0 + q), 1.0 - q ** np.maximum(1 - k, 0) / (1.0 + q))
+
+
+def law(us, theta, first, second):
+    """Of what leaves: Pr[the first alarm is at look t] for t = 1 … T, then Pr[none]."""
+    return first_alarm(us, theta, first, lambda k: at_least(k, second))
+
+
+def first_alarm(us, theta, first, above):
+    """The same where a look whose u is k below the noised threshold is above it with chance `above(k)`."""
+    z = np.arange(-PLENTY, PLENTY + 1)
+    chance = [above(theta + z - u) for u in us]
+    quiet, told = weights(first), []
+    for each in chance:
+        told.append(float((quiet * each).sum()))
+        quiet = quiet * (1.0 - each)
+    return np.array([*told, float(quiet.sum())])
+
+
+def loss(one, other):
+    """The largest log-ratio of two laws; infinite where one of them cannot be."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = np.abs(np.log(one) - np.log(other))
+    return float(np.nan_to_num(ratios, nan=0.0, posinf=math.inf).max())
+
+
+def neighbours(sensitivity=1, looks=LOOKS, moves=None):
+    """Every pair of sequences whose looks lie in 0 … 2 and move by at most Δ, each in any direction."""
+    shifts = range(-sensitivity, sensitivity + 1) if moves is None else moves
+    for us in itertools.product(range(3), repeat=looks):
+        for moved in itertools.product(shifts, repeat=looks):
+            yield us, tuple(np.add(us, moved))
+
+
+def worst(of, pairs, thetas=(1, 4)):
+    """The largest loss of a law over pairs of neighbours and thresholds."""
+    return max(loss(of(us, theta), of(others, theta)) for us, others in pairs for theta in thetas)
+
+
+# What is built keeps its price
+
+
+@pytest.mark.parametrize(("sensitivity", "epsilon"), [(1, 1.0), (1, 3.0), (2, 2.0)])
+def test_every_neighbour_of_small_worlds_is_within_epsilon(sensitivity, epsilon):
+    """The scales are those of the mechanism that draws, and every move of every look is enumerated."""
+    built = mechanism(sensitivity, epsilon)
+    first, second = built.of_threshold.scale, built.of_comparison.scale
+    pairs = list(neighbours(sensitivity, looks=2 if sensitivity > 1 else LOOKS))
+    found = worst(lambda us, theta: law(us, theta, first, second), pairs)
+    assert found <= epsilon + SLACK
+    assert found > 0.55 * epsilon  # and not by far less noise than it needs
+
+
+def test_no_alarm_costs_the_threshold_alone():
+    built = mechanism()
+    first, second = built.of_threshold.scale, built.of_comparison.scale
+    spent = theorem_4_epsilons(epsilon_units=10**12)[0] / 1e12
+    found = max(
+        abs(math.log(law(us, theta, first, second)[-1] / law(others, theta, first, second)[-1]))
+        for us, others in neighbours()
+        for theta in (0, 1, 3)
+    )
+    assert found <= spent + SLACK
+
+
+@pytest.mark.parametrize("looks", [50, 365])
+def test_a_year_of_looks_costs_no_more(looks):
+    """The worst neighbours of many looks: all below move one way, the one that alarms the other."""
+    built = mechanism()
+    first, second = built.of_threshold.scale, built.of_comparison.scale
+    for move in (-1, 1):
+        us = [0] * (looks - 1) + [1]
+        others = [u + move for u in us[:-1]] + [1 - move]
+        for theta in (2, 8, 20):
+            assert loss(law(us, theta, first, second), law(others, theta, first, second)) <= EPSILON + SLACK
+
+
+def test_the_split_is_exact_and_its_price_is_read_back_from_the_noise():
+    first, second = theorem_4_epsilons(epsilon_units=10**12)
+    assert first + second == 10**12
+    assert second / first == pytest.approx(2 ** (2 / 3), rel=1e-9)
+    spend = mechanism(7, 0.37).spend("looks")
+    assert theorem_4_epsilon(sensitivity=7.0, comparison_scale=spend.noise_scale) == pytest.approx(0.37, rel=1e-9)
+    assert spend.epsilon_units == 370_000_000_000
+    assert spend.rho == pytest.approx(0.37**2 / 2, rel=1e-9)  # of ONE mechanism of ε, not of two
+
+
+def test_a_single_sign_would_need_half_the_noise_and_is_no_one_s_promise():
+    """Theorem 5 holds where all looks move one way, and fails where a person's records move both ways."""
+    first = second = 1.0 / (EPSILON / 2.0)  # ν of scale Δ/ε₂, ε₁ = ε₂
+    one_way = [pair for moves in ((0, 1), (-1, 0)) for pair in neighbours(moves=moves)]
+    assert worst(lambda us, theta: law(us, theta, first, second), one_way) <= EPSILON + SLACK
+    assert worst(lambda us, theta: law(us, theta, first, second), neighbours()) > EPSILON + 0.05
+
+
+# Each wrong variant is caught
+
+
+def scales():
+    built = mechanism()
+    return built.of_threshold.scale, built.of_comparison.scale
+
+
+def released_value(us, theta):
+    """Algorithm 3 (Roth 2011): at the alarm the noisy value itself is told."""
+    first, second = scales()
+    z, values = np.arange(-PLENTY, PLENTY + 1), np.arange(-40, 13)
+    quiet, told = weights(first), []
+    for u in us:
+        for v in values:
+            noise = math.tanh(0.5 / second) * math.exp(-abs(v - u) / second)
+            told.append(float((quiet * (v >= theta + z)).sum()) * noise)
+        quiet = quiet * (1.0 - at_least(theta + z - u, second))
+    return np.array(told)
+
+
+def unscaled(us, theta):
+    """Algorithm 4 (Lee, Clifton 2014): ε/4 for the threshold, and the noise of a look without its factor of two."""
+    return law(us, theta, 1.0 / (EPSILON / 4.0), 1.0 / (3.0 * EPSILON / 4.0))
+
+
+def without_noise(us, theta):
+    """Algorithm 5 (Stoddard et al. 2014): looks are compared as they are."""
+    return first_alarm(us, theta, scales()[0], lambda k: (k <= 0).astype(float))
+
+
+def goes_on(us, theta):
+    """Algorithm 6 (Chen et al. 2015): it does not stop at an alarm."""
+    second = scales()[1]
+    return bits(us, theta, lambda k: at_least(k, second))
+
+
+def bits(us, theta, chance):
+    """The law of whole sequences of bits, by one threshold noise."""
+    z, told = np.arange(-PLENTY, PLENTY + 1), []
+    for sequence in itertools.product((0, 1), repeat=len(us)):
+        joint = weights(scales()[0])
+        for u, bit in zip(us, sequence, strict=True):
+            above = chance(theta + z - u)
+            joint = joint * (above if bit else 1.0 - above)
+        told.append(float(joint.sum()))
+    return np.array(told)
+
+
+def threshold_without_noise(us, theta):
+    """Only the looks are noised: every look that holds costs again."""
+    second = scales()[1]
+    chance = at_least(theta - np.array(us), second)
+    quiet = np.concatenate([[1.0], np.cumprod(1.0 - chance)])
+    return np.array([*(quiet[:-1] * chance), quiet[-1]])
+
+
+def one_noise_for_all(us, theta):
+    """The looks share one draw: it only moves the threshold, so that the looks are as if without noise."""
+    return without_noise(us, theta)
+
+
+def new_threshold_each_time(us, theta):
+    """The threshold's noise is drawn anew at each look: each look is a mechanism of its own."""
+    first, second = scales()
+    chance = np.array([law([u], theta, first, second)[0] for u in us])
+    quiet = np.concatenate([[1.0], np.cumprod(1.0 - chance)])
+    return np.array([*(quiet[:-1] * chance), quiet[-1]])
+
+
+SHORT, LONG = ((0, 1, 1), (1, 0, 0)), ((0,) * 40, (1,) * 40)
+BELOW_THEN_ABOVE = ((0,) * 12 + (1,), (1,) * 12 + (0,))
+WRONG = [
+    (released_value, BELOW_THEN_ABOVE),
+    (unscaled, ((1,) * 30 + (0,), (0,) * 30 + (1,))),
+    (without_noise, SHORT),
+    (goes_on, ((1, 0) * 5, (0, 1) * 5)),
+    (threshold_without_noise, LONG),
+    (one_noise_for_all, SHORT),
+    (new_threshold_each_time, LONG),
+]
+
+
+@pytest.mark.parametrize(("variant", "worlds"), WRONG, ids=lambda of: getattr(of, "__name__", ""))
+def test_a_wrong_variant_is_caught(variant, worlds):
+    """And on the same neighbours what is built keeps its price."""
+    found = worst(variant, [worlds], thetas=(1, 3))
+    assert found > EPSILON + 0.05
+    if variant in (without_noise, one_noise_for_all):
+        assert found == math.inf
+    assert worst(lambda us, theta: law(us, theta, *scales()), [worlds], thetas=(1, 3)) <= EPSILON + SLACK
+
+
+def test_going_on_costs_more_with_every_look():
+    """A vault or a ledger that was rolled back past an alarm is one that did not stop."""
+    found = [
+        loss(goes_on((1, 0) * looks, 1), goes_on((0, 1) * looks, 1)) for looks in (1, 3, 5)
+    ]  # half alarms, half not
+    assert found[0] < found[1] < found[2]
+    assert found[2] > EPSILON + 0.05
+
+
+# What a kill may cost
+
+
+def redrawn(us, theta, tries, looks_scale):
+    """The alarm of the last look is told only if it comes `tries` times, each with noise drawn anew."""
+    first, _ = scales()
+    z = np.arange(-PLENTY, PLENTY + 1)
+    quiet = weights(first)
+    for u in us[:-1]:
+        quiet = quiet * (1.0 - at_least(theta + z - u, looks_scale))
+    return np.array([float((quiet * at_least(theta + z - us[-1], looks_scale) ** tries).sum())])
+
+
+@pytest.mark.parametrize("tries", [1, 2, 3])
+def test_noise_that_is_drawn_anew_after_a_kill_is_paid_again(tries):
+    """A kill at every alarm, and r draws: at most ε₁ + r·ε₂, and from two on more than ε."""
+    second = scales()[1]
+    spent = theorem_4_epsilons(epsilon_units=10**12)
+    price = (spent[0] + tries * spent[1]) / 1e12
+    found = worst(lambda us, theta: redrawn(us, theta, tries, second), neighbours(), thetas=(1, 12))
+    assert found <= price + SLACK
+    assert (found > EPSILON + 0.05) == (tries > 1)
+
+
+def test_one_noise_on_two_tables_would_have_no_price():
+    """So the bit is kept before it is recorded: a rerun on another day's table must not compare once more.
+
+    An alarm that a kill hides, on the first table, and a look that holds, on the second: with the same ν both are
+    possible where the first table is above the second, and where they are equal they are not.
+    """
+    first, second = scales()
+
+    def both(u, later, theta=1):
+        z, nu = np.arange(-PLENTY, PLENTY + 1), np.arange(-PLENTY, PLENTY + 1)
+        above = u + nu[None, :] >= theta + z[:, None]
+        holds = later + nu[None, :] < theta + z[:, None]
+        return float((weights(first)[:, None] * weights(second)[None, :] * (above & holds)).sum())
+
+    assert both(1, 0) > 0.0
+    assert both(0, 0) == 0.0
+
+
+# The mechanism itself
+
+
+def test_the_bit_is_a_comparison_of_whole_numbers():
+    fall = Fall(start=10, times=3, over=2)
+    for value, z, nu, theta in itertools.product(range(-4, 5), (-2, 0, 1), (-1, 0, 2), (0, 4)):
+        told = alarm(Sensitive(value), fall=fall, threshold=theta, of_threshold=Sensitive(z), of_look=Sensitive(nu))
+        assert told == (10 - math.floor(1.5 * value) + nu >= theta + z)
+
+
+def test_a_fall_moves_by_at_most_what_is_charged():
+    """⌊·⌋ of what moves by d moves by at most ⌈times·d/over⌉."""
+    for times, over, moved in ((1, 7, 5), (1, 3, 3), (16, 49, 8)):
+        fall, most = Fall(0, times, over), math.ceil(times * moved / over)
+        values = range(-200, 200)
+        found = max(abs(fall.of(value) - fall.of(value + d)) for value in values for d in range(-moved, moved + 1))
+        assert found == most
+
+
+def test_a_value_that_is_no_integer_is_refused_without_saying_it():
+    with pytest.raises(MechanismRefused) as refused:
+        alarm(
+            Sensitive(0.123456789),
+            fall=Fall(0, 1, 1),
+            threshold=0,
+            of_threshold=Sensitive(0),
+            of_look=Sensitive(0),
+        )
+    assert "1234" not in refused.value.message()
+
+
+def test_what_cannot_be_drawn_is_refused_before_anything_is_charged():
+    with pytest.raises(StudyInvalid):
+        AboveThreshold(2**60, 1, 1.0)
+    with pytest.raises(StudyInvalid):
+        AboveThreshold(2**60, 2 * 10**3, 1.0)
+
+
+@pytest.mark.slow
+def test_its_draws_have_the_scales_that_were_enumerated():
+    """OpenDP's own: 2,000 draws of each, their mean absolute value within five standard errors."""
+    built, source = mechanism(50), OperatingSystemNoise()
+    for draw, noise in (
+        (built.draw_threshold, built.of_threshold),
+        (built.draw_comparison, built.of_comparison),
+    ):
+        found = np.abs([draw(source).expose() for _ in range(2000)])
+        assert found.mean() == pytest.approx(noise.scale, rel=5.0 / math.sqrt(2000))
+
+
+def test_it_asks_for_its_noise_and_gets_none_of_a_source_without():
+    silent, built = InjectedNoise(np.random.default_rng(0), factor=0.0), mechanism(50)
+    assert built.draw_threshold(silent).expose() == built.draw_comparison(silent).expose() == 0
+    assert built.of_threshold.scale == pytest.approx(50 / 0.3865, rel=1e-3)
+    assert built.of_comparison.scale == pytest.approx(100 / 0.6135, rel=1e-3)
