@@ -8,6 +8,8 @@
 # make docs    build the site into build/site and fail on a warning (needs the group `docs`)
 # make docs-run  run what the site shows and takes minutes, and its notebooks
 # make bench   time every part beside its peers; the figures go to docs/performance.md (a quarter of an hour)
+# make papers  every printed number of the three papers beside ours, in docs/printed_numbers.md; resumed where it
+#              was interrupted (half an hour, afresh)
 # make check   format, lint, types, import rules
 # make lock    pin the dependencies again (after editing pyproject.toml)
 
@@ -16,7 +18,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: setup tune test audit intruder supply look check bench docs docs-run format lock clean
+.PHONY: setup tune test audit intruder supply look check bench papers docs docs-run format lock clean
 
 setup: $(STAMP)
 
@@ -70,6 +72,9 @@ $(VENV)/.docs: $(STAMP) pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "pip>=25.1"  # the first that knows groups
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group docs -c requirements.lock
 	@touch $@
+
+papers: $(STAMP)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.papers
 
 docs: $(VENV)/.docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict

@@ -92,9 +92,10 @@ class Published:
 
     epsilon: float
     r: int
+    delta: float = DELTA
 
     def __call__(self, X: Any, rng: Any) -> tuple[Any, float]:
-        floor = singular_value_floor(epsilon=self.epsilon, delta=DELTA, projection_dim=self.r)
+        floor = singular_value_floor(epsilon=self.epsilon, delta=self.delta, projection_dim=self.r)
         return raised(X, floor) @ rng.standard_normal((X.shape[1], self.r)) / math.sqrt(self.r), 0.0
 
 
@@ -103,21 +104,22 @@ class Sound:
     """The gaussian transform at the paper's relation; its noise is told to the modeller."""
 
     epsilon: float
+    delta: float = DELTA
 
     def __call__(self, X: Any, rng: Any) -> tuple[Any, float]:
-        box = Outsourced(self.epsilon, DELTA, relation=NeighboringRelation.ROW_MOVES_BY_ONE)
+        box = Outsourced(self.epsilon, self.delta, relation=NeighboringRelation.ROW_MOVES_BY_ONE)
         mechanism = box.mechanism(*X.shape)
         Q = image(table_of({f"x{j}": column for j, column in enumerate(X.T)}), box.geometry(X.shape[1]))
         rows = mechanism.prepare(mechanism.spend("table"), InjectedNoise(rng))(Q)
         return rows * mechanism.unit, mechanism.scale * mechanism.unit
 
 
-def curve(task: Task, Z: Any, rng: Any, noise_scale: float) -> Any:
-    """Simple regret after each step, (T,)."""
+def curve(task: Task, Z: Any, rng: Any, noise_scale: float, steps: int = T) -> Any:
+    """Simple regret after each step, (steps,)."""
     first, exact = int(rng.integers(len(Z))), task.f
     modeler = Modeler(Z, noise_scale=noise_scale, prior=Prior(task.lengthscale, 1.0, NOISE))
     seen, row = [], first
-    for _ in range(T):
+    for _ in range(steps):
         modeler.tell(row, float(exact[row] + math.sqrt(NOISE) * rng.standard_normal()))
         seen.append(exact[row])
         row = modeler.suggest()

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from dpbo_core.evaluation.run import evaluate_study as evaluate_study
     from dpbo_core.evaluation.run import plan_evaluation as plan_evaluation
     from dpbo_core.evaluation.tuning import run_and_evaluate as run_and_evaluate
-    from dpbo_core.evaluation.watch.looks import Look as Look
     from dpbo_core.evaluation.watch.looks import look_once as look_once
-    from dpbo_core.evaluation.watch.looks import plan_watch as plan_watch
+    from dpbo_core.evaluation.watch.recorded_looks import Look as Look
+    from dpbo_core.evaluation.watch.watch_plan import plan_watch as plan_watch
     from dpbo_core.final_model.train import FinalModel as FinalModel
     from dpbo_core.privacy.release import Release as Release
     from dpbo_core.sklearn_api.private_search import PrivateSearch as PrivateSearch
@@ -50,7 +50,7 @@ _HOME = {
     "FinalModel": "final_model.train",
     "Integer": "space.search_space",
     "LedgerDamaged": "errors",
-    "Look": "evaluation.watch.looks",
+    "Look": "evaluation.watch.recorded_looks",
     "NoBudget": "errors",
     "PrivacyBudget": "accounting.budget",
     "PrivacyLedger": "accounting.ledger",
@@ -68,7 +68,7 @@ _HOME = {
     "open_study": "study.run",
     "plan_evaluation": "evaluation.run",
     "plan_study": "study.resolve",
-    "plan_watch": "evaluation.watch.looks",
+    "plan_watch": "evaluation.watch.watch_plan",
     "read_study": "study.study_file",
     "run_and_evaluate": "evaluation.tuning",
     "run_study": "study.run",

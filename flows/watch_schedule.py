@@ -30,7 +30,8 @@ from dpbo.tasks import policies
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.accounting.patterns import filled_at
 from dpbo_core.errors import BudgetRefused
-from dpbo_core.evaluation.watch.looks import WatchOver, plan_watch
+from dpbo_core.evaluation.watch.recorded_looks import WatchOver
+from dpbo_core.evaluation.watch.watch_plan import plan_watch
 from dpbo_core.spec import WatchSection
 from dpbo_core.spec.reading import to_table
 from dpbo_core.study.study_file import read_study

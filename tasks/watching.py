@@ -12,7 +12,8 @@ from dpbo.tasks.reporting.targets import CheckedLedger
 from dpbo.tasks.reporting.watch_timeline import log_looks
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetRefused
-from dpbo_core.evaluation.watch.looks import Look, OpenLook, open_look
+from dpbo_core.evaluation.watch.looks import OpenLook, open_look
+from dpbo_core.evaluation.watch.recorded_looks import Look
 from dpbo_core.spec import StudySpec, WatchSection
 
 

@@ -34,6 +34,10 @@ REASONS = {  # by module; the longest name that fits counts
         "a record's cell is a comparison of its own decision value with public edges; what is made of a draw is "
         "arithmetic on what was released, of public size, and is made again from the recorded draw"
     ),
+    "evaluation.watch": (
+        "a look's bit is a comparison of whole numbers of public range; sizes, terms and the table's header were "
+        "checked before the charge, and what fails leaves the noise as it was drawn"
+    ),
     "gp": (
         "arrays of public sizes and pivots of at least σ > 0. In dp_hypo what cannot be learned from is "
         "forgotten, and the density is as it was: no δ"
@@ -44,6 +48,9 @@ REASONS = {  # by module; the longest name that fits counts
     "mechanisms": (
         "every kind of draw of the plan was made before the charge by a source that draws nothing "
         "(`try_out`): what is left is memory. Sums are integers in range by construction"
+    ),
+    "mechanisms.noise_vault": (
+        "the disk and memory: what is written is noise, drawn before the table is read, and the bit"
     ),
     "mechanisms.random_stopping": (
         "K's law can be drawn or the study is refused when planned: nothing is cut off, and K is within 2⁻²²⁹"

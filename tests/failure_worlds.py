@@ -161,6 +161,10 @@ EVALUATED = {
 }
 EVALUATED["evaluation, persons' means"]["data"] = MEANS | {"validation": "people.csv"}
 EVALUATED["evaluation, persons' means in parts"]["data"] = MEANS | {"validation": "people"}
+WATCHED = {
+    "watch": study(data={"validation": "parts"}),
+    "watch, pairs": study(model={"estimator": LOGISTIC, "score": "roc_auc"}, space={"C": {"values": [0.1]}}),
+}
 STUDIES["private_grid, persons' means"]["data"] = MEANS | {"validation": "people.csv"}
 STUDIES["private_grid, persons' means in parts"]["data"] = MEANS | {"validation": "people"}
 STUDIES["private_grid, a bundled set"]["data"] = {"source": "breast_cancer", "validation_share": 0.05}
@@ -176,13 +180,14 @@ def worlds(folder):
     from dpbo_core.accounting.budget import PrivacyBudget
     from dpbo_core.accounting.ledger import PrivacyLedger
     from dpbo_core.evaluation.run import evaluate_study
+    from dpbo_core.evaluation.watch.looks import look_once
     from dpbo_core.methods.outsourced.answers import Curator
     from dpbo_core.methods.outsourced.box import Outsourced
     from dpbo_core.methods.outsourced.curator import Publication, publish
     from dpbo_core.methods.outsourced.messages import Query
     from dpbo_core.methods.outsourced.private_answers import PrivateAnswers
     from dpbo_core.privacy.unit import NeighboringRelation
-    from dpbo_core.spec import StudySpec
+    from dpbo_core.spec import StudySpec, WatchSection
     from dpbo_core.study.run import run_study
 
     if not isinstance(schema.bring_up_to_date, LedgerTables):
@@ -220,6 +225,18 @@ def worlds(folder):
     def learning(place, tables):
         go = of(f"learning-{place}", tables)
         go("the first")  # charged and released before
+        return go
+
+    def watched(place, tables):
+        ledger = PrivacyLedger(f"sqlite:///{folder / f'ledger-watch-{place}.db'}")
+        spec = StudySpec.from_dict(tables)
+        run_study(spec, ledger=ledger, folder=folder)
+
+        def go(edition):
+            wanted = WatchSection(drop=5.0, epsilon=1.0, edition=edition, reference=0.5)  # which no table reaches
+            vaults = folder / f"watch-{place}"
+            return look_once(spec, ledger=ledger, vaults=vaults, name="day", folder=folder, wanted=wanted)
+
         return go
 
     def search(edition):
@@ -264,6 +281,7 @@ def worlds(folder):
     made = {name: of(place, tables) for place, (name, tables) in enumerate(STUDIES.items())}
     made |= {name: learning(place, tables) for place, (name, tables) in enumerate(LEARNING.items())}
     made |= {name: evaluated(place, tables) for place, (name, tables) in enumerate(EVALUATED.items())}
+    made |= {name: watched(place, tables) for place, (name, tables) in enumerate(WATCHED.items())}
     return made | {"PrivateSearch, a score function": search, "outsourced": curate}
 
 

@@ -13,7 +13,7 @@ HEAD = """# Reading with the papers
 
 One file per paper, one function per statement, in the paper's order. `python tests/reading.py` writes this page
 from the code; a test keeps it true. Where a printed statement is wrong, see [the errata](errata.md). What no method,
-plan or command uses is a reading aid.
+plan or command uses is a reading aid. Every printed number is on [a page of its own](printed_numbers.md).
 
 ## Boxes, tables and open questions
 

@@ -53,6 +53,10 @@ VARIANTS = {
     "hypo": DpHypo(),
     "hypo, logarithmic": DpHypo(shape=0.0),
     "hypo, adaptive": DpHypo(sampler="gaussian_process", lower=0.999, upper=1.002),
+    "hypo, informed": DpHypo(prior=tuple(range(1, 13))),
+    "hypo, informed and adaptive": DpHypo(
+        prior=tuple(range(1, 13)), sampler="gaussian_process", lower=0.999, upper=1.002
+    ),
     "grid on a public shortlist": PrivateGrid(evaluate="public_shortlist"),
     "grid from a base measure": PrivateGrid(evaluate="tried", base_measure="public"),
     "grid for twelve editions": PrivateGrid(editions=12),

@@ -6,23 +6,27 @@ import re
 import shutil
 import sqlite3
 from dataclasses import replace
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import STUDY
+from markdown_it import MarkdownIt
 from worlds import Memory, mostly_slow, problem, smooth_table, with_method
 
 from dpbo.tasks.reporting import find_release, log_release
 from dpbo.tasks.reporting.panels import draw_noise, noises
 from dpbo.tasks.reporting.posterior_picture import band_by_step, slice_through_choice
 from dpbo.tasks.reporting.release_page import page
+from dpbo.tasks.reporting.run_note import NOTE_TAG
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.final_model.train import train_final
 from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
 from dpbo_core.methods import METHODS
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
+from dpbo_core.privacy.metric_shown import metric_shown
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.run import run_study
@@ -119,6 +123,28 @@ def test_the_band_and_the_posterior_are_the_methods_own(lengthscale):
     assert np.allclose(drawn, [middle, width], atol=2e-3)
     assert drawn[0][place] == pytest.approx(release.value["score"], abs=2e-3)
     assert drawn[1][place] == pytest.approx((high - low) / 2, abs=2e-3)
+
+
+def test_a_run_opens_with_the_certificate_in_short(shown):
+    """What was tuned, what came out, how sure, what of a person, what is left, how the model is used; no markup."""
+    name = "a|b <b>c</b> [d](http://e)"
+    _, run, release = shown(study={"name": name})
+    note = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(run.data.tags[NOTE_TAG])
+    text = unescape(re.sub(r"<[^>]*>", "", note))
+    metric = metric_shown(release)
+    low, high = metric.interval
+    chosen = release.value["hyperparameters"]["lambda"]
+    for told in (f"{chosen:.6g}", f"{metric.value:.6g}", f"{low:.3f} … {high:.3f}", f"{metric.baseline:.6g}"):
+        assert f"<strong>{told}</strong>" in note
+    assert f"logistic, over lambda, on the dataset people of 285 sensitive records; study {name}, edition 1" in text
+    assert release.guarantee.in_words() in text
+    assert f"changes by a factor of at most e^{release.guarantee.epsilon:g}" in text
+    assert f"ε {run.data.metrics['privacy/epsilon_spent']:.4g} of 3 is spent on people" in text
+    assert f"load_model('runs:/{run.info.run_id}/model')" in text
+    assert f'src="get-artifact?path=plots%2Ftrajectory.png&amp;run_uuid={run.info.run_id}"' in note
+    assert set(re.findall(r"<(\w+)", note)) == {
+        *["table", "thead", "tbody", "tr", "th", "td", "strong", "p", "code", "pre", "img"]
+    }
 
 
 def test_what_no_release_holds_is_not_drawn(shown):

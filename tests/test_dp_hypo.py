@@ -1,5 +1,6 @@
 """dp_hypo whole: prices, hidden trials, sensitive training sets; an audit with planted faults."""
 
+import json
 import math
 from collections import Counter
 from dataclasses import replace
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 from private_worlds import records
 from scipy import stats
-from worlds import Memory, Table, problem, smooth_table
+from worlds import Memory, Table, problem, smooth_table, with_method
 
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import NOTHING, compose
@@ -20,10 +21,12 @@ from dpbo_core.mechanisms.repeat_and_select import RepeatAndSelect, selection_ep
 from dpbo_core.methods import METHODS
 from dpbo_core.methods.dp_hypo import DpHypo
 from dpbo_core.methods.hypo_search import HypoSearch
+from dpbo_core.methods.informed_prior import informed
 from dpbo_core.privacy.amounts import spent_units
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.privacy.unit import PrivacyUnit
+from dpbo_core.private_training.calibration import trial_epsilon
 from dpbo_core.spec import StudySpec
 from dpbo_core.study import data_split
 from dpbo_core.study.resolve import advise_study, plan_study, planning_problem
@@ -520,3 +523,103 @@ def test_a_search_that_was_not_rehearsed_releases_nothing():
     search = DpHypo().start(world, DpHypo().plan(world))
     with pytest.raises(ValueError, match="not run"):
         search.finish(Noise(SYSTEM, Memory()))
+
+
+# Appendix D, Theorem 1 as printed, and the black box
+
+
+def test_trials_are_drawn_by_the_informed_prior():
+    """A weight for each candidate: shares of 2,000 draws within 5 standard errors; false alarm below 1e-5."""
+    world = problem(n_candidates=4, steps=3)
+    method = DpHypo(prior=(1.0, 2.0, 3.0, 10.0))
+    search = method.start(world, method.plan(world))
+    sampler = search._make_sampler()
+    drawn = np.bincount([search._draw_candidate(sampler, SYSTEM) for _ in range(2000)], minlength=4) / 2000
+    wanted = np.array([1.0, 2.0, 3.0, 10.0]) / 16
+    assert np.all(np.abs(drawn - wanted) < 5 * np.sqrt(wanted * (1 - wanted) / 2000))
+    adaptive = replace(method, sampler="gaussian_process", lower=0.999, upper=1.002)
+    under_way = adaptive.start(world, adaptive.plan(world))
+    sampler = under_way._make_sampler()
+    assert sampler.density() == pytest.approx(wanted)
+    sampler.tell(0, 1.0)
+    ratio = sampler.density() / wanted
+    assert 0.999 - 1e-9 <= ratio.min() < ratio.max() <= 1.002 + 1e-9
+
+
+def test_a_public_study_is_a_prior_that_shuts_nobody_out():
+    world = problem(n_candidates=12, steps=3)
+    points = [
+        {**world.candidates.points[i], "score": score} for i, score in ((0, 0.5), (4, 0.9), (8, 0.6), (11, 0.4))
+    ]
+    found = informed(points, world)
+    assert found.sum() == pytest.approx(1.0)
+    assert int(found.argmax()) in (4, 5)
+    assert found.min() >= 0.2 / 12 - 1e-12
+    assert informed((), world) == pytest.approx(np.full(12, 1 / 12))
+    refused = (
+        [1.0, 2.0],  # another number than there are candidates
+        [0.0] * 12,
+        [1.0] * 11 + [1e9],
+        [{"lambda": 1.0}],
+        [{"lambda": 1.0, "score": "good"}],
+        [{"alpha": 1.0, "score": 0.5}],
+    )
+    for prior in refused:
+        with pytest.raises(StudyInvalid, match=r"method\.prior"):
+            informed(prior, world)
+
+
+def test_a_study_names_its_prior_and_calibration(tables, tmp_path):
+    """From [method], through the file's own words, to a release; in the plan the printed theorem is dearer."""
+    with_method(tables, "dp_hypo")["method"] = {"prior": [1.0] * 15 + [4.0], "calibration": "published"}
+    spec = StudySpec.from_dict(tables)
+    assert StudySpec.from_dict(spec.to_dict()) == spec
+    release = run_study(spec, ledger=PrivacyLedger(f"sqlite:///{tmp_path / 'l.db'}")).release
+    assert release.guarantee.evidence.standing == "printed"
+    assert json.loads(json.dumps(release.to_json()))["facts"]["options"]["prior"] == [1.0] * 15 + [4.0]
+    tables["method"] = {"prior": [{"lambda": 0.01, "score": 0.8}, {"lambda": 1.0, "score": 0.9}]}
+    tables["study"]["name"] = "from a public study"
+    tables["budget"]["epsilon"] = 30.0
+    assert run_study(StudySpec.from_dict(tables), ledger=PrivacyLedger(f"sqlite:///{tmp_path / 'm.db'}")).release
+    tables["method"] = {"prior": [1.0, 2.0]}
+    with pytest.raises(StudyInvalid, match="16 candidates"):
+        run_study(StudySpec.from_dict(tables), ledger=PrivacyLedger(f"sqlite:///{tmp_path / 'n.db'}"))
+
+
+def test_theorem_1_as_printed_runs_and_leaves_a_trial_less(here):
+    spec, wide = StudySpec.from_dict(study(here)), {"sampler": "gaussian_process", "lower": 0.8, "upper": 1.25}
+    world = planning_problem(spec)
+    scales, prices = {}, {}
+    for calibration in ("published", "corrected"):
+        method = DpHypo(base="noisy_gradient_descent", **wide, calibration=calibration)
+        trial, mechanism = method._calibrated(world)
+        scales[calibration], prices[calibration] = trial.score_scale, mechanism.price()
+        assert prices[calibration] <= world.epsilon
+        assert prices[calibration] == pytest.approx(world.epsilon, rel=1e-3)
+    assert scales["published"] > scales["corrected"]
+    with pytest.raises(StudyInvalid, match="poisson"):
+        DpHypo(calibration="published", stopping="poisson")
+
+
+def test_in_the_black_box_a_trial_is_what_it_is(here):
+    """Its noise does not follow the densities; what they cost is paid beside it, or the study is refused."""
+    world = replace(planning_problem(StudySpec.from_dict(study(here))), epsilon=12.0)
+    base = {"base": "noisy_gradient_descent", "base_epsilon": 1.0}
+    one = DpHypo(**base)._calibrated(world)
+    wide = DpHypo(**base, sampler="gaussian_process")
+    assert (wide.c, wide.C, wide.beta) == (0.25, 4.0, 50.0)
+    other = wide._calibrated(world)
+    assert one[0].score_scale == other[0].score_scale
+    assert one[1].price() < other[1].price() <= 12.0
+    for method in (DpHypo(**base), wide):
+        assert trial_epsilon(method._calibrated(world)[0].curve, world.delta) == pytest.approx(1.0, rel=1e-3)
+    with pytest.raises(StudyInvalid, match="black box"):
+        DpHypo(**base, sampler="gaussian_process").plan(replace(world, epsilon=4.0))
+    white = DpHypo(base="noisy_gradient_descent", sampler="gaussian_process")
+    assert (white.c, white.C, white.beta) == (0.75, 2.0, 1.0)
+    assert white == replace(white, lower=0.75, upper=2.0, inverse_temperature=1.0)
+    assert "uniform trials did as well" in white.outlook(world).why
+    assert "hardly leaves the prior" in replace(wide, inverse_temperature=1.0).outlook(world).why
+    assert "hardly leaves" not in wide.outlook(world).why
+    with pytest.raises(StudyInvalid, match="base_epsilon"):
+        DpHypo(base_epsilon=-1.0)

@@ -122,6 +122,7 @@ def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind, mo
     assert tracked.data.metrics["release/score"] == release.value["score"]
     assert tracked.data.metrics["privacy/epsilon"] == 1.0
     assert set(tracked.data.tags) == {
+        "mlflow.note.content",
         "mlflow.runName",
         "dpbo.release_id",
         "dpbo.guarantee",

@@ -1,10 +1,13 @@
 """The law of K: exact at every boundary of the inverse, and as it should be over many draws."""
 
+import math
 from fractions import Fraction
 
 import mpmath
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
 from dpbo_core.bo.adaptive_sampling import project
@@ -16,6 +19,7 @@ from dpbo_core.mechanisms.random_stopping import (
     PoissonStopping,
     bounded_weights,
     draw_index,
+    prior_weights,
 )
 from dpbo_core.theorems import papernot_steinke_2022 as ps
 
@@ -149,3 +153,24 @@ def _exact_mass(k, shape, gamma):
         return (1 - gamma) ** k / (k * mpmath.log(1 / gamma))
     product = mpmath.gamma(k + shape) / (mpmath.gamma(1 + shape) * mpmath.factorial(k)) * shape
     return (1 - gamma) ** k / (gamma ** (-shape) - 1) * product
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_an_informed_prior_is_kept_within_its_bounds_exactly(data):
+    """Appendix D: every weight over the prior's own weight lies in [c, C], and all add up, whatever the density."""
+    N = data.draw(st.integers(1, 12))
+    raw = np.array(data.draw(st.lists(st.floats(1e-6, 1.0), min_size=N, max_size=N)))
+    c, C = data.draw(st.floats(0.01, 1.0)), data.draw(st.floats(1.0, 50.0))
+    prior = prior_weights((raw / raw.sum()).tolist())
+    density = data.draw(st.lists(st.floats(0.0, 1.0) | st.just(math.nan), min_size=N, max_size=N))
+    weights = bounded_weights(density, lower=c, upper=C, prior=prior)
+    assert sum(weights) == sum(prior)
+    assert all(Fraction(c) <= Fraction(w, p) <= Fraction(C) for w, p in zip(weights, prior, strict=True))
+    if any(map(math.isnan, density)) or c == 1.0 or C == 1.0:
+        assert weights == prior
+    even = [1.0 / N] * N
+    assert prior_weights(even) == [SCALE] * N
+    if not any(map(math.isnan, density)):
+        uniform = bounded_weights(density, lower=c, upper=C)
+        assert bounded_weights(density, lower=c, upper=C, prior=[SCALE] * N) == pytest.approx(uniform, rel=1e-12)

@@ -81,6 +81,26 @@ def trajectory(_):
     return [(K / M, K / M / math.sqrt(2 * path))] * T + [(K / M, K / M / math.sqrt(2 * look))]
 
 
+def flipped(_):
+    """Beside it a choice of which randomised response with the same ε costs six tenths of α*ρ* at α*, over α*."""
+    rho = tight_rho(1.0, DELTA)
+    orders = 1 + np.exp(np.linspace(-3, 8, 200_001))
+    near = orders[(orders * rho + np.log1p(-1 / orders) - np.log(DELTA * orders) / (orders - 1)).argmin()]
+    alpha = optimize.brentq(
+        lambda a: rho + math.log(DELTA * a) / (a - 1) ** 2, near * 0.99, near * 1.01, xtol=1e-13
+    )  # where the derivative is 0
+
+    def response(epsilon):
+        p = 1 / (1 + math.exp(-epsilon))
+        there, back = p**alpha * (1 - p) ** (1 - alpha), (1 - p) ** alpha * p ** (1 - alpha)
+        return math.log(there + back) / (alpha - 1)
+
+    chosen = optimize.brentq(lambda epsilon: response(epsilon) - 0.6 * alpha * rho, 1e-6, 1.0, xtol=1e-14)
+    path, look = 0.3 * rho / T * (1 + 1e-7), 0.1 * rho  # the last step has the units that a division leaves
+    steps = [(K / M, K / M / math.sqrt(2 * path))] * T
+    return [*steps, selection(K / M, chosen), (K / M, K / M / math.sqrt(2 * look))]
+
+
 def grid(_):
     return [selection(K / M, 0.75), laplace(K / M, 0.25)]
 
@@ -160,8 +180,10 @@ def trials(method):
 
 PRIOR, BOTH = ("gp_prior",), ("gp_prior", "de_freitas_constants")
 ADAPTIVE = {"sampler": "gaussian_process", "lower": 0.9, "upper": 1.1}
+FLIPPED = {"look_share": 0.1, "final_share": 0.6, "final_choice": "permute_and_flip"}
 ROWS = [
     Row(PrivateTrajectory(), "standard", trajectory, DELTA),
+    Row(PrivateTrajectory(**FLIPPED), "standard", flipped, DELTA),
     Row(PrivateGrid(), "standard", grid),
     Row(PrivateGrid(evaluate="tried", base_measure="public", paired=True), "standard", grid),
     Row(PrivateGrid(editions=12), "standard", grid),
@@ -192,6 +214,8 @@ ROWS = [
     Row(ExactGP(calibration="published", outputs="candidate", cap_at_range=False), "printed", exact, DELTA, PRIOR),
     Row(DpHypo(), "standard", trials),
     Row(DpHypo(**ADAPTIVE), "corrected", trials),
+    Row(DpHypo(calibration="published"), "printed", trials),
+    Row(DpHypo(**ADAPTIVE, calibration="published"), "printed", trials),
 ]
 ELSEWHERE = {  # kinds and labels whose plan needs another world: their own tests are below
     "outsourced": ("standard", "refuted"),

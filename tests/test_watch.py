@@ -11,6 +11,7 @@ from test_evaluation import files, of_files
 
 from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.accounting.reservation import Reservation
 from dpbo_core.accounting.sources import file_source
 from dpbo_core.errors import (
     BudgetExceeded,
@@ -23,7 +24,9 @@ from dpbo_core.errors import (
 )
 from dpbo_core.evaluation.certified import CERTIFIED
 from dpbo_core.evaluation.watch import looks, todays_table
-from dpbo_core.evaluation.watch.looks import look_once, plan_watch
+from dpbo_core.evaluation.watch.looks import look_once
+from dpbo_core.evaluation.watch.recorded_looks import WatchOver
+from dpbo_core.evaluation.watch.watch_plan import plan_watch
 from dpbo_core.mechanisms.above_threshold import AboveThreshold
 from dpbo_core.mechanisms.noise_vault import NoiseVault
 from dpbo_core.privacy.sensitive import Sensitive
@@ -301,6 +304,39 @@ def test_a_bit_that_was_found_before_a_kill_is_not_found_anew_on_another_table(p
     place.spoil()
     assert not place.look("tuesday").alarm
     assert place.look("wednesday").alarm
+
+
+def test_a_look_that_was_killed_at_its_alarm_is_an_alarm_before_anybody_looks_on(place, monkeypatch):
+    place.look("monday")
+    place.spoil()
+    with monkeypatch.context() as patch:
+        killed_after(patch, 4)  # taken over, ν, began, the bit in the vault
+        with pytest.raises((Killed, Sealed)):
+            place.look("tuesday")
+    assert "look tuesday" not in _draws(place)
+    with pytest.raises(WatchOver, match="'tuesday' raised the alarm"):
+        place.look("wednesday")
+    assert "noise of look wednesday" not in _draws(place)
+    found = place.look("tuesday")
+    assert (found.alarm, found.number, found.release.value["look"]) == (True, 2, "tuesday")
+
+
+def test_two_machines_that_open_one_watch_at_once_are_one_too_many(place):
+    """The ledger has the vault of whoever was first."""
+    place.look("monday")
+    first, place.vaults = place.vaults, place.folder / "another machine's"
+    with pytest.raises(DpboError, match="secret threshold of this watch is not here"):
+        place.look("tuesday")
+    ((vault, _),) = [_draws(place)["noise of the threshold"]]
+    raced, honest = replace(SURE, edition="raced"), Reservation.recorded
+    with pytest.MonkeyPatch.context() as patch:  # the other's terms are written just before ours would be
+        unseen = "noise of the threshold"
+        patch.setattr(Reservation, "recorded", lambda self, what: None if what == unseen else honest(self, what))
+        patch.setattr(Reservation, "record", lambda self, spend, draw: vault)
+        with pytest.raises(DpboError, match="secret threshold of this watch is not here"):
+            place.look("monday", raced)
+    place.vaults = first
+    assert place.look("tuesday").number == 2
 
 
 def test_an_older_vault_than_the_ledger_s_last_look_is_refused(place):

@@ -32,6 +32,7 @@ from dpbo_core.theorems.mckenna_sheldon_2020 import selection_scale
 
 PERMUTE_AND_FLIP: Final = "permute-and-flip"
 EXPONENTIAL: Final = "exponential mechanism"
+SelectionKind = Literal["permute-and-flip", "exponential mechanism"]
 PAUSE = 0.05  # seconds; far longer than a draw over thousands of candidates differs from another
 
 
@@ -47,7 +48,7 @@ class PrivateSelection:
     sensitivity: int
     epsilon_units: int
     unit: float
-    kind: Literal["permute-and-flip", "exponential mechanism"]
+    kind: SelectionKind
 
     def __post_init__(self) -> None:
         check_scale(self.scale, self.sensitivity)

@@ -203,23 +203,43 @@ def draw_index(weights: list[int], source: NoiseSource) -> int:
     return int(source.draw(lambda _: at(secrets.randbelow(total)), None, imitation))
 
 
-def bounded_weights(density: list[float], *, lower: float, upper: float) -> list[int]:
-    """Integers w with Σw = N·2⁶⁰ and c ≤ w/2⁶⁰ ≤ C for each, next to N·2⁶⁰·density.
+def prior_weights(prior: list[float]) -> list[int]:
+    """Integers P next to N·2⁶⁰·π₀, each at least 1: trials are drawn from P/ΣP itself; 2⁶⁰ each where uniform.
 
-    With them π/π₀ of the uniform π₀ is w/2⁶⁰ EXACTLY, so the slack of the bounds c ≤ π/π₀ ≤ C that are paid for is
-    0, and there is nothing to compare and nothing to raise. 2⁶⁰ lies in the box for all c ≤ 1 ≤ C, so the sum is
-    always met: what rounding leaves over is handed out in order, each weight up to its bound. A density that is not
-    finite gives the uniform weights; at c = 1 or C = 1 there are no others. Whatever comes out is a function of the
+    Args:
+        prior: π₀, (N,), positive, summing to 1.
+    """
+    N = len(prior)
+    if max(prior) == min(prior):
+        return [SCALE] * N
+    return [max(1, round(Fraction(value) * N * SCALE)) for value in prior]
+
+
+def bounded_weights(
+    density: list[float], *, lower: float, upper: float, prior: list[int] | None = None
+) -> list[int]:
+    """Integers w with Σw = ΣP and c ≤ w/P ≤ C for each, next to ΣP·density; P is 2⁶⁰ for every one without a prior.
+
+    With them π/π₀ of π₀ = P/ΣP is w/P EXACTLY, so the slack of the bounds c ≤ π/π₀ ≤ C that are paid for is 0, and
+    there is nothing to compare and nothing to raise. P lies in the box for all c ≤ 1 ≤ C, so the sum is always met:
+    what rounding leaves over is handed out in order, each weight up to its bound. A density that is not finite
+    gives the prior's weights; at c = 1 or C = 1 there are no others. Whatever comes out is a function of the
     density and lies in the box, which is all that the theorems ask.
     """
     N = len(density)
-    low, high = math.ceil(Fraction(lower) * SCALE), math.floor(Fraction(upper) * SCALE)
-    wanted = [value * N for value in density]
+    given = [SCALE] * N if prior is None else prior
+    lows = [math.ceil(Fraction(lower) * weight) for weight in given]
+    highs = [math.floor(Fraction(upper) * weight) for weight in given]
+    wanted, total = [value * N for value in density], sum(given)
     if not all(abs(value) <= LARGEST_RATIO for value in wanted):  # NaN fails too
-        return [SCALE] * N
-    weights = [min(max(int(value * SCALE), low), high) for value in wanted]
-    left = N * SCALE - sum(weights)
-    for i, weight in enumerate(weights):
+        return list(given)
+    scale = SCALE if prior is None else Fraction(total, N)
+    weights = [
+        min(max(int(value * SCALE if prior is None else Fraction(value) * scale), low), high)
+        for value, low, high in zip(wanted, lows, highs, strict=True)
+    ]
+    left = total - sum(weights)
+    for i, (weight, low, high) in enumerate(zip(weights, lows, highs, strict=True)):
         if left == 0:
             break
         moved = min(left, high - weight) if left > 0 else max(left, low - weight)

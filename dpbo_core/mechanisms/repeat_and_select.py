@@ -95,6 +95,7 @@ class RepeatAndSelect:
         cap: trials always run, or None.
         sensitivity: of a trial's quality, in units of the score.
         noise_scale: of a trial's quality, in units of the score.
+        calibration: "corrected", or Theorem 1 as "published".
     """
 
     WORTH: ClassVar = {
@@ -112,6 +113,7 @@ class RepeatAndSelect:
     cap: int | None
     sensitivity: float
     noise_scale: float
+    calibration: wang_2023.Calibration = "corrected"
 
     def spend(self, what: str) -> Spend:
         """(ε, δ) in one piece; its zCDP price ε²/2 is only ever used together with its δ."""
@@ -134,7 +136,14 @@ class RepeatAndSelect:
             delta -= papernot_steinke_2022.capped_delta(epsilon=from_units(self.epsilon_units), tail=tail)
             if delta < 0.0:
                 return math.inf
-        return selection_epsilon(self.stopping, self.trial, lower=self.lower, upper=self.upper, delta=delta)
+        return selection_epsilon(
+            self.stopping,
+            self.trial,
+            lower=self.lower,
+            upper=self.upper,
+            delta=delta,
+            calibration=self.calibration,
+        )
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Procedure]], Any]:
         """How to run the procedure, whose every random choice comes from `source`.

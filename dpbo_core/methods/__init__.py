@@ -58,17 +58,22 @@ def method_named(kind: str, options: Mapping[str, Any]) -> AnyMethod:
                 remedy=f"its options are {', '.join(known)}",
             )
         hint = hints[key]
+        if type(None) in get_args(hint):  # float | None: None is what was not said
+            (hint,) = (kind for kind in get_args(hint) if kind is not type(None))
+        if get_origin(hint) is tuple:
+            hint = tuple
         valid = value in get_args(hint) if get_args(hint) and get_origin(hint) is not None else _fits(value, hint)
         if not valid:
             wanted = ", ".join(map(repr, get_args(hint))) if get_args(hint) else f"a {hint.__name__}"
             raise StudyInvalid(
                 f"method.{key} = {value!r} is not valid", cause="a misspelt value", remedy=f"use {wanted}"
             )
-    return cls(**options)
+    given: dict[str, Any] = {key: tuple(value) if type(value) is list else value for key, value in options.items()}
+    return cls(**given)
 
 
 def _fits(value: object, hint: type) -> bool:
-    return type(value) is hint or (hint is float and type(value) is int)
+    return type(value) is hint or (hint is float and type(value) is int) or (hint is tuple and type(value) is list)
 
 
 def counts_pairs(problem: Problem) -> bool:

@@ -16,9 +16,10 @@ All trials run inside ONE step: nothing that can be counted from outside depends
 import math
 from bisect import bisect_left
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpbo_core.bo.adaptive_sampling import GaussianProcessSampler, Sampler, UniformSampler
 from dpbo_core.bo.score_map import CENTRE, SPREAD
@@ -28,6 +29,7 @@ from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, Poiss
 from dpbo_core.mechanisms.repeat_and_select import RepeatAndSelect, selection_epsilon
 from dpbo_core.methods.contract import Described, Draws, Outlook, guarantee_of, refuse_persons, too_small
 from dpbo_core.methods.hypo_search import HypoSearch
+from dpbo_core.methods.informed_prior import informed
 from dpbo_core.methods.kernel import stated_kernel
 from dpbo_core.privacy.amounts import allowed_units, from_units
 from dpbo_core.privacy.certified import RECORDS, Shown
@@ -40,6 +42,7 @@ from dpbo_core.private_training.public_training import PUBLIC_TRAINING
 from dpbo_core.private_training.trial import Trial, check_every_point
 from dpbo_core.private_training.union import BASES, base_named, check_base
 from dpbo_core.problem import Problem
+from dpbo_core.theorems.wang_2023 import Calibration
 
 UNIFORM_EVIDENCE = Evidence(
     Standing.STANDARD, "Papernot and Steinke 2022, Theorem 2 (Liu and Talwar 2019): K hidden, every trial alike"
@@ -51,6 +54,9 @@ POISSON_EVIDENCE = Evidence(
     Standing.CORRECTED,
     "Papernot and Steinke 2022, Theorem 6, with the outcome of K = 0 counted and bounded densities",
 )
+PRINTED_EVIDENCE = Evidence(Standing.PRINTED, "Wang et al. 2023, Theorems 1 and 2")
+BOXES = (("lower", 0.75, 0.25), ("upper", 2.0, 4.0), ("inverse_temperature", 1.0, 50.0))  # white, black
+BLACK_BETA = 10.0  # inverse temperature below which nothing beat uniform trials in the black box: docs/dp_hypo.md
 TAIL_SHARE = 0.5  # of δ, where the duration is hidden
 
 
@@ -61,16 +67,21 @@ class DpHypo:
     Attributes:
         base: how a trial trains: a name of `private_training.union`, or the import path of a training function.
         sampler: "uniform", or "gaussian_process", which pays for adaptivity.
-        lower: c, for the Gaussian process.
-        upper: C, for the Gaussian process.
+        lower: c, for the Gaussian process; the paper's 0.75, or 1/4 in the black box.
+        upper: C, for the Gaussian process; the paper's 2, or 4 in the black box.
         stopping: law of K, with the study's `steps` as its mean.
         shape: η.
         exploration: τ.
-        inverse_temperature: β.
+        inverse_temperature: β; the paper's 1, or 50 in the black box.
         kl_penalty: weight of the KL term in the projection; 0 is the ℓ₂ projection.
         score_share: share of a trial's cost that pays for its quality.
         batch_size: expected batch, where the base samples its records.
         hide_duration: always run the most trials, and pay the tail beyond in δ.
+        prior: π₀ (Appendix D): a weight for each candidate, or tables of hyperparameters and `score` from a study
+            on PUBLIC data; empty for the uniform one.
+        calibration: "corrected", or "published": Theorem 1 as printed, which is true and dearer.
+        base_epsilon: the black box: ε of one trial, model and quality together, at the study's δ, which then stays
+            as it is whatever the densities cost; None for as dear a trial as ε allows (the white box).
     """
 
     DESCRIBED: ClassVar = Described(
@@ -83,25 +94,40 @@ class DpHypo:
 
     base: str = PUBLIC_TRAINING.name
     sampler: Literal["uniform", "gaussian_process"] = "uniform"
-    lower: float = 0.75
-    upper: float = 2.0
+    lower: float | None = None
+    upper: float | None = None
     stopping: Literal["negative_binomial", "poisson"] = "negative_binomial"
     shape: float = 1.0
     exploration: float = 0.1
-    inverse_temperature: float = 1.0
+    inverse_temperature: float | None = None
     kl_penalty: float = 0.0
     score_share: float = 0.25
     batch_size: int = 64
     hide_duration: bool = False
+    prior: tuple[Any, ...] = ()
+    calibration: Calibration = "corrected"
+    base_epsilon: float | None = None
     kind: Literal["dp_hypo"] = "dp_hypo"
 
     def __post_init__(self) -> None:
+        white = self.base_epsilon is None
+        for name, in_white, in_black in BOXES:  # what is not said is what is best there: docs/dp_hypo.md
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, in_white if white else in_black)
+        if self.base_epsilon is not None and not 0.0 < self.base_epsilon < math.inf:
+            raise StudyInvalid(f"method.base_epsilon = {self.base_epsilon}", remedy="choose a positive ε")
+        if self.calibration == "published" and self.stopping == "poisson":
+            raise StudyInvalid(
+                'method.calibration = "published" with stopping = "poisson"',
+                cause="the paper's theorem for a Poisson number of trials has no printed bound for K = 0",
+                remedy="leave one of them out",
+            )
         for name, fine, remedy in (
-            ("lower", 0.0 < self.lower <= 1.0, "choose c in (0, 1]; 0.75 is the paper's"),
-            ("upper", 1.0 <= self.upper < math.inf, "choose C of at least 1; 2 is the paper's"),
+            ("lower", 0.0 < self.c <= 1.0, "choose c in (0, 1]; 0.75 is the paper's"),
+            ("upper", 1.0 <= self.C < math.inf, "choose C of at least 1; 2 is the paper's"),
             ("shape", -1.0 < self.shape < 100.0, "choose η above −1: 1 is geometric, 0 logarithmic"),
             ("exploration", 0.0 <= self.exploration < math.inf, "choose τ of at least 0; 0.1 is the paper's"),
-            ("inverse_temperature", 0.0 <= self.inverse_temperature < 1e6, "choose β of at least 0"),
+            ("inverse_temperature", 0.0 <= self.beta < 1e6, "choose β of at least 0"),
             ("kl_penalty", 0.0 <= self.kl_penalty < 1e6, "choose a weight of at least 0"),
             ("score_share", 0.0 < self.score_share < 1.0, "choose a share between 0 and 1; 0.25 is usual"),
             ("batch_size", self.batch_size >= 1, "choose at least 1 record"),
@@ -152,6 +178,8 @@ class DpHypo:
         spends = tuple(spend for spend, _ in self.draws(problem))
         base, adaptive = base_named(self.base), self.sampler == "gaussian_process"
         evidence = ADAPTIVE_EVIDENCE if adaptive else UNIFORM_EVIDENCE
+        if self.calibration == "published":
+            evidence = PRINTED_EVIDENCE
         return PrivacyPlan(
             guarantee_of(
                 problem,
@@ -191,12 +219,30 @@ class DpHypo:
         """A search with nothing tried."""
         trial, mechanism = self._calibrated(problem)
         try_out([(trial.score.spend("quality"), trial.score)])  # each trial draws it anew
-        return HypoSearch(self, problem, plan, trial, mechanism, lambda: self._sampler(problem, trial))
+        prior = informed(self.prior, problem)
+        return HypoSearch(
+            self, problem, plan, trial, mechanism, lambda: self._sampler(problem, trial, prior), prior.tolist()
+        )
 
     @property
     def bounds(self) -> tuple[float, float]:
         """C and c as they are paid for: 1 and 1 where nothing adapts."""
-        return (self.lower, self.upper) if self.sampler == "gaussian_process" else (1.0, 1.0)
+        return (self.c, self.C) if self.sampler == "gaussian_process" else (1.0, 1.0)
+
+    @property
+    def c(self) -> float:
+        """The least ratio of a density to the prior."""
+        return 0.75 if self.lower is None else self.lower
+
+    @property
+    def C(self) -> float:  # noqa: N802  the paper's
+        """The largest ratio of a density to the prior."""
+        return 2.0 if self.upper is None else self.upper
+
+    @property
+    def beta(self) -> float:
+        """The inverse temperature of the softmax of scores."""
+        return 1.0 if self.inverse_temperature is None else self.inverse_temperature
 
     def law(self, problem: Problem) -> Stopping:
         """The law of K.
@@ -258,7 +304,18 @@ class DpHypo:
             cap = longest(law, epsilon=problem.epsilon, delta=TAIL_SHARE * delta)
             delta *= 1.0 - TAIL_SHARE
         epsilon = from_units(epsilon_units)
-        terms = Terms(self.base, law, lower, upper, epsilon, delta, self.score_share, self.batch_size)
+        terms = Terms(
+            self.base,
+            law,
+            lower,
+            upper,
+            epsilon,
+            delta,
+            self.score_share,
+            self.batch_size,
+            self.calibration,
+            self.base_epsilon,
+        )
         trial = calibrate(problem, terms)
         if trial is None:
             raise self._too_dear(problem, lower, upper)
@@ -273,6 +330,7 @@ class DpHypo:
             cap,
             sensitivity=problem.record_steps * problem.score_per_step,
             noise_scale=trial.score_scale * problem.score_per_step,
+            calibration=self.calibration,
         )
         return trial, mechanism
 
@@ -293,10 +351,9 @@ class DpHypo:
                 remedy=f"set delta = 1e-6 in [privacy], or use {pure} with a negative binomial",
             )
 
-    def _sampler(self, problem: Problem, trial: Trial) -> Sampler:
+    def _sampler(self, problem: Problem, trial: Trial, prior: NDArray[np.float64]) -> Sampler:
         """Algorithm 2 or 3, with nothing tried."""
-        N, G = len(problem.candidates), problem.score_range
-        prior = np.full(N, 1.0 / N)
+        G = problem.score_range
         lower, upper = self.bounds
         if lower == 1.0 or upper == 1.0:  # the only density in the box is the prior
             return UniformSampler(prior)
@@ -310,7 +367,7 @@ class DpHypo:
             lower=lower,
             upper=upper,
             exploration=self.exploration,
-            inverse_temperature=self.inverse_temperature * G,  # β is stated per unit of the quality
+            inverse_temperature=self.beta * G,  # β is stated per unit of the quality
             penalty=self.kl_penalty,
         )
 
@@ -320,6 +377,12 @@ class DpHypo:
                 f"{self.base} costs more than ε = {problem.epsilon:g} allows for the best of many trials",
                 cause="its own privacy cost is fixed, and a selection multiplies it",
                 remedy="lower its cost, or raise epsilon",
+            )
+        if self.base_epsilon is not None:
+            return StudyInvalid(
+                f"ε = {problem.epsilon:g} does not pay for the best of so many trials of ε = {self.base_epsilon:g}",
+                cause="in the black box a trial costs what it costs, and a selection multiplies it",
+                remedy="raise epsilon, lower base_epsilon, or bring upper and lower closer to 1",
             )
         if upper == lower:
             return too_small(problem)
@@ -334,13 +397,11 @@ class DpHypo:
         law, mean = self.law(problem), problem.search.steps
         said = f"the best of a hidden random number of trials, {mean} on average; {trial.described} a trial"
         try:
-            other, _ = self._calibrated(
-                problem, (1.0, 1.0) if self.bounds != (1.0, 1.0) else (self.lower, self.upper)
-            )
+            other, _ = self._calibrated(problem, (1.0, 1.0) if self.bounds != (1.0, 1.0) else (self.c, self.C))
             compared = other.described
         except StudyInvalid:
             compared = "nothing left"
-        wide = f"c = {self.lower:g}, C = {self.upper:g}"
+        wide = f"c = {self.c:g}, C = {self.C:g}"
         if self.bounds == (1.0, 1.0):
             said += f" (with adaptive densities, {wide}, {compared})"
         else:
@@ -349,10 +410,16 @@ class DpHypo:
                 published = selection_epsilon(
                     law,
                     trial.curve,
-                    lower=self.lower,
-                    upper=self.upper,
+                    lower=self.c,
+                    upper=self.C,
                     delta=0.0 if self.pure else problem.delta,
                     calibration="published",
                 )
                 said += f"; as published the same trials would cost ε = {published:.3g}"
+            if self.base_epsilon is None:
+                said += "; uniform trials did as well at the same ε in every simulation, within its error"
+            elif self.beta < BLACK_BETA:
+                said += (
+                    f"; below β = {BLACK_BETA:g} a density hardly leaves the prior, and uniform trials cost less"
+                )
         return said

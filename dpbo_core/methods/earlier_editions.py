@@ -77,7 +77,7 @@ def followed(
     for age, choice in enumerate(reversed(choices)):
         if choice is None:
             continue
-        near = kernel.column(encoded[list(listed)], encoded[choice])
+        near = measure * kernel.column(encoded[list(listed)], encoded[choice])
         law += FADING**age * near / near.sum()
         counted += FADING**age
     return (measure + law) / (1.0 + counted)

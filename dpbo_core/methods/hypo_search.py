@@ -14,7 +14,7 @@ import numpy as np
 
 from dpbo_core.bo.adaptive_sampling import Sampler, UniformSampler
 from dpbo_core.mechanisms.noise import Noise, NoiseSource
-from dpbo_core.mechanisms.random_stopping import bounded_weights, draw_index
+from dpbo_core.mechanisms.random_stopping import bounded_weights, draw_index, prior_weights
 from dpbo_core.mechanisms.repeat_and_select import Procedure, RepeatAndSelect
 from dpbo_core.methods.contract import Method, make_release
 from dpbo_core.objective.in_memory import Scorable, Scorer
@@ -31,7 +31,7 @@ WORST = -(2**60)  # below every quality: a trial that failed
 class HypoSearch(Opaque):
     """The trials under way. They run in memory; the best one is recorded, and the others are forgotten."""
 
-    __slots__ = ("_make_sampler", "_mechanism", "_method", "_plan", "_problem", "_trial")
+    __slots__ = ("_make_sampler", "_mechanism", "_method", "_plan", "_prior", "_problem", "_trial")
 
     def __init__(
         self,
@@ -41,7 +41,9 @@ class HypoSearch(Opaque):
         trial: Trial,
         mechanism: RepeatAndSelect,
         make_sampler: Callable[[], Sampler],
+        prior: list[float],
     ) -> None:
+        self._prior = prior_weights(prior)
         self._method, self._problem, self._plan = method, problem, plan
         self._trial, self._mechanism, self._make_sampler = trial, mechanism, make_sampler
 
@@ -104,15 +106,25 @@ class HypoSearch(Opaque):
         return self._trial.training.train(records.expose(), self._problem.candidates.points[index], source)
 
     def _draw_candidate(self, sampler: Sampler, source: NoiseSource) -> int:
-        """Exactly uniform, or by integer weights whose ratio to the prior lies between c and C, exactly.
+        """By the prior exactly, or by integer weights whose ratio to it lies between c and C, exactly.
 
         A density that cannot be computed is the prior: any in the box is as private as any other.
         """
         N, (lower, upper) = len(self._problem.candidates), (self._mechanism.lower, self._mechanism.upper)
         if isinstance(sampler, UniformSampler):
-            return draw_index([1] * N, source)
-        density = attempted(lambda: sampler.density().tolist(), [1.0 / N] * N)
-        return draw_index(bounded_weights(density, lower=lower, upper=upper), source)
+            return draw_index([1] * N if self._uniform else self._prior, source)
+        fallback = [weight / sum(self._prior) for weight in self._prior]
+        density = attempted(lambda: sampler.density().tolist(), fallback)
+        return draw_index(bounded_weights(density, lower=lower, upper=upper, prior=self._of_prior), source)
+
+    @property
+    def _uniform(self) -> bool:
+        return self._of_prior is None
+
+    @property
+    def _of_prior(self) -> list[int] | None:
+        """The prior's weights; None for the uniform ones."""
+        return None if max(self._prior) == min(self._prior) else self._prior
 
     def _tell(self, sampler: Sampler, index: int, quality: int) -> None:
         """In units of the quality's range. What cannot be learned from is forgotten."""

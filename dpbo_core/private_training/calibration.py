@@ -14,9 +14,12 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.random_stopping import Stopping
 from dpbo_core.mechanisms.repeat_and_select import selection_epsilon
 from dpbo_core.privacy.amounts import allowed_units, spent_units
+from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.private_training.trial import Trial, TrialFacts, largest
 from dpbo_core.private_training.union import base_named
 from dpbo_core.problem import Problem
+from dpbo_core.theorems import wang_2023
+from dpbo_core.theorems.wang_2023 import Calibration
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,8 @@ class Terms:
     delta: float
     score_share: float
     batch_size: int
+    calibration: Calibration = "corrected"
+    base_epsilon: float | None = None
 
 
 def calibrate(problem: Problem, terms: Terms) -> Trial | None:
@@ -58,13 +63,29 @@ def longest(law: Stopping, *, epsilon: float, delta: float) -> int:
     )
 
 
+def trial_epsilon(curve: RenyiCurve, delta: float) -> float:
+    """ε of one trial at δ, rounded up; pure where it is."""
+    return curve.epsilon if curve.pure else wang_2023.best_epsilon(curve.at, curve.orders, delta=delta)
+
+
 @lru_cache(maxsize=64)  # a study is planned several times, and a calibration may take a good part of a second
 def _largest_cost(terms: Terms, facts: TrialFacts) -> float | None:
     base = base_named(terms.base)
 
     def affordable(cost: float) -> bool:
         trial = base.trial(cost, facts).curve
-        price = selection_epsilon(terms.law, trial, lower=terms.lower, upper=terms.upper, delta=terms.delta)
+        price = selection_epsilon(
+            terms.law,
+            trial,
+            lower=terms.lower,
+            upper=terms.upper,
+            delta=terms.delta,
+            calibration=terms.calibration,
+        )
         return math.isfinite(price) and spent_units(price) <= allowed_units(terms.epsilon)
 
-    return largest(affordable)
+    given = terms.base_epsilon
+    if given is None:
+        return largest(affordable)
+    fixed = largest(lambda cost: trial_epsilon(base.trial(cost, facts).curve, terms.delta) <= given)
+    return fixed if fixed is not None and affordable(fixed) else None

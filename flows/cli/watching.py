@@ -20,7 +20,7 @@ from dpbo_core.study.study_file import read_study
 
 if TYPE_CHECKING:
     from dpbo.flows.watch import Watched
-    from dpbo_core.evaluation.watch.looks import WatchPlan
+    from dpbo_core.evaluation.watch.watch_plan import WatchPlan
     from dpbo_core.spec import StudySpec
 
 
@@ -38,7 +38,7 @@ def wanted(path: Path, **given: float | str | None) -> WatchSection:
 def plan(path: Path, section: WatchSection) -> "WatchPlan":
     """The price of a watch and how it errs, from public files and the ledger. Charges nothing."""
     study = _asked(path)
-    from dpbo_core.evaluation.watch.looks import plan_watch
+    from dpbo_core.evaluation.watch.watch_plan import plan_watch
 
     return plan_watch(study, ledger=PrivacyLedger(Stores().ledger), folder=path.parent, wanted=section)
 
@@ -134,7 +134,8 @@ def _recorded_all_the_same(
     study: "StudySpec", section: WatchSection, folder: str, name: str, what: str
 ) -> DpboError | None:
     """The message where a run ended in an error, `what`, after its bit was recorded; None if it was not."""
-    from dpbo_core.evaluation.watch.looks import Look, open_look
+    from dpbo_core.evaluation.watch.looks import open_look
+    from dpbo_core.evaluation.watch.recorded_looks import Look
 
     try:
         found = open_look(study, ledger=PrivacyLedger(Stores().ledger), name=name, folder=folder, wanted=section)

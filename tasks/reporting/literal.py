@@ -7,7 +7,8 @@ import re
 
 from dpbo_core.errors import printable
 
-PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")  # all of ASCII's, which a backslash makes plain in Markdown
+ESCAPED = re.compile(r"([\\`*_{}\[\]()>#+.!~=|-])")  # what a backslash makes plain in every kind of Markdown
+ENTITIES = str.maketrans({mark: f"&#{ord(mark)};" for mark in "&<$@/:"})  # of some kinds, of HTML, and of addresses
 
 
 def in_picture(text: object) -> str:
@@ -17,4 +18,4 @@ def in_picture(text: object) -> str:
 
 def in_markdown(text: object) -> str:
     """For a description or note that MLflow and Prefect render."""
-    return PUNCTUATION.sub(r"\\\1", printable(str(text)))
+    return ESCAPED.sub(r"\\\1", printable(str(text))).translate(ENTITIES)

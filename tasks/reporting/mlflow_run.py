@@ -15,6 +15,7 @@ from dpbo.tasks.reporting.logged_numbers import metrics, params
 from dpbo.tasks.reporting.mlflow_store import Store, open_store
 from dpbo.tasks.reporting.pictures import save_pictures
 from dpbo.tasks.reporting.release_page import page
+from dpbo.tasks.reporting.run_note import NOTE_TAG, run_note
 from dpbo.tasks.reporting.shown import RELEASE_TAG, Tracked, tracked
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.final_model.train import FinalModel, model_is_public
@@ -83,6 +84,8 @@ def _put_all(
         store.put(run_id, scratch / name)
     for picture in pictures:
         store.put(run_id, picture, "plots")
+    note = run_note(release, account, run_id, pictures, model=model is not None)
+    yield from _tried("the run's description", lambda: store.client.set_tag(run_id, NOTE_TAG, note))
     if model is not None:
         yield from _tried("the final model", lambda: put_model(store, run_id, model, scratch))
 

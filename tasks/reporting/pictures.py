@@ -48,5 +48,5 @@ def _saved(make: "Callable[[], Figure | None]", path: Path) -> list[Path]:
         figure = make()
         if figure is None:
             return []
-        figure.savefig(path, dpi=130)
+        figure.savefig(path, dpi=96)  # as wide as MLflow's page of a run and the certificate's
     return [path]

@@ -13,6 +13,7 @@ from dpbo.tasks.reporting.mlflow_store import SQLITE
 from dpbo_core.privacy.release import Release
 
 RELEASE_TAG = "dpbo.release_id"
+MODE = "?workflowType=machine_learning"  # else MLflow opens a run among evaluations of language models
 NEWEST = """
     SELECT runs.run_uuid, runs.status, experiments.experiment_id
     FROM tags JOIN runs ON runs.run_uuid = tags.run_uuid JOIN experiments USING (experiment_id)
@@ -37,7 +38,7 @@ class Tracked:
 
 def tracked(release: Release, experiment: str, run_id: str, missing: tuple[str, ...] = ()) -> Tracked:
     """The place of the run `run_id` in the experiment of that id."""
-    return Tracked(release.dataset, run_id, f"#/experiments/{experiment}/runs/{run_id}", missing)
+    return Tracked(release.dataset, run_id, f"#/experiments/{experiment}/runs/{run_id}{MODE}", missing)
 
 
 def seen_in_file(release: Release, tracking_uri: str) -> Tracked | None:

@@ -10,7 +10,7 @@ from dpbo.tasks.reporting.mlflow_store import Store, open_store
 from dpbo.tasks.reporting.shown import RELEASE_TAG, Tracked
 
 if TYPE_CHECKING:
-    from dpbo_core.evaluation.watch.looks import Look
+    from dpbo_core.evaluation.watch.recorded_looks import Look
 
 ALARM = "watch/alarm"  # 0 or 1, its step the look's number, its time when it was recorded
 ID = 16  # digits of a fingerprint that name what MLflow shows of it

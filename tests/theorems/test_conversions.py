@@ -16,6 +16,7 @@ from dpbo_core.theorems.canonne_kamath_steinke_2020 import (
     proposition_12_cost,
     proposition_12_epsilon,
     proposition_12_rho,
+    proposition_12_worth,
     theorem_14_sigma,
 )
 
@@ -70,6 +71,9 @@ def test_any_renyi_curve_converts_at_its_best_order_and_back(rho, pure, delta):
         found = proposition_12_cost(alpha=alpha, epsilon=epsilon, delta=delta)
         assert found == pytest.approx(cost(alpha), rel=1e-6, abs=1e-9)
         assert proposition_12_cost(alpha=alpha, epsilon=epsilon * (1 - 1e-6), delta=delta) <= cost(alpha)
+        worth = proposition_12_worth(alpha=alpha, cost=cost(alpha), delta=delta)
+        assert epsilon * (1 - 1e-6) <= worth == pytest.approx(epsilon, rel=1e-6, abs=1e-9)
+        assert proposition_12_worth(alpha=alpha * 1.5, cost=cost(alpha * 1.5), delta=delta) >= epsilon * (1 - 1e-9)
     assert proposition_12_converted(cost, delta=0.0) == (math.inf, math.inf)
 
 

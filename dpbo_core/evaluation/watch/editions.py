@@ -5,7 +5,7 @@ from pathlib import Path
 
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.evaluation.asking import digest_of_released
-from dpbo_core.evaluation.watch.looks import history_of
+from dpbo_core.evaluation.watch.recorded_looks import history_of
 from dpbo_core.evaluation.watch.terms import watch_key
 from dpbo_core.evaluation.watch.todays_table import counted_of
 from dpbo_core.spec import StudySpec, WatchSection

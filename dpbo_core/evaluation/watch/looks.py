@@ -2,7 +2,6 @@
 
     look_once(spec, ledger=…, vaults=…, name=…)   one look; asked again under its name, the same bit
     open_look(…)                                  the same in pieces, for a scheduler: .finish(ledger, vaults)
-    plan_watch(spec, ledger=…)                    the price, and how it errs; no sensitive file is opened
 
 The order of what is made durable, at each of which a kill may come:
 
@@ -14,131 +13,29 @@ So no noise is drawn twice for one look, a bit that is known is never found anew
 ledger knows whether the vault still has all that was drawn.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dpbo_core.accounting.ledger import PrivacyLedger, Reservation, StudyKey
+from dpbo_core.accounting.ledger import PrivacyLedger, Reservation
 from dpbo_core.accounting.policy import Use
 from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid
-from dpbo_core.evaluation.watch.measure import MeanMeasure
-from dpbo_core.evaluation.watch.power import Noise, Power, power, smallest_drop
+from dpbo_core.evaluation.watch.recorded_looks import Look, RecordedLook, check_going_on, history_of, known_look
 from dpbo_core.evaluation.watch.terms import THRESHOLD, Terms, look_of, noise_of
 from dpbo_core.evaluation.watch.todays_table import TodaysTable, todays_table
-from dpbo_core.evaluation.watch.watch_shown import alarm_release
-from dpbo_core.evaluation.watch.watching import Watching, watching
+from dpbo_core.evaluation.watch.watching import Watching, wanted_of, watching
 from dpbo_core.mechanisms.above_threshold import alarm
 from dpbo_core.mechanisms.noise import NoiseSource, OperatingSystemNoise, standing_of, try_out
 from dpbo_core.mechanisms.noise_vault import Kept, NoiseVault
 from dpbo_core.models.trainer import Model
-from dpbo_core.privacy.guarantee import PrivacyGuarantee
-from dpbo_core.privacy.plan import PrivacyPlan, Spend
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.sealing import messages, sealed
+from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.spec import StudySpec, WatchSection
 from dpbo_core.spec.reading import check_name
 from dpbo_core.study.run import check_accepted, opening_cap, padded
 from dpbo_core.versions import library_version
-
-
-class WatchOver(StudyInvalid):
-    """An earlier look raised the alarm: what was paid for is used."""
-
-
-@dataclass(frozen=True)
-class RecordedLook:
-    """One look that the ledger has: its bit, its number from 1, and when it was recorded, UTC."""
-
-    name: str
-    number: int
-    alarm: bool
-    recorded_at: str
-
-
-@dataclass(frozen=True)
-class Look:
-    """What a look gives back.
-
-    Attributes:
-        alarm: whether the score is said to have fallen.
-        name: the look's.
-        number: how many looks were recorded up to this one.
-        guarantee: of all looks of this watch.
-        history: every recorded look, in order.
-        replayed: whether it had been recorded before, and nothing was read now.
-        release: what the ledger keeps of an alarm; None while the watch goes on.
-        key: what the ledger knows the watch by.
-        terms: on which it is open.
-    """
-
-    alarm: bool
-    name: str
-    number: int
-    guarantee: PrivacyGuarantee
-    history: tuple[RecordedLook, ...]
-    replayed: bool
-    release: Release | None
-    key: StudyKey
-    terms: Terms
-
-
-@dataclass(frozen=True)
-class WatchPlan:
-    """The price of a watch and how it errs, before anything is spent.
-
-    Attributes:
-        price: of all looks.
-        terms: on which it is, or would be, opened.
-        threshold: θ in units of the score.
-        noise: what is added to a fall, in the same.
-        spread: standard deviation of a record's score that was reckoned with; None where pairs are counted.
-        power: how often it errs.
-        smallest: the least fall that it would find fairly at this price.
-        open: whether it is open already.
-    """
-
-    price: PrivacyPlan
-    terms: Terms
-    threshold: float
-    noise: Noise
-    spread: float | None
-    power: Power
-    smallest: float
-    open: bool
-
-    @property
-    def records(self) -> int:
-        """m, the fewest records of a table; or persons."""
-        return self.terms.least_records
-
-    @property
-    def sampling(self) -> float:
-        """Standard deviation of the score of a table of m."""
-        return self.noise.of_sampling
-
-
-def plan_watch(
-    study: StudySpec, *, ledger: PrivacyLedger, folder: str | Path = ".", wanted: WatchSection | None = None
-) -> WatchPlan:
-    """The price of a watch and how it errs, from public facts alone. Charges nothing.
-
-    Args, Raises: as `look_once`; a study that released nothing yet is planned with the widest scores there are.
-    """
-    asked = watching(study, ledger, folder, _wanted(study, wanted), planned=True).with_threshold()
-    terms, measure, spread = asked.terms, asked.measure, asked.spread
-    noise = terms.noise(measure, terms.least_records, spread)
-    theta = (terms.threshold or 0) * measure.unit
-    return WatchPlan(
-        price=asked.price,
-        terms=terms,
-        threshold=theta,
-        noise=noise,
-        spread=spread if isinstance(measure, MeanMeasure) else None,
-        power=power(terms.drop, noise, theta),
-        smallest=smallest_drop(noise),
-        open=asked.fixed,
-    )
 
 
 def look_once(
@@ -191,14 +88,14 @@ def open_look(
     Args, Raises: as `look_once`. Nothing is charged.
     """
     check_name("the look", name)
-    section = _wanted(study, wanted)
+    section = wanted_of(study, wanted)
     asked = watching(study, ledger, folder, section)
     library_version()
     history = history_of(ledger, asked.key.fingerprint)
-    known = _known(ledger, asked, name, history)
+    known = known_look(ledger, asked, name, history, replayed=True)
     if known is not None:
         return known
-    _check_going_on(name, history)
+    check_going_on(name, history)
     price = asked.price
     check_accepted(study, price, asked.public.problem.unlisted)
     table = todays_table(study, folder, asked.public, section.table)
@@ -241,18 +138,31 @@ class OpenLook:
             vault = NoiseVault(Path(vaults) / asked.key.fingerprint[:16])
             with vault.locked():
                 history = history_of(ledger, asked.key.fingerprint)  # another look may have been recorded meanwhile
-                if all(look.name != self.name for look in history):
-                    _check_going_on(self.name, history)
-                    reservation = self._reserved(ledger, source, owner=owner)
-                    sealed(
-                        lambda: self._recorded(reservation, ledger, vault, source, len(history) + 1),
-                        message=messages(DpboError, LedgerDamaged, StudyInvalid),
-                    )
-                known = _known(ledger, asked, self.name, history_of(ledger, asked.key.fingerprint))
-            if known is None:
-                raise LedgerDamaged("the look was recorded, and the ledger does not have it")
-            replayed = any(look.name == self.name for look in history)
-            return replace(known, replayed=replayed)
+                known = known_look(ledger, asked, self.name, history, replayed=True)
+                return known or self._looked(ledger, vault, source, history, owner=owner)
+
+    def _looked(
+        self,
+        ledger: PrivacyLedger,
+        vault: NoiseVault,
+        source: NoiseSource,
+        history: tuple[RecordedLook, ...],
+        *,
+        owner: bool,
+    ) -> Look:
+        asked, told = self.asked, messages(DpboError, LedgerDamaged, StudyInvalid)
+        check_going_on(self.name, history)
+        reservation = self._reserved(ledger, source, owner=owner)
+        sealed(lambda: self._settled(reservation, ledger, vault, source, len(history)), message=told)
+        history = history_of(ledger, asked.key.fingerprint)
+        if all(look.name != self.name for look in history):
+            check_going_on(self.name, history)
+            sealed(lambda: self._recorded(reservation, vault, source, len(history) + 1), message=told)
+            history = history_of(ledger, asked.key.fingerprint)
+        known = known_look(ledger, asked, self.name, history, replayed=False)
+        if known is None:
+            raise LedgerDamaged("the look was recorded, and the ledger does not have it")
+        return known
 
     def _reserved(self, ledger: PrivacyLedger, source: NoiseSource, *, owner: bool) -> Reservation:
         spec = self.asked.spec
@@ -265,23 +175,37 @@ class OpenLook:
             use=Use(self.table.sources(), owner),
         )
 
-    def _recorded(
-        self, reservation: Reservation, ledger: PrivacyLedger, vault: NoiseVault, source: NoiseSource, number: int
+    def _settled(
+        self, reservation: Reservation, ledger: PrivacyLedger, vault: NoiseVault, source: NoiseSource, n: int
     ) -> None:
+        """The vault, open and whole; bits that were known when a look was killed are recorded first, in order.
+
+        So nobody who kills a look at its alarm can look on.
+        """
+        asked = self.asked
+        made, drawn = asked.terms.mechanism(asked.measure), ledger.drawn(asked.key.fingerprint)
+        kept = _opened(vault, reservation, drawn, asked, lambda: made.draw_threshold(source))
+        pending = {
+            name: look.above
+            for name, look in kept.looks.items()
+            if look.above is not None and look_of(name) not in drawn
+        }
+        for number, (name, above) in enumerate(pending.items(), n + 1):
+            _record_bit(reservation, asked, name, number, above=above)
+
+    def _recorded(self, reservation: Reservation, vault: NoiseVault, source: NoiseSource, number: int) -> None:
         """The bit, recorded; every line is durable before the next begins."""
         name, asked = self.name, self.asked
         made = asked.terms.mechanism(asked.measure)
-        kept = _opened(
-            vault, reservation, ledger.drawn(asked.key.fingerprint), asked, lambda: made.draw_threshold(source)
-        )
+        kept = vault.opened(lambda: made.draw_threshold(source))
         kept = vault.begun(kept, name, lambda: made.draw_comparison(source))
         look = kept.looks[name]
-        reservation.record(_spend(asked, noise_of(name)), lambda: {"noise": look.identity})
-        above = look.above
-        if above is None:
-            above = self._compared(kept, reservation.recorded(THRESHOLD))
-            vault.compared(kept, name, above=above)
-        reservation.record(_spend(asked, look_of(name)), lambda: {"look": number, "alarm": above})
+        begun = reservation.record(_spend(asked, noise_of(name)), lambda: {"noise": look.identity})
+        if begun["noise"] != look.identity:
+            raise older()
+        above = self._compared(kept, reservation.recorded(THRESHOLD))
+        vault.compared(kept, name, above=above)
+        _record_bit(reservation, asked, name, number, above=above)
 
     def _compared(self, kept: Kept, fixed: Mapping[str, Any] | None) -> bool:
         """Today's table is read here, and nowhere else."""
@@ -297,114 +221,72 @@ class OpenLook:
         )
 
 
-def history_of(ledger: PrivacyLedger, fingerprint: str) -> tuple[RecordedLook, ...]:
-    """Every look that the ledger has under a watch's key, in order."""
-    prefix = look_of("")
-    looks = [
-        RecordedLook(what.removeprefix(prefix), int(outcome["look"]), bool(outcome["alarm"]), when)
-        for what, (outcome, when) in ledger.drawn(fingerprint).items()
-        if what.startswith(prefix)
-    ]
-    return tuple(sorted(looks, key=lambda look: look.number))
-
-
-def _opened(vault: NoiseVault, reservation: Reservation, drawn: Any, asked: Watching, draw: Any) -> Kept:
+def _opened(
+    vault: NoiseVault,
+    reservation: Reservation,
+    drawn: Mapping[str, tuple[Mapping[str, Any], str]],
+    asked: Watching,
+    draw: Callable[[], Sensitive[int]],
+) -> Kept:
     """The vault that this watch was opened with, whole; or opened now, its terms recorded.
 
     Raises:
         DpboError: it is not here, is older than the ledger, or newer.
     """
     fixed, kept = reservation.recorded(THRESHOLD), vault.kept()
-    if fixed is not None and (kept is None or kept.identity != fixed["vault"]):
-        raise DpboError(
-            "the secret threshold of this watch is not here",
-            cause="the look runs on another machine or in another folder than the first, or the folder was removed",
-            remedy="look where the watch was opened; if its vault is lost the watch is over, and a new edition in "
-            "[watch] is a new spend",
-        )
+    if fixed is not None and kept is None:
+        raise elsewhere()
     kept = kept or vault.opened(draw)
     begun = {what: outcome["noise"] for what, (outcome, _) in drawn.items() if what.startswith(noise_of(""))}
     mine = {noise_of(name): look.identity for name, look in kept.looks.items()}
-    if any(mine.get(what) != identity for what, identity in begun.items()):
-        raise DpboError(
-            "the secret noise of this watch is older than its last look",
-            cause="an old copy of its folder was restored: noise that was used would be drawn again",
-            remedy="restore the newest copy; if there is none the watch is over, and a new edition in [watch] is a "
-            "new spend",
-        )
-    if any(look.above is not None and noise_of(name) not in begun for name, look in kept.looks.items()):
-        raise LedgerDamaged(
-            "the ledger is older than the watch's secret noise: looks that were made are not in it",
-            cause="an old copy of the ledger was restored",
-            remedy="restore the newest sound copy; run dpbo budget verify",
-        )
     if fixed is None:
-        reservation.record(_spend(asked, THRESHOLD), lambda: {"vault": kept.identity, **asked.terms.to_json()})
+        if any(look.above is not None for look in kept.looks.values()):
+            raise newer()
+        terms = {"vault": kept.identity, **asked.terms.to_json()}
+        fixed = reservation.record(_spend(asked, THRESHOLD), lambda: terms)
+    if kept.identity != fixed["vault"]:
+        raise elsewhere()
+    if any(mine.get(what) != identity for what, identity in begun.items()):
+        raise older()
+    if any(look.above is not None and noise_of(name) not in begun for name, look in kept.looks.items()):
+        raise newer()
     return kept
 
 
-def _known(ledger: PrivacyLedger, asked: Watching, name: str, history: tuple[RecordedLook, ...]) -> Look | None:
-    """The look that was recorded under this name, with the watch's release where it alarmed."""
-    found = next((look for look in history if look.name == name), None)
-    if found is None:
-        return None
-    release = _concluded(ledger, asked, found) if found.alarm else None
-    return Look(
-        alarm=found.alarm,
-        name=name,
-        number=found.number,
-        guarantee=asked.price.guarantee,
-        history=history,
-        replayed=True,
-        release=release,
-        key=asked.key,
-        terms=asked.terms,
-    )
-
-
-def _concluded(ledger: PrivacyLedger, asked: Watching, look: RecordedLook) -> Release:
-    """The release of an alarm, recorded now if a kill came before it was."""
-    recorded = ledger.release_of(asked.key.fingerprint)
-    if recorded is not None:
-        return recorded
-    price, problem = asked.price, asked.public.problem
-    least = {"n_persons": asked.terms.least_records} if problem.n_persons is not None else {}
-    reservation, standing = ledger.resumed(asked.key)
-    return reservation.conclude(
-        alarm_release(
-            price,
-            asked.terms,
-            standing,
-            study=(asked.key.study, asked.key.edition, asked.key.dataset),
-            look=(look.name, look.number),
-            per_record=asked.measure.per_record,
-            counted=problem.max_records_per_person,
-            least=asked.terms.least_records,
-            **least,
-        )
-    )
-
-
-def _check_going_on(name: str, history: tuple[RecordedLook, ...]) -> None:
-    """No look has alarmed yet.
-
-    Raises:
-        WatchOver: one has.
-    """
-    over = next((look for look in history if look.alarm), None)
-    if over is not None:
-        raise WatchOver(
-            f"this watch is over: look {over.name!r} raised the alarm, and {name!r} would be one more",
-            cause="its price pays for all looks up to and including the first alarm, and for none after it",
-            remedy="tune again, or open another watch: a new edition in [watch], which is a new spend",
-        )
-
-
-def _wanted(study: StudySpec, wanted: WatchSection | None) -> WatchSection:
-    return wanted or study.watch or WatchSection()
+def _record_bit(reservation: Reservation, asked: Watching, name: str, number: int, *, above: bool | None) -> None:
+    reservation.record(_spend(asked, look_of(name)), lambda: {"look": number, "alarm": above})
 
 
 def _spend(asked: Watching, what: str) -> Spend:
     """What the ledger writes beside a draw: the one price, which is charged once, in the reservation."""
     (spend,) = asked.price.spends
     return replace(spend, what=what)
+
+
+def elsewhere() -> DpboError:
+    """The message where the vault here is not the one that the watch was opened with."""
+    return DpboError(
+        "the secret threshold of this watch is not here",
+        cause="the look runs on another machine or in another folder than the first, or the folder was removed",
+        remedy="look where the watch was opened; if its vault is lost the watch is over, and a new edition in "
+        "[watch] is a new spend",
+    )
+
+
+def older() -> DpboError:
+    """The message where the ledger knows of noise that the vault has not."""
+    return DpboError(
+        "the secret noise of this watch is older than its last look",
+        cause="an old copy of its folder was restored: noise that was used would be drawn again",
+        remedy="restore the newest copy; if there is none the watch is over, and a new edition in [watch] is a "
+        "new spend",
+    )
+
+
+def newer() -> LedgerDamaged:
+    """The message where the vault knows of looks that the ledger has not."""
+    return LedgerDamaged(
+        "the ledger is older than the watch's secret noise: looks that were made are not in it",
+        cause="an old copy of the ledger was restored",
+        remedy="restore the newest sound copy; run dpbo budget verify",
+    )

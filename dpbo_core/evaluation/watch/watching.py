@@ -133,6 +133,11 @@ def watching(
     return Watching(spec, folder, public, key, tuned, terms, fixed=recorded is not None)
 
 
+def wanted_of(study: StudySpec, wanted: WatchSection | None) -> WatchSection:
+    """What is asked for, or what the study's [watch] says."""
+    return wanted or study.watch or WatchSection()
+
+
 def _released_score(tuned: Release | None, problem: Problem) -> float:
     """What the study released, put back into the score's range; the range's end where it released nothing yet."""
     top = problem.aggregate.score_range

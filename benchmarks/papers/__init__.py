@@ -1,0 +1,1 @@
+"""Every printed number of the three papers beside ours: `make papers`."""
