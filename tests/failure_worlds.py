@@ -242,7 +242,7 @@ def worlds(folder):
     def search(edition):
         table, public = frame(1), frame(0)
         fixed.seed(5)
-        return PrivateSearch(
+        searched = PrivateSearch(
             Ridge(),
             {"alpha": Real(0.1, 1.0)},
             epsilon=1.0,
@@ -256,7 +256,11 @@ def worlds(folder):
             accepts=("rowwise_predictions",),
             edition=edition,
             ledger=url,
-        ).fit(public[["a"]], public.b, X_validation=table[["a"]], y_validation=table.b)
+        )
+        given = {"X_validation": table[["a"]], "y_validation": table.b}
+        searched.fit(public[["a"]], public.b, **given)
+        with warnings.catch_warnings(action="ignore"):
+            return searched.evaluate(public[["a"]], public.b, **given, epsilon=1.0)
 
     ledger.set_budget(
         PrivacyBudget.of("rows", epsilon=LIMIT, delta=0.5, relation=NeighboringRelation.ROW_MOVES_BY_ONE)

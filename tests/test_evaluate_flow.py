@@ -88,6 +88,7 @@ def test_two_tasks_one_spend_and_a_card_that_shows_all_of_it(here, asked):
     spec = tuned_only(asked)
     evaluated = evaluate_privately(spec)
     run = flow_runs("evaluate privately")[0]
+    assert run.name == "clinic · 1 · evaluation"
     names = sorted(task.name.rsplit("-", 1)[0] for task in task_runs(run))
     assert names == ["evaluate", "prepare evaluation", "publish"]
     assert run.state.is_completed()
@@ -172,11 +173,12 @@ def test_a_store_that_takes_no_report_is_refused_before_paying(here, asked, monk
 
 
 def test_what_fails_near_the_records_says_nothing_of_them(here, asked, monkeypatch):
-    from dpbo_core.evaluation import run
+    from dpbo_core.evaluation.sensitive_table import FileTable
 
     spec = tuned_only(asked)
     with monkeypatch.context() as broken:
-        broken.setattr(run, "_counts", lambda *_: (_ for _ in ()).throw(ValueError("record 17 earns 987654321")))
+        said = ValueError("record 17 earns 987654321")
+        broken.setattr(FileTable, "count", lambda *_: (_ for _ in ()).throw(said))
         with pytest.raises(Sealed):
             evaluate_privately(spec)
     failed = flow_runs("evaluate privately")[0]

@@ -31,6 +31,7 @@ from dpbo_core.errors import (
     StudyInvalid,
 )
 from dpbo_core.evaluation.certified import CERTIFIED
+from dpbo_core.evaluation.sensitive_table import FileTable
 from dpbo_core.evaluation.tuning import last_step
 from dpbo_core.final_model import storage
 from dpbo_core.final_model.train import load, train_final
@@ -430,7 +431,7 @@ def test_killed_at_any_moment_a_study_with_its_last_step_is_paid_once_and_drawn_
 def test_a_draw_that_was_recorded_is_read_with_the_edges_it_was_made_with(tables, ledger, monkeypatch):
     """Killed between the draw and the release; then a version that would choose other bins goes on."""
     from dpbo_core.accounting.ledger import Reservation
-    from dpbo_core.evaluation import bins, run
+    from dpbo_core.evaluation import bins
 
     spec = tuned(tables, ledger)
     with monkeypatch.context() as patch:
@@ -438,7 +439,7 @@ def test_a_draw_that_was_recorded_is_read_with_the_edges_it_was_made_with(tables
         with pytest.raises(Sealed):
             evaluate_study(spec, ledger=ledger)
     monkeypatch.setattr(bins, "LADDER", (64,))
-    monkeypatch.setattr(run, "_counts", lambda *_: pytest.fail("the records were read again"))
+    monkeypatch.setattr(FileTable, "count", lambda *_: pytest.fail("the records were read again"))
     found = evaluate_study(spec, ledger=ledger).release.value["table"]
     assert len(found["edges"]) < 30
     assert len(found["drawn"]) == 1 + 2 * (len(found["edges"]) + 1)
@@ -446,8 +447,6 @@ def test_a_draw_that_was_recorded_is_read_with_the_edges_it_was_made_with(tables
 
 
 def test_reserved_before_a_record_is_read(tables, ledger, monkeypatch):
-    from dpbo_core.evaluation import run
-
     spec = tuned(tables, ledger)
     seen = []
 
@@ -455,7 +454,7 @@ def test_reserved_before_a_record_is_read(tables, ledger, monkeypatch):
         seen.append([entry.study for entry in ledger.accounts("people")[0].entries])
         raise ValueError("record 17 has income 123456789")
 
-    monkeypatch.setattr(run, "_counts", counts)
+    monkeypatch.setattr(FileTable, "count", counts)
     with pytest.raises(Sealed) as caught:
         evaluate_study(spec, ledger=ledger)
     assert seen == [["trial", "trial/evaluation"]]

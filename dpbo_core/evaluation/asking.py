@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpbo_core import data
 from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.evaluation.bins import Expected, expected
@@ -11,14 +10,14 @@ from dpbo_core.evaluation.foreseen import Foreseen, foreseen
 from dpbo_core.evaluation.places import Grouping
 from dpbo_core.evaluation.predictions import Predictions
 from dpbo_core.evaluation.question import Question, group_names
+from dpbo_core.evaluation.sensitive_table import FileTable, SensitiveTable
 from dpbo_core.evaluation.subject import Subject, file_model, read_model, released_model
 from dpbo_core.final_model import FinalModel
-from dpbo_core.objective.partitioned import parts_of
 from dpbo_core.privacy.release import Release
-from dpbo_core.spec import BundledData, StudySpec
+from dpbo_core.spec import StudySpec
 from dpbo_core.study.data_split import FileSplit
 from dpbo_core.study.public_half import PublicHalf, left_out
-from dpbo_core.study.resolve import resolve
+from dpbo_core.study.resolve import ResolvedStudy, resolve
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -27,24 +26,26 @@ class Asked:
 
     Attributes:
         question: what is asked.
-        split: the study's files.
+        table: the sensitive records.
         public: what was read of them.
         grouping: None for the whole alone.
         key: under which the ledger keeps the answer.
         model: a saved one, or the release whose model will be trained.
+        folder: the folder that the study's data paths are relative to.
     """
 
     question: Question
-    split: FileSplit
+    table: SensitiveTable
     public: PublicHalf
     grouping: Grouping | None
     key: StudyKey
     model: Release | FinalModel
+    folder: str | Path = "."
 
     def subject(self) -> Subject | Predictions:
         """The model, trained or read, with what it says of public records."""
         if isinstance(self.model, FinalModel):
-            return file_model(self.question.spec, self.split.folder, self.model)
+            return file_model(self.question.spec, self.folder, self.model)
         return released_model(self.question.spec, self.public, self.model)
 
     def expected(self, subject: Subject | Predictions) -> Expected | Foreseen:
@@ -77,21 +78,32 @@ def ask(
     resolved = resolve(spec)
     question = Question.of(spec, resolved.problem, epsilon)
     split = FileSplit(spec, folder)
-    public = split.public(resolved.problem)
+    public, table = split.public(resolved.problem), FileTable(split)
     if model is None:
-        study = resolved.key(public.fingerprint)
-        tuned, digest = ledger.release_of(study.fingerprint), digest_of_released(study)
-        if tuned is None:
-            raise StudyInvalid(
-                f"the study {spec.name!r} (edition {spec.edition}) has released nothing yet",
-                cause="it was not tuned, or its file or its public training set was changed since",
-                remedy="run dpbo tune first, or name a saved model",
-            )
-        grouping = question.grouping(public.preprocessing)
-        return Asked(question, split, public, grouping, question.key(digest, grouping), tuned)
+        return ask_of_released(resolved, question, public, table, ledger)
     final, digest = read_model(model)
     grouping = question.grouping(final.preprocessing)
-    return Asked(question, split, public, grouping, question.key(digest, grouping), final)
+    return Asked(question, table, public, grouping, question.key(digest, grouping), final, folder)
+
+
+def ask_of_released(
+    resolved: ResolvedStudy, question: Question, public: PublicHalf, table: SensitiveTable, ledger: PrivacyLedger
+) -> Asked:
+    """What is asked of the model that the study released.
+
+    Raises:
+        StudyInvalid: it released nothing yet.
+    """
+    spec, study = resolved.spec, resolved.key(public.fingerprint)
+    tuned, digest = ledger.release_of(study.fingerprint), digest_of_released(study)
+    if tuned is None:
+        raise StudyInvalid(
+            f"the study {spec.name!r} (edition {spec.edition}) has released nothing yet",
+            cause="it was not tuned, or its file or its public training set was changed since",
+            remedy="run dpbo tune first, or name a saved model",
+        )
+    grouping = question.grouping(public.preprocessing)
+    return Asked(question, table, public, grouping, question.key(digest, grouping), tuned)
 
 
 def digest_of_released(study: StudyKey) -> str:
@@ -100,17 +112,21 @@ def digest_of_released(study: StudyKey) -> str:
 
 
 def check_header(
-    question: Question, folder: str | Path, public: PublicHalf, grouping: Grouping | None, needed: tuple[str, ...]
+    question: Question,
+    table: SensitiveTable,
+    public: PublicHalf,
+    grouping: Grouping | None,
+    needed: tuple[str, ...],
 ) -> None:
-    """The validation file's header has the column of groups, and every column that the model needs.
+    """The sensitive table has the column of groups, and every column that the model needs.
 
     Raises:
         StudyInvalid: it has not.
     """
-    columns = _columns(question, folder, public)
+    columns = table.columns(public)
     if grouping is not None and grouping.column not in columns:
         raise StudyInvalid(
-            f"the validation file has no column {grouping.column!r}, which [evaluation] groups its records by",
+            f"the validation set has no column {grouping.column!r}, which [evaluation] groups its records by",
             cause="a misspelt name, or the column was dropped",
             remedy="name the column as in the file's header"
             + (
@@ -122,17 +138,7 @@ def check_header(
     missing = [name for name in needed if name not in columns]
     if missing:
         raise StudyInvalid(
-            f"the validation file has no column {missing[0]!r}, which the model needs",
+            f"the validation set has no column {missing[0]!r}, which the model needs",
             cause="a model of another study, or the column was dropped",
             remedy="evaluate a model that was trained on these columns",
         )
-
-
-def _columns(question: Question, folder: str | Path, public: PublicHalf) -> tuple[str, ...]:
-    """Of the sensitive file, whose header was checked, and no more of it."""
-    if isinstance(question.data, BundledData):
-        return public.columns
-    shown = question.data.validation
-    path = Path(folder) / shown
-    first = (parts_of(path) or (path,))[0]
-    return data.read_header(first, sensitive=True, shown_as=shown).columns

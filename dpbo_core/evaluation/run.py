@@ -16,27 +16,23 @@ from typing import Any
 
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.accounting.policy import Use
-from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid
+from dpbo_core.errors import DpboError, LedgerDamaged
 from dpbo_core.evaluation.answer import answer, table_of, told_edges
 from dpbo_core.evaluation.asking import Asked, ask, check_header
 from dpbo_core.evaluation.bins import Expected
-from dpbo_core.evaluation.counting import Counter, count, count_parts, count_persons, count_persons_of_parts
+from dpbo_core.evaluation.counting import Counter
 from dpbo_core.evaluation.foreseen import Foreseen
-from dpbo_core.evaluation.places import Integers
 from dpbo_core.evaluation.predictions import Predictions
 from dpbo_core.evaluation.question import Question
 from dpbo_core.evaluation.report import best_threshold
 from dpbo_core.evaluation.subject import Subject, subject_counter
 from dpbo_core.evaluation.table import NoisedTable
 from dpbo_core.mechanisms.noise import Noise, NoiseSource, OperatingSystemNoise, standing_of, try_out
-from dpbo_core.objective.partitioned import Workers, parts_of
+from dpbo_core.objective.partitioned import Workers
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sealing import messages, sealed
-from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.spec import BundledData, PersonFiles, PublicFiles, StudySpec
-from dpbo_core.study.data_split import people_of, validation_table
-from dpbo_core.study.public_half import counted_records
+from dpbo_core.spec import StudySpec
 from dpbo_core.study.run import check_accepted, opening_cap, padded
 from dpbo_core.versions import library_version
 
@@ -129,18 +125,25 @@ def open_evaluation(
 
     Args, Raises: as `evaluate_study`. Nothing is charged.
     """
-    asked = ask(study, ledger, model, epsilon, folder)
+    return open_asked(ask(study, ledger, model, epsilon, folder), ledger)
+
+
+def open_asked(asked: Asked, ledger: PrivacyLedger) -> "OpenEvaluation | EvaluationResult":
+    """The same of what is asked, wherever its tables are.
+
+    Raises: as `open_evaluation`.
+    """
     library_version()
     replay = ledger.release_of(asked.key.fingerprint)
     if replay is not None:
         return EvaluationResult(replay, replayed=True, best_threshold=_best(asked.question, replay))
     question, subject = asked.question, asked.subject()
     price = question.plan(subject.unlisted)
-    check_accepted(study, price, subject.unlisted)
+    check_accepted(question.spec, price, subject.unlisted)
     outlook = asked.expected(subject)
-    counter = subject_counter(subject, outlook.edges, asked.grouping, enforced=study.model.enforced)
-    asked.split.check(asked.public)
-    check_header(question, asked.split.folder, asked.public, asked.grouping, subject.columns)
+    counter = subject_counter(subject, outlook.edges, asked.grouping, enforced=question.spec.model.enforced)
+    asked.table.check(asked.public)
+    check_header(question, asked.table, asked.public, asked.grouping, subject.columns)
     try_out(question.draws(counter.size))
     return OpenEvaluation(asked, subject, counter, EvaluationPlan(price, outlook))
 
@@ -184,16 +187,14 @@ class OpenEvaluation:
             noise=standing_of(source),
             opening=opening_cap(spec),
             max_records_per_person=spec.privacy.max_records_per_person,
-            use=Use(asked.split.sources(), owner),
+            use=Use(asked.table.sources(), owner),
         )
         noise = Noise(source, reservation)
         ((spend, mechanism),) = draws
         drawn = sealed(lambda: noise.recorded(spend))
         if drawn is None:
             sealed(lambda: noise.prepare_draws(draws))
-            counts = sealed(
-                lambda: _counts(question, asked.split.folder, counter, workers), message=messages(StudyInvalid)
-            )
+            counts = sealed(lambda: asked.table.count(counter, workers), message=messages(*asked.table.tells))
             drawn = sealed(lambda: noise.release(spend, mechanism, counts, **told_edges(counter.place.edges)))
         table = sealed(lambda: table_of(drawn, subject, question, asked.grouping))
         chosen_here = isinstance(asked.model, Release)
@@ -207,21 +208,6 @@ def warn(line: str) -> None:
     """Python's own way to say it, where there is something to say."""
     if line:
         warnings.warn(line, stacklevel=3)
-
-
-def _counts(
-    question: Question, folder: str | Path, counter: Counter, workers: Workers | None
-) -> Sensitive[Integers]:
-    """Read the sensitive records, whatever their bytes, and count them. Call it only after reserving."""
-    spec, given = question.spec, question.data
-    parts = () if isinstance(given, BundledData) else parts_of(Path(folder) / given.validation)
-    if isinstance(given, PersonFiles):
-        if parts:
-            return count_persons_of_parts(counter, parts, str(spec.privacy.person), given.n_persons, workers)
-        return count_persons(counter, validation_table(given, folder), people_of(spec, folder), given.n_persons)
-    if isinstance(given, PublicFiles) and parts:
-        return count_parts(counter, parts, given.n_validation, workers)
-    return count(counter, counted_records(spec, validation_table(given, folder), people_of(spec, folder)))
 
 
 def _best(question: Question, release: Release) -> Mapping[str, Any] | None:

@@ -13,10 +13,12 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.evaluation.asking import check_header, digest_of_released, outlook
 from dpbo_core.evaluation.question import Question
 from dpbo_core.evaluation.run import EvaluationResult, evaluate_study, warn
+from dpbo_core.evaluation.sensitive_table import FileTable
 from dpbo_core.evaluation.subject import model_at
 from dpbo_core.mechanisms.noise import NoiseSource, try_out
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.spec import StudySpec
+from dpbo_core.study.data_split import FileSplit
 from dpbo_core.study.public_half import PublicHalf
 from dpbo_core.study.resolve import ResolvedStudy, resolve
 from dpbo_core.study.run import Also, StudyResult, StudyRun, check_accepted, open_study
@@ -69,7 +71,7 @@ def last_step(resolved: ResolvedStudy, folder: str | Path, told: Callable[[str],
         subject = model_at(spec, public, problem.candidates.points[0])  # any of them: which will be, nobody knows
         plan = question.plan(problem.unlisted)
         check_accepted(spec, plan, problem.unlisted)
-        check_header(question, folder, public, grouping, subject.columns)
+        check_header(question, FileTable(FileSplit(spec, folder)), public, grouping, subject.columns)
         try_out(question.draws(1))
         told(outlook(question, subject, grouping).warning)
         key = question.key(digest_of_released(resolved.key(public.fingerprint)), grouping)

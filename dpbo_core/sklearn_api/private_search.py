@@ -26,14 +26,17 @@ from dpbo_core.advice.advise import AUTO, Advice, advise
 from dpbo_core.data.aliasing import aliased
 from dpbo_core.data.frames import Frame, frame_of
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.evaluation.run import EvaluationResult
 from dpbo_core.methods import method_named
 from dpbo_core.models.prototype import Prototype
 from dpbo_core.models.scores.union import OF_CLASSES
+from dpbo_core.sklearn_api.evaluated import evaluate_search
 from dpbo_core.sklearn_api.pairs_in_memory import as_it_began, public_positives
 from dpbo_core.sklearn_api.public_encoder import PublicEncoder, target_name
 from dpbo_core.sklearn_api.tables_in_memory import FrameSplit, model_section, sections_of
 from dpbo_core.spec import (
     BudgetSection,
+    EvaluationSection,
     PersonFiles,
     PrivacySection,
     PublicFiles,
@@ -171,28 +174,17 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             BudgetRefused: the ledger said no; nothing was charged.
             AssumptionNotAccepted: the guarantee rests on something that `accepts` does not name.
         """
-        given, y = (X, y), self._public_target(y)
+        target = self._public_target(y)
         if X_validation is None or y_validation is None:
             raise StudyInvalid(
                 "there is no validation set",
                 cause="fit(X, y) alone, as other searches are called; here X and y are PUBLIC",
                 remedy="call fit(X_public, y_public, X_validation=..., y_validation=...)",
             )
-        training = frame_of(X, y, shown_as="X")
+        frame_of(X, target, shown_as="X")
         validate_data(self, X, reset=True, skip_check_array=True)
-        width = len({*training.names} | ({self.person} if self.person else set()))
-        validation = frame_of(X_validation, y_validation, shown_as="X_validation", width=width)
-        spec, prototype = self._study(training, validation.n_records)
-        spec = as_it_began(self, spec, training, prototype, ledger_url(self.ledger))
-        split = FrameSplit(
-            spec,
-            training,
-            validation,
-            prototype,
-            target_name(training.names),
-            score=self.scoring if callable(self.scoring) else None,
-            aliased=aliased(given, (X_validation, y_validation)),
-        )
+        split = self._split(X, y, X_validation, y_validation)
+        spec, prototype, y = split.spec, split.prototype, target
         study = resolve(spec, unlisted=prototype.unlisted())
         result = run_study(study, ledger=PrivacyLedger(ledger_url(self.ledger)), data=split)
         release = result.release
@@ -227,6 +219,64 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         spec, prototype = self._study(training, n_validation)
         problem = planning_problem(spec, unlisted=prototype.unlisted())
         return advise(spec, replace(problem, positives=public_positives(spec, training)))
+
+    def evaluate(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        X_validation: Any,
+        y_validation: Any,
+        epsilon: float,
+        edition: str = "1",
+        bins: int | None = None,
+        group: str | None = None,
+        groups: tuple[Any, ...] | None = None,
+        false_positive_cost: float | None = None,
+        false_negative_cost: float | None = None,
+        prevalence: float | None = None,
+    ) -> EvaluationResult:
+        """The whole report on the released model, for one spend of its own; asked again, the same and for nothing.
+
+        Args:
+            X: the PUBLIC training records of `fit`.
+            y: their classes or targets.
+            X_validation: SENSITIVE records, those of `fit` or others, with the columns of X, `person` and `group`.
+            y_validation: their classes or targets.
+            epsilon: ε of the report, on top of the search's.
+            edition: of the question; another is another spend.
+            bins: of the decision values or errors; from public facts where None.
+            group: a column of X_validation that the report is also given by.
+            groups: its PUBLIC categories; those of X where None. Every other value is the group "other".
+            false_positive_cost: of flagging a negative, for the best threshold.
+            false_negative_cost: of missing a positive.
+            prevalence: share of positives where the model will be used.
+
+        Raises:
+            StudyInvalid: nothing was released under these parameters, or it cannot be evaluated.
+            BudgetRefused, AssumptionNotAccepted: nothing was charged.
+            Sealed: something failed on sensitive data; nothing of it is told, and a rerun continues.
+        """
+        check_is_fitted(self)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        split = self._split(X, y, X_validation, y_validation, group)
+        section = EvaluationSection(
+            epsilon=float(epsilon),
+            edition=edition,
+            bins=bins,
+            group=group,
+            groups=None if groups is None else tuple(groups),
+            false_positive_cost=false_positive_cost,
+            false_negative_cost=false_negative_cost,
+            prevalence=prevalence,
+        )
+        released = split.spec
+        if isinstance(released.data, PublicFiles):
+            m = self.release_.facts["n_validation"]
+            released = replace(released, data=replace(released.data, n_validation=m))
+        study = resolve(released, unlisted=split.prototype.unlisted())
+        split = replace(split, spec=replace(split.spec, evaluation=section))
+        return evaluate_search(study, split, PrivacyLedger(ledger_url(self.ledger)))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predictions of `best_estimator_` for X (r, d)."""
@@ -271,6 +321,24 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if not is_regressor(self.estimator):
             check_classification_targets(target)
         return np.asarray(target)
+
+    def _split(self, X: Any, y: Any, X_validation: Any, y_validation: Any, group: str | None = None) -> FrameSplit:
+        """Both tables with the study; of the sensitive one the outside alone is looked at."""
+        training = frame_of(X, self._public_target(y), shown_as="X")
+        named = {name for name in (self.person, group) if name is not None}
+        width = len({*training.names} | named)
+        validation = frame_of(X_validation, y_validation, shown_as="X_validation", width=width)
+        spec, prototype = self._study(training, validation.n_records)
+        return FrameSplit(
+            as_it_began(self, spec, training, prototype, ledger_url(self.ledger)),
+            training,
+            validation,
+            prototype,
+            target_name(training.names),
+            score=self.scoring if callable(self.scoring) else None,
+            aliased=aliased((X, y), (X_validation, y_validation)),
+            beside=() if group is None or group in training.names else (group,),
+        )
 
     def _data(self, target: str, n_validation: int | None) -> PublicFiles | PersonFiles:
         """The two tables; of the sensitive one the number of persons is public, or that of records."""

@@ -12,6 +12,7 @@ from dpbo_core.accounting.sources import MEMORY, Source
 from dpbo_core.data.core_dumps import no_core_dumps
 from dpbo_core.data.frames import Frame
 from dpbo_core.data.people import Person, person_of
+from dpbo_core.data.table import Table
 from dpbo_core.data.values import canonical, plain, shown
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.prototype import Prototype, function_name, import_name
@@ -40,6 +41,7 @@ class FrameSplit:
         target: the target's name in the study.
         score: the user's score function, if there is one.
         aliased: whether the call gave one table, or part of it, as both.
+        beside: columns of the validation table alone, which are no features.
     """
 
     spec: StudySpec
@@ -49,6 +51,7 @@ class FrameSplit:
     target: str
     score: Any = None
     aliased: bool = False
+    beside: tuple[str, ...] = ()
 
     def public(self, problem: Problem) -> PublicHalf:
         """Fit to the training table. The problem says what in the prototype is not on the list."""
@@ -81,17 +84,21 @@ class FrameSplit:
                 remedy="split the records into two tables that share no person",
             )
         self.validation.check_target(shown_as="X_validation")
-        check_names(self.spec, (*self.validation.names, self.target), public, shown_as="X_validation")
+        names = [name for name in self.validation.names if name not in self.beside]
+        check_names(self.spec, (*names, self.target), public, shown_as="X_validation")
         check_n_validation(self.spec, self.validation.n_records, shown_as="X_validation")
 
     def sensitive(self, public: PublicHalf) -> Scorer:
         """Read the validation records."""
+        return sealed_half(self.spec, *self.records(), public)
+
+    def records(self) -> tuple[Table, list[Person] | None]:
+        """The SENSITIVE records, and whose each is. Call it only after reserving, and seal what comes of it."""
         no_core_dumps()
         people: list[Person] | None = None
         if self.spec.privacy.person is not None:
             people = [_inferred(value) for value in self.validation.values(self.spec.privacy.person)]
-        table = self.validation.table(target_name=self.target, source="X_validation")
-        return sealed_half(self.spec, table, people, public)
+        return self.validation.table(target_name=self.target, source="X_validation"), people
 
 
 def _inferred(value: object) -> Person:

@@ -1,0 +1,66 @@
+"""A released search evaluated on tables in memory: the same question, draw and report as of files."""
+
+from dataclasses import dataclass
+
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.accounting.sources import Source
+from dpbo_core.errors import DpboError
+from dpbo_core.evaluation.asking import ask_of_released
+from dpbo_core.evaluation.counting import Counter
+from dpbo_core.evaluation.places import Integers
+from dpbo_core.evaluation.question import Question
+from dpbo_core.evaluation.run import EvaluationResult, open_asked, warn
+from dpbo_core.evaluation.sensitive_table import count_table
+from dpbo_core.objective.partitioned import Workers
+from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.sklearn_api.tables_in_memory import FrameSplit
+from dpbo_core.study.public_half import PublicHalf
+from dpbo_core.study.resolve import ResolvedStudy, planning_problem
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FrameTable:
+    """The validation table of a search."""
+
+    split: FrameSplit
+
+    @property
+    def tells(self) -> tuple[type[DpboError], ...]:
+        """Nothing: an object in a table may raise any message."""
+        return ()
+
+    def sources(self) -> tuple[Source, ...]:
+        """Tables in memory have no name."""
+        return self.split.sources()
+
+    def check(self, public: PublicHalf) -> None:
+        """Names, the number of records where it is public, and that the two tables are two."""
+        self.split.check(public)
+
+    def columns(self, public: PublicHalf) -> tuple[str, ...]:
+        """Their names, the target's last."""
+        return *self.split.validation.names, public.target
+
+    def count(self, counter: Counter, workers: Workers | None) -> Sensitive[Integers]:
+        """Read the records and count them, here."""
+        del workers
+        return count_table(self.split.spec, counter, *self.split.records())
+
+
+def evaluate_search(study: ResolvedStudy, split: FrameSplit, ledger: PrivacyLedger) -> EvaluationResult:
+    """Evaluate what the search released, for one spend; or find the answer that was recorded.
+
+    Args:
+        study: of the search, as it was released.
+        split: both tables, with a study that asks by [evaluation]; its records may be others than were searched on.
+        ledger: where budgets are kept.
+
+    Raises: as `evaluate_study`.
+    """
+    problem = planning_problem(split.spec, unlisted=split.prototype.unlisted())
+    question, public = Question.of(split.spec, problem, None), split.public(problem)
+    opened = open_asked(ask_of_released(study, question, public, FrameTable(split), ledger), ledger)
+    if isinstance(opened, EvaluationResult):
+        return opened
+    warn(opened.plan.expected.warning)
+    return opened.finish(ledger)
