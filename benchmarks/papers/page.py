@@ -11,6 +11,7 @@ from benchmarks.papers.cells import ROOT, Cell, Known
 
 PAGE, PICTURES = ROOT / "docs" / "printed_numbers.md", ROOT / "docs" / "pictures"
 NOT_RUN = "not run"
+FIGURES = {"synthetic": "printed_figure_2a", "loans": "printed_figure_2b", "property": "printed_figure_2c"}
 HEAD = """# Every printed number
 
 Written by `make papers` (`python -m benchmarks.papers`), which works out what is missing in `docs/printed_numbers.json`
@@ -118,7 +119,7 @@ def _figure_2(known: Known, name: str, letter: str, of: str) -> str:
         f"δ = {delta:g}"
     )
     table = _table(head, ("ε", "paper", "ours as printed", "ours corrected", "at equal ε"), rows)
-    return table + f"![Simple regret by rows asked, {name}](pictures/printed_figure_2{letter}.png)\n\n"
+    return table + f"![Simple regret by rows asked, {name}](pictures/{FIGURES[name]}.png)\n\n"
 
 
 def _hoo(known: Known) -> str:
@@ -186,7 +187,7 @@ def figures(known: Known) -> None:
     import matplotlib.pyplot as plt
 
     PICTURES.mkdir(exist_ok=True)
-    for name, letter in (("synthetic", "a"), ("loans", "b"), ("property", "c")):
+    for name, stem in FIGURES.items():
         picture, axis = plt.subplots(figsize=(4.8, 3.2), layout="constrained")
         _, steps, r, printed = kharkovskii.SETTINGS[name]
         lines: dict[str, str] = {"the rows themselves": kharkovskii.key(name)}
@@ -199,7 +200,7 @@ def figures(known: Known) -> None:
                 axis.plot(range(1, len(curve) + 1), curve, "--" if "sound" in label else "-", label=label)
         axis.set(xlabel=f"rows asked, of {steps}", ylabel="simple regret / σ_y", yscale="log")
         axis.legend(frameon=False, fontsize=7)
-        _save(picture, PICTURES / f"printed_figure_2{letter}.png")
+        _save(picture, PICTURES / f"{stem}.png")
     picture, axes = plt.subplots(1, 3, figsize=(10, 3.2), layout="constrained")
     panels: list[tuple[Any, str, list[str]]] = [
         (axes[0], "wang/figure1/mnist/", list(wang.PRINTED_1)),
