@@ -2,16 +2,17 @@
 
     python -m benchmarks.year [--json]
 
-365 simulated days, real files, the product's own functions and a real ledger with one cap of (5, 1e-5). 3,000 people
-stay all year; each day's table is new measurements of them, a device's reading and a score of their history. How
-well each of the two tells the truth drifts by a random walk of 0.004 a day; on day 120 the device breaks (a
-reliability of −0.5), and on day 250 it is mended while the history is coded anew (0.3). The model is a logistic
-regression of 2,000 public records from before the year, its hyperparameter the strength of a penalty, which falls on
-the device's small numbers first. Each month's edition, (1, 1e-6) and T = 10 steps of `private_trajectory`, is asked
-for at most once, at the first alarm since the last tune; a watch of ε = 0.25 for a fall of 0.03 is opened for each
-model; a report of ε = 0.25 is made each quarter. The blind editions are evenly spread and begin afresh, until the cap
-refuses the 23rd. Loss is the accuracy of the best candidate less that of the one in use, on 4,000 records without
-noise, mean over all days. Years have seeds 0, 1 and 2; a day's table is drawn from (seed, day).
+365 simulated days, real files, the product's own functions and a real ledger with one cap of (5, 1e-5). 3,000
+people stay all year; each day's table is new measurements of them, a device's reading and a score of their
+history. How well each of the two tells the truth drifts by a random walk of 0.004 a day; on day 120 the device
+breaks (a reliability of −0.5), and on day 250 it is mended while the history is coded anew (0.3). The model is
+a logistic regression of 2,000 public records from before the year, its hyperparameter the strength of a
+penalty, which falls on the device's small numbers first. Each month's edition, (1, 1e-6) and T = 10 steps of
+`private_trajectory`, is asked for at most once, at the first alarm since the last tune; a watch of ε = 0.25 for
+a fall of 0.03 is opened for each model; a report of ε = 0.25 is made each quarter. The blind editions are
+evenly spread and begin afresh, until the cap refuses the 23rd. Loss is the accuracy of the best candidate less
+that of the one in use, on 4,000 records without noise, mean over all days. Years have seeds 0, 1 and 2; a day's
+table is drawn from (seed, day).
 
 Beside them a hospital whose patients change: each month's file has a cap of its own, and its edition begins with
 what earlier months released.

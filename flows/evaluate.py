@@ -6,11 +6,12 @@ from prefect import flow
 
 from dpbo.flows.prefect_runtime.form import study_of
 from dpbo.flows.prefect_runtime.liveness import alive
+from dpbo.flows.prefect_runtime.naming import name_run
 from dpbo.flows.prefect_runtime.owner import at_the_terminal, refuse_job_variables
 from dpbo.flows.prefect_runtime.recording import wait_until_recorded
 from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings
 from dpbo.flows.prefect_runtime.workers import workers
-from dpbo.flows.publishing import Warnings, publish_release, ready_for
+from dpbo.flows.publishing import UNNAMED, Warnings, publish_release, ready_for
 from dpbo.tasks import policies
 from dpbo.tasks.evaluating import evaluate, prepare
 from dpbo.tasks.reporting import Tracked
@@ -66,6 +67,7 @@ def evaluate_privately(
     if not at_the_terminal():
         refuse_job_variables()
         check_public_file(study, ledger=PrivacyLedger(stores.ledger), folder=folder)
+    warnings.tried(UNNAMED, lambda: name_run(study, "evaluation"))
     with alive(stores.running), workers() as counting:
         result, tracked = report(
             study, folder, stores, warnings, epsilon=epsilon, model=model, pad=pad, workers=counting

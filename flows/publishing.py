@@ -24,6 +24,7 @@ from dpbo_core.spec import StudySpec
 from dpbo_core.study.run import ReplayedStudy, StudyRun
 
 T = TypeVar("T")
+UNNAMED = "Prefect's page does not name this run"
 AGAIN = (
     "mend it and run the same command again: it publishes, draws nothing and spends nothing; dpbo show prints the "
     "release at any time"

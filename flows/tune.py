@@ -6,12 +6,13 @@ from dpbo.flows.evaluate import TASKS, report
 from dpbo.flows.prefect_runtime.fanning_out import prepared
 from dpbo.flows.prefect_runtime.form import study_of
 from dpbo.flows.prefect_runtime.liveness import alive
+from dpbo.flows.prefect_runtime.naming import name_run
 from dpbo.flows.prefect_runtime.owner import at_the_terminal, refuse_job_variables
 from dpbo.flows.prefect_runtime.progress import Progress, in_short
 from dpbo.flows.prefect_runtime.recording import wait_until_recorded
 from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings
 from dpbo.flows.prefect_runtime.workers import workers, workers_for
-from dpbo.flows.publishing import Warnings, publish_release, ready_for
+from dpbo.flows.publishing import UNNAMED, Warnings, publish_release, ready_for
 from dpbo.flows.renamed import warn_of_old_name
 from dpbo.flows.tuned import Tuned as Tuned
 from dpbo.tasks import policies
@@ -68,6 +69,7 @@ def tune(
         refuse_job_variables()
         check_public_file(study, ledger=PrivacyLedger(stores.ledger), folder=folder)
     resolved, warnings = resolve(study), Warnings()
+    warnings.tried(UNNAMED, lambda: name_run(study))
     evaluates = asks_for_evaluation(study)
     also = last_step(resolved, folder, warnings.at_once) if evaluates else None
     precomputed, n_prepared = prepared(resolved, folder, PrivacyLedger(stores.ledger))

@@ -179,7 +179,7 @@ def _alarm(study: StudySpec, looked: Look) -> None:
 def _retuned(study: StudySpec, folder: str, looked: Look, warnings: Warnings) -> Tuned | None:
     """The study tuned anew as the edition that the look is called; None and a warning where nothing pays for it."""
     try:
-        return tune(replace(study, edition=looked.name), folder)
+        return tune(replace(study, edition=looked.name), folder, scheduled=True)
     except BudgetRefused as refused:
         told = DpboError(f"the alarm stands, and was not followed by a tune: {refused.what}", remedy=refused.remedy)
         warnings.add(told.message())

@@ -88,6 +88,7 @@ def test_two_tasks_one_spend_and_a_card_that_shows_all_of_it(here, asked):
     spec = tuned_only(asked)
     evaluated = evaluate_privately(spec)
     run = flow_runs("evaluate privately")[0]
+    assert run.name == "clinic · 1 · evaluation"
     names = sorted(task.name.rsplit("-", 1)[0] for task in task_runs(run))
     assert names == ["evaluate", "prepare evaluation", "publish"]
     assert run.state.is_completed()

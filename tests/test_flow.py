@@ -97,6 +97,7 @@ def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind, mo
     before = {run.id for run in flow_runs("tune privately")}
     tuned = tune_privately(StudySpec.from_dict(with_method(tables, kind)))
     (run,) = (run for run in flow_runs("tune privately") if run.id not in before)
+    assert (run.name, set(run.tags)) == ("trial · 1", {"dataset: people", f"method: {kind}"})
     names = sorted(task.name.rsplit("-", 1)[0] for task in task_runs(run))
     steps = {"private_grid": 16, "public": 1, "dp_hypo": 1}.get(kind, 5)
     final = ["train final model"] if "hyperparameters" in tuned.result.release.value and kind != "dp_hypo" else []

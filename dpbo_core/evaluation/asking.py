@@ -14,7 +14,7 @@ from dpbo_core.evaluation.sensitive_table import FileTable, SensitiveTable
 from dpbo_core.evaluation.subject import Subject, file_model, read_model, released_model
 from dpbo_core.final_model import FinalModel
 from dpbo_core.privacy.release import Release
-from dpbo_core.spec import StudySpec
+from dpbo_core.spec import SensitiveData, StudySpec
 from dpbo_core.study.data_split import FileSplit
 from dpbo_core.study.public_half import PublicHalf, left_out
 from dpbo_core.study.resolve import ResolvedStudy, resolve
@@ -81,6 +81,12 @@ def ask(
     public, table = split.public(resolved.problem), FileTable(split)
     if model is None:
         return ask_of_released(resolved, question, public, table, ledger)
+    if isinstance(spec.data, SensitiveData):
+        raise StudyInvalid(
+            "a saved model cannot be evaluated by a study whose training set is sensitive",
+            cause="what public records say of it would be read from the training file, and that is not public",
+            remedy="evaluate the study's own model, or name a study with a public training file",
+        )
     final, digest = read_model(model)
     grouping = question.grouping(final.preprocessing)
     return Asked(question, table, public, grouping, question.key(digest, grouping), final, folder)

@@ -22,7 +22,7 @@ from dpbo_core.data.people import Person, read_people
 from dpbo_core.errors import Sealed
 from dpbo_core.evaluation.person_cells import PersonCells
 from dpbo_core.evaluation.places import AnyPlace, Grouping, Integers, cells, only_needed, places
-from dpbo_core.models.trainer import Model
+from dpbo_core.objective.in_memory import Scorable
 from dpbo_core.objective.partitioned import Answer, OneByOne, Workers
 from dpbo_core.objective.persons import Persons
 from dpbo_core.privacy.sealing import attempted
@@ -43,7 +43,7 @@ class Counter:
     """
 
     preprocessing: Preprocessing
-    model: Model
+    model: Scorable
     place: AnyPlace
     grouping: Grouping | None = None
 

@@ -20,6 +20,7 @@ from dpbo_core.evaluation.errors import of_bins
 from dpbo_core.evaluation.predictions import Predictions
 
 BINS = 20  # of the errors
+UNKNOWN = 0.5  # share of right predictions, where no public record says it
 RELATIVE = (0.02, 0.1)  # of the MAE: good, usable
 
 
@@ -92,14 +93,16 @@ def error_edges(errors: NDArray[np.float64], bound: float, n_bins: int) -> tuple
 def _of_classes(subject: Predictions, noise: float, counted: str, n_groups: int) -> Foreseen:
     C = len(subject.classes)
     counts = np.bincount(subject.truth, minlength=C).astype(np.float64)
-    rarest = float(counts.min() / max(1.0, counts.sum()))
-    p = float((subject.truth == subject.predicted).mean()) if len(subject.truth) else 0.0
+    public = len(subject.truth) > 0
+    rarest = float(counts.min() / counts.sum()) if public else 1.0 / C
+    p = float((subject.truth == subject.predicted).mean()) if public else UNKNOWN
     accuracy = noise * math.sqrt(C * (1.0 - p) ** 2 + (C * C - C) * p**2)
     hit = subject.predicted[subject.truth == int(counts.argmin())] == int(counts.argmin())
-    q = float(hit.mean()) if len(hit) else 0.0
+    q = float(hit.mean()) if len(hit) else 0.0 if public else UNKNOWN
     recall = noise * math.sqrt((1.0 - q) ** 2 + (C - 1) * q**2) / rarest if rarest > 0.0 else math.inf
     told = f"noise moves the accuracy by {accuracy:.2g} and the rarest class's recall by {recall:.2g} on average"
-    why = f"{told}, on {counted} of {C} classes, the rarest about {rarest:.1%} of them"
+    shares = f"the rarest about {rarest:.1%} of them" if public else "as if all were equally many"
+    why = f"{told}, on {counted} of {C} classes, {shares}"
     within = [accuracy <= limits[0] and recall <= limits[1] for limits in (GOOD, USABLE)]
     errors = {"accuracy_error": accuracy, "rarest_recall_error": recall}
     return Foreseen((), errors, 1 + C * C * n_groups, _verdict(within), why)

@@ -27,10 +27,11 @@ from dpbo_core.data.values import Value, positions
 from dpbo_core.models.by_content import scores_by_content
 from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.models.linear.fit import LinearModel
+from dpbo_core.models.linear.softmax import SoftmaxModel
 from dpbo_core.models.outcome import Verb
 from dpbo_core.models.scores.record import Jumps, Scores
 from dpbo_core.models.scores.regression_error import as_numbers
-from dpbo_core.models.trainer import Model
+from dpbo_core.objective.in_memory import Scorable
 
 Integers = NDArray[np.int64]
 OTHER = "other"
@@ -165,18 +166,28 @@ def placed(values: NDArray[np.float64], labels: NDArray[Any], edges: tuple[float
     return np.where(known, 1 + np.where(labels == 1, len(edges) + 1, 0) + bins, 0)
 
 
-def places(model: Model, records: Encoded, how: AnyPlace, *, by_content: bool = False) -> Integers:
+def places(model: Scorable, records: Encoded, how: AnyPlace, *, by_content: bool = False) -> Integers:
     """The place of each record under a public model, (m,). Never raises on account of a record.
 
     With `by_content` it is a function of that record alone to the last bit, and not of where it stands nor of how
     many others there are, which may differ where a person leaves.
     """
-    if isinstance(model, LinearModel):  # which has two classes
+    if isinstance(how, ClassPlace) and not isinstance(model, FittedEstimator):
+        found = how.of(_classes(model, records), records.labels).astype(np.int64)
+    elif isinstance(model, LinearModel):  # which has two classes
         found = placed(model.margins(records.X, np.ones(records.n_records)), records.labels, how.edges)
+    elif isinstance(model, SoftmaxModel):
+        raise TypeError("a softmax model names classes, and has no decision value")
     else:
         scores = scores_by_content if by_content else FittedEstimator.scores
         found = np.rint(scores(model, records.X, records.truth, how)).astype(np.int64)
     return np.where(records.broken | (records.labels < 0), 0, found)
+
+
+def _classes(model: LinearModel | SoftmaxModel, records: Encoded) -> NDArray[np.int64]:
+    if isinstance(model, SoftmaxModel):
+        return model.predicted(records.X)
+    return (model.margins(records.X, np.ones(records.n_records)) > 0.0).astype(np.int64)
 
 
 def cells(found: Integers, groups: Integers | None, n_bins: int, n_classes: int = 2) -> Integers:

@@ -22,11 +22,14 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.evaluation.places import ClassPlace, ErrorPlace, needed
 from dpbo_core.models.cross_validation import fold_of
 from dpbo_core.models.estimators import FittedEstimator
+from dpbo_core.models.linear.fit import LinearModel
+from dpbo_core.models.linear.softmax import SoftmaxModel
 from dpbo_core.models.rowwise import check_rowwise
 from dpbo_core.models.scores.regression_error import as_numbers
 from dpbo_core.models.trainer import EstimatorTrainer
 from dpbo_core.spec import StudySpec
 
+PrivateModel = LinearModel | SoftmaxModel
 MOST_CLASSES = 50  # the cells are their square
 
 
@@ -44,7 +47,7 @@ class Predictions:
         unlisted: what in it is not known to predict each row alone; "" for nothing.
     """
 
-    model: FittedEstimator
+    model: FittedEstimator | PrivateModel
     preprocessing: Preprocessing
     X: NDArray[np.float64]
     truth: NDArray[Any]
@@ -71,12 +74,14 @@ class Predictions:
         """How its records are placed; `edges` are of the errors."""
         return ClassPlace(len(self.classes)) if self.classes else ErrorPlace(edges)
 
-    def counted(self, place: ClassPlace | ErrorPlace, *, enforced: bool) -> FittedEstimator:
+    def counted(self, place: ClassPlace | ErrorPlace, *, enforced: bool) -> FittedEstimator | PrivateModel:
         """The model, held to predicting each row by itself, or made to.
 
         Raises:
             StudyInvalid: it does not on public rows.
         """
+        if not isinstance(self.model, FittedEstimator):
+            return self.model  # ours, row by row to the last bit
         if enforced:
             from dpbo_core.models.enforced.enforced_model import alone
 
@@ -101,6 +106,18 @@ def cross_predicted(
         model = trainer.factory.train(trainer.X[~out], trainer.truth[~out], **point)
         predicted[out] = _predicted(model, trainer.X[out])
     return predictions(spec, trainer.train(point), fitted, trainer.X, trainer.truth, predicted, unlisted)
+
+
+def privately_trained(fitted: Preprocessing, model: PrivateModel) -> Predictions:
+    """A model of a sensitive training set, of which no public record says anything.
+
+    Args:
+        fitted: as the study declares it.
+        model: as it was released.
+    """
+    nobody = np.zeros(0, dtype=np.int64)
+    X = np.zeros((0, fitted.n_features))
+    return Predictions(model, fitted, X, nobody, nobody, 0.0, "")
 
 
 def of_rows(

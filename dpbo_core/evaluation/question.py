@@ -29,7 +29,10 @@ from dpbo_core.spec import (
     EvaluationSection,
     PersonFiles,
     PublicFiles,
+    SensitiveBundled,
     SensitiveData,
+    SensitiveFiles,
+    SensitiveTraining,
     StudySpec,
 )
 
@@ -47,14 +50,14 @@ class Question:
         problem: its public facts.
         epsilon: ε of the report.
         section: [evaluation], or its defaults.
-        data: the study's, of which the training records are public.
+        data: the study's, with a validation set.
     """
 
     spec: StudySpec
     problem: Problem
     epsilon: float
     section: EvaluationSection
-    data: PublicFiles | PersonFiles | BundledData
+    data: PublicFiles | PersonFiles | BundledData | SensitiveFiles | SensitiveBundled
 
     @classmethod
     def of(cls, spec: StudySpec, problem: Problem, epsilon: float | None) -> "Question":
@@ -71,11 +74,11 @@ class Question:
                 cause="a report is a spend of its own, on top of [privacy]",
                 remedy="add [evaluation] with epsilon = 0.5, say, or give epsilon",
             )
-        if isinstance(spec.data, SensitiveData):
+        if isinstance(spec.data, SensitiveTraining):
             raise StudyInvalid(
-                "models of a sensitive training set cannot be evaluated yet",
-                cause="the edges of the bins come of public records, and this study has none",
-                remedy="leave [evaluation] out",
+                "a study without a validation set has nothing to evaluate its model on",
+                cause="on the records that it was trained on the figures would say nothing of others",
+                remedy="leave [evaluation] out, or give validation and n_validation in [data]",
             )
         if isinstance(spec.data, PersonFiles) and spec.data.n_persons > MOST // WEIGHT:
             raise StudyInvalid(
@@ -95,6 +98,8 @@ class Question:
             StudyInvalid: something is.
         """
         section, kind = self.section, "several classes" if several else "a regression"
+        if isinstance(self.data, SensitiveData):
+            kind = "a privately trained model"
         if section.false_positive_cost is not None or section.prevalence is not None:
             raise StudyInvalid(
                 f"[evaluation] states costs or a prevalence, and a report of {kind} has no threshold to choose",
@@ -103,7 +108,7 @@ class Question:
             )
         if several and section.bins is not None:
             raise StudyInvalid(
-                f"evaluation.bins = {section.bins}, and a report of several classes has no bins",
+                f"evaluation.bins = {section.bins}, and a report of {kind} has no bins",
                 cause="it is the confusion matrix alone: no decision value is cut",
                 remedy="leave evaluation.bins out; for a ROC curve make one class against the rest the target",
             )
@@ -165,7 +170,7 @@ class Question:
         column = self.section.group
         if column is None:
             return None
-        target = fitted.target if isinstance(self.data, BundledData) else self.data.target
+        target = fitted.target if isinstance(self.data, BundledData | SensitiveBundled) else self.data.target
         if column in (fitted.target, target, self.spec.privacy.person):
             raise StudyInvalid(
                 f"evaluation.group = {column!r} is the target, or the column of persons",

@@ -17,7 +17,7 @@ from dpbo_core.evaluation.counting import Counter, count, count_parts, count_per
 from dpbo_core.evaluation.places import Integers
 from dpbo_core.objective.partitioned import Workers, parts_of
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.spec import BundledData, PersonFiles, PublicFiles, StudySpec
+from dpbo_core.spec import PersonFiles, PublicFiles, SensitiveFiles, SensitiveTraining, StudySpec
 from dpbo_core.study.data_split import FileSplit, people_of, validation_table
 from dpbo_core.study.public_half import PublicHalf, counted_records
 
@@ -69,7 +69,7 @@ class FileTable:
     def columns(self, public: PublicHalf) -> tuple[str, ...]:
         """Of the file's header, which was checked, and no more of it."""
         given = self.split.spec.data
-        if not isinstance(given, PublicFiles | PersonFiles):
+        if not isinstance(given, PublicFiles | PersonFiles | SensitiveFiles):
             return public.columns
         path = Path(self.split.folder) / given.validation
         first = (parts_of(path) or (path,))[0]
@@ -85,8 +85,8 @@ class FileTable:
                 return count_persons_of_parts(counter, parts, str(spec.privacy.person), given.n_persons, workers)
             if parts and isinstance(given, PublicFiles):
                 return count_parts(counter, parts, given.n_validation, workers)
-        elif not isinstance(given, BundledData):
-            raise TypeError("the training records are public where a model is evaluated")
+        elif isinstance(given, SensitiveTraining):
+            raise TypeError("there is no validation set")
         return count_table(spec, counter, validation_table(given, folder), people_of(spec, folder))
 
 

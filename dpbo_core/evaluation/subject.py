@@ -22,13 +22,14 @@ from dpbo_core.data import Preprocessing
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.evaluation.counting import Counter
 from dpbo_core.evaluation.places import Grouping, Place, needed, only_needed
-from dpbo_core.evaluation.predictions import Predictions, cross_predicted, of_rows
+from dpbo_core.evaluation.predictions import Predictions, cross_predicted, of_rows, privately_trained
 from dpbo_core.final_model import FinalModel, load
 from dpbo_core.final_model.storage import ESTIMATOR, NUMBERS
 from dpbo_core.final_model.train import model_is_public
 from dpbo_core.models.cross_validation import fold_of
 from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.models.linear.fit import LinearModel, train
+from dpbo_core.models.linear.softmax import SoftmaxModel
 from dpbo_core.models.listed.inspection import unlisted_part
 from dpbo_core.models.outcome import Verb
 from dpbo_core.models.rowwise import check_rowwise
@@ -106,8 +107,9 @@ def subject_counter(
     """
     if isinstance(subject, Predictions):
         of_predictions = subject.place(edges)
-        model: Model = subject.counted(of_predictions, enforced=enforced)
-        return Counter(subject.preprocessing, model, of_predictions, grouping)
+        return Counter(
+            subject.preprocessing, subject.counted(of_predictions, enforced=enforced), of_predictions, grouping
+        )
     place = Place(edges, subject.verb)
     return Counter(subject.preprocessing, subject.counted(place, enforced=enforced), place, grouping)
 
@@ -118,9 +120,29 @@ def released_model(spec: StudySpec, public: PublicHalf, release: Release) -> Sub
     Raises:
         StudyInvalid: there is no such model, or it cannot be evaluated.
     """
+    if public.problem.trainer is None:
+        return private_model(public, release)
     if not model_is_public(release):
         raise no_model()
     return model_at(spec, public, release.value["hyperparameters"])
+
+
+def private_model(public: PublicHalf, release: Release) -> Predictions:
+    """The model that a private training released, from the release alone: its confusion matrix can be told.
+
+    Raises:
+        StudyInvalid: it released none.
+    """
+    told = release.value.get("model")
+    if told is None:
+        raise StudyInvalid(
+            "the study released no model that could be evaluated",
+            cause="none of its trials came to one, or one of a function of yours that is no linear model",
+            remedy="ask the study under a new edition, with more steps",
+        )
+    weights = np.array(told["weights"], dtype=np.float64)
+    model = LinearModel(weights, 0.0, math.inf) if weights.ndim == 1 else SoftmaxModel(weights)
+    return privately_trained(public.preprocessing, model)
 
 
 def model_at(spec: StudySpec, public: PublicHalf, point: Mapping[str, Any]) -> Subject | Predictions:
@@ -130,6 +152,8 @@ def model_at(spec: StudySpec, public: PublicHalf, point: Mapping[str, Any]) -> S
         StudyInvalid: it has too many classes, or gives no decision values where there are two.
     """
     trainer, fitted = public.problem.trainer, public.preprocessing
+    if trainer is None:  # the training set is sensitive: whichever will be released has such a shape
+        return privately_trained(fitted, LinearModel(np.zeros(fitted.n_features), 0.0, math.inf))
     if len(fitted.classes) != 2 and isinstance(trainer, EstimatorTrainer):
         return cross_predicted(spec, trainer, fitted, point, public.problem.unlisted)
     seed, verb, unlisted = spec.search.seed, LINEAR, public.problem.unlisted

@@ -26,16 +26,13 @@ def resumed(study: ResolvedStudy, spends: Sequence[Mapping[str, Any]]) -> Resolv
         study: as it is resolved today.
         spends: what it was charged for, as the ledger has it.
     """
-    for problem in (study.problem, *(replace(study.problem, editions=n) for n in (1, SURELY_MANY))):
-        asked = replace(study, problem=problem)
+    for n in (study.problem.editions, 1, SURELY_MANY):
+        asked = replace(study, problem=replace(study.problem, editions=n))
         for method in _forms(asked):
             with suppress(DpboError):
-                if [spend.to_json() for spend in method.plan(problem).spends] == list(spends):
-                    return (
-                        study
-                        if (method, problem) == (study.method, study.problem)
-                        else replace(asked, method=method)
-                    )
+                if [spend.to_json() for spend in method.plan(asked.problem).spends] == list(spends):
+                    same = method == study.method and n == study.problem.editions
+                    return study if same else replace(asked, method=method)
     return study
 
 

@@ -29,16 +29,20 @@ class SoftmaxModel:
         return f"SoftmaxModel(d={d}, K={K})"
 
     def correct(self, X: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether each row's predicted class equals its label, (m,).
+        """Whether each row's predicted class equals its label, (m,)."""
+        return np.asarray(self.predicted(X) == labels)
+
+    def predicted(self, X: NDArray[np.float64]) -> NDArray[np.int64]:
+        """The index of each row's class, (m,).
 
         Each answer is a function of its own row and W alone, to the last bit: sums run feature by feature.
         """
-        right = np.empty(len(X), dtype=np.bool_)
+        classes = np.empty(len(X), dtype=np.int64)
         K = self.weights.shape[1]
         with np.errstate(all="ignore"):
             for block in row_blocks(*X.shape):
                 scores = np.zeros((K, len(X[block])))
                 for j, row in enumerate(self.weights):
                     scores += row[:, None] * X[block, j]
-                right[block] = np.argmax(scores, axis=0) == labels[block]
-        return right
+                classes[block] = np.argmax(scores, axis=0)
+        return classes

@@ -4,7 +4,7 @@ from dpbo.flows.cli.screens.terminal import Screen
 
 COMMANDS = (
     ("dpbo init TRAIN.csv VALID.csv", "write a study file for your two files"),
-    ("dpbo plan study.toml", "its price and what to expect; opens no data"),
+    ("dpbo plan study.toml", "its price and what to expect; opens no sensitive file"),
     ("dpbo tune study.toml", "search, release, charge the budget"),
     ("dpbo budget", "what was spent, and what is left"),
     ("dpbo ui", "look at the releases in MLflow"),
