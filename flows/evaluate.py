@@ -22,8 +22,6 @@ from dpbo_core.objective.partitioned import Workers
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.run import check_public_file
 
-TASKS = 3  # prepare, evaluate, publish
-
 
 @dataclass(frozen=True)
 class Evaluated:
@@ -72,7 +70,7 @@ def evaluate_privately(
         result, tracked = report(
             study, folder, stores, warnings, epsilon=epsilon, model=model, pad=pad, workers=counting
         )
-        warnings.tried("Prefect's record of the run may lack tasks", lambda: wait_until_recorded(TASKS))
+        warnings.tried("Prefect's record of the run may lack tasks", wait_until_recorded)
         return Evaluated(result, tracked, tuple(warnings.lines))
 
 

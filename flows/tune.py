@@ -2,7 +2,7 @@
 
 from prefect import flow, get_run_logger
 
-from dpbo.flows.evaluate import TASKS, report
+from dpbo.flows.evaluate import report
 from dpbo.flows.prefect_runtime.fanning_out import prepared
 from dpbo.flows.prefect_runtime.form import study_of
 from dpbo.flows.prefect_runtime.liveness import alive
@@ -17,7 +17,7 @@ from dpbo.flows.renamed import warn_of_old_name
 from dpbo.flows.tuned import Tuned as Tuned
 from dpbo.tasks import policies
 from dpbo.tasks.reporting.shown import Tracked
-from dpbo.tasks.tuning import finish, publish, reserve, step
+from dpbo.tasks.tuning import finish, reserve, step
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import AssumptionNotAccepted, BudgetRefused, DpboError, StudyInvalid
 from dpbo_core.evaluation.run import EvaluationResult
@@ -73,7 +73,7 @@ def tune(
     evaluates = asks_for_evaluation(study)
     also = last_step(resolved, folder, warnings.at_once) if evaluates else None
     with alive(stores.running), workers(workers_for(resolved.method)) as scoring:
-        precomputed, n_prepared = prepared(resolved, folder, PrivacyLedger(stores.ledger))
+        precomputed = prepared(resolved, folder, PrivacyLedger(stores.ledger))
         run = reserve(
             resolved,
             folder,
@@ -88,22 +88,19 @@ def tune(
         )
         if isinstance(run, BudgetRefused):
             raise run
-        steps = 0
         if isinstance(run, StudyRun):
-            steps = run.n_steps
-            with Progress(study.name, steps) as progress:
-                for _ in range(steps):
+            with Progress(study.name, run.n_steps) as progress:
+                for _ in range(run.n_steps):
                     released = step(run)
                     progress.show(released)
                     if released is not None:  # recorded before it came back, so anyone may see it
                         get_run_logger().info("step %d released %s", released["step"], in_short(released))
         result = finish(run)
         tracked = publish_release(study, folder, run, result.release, stores, warnings, register=register)
-        wanted = n_prepared + steps + len((reserve, finish, publish)) + TASKS * evaluates
         last: tuple[EvaluationResult | None, Tracked | None] = (None, None)
         if evaluates:
             last = _last_step(study, folder, stores, warnings, scoring, replayed=result.replayed)
-        warnings.tried("Prefect's record of the run may lack tasks", lambda: wait_until_recorded(wanted))
+        warnings.tried("Prefect's record of the run may lack tasks", wait_until_recorded)
         return Tuned(result, tracked, tuple(warnings.lines), *last)
 
 
