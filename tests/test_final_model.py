@@ -500,3 +500,16 @@ def test_what_mlflow_shows_loads_without_dpbo_and_has_a_signature(tmp_path):
         classes, probabilities = json.loads(line)
         assert classes == list(model.predict(rows))
         assert np.allclose(probabilities, model.predict_proba(rows), atol=1e-9)
+    served = answered(folders[1], ROWS[:3])
+    assert np.allclose(served, models[1].predict_proba(ROWS[:3]), atol=1e-9)
+
+
+def answered(folder, rows):
+    """What MLflow's own scoring server answers, without a port."""
+    import mlflow.pyfunc
+    from mlflow.pyfunc import scoring_server
+    from starlette.testclient import TestClient
+
+    client = TestClient(scoring_server.init(mlflow.pyfunc.load_model(str(folder))))
+    asked = {"dataframe_records": rows, "params": {"predict_method": "predict_proba"}}
+    return client.post("/invocations", json=asked).json()["predictions"]

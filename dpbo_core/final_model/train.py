@@ -106,6 +106,29 @@ class FinalModel:
         columns[self.preprocessing.target] = [stand_in] * len(columns[self.columns[0]])  # not used
         return self.preprocessing.transform(table_of(columns)).X
 
+    @classmethod
+    def load(cls, folder: str | Path) -> "FinalModel":
+        """What `save` wrote; a file that names a type beyond scikit-learn's is refused before it is built.
+
+        Raises:
+            StudyInvalid: it is missing, damaged, or names such a type.
+        """
+        return cls(*storage.read(Path(folder)))
+
+    @classmethod
+    def of_release(cls, spec: StudySpec, folder: str | Path, release: Release) -> "FinalModel | None":
+        """Trained on the public set at what `release` chose; None where it chose nothing.
+
+        Args:
+            spec: the study.
+            folder: the folder that the study's data paths are relative to.
+            release: what it released.
+
+        Raises:
+            StudyInvalid: the training data is no longer what the study says.
+        """
+        return train_final(spec, folder, release)
+
     def save(self, folder: Path) -> Path:
         """Write it into `folder`, which is made; the folder.
 
@@ -166,12 +189,8 @@ def model_is_public(release: Release) -> bool:
 
 
 def load(folder: str | Path) -> FinalModel:
-    """What `save` wrote; a file that names a type beyond scikit-learn's is refused before anything of it is built.
-
-    Raises:
-        StudyInvalid: it is missing, damaged, or names such a type.
-    """
-    return FinalModel(*storage.read(Path(folder)))
+    """`FinalModel.load`."""
+    return FinalModel.load(folder)
 
 
 _load_pyfunc = load
