@@ -467,9 +467,8 @@ sys.meta_path.insert(0, Closed())
 import json, mlflow, pandas as pd
 for folder in sys.argv[2:]:
     model = mlflow.pyfunc.load_model(folder)
-    schema = model.metadata.get_input_schema()
-    types = dict(zip(schema.input_names(), schema.pandas_types()))
-    rows = pd.DataFrame(json.load(open(sys.argv[1]))).astype(types)
+    rows = pd.DataFrame(json.load(open(sys.argv[1])))
+    assert model.metadata.get_input_schema().input_names() == list(rows)
     probabilities = model.predict(rows, params={"predict_method": "predict_proba"})
     print(json.dumps([list(model.predict(rows)), probabilities.tolist()]))
 assert not any(name.split(".")[0] in ("dpbo", "dpbo_core") for name in sys.modules)

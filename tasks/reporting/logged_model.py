@@ -68,11 +68,16 @@ def save_served(model: FinalModel, data: Path, folder: Path) -> None:
 
 
 def _inputs(model: FinalModel) -> "Schema":
-    """A number for each numeric column, a text for every other."""
+    """The columns by name; a text for each that holds texts, and for a number anything.
+
+    MLflow refuses whole numbers and truth values where a signature says double, so that a table straight from a CSV
+    file would not do; the module reads them all.
+    """
     from mlflow.types import ColSpec, Schema
+    from mlflow.types.schema import AnyType
 
     features = model.preprocessing.features
-    return Schema([ColSpec("string" if isinstance(one, Category) else "double", one.name) for one in features])
+    return Schema([ColSpec("string" if isinstance(one, Category) else AnyType(), one.name) for one in features])
 
 
 def _outputs(model: FinalModel) -> "Schema":

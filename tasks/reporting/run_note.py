@@ -51,7 +51,7 @@ def _paragraphs(
     if model:
         yield (
             "**How to use the model.** It is trained on the public training set at what was chosen, and says "
-            "nothing more of a person. `rows` is a data frame with the training set's columns, numbers as float. "
+            "nothing more of a person. `rows` is a data frame with the training set's columns. "
             "It loads where dpbo is not installed."
         )
         yield f"```python\nimport mlflow\n\nmodel = mlflow.pyfunc.load_model({f'runs:/{run_id}/model'!r})\n" + (
