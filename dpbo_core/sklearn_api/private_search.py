@@ -67,7 +67,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     Args:
         estimator: any scikit-learn classifier or regressor, a Pipeline too.
         search_space: name → `Real`, `Integer` or `Categorical`; (axis, {"kernel": "rbf"}) exists only there. A list
-            or array of values, and scipy's `uniform`, `loguniform` and `randint`, stand for the axis of their range.
+            or array of values, scipy's `uniform`, `loguniform` and `randint` stand for the axis of their range.
         epsilon: ε of this search in total.
         delta: δ of this search in total; 0 leaves the pure methods.
         dataset: the budget's name. Data that share people share a name.
@@ -413,7 +413,7 @@ _ABSENT = object()  # a hyperparameter that a point does not have
 
 
 def _masked(values: list[Any]) -> Any:
-    held = np.ma.masked_all(len(values), dtype=object)
+    held: Any = np.ma.masked_all(len(values), dtype=object)  # type: ignore[no-untyped-call]
     for i, value in enumerate(values):
         if value is not _ABSENT:
             held[i] = value
