@@ -23,7 +23,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest import mock
@@ -40,7 +39,8 @@ from dpbo_core.accounting.forecast import Forecast, forecast
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.evaluation.run import evaluate_study
-from dpbo_core.spec import StudySpec
+from dpbo_core.evaluation.watch.looks import look_once
+from dpbo_core.spec import StudySpec, WatchSection
 from dpbo_core.study.run import approve_study, run_study
 
 DAYS, PEOPLE, PUBLIC, TRUTH, SEEDS = 365, 3_000, 2_000, 4_000, 3
@@ -194,12 +194,7 @@ def changing(seed: int, folder: Path) -> tuple[list[list[str]], list[float]]:
 
 
 def falls(ledger: PrivacyLedger, folder: Path, edition: str, day: int) -> bool:
-    """One look at today's table; without a watch, whether a new month has begun: then each month is tuned."""
-    if find_spec("dpbo_core.evaluation.watch") is None:
-        return (BEGIN + timedelta(days=day + 1)).day == 1
-    from dpbo_core.evaluation.watch.looks import look_once
-    from dpbo_core.spec import WatchSection
-
+    """One look at today's table, by the watch of the edition's model."""
     wanted = WatchSection(drop=DROP, epsilon=WATCHED, edition=edition)
     name = f"{BEGIN + timedelta(days=day):%Y-%m-%d}"
     spec, vaults = study(edition), folder / "vaults"

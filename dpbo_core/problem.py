@@ -143,6 +143,7 @@ class Problem:
     baseline: float | None = None  # score of the best constant prediction, by the public training set
     public_search: PublicSearch | None = field(default=None, repr=False, compare=False)  # once searched
     earlier: tuple[EarlierEdition, ...] | None = None  # what the search begins with, oldest first; None: afresh
+    spread: float | None = None  # of the PUBLIC scores over Λ, the best less the median; None where not looked up
     positives: float | None = None  # PUBLIC share of the second class, where pairs are counted and it is known
 
     @property

@@ -72,8 +72,8 @@ def tune(
     warnings.tried(UNNAMED, lambda: name_run(study))
     evaluates = asks_for_evaluation(study)
     also = last_step(resolved, folder, warnings.at_once) if evaluates else None
-    precomputed, n_prepared = prepared(resolved, folder, PrivacyLedger(stores.ledger))
     with alive(stores.running), workers(workers_for(resolved.method)) as scoring:
+        precomputed, n_prepared = prepared(resolved, folder, PrivacyLedger(stores.ledger))
         run = reserve(
             resolved,
             folder,

@@ -85,7 +85,7 @@ def tune_and_watch(
     Args, Raises: as `watch_privately`; and as a tune of the study.
     """
     study = study_of(study)
-    tuned = tune(study, folder, pad_steps=pad)
+    tuned = tune(study, folder, pad_steps=pad, scheduled=True)
     return tuned, watch(study, name, folder, section_of(wanted), retune=True, pad=pad)
 
 

@@ -116,10 +116,12 @@ def test_the_same_values_take_the_same_path(name: str, seed: int, told: list[flo
 
 def test_the_same_path_in_another_process() -> None:
     code = (
-        "from tests.test_bo import LINE, search, wave\n"
+        "from test_bo import LINE, search, wave\n"
         "print([o.index for o in search(LINE, wave(LINE), 'thompson', 8, 3).trajectory])"
     )
-    there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    there = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT / "tests"
+    )
     here = [observation.index for observation in search(LINE, wave(LINE), "thompson", 8, 3).trajectory]
     assert there.stdout.strip() == str(here)
     assert here != [observation.index for observation in search(LINE, wave(LINE), "thompson", 8, 4).trajectory]

@@ -6,11 +6,14 @@ Every way a run can go, with the ledger on either database, is the section `leak
 import base64
 import gzip
 import pickle
+import tomllib
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tomli_w
 from audit.leaks import FEATURE, LABEL, LEAKS, LEAKY, SCENARIOS, Scenario, make_world
 from canary import forms_of_number, forms_of_text, packed_ways, search
 from conftest import new_database
@@ -38,6 +41,31 @@ def test_no_store_holds_a_planted_secret(world):
     assert b"Traceback" not in streams["stderr"]
     assert world.found(streams) == set()
     assert search(world.run / "mlruns", {"tag": {b"mlflow.source.name", b"mlflow.source.git"}}) == set()
+
+
+PERSON = "Zaunkoenig-7"
+
+
+@pytest.mark.slow  # every command starts a server of its own
+@pytest.mark.parametrize("world", ["sqlite"], indirect=True)
+def test_a_study_of_persons_with_its_evaluation_leaves_no_planted_secret(world):
+    """Each person once, in the search and in the report; the number of records is as private as what they hold."""
+    header, *rows = (world.run.parent / "data" / "validation.csv").read_text().splitlines()
+    people = [PERSON if i in (3, 7) else f"p{i % 20}" for i in range(len(rows))]
+    lines = [f"who,{header}", *(",".join(pair) for pair in zip(people, rows, strict=True))]
+    (world.run.parent / "data" / "people.csv").write_text("\n".join(lines) + "\n")
+    tables = tomllib.loads((world.run / "private_grid.toml").read_text())
+    tables["study"]["name"] = "persons"
+    tables["privacy"] |= {"dataset": "persons", "person": "who"}
+    tables["data"] |= {"validation": "../data/people.csv", "n_persons": 21}
+    del tables["data"]["n_validation"]
+    tables["evaluation"] = {"epsilon": 1.0}
+    (world.run / "persons.toml").write_text(tomli_w.dumps(tables))
+    of_persons = replace(world, secrets=world.secrets | {"person": forms_of_text(PERSON)})
+    streams = of_persons.go(Scenario(), ("persons",))
+    assert b"persons/evaluation" in streams["stdout"], streams["stderr"][-2000:]
+    assert b"each person in the validation set" in b" ".join(streams["stdout"].split())
+    assert of_persons.found(streams) == set()
 
 
 @pytest.mark.slow  # every command starts a server of its own

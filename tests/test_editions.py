@@ -15,6 +15,7 @@ from dpbo_core.accounting import audit
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.learned import Learned
 from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
+from dpbo_core.accounting.row_checks import faulty
 from dpbo_core.bo.acquisition import UCB
 from dpbo_core.bo.averaged import AveragedSearch, prior_of
 from dpbo_core.bo.learning import FRESH, LearningSearch
@@ -254,6 +255,20 @@ def test_other_scores_spaces_studies_and_people_are_another_series(ledger):
     series = learning.series_of(spec("0"))
     assert ledger.released_in("another clinic", series, most=8) == ()
     assert [release.edition for release in ledger.released_in("clinic", series, most=1)] == ["2"]
+
+
+def test_a_fact_that_no_version_wrote_is_found(ledger):
+    """An export whose line says something else than ids of releases is refused before any of it is taken in."""
+    run_study(spec("0"), ledger=ledger, scheduled=True)
+    history = audit.read_export(audit.export(ledger._url))
+    assert list(faulty(history)) == []
+    (place,) = (i for i, link in enumerate(history) if '"about":"learned"' in link.row)
+    for wrong in ('"releases":[7]', '"releases":"all"', '"others":[]'):
+        told = list(history)
+        told[place] = replace(told[place], row=told[place].row.replace('"releases":[]', wrong))
+        assert list(faulty(told)) == [
+            f"entry {place + 1} of the history (dataset_facts) holds what cannot be, an amount below 0 say"
+        ]
 
 
 def test_which_editions_is_written_with_the_charge_and_a_later_one_changes_nothing(ledger):

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from audit.bounds import by_events
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics
@@ -30,9 +31,10 @@ from dpbo_core.evaluation.places import Place
 from dpbo_core.evaluation.table import NoisedTable
 from dpbo_core.final_model.train import train_final
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
-from dpbo_core.mechanisms.noise import InjectedNoise
+from dpbo_core.mechanisms.noise import InjectedNoise, OperatingSystemNoise
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.objective.persons import Persons
+from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.data_split import public_half
@@ -518,6 +520,32 @@ def test_on_a_neighbour_everything_is_the_same_but_the_draw(tmp_path, monkeypatc
     assert len(sizes) == 1
     moves = [int(np.abs(query - queries[0]).sum()) for query in queries]
     assert 0 < max(moves) <= 2 * WEIGHT
+
+
+# Telling neighbours apart
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("weight", [1, WEIGHT], ids=["records", "persons"])
+def test_the_real_noise_tells_neighbours_apart_by_no_more_than_is_promised(weight):
+    """One record, or person, from one cell to another, which is the worst: the likelihood ratio of 8,000 tables
+    each, drawn by the operating system's noise, proves most of ε = 1 and no more; at two thirds of the noise, more.
+
+    A false alarm has probability below 2e-8.
+    """
+    runs, tables = 8000, []
+    for weaker in (1.0, 1.5):
+        honest = LaplaceHistogram(2 * weight, 10**12, 2 * runs, 1.0 / weight)
+        mechanism = replace(honest, epsilon_units=round(weaker * 10**12))
+        spend = mechanism.spend("histogram")
+        for counts in ((5 * weight, 3 * weight), (4 * weight, 4 * weight)):
+            cells = np.tile(np.array(counts, dtype=np.int64), runs)
+            drawn = mechanism.prepare(spend, OperatingSystemNoise())(Sensitive(cells))
+            tables.append(np.array(drawn, dtype=float).reshape(runs, 2) / weight)
+    here, there = np.array([5.0, 3.0]), np.array([4.0, 4.0])
+    ratios = [(np.abs(one - there).sum(axis=1) - np.abs(one - here).sum(axis=1)) / 2.0 for one in tables]
+    proved = [by_events(ratios[i], ratios[i + 1], level=1e-8, threshold=0.9) for i in (0, 2)]
+    assert 0.6 <= proved[0] <= 1.0 < proved[1]
 
 
 # Intervals

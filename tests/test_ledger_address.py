@@ -76,6 +76,13 @@ def planned():
     plan(ROOT / "examples" / "breast_cancer.toml", epsilon=1.0)
 
 
+def watched():
+    from dpbo.flows.cli import watching
+    from dpbo_core.spec import WatchSection
+
+    watching.plan(ROOT / "examples" / "breast_cancer.toml", WatchSection(drop=0.02, epsilon=1.0))
+
+
 def of_a_flow():
     from dpbo.flows.prefect_runtime.settings import Stores
 
@@ -95,18 +102,22 @@ FACES = {
     outsourcing: {"flows/outsource.py"},
     shown: {"flows/cli/show.py"},
     planned: {"flows/cli/evaluating.py"},
+    watched: {"flows/cli/watching.py"},
     of_a_flow: {
         "flows/cli/commands.py",
         "flows/evaluate.py",
         "flows/publishing.py",
         "flows/serve.py",
         "flows/tune.py",
+        "flows/watch.py",
+        "flows/watch_schedule.py",
     },
 }
 GIVEN = {  # told the URL: tasks by their flow, what a search asks by the search
     "tasks/tuning.py",
     "tasks/outsourcing.py",
     "tasks/evaluating.py",
+    "tasks/watching.py",
     "dpbo_core/sklearn_api/pairs_in_memory.py",
 }
 

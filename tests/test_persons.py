@@ -684,17 +684,6 @@ def test_theorem_7_does_not_hold_with_more_persons_than_stated():
     assert moved > n_stated * (drift + 1) + GRID
 
 
-def test_an_evaluation_is_refused_before_anything_is_charged(tmp_path):
-    from dpbo_core.evaluation.run import evaluate_study
-
-    make(tmp_path, IDS)
-    spec, book = study(evaluation={"epsilon": 0.5}), ledger(tmp_path)
-    run_study(replace(spec, evaluation=None), ledger=book, folder=tmp_path)
-    with pytest.raises(StudyInvalid, match="counts each person once"):
-        evaluate_study(spec, ledger=book, folder=tmp_path)
-    assert book.accounts("d")[0].spent.epsilon_units == 10**12
-
-
 # --- in memory
 
 

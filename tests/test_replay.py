@@ -100,7 +100,7 @@ def test_more_than_a_thousand_neighbours_were_tried(request):
     if sum(item.fspath == request.node.fspath for item in request.session.items) < 2 * len(CASES[::3]):
         pytest.skip("only part of the file was asked for")
     assert sum(TRIED.values()) >= 1_200
-    assert min(TRIED[kind] for kind in VARIANTS) >= 90
+    assert min(TRIED[kind] for kind in VARIANTS) >= 80
 
 
 METHOD_FAULTS = {

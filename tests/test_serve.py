@@ -16,7 +16,8 @@ from prefect.states import AwaitingRetry, Scheduled
 
 from dpbo.flows import serve
 from dpbo.flows.cli.doctor import examine
-from dpbo.flows.prefect_runtime.scheduled_run import FIELDS, edition_at, refuse_fields, seconds
+from dpbo.flows.cli.durations import seconds
+from dpbo.flows.prefect_runtime.scheduled_run import FIELDS, edition_at, refuse_fields
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo.flows.serve import MISSED, REFUSED, tune_on_schedule
 from dpbo_core.accounting.ledger import PrivacyLedger

@@ -36,6 +36,11 @@ from dpbo_core.study.run import run_study
 SURE = WatchSection(drop=0.2, epsilon=20.0)  # of noise that no test will ever see
 
 
+def _turned(line):
+    """A record with the other label."""
+    return f"{line[:-1]}{1 - int(line[-1])}"
+
+
 class Place:
     """A tuned study on files, with its ledger and its vault."""
 
@@ -60,8 +65,7 @@ class Place:
     def spoil(self):
         """The model is wrong about every record from now on."""
         lines = (self.folder / "validation.csv").read_text().splitlines()
-        turned = [f"{line[:-1]}{1 - int(line[-1])}" for line in lines[1:]]
-        (self.folder / "validation.csv").write_text("\n".join([lines[0], *turned]) + "\n")
+        (self.folder / "validation.csv").write_text("\n".join([lines[0], *map(_turned, lines[1:])]) + "\n")
 
     @property
     def vault(self):
@@ -530,6 +534,16 @@ def test_neighbouring_tables_are_compared_within_what_is_charged(made, tmp_path,
             other = [row.format(who=base[0].split(",")[0])] * k + base[k:]
             moved.append(abs(u(base) - u(other)))
     assert 0 < max(moved) <= charged
+    found = []
+    for turned in (False, True):  # and the whole of it: every kind is watched
+        path.write_text("\n".join([header, *(_turned(line) if turned else line for line in lines)]) + "\n")
+        vaults, name = tmp_path / "vaults", f"turned {turned}"
+        wanted = replace(SURE, epsilon=50.0)
+        look = look_once(spec, ledger=ledger, vaults=vaults, name=name, folder=tmp_path, wanted=wanted)
+        found.append(look.alarm)
+    assert found == [False, True]
+    document = json.loads(json.dumps(look.release.to_json()))
+    assert recompute(read_certificate(document, CERTIFIED), CERTIFIED).epsilon == pytest.approx(50.0, rel=1e-9)
 
 
 # One budget with others

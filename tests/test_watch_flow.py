@@ -7,39 +7,22 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import tomli_w
 from prefect import flow
 from test_evaluate_flow import run  # noqa: F401  a fixture
-from test_evaluation import files, of_files
 from test_flow import flow_runs, logs, server, task_runs, terminal  # noqa: F401  fixtures
 from test_watch import Place
+from test_watch_command import entries, study  # noqa: F401  a fixture
 
 from dpbo.flows import serve, watch_schedule
-from dpbo.flows.cli.screens.terminal import WIDTH
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo.flows.serve import REFUSED
 from dpbo.flows.watch import tune_and_watch, watch_privately
 from dpbo.flows.watch_schedule import OVER, watch_on_schedule
-from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import PolicyRefused, Sealed, StudyInvalid
 from dpbo_core.evaluation.watch import todays_table
-from dpbo_core.spec import StudySpec
-from dpbo_core.study.run import run_study
 
+pytestmark = pytest.mark.slow  # a Prefect server, and flow runs
 NOON = datetime(2026, 11, 21, 12, 0, 5, tzinfo=UTC)
-
-
-@pytest.fixture
-def study(here):
-    """A study with a watch that no noise will ever disturb, tuned in the folder's own ledger."""
-    files(here)
-    tables = of_files(budget={"epsilon": 100.0}, watch={"drop": 0.2, "epsilon": 20.0})
-    del tables["evaluation"]
-    (here / "study.toml").write_text(tomli_w.dumps(tables))
-    Stores().make_folder()
-    spec = StudySpec.from_dict(tables)
-    run_study(spec, ledger=PrivacyLedger(Stores().ledger))
-    return spec
 
 
 @pytest.fixture
@@ -53,18 +36,13 @@ def spoil():
     Place.spoil(SimpleNamespace(folder=Path()))
 
 
-def entries():
-    (account,) = PrivacyLedger(Stores().ledger).accounts("clinic")
-    return [(entry.study, entry.edition, entry.epsilon) for entry in account.entries]
-
-
 def client():
     from mlflow.tracking import MlflowClient
 
     return MlflowClient(tracking_uri=Stores().tracking)
 
 
-def test_looks_are_two_tasks_and_a_timeline_and_an_alarm_is_an_event(here, study, events):
+def test_looks_are_two_tasks_and_a_timeline_and_an_alarm_is_an_event(here, study, events):  # noqa: F811
     first = watch_privately(study, "monday")
     found = flow_runs("watch privately")[0]
     names = sorted(task.name.rsplit("-", 1)[0] for task in task_runs(found))
@@ -99,8 +77,7 @@ def test_looks_are_two_tasks_and_a_timeline_and_an_alarm_is_an_event(here, study
     assert entries() == [("clinic", "1", 1.0), ("clinic/watch", "1", 20.0)]
 
 
-@pytest.mark.slow
-def test_a_timeline_that_could_not_be_shown_is_shown_by_the_next_look(here, study, monkeypatch):
+def test_a_timeline_that_could_not_be_shown_is_shown_by_the_next_look(here, study, monkeypatch):  # noqa: F811
     with monkeypatch.context() as broken:
         broken.setattr("dpbo.tasks.watching.log_looks", lambda *_: 1 / 0)
         broken.setattr("dpbo.tasks.policies.PUBLISHING_TASK", {"retries": 0})
@@ -113,8 +90,7 @@ def test_a_timeline_that_could_not_be_shown_is_shown_by_the_next_look(here, stud
     assert [(point.step, point.value) for point in points] == [(1, 0.0), (2, 0.0)]
 
 
-@pytest.mark.slow
-def test_an_alarm_tunes_a_new_edition_which_is_watched_from_then_on(here, study, events):
+def test_an_alarm_tunes_a_new_edition_which_is_watched_from_then_on(here, study, events):  # noqa: F811
     wanted = study.watch
 
     def pipeline(day):
@@ -137,8 +113,7 @@ def test_an_alarm_tunes_a_new_edition_which_is_watched_from_then_on(here, study,
     ]
 
 
-@pytest.mark.slow
-def test_an_alarm_without_room_for_a_tune_stands_and_says_so(here, study, events):
+def test_an_alarm_without_room_for_a_tune_stands_and_says_so(here, study, events):  # noqa: F811
     spent = replace(study, watch=replace(study.watch, epsilon=99.0))
     spoil()
     found = watch_privately(spent, "monday", retune=True)
@@ -147,8 +122,7 @@ def test_an_alarm_without_room_for_a_tune_stands_and_says_so(here, study, events
     assert any("was not followed by a tune" in line for line in found.warnings)
 
 
-@pytest.mark.slow
-def test_what_fails_near_the_records_says_nothing_of_them(here, study, monkeypatch):
+def test_what_fails_near_the_records_says_nothing_of_them(here, study, monkeypatch):  # noqa: F811
     with monkeypatch.context() as broken:
         secret = "record 17 earns 987654321"
         broken.setattr(todays_table, "sensitive_half", lambda *_: (_ for _ in ()).throw(ValueError(secret)))
@@ -170,8 +144,7 @@ def look_at(moment, monkeypatch, **more):
     return watch_on_schedule("study.toml", **more, return_state=True)
 
 
-@pytest.mark.slow
-def test_a_run_is_the_look_of_its_slot_and_a_retry_is_the_same(here, study, events, monkeypatch):
+def test_a_run_is_the_look_of_its_slot_and_a_retry_is_the_same(here, study, events, monkeypatch):  # noqa: F811
     first = look_at(NOON, monkeypatch)
     assert (first.name, first.message) == ("Completed", "look 2026-11-21T12:00:05Z: holds, number 1")
     assert look_at(NOON, monkeypatch).message == f"{first.message} (recorded before)"
@@ -186,15 +159,13 @@ def test_a_run_is_the_look_of_its_slot_and_a_retry_is_the_same(here, study, even
         look_at(NOON, monkeypatch, wanted={"drops": 0.2}).result()
 
 
-@pytest.mark.slow
-def test_a_missed_look_is_skipped_and_leaves_no_trace(here, study, monkeypatch):
+def test_a_missed_look_is_skipped_and_leaves_no_trace(here, study, monkeypatch):  # noqa: F811
     monkeypatch.setattr(watch_schedule, "overtaken", lambda _: True)
     assert look_at(NOON, monkeypatch).name == serve.MISSED
     assert entries() == [("clinic", "1", 1.0)]
 
 
-@pytest.mark.slow
-def test_a_scheduled_look_may_ask_for_what_its_owner_allowed(here, study, monkeypatch):
+def test_a_scheduled_look_may_ask_for_what_its_owner_allowed(here, study, monkeypatch):  # noqa: F811
     """Run by Prefect, not at its owner's terminal: another file than before is refused, whoever names it."""
     monkeypatch.setattr("dpbo.flows.watch.at_the_terminal", lambda: False)
     monkeypatch.setattr("dpbo.flows.watch.refuse_job_variables", lambda: None)
@@ -205,58 +176,9 @@ def test_a_scheduled_look_may_ask_for_what_its_owner_allowed(here, study, monkey
     assert state.name == REFUSED or isinstance(state.result(raise_on_failure=False), PolicyRefused)
 
 
-@pytest.mark.parametrize("how", [{"cron": "0 6 * * *"}, {"every": "1d"}])
-def test_a_watch_is_served_in_utc_one_look_at_a_time(here, study, monkeypatch, how):
-    from contextlib import nullcontext
-
-    import prefect
-
-    from dpbo.flows.cli import watching as command
-
-    there = SimpleNamespace(started=False, api="http://127.0.0.1:1/api", auth=None, password_file=None)
-    served = []
-    monkeypatch.setattr(serve, "LoopbackServer", lambda *_, **__: nullcontext(there))
-    monkeypatch.setattr(prefect, "serve", lambda deployment, **options: served.append((deployment, options)))
-    monkeypatch.setattr("dpbo.flows.prefect_runtime.prefect_store.create_prefect_store", lambda: None)
-    words = {"cron": None, "every": None, "port": 1, "pad": 0.0, "retune": True, "trust": False}
-    section = command.wanted(Path("study.toml"), drop=0.1)
-    command.serve(Path("study.toml"), section, **words | how)
-    ((deployment, options),) = served
-    (schedule,) = [item.schedule for item in deployment.schedules]
-    assert options["limit"] == 1
-    assert deployment.name == "watch-clinic"
-    assert deployment.parameters["wanted"] == {"drop": 0.1, "epsilon": 20.0, "edition": "1"}
-    assert deployment.parameters["retune"] is True
-    assert getattr(schedule, "interval", None) == (timedelta(days=1) if "every" in how else None)
-    for wrong in ({}, {"cron": "0 6 * * *", "every": "1d"}):
-        with pytest.raises(StudyInvalid, match="when it looks"):
-            command.serve(Path("study.toml"), section, **words | wrong)
-
-
 # The command
 
 
-def test_the_command_says_what_to_expect_without_paying(here, study, run):  # noqa: F811
-    code, out, err = run("watch", "study.toml", "--plan", "--drop", "0.02", "--epsilon", "1")
-    assert (code, err) == (0, "")
-    assert max(map(len, out.splitlines())) <= WIDTH
-    words = " ".join(out.split())
-    assert "Nothing was charged" in words
-    assert "verdict useless: at 300 records a fall of 0.02 drowns" in words
-    code, out, err = run("watch", "study.toml", "--plan", "--json")
-    told = json.loads(out)
-    assert (code, err) == (0, "")
-    assert set(told) == {
-        "verdict", "seen", "seen_same_records", "false_alarms_a_year", "smallest_drop", "threshold", "records",
-        "spread", "sampling", "noise", "terms", "guarantee", "open",
-    }  # fmt: skip
-    assert (told["records"], told["open"], len(told["seen"])) == (300, False, 5)
-    assert 0.2 < told["spread"] < 0.5
-    assert told["terms"]["drop"] == 0.2
-    assert entries() == [("clinic", "1", 1.0)]
-
-
-@pytest.mark.slow
 def test_the_command_looks_once_and_says_a_bit(here, study, run):  # noqa: F811
     code, out, err = run("watch", "study.toml", "--once", "--look", "monday", "--exit-code")
     assert (code, err) == (0, "")

@@ -42,7 +42,7 @@ class Stream:
 
     @property
     def name(self) -> str:
-        """The study's."""
+        """The name of its study."""
         return self.newest.study
 
 

@@ -95,6 +95,7 @@ class Advice:
     methods: tuple[MethodAdvice, ...]
     positives: float | None = None  # public share of the second class, where pairs are counted and it was looked up
     n_public: int | None = None  # records of the public training set, where they were counted
+    spread: float | None = None  # of the public scores over Λ, where some were cross-validated
 
     @property
     def recommended(self) -> str | None:
@@ -110,6 +111,7 @@ class Advice:
             "methods": [line.to_json() for line in self.methods],
             **({} if self.positives is None else {"public_share": self.positives}),
             **({} if self.n_public is None else {"public_records": self.n_public}),
+            **({} if self.spread is None else {"public_spread": self.spread}),
         }
 
 
@@ -137,7 +139,9 @@ def advise(spec: StudySpec, problem: Problem) -> Advice:
         )
         for kind in EXCHANGES
     )
-    return Advice(_choice(forms, problem), (*lines, *elsewhere), problem.positives, problem.n_public)
+    return Advice(
+        _choice(forms, problem), (*lines, *elsewhere), problem.positives, problem.n_public, problem.spread
+    )
 
 
 def check_scoring(problem: Problem) -> None:
@@ -298,6 +302,9 @@ def _line(method: AnyMethod, problem: Problem, beside: Expected | None) -> Metho
     verdict = _verdict(outlook.noise_scale, error_expected, spread, gain)
     if gain is not None and verdict in ("poor", "useless"):
         why += f"; the same answer for every record leaves {_one_digit(gain):g} to gain, by the public training set"
+    if problem.spread is not None and found is not None:
+        verdict, told = _beside_spread(verdict, found.regret, problem.spread)
+        why += f"; {told}"
     if counts_pairs(problem):
         useful_from = _useful_from(method, problem)
         why += f"; {_in_words(problem, useful_from)}"
@@ -357,6 +364,15 @@ def _seconds(problem: Problem, trainings: int) -> float | None:
     if problem.n_validation is None or not problem.model.enforced:
         return None
     return seconds_expected(problem.n_validation, trainings)
+
+
+def _beside_spread(verdict: Verdict, regret: float, spread: float) -> tuple[Verdict, str]:
+    """The verdict where it is known what there is to choose between, and that in words."""
+    told = f"the best public score is {_one_digit(spread):g} above that of a middling candidate"
+    if regret >= spread:
+        worst: Verdict = "poor" if verdict == "good" else verdict
+        return worst, f"{told}, and a choice that loses as much is no better than a candidate taken blindly"
+    return verdict, f"{told}, of which the choice keeps about {1.0 - regret / spread:.0%}"
 
 
 def _verdict(noise_scale: float, expected_error: float, score_range: float, gain: float | None = None) -> Verdict:

@@ -172,7 +172,8 @@ class Lipschitz:
         """One draw, of the score. Theorem 7 may bound it below one record's share."""
         if not only_shows(release, "score"):
             raise ValueError("value")
-        draws, (spend,) = {"best score": tuple(DiscreteLaplace.WORTH)}, release.spends
+        draws = {"best score": tuple(DiscreteLaplace.WORTH)}
+        spend = max(release.spends, key=lambda spend: spend.noise_scale)  # the one there should be
         assumed = shown_of_acquisition(release)
         return Shown(draws, 0.0, assumed, relations=MEANS, score_bound=_score_bound(spend))
 

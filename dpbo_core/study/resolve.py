@@ -94,7 +94,12 @@ def plan_study(spec: StudySpec) -> PrivacyPlan:
 
 
 def advise_study(
-    spec: StudySpec, *, positives: float | None = None, baseline: float | None = None, n_public: int | None = None
+    spec: StudySpec,
+    *,
+    positives: float | None = None,
+    baseline: float | None = None,
+    n_public: int | None = None,
+    spread: float | None = None,
 ) -> Advice:
     """The price and the expected error of every method on this study. Opens no data file.
 
@@ -103,11 +108,14 @@ def advise_study(
         positives: PUBLIC share of the second class, for a score that counts pairs; None where it is not known.
         baseline: what the same answer for every record scores on the PUBLIC training set, in [0, G]; likewise.
         n_public: records of the PUBLIC training set; likewise.
+        spread: the best PUBLIC score of Λ less the median one, in [0, G]; likewise.
 
     Raises:
         StudyInvalid: the study cannot be used as written; its estimator is not installed, or has no such parameter.
     """
-    problem = replace(planning_problem(spec), positives=positives, baseline=baseline, n_public=n_public)
+    problem = replace(
+        planning_problem(spec), positives=positives, baseline=baseline, n_public=n_public, spread=spread
+    )
     if problem.training is None and not spec.model.ours:
         factory = EstimatorFactory(spec.model.estimator, spec.model.params, spec.search.seed, spec.model.regression)
         factory.build(**problem.candidates.points[0])  # what would be refused at the first training

@@ -214,7 +214,8 @@ def _started(
     draws = method.draws(problem)
     problem = replace(problem, earlier=with_earlier(problem, learned, ledger))
     search = method.start(problem, plan)
-    afterwards = () if also is None else also(replace(public, problem=problem))
+    plain = replace(problem, trainer=public.problem.trainer)  # what is published is trained by it
+    afterwards = () if also is None else also(replace(public, problem=plain))
     try_out(draws)  # what can fail of a draw, and of all that is public, fails here, before anything is charged
     reservation = ledger.reserve(
         key,

@@ -40,6 +40,9 @@ app.command()(show)
 Study = Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 AllMethods = Annotated[bool, typer.Option("--all", help="List methods too that cannot run on this study.")]
+Fit = Annotated[
+    bool, typer.Option("--fit", help="Cross-validate a few candidates on the public file: what there is to choose.")
+]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")]
 
 
@@ -203,12 +206,15 @@ def watch(
 
 
 @app.command()
-def plan(study: Study, json: AsJson = False, all_methods: AllMethods = False, debug: Debug = False) -> None:
+def plan(
+    study: Study, json: AsJson = False, all_methods: AllMethods = False, fit: Fit = False, debug: Debug = False
+) -> None:
     """Price every method on a study and say what to expect of it. Opens no sensitive file, charges nothing."""
     from dpbo.flows.cli.screens.advice import print_advice
     from dpbo.flows.cli.screens.terminal import print_json
     from dpbo_core.study.baseline import public_baseline
     from dpbo_core.study.positives import public_share
+    from dpbo_core.study.public_spread import public_spread
     from dpbo_core.study.resolve import advise_study
     from dpbo_core.study.schedule import planned_if_scheduled
     from dpbo_core.study.sizes import n_public
@@ -217,6 +223,7 @@ def plan(study: Study, json: AsJson = False, all_methods: AllMethods = False, de
     spec = planned_if_scheduled(read_study(study))
     folder = study.parent
     read = {"positives": public_share(spec, folder), "baseline": public_baseline(spec, folder)}
+    read["spread"] = public_spread(spec, folder) if fit else None
     advice = advise_study(spec, **read, n_public=n_public(spec, folder))
     print_json(advice.to_json()) if json else print_advice(spec, advice, refused=all_methods)
 

@@ -9,11 +9,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from dpbo.flows.cli.durations import seconds
 from dpbo.flows.cli.screens.error_message import print_warnings
 from dpbo.flows.cli.show import recorded_all_the_same, replayed
 from dpbo.flows.cli.text_file import lines_of
 from dpbo.flows.prefect_runtime.own_output import own_output
-from dpbo.flows.prefect_runtime.scheduled_run import refuse_fields, seconds
+from dpbo.flows.prefect_runtime.scheduled_run import refuse_fields
 from dpbo.flows.prefect_runtime.settings import Stores, quiet_environment, without_heartbeat
 from dpbo.flows.prefect_runtime.temporary_server import locked_server
 from dpbo_core.accounting.accounts import Account

@@ -7,7 +7,6 @@ Fields may stand in the edition, the dataset and the data paths. A dataset's nam
 budget, so it may change with the time only if the validation file changes with it, field for field.
 """
 
-import re
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -85,18 +84,3 @@ def _validation(spec: StudySpec) -> str:
     """The validation file; "" where there is none."""
     files = PublicFiles | PersonFiles | SensitiveFiles
     return spec.data.validation if isinstance(spec.data, files) else ""
-
-
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-
-
-def seconds(text: str) -> float:
-    """`6h`, `30m`, `5s` or `1d` in seconds.
-
-    Raises:
-        StudyInvalid: it is none of them.
-    """
-    found = re.fullmatch(r"(\d{1,6})([smhd])", text.strip())
-    if found is None or int(found[1]) == 0:
-        raise StudyInvalid(f"--every {text!r} is no duration", remedy="write 30m, 6h or 1d")
-    return float(int(found[1]) * _UNITS[found[2]])

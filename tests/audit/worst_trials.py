@@ -25,6 +25,7 @@ from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.methods.dp_hypo import DpHypo
 from dpbo_core.methods.hypo_search import HypoSearch
+from dpbo_core.methods.informed_prior import informed
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.problem import Problem
@@ -78,6 +79,7 @@ class Trials:
         trial, mechanism = self.method._calibrated(self.problem)
         doors = Doors(tuple(self.method.draws(self.problem)))
         faster = replace(trial, score=Precomputed(trial.score, doors.source))
+        prior = informed(self.method.prior, self.problem)
         which, quality, trials = np.empty(n, dtype=np.int64), np.empty(n), np.empty(n)
         for i in range(n):
             table.asked = 0
@@ -87,7 +89,8 @@ class Trials:
                 plan,
                 faster,
                 mechanism,
-                lambda: self.method._sampler(self.problem, trial),
+                lambda: self.method._sampler(self.problem, trial, prior),
+                prior.tolist(),
             )
             noise, _ = doors.noise()
             search.step(table, noise)

@@ -79,6 +79,8 @@ def _opened(spec: StudySpec, advice: Advice) -> str:
         return "Nothing was opened and nothing was charged."
     told = [] if advice.n_public is None else [f"{advice.n_public:,} records"]
     told += [] if advice.positives is None else [f"{advice.positives:.1%} positive"]
+    if advice.spread is not None:
+        told += ["some candidates cross-validated on it"]
     return f"The public training file was read ({', '.join(told)}), no other, and nothing was charged."
 
 

@@ -1,0 +1,85 @@
+"""What `dpbo watch` does without Prefect: what it says before anything is spent, and the schedule it serves."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import tomli_w
+from test_evaluate_flow import run  # noqa: F401  a fixture
+from test_evaluation import files, of_files
+
+from dpbo.flows import serve
+from dpbo.flows.cli.screens.terminal import WIDTH
+from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.spec import StudySpec
+from dpbo_core.study.run import run_study
+
+
+@pytest.fixture
+def study(here):
+    """A study with a watch that no noise will ever disturb, tuned in the folder's own ledger."""
+    files(here)
+    tables = of_files(budget={"epsilon": 100.0}, watch={"drop": 0.2, "epsilon": 20.0})
+    del tables["evaluation"]
+    (here / "study.toml").write_text(tomli_w.dumps(tables))
+    Stores().make_folder()
+    spec = StudySpec.from_dict(tables)
+    run_study(spec, ledger=PrivacyLedger(Stores().ledger))
+    return spec
+
+
+def entries():
+    (account,) = PrivacyLedger(Stores().ledger).accounts("clinic")
+    return [(entry.study, entry.edition, entry.epsilon) for entry in account.entries]
+
+
+def test_the_command_says_what_to_expect_without_paying(here, study, run):  # noqa: F811
+    code, out, err = run("watch", "study.toml", "--plan", "--drop", "0.02", "--epsilon", "1")
+    assert (code, err) == (0, "")
+    assert max(map(len, out.splitlines())) <= WIDTH
+    words = " ".join(out.split())
+    assert "Nothing was charged" in words
+    assert "verdict useless: at 300 records a fall of 0.02 drowns" in words
+    code, out, err = run("watch", "study.toml", "--plan", "--json")
+    told = json.loads(out)
+    assert (code, err) == (0, "")
+    assert set(told) == {
+        "verdict", "seen", "seen_same_records", "false_alarms_a_year", "smallest_drop", "threshold", "records",
+        "spread", "sampling", "noise", "terms", "guarantee", "open",
+    }  # fmt: skip
+    assert (told["records"], told["open"], len(told["seen"])) == (300, False, 5)
+    assert 0.2 < told["spread"] < 0.5
+    assert told["terms"]["drop"] == 0.2
+    assert entries() == [("clinic", "1", 1.0)]
+
+
+@pytest.mark.parametrize("how", [{"cron": "0 6 * * *"}, {"every": "1d"}])
+def test_a_watch_is_served_in_utc_one_look_at_a_time(here, study, monkeypatch, how):
+    from contextlib import nullcontext
+
+    import prefect
+
+    from dpbo.flows.cli import watching as command
+
+    there = SimpleNamespace(started=False, api="http://127.0.0.1:1/api", auth=None, password_file=None)
+    served = []
+    monkeypatch.setattr(serve, "LoopbackServer", lambda *_, **__: nullcontext(there))
+    monkeypatch.setattr(prefect, "serve", lambda deployment, **options: served.append((deployment, options)))
+    monkeypatch.setattr("dpbo.flows.prefect_runtime.prefect_store.create_prefect_store", lambda: None)
+    words = {"cron": None, "every": None, "port": 1, "pad": 0.0, "retune": True, "trust": False}
+    section = command.wanted(Path("study.toml"), drop=0.1)
+    command.serve(Path("study.toml"), section, **words | how)
+    ((deployment, options),) = served
+    (schedule,) = [item.schedule for item in deployment.schedules]
+    assert options["limit"] == 1
+    assert deployment.name == "watch-clinic"
+    assert deployment.parameters["wanted"] == {"drop": 0.1, "epsilon": 20.0, "edition": "1"}
+    assert deployment.parameters["retune"] is True
+    assert getattr(schedule, "interval", None) == (timedelta(days=1) if "every" in how else None)
+    for wrong in ({}, {"cron": "0 6 * * *", "every": "1d"}):
+        with pytest.raises(StudyInvalid, match="when it looks"):
+            command.serve(Path("study.toml"), section, **words | wrong)
