@@ -56,7 +56,6 @@ class Prototype:
         from sklearn.base import clone
 
         estimator = clone(self.estimator)
-        check_predicts(estimator, self.name)
         check_names(list(hyperparameters), list(estimator.get_params(deep=True)), shown_as=self.name)
         estimator.set_params(**self.decoded(hyperparameters))
         check_task(estimator, self.name, regression=self.regression)
@@ -113,21 +112,6 @@ def _body(code: CodeType) -> str:
     """What a function does: its instructions, names and constants, those of the functions in it too."""
     constants = [_body(item) if isinstance(item, CodeType) else repr(item) for item in code.co_consts]
     return repr((code.co_code, code.co_names, constants))
-
-
-def check_predicts(estimator: Any, shown_as: str) -> None:
-    """The estimator predicts: it is no scaler or encoder that stands alone, or last in its Pipeline.
-
-    Raises:
-        StudyInvalid: it only transforms.
-    """
-    if hasattr(estimator, "transform") and not hasattr(estimator, "predict"):
-        raise StudyInvalid(
-            f"{shown_as} predicts nothing: it transforms columns",
-            cause="a scaler or an encoder was named in the model's place, or stands last in a Pipeline",
-            remedy="put it before the model in one Pipeline, make_pipeline(StandardScaler(), LogisticRegression()) "
-            "say, and name the Pipeline; it is then fitted on the public table alone",
-        )
 
 
 def import_name(estimator: Any) -> str:

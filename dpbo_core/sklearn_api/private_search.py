@@ -32,6 +32,7 @@ from dpbo_core.models.prototype import Prototype
 from dpbo_core.models.scores.union import OF_CLASSES
 from dpbo_core.sklearn_api.axes import axes_of
 from dpbo_core.sklearn_api.evaluated import evaluate_search
+from dpbo_core.sklearn_api.given_estimator import check_predicts
 from dpbo_core.sklearn_api.pairs_in_memory import as_it_began, public_positives
 from dpbo_core.sklearn_api.public_encoder import PublicEncoder, target_name
 from dpbo_core.sklearn_api.tables_in_memory import FrameSplit, model_section, sections_of
@@ -341,6 +342,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 "This PrivateSearch estimator requires y to be passed, but the target y is None",
                 remedy="call fit(X_public, y_public, X_validation=..., y_validation=...)",
             )
+        check_predicts(self.estimator)
         target = column_or_1d(y, warn=True)
         if not is_regressor(self.estimator):
             check_classification_targets(target)
