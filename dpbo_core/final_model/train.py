@@ -189,7 +189,7 @@ def model_is_public(release: Release) -> bool:
 
 
 def load(folder: str | Path) -> FinalModel:
-    """`FinalModel.load`."""
+    """`FinalModel.load`, for those who import this module by name."""
     return FinalModel.load(folder)
 
 
