@@ -12,12 +12,13 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from scipy.stats import loguniform, norm, randint, uniform
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import cross_validate
+from sklearn.model_selection import cross_val_score, cross_validate
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC
@@ -28,6 +29,8 @@ from dpbo_core.errors import AssumptionNotAccepted, BudgetExceeded, DpboError, N
 from dpbo_core.models.prototype import Prototype, import_name
 from dpbo_core.privacy.unit import PrivacyUnit
 from dpbo_core.sklearn_api import private_search
+from dpbo_core.sklearn_api.axes import axes_of
+from dpbo_core.sklearn_api.tables_in_memory import sections_of
 
 X, Y = load_wine(return_X_y=True, as_frame=True)
 PUBLIC, SENSITIVE = slice(0, None, 2), slice(1, None, 2)
@@ -321,7 +324,13 @@ def test_any_estimator_axis_and_score(url):
 def test_names_that_cannot_be_are_messages(url):
     for changes, says in (
         ({"space": {"c": Real(0.1, 1)}}, "nearest valid name is 'C'"),
-        ({"space": {"C": [0.1, 1]}}, "is a list"),
+        ({"space": {"C": [0.1, 0.1]}}, "lists a value twice"),
+        ({"space": {"C": norm(1.0, 0.1)}}, "scipy's norm.*evenly"),
+        ({"space": {"C": 1.0}}, "is a float"),
+        ({"inner": StandardScaler()}, "StandardScaler predicts nothing.*one Pipeline"),
+        ({"inner": make_pipeline(StandardScaler())}, "Pipeline predicts nothing"),
+        ({"inner": [StandardScaler(), SVC()]}, "the estimator is a list"),
+        ({"inner": SVC}, "the estimator is the class SVC"),
         ({"space": [1]}, "not a dict"),
         ({"method": "lipschitz"}, "no hyperparameters"),
         ({"ledger": PrivacyLedger}, "not a URL"),
@@ -332,6 +341,39 @@ def test_names_that_cannot_be_are_messages(url):
     ):
         with pytest.raises(StudyInvalid, match=says):
             fit(search(url, **changes))
+
+
+def test_spaces_of_other_searches_are_converted_and_stated(url):
+    space = {"C": loguniform(1e-3, 1e2), "tol": uniform(0.5, 1.0), "max_iter": randint(5, 9)}
+    space |= {"class_weight": [None, "balanced"], "warm_start": (True, False), "l1_ratio": np.array([0.0, 0.5])}
+    converted = {
+        "C": Real(1e-3, 1e2, log=True), "tol": Real(0.5, 1.5), "max_iter": Integer(5, 8),
+        "class_weight": Categorical([None, "balanced"]), "warm_start": Categorical([True, False]),
+        "l1_ratio": Categorical([0.0, 0.5]),
+    }  # fmt: skip
+    assert axes_of(space) == converted
+    assert sections_of(space) == sections_of(converted)
+    assert fit(search(url, space={"C": [0.1, 10.0]})).search_space_ == {"C": Categorical([0.1, 10.0])}
+    with pytest.warns(UserWarning, match="nothing was drawn or spent now"):  # the same study
+        assert fit(search(url, space={"C": Categorical([0.1, 10.0])})).replayed_
+
+
+def test_cross_validation_without_a_validation_set_says_why(url):
+    with pytest.raises(StudyInvalid, match=r"no validation set.*cross_val_score"):
+        cross_val_score(search(url), X[PUBLIC], Y[PUBLIC], error_score="raise")
+    assert PrivacyLedger(url).accounts("wine") == ()
+
+
+def test_nothing_released_is_no_attribute(url):
+    chosen = search(url)
+    assert not hasattr(chosen, "cv_results_")
+    assert not hasattr(fit(chosen), "cv_results_")  # private_grid releases its choice alone
+    stepwise = fit(search(url, method="private_trajectory", edition="2", n_candidates=8))
+    results = stepwise.cv_results_
+    assert results["params"] == [step["hyperparameters"] for step in stepwise.trajectory_]
+    assert list(results["mean_test_score"]) == [step["score"] for step in stepwise.trajectory_]
+    assert list(results["param_C"]) == [point["C"] for point in results["params"]]
+    assert results["rank_test_score"][np.argmax(results["mean_test_score"])] == 1
 
 
 def test_parts_that_are_not_scikit_learns_need_the_callers_word():

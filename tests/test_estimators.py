@@ -463,3 +463,8 @@ def test_nothing_a_prediction_says_gets_out():
 def test_another_table_is_refused(X, labels):
     with pytest.raises(StudyInvalid, match="an estimator of 2 features"):
         fitted().correct(X, labels)
+
+
+def test_a_scaler_in_the_models_place_is_told_apart_from_what_is_no_estimator():
+    with pytest.raises(StudyInvalid, match=r"StandardScaler.* predicts nothing.*scaled before it"):
+        estimator_class("sklearn.preprocessing.StandardScaler")

@@ -310,3 +310,205 @@ def test_a_release_with_a_model_of_foreign_code_is_shown_without_it(tmp_path):
 
     tracked.put_model(Store(), "r1", estimator_model(Foreign()), tmp_path)
     assert "not written" in told["r1", tracked.REFUSED_TAG]
+
+
+REGRESSION = COLUMNS | {"y": list(3.0 * FIRST + 1.0)}
+ROWS = [{name: COLUMNS[name][i] for name in COLUMNS if name != "y"} for i in range(N)]
+
+
+def regression_model():
+    told = Preprocessing.fit(table_of(REGRESSION), "y", unit_ball=False, missing="mean", regression=True)
+    encoded = told.transform(table_of(REGRESSION))
+    return FinalModel(told, fitted(Ridge(), encoded.X, encoded.targets, shown_as="it"))
+
+
+def test_rows_may_be_dicts_a_frame_or_columns_and_say_the_same():
+    import pandas as pd
+    import polars as pl
+
+    model = estimator_model(RandomForestClassifier(5, random_state=0))
+    expected = model.predict_proba(COLUMNS)
+    assert expected.shape == (N, 2)
+    assert np.allclose(expected.sum(axis=1), 1.0)
+    for rows in (ROWS, tuple(ROWS), pd.DataFrame(COLUMNS), pl.DataFrame(COLUMNS)):
+        assert np.array_equal(model.predict_proba(rows), expected)
+    assert np.array_equal(model.predict_proba(ROWS[3]), expected[3:4])
+    assert list(model.predict(COLUMNS)) == [model.classes[i] for i in expected.argmax(axis=1)]
+    gap = {name: value for name, value in ROWS[3].items() if name != "b"}
+    with_nothing = model.predict_proba([ROWS[0], gap | {"b": None}])
+    assert np.array_equal(model.predict_proba([ROWS[0], gap]), with_nothing)
+
+
+@pytest.mark.parametrize(
+    ("rows", "letter"),
+    [
+        ([], "empty"), ([[1.0, 2.0]], "not of dicts"), ({"a": 1.0}, "lacks the column 'b'"),
+        (np.zeros((2, 3)), "no named columns"), (COLUMNS | {"a": [1.0]}, "differ in length"),
+    ],
+)  # fmt: skip
+def test_rows_that_are_none_are_a_letter(rows, letter):
+    with pytest.raises(StudyInvalid, match=letter):
+        linear_model().predict(rows)
+
+
+def test_a_verb_that_the_model_lacks_is_no_attribute():
+    logistic, unknown = FinalModel(*vars_of(linear_model()), loss="logistic"), linear_model()
+    assert not hasattr(unknown, "predict_proba")
+    margins = logistic.decision_function(COLUMNS)
+    assert np.array_equal(margins, unknown.decision_function(COLUMNS))
+    assert np.allclose(logistic.predict_proba(COLUMNS)[:, 1], 1.0 / (1.0 + np.exp(-margins)), atol=1e-15)
+    assert [logistic.classes[int(margin > 0.0)] for margin in margins] == list(logistic.predict(COLUMNS))
+    assert not hasattr(FinalModel(*vars_of(linear_model()), loss="huber_svm"), "predict_proba")
+    assert not any(hasattr(regression_model(), verb) for verb in ("predict_proba", "decision_function"))
+    svc, forest = estimator_model(SVC()), estimator_model(RandomForestClassifier(2, random_state=0))
+    assert (hasattr(svc, "predict_proba"), hasattr(svc, "decision_function")) == (False, True)
+    assert (hasattr(forest, "predict_proba"), hasattr(forest, "decision_function")) == (True, False)
+
+
+def vars_of(model):
+    return model.preprocessing, model.model
+
+
+def test_the_loss_comes_back_and_a_model_saved_without_one_still_loads(tmp_path):
+    model = FinalModel(*vars_of(linear_model()), loss="logistic")
+    back = load(model.save(tmp_path))
+    assert np.array_equal(back.predict_proba(COLUMNS), model.predict_proba(COLUMNS))
+    document = json.loads((tmp_path / NUMBERS).read_text())
+    assert document["linear"].pop("loss") == "logistic"  # what earlier versions wrote had none
+    (tmp_path / NUMBERS).write_text(json.dumps(document))
+    assert load(tmp_path).loss is None
+    assert list(load(tmp_path).predict(COLUMNS)) == list(model.predict(COLUMNS))
+
+
+KINDS = {
+    "linear": lambda: FinalModel(*vars_of(linear_model()), loss="logistic"),
+    "svc": lambda: estimator_model(SVC()),
+    "forest": lambda: estimator_model(RandomForestClassifier(3, random_state=0)),
+    "ridge": regression_model,
+}
+HOSTILE = {  # what a client may send: each column's own meaning of nothing, of a number and of a text
+    "a": [None, "2.5", " 1e3 ", True, float("inf"), 1e300, "x"],
+    "b": [1e9, None, "1_0", 3, False, -1e300, float("nan")],
+    "colour": ["red", " red ", "blue", None, 3.0, "", "a,b"],
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_module_that_travels_with_a_model_answers_as_the_model_does(kind, tmp_path):
+    from dpbo_core.final_model import dpbo_served_model
+
+    model = KINDS[kind]()
+    served = dpbo_served_model._load_pyfunc(str(model.save(tmp_path)))
+    for rows in (COLUMNS, HOSTILE):
+        assert list(served.predict(rows)) == list(model.predict(rows))
+        for verb in ("predict_proba", "decision_function"):
+            asked = {"predict_method": verb}
+            if hasattr(model, verb):
+                assert np.allclose(served.predict(rows, asked), getattr(model, verb)(rows), rtol=1e-9, atol=1e-9)
+            else:
+                with pytest.raises(ValueError, match=f"no {verb}"):
+                    served.predict(rows, asked)
+    with pytest.raises(ValueError, match="predict_method is one of"):
+        served.predict(COLUMNS, {"predict_method": "save"})
+
+
+def test_the_module_that_travels_reads_values_as_the_table_does():
+    from dpbo_core.data.values import canonical
+    from dpbo_core.final_model.dpbo_served_model import meaning
+
+    values = [
+        1,
+        1.5,
+        True,
+        "1",
+        " a ",
+        "",
+        "true",
+        "FALSE",
+        "1_0",
+        "nan",
+        None,
+        object(),
+        np.int64(3),
+        np.bool_(1),
+        10**400,
+    ]
+    assert repr([meaning(value) for value in values]) == repr([canonical(value) for value in values])
+
+
+def test_the_module_that_travels_builds_nothing_that_is_not_on_the_list(tmp_path, monkeypatch):
+    from skops import io
+
+    from dpbo_core.final_model import dpbo_served_model
+
+    estimator_model(LogisticRegression()).save(tmp_path)
+    (tmp_path / ESTIMATOR).write_bytes(io.dumps(Foreign()))
+    monkeypatch.setattr(io, "loads", lambda *_, **__: pytest.fail("it was built"))
+    with pytest.raises(ValueError, match=r"names .*test_final_model"):
+        dpbo_served_model._load_pyfunc(str(tmp_path))
+
+
+def test_the_example_is_made_up_from_public_means_and_categories():
+    model, known = estimator_model(GaussianNB()), [value for value in COLUMNS["b"] if value == value]
+    assert model.example()["colour"] == ["a,b", "red"]
+    assert model.example()["a"] == pytest.approx([np.mean(FIRST), np.mean(FIRST) + np.std(FIRST)])
+    assert model.example()["b"] == pytest.approx([np.mean(known), np.mean(known) + np.std(known)])
+    assert not set(model.example()["a"]) & set(COLUMNS["a"])
+    assert set(model.predict(model.example())) <= {"yes", "no"}
+
+
+WITHOUT = """
+import sys
+class Closed:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("dpbo", "dpbo_core", "dpbo_flows"):
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Closed())
+import json, mlflow, pandas as pd
+for folder in sys.argv[2:]:
+    model = mlflow.pyfunc.load_model(folder)
+    rows = pd.DataFrame(json.load(open(sys.argv[1])))
+    assert model.metadata.get_input_schema().input_names() == list(rows)
+    probabilities = model.predict(rows, params={"predict_method": "predict_proba"})
+    print(json.dumps([list(model.predict(rows)), probabilities.tolist()]))
+assert not any(name.split(".")[0] in ("dpbo", "dpbo_core") for name in sys.modules)
+"""
+
+
+def test_what_mlflow_shows_loads_without_dpbo_and_has_a_signature(tmp_path):
+    import subprocess
+    import sys
+
+    from dpbo.tasks.reporting.logged_model import save_served
+
+    models = [KINDS["linear"](), KINDS["forest"]()]
+    folders = []
+    for i, model in enumerate(models):
+        folders.append(tmp_path / f"shown{i}")
+        save_served(model, model.save(tmp_path / f"data{i}"), folders[-1])
+        assert "dpbo" not in (folders[-1] / "requirements.txt").read_text()
+        assert json.loads((folders[-1] / "input_example.json").read_text())["columns"] == ["a", "b", "colour"]
+        assert not [path for path in folders[-1].rglob("*") if path.suffix in (".pkl", ".pickle", ".joblib")]
+    rows = {"a": [1, -1], "b": [10**9, 10**9], "colour": ["red", "grün"]}
+    (tmp_path / "rows.json").write_text(json.dumps(rows))
+    out = subprocess.run(
+        [sys.executable, "-c", WITHOUT, tmp_path / "rows.json", *folders],
+        capture_output=True, text=True, check=True, cwd=tmp_path,
+    ).stdout  # fmt: skip
+    for line, model in zip(out.splitlines(), models, strict=True):
+        classes, probabilities = json.loads(line)
+        assert classes == list(model.predict(rows))
+        assert np.allclose(probabilities, model.predict_proba(rows), atol=1e-9)
+    served = answered(folders[1], ROWS[:3])
+    assert np.allclose(served, models[1].predict_proba(ROWS[:3]), atol=1e-9)
+
+
+def answered(folder, rows):
+    """What MLflow's own scoring server answers, without a port."""
+    import mlflow.pyfunc
+    from mlflow.pyfunc import scoring_server
+    from starlette.testclient import TestClient
+
+    client = TestClient(scoring_server.init(mlflow.pyfunc.load_model(str(folder))))
+    asked = {"dataframe_records": rows, "params": {"predict_method": "predict_proba"}}
+    return client.post("/invocations", json=asked).json()["predictions"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpbo.flows.cli.init import study_text
+from dpbo.flows.cli.init import public_name, study_text
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.study.run import run_study
 from dpbo_core.study.study_file import read_study
@@ -54,6 +54,20 @@ def test_from_a_csv_never_seen_to_a_release(two, dpbo):
     assert set(release.value["hyperparameters"]) == {"max_depth"}
     assert (release.dataset, release.facts["n_validation"]) == ("ward", 400)
     assert release.guarantee.assumptions == ()
+
+
+@pytest.mark.parametrize(
+    ("file", "target", "name"),
+    [
+        ("hospital.csv", "died", "hospital"), ("north ward.csv", "died", "north ward"),
+        ("ward_validation.csv", "died", "ward"), ("Test-2024.csv", "died", "2024"),
+        ("data/ward7/validation.csv", "died", "ward7"), ("data/validation.csv", "died", "died"),
+        ("validation.csv", "died", "died"), ("test.csv", "m² ", "m2"),
+        ("val.parquet", "\u200b" + "x" * 200, "_" + "x" * 99),
+    ],
+)  # fmt: skip
+def test_a_study_is_named_after_whose_data_it_has_and_not_after_a_part_of_a_split(file, target, name):
+    assert public_name(Path(file), target) == name
 
 
 @pytest.mark.slow

@@ -136,8 +136,12 @@ def test_an_assumption_nobody_accepted_is_refused_by_name(tables, tmp_path, monk
     assert "differentially private" not in accepted.guarantee.in_words()
     book.set_budget(PrivacyBudget.of("strict", epsilon=9.0, delta=1e-6))
     elsewhere = replace(spec, accepts=("gp_prior",), budget=None, privacy=replace(spec.privacy, dataset="strict"))
-    with pytest.raises(AssumptionNotAccepted, match="not opened with it"):
+    letter = r"not opened with it.*no command adds .*budget set NAME --epsilon E --delta D --accept gp_prior"
+    with pytest.raises(AssumptionNotAccepted, match=letter):
         run_study(elsewhere, ledger=book)
+    book.set_budget(PrivacyBudget.of("open", epsilon=9.0, delta=1e-6, accepts=("gp_prior",)))  # as the message says
+    opened = replace(elsewhere, privacy=replace(spec.privacy, dataset="open"))
+    assert run_study(opened, ledger=book).release.guarantee.assumptions == ("gp_prior",)
 
 
 @pytest.mark.parametrize(

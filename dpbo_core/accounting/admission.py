@@ -105,8 +105,10 @@ def admit(
     if missing:
         raise AssumptionNotAccepted(
             f"the guarantee holds only under {', '.join(missing)}, and the cap of {name!r} was not opened with it",
-            cause="conditional guarantees add up with unconditional ones only where the cap said so from the start",
-            remedy=f"use a dataset whose cap was set with --accept {missing[0]}, or a method without assumptions",
+            cause="conditional guarantees add up with unconditional ones only where the cap did so from the start: "
+            "no command adds an assumption to a cap that is open",
+            remedy="choose a method and a model that need none; for data of other people, open their cap with it: "
+            f"dpbo budget set NAME --epsilon E --delta D {' '.join(f'--accept {name}' for name in missing)}",
         )
     if not budget.admits(spent + asked, guarantee.unit, filtered):
         raise _exceeded(budget, *draws(), (spent.delta_units, asked.delta_units), guarantee)

@@ -3,9 +3,9 @@
     model.json         preprocessing; of a linear model ŵ, λ and its certificate; of an estimator its stand-in row
     estimator.skops    of an estimator: a zip of JSON and arrays (`allow_pickle=False`), types named in the clear
 
-skops builds only what it trusts by itself (scikit-learn's estimators, arrays, plain Python) and the types below;
-the list is a constant here, never read from a file, so a file cannot extend it. A type beyond it is refused when
-saving and when loading.
+skops builds only what it trusts by itself (scikit-learn's estimators, arrays, plain Python) and the types of a
+list. That is a constant of `dpbo_served_model`, never read from a file, so no file can extend it. A type beyond it
+is refused when saving and when loading.
 A file changed by hand can still hold wrong numbers, or crash the process that loads it (a tree whose children point
 nowhere): what it cannot do is name code to run.
 """
@@ -21,42 +21,23 @@ from numpy.typing import NDArray
 from dpbo_core.data import Preprocessing
 from dpbo_core.data.features import Category, Feature, Number
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.final_model.dpbo_served_model import ESTIMATOR as ESTIMATOR
+from dpbo_core.final_model.dpbo_served_model import FORMAT
+from dpbo_core.final_model.dpbo_served_model import NUMBERS as NUMBERS
+from dpbo_core.final_model.dpbo_served_model import TRUSTED as TRUSTED
 from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.trainer import Model
 
-NUMBERS, ESTIMATOR = "model.json", "estimator.skops"
-FORMAT = 1
 
-TRUSTED = (  # what fitted estimators of scikit-learn hold besides what skops trusts: no function among them
-    "numpy.dtype",
-    "scipy.interpolate._bsplines.BSpline",
-    "sklearn._loss.loss.HalfTweedieLossIdentity",
-    "sklearn.calibration._CalibratedClassifier",
-    "sklearn.calibration._SigmoidCalibration",
-    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
-    "sklearn.gaussian_process._gpc._BinaryGaussianProcessClassifierLaplace",
-    "sklearn.gaussian_process.kernels.ConstantKernel",
-    "sklearn.gaussian_process.kernels.DotProduct",
-    "sklearn.gaussian_process.kernels.Exponentiation",
-    "sklearn.gaussian_process.kernels.Matern",
-    "sklearn.gaussian_process.kernels.Product",
-    "sklearn.gaussian_process.kernels.RBF",
-    "sklearn.gaussian_process.kernels.RationalQuadratic",
-    "sklearn.gaussian_process.kernels.Sum",
-    "sklearn.gaussian_process.kernels.WhiteKernel",
-    "sklearn.metrics._dist_metrics.EuclideanDistance64",
-    "sklearn.metrics._dist_metrics.ManhattanDistance64",
-    "sklearn.neighbors._ball_tree.BallTree",
-    "sklearn.neighbors._kd_tree.KDTree",
-    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
-    "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
-    "sklearn.tree._tree.Tree",
-)
-
-
-def write(folder: Path, preprocessing: Preprocessing, model: Model) -> None:
+def write(folder: Path, preprocessing: Preprocessing, model: Model, loss: str | None) -> None:
     """Both files into `folder`, or neither.
+
+    Args:
+        folder: where to.
+        preprocessing: from raw columns to the model's rows.
+        model: trained.
+        loss: of a linear model, where it is known.
 
     Raises:
         StudyInvalid: the estimator holds something that could not be loaded again without running foreign code.
@@ -67,15 +48,15 @@ def write(folder: Path, preprocessing: Preprocessing, model: Model) -> None:
             "weights": model.weights.tolist(),
             "lambda": model.regularization,
             "certificate": model.certificate,
-        }
+        } | ({} if loss is None else {"loss": loss})
     else:
         document["stand_in"] = model.stand_in.tolist()
         (folder / ESTIMATOR).write_bytes(_dumped(model.estimator))
     (folder / NUMBERS).write_text(json.dumps(document, allow_nan=False), encoding="utf-8")
 
 
-def read(folder: Path) -> tuple[Preprocessing, Model]:
-    """What `write` wrote, to the last bit.
+def read(folder: Path) -> tuple[Preprocessing, Model, str | None]:
+    """What `write` wrote, to the last bit; no loss where an earlier version wrote it.
 
     Raises:
         StudyInvalid: a file is missing, damaged, of another format, or names a type beyond the list above.
@@ -84,11 +65,12 @@ def read(folder: Path) -> tuple[Preprocessing, Model]:
     try:
         if document["format"] != FORMAT:
             raise ValueError
-        preprocessing = _preprocessing(document["preprocessing"])
+        preprocessing, loss = _preprocessing(document["preprocessing"]), None
         if "linear" in document:
             linear = document["linear"]
             weights = _row(linear["weights"], preprocessing.n_features)
             model: Model = LinearModel(weights, float(linear["lambda"]), float(linear["certificate"]))
+            loss = None if "loss" not in linear else _text(linear["loss"])
         else:
             stand_in = _row(document["stand_in"], preprocessing.n_features)
             model = FittedEstimator(_loaded(folder / ESTIMATOR), stand_in)
@@ -97,7 +79,7 @@ def read(folder: Path) -> tuple[Preprocessing, Model]:
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
         pass
     else:
-        return preprocessing, model
+        return preprocessing, model, loss
     raise _damaged(folder / NUMBERS)
 
 

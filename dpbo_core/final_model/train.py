@@ -5,7 +5,7 @@ hold no code (`storage`). `_load_pyfunc` is the function by which MLflow opens a
 MLflow's own file beside the model says: where others can write there, use `load`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,52 +14,120 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.data import Preprocessing, table_of
-from dpbo_core.errors import StudyInvalid
+from dpbo_core.data.features import Category, Feature
 from dpbo_core.final_model import storage
+from dpbo_core.final_model.dpbo_served_model import LOGISTIC
+from dpbo_core.final_model.raw_rows import columns_of
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.trainer import Model
 from dpbo_core.privacy.release import Release
-from dpbo_core.spec import StudySpec
+from dpbo_core.spec import LinearSection, StudySpec
 from dpbo_core.study.data_split import public_half
 from dpbo_core.study.public_half import PublicHalf
 
 
 @dataclass(frozen=True, eq=False)
 class FinalModel:
-    """Raw columns in, classes (or, of a regression, numbers) out."""
+    """Raw columns in; classes, numbers, probabilities or decision values out.
+
+    Rows are given as a data frame, as columns by name, as a list of dicts, or one row as a dict; more columns than
+    needed do no harm.
+
+    Attributes:
+        preprocessing: from raw columns to the model's rows, fitted on the public set.
+        model: trained on the public set.
+        loss: of a linear model, whose margins are log-odds where it is "logistic"; None of any other.
+    """
 
     preprocessing: Preprocessing
     model: Model
+    loss: str | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns it needs, in the order of the training table."""
         return tuple(feature.name for feature in self.preprocessing.features)
 
-    def predict(self, table: Mapping[str, Sequence[object]]) -> NDArray[Any]:
-        """The class or number of each record, (m,).
+    @property
+    def classes(self) -> tuple[float | str, ...]:
+        """The training classes, sorted, in the order of the probabilities; none of a regression."""
+        return self.preprocessing.classes
 
-        Args:
-            table: a data frame, or columns by name; more columns than needed do no harm.
+    def predict(self, table: Any) -> NDArray[Any]:
+        """The class or number of each row, (m,).
 
         Raises:
             StudyInvalid: a column is missing.
         """
-        missing = [name for name in self.columns if name not in table]
-        if missing:
-            raise StudyInvalid(
-                f"the table lacks the column {missing[0]!r}", remedy=f"give the columns {', '.join(self.columns)}"
-            )
-        n_records = len(table[self.columns[0]])
-        columns: dict[str, Sequence[object]] = {name: list(table[name]) for name in self.columns}
-        stand_in = self.preprocessing.classes[0] if self.preprocessing.classes else 0.0
-        columns[self.preprocessing.target] = [stand_in] * n_records  # not used
-        X = self.preprocessing.transform(table_of(columns)).X
-        classes = np.array(self.preprocessing.classes)
+        classes = np.array(self.classes)
         if isinstance(self.model, LinearModel):
-            return np.asarray(classes[(self.model.margins(X, np.ones(n_records)) > 0.0).astype(int)])
-        predicted = np.asarray(self.model.estimator.predict(X))
+            return np.asarray(classes[(_margins(self.model, self._encoded(table)) > 0.0).astype(int)])
+        predicted = np.asarray(self.model.estimator.predict(self._encoded(table)))
         return np.asarray(classes[predicted.astype(int)]) if len(classes) else predicted
+
+    @property
+    def predict_proba(self) -> Callable[[Any], NDArray[np.float64]]:
+        """Of a table: what the model says the probability of each class is, (m, C), in the order of `classes`.
+
+        Raises:
+            AttributeError: the model gives none: a regression, a linear model of another loss than the logistic.
+            StudyInvalid: (of the call) a column is missing.
+        """
+        return self._asked("predict_proba")
+
+    @property
+    def decision_function(self) -> Callable[[Any], NDArray[np.float64]]:
+        """Of a table: decision values, (m,), above 0 for the second of two classes, or (m, C); a linear margin.
+
+        Raises:
+            AttributeError: the model gives none.
+            StudyInvalid: (of the call) a column is missing.
+        """
+        return self._asked("decision_function")
+
+    def example(self) -> dict[str, list[float | str]]:
+        """Columns of two made-up rows, from the PUBLIC set's means and categories alone: no row of anybody's."""
+        return {feature.name: _made_up(feature) for feature in self.preprocessing.features}
+
+    def _asked(self, verb: str) -> Callable[[Any], NDArray[np.float64]]:
+        model = self.model
+        if isinstance(model, LinearModel):
+            if verb == "decision_function":
+                return lambda table: _margins(model, self._encoded(table))
+            if self.loss == LOGISTIC:
+                return lambda table: _of_log_odds(_margins(model, self._encoded(table)))
+        elif callable(asked := getattr(model.estimator, verb, None)):
+            return lambda table: np.asarray(asked(self._encoded(table)))
+        raise AttributeError(f"this model has no {verb}")
+
+    def _encoded(self, table: Any) -> NDArray[np.float64]:
+        columns = columns_of(table, self.columns)
+        stand_in = self.classes[0] if self.classes else 0.0
+        columns[self.preprocessing.target] = [stand_in] * len(columns[self.columns[0]])  # not used
+        return self.preprocessing.transform(table_of(columns)).X
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "FinalModel":
+        """What `save` wrote; a file that names a type beyond scikit-learn's is refused before it is built.
+
+        Raises:
+            StudyInvalid: it is missing, damaged, or names such a type.
+        """
+        return cls(*storage.read(Path(folder)))
+
+    @classmethod
+    def of_release(cls, spec: StudySpec, folder: str | Path, release: Release) -> "FinalModel | None":
+        """Trained on the public set at what `release` chose; None where it chose nothing.
+
+        Args:
+            spec: the study.
+            folder: the folder that the study's data paths are relative to.
+            release: what it released.
+
+        Raises:
+            StudyInvalid: the training data is no longer what the study says.
+        """
+        return train_final(spec, folder, release)
 
     def save(self, folder: Path) -> Path:
         """Write it into `folder`, which is made; the folder.
@@ -68,7 +136,7 @@ class FinalModel:
             StudyInvalid: the estimator cannot be loaded again without running code of its own.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        storage.write(folder, self.preprocessing, self.model)
+        storage.write(folder, self.preprocessing, self.model, self.loss)
         return folder
 
 
@@ -92,7 +160,27 @@ def train_final(
     public = public or public_half(spec, folder)
     if public.problem.trainer is None:  # the training set is sensitive: nothing but the release may come of it
         return None
-    return FinalModel(public.preprocessing, public.problem.trainer.train(release.value["hyperparameters"]))
+    return FinalModel(
+        public.preprocessing,
+        public.problem.trainer.train(release.value["hyperparameters"]),
+        loss=spec.model.estimator if isinstance(spec.model, LinearSection) else None,
+    )
+
+
+def _margins(model: LinearModel, X: NDArray[np.float64]) -> NDArray[np.float64]:
+    return model.margins(X, np.ones(len(X)))
+
+
+def _of_log_odds(margins: NDArray[np.float64]) -> NDArray[np.float64]:
+    second = 0.5 * (1.0 + np.tanh(0.5 * margins))
+    return np.column_stack([1.0 - second, second])
+
+
+def _made_up(feature: Feature) -> list[float | str]:
+    if isinstance(feature, Category):
+        return [feature.values[0], feature.values[-1]]
+    middle = feature.mean if feature.stand_in is None else feature.stand_in
+    return [middle, middle + feature.deviation]
 
 
 def model_is_public(release: Release) -> bool:
@@ -101,12 +189,8 @@ def model_is_public(release: Release) -> bool:
 
 
 def load(folder: str | Path) -> FinalModel:
-    """What `save` wrote; a file that names a type beyond scikit-learn's is refused before anything of it is built.
-
-    Raises:
-        StudyInvalid: it is missing, damaged, or names such a type.
-    """
-    return FinalModel(*storage.read(Path(folder)))
+    """`FinalModel.load`, for those who import this module by name."""
+    return FinalModel.load(folder)
 
 
 _load_pyfunc = load

@@ -45,6 +45,12 @@ def estimator_class(path: str) -> type[Any]:
     """
     found = named_object(path)
     missing = [verb for verb in _VERBS if not callable(getattr(found, verb, None))]
+    if inspect.isclass(found) and "predict" in missing and callable(getattr(found, "transform", None)):
+        raise StudyInvalid(
+            f"{path!r} predicts nothing: it transforms columns",
+            cause="it has no predict: a scaler or an encoder was named in the model's place",
+            remedy="name the model; numbers are scaled before it unless [model] says standardize = false",
+        )
     if not inspect.isclass(found) or missing:
         raise StudyInvalid(
             f"{path!r} is not a scikit-learn estimator",

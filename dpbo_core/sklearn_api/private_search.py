@@ -30,7 +30,9 @@ from dpbo_core.evaluation.run import EvaluationResult
 from dpbo_core.methods import method_named
 from dpbo_core.models.prototype import Prototype
 from dpbo_core.models.scores.union import OF_CLASSES
+from dpbo_core.sklearn_api.axes import axes_of
 from dpbo_core.sklearn_api.evaluated import evaluate_search
+from dpbo_core.sklearn_api.given_estimator import check_predicts
 from dpbo_core.sklearn_api.pairs_in_memory import as_it_began, public_positives
 from dpbo_core.sklearn_api.public_encoder import PublicEncoder, target_name
 from dpbo_core.sklearn_api.tables_in_memory import FrameSplit, model_section, sections_of
@@ -65,7 +67,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     Args:
         estimator: any scikit-learn classifier or regressor, a Pipeline too.
-        search_space: name → `Real`, `Integer` or `Categorical`; (axis, {"kernel": "rbf"}) exists only there.
+        search_space: name → `Real`, `Integer` or `Categorical`; (axis, {"kernel": "rbf"}) exists only there. A list
+            or array of values, scipy's `uniform`, `loguniform` and `randint` stand for the axis of their range.
         epsilon: ε of this search in total.
         delta: δ of this search in total; 0 leaves the pure methods.
         dataset: the budget's name. Data that share people share a name.
@@ -102,6 +105,9 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         guarantee_: the guarantee.
         release_: everything that was released.
         trajectory_: what each step released, for a method that releases its steps; else None.
+        cv_results_: the same as scikit-learn has it: `params`, `param_…`, `mean_test_score` (private scores, with
+            their noise) and `rank_test_score`; no such attribute where no step was released.
+        search_space_: the axes that were searched, whatever `search_space` wrote them as.
         replayed_: whether all this had been released before, so that nothing was spent now.
         classes_: of y, for a classification.
         n_features_in_: of X.
@@ -178,8 +184,10 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if X_validation is None or y_validation is None:
             raise StudyInvalid(
                 "there is no validation set",
-                cause="fit(X, y) alone, as other searches are called; here X and y are PUBLIC",
-                remedy="call fit(X_public, y_public, X_validation=..., y_validation=...)",
+                cause="fit(X, y) alone, as cross_val_score and other searches call it; here X and y are PUBLIC, "
+                "and folds of them hold no sensitive record to score",
+                remedy="call fit(X_public, y_public, X_validation=..., y_validation=...); evaluate(...) then says "
+                "privately what the released model is worth",
             )
         frame_of(X, target, shown_as="X")
         validate_data(self, X, reset=True, skip_check_array=True)
@@ -190,6 +198,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         release = result.release
         self.release_, self.guarantee_, self.replayed_ = release, release.guarantee, result.replayed
         self.best_score_, self.trajectory_ = release.value["score"], release.value.get("trajectory")
+        self.search_space_ = axes_of(self.search_space)
         named = release.value["hyperparameters"]
         self.best_params_ = prototype.decoded(named)
         encoder = PublicEncoder(ignore=tuple(left_out(spec)), regression=spec.model.regression)
@@ -203,6 +212,22 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 stacklevel=2,
             )
         return self
+
+    @property
+    def cv_results_(self) -> dict[str, Any]:
+        """What the steps released, as scikit-learn has it: scores are private, and noisy.
+
+        Raises:
+            AttributeError: nothing was fitted, or the method released its choice alone.
+        """
+        steps = getattr(self, "trajectory_", None)
+        if not steps:
+            raise AttributeError("there are no cv_results_: no step was released, only what was chosen")
+        points, scores = [step["hyperparameters"] for step in steps], np.array([step["score"] for step in steps])
+        names = sorted({name for point in points for name in point})
+        columns = {f"param_{name}": _masked([point.get(name, _ABSENT) for point in points]) for name in names}
+        ranks = np.array([1 + int((scores > score).sum()) for score in scores])
+        return {"params": points, **columns, "mean_test_score": scores, "rank_test_score": ranks}
 
     def advise(self, X: Any, y: Any, *, n_validation: int | None = None) -> Advice:
         """The price and the expected error of every method, from public facts alone. Charges nothing.
@@ -317,6 +342,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 "This PrivateSearch estimator requires y to be passed, but the target y is None",
                 remedy="call fit(X_public, y_public, X_validation=..., y_validation=...)",
             )
+        check_predicts(self.estimator)
         target = column_or_1d(y, warn=True)
         if not is_regressor(self.estimator):
             check_classification_targets(target)
@@ -383,6 +409,17 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if named is not None and not named.releases_hyperparameters:
             raise StudyInvalid(f"{self.method} releases no hyperparameters", remedy='use method = "auto"')
         return spec, Prototype(self.estimator, spec.search.seed, model.regression, decode)
+
+
+_ABSENT = object()  # a hyperparameter that a point does not have
+
+
+def _masked(values: list[Any]) -> Any:
+    held: Any = np.ma.masked_all(len(values), dtype=object)  # type: ignore[no-untyped-call]
+    for i, value in enumerate(values):
+        if value is not _ABSENT:
+            held[i] = value
+    return held
 
 
 def _cap(epsilon: float, delta: float = 0.0) -> BudgetSection:

@@ -19,6 +19,7 @@ from dpbo_core.models.prototype import Prototype, function_name, import_name
 from dpbo_core.models.scores.union import SCORES
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.problem import Problem
+from dpbo_core.sklearn_api.axes import axis_of, conditional
 from dpbo_core.space.search_space import Axis, Categorical, Integer, Real
 from dpbo_core.spec import AxisSection, ModelSection, StudySpec
 from dpbo_core.spec.model import read_model
@@ -115,7 +116,8 @@ def sections_of(space: Mapping[str, Any]) -> tuple[dict[str, AxisSection], dict[
     """A dict of axes as a study has them, and the values that it can only name.
 
     Args:
-        space: name → `Real`, `Integer` or `Categorical`, or (axis, {parent: values}) for a conditional one.
+        space: name → `Real`, `Integer` or `Categorical`, what `axis_of` takes for one, or (axis, {parent: values})
+            for a conditional one.
 
     Raises:
         StudyInvalid: it is no such dict.
@@ -125,8 +127,8 @@ def sections_of(space: Mapping[str, Any]) -> tuple[dict[str, AxisSection], dict[
     if not isinstance(space, Mapping):
         raise StudyInvalid("the search space is not a dict", remedy='write {"C": Real(1e-3, 1e3, log=True)}')
     for name, item in space.items():
-        axis, when = item if isinstance(item, tuple) and len(item) == 2 else (item, None)
-        sections[name], names = _section(name, axis)
+        axis, when = item if conditional(item) else (item, None)
+        sections[name], names = _section(axis_of(name, axis))
         if names:
             decode[name] = names
         if when is not None:
@@ -134,7 +136,7 @@ def sections_of(space: Mapping[str, Any]) -> tuple[dict[str, AxisSection], dict[
     return sections, decode
 
 
-def _section(name: str, axis: Axis | Any) -> tuple[AxisSection, dict[Any, Any]]:
+def _section(axis: Axis) -> tuple[AxisSection, dict[Any, Any]]:
     match axis:
         case Real() | Integer():
             integer = isinstance(axis, Integer)
@@ -144,11 +146,6 @@ def _section(name: str, axis: Axis | Any) -> tuple[AxisSection, dict[Any, Any]]:
                 return AxisSection(values=axis.values), {}
             names = {repr(value): value for value in axis.values}
             return AxisSection(values=tuple(names)), names
-    raise StudyInvalid(
-        f"axis {name!r} of the search space is a {type(axis).__name__}",
-        cause="a list or a distribution of another library",
-        remedy="use Real(low, high), Integer(low, high) or Categorical(values) from dpbo_core",
-    )
 
 
 def _encoded(when: Mapping[str, Any], decode: Mapping[str, Mapping[Any, Any]]) -> dict[str, Any]:

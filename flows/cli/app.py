@@ -74,7 +74,8 @@ def init(
     ],
     target: Annotated[str | None, typer.Option(help="The column to predict; the last one if not given.")] = None,
     name: Annotated[
-        str | None, typer.Option(help="Of the study and its budget; the validation file's if not given.")
+        str | None,
+        typer.Option(help="Of the study and its budget; the file's or the target's if not given."),
     ] = None,
     person: Annotated[
         str | None, typer.Option(help="The column that says whose a record is: whole people are protected.")

@@ -1,6 +1,8 @@
 """`dpbo init`: a commented study file, from the PUBLIC training file and the header of the other one alone."""
 
 import os
+import re
+import unicodedata
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +20,8 @@ from dpbo_core.spec import StudySpec
 
 MANY = 20  # different numbers, beyond which a numeric target is taken for an amount and not for classes
 UNBALANCED = 2.0  # classes whose shares differ by more than this factor are weighted
+# Of a file in a split: they say nothing of whose data it holds.
+ROLES = tuple("validation valid val test testing holdout hold out sensitive private data csv parquet".split())  # noqa: SIM905
 NOTES = {
     "study": "# What to search. The same edition asked twice gives the same release;\n"
     "# new data is a new edition, and a new spend.",
@@ -56,7 +60,7 @@ def study_text(
         validation: the sensitive file; of it the header and the number of records are read, no record. With
             `person` that number is not used.
         target: the column to predict; the last one where None.
-        name: of the study and of its budget; the validation file's where None.
+        name: of the study and of its budget; where None as `public_name` says.
         folder: where the study file will stand; its paths are relative to it.
         person: the column that says whose a record is; None guarantees to each record by itself.
         n_persons: how many people the validation file is about: with `person`. It is public, so it is not counted.
@@ -77,7 +81,7 @@ def study_text(
     ignored = [column for column in others if _identifies(table, column)]
     gaps = any(not present(table.columns[column]).all() for column in others if column not in ignored)
     model, space = _model(table, target)
-    name = name or validation.stem
+    name = name or public_name(validation, target)
     data: dict[str, object] = {
         "training": os.path.relpath(training, folder),
         "validation": os.path.relpath(validation, folder),
@@ -104,6 +108,19 @@ def study_text(
     )
     notes = NOTES if person is None else NOTES | {"data": NOTES["persons"]}
     return "\n".join(f"{notes[key]}\n{tomli_w.dumps({key: part})}" for key, part in tables.items())
+
+
+def public_name(validation: Path, target: str) -> str:
+    """What to call a study and its budget: whose data they are, not which part of a split the file is.
+
+    `ward_validation.csv` is "ward"; `ward/validation.csv` too; a bare `validation.csv` says only what is predicted.
+    """
+    for text in (validation.stem, validation.parent.name):
+        words = [word for word in re.split(r"[\W_]+", text) if word and word.lower() not in ROLES]
+        if words:
+            return text if len(words) == len(re.findall(r"[^\W_]+", text)) else "-".join(words)
+    name = "".join(sign if sign.isprintable() else "_" for sign in unicodedata.normalize("NFKC", target))
+    return name.strip()[:100].strip() or "study"
 
 
 def write_study(text: str, out: Path) -> None:

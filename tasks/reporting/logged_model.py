@@ -5,15 +5,21 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dpbo.tasks.reporting.literal import in_markdown
 from dpbo.tasks.reporting.mlflow_store import Store
 from dpbo.tasks.reporting.shown import RELEASE_TAG
+from dpbo_core.data.features import Category
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.final_model import dpbo_served_model
 from dpbo_core.final_model.train import FinalModel
+from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.privacy.release import Release
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
+    from mlflow.types import Schema
 
 FOLDER = "model"
 REFUSED_TAG = "dpbo.final_model"  # why a run has no model, where it should have one
@@ -22,24 +28,63 @@ REFUSED_TAG = "dpbo.final_model"  # why a run has no model, where it should have
 def put_model(store: Store, run_id: str, model: FinalModel, scratch: Path) -> None:
     """Save `model` as MLflow's own kind of folder, which `mlflow.pyfunc.load_model` opens.
 
-    With a loader module MLflow copies the files and pickles nothing. A model of foreign code is not kept, and the
-    run says so: the release is shown all the same.
+    A model of foreign code is not kept, and the run says so: the release is shown all the same.
     """
-    import mlflow.pyfunc
-
     folder = scratch / FOLDER
     try:
         data = model.save(scratch / "data")
     except StudyInvalid as refused:
         store.client.set_tag(run_id, REFUSED_TAG, refused.message())
         return
+    save_served(model, data, folder)
+    store.put(run_id, folder, FOLDER)
+
+
+def save_served(model: FinalModel, data: Path, folder: Path) -> None:
+    """MLflow's folder of the model that was saved in `data`, which loads and serves where dpbo is not installed.
+
+    With a loader module MLflow copies the files and pickles nothing. The module is one file of ours, carried along;
+    the example is made up from public means and categories.
+    """
+    import mlflow.pyfunc
+    import pandas as pd
+    from mlflow.models import ModelSignature
+    from mlflow.types import ParamSchema, ParamSpec
+
+    needs = ["numpy"] if isinstance(model.model, LinearModel) else ["numpy", "scikit-learn", "skops"]
     mlflow.pyfunc.save_model(
         str(folder),
-        loader_module="dpbo_core.final_model.train",
+        loader_module=dpbo_served_model.__name__.rpartition(".")[2],
         data_path=str(data),
-        pip_requirements=[f"dpbo=={version('dpbo')}"],  # said, so that MLflow need not load the model to find out
+        code_paths=[str(dpbo_served_model.__file__)],
+        signature=ModelSignature(
+            inputs=_inputs(model),
+            outputs=_outputs(model),
+            params=ParamSchema([ParamSpec("predict_method", "string", dpbo_served_model.PREDICT)]),
+        ),
+        input_example=pd.DataFrame(model.example()),
+        pip_requirements=[f"{name}=={version(name)}" for name in [*needs, "pandas"]],
     )
-    store.put(run_id, folder, FOLDER)
+
+
+def _inputs(model: FinalModel) -> "Schema":
+    """The columns by name; a text for each that holds texts, and for a number anything.
+
+    MLflow refuses whole numbers and truth values where a signature says double, so that a table straight from a CSV
+    file would not do; the module reads them all.
+    """
+    from mlflow.types import ColSpec, Schema
+    from mlflow.types.schema import AnyType
+
+    features = model.preprocessing.features
+    return Schema([ColSpec("string" if isinstance(one, Category) else AnyType(), one.name) for one in features])
+
+
+def _outputs(model: FinalModel) -> "Schema":
+    from mlflow.types import Schema, TensorSpec
+
+    classes = np.array(model.classes or [0.0])
+    return Schema([TensorSpec(np.dtype(str if classes.dtype.kind == "U" else float), (-1,))])
 
 
 def register(store: Store, run_id: str, release: Release) -> None:

@@ -51,10 +51,12 @@ def _paragraphs(
     if model:
         yield (
             "**How to use the model.** It is trained on the public training set at what was chosen, and says "
-            "nothing more of a person. `rows` has the training set's columns."
+            "nothing more of a person. `rows` is a data frame with the training set's columns. "
+            "It loads where dpbo is not installed."
         )
         yield f"```python\nimport mlflow\n\nmodel = mlflow.pyfunc.load_model({f'runs:/{run_id}/model'!r})\n" + (
-            "model.predict(rows)\n```"
+            "model.predict(rows)\n"
+            'model.predict(rows, params={"predict_method": "predict_proba"})  # where the model has it\n```'
         )
     yield (
         "**Check it.** The artifact `release.html` is the certificate with every draw; `dpbo verify release.json` "

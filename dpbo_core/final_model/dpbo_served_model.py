@@ -1,0 +1,176 @@
+"""A saved final model where dpbo is not installed: MLflow carries this file along with the model, to open it.
+
+It imports numpy, and for an estimator skops: nothing of dpbo, so that what serves the model needs neither. What is
+allowed in the files is said here and nowhere else. For the same rows it answers as `FinalModel` does.
+"""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+NUMBERS, ESTIMATOR = "model.json", "estimator.skops"
+FORMAT = 1
+LOGISTIC = "logistic"  # the loss whose margins are log-odds
+PREDICT = "predict"  # what is asked where nothing is said
+VERBS = (PREDICT, "predict_proba", "decision_function")
+
+TRUSTED = (  # what fitted estimators of scikit-learn hold besides what skops trusts: no function among them
+    "numpy.dtype",
+    "scipy.interpolate._bsplines.BSpline",
+    "sklearn._loss.loss.HalfTweedieLossIdentity",
+    "sklearn.calibration._CalibratedClassifier",
+    "sklearn.calibration._SigmoidCalibration",
+    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+    "sklearn.gaussian_process._gpc._BinaryGaussianProcessClassifierLaplace",
+    "sklearn.gaussian_process.kernels.ConstantKernel",
+    "sklearn.gaussian_process.kernels.DotProduct",
+    "sklearn.gaussian_process.kernels.Exponentiation",
+    "sklearn.gaussian_process.kernels.Matern",
+    "sklearn.gaussian_process.kernels.Product",
+    "sklearn.gaussian_process.kernels.RBF",
+    "sklearn.gaussian_process.kernels.RationalQuadratic",
+    "sklearn.gaussian_process.kernels.Sum",
+    "sklearn.gaussian_process.kernels.WhiteKernel",
+    "sklearn.metrics._dist_metrics.EuclideanDistance64",
+    "sklearn.metrics._dist_metrics.ManhattanDistance64",
+    "sklearn.neighbors._ball_tree.BallTree",
+    "sklearn.neighbors._kd_tree.KDTree",
+    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
+    "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
+    "sklearn.tree._tree.Tree",
+)
+
+
+class ServedModel:
+    """Raw columns in; classes, numbers, probabilities or decision values out.
+
+    Attributes:
+        document: what `model.json` holds.
+        estimator: fitted; None for a linear model.
+    """
+
+    def __init__(self, document: dict[str, Any], estimator: Any) -> None:
+        self.document, self.estimator = document, estimator
+        self.preprocessing = document["preprocessing"]
+        self.classes = np.array(self.preprocessing["classes"])
+
+    def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> Any:
+        """One answer a row of a data frame.
+
+        Args:
+            model_input: a data frame with the columns of the training table.
+            params: {"predict_method": "predict", "predict_proba" or "decision_function"}; "predict" where None.
+
+        Raises:
+            ValueError: another method, or one that this model does not have.
+        """
+        verb = (params or {}).get("predict_method", PREDICT)
+        if verb not in VERBS:
+            raise ValueError(f"predict_method is one of {', '.join(VERBS)}")
+        rows = self.encoded(model_input)
+        if self.estimator is None:
+            return self._linear(rows, verb)
+        if not callable(getattr(self.estimator, verb, None)):
+            raise ValueError(f"this model has no {verb}")
+        found = np.asarray(getattr(self.estimator, verb)(rows))
+        return self.classes[found.astype(int)] if verb == PREDICT and len(self.classes) else found
+
+    def encoded(self, table: Any) -> NDArray[np.float64]:
+        """The features (m, d) of `table`; a row without a value that it cannot do without is 0."""
+        told, raw, center, scale = self.preprocessing, [], [], []
+        broken = np.zeros(len(table[told["features"][0]["name"]]), dtype=bool)
+        for feature in told["features"]:
+            values = [meaning(value) for value in table[feature["name"]]]
+            if "values" in feature:
+                raw += [np.array([float(value == known) for value in values]) for known in feature["values"]]
+                center += [0.0] * len(feature["values"])
+                scale += [1.0] * len(feature["values"])
+                continue
+            column = np.array([value if isinstance(value, float) else math.nan for value in values])
+            if feature["stand_in"] is not None:
+                column = np.where(np.isfinite(column), column, feature["stand_in"])
+            finite, varies = np.isfinite(column), feature["deviation"] > 0.0
+            broken |= ~finite
+            raw.append(np.where(finite & varies, column, 0.0))
+            center.append(feature["mean"] if varies else 0.0)
+            scale.append(feature["deviation"] if varies else 1.0)
+        with np.errstate(all="ignore"):
+            X = self._scaled(np.column_stack(raw), np.array(center), np.array(scale))
+            if not told["unit_ball"]:
+                broken |= ~np.isfinite(X.astype(np.float32)).all(axis=1)
+        if told["bias"] > 0.0:
+            X = np.column_stack([X, np.full(len(X), told["bias"])])
+        X[broken] = 0.0
+        return X
+
+    def _scaled(
+        self, raw: NDArray[np.float64], center: NDArray[np.float64], scale: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """(raw − center)/scale, of a linear model clipped to its ball: with exponents apart, nothing overflows."""
+        top, up = np.frexp(raw * 0.25 - center * 0.25)
+        bottom, down = np.frexp(scale)
+        exponents = np.where(top == 0.0, -100_000, up - down + 2)
+        largest = exponents.max(axis=1, keepdims=True)
+        mantissas = np.ldexp(top / bottom, exponents - largest)
+        if not self.preprocessing["unit_ball"]:
+            return np.asarray(np.ldexp(mantissas, largest))
+        bias, (radius, exponent) = self.preprocessing["bias"], math.frexp(self.preprocessing["radius"])
+        bound = math.sqrt((1.0 - bias) * (1.0 + bias)) * (1.0 - 1e-12)
+        lengths = np.sqrt((mantissas * mantissas).sum(axis=1, keepdims=True))
+        return np.asarray(mantissas * np.minimum(np.ldexp(1.0 / radius, largest - exponent), bound / lengths))
+
+    def _linear(self, rows: NDArray[np.float64], verb: str) -> Any:
+        linear = self.document["linear"]
+        margins = rows @ np.array(linear["weights"])
+        if verb == "decision_function":
+            return margins
+        if verb == PREDICT:
+            return self.classes[(margins > 0.0).astype(int)]
+        if linear.get("loss") != LOGISTIC:
+            raise ValueError("this model has no predict_proba")
+        second = 0.5 * (1.0 + np.tanh(0.5 * margins))
+        return np.column_stack([1.0 - second, second])
+
+
+def meaning(value: Any) -> float | str:
+    """What one raw value means: a number, a text, or nothing (NaN)."""
+    if isinstance(value, bool | int | float | np.bool_ | np.integer | np.floating):
+        try:
+            return float(value)
+        except OverflowError:
+            return math.inf
+    if not isinstance(value, str):
+        return math.nan
+    text = value.strip()
+    if "_" not in text:
+        try:
+            return float(text)
+        except ValueError:
+            pass
+    word = text.lower()
+    return float(word == "true") if word in ("true", "false") else text or math.nan
+
+
+def _load_pyfunc(path: str) -> ServedModel:
+    """How MLflow opens it; nothing is unpickled.
+
+    Raises:
+        ValueError: it is of another format, or names a type that is not on the list.
+    """
+    folder = Path(path)
+    document = json.loads((folder / NUMBERS).read_text(encoding="utf-8"))
+    if document["format"] != FORMAT:
+        raise ValueError("the model is of another format")
+    if "linear" in document:
+        return ServedModel(document, None)
+    from skops import io
+
+    data = (folder / ESTIMATOR).read_bytes()
+    foreign = sorted({*io.get_untrusted_types(data=data)} - {*TRUSTED})
+    if foreign:
+        raise ValueError(f"the model names {foreign[0]}, which is not loaded")
+    return ServedModel(document, io.loads(data, trusted=list(TRUSTED)))

@@ -1,0 +1,60 @@
+"""An axis as other searches write it: a list of values, an array, a distribution of scipy."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.space.search_space import Axis, Categorical, Integer, Real
+
+REMEDY = "use Real(low, high), Integer(low, high) or Categorical(values) from dpbo_core"
+
+
+def axes_of(space: Mapping[str, Any]) -> dict[str, Any]:
+    """The axes of a search space that `axis_of` can read, conditional ones with their condition."""
+    return {
+        name: (axis_of(name, item[0]), item[1]) if conditional(item) else axis_of(name, item)
+        for name, item in space.items()
+    }
+
+
+def conditional(item: Any) -> bool:
+    """Whether it is (axis, {parent: values}): an axis that exists only there."""
+    return isinstance(item, tuple) and len(item) == 2 and isinstance(item[1], Mapping)
+
+
+def axis_of(name: str, axis: Any) -> Axis:
+    """The axis that `axis` stands for.
+
+    A list, a tuple or a one-dimensional array is the `Categorical` of its values. scipy's `uniform` is a `Real` of
+    the same ends, `loguniform` one with log = True, `randint` an `Integer` without its upper end, as scipy has it.
+    What is searched is the range: points are spread evenly over it, none is drawn.
+
+    Raises:
+        StudyInvalid: it stands for none: a distribution that is not even, say, or an axis of another library.
+    """
+    if isinstance(axis, Real | Integer | Categorical):
+        return axis
+    if isinstance(axis, np.ndarray) and axis.ndim == 1:
+        axis = axis.tolist()
+    if isinstance(axis, list | tuple):
+        return Categorical([value.item() if isinstance(value, np.generic) else value for value in axis])
+    family, support = getattr(getattr(axis, "dist", None), "name", None), getattr(axis, "support", None)
+    if not isinstance(family, str) or not callable(support):
+        raise StudyInvalid(
+            f"axis {name!r} of the search space is a {type(axis).__name__}",
+            cause="an axis of another library",
+            remedy=f"{REMEDY}, a list of values, or scipy's uniform, loguniform or randint",
+        )
+    low, high = map(float, support())
+    if family == "randint":
+        return Integer(low, high)
+    if family not in ("uniform", "loguniform", "reciprocal") or not math.isfinite(high - low):
+        raise StudyInvalid(
+            f"axis {name!r} of the search space is scipy's {family}",
+            cause="a search spreads its points evenly over a range with two ends; this distribution weights",
+            remedy=REMEDY,
+        )
+    return Real(low, high, log=family != "uniform")
