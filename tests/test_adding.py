@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from pages import ROOT, blocks
+from worlds import mostly_slow
 
 PAGES = ("adding_a_method", "adding_a_score", "adding_a_mechanism", "adding_a_base")
 
@@ -76,7 +77,7 @@ def run(program, copy, folder):
     )
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", mostly_slow(PAGES, "adding_a_method", "adding_a_score"))
 def test_one_file_and_one_line_are_all(page, copy, tmp_path):
     program = add(page, copy)
     ran = run(program, copy, tmp_path / "work")

@@ -76,13 +76,6 @@ def planned():
     plan(ROOT / "examples" / "breast_cancer.toml", epsilon=1.0)
 
 
-def watched():
-    from dpbo.flows.cli import watching
-    from dpbo_core.spec import WatchSection
-
-    watching.plan(ROOT / "examples" / "breast_cancer.toml", WatchSection(drop=0.02, epsilon=1.0))
-
-
 def of_a_flow():
     from dpbo.flows.prefect_runtime.settings import Stores
 
@@ -102,9 +95,9 @@ FACES = {
     outsourcing: {"flows/outsource.py"},
     shown: {"flows/cli/show.py"},
     planned: {"flows/cli/evaluating.py"},
-    watched: {"flows/cli/watching.py"},
     of_a_flow: {
         "flows/cli/commands.py",
+        "flows/cli/watching.py",
         "flows/evaluate.py",
         "flows/publishing.py",
         "flows/serve.py",

@@ -137,6 +137,7 @@ def test_neighbours_look_the_same(observed, way):
     assert [str(found) for found in compare.exact(runs)] == []
 
 
+@pytest.mark.slow
 def test_runs_are_kept_for_one_state_of_the_code_and_only_where_asked_for(tmp_path, monkeypatch):
     """Made anew without a folder, and after any file by which a run is made has changed."""
     made = []

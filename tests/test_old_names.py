@@ -90,6 +90,7 @@ def test_a_checkout_runs_a_deployment_of_before_and_says_so(
     assert f"Deploy it again with the entrypoint {renamed}; in Python: from dpbo import tune_" in line
 
 
+@pytest.mark.slow
 def test_a_deployment_by_the_installed_name_runs_in_a_teams_folder(server, here, team, tables, monkeypatch):
     state, told, said = ran("dpbo.flows.tune.tune_privately", team, tables, monkeypatch)
     assert (state, told) == ("Completed", []), said
@@ -106,6 +107,7 @@ def test_serving_again_renews_a_schedule(server):
         assert client.read_deployment(before).entrypoint == "dpbo.flows.serve.tune_on_schedule"
 
 
+@pytest.mark.slow
 def test_deploying_again_renews_a_work_pools(server, tmp_path):
     shutil.copy(ROOT / "prefect.yaml", tmp_path)
     with get_client(sync_client=True) as client:

@@ -74,7 +74,7 @@ def _clean():
     os.environ.pop("DPBO_ZOO", None)
 
 
-QUICK = ("Remembers", "iterative imputer with draws")
+QUICK = ("Remembers",)
 
 
 @pytest.mark.parametrize("name", QUICK)
