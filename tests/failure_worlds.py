@@ -133,7 +133,7 @@ STUDIES = {
 }
 LEARNING = {
     "private_trajectory, learning": study(
-        study={"method": "private_trajectory"}, search={"learn_from": "editions", "acquisition": "thompson"}
+        study={"method": "private_trajectory"}, search={"learn_from": "editions"}
     ),
     "private_grid, learning": study(search={"learn_from": "editions"}),
 }
