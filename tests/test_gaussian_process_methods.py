@@ -4,6 +4,7 @@ import importlib
 import json
 import math
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -194,6 +195,8 @@ def test_a_choice_from_exact_observations_needs_no_constants(here, tables):
 
 
 OWN = """
+import logging
+import sys
 import numpy as np
 CALLS = []
 def mine(candidates, mean, deviation):
@@ -205,6 +208,13 @@ def broken(candidates, mean, deviation):
     return mean
 def wrong(candidates, mean, deviation):
     return 3.0
+def talks(candidates, mean, deviation):
+    if mean.any():
+        print("the mean is", mean)
+        sys.stderr.write(f"the mean is {mean}")
+        logging.getLogger().critical("the mean is %s", mean)
+        np.log(-mean.max())
+    return mean
 """
 
 
@@ -261,6 +271,19 @@ def test_an_acquisition_that_fails_changes_nothing_that_anyone_sees(here, tables
         with pytest.raises(StudyInvalid, match=words):
             run_study(StudySpec.from_dict(tables), ledger=book)
     assert len(book.accounts("people")[0].entries) == 1
+
+
+def test_what_an_acquisition_prints_logs_or_warns_of_is_dropped(here, tables, own, capfd, caplog):
+    """On a private path it would tell of the scores."""
+    tables["search"]["acquisition"] = "ourlab.search.talks"
+    tables["study"] |= {"method": "noisy_gp", "accepts": ["acquisition_function"]}
+    tables["method"], tables["budget"]["epsilon"] = {"outputs": "candidate"}, 30.0
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        run_study(StudySpec.from_dict(tables), ledger=PrivacyLedger(f"sqlite:///{here / 'ledger.db'}"))
+    out, err = capfd.readouterr()
+    assert "the mean is" not in out + err + caplog.text
+    assert not [one for one in warned if "log" in str(one.message)]
 
 
 def test_the_plan_says_when_the_choice_is_hardly_better_than_a_uniform_draw(tables):

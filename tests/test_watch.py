@@ -1,6 +1,7 @@
 """Many looks for one price: the bit and nothing more, whatever is killed, restored, raced or asked again."""
 
 import json
+import math
 import multiprocessing
 import shutil
 from dataclasses import replace
@@ -25,6 +26,7 @@ from dpbo_core.errors import (
 from dpbo_core.evaluation.certified import CERTIFIED
 from dpbo_core.evaluation.watch import looks, todays_table
 from dpbo_core.evaluation.watch.looks import look_once
+from dpbo_core.evaluation.watch.measure import PairMeasure
 from dpbo_core.evaluation.watch.recorded_looks import WatchOver
 from dpbo_core.evaluation.watch.watch_plan import plan_watch
 from dpbo_core.mechanisms.above_threshold import AboveThreshold
@@ -369,6 +371,65 @@ def test_a_restored_vault_is_refused_for_a_look_that_only_began(place, monkeypat
     shutil.copytree(place.folder / "old", vault)
     with pytest.raises(DpboError, match="older than its last look"):
         place.look("tuesday")
+
+
+def beside(place, monkeypatch):
+    """Another look runs whole, with a copy of the noise, when all that the first asks beforehand was answered."""
+    place.look("monday")
+    copies = place.folder / "copies"
+    shutil.copytree(place.vaults, copies)
+    honest, others = looks.OpenLook._recorded, []
+
+    def recorded(*words):
+        if not others:
+            others.append("b")
+            others.append(
+                look_once(
+                    place.spec, ledger=place.ledger, vaults=copies, name="b", folder=place.folder, wanted=SURE
+                ).alarm
+            )
+        honest(*words)
+
+    monkeypatch.setattr(looks.OpenLook, "_recorded", recorded)
+    return others
+
+
+def test_two_copies_of_the_noise_give_no_bit_after_the_alarm(place, monkeypatch):
+    others = beside(place, monkeypatch)
+    place.spoil()
+    with pytest.raises(StudyInvalid, match="look 'b' raised the alarm"):
+        place.look("a")
+    assert others == ["b", True]
+    assert "look a" not in _draws(place)
+
+
+def test_two_copies_of_the_noise_give_one_bit_after_the_other(place, monkeypatch):
+    others = beside(place, monkeypatch)
+    with pytest.raises(DpboError, match="another look was recorded"):
+        place.look("a")
+    assert others == ["b", False]
+    assert "look a" not in _draws(place)
+    with pytest.raises(DpboError, match="older than its last look"):  # of the copy's look it knows nothing
+        place.look("tuesday")
+
+
+@pytest.mark.parametrize(
+    ("stated", "said"),
+    [
+        ({"reference": 85.0}, "no value of this score"),
+        ({"reference": -0.01}, "no value of this score"),
+        ({"drop": 1.01}, "cannot fall by"),
+    ],
+)
+def test_a_reference_or_a_fall_outside_the_score_s_range_is_refused(place, stated, said):
+    """In per cent, say: a count of pairs relative to it moves by more than its noise is made for."""
+    before = place.entries()
+    with pytest.raises(StudyInvalid, match=said):
+        place.look("monday", replace(SURE, **stated))
+    assert place.entries() == before
+    for reference in (-1e-9, 1.0 + 1e-9, math.nan):  # and where a watch was opened with one
+        with pytest.raises(StudyInvalid, match="no share of pairs"):
+            PairMeasure(1, 0.3).value(None, None, reference)
 
 
 def test_a_vault_that_is_gone_ends_the_watch(place):

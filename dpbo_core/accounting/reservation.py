@@ -18,6 +18,7 @@ from dpbo_core.privacy.release import Release
 OUTCOME = sa.select(DRAWS.c.outcome).where(
     DRAWS.c.reservation == sa.bindparam("reservation"), DRAWS.c.what == sa.bindparam("what")
 )
+DRAWN = sa.select(DRAWS.c.what, DRAWS.c.outcome).where(DRAWS.c.reservation == sa.bindparam("reservation"))
 
 
 @dataclass(frozen=True)
@@ -47,14 +48,27 @@ class Reservation:
         with self._store.reading() as connection:
             return self._outcome(connection, what)
 
-    def record(self, spend: Spend, draw: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+    def record(
+        self,
+        spend: Spend,
+        draw: Callable[[], Mapping[str, Any]],
+        *,
+        check: Callable[[Mapping[str, Mapping[str, Any]]], None] | None = None,
+    ) -> Mapping[str, Any]:
         """Read the draw, or make it and write it with its spend, in one transaction; return it after the commit.
 
         The transaction is never tried again: if it fails, the draw in it is discarded, and nobody saw it.
+
+        Args:
+            spend: of the draw, whose name it has.
+            draw: makes it.
+            check: sees every draw of this study that was recorded before, by name, and refuses by raising.
         """
         with self._store.writing() as pen:
             outcome = self._outcome(pen.connection, spend.what)
             if outcome is None:
+                if check is not None:
+                    check(self._drawn(pen.connection))
                 outcome = dict(draw())
                 row = {"reservation": self._id, "what": spend.what, "spend": spend.to_json()}
                 pen.write(DRAWS, row | {"outcome": outcome, "drawn_at": utc_now()})
@@ -77,6 +91,11 @@ class Reservation:
     def _outcome(self, connection: sa.Connection, what: str) -> Mapping[str, Any] | None:
         outcome: Mapping[str, Any] | None = connection.scalar(OUTCOME, {"reservation": self._id, "what": what})
         return outcome
+
+    @legible()
+    def _drawn(self, connection: sa.Connection) -> Mapping[str, Mapping[str, Any]]:
+        rows = connection.execute(DRAWN, {"reservation": self._id})
+        return {str(row.what): dict(row.outcome) for row in rows}
 
 
 def utc_now() -> str:

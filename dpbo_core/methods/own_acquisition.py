@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dpbo_core.bo.acquisition import Acquisition, OwnFunction, acquisition_named
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.containment import contained
 from dpbo_core.models.import_path import function_at
 from dpbo_core.privacy.assumption import ACQUISITION_FUNCTION
 from dpbo_core.privacy.release import Release
@@ -57,7 +58,8 @@ def _checked(function: Callable[..., Any], candidates: Arrays, mean: Arrays, dev
     given = [np.array(array) for array in (candidates, mean, deviation)]
     for array in given:
         array.flags.writeable = False
-    answer = np.array(function(*given), dtype=np.float64)
+    with contained():  # what it prints, logs or warns of would tell of the scores
+        answer = np.array(function(*given), dtype=np.float64)
     if answer.shape != mean.shape or np.isnan(answer).any():
         raise ValueError
     return answer

@@ -15,13 +15,22 @@ ledger knows whether the vault still has all that was drawn.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from dpbo_core.accounting.ledger import PrivacyLedger, Reservation
 from dpbo_core.accounting.policy import Use
 from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid
-from dpbo_core.evaluation.watch.recorded_looks import Look, RecordedLook, check_going_on, history_of, known_look
+from dpbo_core.evaluation.watch.recorded_looks import (
+    Look,
+    RecordedLook,
+    WatchOver,
+    check_going_on,
+    check_next,
+    history_of,
+    known_look,
+)
 from dpbo_core.evaluation.watch.terms import THRESHOLD, Terms, look_of, noise_of
 from dpbo_core.evaluation.watch.todays_table import TodaysTable, todays_table
 from dpbo_core.evaluation.watch.watching import Watching, wanted_of, watching
@@ -150,7 +159,7 @@ class OpenLook:
         *,
         owner: bool,
     ) -> Look:
-        asked, told = self.asked, messages(DpboError, LedgerDamaged, StudyInvalid)
+        asked, told = self.asked, messages(DpboError, LedgerDamaged, StudyInvalid, WatchOver)
         check_going_on(self.name, history)
         reservation = self._reserved(ledger, source, owner=owner)
         sealed(lambda: self._settled(reservation, ledger, vault, source, len(history)), message=told)
@@ -254,7 +263,9 @@ def _opened(
 
 
 def _record_bit(reservation: Reservation, asked: Watching, name: str, number: int, *, above: bool | None) -> None:
-    reservation.record(_spend(asked, look_of(name)), lambda: {"look": number, "alarm": above})
+    """Whatever copies of the vault there are: the ledger takes one bit after the other, and none after an alarm."""
+    spend = _spend(asked, look_of(name))
+    reservation.record(spend, lambda: {"look": number, "alarm": above}, check=partial(check_next, name, number))
 
 
 def _spend(asked: Watching, what: str) -> Spend:

@@ -19,6 +19,7 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
+from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.above_threshold import Fall
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.pairs import PairScore
@@ -132,7 +133,13 @@ class PairMeasure:
         return Fall(start=0, times=GRID, over=n * n)
 
     def value(self, table: Scorer, model: Scorable, reference: float) -> Sensitive[int]:
-        """C₂ − ⌊rD⌋ of the table's pairs."""
+        """C₂ − ⌊rD⌋ of the table's pairs.
+
+        Raises:
+            StudyInvalid: r is outside [0, 1], where one record moves this by more than is charged.
+        """
+        if not 0.0 <= reference <= 1.0:
+            raise StudyInvalid("the watch's reference is no share of pairs", remedy="open another watch")
         return shifted(table.evaluate(model), table.pairs(), reference)
 
     def sampling(self, n: int, spread: float, reference: float) -> float:

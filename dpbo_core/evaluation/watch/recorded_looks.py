@@ -1,9 +1,11 @@
 """The looks that the ledger has of a watch, the first alarm among them, and what it releases then."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
-from dpbo_core.errors import StudyInvalid
+from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.evaluation.watch.terms import Terms, look_of
 from dpbo_core.evaluation.watch.watch_shown import alarm_release
 from dpbo_core.evaluation.watch.watching import Watching
@@ -116,8 +118,32 @@ def check_going_on(name: str, history: tuple[RecordedLook, ...]) -> None:
     """
     over = next((look for look in history if look.alarm), None)
     if over is not None:
-        raise WatchOver(
-            f"this watch is over: look {over.name!r} raised the alarm, and {name!r} would be one more",
-            cause="its price pays for all looks up to and including the first alarm, and for none after it",
-            remedy="tune again, or open another watch: a new edition in [watch], which is a new spend",
+        raise is_over(over.name, name)
+
+
+def is_over(alarmed: str, name: str) -> WatchOver:
+    """The message where a look raised the alarm and another is asked for."""
+    return WatchOver(
+        f"this watch is over: look {alarmed!r} raised the alarm, and {name!r} would be one more",
+        cause="its price pays for all looks up to and including the first alarm, and for none after it",
+        remedy="tune again, or open another watch: a new edition in [watch], which is a new spend",
+    )
+
+
+def check_next(name: str, number: int, drawn: Mapping[str, Mapping[str, Any]]) -> None:
+    """By the draws of the very transaction that would record it, this look's bit is the next, and none alarmed.
+
+    Raises:
+        WatchOver: a look has, by another copy of the noise perhaps.
+        DpboError: other looks were recorded while this one was made.
+    """
+    bits = {what.removeprefix(look_of("")): bit for what, bit in drawn.items() if what.startswith(look_of(""))}
+    alarmed = next((before for before, bit in bits.items() if bit["alarm"]), None)
+    if alarmed is not None:
+        raise is_over(alarmed, name)
+    if number != len(bits) + 1:
+        raise DpboError(
+            f"another look was recorded while {name!r} was made",
+            cause="two looks ran at once, with two copies of the watch's folder or where its lock does not hold",
+            remedy="look again, with the newest copy alone",
         )

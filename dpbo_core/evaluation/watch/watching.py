@@ -30,6 +30,8 @@ EVIDENCE = Evidence(
     "2017, Theorem 4)",
 )
 
+ROUNDING = 1e-9  # of a reference that was put back from the metric's unit
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Watching:
@@ -122,7 +124,7 @@ def watching(
         raise no_model()
     counted = counted_of(public.problem)
     key = watch_key(spec, digest_of_released(study), counted, wanted.edition)
-    asked = _reference(wanted, tuned)
+    asked = _in_range(wanted, _reference(wanted, tuned), public.problem)
     recorded = ledger.drawn(key.fingerprint).get(THRESHOLD)
     if recorded is not None:
         terms = Terms.from_json(recorded[0])
@@ -151,6 +153,30 @@ def _reference(wanted: WatchSection, tuned: Release | None) -> float | None:
     score, metric = float(tuned.value["score"]), tuned.value["metric"]
     value, stated = float(metric["value"]), wanted.reference
     return stated - (value - score) if metric["greater_is_better"] else value + score - stated
+
+
+def _in_range(wanted: WatchSection, reference: float | None, problem: Problem) -> float | None:
+    """The reference within the score's range, which the sensitivity of pairs needs; rounding at its ends is cut.
+
+    Raises:
+        StudyInvalid: it is outside, or so large a fall cannot be.
+    """
+    top = problem.aggregate.score_range
+    if wanted.drop is not None and wanted.drop > top:
+        raise StudyInvalid(
+            f"a score between 0 and {top:g} cannot fall by {wanted.drop:g}",
+            cause="drop is in units of the score, and not in per cent",
+            remedy="give --drop 0.02, say",
+        )
+    if reference is None:
+        return None
+    if not -ROUNDING * top <= reference <= top * (1.0 + ROUNDING):
+        raise StudyInvalid(
+            f"watch.reference = {wanted.reference:g} is no value of this score",
+            cause="it is in the metric's own unit, and not in per cent",
+            remedy="give it as dpbo show has the score, or leave it out: the released score",
+        )
+    return min(max(reference, 0.0), top)
 
 
 def _trainer(problem: Problem) -> Trainer:
