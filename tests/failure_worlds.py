@@ -233,7 +233,7 @@ def worlds(folder):
         run_study(spec, ledger=ledger, folder=folder)
 
         def go(edition):
-            wanted = WatchSection(drop=5.0, epsilon=1.0, edition=edition, reference=0.5)  # which no table reaches
+            wanted = WatchSection(drop=1.0, epsilon=9.0, edition=edition, reference=0.0)  # from which nothing falls
             vaults = folder / f"watch-{place}"
             return look_once(spec, ledger=ledger, vaults=vaults, name="day", folder=folder, wanted=wanted)
 
