@@ -48,7 +48,7 @@ def compare_methods(
     file = None if own is None else str(Path(own).resolve())
     cells: list[Cell] = fanned_out(names, asked, repetitions, str(FOLDER.resolve() / "comparison"), file)
     files = show_comparison(cells, Path(out), stores.tracking)
-    wait_until_recorded()
+    wait_until_recorded(len((measure, show_comparison)))
     return Comparison(tuple(cells), files)
 
 

@@ -70,8 +70,15 @@ def evaluate_privately(
         result, tracked = report(
             study, folder, stores, warnings, epsilon=epsilon, model=model, pad=pad, workers=counting
         )
-        warnings.tried("Prefect's record of the run may lack tasks", wait_until_recorded)
+        warnings.tried(
+            "Prefect's record of the run may lack tasks", lambda: wait_until_recorded(n_tasks(result, tracked))
+        )
         return Evaluated(result, tracked, tuple(warnings.lines))
+
+
+def n_tasks(result: EvaluationResult | None, tracked: Tracked | None) -> int:
+    """How many tasks `report` began: it prepares always, draws once, and publishes where it can."""
+    return 1 + (result is not None and not result.replayed) + (tracked is not None)
 
 
 def report(

@@ -72,7 +72,7 @@ def curate(terms: Outsourcing) -> None:
             query, answer = terms.file(f"query-{t}.json"), terms.file(f"answer-{t}.json")
             wait_for(query)
             answer_query(curator, query, Path(terms.answers), answer, terms.private, terms.accepts)
-        wait_until_recorded()
+        wait_until_recorded(1 + terms.steps)
 
 
 @flow(name="model", **policies.FLOW)
@@ -90,7 +90,7 @@ def model(terms: Outsourcing) -> None:
             suggest_row(table, state, terms.file(f"query-{t}.json"))
             wait_for(answer)
             take_answer(answer, state)
-        wait_until_recorded()
+        wait_until_recorded(2 * max(0, terms.steps - done))
 
 
 def outsource(terms: Outsourcing) -> Progress:

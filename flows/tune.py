@@ -2,7 +2,7 @@
 
 from prefect import flow, get_run_logger
 
-from dpbo.flows.evaluate import report
+from dpbo.flows.evaluate import n_tasks, report
 from dpbo.flows.prefect_runtime.fanning_out import prepared
 from dpbo.flows.prefect_runtime.form import study_of
 from dpbo.flows.prefect_runtime.liveness import alive
@@ -22,6 +22,7 @@ from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import AssumptionNotAccepted, BudgetRefused, DpboError, StudyInvalid
 from dpbo_core.evaluation.run import EvaluationResult
 from dpbo_core.evaluation.tuning import asks_for_evaluation, last_step
+from dpbo_core.final_model.train import model_is_public
 from dpbo_core.objective.partitioned import Workers
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.resolve import resolve
@@ -73,7 +74,7 @@ def tune(
     evaluates = asks_for_evaluation(study)
     also = last_step(resolved, folder, warnings.at_once) if evaluates else None
     with alive(stores.running), workers(workers_for(resolved.method)) as scoring:
-        precomputed = prepared(resolved, folder, PrivacyLedger(stores.ledger))
+        precomputed, n_prepared = prepared(resolved, folder, PrivacyLedger(stores.ledger))
         run = reserve(
             resolved,
             folder,
@@ -88,19 +89,25 @@ def tune(
         )
         if isinstance(run, BudgetRefused):
             raise run
+        steps = 0
         if isinstance(run, StudyRun):
-            with Progress(study.name, run.n_steps) as progress:
-                for _ in range(run.n_steps):
+            steps = run.n_steps
+            with Progress(study.name, steps) as progress:
+                for _ in range(steps):
                     released = step(run)
                     progress.show(released)
                     if released is not None:  # recorded before it came back, so anyone may see it
                         get_run_logger().info("step %d released %s", released["step"], in_short(released))
         result = finish(run)
         tracked = publish_release(study, folder, run, result.release, stores, warnings, register=register)
+        wanted = n_prepared + steps + len((reserve, finish))
+        if tracked is not None:  # published, and the final model was trained for it
+            wanted += 1 + (not result.replayed and model_is_public(result.release))
         last: tuple[EvaluationResult | None, Tracked | None] = (None, None)
         if evaluates:
             last = _last_step(study, folder, stores, warnings, scoring, replayed=result.replayed)
-        warnings.tried("Prefect's record of the run may lack tasks", wait_until_recorded)
+            wanted += n_tasks(*last)
+        warnings.tried("Prefect's record of the run may lack tasks", lambda: wait_until_recorded(wanted))
         return Tuned(result, tracked, tuple(warnings.lines), *last)
 
 

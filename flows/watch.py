@@ -26,6 +26,7 @@ from dpbo_core.spec import StudySpec, WatchSection
 from dpbo_core.spec.reading import read_section
 from dpbo_core.study.run import check_public_file
 
+TASKS = 3  # prepare look, look, publish looks
 EVENT = "dpbo.watch.alarm"
 
 
@@ -121,7 +122,7 @@ def watch(
         )
         if looked.alarm:
             warnings.tried("Prefect was not told of the alarm", lambda: _alarm(study, looked))
-        warnings.tried("Prefect's record of the run may lack tasks", wait_until_recorded)
+        warnings.tried("Prefect's record of the run may lack tasks", lambda: wait_until_recorded(TASKS))
     tuned = _retuned(study, folder, looked, warnings) if retune and looked.alarm else None
     return Watched(looked, tracked, tuned, tuple(warnings.lines))
 

@@ -211,7 +211,7 @@ def work(): pass
 @flow(log_prints=False)
 def story():
     work()
-    wait_until_recorded()
+    wait_until_recorded(1)
 for _ in range(2):
     with locked_server(), without_heartbeat():
         story()

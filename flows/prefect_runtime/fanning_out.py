@@ -86,8 +86,8 @@ def precompute(study: ResolvedStudy, folder: str) -> Precomputed | None:
     return done
 
 
-def prepared(study: ResolvedStudy, folder: str, ledger: PrivacyLedger) -> Precomputed | None:
-    """All public work that is due before anything is charged.
+def prepared(study: ResolvedStudy, folder: str, ledger: PrivacyLedger) -> tuple[Precomputed | None, int]:
+    """All public work that is due before anything is charged, and how many tasks of this flow's run did it.
 
     None where there is none: a sensitive training set, or a study that was released before.
 
@@ -95,7 +95,7 @@ def prepared(study: ResolvedStudy, folder: str, ledger: PrivacyLedger) -> Precom
         StudyInvalid, AssumptionNotAccepted: nothing was charged.
     """
     if study.problem.training is not None or recorded_release(study.spec, ledger=ledger, folder=folder) is not None:
-        return None
+        return None, 0
     work = PublicWork(study, folder, precompute(study, folder))
     pieces: list[Callable[[], object]] = [
         partial(cross_validate_chunk, work, part) for part in work.to_cross_validate
@@ -107,4 +107,4 @@ def prepared(study: ResolvedStudy, folder: str, ledger: PrivacyLedger) -> Precom
         for piece in pieces:
             piece()
             progress.show(None)
-    return work.done()
+    return work.done(), len(pieces)

@@ -6,8 +6,8 @@ PATIENCE = 10.0  # seconds; nothing of a study depends on what Prefect recorded
 PAGE = 200  # what Prefect's API returns at once
 
 
-def wait_until_recorded() -> None:
-    """Wait until the current flow run shows every task run that it began, finished, or until patience ends."""
+def wait_until_recorded(n_tasks: int) -> None:
+    """Wait until the current flow run shows `n_tasks` finished task runs, or patience ends."""
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
     from prefect.context import FlowRunContext
@@ -15,8 +15,6 @@ def wait_until_recorded() -> None:
     context = FlowRunContext.get()
     if context is None or context.flow_run is None:
         return
-    begun = (last for last in context.task_run_dynamic_keys.values() if isinstance(last, int))  # from 0, by task
-    n_tasks = sum(last + 1 for last in begun)
     here = FlowRunFilter(id=FlowRunFilterId(any_=[context.flow_run.id]))
     end = time.monotonic() + PATIENCE
     with get_client(sync_client=True) as client:
