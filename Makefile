@@ -93,7 +93,7 @@ frameworks: $(VENV)/.frameworks
 
 lock:
 	uv pip compile --quiet --universal --no-emit-index-url --no-header --python-version 3.11 \
-		--extra postgres --group dev pyproject.toml -o requirements.lock
+		--extra postgres --extra team --group dev pyproject.toml -o requirements.lock
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
