@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from prefect import flow
 
+from dpbo.flows.prefect_runtime.announcing import told_of
 from dpbo.flows.prefect_runtime.form import study_of
 from dpbo.flows.prefect_runtime.liveness import alive
 from dpbo.flows.prefect_runtime.naming import name_run
@@ -107,6 +108,6 @@ def report(
             workers=workers,
         )
         if isinstance(drawn, BudgetRefused):
-            raise drawn
+            raise told_of(drawn, study)
         result = drawn
     return result, publish_release(study, folder, None, result.release, stores, warnings, register=False)
