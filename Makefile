@@ -84,7 +84,7 @@ docs-run: $(VENV)/.docs
 
 lock:
 	uv pip compile --quiet --universal --no-emit-index-url --no-header --python-version 3.11 \
-		--extra postgres --group dev pyproject.toml -o requirements.lock
+		--extra postgres --extra team --group dev pyproject.toml -o requirements.lock
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 OWNER_ALONE = 0o077  # what Prefect and MLflow write beside what is written here
-NEEDED = ("dpbo.flows.tune", "mlflow.tracking", "mlflow.store.tracking.sqlalchemy_store", "opendp.prelude")
+NEEDED = ("dpbo.flows.tune", "mlflow.tracking", "mlflow.store.tracking.sqlalchemy_store", "opendp.measurements")
 EXAMPLE = Path(__file__).with_name("breast_cancer.toml")
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mlflow.entities import Experiment
     from mlflow.tracking import MlflowClient
 
-TABLES = KnownTables("mlflow", "store/db_migrations/versions", Path(__file__).with_name("mlflow_tables.sql"))
+TABLES = KnownTables("mlflow", "store/db_migrations/versions", (Path(__file__).with_name("mlflow_tables.sql"),))
 UNREPORTED = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}  # asked for at every call MLflow counts
 SQLITE, POSTGRESQL = "sqlite:///", "postgresql"
 LOCATION = "mlruns/artifacts"
