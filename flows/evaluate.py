@@ -3,6 +3,7 @@
 from prefect import flow
 
 from dpbo.flows.evaluated import Evaluated as Evaluated
+from dpbo.flows.prefect_runtime.announcing import told_of
 from dpbo.flows.prefect_runtime.form import study_of
 from dpbo.flows.prefect_runtime.liveness import alive
 from dpbo.flows.prefect_runtime.naming import name_run
@@ -97,6 +98,6 @@ def report(
             workers=workers,
         )
         if isinstance(drawn, BudgetRefused):
-            raise drawn
+            raise told_of(drawn, study)
         result = drawn
     return result, publish_release(study, folder, None, result.release, stores, warnings, register=False)
