@@ -27,7 +27,7 @@ from dpbo.tasks import policies
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.study.resolve import plan_study
-from dpbo_core.study.run import StudyResult, approve_study
+from dpbo_core.study.run import StudyResult, approve_study, refuse_beside
 from dpbo_core.study.schedule import planned_for_schedule
 from dpbo_core.study.study_file import read_study, study_digest
 
@@ -158,7 +158,8 @@ def serve(
     """
     spec = read_study(path)
     check_fields(spec)
-    plan_study(spec)
+    refuse_beside(spec, path.parent)
+    plan_study(spec, path.parent)
     parameters = {"study": os.path.relpath(path), "pad_steps": pad_steps, "register": register}
     planned = planned_for_schedule(spec).budget
     each = "an edition"

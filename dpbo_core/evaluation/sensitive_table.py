@@ -87,7 +87,8 @@ class FileTable:
                 return count_parts(counter, parts, given.n_validation, workers)
         elif isinstance(given, SensitiveTraining):
             raise TypeError("there is no validation set")
-        return count_table(spec, counter, validation_table(given, folder), people_of(spec, folder))
+        table = validation_table(given, folder, cells=counter.reads_cells)
+        return count_table(spec, counter, table, people_of(spec, folder))
 
 
 def count_table(

@@ -32,9 +32,11 @@ from dpbo_core.spec import (
     SensitiveTraining,
     StudySpec,
 )
+from dpbo_core.study.named_prototype import named_prototype
 from dpbo_core.study.public_half import PublicHalf, check_names, fitted_half, sealed_half
 from dpbo_core.study.resolve import planning_problem
 from dpbo_core.study.sizes import check_n_validation, facts_of
+from dpbo_core.study.training_set import fingerprint_with
 from dpbo_core.study.training_set import training_table as training_table
 
 
@@ -88,10 +90,12 @@ def public_half(spec: StudySpec, folder: str | Path, problem: Problem | None = N
     Raises:
         StudyInvalid: the training data cannot be used as the study says.
     """
-    problem = planning_problem(spec) if problem is None else problem
+    problem = planning_problem(spec, folder) if problem is None else problem
     if isinstance(spec.data, SensitiveData):
         return _declared_half(spec, spec.data, folder, problem)
-    return fitted_half(spec, problem, *training_table(spec, folder))
+    prototype = named_prototype(spec, folder)
+    public = fitted_half(spec, problem, *training_table(spec, folder), factory=prototype)
+    return replace(public, fingerprint=fingerprint_with(public.fingerprint, prototype))
 
 
 def check_presence(spec: StudySpec, folder: str | Path, public: PublicHalf) -> None:
@@ -174,7 +178,8 @@ def sensitive_half(
             return PartitionedPersons(parts, encode, column, score, given.n_persons, workers, limit)
         if parts and isinstance(given, PublicFiles):
             return PartitionedObjective(parts, public.preprocessing, score, given.n_validation, workers, limit)
-    return sealed_half(spec, validation_table(given, folder), people_of(spec, folder), public)
+    table = validation_table(given, folder, cells=public.preprocessing.columns is not None)
+    return sealed_half(spec, table, people_of(spec, folder), public)
 
 
 def _both_sensitive(spec: StudySpec, given: SensitiveData, folder: str | Path, public: PublicHalf) -> Objective:
@@ -212,11 +217,17 @@ def _declared_half(spec: StudySpec, given: SensitiveData, folder: str | Path, pr
     )
 
 
-def validation_table(given: PublicFiles | PersonFiles | SensitiveFiles | Bundled, folder: str | Path) -> Table:
-    """The SENSITIVE records, whatever their bytes. Call it only after reserving, and seal what comes of it."""
+def validation_table(
+    given: PublicFiles | PersonFiles | SensitiveFiles | Bundled, folder: str | Path, *, cells: bool = False
+) -> Table:
+    """The SENSITIVE records, whatever their bytes. Call it only after reserving, and seal what comes of it.
+
+    `cells`: whether raw cells are kept, for an estimator that takes the table's own columns.
+    """
     if isinstance(given, Bundled):
         return bundled.load(given.source, given.validation_share)[1]
-    return data.read_table(Path(folder) / given.validation, sensitive=True, shown_as=given.validation)
+    path = Path(folder) / given.validation
+    return data.read_table(path, sensitive=True, shown_as=given.validation, cells=cells)
 
 
 def people_of(spec: StudySpec, folder: str | Path) -> tuple[Person, ...] | None:

@@ -17,10 +17,11 @@ from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger, Reservation, StudyKey
 from dpbo_core.accounting.policy import Use
 from dpbo_core.accounting.sources import file_source
-from dpbo_core.errors import AssumptionNotAccepted, DpboError, LedgerDamaged, StudyInvalid
+from dpbo_core.errors import AssumptionNotAccepted, DpboError, LedgerDamaged, PolicyRefused, StudyInvalid
 from dpbo_core.mechanisms.noise import Noise, NoiseSource, OperatingSystemNoise, standing_of, try_out
 from dpbo_core.methods.contract import Method, Released, Search, SearchesPublic
 from dpbo_core.methods.kernel import check_lengthscale
+from dpbo_core.models.named_estimator import file_beside
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.objective.partitioned import Workers
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
@@ -159,7 +160,7 @@ def open_study(
         StudyInvalid, BudgetRefused, AssumptionNotAccepted: nothing was charged.
     """
     with padded(pad):
-        resolved = resolve(study) if isinstance(study, StudySpec) else study
+        resolved = resolve(study, folder) if isinstance(study, StudySpec) else study
         data = data or FileSplit(resolved.spec, folder, workers)
         public = data.public(resolved.problem)
         key = resolved.key(public.fingerprint)
@@ -274,11 +275,28 @@ def approve_study(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path)
 def check_public_file(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path) -> None:
     """What somebody else's study would read as public is no dataset's sensitive file; before it is opened.
 
+    Nor does it name code of a file beside it, which the owner did not write.
+
     Raises:
-        PolicyRefused: it is one.
+        PolicyRefused: it is one, or it does.
     """
+    refuse_beside(spec, folder)
     if isinstance(spec.data, PublicFiles | PersonFiles):
         ledger.check_public(file_source(Path(folder) / spec.data.training))
+
+
+def refuse_beside(spec: StudySpec, folder: str | Path) -> None:
+    """A study that others start names no estimator in a file beside it: whoever can write the file would run code.
+
+    Raises:
+        PolicyRefused: it does.
+    """
+    if file_beside(spec.model.estimator, folder) is not None:
+        raise PolicyRefused(
+            f"the study's estimator {spec.model.estimator!r} is in a file beside it",
+            cause="only a study that is started by hand, at a terminal, may run code that lies beside it",
+            remedy='put it into an installed package, and name it "ourpackage.models:pipeline"',
+        )
 
 
 def _untold(error: BaseException) -> StudyInvalid | None:
