@@ -479,7 +479,7 @@ def test_a_class_takes_columns_where_the_study_says_so(tmp_path):
 
 def test_encoders_by_the_list_are_unconditional_in_columns():
     parts = make_column_transformer(
-        (OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1), ["ward"]),
+        (OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1, encoded_missing_value=-2), ["ward"]),
         (TargetEncoder(cv=2), ["note"]), (SimpleImputer(), ["age"]), (StandardScaler(), ["seen"]),
     )  # fmt: skip
     made, encoded = public()

@@ -66,7 +66,7 @@ class NamedColumn:
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """The one column."""
+        """The name of the one column that this is."""
         return (self.name,)
 
     def cell(self, raw: object) -> object:

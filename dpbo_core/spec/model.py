@@ -283,7 +283,7 @@ def read_model(table: Any) -> ModelSection:
             )
         elif key == "columns" and not given[key]:
             continue
-        elif key == "columns":
+        elif key == "columns" and key not in known:
             raise StudyInvalid(
                 f"model.columns is given, but {model.estimator} is ours and computes on numbers",
                 remedy='remove it, or name an estimator: "sklearn.ensemble.HistGradientBoostingClassifier", say',
