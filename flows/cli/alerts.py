@@ -1,4 +1,4 @@
-"""`dpbo alerts`: who must know at once is told by Prefect, which waits for our events and calls a webhook or mails."""
+"""`dpbo alerts`: Prefect waits for our events and tells whoever must know at once, by a webhook or by mail."""
 
 from typing import Annotated
 
