@@ -205,6 +205,17 @@ class Problem:
         """The whole range of the exact integer."""
         return self.aggregate.range_steps
 
+    @property
+    def scored_together(self) -> int:
+        """How many models wait for one another, to be scored in one pass over the records.
+
+        As many as their memory allows: weights are small, an estimator may be large, and so is a model's table of
+        pairs. Where each record is scored in a process of its own, reading it is nothing beside that: one.
+        """
+        if self.model.enforced:
+            return 1
+        return 1024 if self.model.linear and not isinstance(self.score, PairScore) else 16
+
     def train(self, index: int) -> "Model":
         """The model of candidate `index`."""
         return self._trainer().train(self.candidates.points[index])

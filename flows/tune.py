@@ -3,6 +3,7 @@
 from prefect import flow, get_run_logger
 
 from dpbo.flows.evaluate import n_tasks, report
+from dpbo.flows.prefect_runtime.announcing import told_of
 from dpbo.flows.prefect_runtime.fanning_out import prepared
 from dpbo.flows.prefect_runtime.form import study_of
 from dpbo.flows.prefect_runtime.liveness import alive
@@ -88,7 +89,7 @@ def tune(
             scheduled=scheduled,
         )
         if isinstance(run, BudgetRefused):
-            raise run
+            raise told_of(run, study)
         steps = 0
         if isinstance(run, StudyRun):
             steps = run.n_steps

@@ -129,11 +129,18 @@ def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind, mo
     tracked = client.get_run(tuned.tracked.run_id)
     release = tuned.result.release
     assert tracked.data.metrics["release/score"] == release.value["score"]
-    assert tracked.data.metrics["privacy/epsilon"] == 1.0
+    assert tracked.data.params["epsilon"] == "1"
     assert set(tracked.data.tags) == {
         "mlflow.note.content",
+        "mlflow.parentRunId",
         "mlflow.runName",
+        "dpbo.dataset",
+        "dpbo.edition",
+        "dpbo.kind",
+        "dpbo.method",
         "dpbo.release_id",
+        "dpbo.study",
+        "dpbo.unit",
         "dpbo.guarantee",
         "dpbo.evidence",
         "dpbo.assumptions",
@@ -149,7 +156,7 @@ def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind, mo
     again = tune_privately(StudySpec.from_dict(tables))
     assert again.result.replayed
     assert again.tracked == tuned.tracked
-    assert len(client.search_runs([tracked.info.experiment_id])) == 1
+    assert len(client.search_runs([tracked.info.experiment_id])) == 2  # and the study's own
 
 
 def test_it_serves_as_a_subflow(here, tables):

@@ -9,7 +9,6 @@ import typer
 from dpbo_core.errors import DpboError, StudyInvalid
 
 if TYPE_CHECKING:
-    from dpbo.flows.tuned import Tuned
     from dpbo_core.accounting.accounts import Account
     from dpbo_core.accounting.ledger import PrivacyLedger
     from dpbo_core.accounting.lookup import Recorded
@@ -89,32 +88,6 @@ def recorded_all_the_same(study: "StudySpec", what: str) -> DpboError | None:
         remedy=f"dpbo show {study.name}:{study.edition} prints it; dpbo tune with the same study publishes it, "
         "draws nothing and spends nothing",
     )
-
-
-def replayed(study: "StudySpec", folder: str) -> "tuple[Tuned, Account] | None":
-    """The release that `study` has, where MLflow shows it already, and its dataset's account; None if not.
-
-    Raises:
-        StudyInvalid: the study's public data cannot be read.
-        LedgerDamaged: the ledger cannot be read.
-    """
-    from dpbo.flows.prefect_runtime.settings import Stores
-    from dpbo.flows.tuned import Tuned
-    from dpbo.tasks.reporting.shown import seen_in_file
-    from dpbo_core.accounting.ledger import PrivacyLedger
-    from dpbo_core.study.replay import StudyResult, recorded_release
-
-    stores = Stores()
-    if not is_there(stores.ledger):
-        return None
-    stores.make_folder()
-    ledger = PrivacyLedger(stores.ledger)
-    release = recorded_release(study, ledger=ledger, folder=folder)
-    shown = None if release is None else seen_in_file(release, stores.tracking)
-    if release is None or shown is None:
-        return None
-    (account,) = ledger.accounts(study.privacy.dataset)
-    return Tuned(StudyResult(release, replayed=True), shown), account
 
 
 def is_there(url: str) -> bool:

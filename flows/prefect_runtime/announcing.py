@@ -1,6 +1,7 @@
 """What a run leaves on Prefect's page: the release as a table, a link to MLflow, an alert at 80% of a budget."""
 
 import re
+from contextlib import suppress
 from typing import Any
 
 from prefect import get_run_logger
@@ -12,8 +13,12 @@ from dpbo.tasks.reporting.panels import ALERT
 from dpbo.tasks.reporting.shown import Tracked
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.balance import Balance, balance_after
+from dpbo_core.errors import BudgetRefused
 from dpbo_core.privacy.metric_shown import metric_shown
 from dpbo_core.privacy.release import Release
+from dpbo_core.spec import StudySpec
+
+NEARLY_SPENT, RUN_REFUSED, ALARM = "dpbo.budget.alert", "dpbo.run.refused", "dpbo.watch.alarm"  # our events
 
 
 def announce(release: Release, account: Account, tracked: Tracked | None, mlflow_page: str) -> None:
@@ -47,6 +52,22 @@ def rows(release: Release, balance: Balance | None) -> list[dict[str, Any]]:
     return [{"name": name, "value": item} for name, item in table.items()]
 
 
+def told_of(refused: BudgetRefused, study: StudySpec) -> BudgetRefused:
+    """`refused`, after an event was emitted that an automation can listen to; it says what the message says."""
+    with suppress(Exception):  # whoever waits for the run gets its message, whatever becomes of the event
+        emit_event(
+            event=RUN_REFUSED,
+            resource={"prefect.resource.id": f"dpbo.study.{slug(study.name)}", "prefect.resource.name": study.name},
+            payload={
+                "dataset": study.privacy.dataset,
+                "edition": study.edition,
+                "method": study.method,
+                "says": refused.message(),
+            },
+        )
+    return refused
+
+
 def slug(name: str) -> str:
     """A study's name in the letters that Prefect allows in a key."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "study"
@@ -62,7 +83,7 @@ def _alert(dataset: str, balance: Balance) -> None:
         100 * balance.share,
     )
     emit_event(
-        event="dpbo.budget.alert",
+        event=NEARLY_SPENT,
         resource={"prefect.resource.id": f"dpbo.dataset.{slug(dataset)}", "prefect.resource.name": dataset},
         payload={"spent": balance.spent, "limit": balance.limit, "remaining": balance.remaining},
     )
