@@ -12,8 +12,8 @@
 Only the maximum is released; the hyperparameter that reached it is not. Two forms:
 
 all    step t trains chunk t of Λ, whose order is public; the last step scores all of it in one pass over the
-       records (as many as memory needs). Once all are scored, the set of models is the same on neighbouring records,
-       and the maximum moves by one person's own records: Δ = kR/m.
+       records (as many as memory needs). Once all are scored, the set of models is the same on neighbouring
+       records, and the maximum moves by one person's own records: Δ = kR/m.
 path   as printed. The search may look at the raw scores as it likes: what it sees never leaves, and Theorem 7
        bounds the maximum for any search whatever. But two searches may end at different models: Δ = kR/m + L·D.
 """
