@@ -12,6 +12,7 @@ from dpbo.flows.prefect_runtime.owner import at_the_terminal, refuse_job_variabl
 from dpbo.flows.prefect_runtime.progress import Progress, in_short
 from dpbo.flows.prefect_runtime.recording import wait_until_recorded
 from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings
+from dpbo.flows.prefect_runtime.steps_done import StepsDone
 from dpbo.flows.prefect_runtime.workers import workers, workers_for
 from dpbo.flows.publishing import UNNAMED, Warnings, publish_release, ready_for
 from dpbo.flows.renamed import warn_of_old_name
@@ -98,9 +99,11 @@ def tune(
         if isinstance(run, StudyRun):
             steps = run.n_steps
             with Progress(study.name, steps) as progress:
+                page = StepsDone(study, steps)
                 for _ in range(steps):
                     released = step(run)
                     progress.show(released)
+                    page.show()
                     if released is not None:  # recorded before it came back, so anyone may see it
                         get_run_logger().info("step %d released %s", released["step"], in_short(released))
         result = finish(run)
