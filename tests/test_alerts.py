@@ -1,4 +1,4 @@
-"""`dpbo alerts`: what Prefect tells a webhook of a budget, a refused run and an alarm, by a real server of Prefect's."""
+"""`dpbo alerts`: what Prefect tells a webhook of a budget, a refused run and an alarm, by its own server."""
 
 import json
 import threading
