@@ -27,6 +27,7 @@ from dpbo_core.evaluation.tuning import asks_for_evaluation, last_step
 from dpbo_core.final_model.train import model_is_public
 from dpbo_core.objective.partitioned import Workers
 from dpbo_core.spec import StudySpec
+from dpbo_core.study.data_split import is_partitioned
 from dpbo_core.study.resolve import resolve
 from dpbo_core.study.run import StudyRun, check_public_file
 
@@ -75,8 +76,11 @@ def tune(
     warnings.tried(UNNAMED, lambda: name_run(study))
     evaluates = asks_for_evaluation(study)
     also = last_step(resolved, folder, warnings.at_once) if evaluates else None
-    with alive(stores.running), workers(workers_for(resolved.method)) as scoring:
+    n_scoring = workers_for(resolved.method) if is_partitioned(study, folder) else 0
+    with alive(stores.running), workers(n_scoring) as scoring:
         precomputed, n_prepared = prepared(resolved, folder, PrivacyLedger(stores.ledger))
+        if scoring is not None:  # they started meanwhile; before anything is charged
+            scoring.wait()
         run = reserve(
             resolved,
             folder,

@@ -136,7 +136,7 @@ def _looked(
     *,
     pad: float,
 ) -> Look:
-    opened = prepare_look(study, folder, stores.ledger, name, wanted)
+    opened = prepare_look(study, folder, stores.ledger, stores.vaults, name, wanted)
     if isinstance(opened, Look):
         return opened
     answer = look(
