@@ -17,7 +17,7 @@ from prefect.settings import get_current_settings
 import dpbo
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.study.run import approve_study
+from dpbo_core.study.consent import approve_study
 from dpbo_core.study.study_file import read_study
 
 ROOT = Path(__file__).parent.parent

@@ -21,10 +21,10 @@ from dpbo_core.methods.kernel import check_lengthscale
 from dpbo_core.models.trainer import Model
 from dpbo_core.problem import Trainer
 from dpbo_core.space.search_space import Value
+from dpbo_core.study.consent import check_accepted
 from dpbo_core.study.data_split import public_half
 from dpbo_core.study.precomputed import Precomputed, known_public, named, remembering, trained_first
 from dpbo_core.study.resolve import ResolvedStudy
-from dpbo_core.study.run import check_accepted
 
 CHUNKS = 16  # pieces of each kind at most: enough to watch, few beside the work
 Chunks = tuple[tuple[int, ...], ...]
