@@ -21,6 +21,7 @@ from dpbo_core.evaluation.run import EvaluationResult
 from dpbo_core.objective.partitioned import Workers
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.consent import check_public_file
+from dpbo_core.study.data_split import is_partitioned
 
 
 @flow(name="evaluate privately", **policies.FLOW)
@@ -57,7 +58,9 @@ def evaluate_privately(
         refuse_job_variables()
         check_public_file(study, ledger=PrivacyLedger(stores.ledger), folder=folder)
     warnings.tried(UNNAMED, lambda: name_run(study, "evaluation"))
-    with alive(stores.running), workers() as counting:
+    with alive(stores.running), workers(None if is_partitioned(study, folder) else 0) as counting:
+        if counting is not None:
+            counting.wait()
         result, tracked = report(
             study, folder, stores, warnings, epsilon=epsilon, model=model, pad=pad, workers=counting
         )

@@ -47,7 +47,7 @@ def looked_or_refused(
         return refused.with_traceback(None)
 
 
-@task(name="publish looks", **policies.PUBLISHING_TASK)
+@task(name="show the looks", **policies.PUBLISHING_TASK)
 def publish_looks(looked: Look, tracking_uri: str) -> Tracked:
     """The timeline of a watch's bits, each look once."""
     return log_looks(looked, tracking_uri)

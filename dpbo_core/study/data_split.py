@@ -155,6 +155,12 @@ def _check_distinct(training: Path, validation: Sequence[Path], *, shown_as: str
             )
 
 
+def is_partitioned(spec: StudySpec, folder: str | Path) -> bool:
+    """Whether the validation set is a folder of files; none is opened."""
+    given = spec.data
+    return isinstance(given, PublicFiles | PersonFiles) and bool(parts_of(Path(folder) / given.validation))
+
+
 def sensitive_half(
     spec: StudySpec, folder: str | Path, public: PublicHalf, workers: Workers | None = None
 ) -> Scorer:

@@ -10,8 +10,10 @@ keep (`objective.kept_parts`) are read once; the models are sent to it once for 
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,6 +42,7 @@ NO_PAGES: dict[str, Any] = {
     "distributed.worker.http.routes": [],
     "distributed.comm.compression": False,  # packed bytes would be as many as what is in them says
 }
+ONE_AT_A_TIME = Lock()
 MEMORY = "_dpbo_kept_parts"  # a worker's attribute
 WIDTH = 16  # bytes of an integer; a sum is below 2**127 by far
 
@@ -51,15 +54,23 @@ def cluster(n_workers: int) -> "LocalCluster":
 
     from dpbo.flows.prefect_runtime.dask_certificates import UnwrittenSecurity
 
-    with dask.config.set(NO_PAGES):
+    with ONE_AT_A_TIME, dask.config.set(NO_PAGES):  # its settings are the process's
         return LocalCluster(n_workers=n_workers, security=UnwrittenSecurity.temporary(), **CLUSTER)
 
 
 class DaskWorkers:
-    """Scores parts on a cluster. An answer that was lost with its worker is None."""
+    """Scores parts on a cluster, which may still be starting. An answer that was lost with its worker is None."""
 
-    def __init__(self, client: Any) -> None:
-        self._client = client
+    def __init__(self, started: Callable[[], Any]) -> None:
+        self._started = started
+
+    @property
+    def _client(self) -> Any:
+        return self._started()
+
+    def wait(self) -> None:
+        """Until the workers have started. Raises whatever keeps them from it."""
+        self._started()
 
     def map(self, work: PartWork, parts: Sequence[Path]) -> list[Answer | None]:
         """`work` on every part; keys say nothing and nothing is cached between models."""
@@ -159,7 +170,7 @@ def workers_for(method: Method) -> int:
 
 @contextmanager
 def workers(count: int | None = None) -> Iterator[DaskWorkers | None]:
-    """`count` processes (DPBO_WORKERS), or None where none are asked for.
+    """`count` processes (DPBO_WORKERS), or None where none are asked for. They start beside what is done meanwhile.
 
     Raises:
         StudyInvalid: the setting is no number, or Dask is not installed.
@@ -175,8 +186,12 @@ def workers(count: int | None = None) -> Iterator[DaskWorkers | None]:
             f"{SETTING} asks for workers, and Dask is not installed",
             remedy=f"pip install 'dpbo[dask]', or unset {SETTING}",
         ) from None
-    with cluster(count) as running, Client(running) as client:
-        yield DaskWorkers(client)
+    with ExitStack() as running, ThreadPoolExecutor(1) as aside:
+
+        def start() -> Any:
+            return running.enter_context(Client(running.enter_context(cluster(count))))
+
+        yield DaskWorkers(aside.submit(start).result)
 
 
 def asked() -> int:
