@@ -3,6 +3,7 @@
 from prefect import flow
 
 from dpbo.flows.evaluated import Evaluated as Evaluated
+from dpbo.flows.prefect_runtime.announcing import told_of
 from dpbo.flows.prefect_runtime.form import study_of
 from dpbo.flows.prefect_runtime.liveness import alive
 from dpbo.flows.prefect_runtime.naming import name_run
@@ -19,6 +20,7 @@ from dpbo_core.errors import BudgetRefused
 from dpbo_core.evaluation.run import EvaluationResult
 from dpbo_core.objective.partitioned import Workers
 from dpbo_core.spec import StudySpec
+from dpbo_core.study.data_split import is_partitioned
 from dpbo_core.study.run import check_public_file
 
 
@@ -56,7 +58,9 @@ def evaluate_privately(
         refuse_job_variables()
         check_public_file(study, ledger=PrivacyLedger(stores.ledger), folder=folder)
     warnings.tried(UNNAMED, lambda: name_run(study, "evaluation"))
-    with alive(stores.running), workers() as counting:
+    with alive(stores.running), workers(None if is_partitioned(study, folder) else 0) as counting:
+        if counting is not None:
+            counting.wait()
         result, tracked = report(
             study, folder, stores, warnings, epsilon=epsilon, model=model, pad=pad, workers=counting
         )
@@ -97,6 +101,6 @@ def report(
             workers=workers,
         )
         if isinstance(drawn, BudgetRefused):
-            raise drawn
+            raise told_of(drawn, study)
         result = drawn
     return result, publish_release(study, folder, None, result.release, stores, warnings, register=False)
