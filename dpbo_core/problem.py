@@ -47,6 +47,8 @@ from dpbo_core.spec import (
     LinearSection,
     ModelSection,
     PersonFiles,
+    PredictionsSection,
+    PredictionTable,
     RecordModel,
     SearchSection,
     SensitiveData,
@@ -144,6 +146,7 @@ class Problem:
     public_search: PublicSearch | None = field(default=None, repr=False, compare=False)  # once searched
     earlier: tuple[EarlierEdition, ...] | None = None  # what the search begins with, oldest first; None: afresh
     spread: float | None = None  # of the PUBLIC scores over Λ, the best less the median; None where not looked up
+    scored_in_public: bool = True  # whether there are public records to score candidates on
     positives: float | None = None  # PUBLIC share of the second class, where pairs are counted and it is known
 
     @property
@@ -267,6 +270,7 @@ def problem_of(
         dataset=spec.privacy.dataset,
         trainer=trainer,
         unlisted=_unlisted(spec) if unlisted is None else unlisted,
+        scored_in_public=not (isinstance(spec.data, PredictionTable) and spec.data.public is None),
     )
 
 
@@ -288,6 +292,8 @@ def _unlisted(spec: StudySpec) -> str:
     """What in the estimator that a study names is not on the list; "" for nothing."""
     if spec.model.ours:
         return ""
+    if isinstance(spec.model, PredictionsSection):
+        return "whoever made the table of predictions"
     values = {name: axis.values for name, axis in spec.space.items() if axis.values is not None}
     return unlisted_name(spec.model.estimator, spec.model.params, values)
 
@@ -317,7 +323,7 @@ def score_of(model: ModelSection) -> Score:
 
 def _pair_score(model: ModelSection) -> PairScore | None:
     """The score of a study that counts pairs; None where it does not, as with class shares."""
-    shares = model.class_shares if isinstance(model, EstimatorSection) else None
+    shares = model.class_shares if isinstance(model, EstimatorSection | PredictionsSection) else None
     by_pairs = PAIR_SCORES.get(model.score_name)
     return None if by_pairs is None or shares is not None else by_pairs(Numbers(model.steepness))
 
@@ -340,7 +346,7 @@ def record_score(model: RecordModel) -> RecordScore | PairScore:
     match model:
         case FunctionSection():
             score = BoundedFunction(model.score, model.score_low, model.score_high)
-        case EstimatorSection():
+        case EstimatorSection() | PredictionsSection():
             shares = tuple(_shares(model).values())
             score = RECORD_SCORES[model.score_name](Numbers(model.steepness, shares, model.error_bound))
         case SoftmaxSection():
@@ -354,7 +360,7 @@ def record_score(model: RecordModel) -> RecordScore | PairScore:
     return score
 
 
-def _shares(model: EstimatorSection) -> dict[Any, float]:
+def _shares(model: EstimatorSection | PredictionsSection) -> dict[Any, float]:
     """The public class shares in the order of the classes: numbers before texts."""
     shares = model.class_shares or {}
     found = {canonical(name): share for name, share in shares.items()}
@@ -386,7 +392,7 @@ def score_on(
         allowed = SCORES[model.score_name].allows
         also = f" (or give model.{' and '.join(allowed)})" if allowed else ""
         check_two_classes(model.score_name, len(classes), instead=(LOG_LOSS.name, BRIER.name), also=also)
-    if isinstance(model, EstimatorSection) and isinstance(score, BalancedAccuracy):
+    if isinstance(model, EstimatorSection | PredictionsSection) and isinstance(score, BalancedAccuracy):
         named = tuple(_shares(model))
         if named != classes:
             raise StudyInvalid(

@@ -29,7 +29,7 @@ from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sealing import Message, messages, sealed
 from dpbo_core.privacy.sensitive import Opaque
 from dpbo_core.problem import Problem, relation_of
-from dpbo_core.spec import PersonFiles, PublicFiles, StudySpec
+from dpbo_core.spec import PersonFiles, PredictionTable, PublicFiles, StudySpec
 from dpbo_core.study.data_split import FileSplit, sources_of
 from dpbo_core.study.learning import check_learns, learns, to_learn_from, with_earlier
 from dpbo_core.study.precomputed import Precomputed, remembering, trained_first
@@ -279,6 +279,8 @@ def check_public_file(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | P
     """
     if isinstance(spec.data, PublicFiles | PersonFiles):
         ledger.check_public(file_source(Path(folder) / spec.data.training))
+    if isinstance(spec.data, PredictionTable) and spec.data.public is not None:
+        ledger.check_public(file_source(Path(folder) / spec.data.public))
 
 
 def _untold(error: BaseException) -> StudyInvalid | None:
