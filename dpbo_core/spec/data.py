@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
 from dpbo_core.errors import StudyInvalid
@@ -194,10 +194,38 @@ class SensitiveBundled:
         _check_share(self.validation_share)
 
 
+@dataclass(frozen=True)
+class PredictionTable:
+    """A SENSITIVE file of what public models, each a candidate, said of every record: they are chosen by it, and
+    nothing is trained.
+
+    Attributes:
+        predictions: path; a row a record, the columns of each candidate, and the target.
+        n_validation: m, its number of records.
+        target: the column that was to be predicted.
+        labels: the classes, the one that a single column of probabilities is of last; None for a regression.
+        public: path of a file with the same columns on PUBLIC records, if there is one.
+        ignore: columns that are no predictions.
+    """
+
+    predictions: str
+    n_validation: int
+    target: str
+    labels: tuple[Value, ...] | None = None
+    public: str | None = None
+    ignore: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.labels is not None:
+            _check_labels(self.labels)
+        _check_target(self.target, self.ignore)
+        _check_n_validation(self.n_validation)
+
+
 PublicData = PublicFiles | PersonFiles | BundledData
 SensitiveData = SensitiveFiles | SensitiveTraining | SensitiveBundled
 Bundled = BundledData | SensitiveBundled
-DataSection = PublicData | SensitiveData
+DataSection = PublicData | SensitiveData | PredictionTable
 
 
 def read_data(table: Any) -> DataSection:
@@ -208,6 +236,9 @@ def read_data(table: Any) -> DataSection:
     """
     given = typed_values(union_hints(get_args(DataSection)), table, "[data]")
     given = {key: value for key, value in given.items() if value is not None}
+    if "predictions" in given:
+        return _of_predictions(given)
+    require("public" not in given, "[data] gives public without predictions", remedy="remove it")
     if "sensitive" in given:
         one_of("data.sensitive", given["sensitive"], SENSITIVE)
     if given.get("sensitive") == "training":
@@ -225,6 +256,25 @@ def read_data(table: Any) -> DataSection:
         return BundledData(**given)
     _require_files(given, FILES)
     return PublicFiles(**given)
+
+
+def _of_predictions(given: Mapping[str, Any]) -> PredictionTable:
+    known = [item.name for item in fields(PredictionTable)]
+    other = [key for key in given if key not in known]
+    require(
+        not other,
+        f"[data] gives {', '.join(other)} beside predictions",
+        cause="of a table of predictions nothing is trained, and there is one sensitive file",
+        remedy=f"keep {', '.join(known)}",
+    )
+    lacking = [key for key in ("n_validation", "target") if key not in given]
+    require(
+        not lacking,
+        f"[data] lacks {', '.join(lacking)}",
+        cause="a table of predictions has a public number of records, and a column that says what is right",
+        remedy="add the missing keys",
+    )
+    return PredictionTable(**given)
 
 
 def _of_persons(given: Mapping[str, Any]) -> PersonFiles:

@@ -9,7 +9,7 @@ from dpbo_core.errors import AssumptionNotAccepted
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.problem import relation_of
-from dpbo_core.spec import PersonFiles, PublicFiles, StudySpec
+from dpbo_core.spec import PersonFiles, PredictionTable, PublicFiles, StudySpec
 from dpbo_core.study.data_split import sources_of
 
 
@@ -63,3 +63,5 @@ def check_public_file(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | P
     """
     if isinstance(spec.data, PublicFiles | PersonFiles):
         ledger.check_public(file_source(Path(folder) / spec.data.training))
+    if isinstance(spec.data, PredictionTable) and spec.data.public is not None:
+        ledger.check_public(file_source(Path(folder) / spec.data.public))

@@ -25,6 +25,7 @@ from dpbo_core.spec import (
     Bundled,
     BundledData,
     PersonFiles,
+    PredictionTable,
     PublicFiles,
     SensitiveBundled,
     SensitiveData,
@@ -32,7 +33,8 @@ from dpbo_core.spec import (
     SensitiveTraining,
     StudySpec,
 )
-from dpbo_core.study.public_half import PublicHalf, check_names, fitted_half, sealed_half
+from dpbo_core.study.prediction_half import check_prediction_columns, prediction_half
+from dpbo_core.study.public_half import PublicHalf, check_names, check_person, fitted_half, sealed_half
 from dpbo_core.study.resolve import planning_problem
 from dpbo_core.study.sizes import check_n_validation, facts_of
 from dpbo_core.study.training_set import training_table as training_table
@@ -71,6 +73,8 @@ def sources_of(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
             return (Source("bundled", source),)
         case PublicFiles(validation=validation) | PersonFiles(validation=validation):
             return (file_source(folder / validation, "records"),)
+        case PredictionTable(predictions):
+            return (file_source(folder / predictions, "records"),)
         case SensitiveFiles(training, validation):
             return (file_source(folder / validation, "records"), file_source(folder / training, "training records"))
         case SensitiveTraining(training):
@@ -91,6 +95,9 @@ def public_half(spec: StudySpec, folder: str | Path, problem: Problem | None = N
     problem = planning_problem(spec) if problem is None else problem
     if isinstance(spec.data, SensitiveData):
         return _declared_half(spec, spec.data, folder, problem)
+    if isinstance(spec.data, PredictionTable):
+        table = None if spec.data.public is None else training_table(spec, folder)[0]
+        return prediction_half(spec, problem, table)
     return fitted_half(spec, problem, *training_table(spec, folder))
 
 
@@ -104,6 +111,8 @@ def check_presence(spec: StudySpec, folder: str | Path, public: PublicHalf) -> N
     if isinstance(given, SensitiveFiles | SensitiveTraining):
         found = data.read_header(Path(folder) / given.training, sensitive=True, shown_as=given.training).n_records
         data.check_record_count(found, given.n_training, shown_as=given.training, key="n_training")
+    if isinstance(given, PredictionTable):
+        _check_predictions(spec, given, folder, public)
     if isinstance(given, PublicFiles | PersonFiles | SensitiveFiles):
         _check_validation(spec, given, folder, public)
 
@@ -127,6 +136,17 @@ def _check_validation(
         check_names(spec, header.columns, public, shown_as=shown)
         n_records += header.n_records
     check_n_validation(spec, n_records, shown_as=shown)
+
+
+def _check_predictions(spec: StudySpec, given: PredictionTable, folder: str | Path, public: PublicHalf) -> None:
+    """The sensitive table is there, and has the columns and the number of records that the study says."""
+    path, shown = Path(folder) / given.predictions, given.predictions
+    if given.public is not None:
+        _check_distinct(Path(folder) / given.public, (path,), shown_as=shown)
+    header = data.read_header(path, sensitive=True, shown_as=shown)
+    check_person(spec, header.columns, shown_as=shown)
+    check_prediction_columns(public, header.columns, shown_as=shown)
+    check_n_validation(spec, header.n_records, shown_as=shown)
 
 
 def _check_distinct(training: Path, validation: Sequence[Path], *, shown_as: str) -> None:
@@ -218,16 +238,20 @@ def _declared_half(spec: StudySpec, given: SensitiveData, folder: str | Path, pr
     )
 
 
-def validation_table(given: PublicFiles | PersonFiles | SensitiveFiles | Bundled, folder: str | Path) -> Table:
+def validation_table(
+    given: PublicFiles | PersonFiles | SensitiveFiles | PredictionTable | Bundled, folder: str | Path
+) -> Table:
     """The SENSITIVE records, whatever their bytes. Call it only after reserving, and seal what comes of it."""
     if isinstance(given, Bundled):
         return bundled.load(given.source, given.validation_share)[1]
-    return data.read_table(Path(folder) / given.validation, sensitive=True, shown_as=given.validation)
+    path = given.predictions if isinstance(given, PredictionTable) else given.validation
+    return data.read_table(Path(folder) / path, sensitive=True, shown_as=path)
 
 
 def people_of(spec: StudySpec, folder: str | Path) -> tuple[Person, ...] | None:
     """The person of every SENSITIVE record; None where the study names no column of persons."""
     person, given = spec.privacy.person, spec.data
-    if person is None or not isinstance(given, PublicFiles | PersonFiles):
+    if person is None or not isinstance(given, PublicFiles | PersonFiles | PredictionTable):
         return None
-    return read_people(Path(folder) / given.validation, person, shown_as=given.validation)
+    path = given.predictions if isinstance(given, PredictionTable) else given.validation
+    return read_people(Path(folder) / path, person, shown_as=path)

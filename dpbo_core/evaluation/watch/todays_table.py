@@ -15,7 +15,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.objective.partitioned import parts_of
 from dpbo_core.problem import Problem
-from dpbo_core.spec import PersonFiles, PublicFiles, SensitiveData, StudySpec
+from dpbo_core.spec import PersonFiles, PredictionTable, PublicFiles, SensitiveData, StudySpec
 from dpbo_core.study.data_split import check_presence, sensitive_half, sources_of
 from dpbo_core.study.public_half import PublicHalf
 from dpbo_core.study.sizes import n_validation
@@ -91,6 +91,12 @@ def check_watchable(spec: StudySpec) -> None:
     Raises:
         StudyInvalid: the training set is sensitive.
     """
+    if isinstance(spec.data, PredictionTable):
+        raise StudyInvalid(
+            "a study of predictions made elsewhere has no model to watch",
+            cause="it released which candidate is best; tomorrow's predictions would be another table",
+            remedy="give each day's table an edition of its own",
+        )
     if isinstance(spec.data, SensitiveData):
         raise StudyInvalid(
             "models of a sensitive training set cannot be watched",
