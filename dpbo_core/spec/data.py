@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
+from dpbo_core.data.addresses import address_of, is_address
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.space.search_space import Value
 from dpbo_core.spec.reading import one_of, require, typed_values, union_hints
@@ -50,6 +51,7 @@ class PublicFiles:
         _check_public(self.sensitive, self.missing)
         _check_target(self.target, self.ignore)
         _check_n_validation(self.n_validation)
+        _check_places(self.training, self.validation)
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,7 @@ class PersonFiles:
         _check_memory_limit(self.memory_limit)
         _check_public(self.sensitive, self.missing)
         _check_target(self.target, self.ignore)
+        _check_places(self.training, self.validation)
         require(
             self.n_persons >= 1,
             f"data.n_persons = {self.n_persons}",
@@ -141,6 +144,7 @@ class SensitiveFiles:
     def __post_init__(self) -> None:
         _check_public_facts(self.n_training, self.labels, self.bounds)
         _check_n_validation(self.n_validation)
+        _check_places(self.training, self.validation)
 
 
 @dataclass(frozen=True)
@@ -167,6 +171,7 @@ class SensitiveTraining:
 
     def __post_init__(self) -> None:
         _check_public_facts(self.n_training, self.labels, self.bounds)
+        _check_places(self.training)
 
 
 @dataclass(frozen=True)
@@ -353,6 +358,18 @@ def _check_public(sensitive: str | None, missing: str | None) -> None:
 def _check_target(target: str, ignore: Sequence[str] | None) -> None:
     require(
         target not in (ignore or ()), f"[data] ignores its own target {target!r}", remedy="take it off the list"
+    )
+
+
+def _check_places(training: str, validation: str = "") -> None:
+    """The training data are a file; the validation data may be at an address, which holds no password."""
+    if is_address(validation):
+        address_of(validation)
+    require(
+        not is_address(training),
+        "data.training is an address",
+        cause="the validation table may lie in a database or a store; what models are trained on is a file",
+        remedy="export it to CSV or Parquet",
     )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from dpbo_core import data
 from dpbo_core.accounting.sources import Source
+from dpbo_core.data.addresses import place_of
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.objective.partitioned import parts_of
@@ -106,7 +107,7 @@ def check_watchable(spec: StudySpec) -> None:
 
 
 def _counted(given: PublicFiles, folder: str | Path) -> int:
-    path = Path(folder) / given.validation
+    path = place_of(folder, given.validation)
     parts = parts_of(path) or (path,)
     headers = [data.read_header(part, sensitive=True, shown_as=given.validation) for part in parts]
     return sum(header.n_records for header in headers)
