@@ -145,10 +145,10 @@ def _check_validation(
 
 def _check_predictions(spec: StudySpec, given: PredictionTable, folder: str | Path, public: PublicHalf) -> None:
     """The sensitive table is there, and has the columns and the number of records that the study says."""
-    path, shown = Path(folder) / given.predictions, given.predictions
-    if given.public is not None:
-        _check_distinct(Path(folder) / given.public, (path,), shown_as=shown)
-    header = data.read_header(path, sensitive=True, shown_as=shown)
+    place, shown = place_of(folder, given.predictions), given.predictions
+    if given.public is not None and isinstance(place, Path):
+        _check_distinct(Path(folder) / given.public, (place,), shown_as=shown)
+    header = data.read_header(place, sensitive=True, shown_as=shown)
     check_person(spec, header.columns, shown_as=shown)
     check_prediction_columns(public, header.columns, shown_as=shown)
     check_n_validation(spec, header.n_records, shown_as=shown)
