@@ -17,6 +17,7 @@ from typing import Annotated
 import typer
 
 from dpbo.flows.cli.alerts import alerts
+from dpbo.flows.cli.at_once import reading
 from dpbo.flows.cli.budget_app import budget_app
 from dpbo.flows.cli.outsourced import curate_app, model_app
 from dpbo.flows.cli.show import show
@@ -109,6 +110,7 @@ def tune(
     debug: Debug = False,
 ) -> None:
     """Plan, reserve, search step by step, release, and show it in MLflow."""
+    reading(study)
     from dpbo.flows.cli import commands as command
     from dpbo.flows.cli.screens.terminal import print_json
     from dpbo.flows.cli.screens.tuned import print_tuned, tuned_json

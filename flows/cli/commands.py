@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 OWNER_ALONE = 0o077  # what Prefect and MLflow write beside what is written here
-NEEDED = ("dpbo.flows.tune", "mlflow.tracking", "mlflow.store.tracking.sqlalchemy_store", "opendp.measurements")
+NEEDED = (
+    "dpbo.flows.tune", "mlflow.tracking", "mlflow.store.tracking.sqlalchemy_store", "opendp.measurements",
+    "mlflow.pyfunc", "pandas", "matplotlib.figure", "matplotlib.backends.backend_agg",
+)  # fmt: skip
 EXAMPLE = Path(__file__).with_name("breast_cancer.toml")
 
 
