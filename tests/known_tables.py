@@ -1,4 +1,4 @@
-"""Writes the tables of Prefect's and MLflow's SQLite databases down, as their own migrations make them.
+"""Writes the tables of Prefect's and MLflow's SQLite databases down, as their migrations make them.
 
 python tests/known_tables.py
 """
@@ -7,6 +7,7 @@ import os
 import sqlite3
 import tempfile
 from contextlib import closing
+from importlib.metadata import version
 from pathlib import Path
 
 from dpbo.flows.prefect_runtime import prefect_store
@@ -25,6 +26,15 @@ def migrated_mlflow(place):
         connection.commit()
 
 
+def place(tables):
+    """The file of the installed version's line."""
+    if len(tables.texts) == 1:
+        return tables.texts[0]
+    line = ".".join(version(tables.package).split(".")[:2])
+    (found,) = [text for text in tables.texts if text.stem.endswith(f"_{line}")]
+    return found
+
+
 def written(tables, migrated):
     """What the text has to be."""
     with tempfile.TemporaryDirectory() as folder:
@@ -36,5 +46,5 @@ def written(tables, migrated):
 
 if __name__ == "__main__":
     os.environ.update(mlflow_store.UNREPORTED)
-    prefect_store.TABLES.text.write_text(written(prefect_store.TABLES, migrated_prefect), encoding="utf-8")
-    mlflow_store.TABLES.text.write_text(written(mlflow_store.TABLES, migrated_mlflow), encoding="utf-8")
+    for tables, migrated in ((prefect_store.TABLES, migrated_prefect), (mlflow_store.TABLES, migrated_mlflow)):
+        place(tables).write_text(written(tables, migrated), encoding="utf-8")

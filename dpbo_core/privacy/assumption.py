@@ -57,6 +57,13 @@ ACQUISITION_FUNCTION = Assumption(
     VerifiedBy.CALLER,
 )
 
+PUBLIC_PRIOR = Assumption(
+    "public_prior",
+    "The scores that the study's prior was made from were measured on public data, or were released privately; no "
+    "record that the study protects moved them otherwise.",
+    VerifiedBy.CALLER,
+)
+
 CALLER_ASSUMPTIONS = {
     a.name: a
     for a in (
@@ -66,5 +73,6 @@ CALLER_ASSUMPTIONS = {
         ROWWISE_PREDICTIONS,
         PRIVATE_TRAINING_FUNCTION,
         ACQUISITION_FUNCTION,
+        PUBLIC_PRIOR,
     )
 }

@@ -32,6 +32,8 @@ class PublicFiles:
         sensitive: "validation", if it is said.
         ignore: columns that are no features.
         missing: what becomes of gaps in the others, "refuse" or "mean".
+        memory_limit: GB of encoded validation records that are kept, in all processes together, where they are a
+            folder of files; it changes no release, and no study's key.
     """
 
     training: str
@@ -42,8 +44,10 @@ class PublicFiles:
     sensitive: str | None = None
     ignore: tuple[str, ...] | None = None
     missing: str | None = None
+    memory_limit: float | None = None
 
     def __post_init__(self) -> None:
+        _check_memory_limit(self.memory_limit)
         _check_public(self.sensitive, self.missing)
         _check_target(self.target, self.ignore)
         _check_n_validation(self.n_validation)
@@ -63,6 +67,8 @@ class PersonFiles:
         sensitive: "validation", if it is said.
         ignore: columns that are no features.
         missing: what becomes of gaps in the others, "refuse" or "mean".
+        memory_limit: GB of encoded validation records that are kept, in all processes together, where they are a
+            folder of files; it changes no release, and no study's key.
     """
 
     training: str
@@ -72,8 +78,10 @@ class PersonFiles:
     sensitive: str | None = None
     ignore: tuple[str, ...] | None = None
     missing: str | None = None
+    memory_limit: float | None = None
 
     def __post_init__(self) -> None:
+        _check_memory_limit(self.memory_limit)
         _check_public(self.sensitive, self.missing)
         _check_target(self.target, self.ignore)
         _check_places(self.training, self.validation)
@@ -343,6 +351,14 @@ def _n_training(n_training: int | None) -> StudyInvalid:
         f"data.n_training = {n_training}",
         cause="a sensitive training file needs its public number of records; a bundled set has its own",
         remedy="give the number of records of the training file, at least 1",
+    )
+
+
+def _check_memory_limit(limit: float | None) -> None:
+    require(
+        limit is None or (math.isfinite(limit) and limit >= 0.0),
+        f"data.memory_limit = {limit}",
+        remedy="give the GB of validation records that may be kept in memory, 0 for none",
     )
 
 

@@ -129,11 +129,15 @@ class StudySpec:
 
     @property
     def tuned(self) -> "StudySpec":
-        """The study without what is asked about its model afterwards and how many are planned: what its own key is
-        made of.
+        """The study without what is asked about its model afterwards, how many are planned, and how its records are
+        read: what its own key is made of.
         """
         budget = None if self.budget is None else replace(self.budget, editions=None)
-        return replace(self, evaluation=None, watch=None, budget=budget)
+        given = (
+            replace(self.data, memory_limit=None) if isinstance(self.data, PublicFiles | PersonFiles) else self.data
+        )
+        search = replace(self.search, one_pass=None)
+        return replace(self, evaluation=None, watch=None, budget=budget, data=given, search=search)
 
     @classmethod
     def from_dict(cls, tables: Mapping[str, Any]) -> "StudySpec":

@@ -19,7 +19,7 @@ from dpbo_core.data.fetched import Contents, fetched
 from dpbo_core.data.people import Person, read_people
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.objective.in_memory import Objective, Scorer
-from dpbo_core.objective.partitioned import PartitionedObjective, Workers, parts_of
+from dpbo_core.objective.partitioned import KEPT_AT_MOST, PartitionedObjective, Workers, parts_of
 from dpbo_core.objective.partitioned_persons import PartitionedPersons
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem import Problem
@@ -160,12 +160,18 @@ def _check_distinct(training: Path, validation: Sequence[Path], *, shown_as: str
             )
 
 
+def is_partitioned(spec: StudySpec, folder: str | Path) -> bool:
+    """Whether the validation set is a folder of files; none is opened."""
+    given = spec.data
+    return isinstance(given, PublicFiles | PersonFiles) and bool(parts_of(Path(folder) / given.validation))
+
+
 def sensitive_half(
     spec: StudySpec, folder: str | Path, public: PublicHalf, workers: Workers | None = None
 ) -> Scorer:
     """Read the sensitive records, whatever their bytes, and seal them. Call it only after reserving.
 
-    A folder of Parquet files is not read here: its parts are, one by one or by `workers`, whenever they are scored.
+    A folder of Parquet files is not read here: its parts are, one by one or by `workers`, when they are scored.
     """
     given = spec.data
     if isinstance(given, SensitiveData):
@@ -173,11 +179,12 @@ def sensitive_half(
     if isinstance(given, PublicFiles | PersonFiles):
         parts = parts_of(place_of(folder, given.validation))
         score = public.problem.score
+        limit = KEPT_AT_MOST if given.memory_limit is None else given.memory_limit
         if parts and isinstance(given, PersonFiles):
             column, encode = str(spec.privacy.person), public.preprocessing
-            return PartitionedPersons(parts, encode, column, score, given.n_persons, workers)
+            return PartitionedPersons(parts, encode, column, score, given.n_persons, workers, limit)
         if parts and isinstance(given, PublicFiles):
-            return PartitionedObjective(parts, public.preprocessing, score, given.n_validation, workers)
+            return PartitionedObjective(parts, public.preprocessing, score, given.n_validation, workers, limit)
     return sealed_half(spec, *records_of(spec, folder), public)
 
 

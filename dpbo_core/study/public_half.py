@@ -16,8 +16,9 @@ from dpbo_core.models.trainer import EstimatorTrainer, Factory, LinearTrainer
 from dpbo_core.objective.in_memory import Objective, Scorer
 from dpbo_core.objective.persons import PersonObjective, Persons
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.problem import Problem, Trainer, margin_score, score_on
+from dpbo_core.problem import Problem, Trainer
 from dpbo_core.spec import LinearSection, PersonFiles, PublicData, StudySpec
+from dpbo_core.spec.named_score import margin_score, score_on
 from dpbo_core.study.sizes import check_n_validation
 from dpbo_core.study.training_set import left_out as left_out
 

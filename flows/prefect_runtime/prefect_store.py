@@ -12,7 +12,9 @@ from dpbo_core.atomically import create_atomically
 
 SCHEME = "sqlite+aiosqlite:///"
 TABLES = KnownTables(
-    "prefect", "server/database/_migrations/versions/sqlite", Path(__file__).with_name("prefect_tables.sql")
+    "prefect",
+    "server/database/_migrations/versions/sqlite",
+    tuple(Path(__file__).with_name(f"prefect_tables_{line}.sql") for line in ("3.8", "3.9")),
 )
 
 

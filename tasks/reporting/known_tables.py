@@ -1,7 +1,8 @@
 """The tables of a library's SQLite database, written from a text: its own way is a migration for every past change.
 
-A text holds for the migrations whose names it was made from, and is otherwise not used: a library that has others
-makes its tables itself. `python tests/known_tables.py` writes the texts, by taking every migration.
+A text holds for the migrations whose names it was made from, and is otherwise not used: there may be one for each
+line of a library's versions, and a library that has other migrations makes its tables itself. `python
+tests/known_tables.py` writes the text of the installed version, by taking every migration.
 """
 
 import hashlib
@@ -21,12 +22,12 @@ class KnownTables:
     Attributes:
         package: the library's name.
         migrations: the folder of its migrations, within the package.
-        text: the file of statements; its first line names the migrations that they come of.
+        texts: files of statements; the first line of each names the migrations that they come of.
     """
 
     package: str
     migrations: str
-    text: Path
+    texts: tuple[Path, ...]
 
     def names(self) -> str:
         """SHA-256 of the names of the installed library's migrations, in hex."""
@@ -36,9 +37,13 @@ class KnownTables:
         return hashlib.sha256("\n".join(names).encode()).hexdigest()
 
     def statements(self) -> str | None:
-        """The text, if it is of the installed library's migrations."""
-        first, _, rest = self.text.read_text(encoding="utf-8").partition("\n")
-        return rest if first == f"-- {self.names()}" else None
+        """The text that is of the installed library's migrations, if there is one."""
+        wanted = f"-- {self.names()}\n"
+        for text in self.texts:
+            with text.open(encoding="utf-8") as file:
+                if file.readline() == wanted:
+                    return file.read()
+        return None
 
     def write(self, place: Path) -> bool:
         """Make the tables in a new file; whether they are known."""
