@@ -7,9 +7,10 @@
 # make look    photograph every page that shows a release into docs/pictures (needs Chromium, port 4200 free)
 # make docs    build the site into build/site and fail on a warning (needs the group `docs`)
 # make docs-run  run what the site shows and takes minutes, and its notebooks
+# make frameworks  install LightGBM, XGBoost, PyTorch and skorch, and run what is tested and shown with them
 # make bench   time every part beside its peers; the figures go to docs/performance.md (a quarter of an hour)
-# make papers  every printed number of the three papers beside ours, in docs/printed_numbers.md; resumed where it
-#              was interrupted (half an hour, afresh)
+# make papers  every printed number of the three papers beside ours, in docs/printed_numbers.md and docs/dp_hypo.md;
+#              resumed where it was interrupted (forty minutes, afresh)
 # make check   format, lint, types, import rules
 # make lock    pin the dependencies again (after editing pyproject.toml)
 
@@ -18,7 +19,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: setup tune test audit intruder supply look check bench papers docs docs-run format lock clean
+.PHONY: setup tune test audit intruder supply look check bench papers docs docs-run frameworks format lock clean
 
 setup: $(STAMP)
 
@@ -66,7 +67,6 @@ format: $(STAMP)
 
 bench: $(STAMP)
 	@$(BIN)/python -m benchmarks
-	@$(BIN)/python benchmarks/dp_hypo.py --short
 
 $(VENV)/.docs: $(STAMP) pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "pip>=25.1"  # the first that knows groups
@@ -81,6 +81,14 @@ docs: $(VENV)/.docs
 
 docs-run: $(VENV)/.docs
 	@$(BIN)/python -m pytest -m slow tests/test_docs.py tests/test_notebooks.py
+
+$(VENV)/.frameworks: $(STAMP) pyproject.toml
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "pip>=25.1"  # the first that knows groups
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group frameworks -c requirements.lock
+	@touch $@
+
+frameworks: $(VENV)/.frameworks
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/frameworks/*.py
 
 lock:
 	uv pip compile --quiet --universal --no-emit-index-url --no-header --python-version 3.11 \

@@ -30,6 +30,7 @@ SCRIPTS = {
     "repetitions": "Repetitions of an audit",
     "enforced": "Records scored alone",
     "startup": "Start-up",
+    "seconds": "What a user waits for",
     "ledger": "The ledger",
     "growth": "Growth",
 }

@@ -1,9 +1,9 @@
 """The story of an evaluation: what is public first, the warning before the spend, one draw, show the report."""
 
-from dataclasses import dataclass
-
 from prefect import flow
 
+from dpbo.flows.evaluated import Evaluated as Evaluated
+from dpbo.flows.prefect_runtime.announcing import told_of
 from dpbo.flows.prefect_runtime.form import study_of
 from dpbo.flows.prefect_runtime.liveness import alive
 from dpbo.flows.prefect_runtime.naming import name_run
@@ -20,16 +20,8 @@ from dpbo_core.errors import BudgetRefused
 from dpbo_core.evaluation.run import EvaluationResult
 from dpbo_core.objective.partitioned import Workers
 from dpbo_core.spec import StudySpec
-from dpbo_core.study.run import check_public_file
-
-
-@dataclass(frozen=True)
-class Evaluated:
-    """A report and where it is shown: None where MLflow failed, and `warnings` say what to do."""
-
-    result: EvaluationResult
-    tracked: Tracked | None
-    warnings: tuple[str, ...] = ()
+from dpbo_core.study.consent import check_public_file
+from dpbo_core.study.data_split import is_partitioned
 
 
 @flow(name="evaluate privately", **policies.FLOW)
@@ -66,7 +58,9 @@ def evaluate_privately(
         refuse_job_variables()
         check_public_file(study, ledger=PrivacyLedger(stores.ledger), folder=folder)
     warnings.tried(UNNAMED, lambda: name_run(study, "evaluation"))
-    with alive(stores.running), workers() as counting:
+    with alive(stores.running), workers(None if is_partitioned(study, folder) else 0) as counting:
+        if counting is not None:
+            counting.wait()
         result, tracked = report(
             study, folder, stores, warnings, epsilon=epsilon, model=model, pad=pad, workers=counting
         )
@@ -107,6 +101,6 @@ def report(
             workers=workers,
         )
         if isinstance(drawn, BudgetRefused):
-            raise drawn
+            raise told_of(drawn, study)
         result = drawn
     return result, publish_release(study, folder, None, result.release, stores, warnings, register=False)

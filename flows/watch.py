@@ -7,7 +7,7 @@ from typing import Any
 from prefect import flow, get_run_logger
 from prefect.events import emit_event
 
-from dpbo.flows.prefect_runtime.announcing import slug
+from dpbo.flows.prefect_runtime.announcing import ALARM, slug, told_of
 from dpbo.flows.prefect_runtime.form import study_of
 from dpbo.flows.prefect_runtime.liveness import alive
 from dpbo.flows.prefect_runtime.owner import at_the_terminal, refuse_job_variables
@@ -24,10 +24,9 @@ from dpbo_core.evaluation.watch.editions import newest_edition
 from dpbo_core.evaluation.watch.recorded_looks import Look
 from dpbo_core.spec import StudySpec, WatchSection
 from dpbo_core.spec.reading import read_section
-from dpbo_core.study.run import check_public_file
+from dpbo_core.study.consent import check_public_file
 
 TASKS = 3  # prepare look, look, publish looks
-EVENT = "dpbo.watch.alarm"
 
 
 @dataclass(frozen=True)
@@ -137,7 +136,7 @@ def _looked(
     *,
     pad: float,
 ) -> Look:
-    opened = prepare_look(study, folder, stores.ledger, name, wanted)
+    opened = prepare_look(study, folder, stores.ledger, stores.vaults, name, wanted)
     if isinstance(opened, Look):
         return opened
     answer = look(
@@ -149,7 +148,7 @@ def _looked(
         owner=at_the_terminal(),
     )
     if isinstance(answer, BudgetRefused):
-        raise answer
+        raise told_of(answer, study)
     return answer
 
 
@@ -163,7 +162,7 @@ def _alarm(study: StudySpec, looked: Look) -> None:
         looked.terms.drop,
     )
     emit_event(
-        event=EVENT,
+        event=ALARM,
         resource={"prefect.resource.id": f"dpbo.study.{slug(study.name)}", "prefect.resource.name": study.name},
         payload={
             "dataset": study.privacy.dataset,

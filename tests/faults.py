@@ -27,7 +27,7 @@ class _Branches(GridSearch):
 
     def step(self, objective, noise):
         super().step(objective, noise)
-        if self._sums[-1].expose() > self._problem.range_steps // 2:
+        if self._sums and self._sums[-1].expose() > self._problem.range_steps // 2:
             self._problem.train(0)  # a second look at what scored well
 
 
@@ -36,7 +36,7 @@ class _IfElse(GridSearch):
 
     def step(self, objective, noise):
         super().step(objective, noise)
-        total = self._sums[-1].expose()
+        total = self._sums[-1].expose() if self._sums else 0
         if total > self._problem.range_steps // 2:
             self._sums[-1] = Sensitive(total)  # nothing but time tells
 
@@ -56,7 +56,8 @@ class _Talks(GridSearch):
 
     def step(self, objective, noise):
         super().step(objective, noise)
-        logging.getLogger("faulty").debug("a score above %d", self._sums[-1].expose() // 2**23)
+        for total in self._sums:
+            logging.getLogger("faulty").debug("a score above %d", total.expose() // 2**23)
 
 
 class _FollowsRawScores(TrajectorySearch):

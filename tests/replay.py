@@ -15,7 +15,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
-import opendp.prelude  # noqa: F401  imported while lines are traced, it would take seconds
+import opendp.measurements  # noqa: F401  imported while lines are traced, it would take seconds
 from worlds import Memory
 
 from dpbo_core.mechanisms.exponential import PrivateSelection

@@ -1,7 +1,9 @@
 """What a viewer finds in MLflow: numbers, pictures, certificate, model; and that it survives a move."""
 
+import ast
 import copy
 import json
+import math
 import re
 import shutil
 import sqlite3
@@ -17,10 +19,11 @@ from markdown_it import MarkdownIt
 from worlds import Memory, mostly_slow, problem, smooth_table, with_method
 
 from dpbo.tasks.reporting import find_release, log_release
+from dpbo.tasks.reporting.certificate_words import guess
 from dpbo.tasks.reporting.panels import draw_noise, noises
 from dpbo.tasks.reporting.posterior_picture import band_by_step, slice_through_choice
 from dpbo.tasks.reporting.release_page import page
-from dpbo.tasks.reporting.run_note import NOTE_TAG
+from dpbo.tasks.reporting.shown import NOTE_TAG
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.final_model.train import train_final
 from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
@@ -30,6 +33,8 @@ from dpbo_core.privacy.metric_shown import metric_shown
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.run import run_study
+
+LEFT = ("budget/spent", "budget/left")
 
 
 @pytest.fixture(scope="module")
@@ -71,12 +76,16 @@ def test_every_number_is_the_releases_own(shown):
     _, second, _ = shown(edition="2")
     metrics = run.data.metrics
     assert metrics["release/score"] == release.value["score"]
-    assert metrics["release/lambda"] == release.value["hyperparameters"]["lambda"]
-    assert metrics["privacy/epsilon"] == 1.0
-    assert metrics["privacy/epsilon_spent"] + metrics["privacy/epsilon_remaining"] == pytest.approx(3.0)
-    assert second.data.metrics["privacy/epsilon_spent"] > metrics["privacy/epsilon_spent"]
-    places = [client.get_metric_history(r.info.run_id, "privacy/epsilon_spent")[0].step for r in (run, second)]
+    assert run.data.params["release.lambda"] == str(release.value["hyperparameters"]["lambda"])
+    assert (run.data.params["epsilon"], run.data.params["delta"]) == ("1", "1e-06")
+    assert metrics["budget/spent"] + metrics["budget/left"] == pytest.approx(3.0)
+    assert second.data.metrics["budget/spent"] > metrics["budget/spent"]
+    places = [client.get_metric_history(r.info.run_id, "budget/spent")[0].step for r in (run, second)]
     assert places == [1, 2]
+    assert set(metrics) == {
+        *("release/score", "release/score_low", "release/score_high", "budget/spent", "budget/left"),
+        *("trajectory/score", "trajectory/posterior", "trajectory/low", "trajectory/high"),
+    }
     history = {name: [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, f"trajectory/{name}")]
                for name in ("score", "posterior", "low", "high")}  # fmt: skip
     assert [value for _, value in history["score"]] == [p["score"] for p in release.value["trajectory"]]
@@ -134,17 +143,50 @@ def test_a_run_opens_with_the_certificate_in_short(shown):
     metric = metric_shown(release)
     low, high = metric.interval
     chosen = release.value["hyperparameters"]["lambda"]
-    for told in (f"{chosen:.6g}", f"{metric.value:.6g}", f"{low:.3f} … {high:.3f}", f"{metric.baseline:.6g}"):
+    for told in (f"{chosen:.6g}", f"{metric.value:.4g}", f"{low:.3f}", f"{high:.3f}", f"{metric.baseline:.4g}"):
         assert f"<strong>{told}</strong>" in note
     assert f"logistic, over lambda, on the dataset people of 285 sensitive records; study {name}, edition 1" in text
     assert release.guarantee.in_words() in text
     assert f"changes by a factor of at most e^{release.guarantee.epsilon:g}" in text
-    assert f"ε {run.data.metrics['privacy/epsilon_spent']:.4g} of 3 is spent on people" in text
+    assert f"ε {run.data.metrics['budget/spent']:.4g} of 3 is spent on people" in text
     assert f"load_model('runs:/{run.info.run_id}/model')" in text
     assert f'src="get-artifact?path=plots%2Ftrajectory.png&amp;run_uuid={run.info.run_id}"' in note
-    assert set(re.findall(r"<(\w+)", note)) == {
-        *["table", "thead", "tbody", "tr", "th", "td", "strong", "p", "code", "pre", "img"]
-    }
+    assert set(re.findall(r"<(\w+)", note)) == {*["strong", "p", "code", "img"]}
+
+
+def test_runs_are_found_by_guarantee_study_edition_and_method_and_stand_below_their_study(shown, monkeypatch):
+    """docs/pipeline.md's own searches; and the study's own run, whose charts have a point an edition."""
+    import mlflow
+
+    client, first, _ = shown()
+    _, second, _ = shown(edition="2", method="private_grid")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", client.tracking_uri)
+    page = (Path(__file__).parents[1] / "docs" / "pipeline.md").read_text()
+    (block,) = re.findall(r"```python\nimport mlflow\n(.*?)```", page, re.DOTALL)
+    searches = [ast.unparse(line.value) for line in ast.parse(block).body]
+    found = [set(eval(words, {"mlflow": mlflow}).run_id) for words in searches]
+    assert found == [{first.info.run_id, second.info.run_id}, {second.info.run_id}, {first.info.run_id}]
+    (series,) = client.search_runs([first.info.experiment_id], "tags.`dpbo.kind` = 'study'")
+    assert {run.data.tags["mlflow.parentRunId"] for run in (first, second)} == {series.info.run_id}
+    assert (series.info.run_name, series.info.status) == ("trial", "FINISHED")
+    assert set(series.data.metrics) == {"release/score", "release/score_low", "release/score_high", *LEFT}
+    for name in ("release/score", *LEFT):
+        points = client.get_metric_history(series.info.run_id, name)
+        assert [(p.step, p.value) for p in points] == [
+            (1, first.data.metrics[name]),
+            (2, second.data.metrics[name]),
+        ]
+    assert "Every edition of the study trial" in series.data.tags[NOTE_TAG]
+
+
+def test_a_guess_is_right_as_often_as_the_guarantee_allows(released):
+    """Randomised response reaches e^ε/(1+e^ε); with a δ that shows all, (e^ε + δ)/(1 + e^ε)."""
+    assert "in at most 73.1." in guess(released)
+    pure = replace(released, guarantee=replace(released.guarantee, epsilon=math.log(3.0), delta=0.0))
+    assert "in at most 75." in guess(pure)
+    both = replace(released, guarantee=replace(released.guarantee, epsilon=math.log(3.0), delta=0.2))
+    assert "in at most 80." in guess(both)
+    assert guess(replace(released, guarantee=replace(released.guarantee, epsilon=math.inf))) == ""
 
 
 def test_what_no_release_holds_is_not_drawn(shown):

@@ -164,7 +164,7 @@ def test_earlier_choices_move_the_measure_and_shut_nobody_out():
     counted = 1 + FADING**2
     assert found[5] == pytest.approx(measure[5] / (1 + counted), rel=1e-3)
     many = followed(problem, listed, [2] * 50, measure)
-    assert many.min() >= measure.min() / 6.0 - 1e-12  # log 6 noise scales at the most
+    assert measure.min() / 6.0 - 1e-12 <= many.min() < measure.min() / 5.0  # log 6 noise scales at the most
 
 
 def utilities(problem, sums, earlier):

@@ -71,6 +71,17 @@ def test_paths_that_are_refused(path, says):
         estimator_class(path)
 
 
+@pytest.mark.parametrize(("path", "package"), [
+    ("lightgbm.LGBMClassifier", "lightgbm"), ("xgboost.XGBRegressor", "xgboost"),
+])  # fmt: skip
+def test_how_a_booster_that_is_missing_is_installed(path, package, monkeypatch):
+    monkeypatch.setattr("importlib.metadata.packages_distributions", dict)
+    with pytest.raises(StudyInvalid) as refused:
+        estimator_class(path)
+    assert f"no installed distribution provides '{package}'" in refused.value.message()
+    assert f"install the package in this environment (pip install {package})" in refused.value.message()
+
+
 def test_a_file_beside_the_study_is_not_imported(tmp_path, monkeypatch):
     (tmp_path / "planted_module.py").write_text("raise SystemExit('it ran')\n")
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -90,7 +90,7 @@ def test_two_tasks_one_spend_and_a_card_that_shows_all_of_it(here, asked):
     run = flow_runs("evaluate privately")[0]
     assert run.name == "clinic · 1 · evaluation"
     names = sorted(task.name.rsplit("-", 1)[0] for task in task_runs(run))
-    assert names == ["evaluate", "prepare evaluation", "publish"]
+    assert names == ["evaluate", "prepare evaluation", "show the release"]
     assert run.state.is_completed()
     assert entries() == [("clinic", 1.0), ("clinic/evaluation", 1.0)]
     release, tracked = evaluated.result.release, evaluated.tracked
@@ -102,10 +102,10 @@ def test_two_tasks_one_spend_and_a_card_that_shows_all_of_it(here, asked):
     for name, told in release.value["metrics"].items():
         assert logged[f"evaluation/{name}"] == told["value"]
         for kind in ("noise", "sampling"):
-            ends = [logged[f"evaluation/{name}_{kind}_{end}"] for end in ("low", "high")]
-            assert ends == list(told[f"{kind}_interval"])
-    assert logged["privacy/epsilon"] == 1.0
-    assert {name for name in logged if not name.startswith(("evaluation/", "privacy/"))} == set()
+            ends = shown.data.params[f"evaluation.{name} {kind} interval"].split(" … ")
+            assert [float(end) for end in ends] == pytest.approx(told[f"{kind}_interval"], abs=1e-4)
+    assert shown.data.params["epsilon"] == "1"
+    assert {name for name in logged if not name.startswith("evaluation/")} == {"budget/spent", "budget/left"}
     folder = artifacts(tracked.run_id)
     assert json.loads((folder / "release.json").read_text()) == release.to_json()
     assert sorted(path.name for path in (folder / "plots").iterdir()) == ["budget.png", "evaluation.png"]
@@ -198,7 +198,7 @@ def test_a_tune_with_the_section_makes_both(here, asked):
     run = flow_runs("tune privately")[0]
     names = [task.name.rsplit("-", 1)[0] for task in task_runs(run)]
     assert {"prepare evaluation", "evaluate"} < set(names)
-    assert names.count("publish") == 2
+    assert names.count("show the release") == 2
     assert entries() == [("clinic", 1.0), ("clinic/evaluation", 1.0)]
     assert not tuned.evaluation.replayed
     assert tuned.evaluation.best_threshold["false_negative_cost"] == 5.0

@@ -511,10 +511,10 @@ def test_a_version_that_cannot_be_read_is_no_reason_to_fail(tables, tmp_path, mo
 
 
 def test_a_draw_that_a_library_refuses_costs_nothing(tables, tmp_path, monkeypatch):
-    import opendp.prelude as dp
+    from opendp import measurements
 
     ledger = PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}")
-    monkeypatch.setattr(dp.m, "make_gaussian", raising(MechanismRefused))
+    monkeypatch.setattr(measurements, "make_gaussian", raising(MechanismRefused))
     with pytest.raises(MechanismRefused):
         run_study(StudySpec.from_dict(tables), ledger=ledger)
     assert ledger.accounts() == ()

@@ -72,6 +72,7 @@ def logs(*runs):
         return [log.message for log in client.read_logs(chosen)]
 
 
+ALWAYS = ("reserve the budget", "draw the release", "show the release")
 PUBLIC_WORK = {  # tasks before anything is charged, of 16 candidates
     "noisy_gp": ["train candidates"] * 16,
     "exact_gp": ["train candidates"] * 16,
@@ -108,13 +109,17 @@ def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind, mo
     assert (run.name, set(run.tags)) == ("trial · 1", {"dataset: people", f"method: {kind}"})
     names = sorted(task.name.rsplit("-", 1)[0] for task in task_runs(run))
     steps = {"private_grid": 16, "public": 1, "dp_hypo": 1}.get(kind, 5)
-    final = ["train final model"] if "hyperparameters" in tuned.result.release.value and kind != "dp_hypo" else []
+    final = (
+        ["train the final model"] if "hyperparameters" in tuned.result.release.value and kind != "dp_hypo" else []
+    )
     public_work = PUBLIC_WORK.get(kind, ["try out a training"])
-    assert names == sorted([*public_work, "reserve", "finish", *final, "publish", *["step"] * steps])
+    assert names == sorted([*public_work, *ALWAYS, *final, *["search step"] * steps])
     assert all(task.state.is_completed() for task in task_runs(run))
     made = trainings_by_task(task_runs(run), trained)
-    assert [count for name, count in made if name in ("reserve", "finish", "search on public data")].count(0) >= 2
-    in_steps = [count for name, count in made if name == "step"]
+    assert [
+        count for name, count in made if name in ("reserve the budget", "draw the release", "search on public data")
+    ].count(0) >= 2
+    in_steps = [count for name, count in made if name == "search step"]
     assert in_steps == {
         "lipschitz": [4, 3, 3, 3, 3],  # a chunk of 16 candidates each
         "private_trajectory": first_visits(tuned.result.release),  # a candidate again is a model that is kept
@@ -129,11 +134,18 @@ def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind, mo
     tracked = client.get_run(tuned.tracked.run_id)
     release = tuned.result.release
     assert tracked.data.metrics["release/score"] == release.value["score"]
-    assert tracked.data.metrics["privacy/epsilon"] == 1.0
+    assert tracked.data.params["epsilon"] == "1"
     assert set(tracked.data.tags) == {
         "mlflow.note.content",
+        "mlflow.parentRunId",
         "mlflow.runName",
+        "dpbo.dataset",
+        "dpbo.edition",
+        "dpbo.kind",
+        "dpbo.method",
         "dpbo.release_id",
+        "dpbo.study",
+        "dpbo.unit",
         "dpbo.guarantee",
         "dpbo.evidence",
         "dpbo.assumptions",
@@ -149,7 +161,7 @@ def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind, mo
     again = tune_privately(StudySpec.from_dict(tables))
     assert again.result.replayed
     assert again.tracked == tuned.tracked
-    assert len(client.search_runs([tracked.info.experiment_id])) == 1
+    assert len(client.search_runs([tracked.info.experiment_id])) == 2  # and the study's own
 
 
 def test_it_serves_as_a_subflow(here, tables):
@@ -183,7 +195,10 @@ def test_a_refusal_runs_no_step(here, tables):
         tune_privately(StudySpec.from_dict(tables))
     assert refused.value.exit_code == 3
     run = flow_runs("tune privately")[0]
-    assert [task.name.rsplit("-", 1)[0] for task in task_runs(run) if "try" not in task.name] in ([], ["reserve"])
+    assert [task.name.rsplit("-", 1)[0] for task in task_runs(run) if "try" not in task.name] in (
+        [],
+        ["reserve the budget"],
+    )
 
 
 TASKS = {
@@ -269,7 +284,7 @@ def test_padding_makes_every_sensitive_task_a_whole_number_of_seconds(here, tabl
     tables["study"]["name"] = "padded"
     tune_privately(StudySpec.from_dict(tables), pad_steps=0.2)
     run = flow_runs("tune privately")[0]
-    padded = [task for task in task_runs(run) if not task.name.startswith(("publish", "train", "try"))]
+    padded = [task for task in task_runs(run) if not task.name.startswith(("show", "train", "try"))]
     assert len(padded) == 1 + 5 + 1  # reserve, steps, finish
     assert all(task.total_run_time.total_seconds() >= 0.19 for task in padded)
 

@@ -21,7 +21,7 @@ from sklearn.svm import SVC
 from dpbo_core import PrivateSearch, Real
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import AssumptionNotAccepted, StudyInvalid
-from dpbo_core.models.listed import entry, inspection
+from dpbo_core.models.listed import class_names, inspection
 from dpbo_core.models.listed.class_names import unlisted_name
 from dpbo_core.models.listed.entry import Listed
 from dpbo_core.models.listed.inspection import check_listed, imported, unlisted_part
@@ -36,9 +36,10 @@ FORMS = [pytest.param(path, make, id=f"{path.rpartition('.')[2]}-{i}") for i, (p
 
 def test_every_entry_says_why_and_is_scikit_learns_own():
     assert all(len(item.because.split()) >= 2 for item in LISTED.values())
-    for path in PREDICTORS:
-        kind = imported(path)
-        assert kind.__module__.startswith("sklearn."), path
+    for path, item in PREDICTORS.items():
+        kind, package = imported(path), path.partition(".")[0]
+        assert package == {"scikit-learn": "sklearn"}.get(item.package, item.package)
+        assert (kind is None and package != "sklearn") or kind.__module__.startswith(f"{package}."), path
     assert {path for path, _ in examples()} == set(kinds())
 
 
@@ -159,8 +160,7 @@ def test_parameters_for_which_a_sentence_does_not_hold():
 
 def test_another_scikit_learn_than_was_read_is_not_believed(monkeypatch):
     assert unlisted_part(SVC()) == ""
-    monkeypatch.setattr(entry, "READ", ((1, 0), (1, 1)))
-    monkeypatch.setattr("dpbo_core.models.listed.class_names.READ", ((1, 0), (1, 1)))
+    monkeypatch.setattr(class_names, "READ", {"scikit-learn": ((1, 0), (1, 1))})
     assert version("scikit-learn") in unlisted_part(SVC())
     assert unlisted_name("sklearn.svm.SVC", {}, {})
 

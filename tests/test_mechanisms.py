@@ -15,6 +15,7 @@ from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise, OperatingSystemNoise, standing_of
+from dpbo_core.mechanisms.opendp_library import opendp
 from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.sensitive import Sensitive
 
@@ -88,17 +89,17 @@ def test_draws_made_together_are_as_draws_made_alone(mechanism):
 
 def test_a_batch_costs_each_draw_what_it_costs_alone():
     """The privacy map of the vector, at a move in one entry, is the scalar's own."""
-    import opendp.prelude as dp
+    from opendp.domains import atom_domain, vector_domain
+    from opendp.metrics import absolute_distance, l1_distance, l2_distance
 
-    dp.enable_features("contrib")
-    integer, absolute = dp.atom_domain(T="i64"), dp.absolute_distance(T="i64")
+    make, integer, absolute = opendp(), atom_domain(T="i64"), absolute_distance(T="i64")
     for sensitivity in (1, 3, 2**24, 2**53 + 1, 2**61 - 1):
         for scale in (0.5, 7.0, 2.0**55):
-            together = dp.m.make_gaussian(dp.vector_domain(integer), dp.l2_distance(T="i64"), scale=scale)
-            alone = dp.m.make_gaussian(integer, absolute, scale=scale)
+            together = make.make_gaussian(vector_domain(integer), l2_distance(T="i64"), scale=scale)
+            alone = make.make_gaussian(integer, absolute, scale=scale)
             assert together.map(sensitivity) == alone.map(sensitivity)
-            together = dp.m.make_laplace(dp.vector_domain(integer), dp.l1_distance(T="i64"), scale=scale)
-            alone = dp.m.make_laplace(integer, absolute, scale=scale)
+            together = make.make_laplace(vector_domain(integer), l1_distance(T="i64"), scale=scale)
+            alone = make.make_laplace(integer, absolute, scale=scale)
             assert together.map(sensitivity) == alone.map(sensitivity)
 
 

@@ -119,10 +119,10 @@ def test_over_parts_it_is_the_same_integer(tables, tmp_path, monkeypatch):
         )
     assert found[0] == found[1]
     models = tuple(public.problem.train(i) for i in (4, 2))
-    work = PartWorker(objective._preprocessing, public.problem.score, models[0], (models[1], GRID // 3))
+    work = PartWorker(objective._reader, public.problem.score, models[:1], (models[1], GRID // 3))
     sent = pickle.loads(pickle.dumps(work))  # as a worker of Dask gets it
     answers = [sent(tmp_path / "parts" / f"{i}.parquet") for i in range(3)]
-    assert (sum(total for total, _ in answers), [n for _, n in answers]) == (found[1][3], [31, 1, 58])
+    assert (sum(both[1] for both, _ in answers), [n for _, n in answers]) == (found[1][3], [31, 1, 58])
 
 
 class Graded:

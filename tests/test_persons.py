@@ -45,7 +45,7 @@ BY_PERSON = NeighboringRelation.REPLACE_ONE_PERSON
 def ours(table, n_persons, absent=0):
     """`table`: (person, steps) of every record."""
     steps = np.array([s for _, s in table], dtype=np.int64)
-    return Persons.of([p for p, _ in table]).sums(steps).total(n_persons, absent)
+    return Persons.of([p for p, _ in table]).sums([steps[:, None]], 1).totals(n_persons, absent)[0]
 
 
 def over_present(table, n_persons):
@@ -175,15 +175,17 @@ def test_parts_add_up_to_the_same_integer(table, cuts, n_persons):
     ends = [0, *sorted(min(cut, len(table)) for cut in cuts), len(table)]
     parts = [table[a:b] for a, b in itertools.pairwise(ends)]
     answers = [
-        Persons.of([p for p, _ in part]).sums(np.array([s for _, s in part], dtype=np.int64)).to_bytes()
+        Persons.of([p for p, _ in part])
+        .sums([np.array([s for _, s in part], dtype=np.int64).reshape(-1, 1)], 1)
+        .to_bytes()
         for part in parts
     ]
-    assert PersonSums.merged(answers).total(n_persons) == ours(table, n_persons)
+    assert PersonSums.merged(answers, 1).totals(n_persons)[0] == ours(table, n_persons)
 
 
 def test_an_answer_is_as_wide_whatever_the_sums_and_the_names():
     def width(people, steps):
-        return len(Persons.of(people).sums(np.array(steps, dtype=np.int64)).to_bytes())
+        return len(Persons.of(people).sums([np.array(steps, dtype=np.int64)[:, None]], 1).to_bytes())
 
     assert width(["a", "b", "c", "d"], [0, 0, 0, 0]) == width(["x" * 900, "b", "c", "x"], [GRID] * 4) == 4 * 48
     assert width(["a"] * 500 + ["b", "c"], [GRID] * 502) == 4 * 48

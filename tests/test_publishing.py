@@ -117,7 +117,10 @@ def test_the_release_arrives_whatever_fails_and_the_next_run_publishes(failure, 
     names = {item.path for item in client().list_artifacts(run.info.run_id)}
     assert names == {"release.json", "release.html", "plots", "model"}
     assert len(client().list_artifacts(run.info.run_id, "plots")) == 3
-    assert len(client().search_runs([run.info.experiment_id])) == 1
+    runs = client().search_runs([run.info.experiment_id])
+    assert sorted(item.data.tags["dpbo.kind"] for item in runs) == ["edition", "study"]
+    for item in runs:
+        assert len(client().get_metric_history(item.info.run_id, "release/score")) == 1
 
 
 def test_a_deleted_experiment_is_refused_before_anything_is_paid(study):

@@ -61,7 +61,7 @@ def test_on_nasty_neighbours_nothing_differs_but_the_queries(worlds, method, nam
         assert result.reach <= 1.0
 
 
-@settings(max_examples=100, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(
     case=st.sampled_from([case.values for case in CASES]),
     one=st.lists(st.sampled_from(CELLS) | st.text(max_size=6) | st.floats().map(repr), min_size=4, max_size=4),
@@ -117,10 +117,11 @@ METHOD_FAULTS = {
 @pytest.mark.parametrize("fault", METHOD_FAULTS, ids=lambda fault: fault.__name__)
 def test_a_faulty_method_is_caught(worlds, fault):
     world, rng = worlds["accuracy"], random.Random(3)
-    found = set()
-    for one, other in islice(world.pairs(rng), 30):
-        found |= {finding.what for finding in pair_in(world, fault(), one, other, thorough=True).findings}
-    assert METHOD_FAULTS[fault] in found
+    tried = islice(world.pairs(rng), 30)  # until the first that tells
+    assert any(
+        METHOD_FAULTS[fault] in {it.what for it in pair_in(world, fault(), one, other, thorough=True).findings}
+        for one, other in tried
+    )
 
 
 OBJECTIVE_FAULTS = {

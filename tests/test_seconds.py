@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pytest
 import tomli_w
+from test_evaluation import files, of_files
 
-from dpbo.flows.cli.show import replayed
+from dpbo.flows.cli.replays import replayed, reported
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo.tasks.reporting.mlflow_run import find_release, log_release
 from dpbo.tasks.reporting.shown import experiments_in_file, seen_in_file
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.evaluation.tuning import run_and_evaluate
 from dpbo_core.spec import StudySpec
 from dpbo_core.study import data_split
 from dpbo_core.study.replay import recorded_release
@@ -90,6 +92,50 @@ def test_no_command_loads_what_it_needs_not(here, shown, words, refused):
     done = without(refused, *words, events=ALONE - {"socket.connect"} if asks_the_port else ALONE)
     assert (done.returncode, done.stderr) == (0, "")
     assert not asks_the_port or "2 experiments" in done.stdout
+
+
+LEARNING = ("prefect", "mlflow", "sklearn", "pandas", "opendp", "matplotlib", "httpx")
+
+
+@pytest.fixture
+def reported_on(here):
+    """A study on files with a report by groups, its validation file gone since; what was released, and its spec."""
+    files(here)
+    tables = of_files()
+    tables["evaluation"] |= {"group": "sex", "groups": ["f", "m"]}
+    (here / "study.toml").write_text(tomli_w.dumps(tables))
+    Stores().make_folder()
+    spec, ledger = StudySpec.from_dict(tables), PrivacyLedger(Stores().ledger)
+    tuned, evaluated = run_and_evaluate(spec, ledger=ledger)
+    (account,) = ledger.accounts("clinic")
+    for release in (tuned.release, evaluated.release):
+        log_release(release, account, Stores().tracking)
+    (here / tables["data"]["validation"]).unlink()
+    return spec, tuned.release, evaluated.release
+
+
+@pytest.mark.filterwarnings("ignore:this report will not be usable")
+def test_a_report_that_was_released_is_read_from_the_ledger(here, reported_on, monkeypatch):
+    """By its command, and as a study's last step: nothing but the ledger and public files is needed."""
+    spec, release, report = reported_on
+    for words, told in ((("evaluate",), report), (("tune",), release)):
+        done = without(LEARNING, *words, "study.toml", "--json")
+        assert (done.returncode, done.stderr) == (0, "")
+        document = json.loads(done.stdout)
+        assert document["replayed"]
+        assert document["tracking"]["run_id"] == find_release(told, Stores().tracking).run_id
+        assert document["release_id"] == told.release_id
+    assert document["evaluation"]["release_id"] == report.release_id
+    assert reported(spec, ".", epsilon=0.25) is None  # another question
+    other = replace(spec, evaluation=replace(spec.evaluation, edition="2"))
+    assert reported(other, ".") is None
+    assert replayed(other, ".") is None  # its last step is not there yet
+    alone = replace(spec, evaluation=replace(spec.evaluation, group=None, groups=None))
+    assert reported(alone, ".") is None
+    monkeypatch.setattr(
+        "dpbo.flows.cli.replays.seen_in_file", lambda *_: None
+    )  # MLflow lost it: the flow publishes
+    assert reported(spec, ".") is None
 
 
 @contextmanager

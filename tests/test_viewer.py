@@ -13,6 +13,7 @@ from dpbo.flows.prefect_runtime.own_address import OwnAddress
 from dpbo.flows.viewer.allowed import only_reads, passes
 from dpbo.flows.viewer.artifacts import NotOurs, content, listing, names_below, names_of
 from dpbo.flows.viewer.gate import Gate
+from dpbo.flows.viewer.unfolded import STYLE, unfolded
 from dpbo_core.errors import DpboError
 
 PORT, TOKEN = 5055, "a-token-of-the-test"
@@ -73,6 +74,14 @@ def test_graphql_reads_and_opens_no_artifact():
         assert not only_reads(graphql(text)), text
     for body in (b"", b"[]", b"[{}]", b"{}", b'{"query": 1}', b'{"query": null}', b"\xff", b"[" * 10**5):
         assert not only_reads(body)
+
+
+def test_mlflows_page_opens_descriptions_whole_and_is_else_as_it_is():
+    page = b"<html><head><title>MLflow</title></head><body></body></html>"
+    assert unfolded(page) == page.replace(b"</head>", STYLE + b"</head>")
+    assert b"<script" not in STYLE
+    assert b"url(" not in STYLE
+    assert unfolded(b"no page") == b"no page"
 
 
 @pytest.fixture

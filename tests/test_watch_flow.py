@@ -46,7 +46,7 @@ def test_looks_are_two_tasks_and_a_timeline_and_an_alarm_is_an_event(here, study
     first = watch_privately(study, "monday")
     found = flow_runs("watch privately")[0]
     names = sorted(task.name.rsplit("-", 1)[0] for task in task_runs(found))
-    assert names == ["look", "prepare look", "publish looks"]
+    assert names == ["look", "prepare look", "show the looks"]
     assert (first.look.alarm, first.warnings, events) == (False, (), [])
     spoil()
     second = watch_privately(study, "tuesday")
@@ -68,7 +68,10 @@ def test_looks_are_two_tasks_and_a_timeline_and_an_alarm_is_an_event(here, study
     assert set(shown.data.metrics) == {"watch/alarm"}
     points = client().get_metric_history(second.tracked.run_id, "watch/alarm")
     assert [(point.step, point.value) for point in points] == [(1, 0.0), (2, 1.0)]
-    assert set(shown.data.params) == {"drop", "epsilon", "least_records", "reference"}
+    assert set(shown.data.params) == {
+        *("study", "edition", "method", "drop", "epsilon", "delta", "least_records", "reference")
+    }
+    assert (shown.data.tags["dpbo.kind"], shown.data.tags["dpbo.study"]) == ("watch", "clinic")
     kept = Path(f"mlruns/artifacts/{second.tracked.run_id}/artifacts/release.json")
     assert json.loads(kept.read_text()) == second.look.release.to_json()
     again = watch_privately(study, "tuesday")

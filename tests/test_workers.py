@@ -23,7 +23,7 @@ from dpbo_core.evaluation.places import Grouping, Place
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import METHODS
 from dpbo_core.objective import partitioned
-from dpbo_core.objective.partitioned import PartitionedObjective, PartWorker
+from dpbo_core.objective.partitioned import PartitionedObjective, PartReader, PartWorker
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.public_search import search_on_public_data
 from dpbo_core.spec import StudySpec
@@ -460,7 +460,7 @@ def test_a_study_on_workers_shows_prefect_candidates_and_steps_only(world, table
         with get_client(sync_client=True) as client:
             names = {run.name.rsplit("-", 1)[0] for run in client.read_task_runs(limit=200)}
     assert 0.0 < release.value["score"] < 1.2
-    assert {"train candidate", "reserve", "step"} <= names
+    assert {"train candidate", "reserve the budget", "search step"} <= names
 
 
 LEAKY_PARTS = """
@@ -492,7 +492,7 @@ def planted(tables, here):
         (world.run / f"{kind}.toml").write_text(tomli_w.dumps(study))
     public, secrets = data_split.public_half(StudySpec.from_dict(study), world.run), dict(world.secrets)
     for i in range(4):
-        work = PartWorker(public.preprocessing, public.problem.score, public.problem.train(i))
+        work = PartWorker(PartReader(public.preprocessing), public.problem.score, (public.problem.train(i),))
         sums = [work(path)[0] for path in sorted(parts.iterdir())]
         assert str(sum(sums)).encode() in secrets[f"score {i}"]
         for j, partial in enumerate(sums):

@@ -14,6 +14,13 @@ Why it is sound for draws and plans that are chosen after seeing earlier ones: a
 sum of the divergences given the past bounds that of the whole as long as it stays below a number fixed in advance
 (Feldman, Zrnic 2021, Theorem 3.1), and α*·ρ* converts to (ε, δ_z) at that order (Canonne, Kamath, Steinke 2020,
 Proposition 12). An order chosen afterwards would not do. `budget` says how the rule joins basic composition.
+
+Other spends may come between the answers of one that is interactive: the looks of a watch, the steps of a search.
+Each is one mechanism, whose divergence at α* holds whatever it is asked, and all of it is charged before its first
+answer. Divergences at one order add under such concurrent composition (Lyu 2022), and a filter of a fixed order
+that is valid for single answers is valid for interactive mechanisms that are begun at any time (Haney et al. 2023).
+Nothing else of either is used. Both are of data that do not follow the answers: the tables of a watch count as one
+data set.
 """
 
 import math

@@ -17,23 +17,28 @@ from typing import Any
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.accounting.policy import Use
 from dpbo_core.errors import DpboError, LedgerDamaged
+from dpbo_core.evaluation import KIND
 from dpbo_core.evaluation.answer import answer, table_of, told_edges
-from dpbo_core.evaluation.asking import Asked, ask, check_header
+from dpbo_core.evaluation.asking import Asked, ask, check_header, digest_of_released
 from dpbo_core.evaluation.bins import Expected
 from dpbo_core.evaluation.counting import Counter
 from dpbo_core.evaluation.foreseen import Foreseen
 from dpbo_core.evaluation.predictions import Predictions
 from dpbo_core.evaluation.question import Question
 from dpbo_core.evaluation.report import best_threshold
-from dpbo_core.evaluation.subject import Subject, subject_counter
+from dpbo_core.evaluation.subject import Subject, read_model, subject_counter
 from dpbo_core.evaluation.table import NoisedTable
 from dpbo_core.mechanisms.noise import Noise, NoiseSource, OperatingSystemNoise, standing_of, try_out
 from dpbo_core.objective.partitioned import Workers
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sealing import messages, sealed
-from dpbo_core.spec import StudySpec
-from dpbo_core.study.run import check_accepted, opening_cap, padded
+from dpbo_core.spec import SensitiveData, StudySpec
+from dpbo_core.study.consent import check_accepted, opening_cap
+from dpbo_core.study.data_split import public_half
+from dpbo_core.study.resolve import resolve
+from dpbo_core.study.run import padded
+from dpbo_core.study.training_set import training_digest
 from dpbo_core.versions import library_version
 
 
@@ -126,6 +131,45 @@ def open_evaluation(
     Args, Raises: as `evaluate_study`. Nothing is charged.
     """
     return open_asked(ask(study, ledger, model, epsilon, folder), ledger)
+
+
+def recorded_report(
+    study: StudySpec,
+    *,
+    ledger: PrivacyLedger,
+    model: str | Path | None = None,
+    epsilon: float | None = None,
+    folder: str | Path = ".",
+) -> EvaluationResult | None:
+    """The report that this very question has already, from the ledger; None where it has none.
+
+    Of the data only the PUBLIC training set is read, as for a study's own replay; nothing is trained, and it is
+    encoded only where a report is by groups, which may be those of the encoding. Where no public file says what the
+    groups are, it is left to `open_evaluation`.
+
+    Args, Raises: as `evaluate_study`.
+    """
+    if all(found.release is None for found in ledger.editions(f"{study.name}/{KIND}")):
+        return None
+    resolved = resolve(study)
+    question, grouping = Question.of(study, resolved.problem, epsilon), None
+    if isinstance(study.data, SensitiveData) and (model is not None or question.section.group is not None):
+        return None
+    if model is not None:
+        final, digest = read_model(model)
+        grouping = question.grouping(final.preprocessing)
+    elif question.section.group is None:
+        digest = digest_of_released(resolved.key(training_digest(study, folder)))
+    else:
+        public = public_half(study, folder, resolved.problem)
+        digest, grouping = (
+            digest_of_released(resolved.key(public.fingerprint)),
+            question.grouping(public.preprocessing),
+        )
+    release = ledger.release_of(question.key(digest, grouping).fingerprint)
+    if release is None:
+        return None
+    return EvaluationResult(release, replayed=True, best_threshold=_best(question, release))
 
 
 def open_asked(asked: Asked, ledger: PrivacyLedger) -> "OpenEvaluation | EvaluationResult":

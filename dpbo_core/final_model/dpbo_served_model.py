@@ -1,9 +1,11 @@
 """A saved final model where dpbo is not installed: MLflow carries this file along with the model, to open it.
 
-It imports numpy, and for an estimator skops: nothing of dpbo, so that what serves the model needs neither. What is
-allowed in the files is said here and nowhere else. For the same rows it answers as `FinalModel` does.
+It imports numpy, and for an estimator skops, LightGBM or XGBoost: nothing of dpbo, so that what
+serves the model needs no more. What is allowed in the files is said here and nowhere else. For the same rows it
+answers as `FinalModel` does.
 """
 
+import importlib
 import json
 import math
 from pathlib import Path
@@ -17,6 +19,11 @@ FORMAT = 1
 LOGISTIC = "logistic"  # the loss whose margins are log-odds
 PREDICT = "predict"  # what is asked where nothing is said
 VERBS = (PREDICT, "predict_proba", "decision_function")
+
+BOOSTERS = {  # package → the file with its trees, in its own format; the classes that are made again from it
+    "lightgbm": ("booster.txt", ("LGBMClassifier", "LGBMRegressor")),
+    "xgboost": ("booster.json", ("XGBClassifier", "XGBRegressor", "XGBRFClassifier", "XGBRFRegressor")),
+}
 
 TRUSTED = (  # what fitted estimators of scikit-learn hold besides what skops trusts: no function among them
     "numpy.dtype",
@@ -136,6 +143,68 @@ class ServedModel:
         return np.column_stack([1.0 - second, second])
 
 
+class Trees:
+    """LightGBM's trees behind the verbs of a classifier of 0, 1, …"""
+
+    def __init__(self, booster: Any) -> None:
+        self._booster = booster
+
+    def predict_proba(self, rows: Any) -> NDArray[np.float64]:
+        """The probability of each class, (m, C)."""
+        found = np.asarray(self._booster.predict(rows))
+        return found if found.ndim == 2 else np.column_stack([1.0 - found, found])
+
+    def predict(self, rows: Any) -> NDArray[np.intp]:
+        """(m,) the likeliest class."""
+        return np.asarray(np.argmax(self.predict_proba(rows), axis=1))
+
+
+class Behind:
+    """A booster behind fitted transformers: it has the verbs that the booster has."""
+
+    def __init__(self, before: Any, booster: Any) -> None:
+        self._before, self._booster = before, booster
+
+    def __getattr__(self, verb: str) -> Any:
+        if verb not in VERBS:
+            raise AttributeError(verb)
+        asked = getattr(self._booster, verb)
+        return lambda rows: asked(self._before.transform(rows))
+
+
+def boosted(folder: Path, told: Any, before: Any = None) -> Any:
+    """The booster in `folder`, made again.
+
+    Args:
+        folder: of the model.
+        told: which it is, {"library", "class"}.
+        before: fitted transformers that come before it; None where there are none.
+
+    Raises:
+        ValueError: it is none of those that are written, it is damaged, or its package is not installed.
+    """
+    library, kind = told["library"], told["class"]
+    if library not in BOOSTERS or kind not in BOOSTERS[library][1]:
+        raise ValueError("the model is of a booster that is not known here")
+    path = folder / BOOSTERS[library][0]
+    try:
+        module = importlib.import_module(library)
+    except ImportError:
+        raise ValueError(
+            f"the model was trained by {library}, which is not installed: pip install {library}"
+        ) from None
+    try:
+        if library == "lightgbm":
+            booster = module.Booster(model_file=str(path))
+            booster = Trees(booster) if kind == "LGBMClassifier" else booster
+        else:
+            booster = getattr(module, kind)()
+            booster.load_model(str(path))
+    except Exception:  # noqa: BLE001  each package has errors of its own for a damaged file
+        raise ValueError(f"no booster can be read from {path.name}") from None
+    return booster if before is None else Behind(before, booster)
+
+
 def meaning(value: Any) -> float | str:
     """What one raw value means: a number, a text, or nothing (NaN)."""
     if isinstance(value, bool | int | float | np.bool_ | np.integer | np.floating):
@@ -167,10 +236,15 @@ def _load_pyfunc(path: str) -> ServedModel:
         raise ValueError("the model is of another format")
     if "linear" in document:
         return ServedModel(document, None)
+    if "booster" in document and not (folder / ESTIMATOR).exists():
+        return ServedModel(document, boosted(folder, document["booster"]))
     from skops import io
 
     data = (folder / ESTIMATOR).read_bytes()
     foreign = sorted({*io.get_untrusted_types(data=data)} - {*TRUSTED})
     if foreign:
         raise ValueError(f"the model names {foreign[0]}, which is not loaded")
-    return ServedModel(document, io.loads(data, trusted=list(TRUSTED)))
+    estimator = io.loads(data, trusted=list(TRUSTED))
+    if "booster" in document:
+        estimator = boosted(folder, document["booster"], estimator)
+    return ServedModel(document, estimator)

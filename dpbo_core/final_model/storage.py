@@ -1,7 +1,8 @@
 """The final model on disk: numbers as JSON, scikit-learn's estimators by skops. Nothing is unpickled.
 
     model.json         preprocessing; of a linear model ŵ, λ and its certificate; of an estimator its stand-in row
-    estimator.skops    of an estimator: a zip of JSON and arrays (`allow_pickle=False`), types named in the clear
+    booster.*          of an estimator of LightGBM or XGBoost: its trees, in its own format (`boosters`)
+    estimator.skops    of any other: a zip of JSON and arrays (`allow_pickle=False`), types named in the clear
 
 skops builds only what it trusts by itself (scikit-learn's estimators, arrays, plain Python) and the types of a
 list. That is a constant of `dpbo_served_model`, never read from a file, so no file can extend it. A type beyond it
@@ -21,8 +22,9 @@ from numpy.typing import NDArray
 from dpbo_core.data import Preprocessing
 from dpbo_core.data.features import Category, Feature, Number
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.final_model.boosters import parted, write_booster
 from dpbo_core.final_model.dpbo_served_model import ESTIMATOR as ESTIMATOR
-from dpbo_core.final_model.dpbo_served_model import FORMAT
+from dpbo_core.final_model.dpbo_served_model import FORMAT, boosted
 from dpbo_core.final_model.dpbo_served_model import NUMBERS as NUMBERS
 from dpbo_core.final_model.dpbo_served_model import TRUSTED as TRUSTED
 from dpbo_core.models.estimators import FittedEstimator
@@ -51,7 +53,11 @@ def write(folder: Path, preprocessing: Preprocessing, model: Model, loss: str | 
         } | ({} if loss is None else {"loss": loss})
     else:
         document["stand_in"] = model.stand_in.tolist()
-        (folder / ESTIMATOR).write_bytes(_dumped(model.estimator))
+        rest, booster = parted(model.estimator)
+        if rest is not None:
+            (folder / ESTIMATOR).write_bytes(_dumped(rest))
+        if booster is not None:
+            document["booster"] = write_booster(folder, booster)
     (folder / NUMBERS).write_text(json.dumps(document, allow_nan=False), encoding="utf-8")
 
 
@@ -73,7 +79,7 @@ def read(folder: Path) -> tuple[Preprocessing, Model, str | None]:
             loss = None if "loss" not in linear else _text(linear["loss"])
         else:
             stand_in = _row(document["stand_in"], preprocessing.n_features)
-            model = FittedEstimator(_loaded(folder / ESTIMATOR), stand_in)
+            model = FittedEstimator(_estimator(folder, document.get("booster")), stand_in)
     except StudyInvalid:
         raise
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
@@ -100,7 +106,22 @@ def _dumped(estimator: Any) -> bytes:
     return data
 
 
-def _loaded(path: Path) -> Any:
+def _estimator(folder: Path, booster: Any) -> Any:
+    """What predicts: by skops, or a booster by its own package, behind what comes before it."""
+    if booster is None:
+        return _loaded(folder / ESTIMATOR, verb="predict")
+    before = _loaded(folder / ESTIMATOR, verb="transform") if (folder / ESTIMATOR).exists() else None
+    try:
+        return boosted(folder, booster, before)
+    except ValueError as error:
+        raise StudyInvalid(
+            f"no final model can be read from {str(folder)!r}",
+            cause=str(error),
+            remedy="install the package, or publish the release again",
+        ) from None
+
+
+def _loaded(path: Path, *, verb: str) -> Any:
     from skops import io
 
     try:
@@ -115,7 +136,7 @@ def _loaded(path: Path) -> Any:
             cause="another program wrote it, or somebody changed it",
             remedy="publish the release again",
         )
-    if not callable(getattr(estimator, "predict", None)):
+    if not callable(getattr(estimator, verb, None)):
         raise _damaged(path)
     return estimator
 

@@ -12,31 +12,38 @@ from typing import Any, Literal
 
 def discrete_laplace(scale: float, size: int | None = None) -> Any:
     """Laplace noise on vectors of integers that move in ℓ₁ by a whole number of steps; its price is ε."""
-    dp = opendp()
-    return dp.m.make_laplace(_integers(dp, size), dp.l1_distance(T="i64"), scale=scale)
+    from opendp.metrics import l1_distance
+
+    return opendp().make_laplace(_integers(size), l1_distance(T="i64"), scale=scale)
 
 
 def discrete_gaussian(scale: float, size: int | None = None, *, moves: Literal["i64", "f64"]) -> Any:
     """Gaussian noise on vectors of integers that move in ℓ₂, by whole steps or not; its price is ρ."""
-    dp = opendp()
-    return dp.m.make_gaussian(_integers(dp, size), dp.l2_distance(T=moves), scale=scale)
+    from opendp.metrics import l2_distance
+
+    return opendp().make_gaussian(_integers(size), l2_distance(T=moves), scale=scale)
 
 
 def noisy_max(scale: float, size: int, *, pure: bool) -> Any:
     """The index of the largest of integers with exponential noise (its price is ε), or with Gumbel noise (ρ)."""
-    dp = opendp()
-    measure = dp.max_divergence() if pure else dp.zero_concentrated_divergence()
-    return dp.m.make_noisy_max(_integers(dp, size), dp.linf_distance(T="i64"), measure, scale=scale)
+    from opendp.measures import max_divergence, zero_concentrated_divergence
+    from opendp.metrics import linf_distance
+
+    measure = max_divergence() if pure else zero_concentrated_divergence()
+    return opendp().make_noisy_max(_integers(size), linf_distance(T="i64"), measure, scale=scale)
 
 
-def _integers(dp: Any, size: int | None) -> Any:
-    whole = dp.atom_domain(T="i64")
-    return dp.vector_domain(whole) if size is None else dp.vector_domain(whole, size=size)
+def _integers(size: int | None) -> Any:
+    from opendp.domains import atom_domain, vector_domain
+
+    whole = atom_domain(T="i64")
+    return vector_domain(whole) if size is None else vector_domain(whole, size=size)
 
 
 def opendp() -> Any:
-    """OpenDP itself, its vetted measurements enabled."""
-    import opendp.prelude as dp
+    """OpenDP's vetted measurements, enabled; its prelude would import scikit-learn, pandas and Polars too."""
+    from opendp import measurements
+    from opendp.mod import enable_features
 
-    dp.enable_features("contrib")
-    return dp
+    enable_features("contrib")
+    return measurements

@@ -9,7 +9,8 @@
 
 π = (1 − w)·π₀ + w·Σ γ^age K(·, c_e)/Σ γ^age, with w = Σ γ^age/(1 + Σ γ^age). A choice of the exponential mechanism
 is a draw from the law that its scores make, so the draws of earlier editions tell where that law had its weight. At
-γ = 0.8 nobody has less than a fifth of what π₀ gave: what misleads costs at most log 6 noise scales.
+γ = 0.8 Σ γ^age < 5, so everybody keeps more than a sixth of what π₀ gave: what misleads costs at most log 6 noise
+scales.
 """
 
 from collections.abc import Sequence
@@ -63,7 +64,7 @@ def steps_and_look(release: Release, look: str) -> Told:
 def followed(
     problem: Problem, listed: Sequence[int], choices: Sequence[int | None], measure: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """π from π₀ and what earlier editions chose; every entry stays above a fifth of π₀'s.
+    """π from π₀ and what earlier editions chose; every entry stays above a sixth of π₀'s.
 
     Args:
         problem: whose candidates are listed.

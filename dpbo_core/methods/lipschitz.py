@@ -11,8 +11,9 @@
 
 Only the maximum is released; the hyperparameter that reached it is not. Two forms:
 
-all    step t trains and scores chunk t of Λ, whose order is public. Once all are scored, the set of models is the
-       same on neighbouring records, and the maximum moves by one person's own records: Δ = kR/m.
+all    step t trains chunk t of Λ, whose order is public; the last step scores all of it in one pass over the
+       records (as many as memory needs). Once all are scored, the set of models is the same on neighbouring
+       records, and the maximum moves by one person's own records: Δ = kR/m.
 path   as printed. The search may look at the raw scores as it likes: what it sees never leaves, and Theorem 7
        bounds the maximum for any search whatever. But two searches may end at different models: Δ = kR/m + L·D.
 """
@@ -44,7 +45,7 @@ from dpbo_core.models.linear.losses import loss_named
 from dpbo_core.models.scores.declared import Numbers
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.union import SCORES
-from dpbo_core.objective.in_memory import Scorer
+from dpbo_core.objective.in_memory import Scorable, Scorer, evaluate_all
 from dpbo_core.privacy.certified import MEANS, Shown, only_shows
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
@@ -278,18 +279,24 @@ class Lipschitz:
 class WholePath(Opaque):
     """All of Λ under way, a chunk a step. The scores are private: nothing is returned before `finish`."""
 
-    __slots__ = ("_best", "_chunks", "_mechanism", "_method", "_plan", "_problem")
+    __slots__ = ("_best", "_chunks", "_left", "_mechanism", "_method", "_plan", "_problem", "_trained")
 
     def __init__(self, method: Lipschitz, problem: Problem, plan: PrivacyPlan, mechanism: DiscreteLaplace) -> None:
         self._method, self._problem, self._plan, self._mechanism = method, problem, plan, mechanism
         self._chunks = iter(np.array_split(np.arange(len(problem.candidates)), method.n_steps(problem)))
+        self._left, self._trained = len(problem.candidates), list[Scorable]()
         self._best = Sensitive(-1)
 
     def step(self, objective: Scorer, noise: Noise) -> None:  # noqa: ARG002  no noise before the end
-        """Train and score the next chunk of Λ."""
+        """Train the next chunk of Λ; score what is trained once that is all of it, or as many as fit."""
         for index in next(self._chunks):
-            total = objective.evaluate(self._problem.train(int(index))).expose()  # Alg. 3, line 2
-            self._best = Sensitive(max(self._best.expose(), total))  # Alg. 3, line 3
+            self._trained.append(self._problem.train(int(index)))
+            self._left -= 1
+            if self._left and len(self._trained) < self._problem.scored_together:
+                continue
+            found = evaluate_all(objective, self._trained, again=self._left > 0)  # Alg. 3, line 2
+            self._best = Sensitive(max(self._best.expose(), *(total.expose() for total in found.sums)))  # line 3
+            self._trained.clear()
 
     def finish(self, noise: Noise) -> Release:
         """f̃_L = f_BO + Lap(Δ/ε)."""

@@ -44,7 +44,7 @@ from dpbo_core.methods.pair_draws import (
     said_of,
     shares_of,
 )
-from dpbo_core.objective.in_memory import Scorer
+from dpbo_core.objective.in_memory import Scorable, Scorer, evaluate_all
 from dpbo_core.objective.paired import Pairing
 from dpbo_core.privacy.certified import Shown
 from dpbo_core.privacy.guarantee import Evidence, Standing
@@ -154,6 +154,8 @@ class PrivateGrid:
         Where every record is scored in a process of its own scoring is the cost: then as many as there are steps.
         """
         planned = problem.editions if problem.editions >= MANY else 1
+        if not problem.scored_in_public:
+            return (PrivateGrid(editions=planned),)
         if problem.model.enforced:
             return (PrivateGrid(evaluate="public_shortlist", base_measure="public", editions=planned),)
         paired = problem.score.graded
@@ -316,7 +318,11 @@ class PrivateGrid:
 
 
 class GridSearch(Opaque):
-    """The scoring under way. Nothing is drawn before `finish`."""
+    """The scoring under way. Nothing is drawn before `finish`.
+
+    Each step trains a candidate. Those that are trained are scored together, in one pass over the records once all
+    are, or once there are as many as `Problem.scored_together`.
+    """
 
     __slots__ = (
         "_all_pairs",
@@ -331,6 +337,7 @@ class GridSearch(Opaque):
         "_selection",
         "_subset",
         "_sums",
+        "_trained",
     )
 
     def __init__(
@@ -345,18 +352,30 @@ class GridSearch(Opaque):
         self._selection, self._laplace = selection, laplace
         self._subset, self._pairing, self._head_start = method.subset(problem)
         self._reference = None if self._pairing is None else problem.train(self._pairing.reference)
+        self._trained: list[Scorable] = []  # and not yet scored
         self._sums: list[Sensitive[int]] = []
         self._differences: list[Sensitive[int]] = []
         self._all_pairs: Sensitive[int] | None = None
 
     def step(self, objective: Scorer, noise: Noise) -> None:  # noqa: ARG002  no noise before the end
-        """Score the next candidate of the public list, and pair its records' scores with the public best's."""
+        """Train the next candidate of the public list; score those that wait if no more will, or enough do.
+
+        Where they are paired, each record's scores are compared with the public best's.
+        """
+        together = self._problem.scored_together
+        self._trained.append(self._problem.train(self._subset[len(self._sums) + len(self._trained)]))
+        left = len(self._subset) - len(self._sums) - len(self._trained)
+        if left and len(self._trained) < together:
+            return
         if self._all_pairs is None and in_pairs(self._problem) is not None:
             self._all_pairs = objective.pairs()
-        model = self._problem.train(self._subset[len(self._sums)])
-        self._sums.append(objective.evaluate(model))
+        beside = None
         if self._pairing is not None and self._reference is not None:
-            self._differences.append(objective.paired(model, self._reference, self._pairing.clipped))
+            beside = (self._reference, self._pairing.clipped)
+        found = evaluate_all(objective, self._trained, beside, again=left > 0)
+        self._sums += found.sums
+        self._differences += found.differences
+        self._trained.clear()
 
     def finish(self, noise: Noise) -> Release:
         """Choose by permute-and-flip, then say the chosen candidate's score with Laplace noise.

@@ -58,7 +58,7 @@ from dpbo_core.methods.pair_draws import (
     unit_drawn,
     unit_of,
 )
-from dpbo_core.objective.in_memory import Scorer, shifted
+from dpbo_core.objective.in_memory import Scorer, evaluate_all, shifted
 from dpbo_core.privacy.amounts import from_units, split_units
 from dpbo_core.privacy.certified import Shown, steps_shown
 from dpbo_core.privacy.guarantee import Evidence, Standing
@@ -333,6 +333,7 @@ class TrajectorySearch(Opaque):
         "_path",
         "_plan",
         "_problem",
+        "_scored",
         "_selection",
         "_spends",
         "_sums",
@@ -349,6 +350,7 @@ class TrajectorySearch(Opaque):
         self._objective: Scorer | None = None  # for the fresh look
         self._path: list[tuple[int, int]] = []  # (candidate, noised sum): released
         self._sums: dict[int, Sensitive[int]] = {}
+        self._scored: dict[int, Sensitive[int]] = {}  # with one_pass all of Λ, once any of it was needed
         self._map, self._bo = self._search()
 
     def step(self, objective: Scorer, noise: Noise) -> Released:
@@ -360,7 +362,7 @@ class TrajectorySearch(Opaque):
         drawn = noise.recorded(spend)
         index = self._bo.ask() if drawn is None else drawn["candidate"]
         if drawn is None or self._selection is not None:
-            total = objective.evaluate(self._problem.train(index))
+            total = self._total(objective, index)
             if self._selection is not None:
                 self._sums[index] = total
             drawn = noise.release(spend, self._observations[t], self._observed(total), candidate=index)
@@ -385,7 +387,7 @@ class TrajectorySearch(Opaque):
         place = allowed.index(chosen)
         score, interval = self._map.believed(found, means[:, place], deviations[:, place])
         if self._look is not None and self._objective is not None:
-            total = self._observed(self._objective.evaluate(self._problem.train(chosen)))
+            total = self._observed(self._total(self._objective, chosen))
             seen = self._unit.said(noise.release(self._spends[LOOK], self._look, total)["draw"])
             deviation = self._unit.deviation(self._look.scale, seen)
             score, interval = self._map.looked(seen, deviation, (score, interval))
@@ -410,6 +412,18 @@ class TrajectorySearch(Opaque):
         drawn = noise.release(self._spends[ALL_PAIRS], number, self._all_pairs)["draw"]
         self._unit = unit_drawn(pairs, drawn, number.scale, self._beside)
         self._map, self._bo = self._search()
+
+    def _total(self, objective: Scorer, index: int) -> Sensitive[int]:
+        """The exact integer of a candidate: scored now, or with one_pass looked up, once all of Λ was scored."""
+        if not self._problem.search.one_pass:
+            return objective.evaluate(self._problem.train(index))
+        if not self._scored:
+            Lambda, together = range(len(self._problem.candidates)), self._problem.scored_together
+            for at in Lambda[::together]:
+                models = [self._problem.train(i) for i in Lambda[at : at + together]]
+                found = evaluate_all(objective, models, again=at + together < len(Lambda))
+                self._scored |= dict(zip(Lambda[at : at + together], found.sums, strict=True))
+        return self._scored[index]
 
     def _observed(self, total: Sensitive[int]) -> Sensitive[int]:
         """What noise is added to."""

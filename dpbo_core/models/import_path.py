@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.listed.predictors import PREDICTORS
 
 _VERBS = ("fit", "predict", "get_params", "set_params")
 
@@ -85,7 +86,7 @@ def named_object(
         raise StudyInvalid(
             f"{path!r} is not in an installed package",
             cause=f"no installed distribution provides {names[0]!r}",
-            remedy="install the package in this environment, or correct the first name",
+            remedy=f"install the package in this environment{_how(path)}, or correct the first name",
         )
     module_path, _, class_name = path.rpartition(".")
     found, why = None, f"{module_path!r} has no {class_name!r}"
@@ -100,3 +101,9 @@ def named_object(
             remedy=f"correct the path in {key}",
         )
     return found
+
+
+def _how(path: str) -> str:
+    """How a package whose classes are on the list is installed; "" for any other."""
+    entry = PREDICTORS.get(path)
+    return "" if entry is None else f" (pip install {entry.package})"

@@ -7,6 +7,7 @@
 | g | `score` | one record's score in [0, G] | — |
 | 2²⁴·m·f_V(λ)/G | `evaluate(model)` | the sum of the scores, each rounded to a multiple of 2⁻²⁴·G first | integer |
 | — | `paired(model, λ₀'s, c)` | the sum of clipped differences, as `paired.py` has it | integer |
+| — | `evaluate_all(models)` | the same integers under many models, each record read once | (L,) integers |
 
 Every conceivable record has a score: a broken one is replaced by (x = 0, y = +1) under a margin score, so it scores
 φ(0), and scores 0 under any other. A record's score depends on the model and that record alone, so at a fixed model
@@ -15,14 +16,16 @@ replacing one record moves the sum by at most 2²⁴ steps, and the order of sum
 record is no part, whatever the model.
 """
 
-from typing import Protocol
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.data import Encoded
 from dpbo_core.models.estimators import FittedEstimator
-from dpbo_core.models.linear.fit import LinearModel
+from dpbo_core.models.linear.fit import LinearModel, margins_of
 from dpbo_core.models.linear.softmax import SoftmaxModel
 from dpbo_core.models.scores.accuracy import Accuracy, Correct
 from dpbo_core.models.scores.grid import GRID, to_grid
@@ -35,7 +38,10 @@ from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
 Scorable = Model | SoftmaxModel
 SHARES = 2**16
-BLOCK = 16_384  # records whose scores are in memory at once: larger arrays cost a system call each
+BLOCK = 16_384  # scores that are in memory at once: larger arrays cost a system call each
+FEWEST = 256  # records of a block, however many models score it
+
+Paired = tuple[Scorable, int]  # the model that all others are compared with, and c
 
 
 class Scorer(Protocol):
@@ -57,6 +63,51 @@ class Scorer(Protocol):
     def training(self) -> Sensitive[Encoded] | None:
         """The training records where they are sensitive too; None where they are public."""
         ...
+
+
+@dataclass(frozen=True)
+class Together:
+    """What many models came to in one pass over the records.
+
+    Attributes:
+        sums: of each model, as `evaluate` gives them.
+        differences: of each to the one they were paired with, as `paired`; none where they were not.
+    """
+
+    sums: tuple[Sensitive[int], ...]
+    differences: tuple[Sensitive[int], ...] = ()
+
+    @classmethod
+    def of(cls, found: "Totals") -> "Together":
+        """Each number sealed on its own."""
+        sums, differences = found
+        return cls(tuple(map(Sensitive, sums)), tuple(map(Sensitive, differences)))
+
+
+@runtime_checkable
+class ScoresTogether(Protocol):
+    """A scorer that can score many models in one pass over the records."""
+
+    def evaluate_all(
+        self, models: Sequence[Scorable], paired_with: Paired | None = None, *, again: bool = False
+    ) -> Together:
+        """What `evaluate`, and `paired` where that is asked for, give of every model.
+
+        `again`: whether the same records will be asked once more, so that it is worth keeping what is read.
+        """
+        ...
+
+
+def evaluate_all(
+    scorer: Scorer, models: Sequence[Scorable], paired_with: Paired | None = None, *, again: bool = False
+) -> Together:
+    """Every model's number, in one pass where the scorer can make one."""
+    if isinstance(scorer, ScoresTogether):
+        return scorer.evaluate_all(models, paired_with, again=again)
+    sums = tuple(scorer.evaluate(model) for model in models)
+    if paired_with is None:
+        return Together(sums)
+    return Together(sums, tuple(scorer.paired(model, *paired_with) for model in models))
 
 
 class Objective(Opaque):
@@ -86,6 +137,16 @@ class Objective(Opaque):
         """Σ_i of the clipped differences, exactly; never raises on account of a record."""
         return Sensitive(paired_sum(model, reference, clipped, self._records.expose(), self._score))
 
+    def evaluate_all(
+        self,
+        models: Sequence[Scorable],
+        paired_with: Paired | None = None,
+        *,
+        again: bool = False,  # noqa: ARG002  the records are in memory
+    ) -> Together:
+        """The same of many models, a block of records at a time; never raises on account of a record."""
+        return Together.of(exact_totals(models, self._records.expose(), self._score, paired_with))
+
 
 def exact_sum(model: Scorable, records: Encoded, score: Score) -> int:
     """Σ_i round(2²⁴ g(w; x_i, y_i)/G), or C₂, of plain records: of a sensitive set, the sensitive value itself."""
@@ -104,6 +165,55 @@ def paired_sum(model: Scorable, reference: Scorable, clipped: int, records: Enco
     """Σ_i ⌊(clip(s_i(λ) − s_i(λ₀), ±c) + c)·2²⁴/2c⌋ over plain records: of a sensitive set, sensitive."""
     steps, others = (steps_of(one, records, score) for one in (model, reference))
     return int(stretched(steps, others, clipped).sum(dtype=np.int64))
+
+
+Totals = tuple[list[int], list[int]]  # of each model: its number, and where they are paired its differences'
+
+
+def exact_totals(
+    models: Sequence[Scorable], records: Encoded, score: Score, paired_with: Paired | None = None
+) -> Totals:
+    """`exact_sum` of every model, and `paired_sum`, in one pass over plain records: as sensitive as they are.
+
+    A block of records is scored by one model after the other. How large it is follows from the models alone, which
+    are public.
+    """
+    if isinstance(score, PairScore):
+        if paired_with is not None:
+            raise TypeError(OF_PAIRS)
+        return [exact_sum(model, records, score) for model in models], []
+    beside = () if paired_with is None else paired_with[:1]
+    sums = np.zeros(len(models), dtype=np.int64)
+    differences = np.zeros(0 if paired_with is None else len(models), dtype=np.int64)
+    for part in blocks(records, (*models, *beside)):
+        steps = steps_of_all((*models, *beside), part, score)
+        sums += steps[:, : len(models)].sum(axis=0)
+        if paired_with is not None:
+            differences += stretched(steps[:, :-1], steps[:, -1:], paired_with[1]).sum(axis=0)
+    return sums.tolist(), differences.tolist()
+
+
+def blocks(records: Encoded, models: Sequence[Scorable]) -> Iterator[Encoded]:
+    """The records in blocks of a size that the models say.
+
+    What predicts batches of rows gets a whole number of them: a record stands in the batch, and at the place, where
+    it stands if all records are scored at once. What scores each record in a process of its own gets all at once.
+    """
+    size = BLOCK
+    if all(isinstance(model, LinearModel) for model in models):
+        size = max(FEWEST, BLOCK // max(1, len(models)))
+    elif any(isinstance(model, FittedEstimator) and model.alone is not None for model in models):
+        size = max(1, records.n_records)
+    return (records.part(slice(at, at + size)) for at in range(0, records.n_records, size))
+
+
+def steps_of_all(models: Sequence[Scorable], records: Encoded, score: Score) -> NDArray[np.int64]:
+    """`steps_of` under each of several models, (m, L)."""
+    linear = [model for model in models if isinstance(model, LinearModel)]
+    if len(linear) < len(models) or not isinstance(score, MarginScore):
+        return np.stack([steps_of(model, records, score) for model in models], axis=1)
+    scores = score.phi(margins_of(linear, records.X, records.signs))
+    return to_grid(scores, score.score_range, broken_score=score.broken_score)
 
 
 def steps_of(model: Scorable, records: Encoded, score: Score) -> NDArray[np.int64]:
@@ -182,11 +292,15 @@ def shifted(count: Sensitive[int], pairs: Sensitive[int], share: float) -> Sensi
     return Sensitive(count.expose() - ((round(share * SHARES) * pairs.expose()) // SHARES))
 
 
-def part_of(records: Encoded, score: Score, model: Scorable | None) -> int | Integers:
-    """What one partition adds: its exact sum, or its table; without a model the records of each class, (2, 1).
+def table_of_part(records: Encoded, score: Score, models: Sequence[Scorable]) -> Integers:
+    """What one partition adds where pairs are counted: each model's table, (L, 2, B).
+
+    Without a model the records of each class, (1, 2, 1).
 
     Still sensitive: whoever calls this seals it again (`partitioned`).
     """
-    if model is None:
-        return _classes(records)
-    return _table(model, records, score) if isinstance(score, PairScore) else exact_sum(model, records, score)
+    if not models:
+        return _classes(records)[None]
+    if not isinstance(score, PairScore):
+        raise TypeError("a score of records has no table")
+    return np.stack([_table(model, records, score) for model in models])

@@ -3,33 +3,41 @@
 | symbol | name here | meaning | shape |
 |---|---|---|---|
 | V = V_1 ∪ … ∪ V_p | `parts` | the files of the folder, sorted by name | p files |
-| S_j | `score_part(part, …)` | exact integer sum of the scores of V_j | integer |
-| S | `evaluate(model)` | Σ S_j, the same integer as if V were one table | integer |
-| h_j | `score_part(part, …)` | of pairs: records of V_j by class and cell; C₂ is formed of Σ h_j | (2, B) |
+| L | `models` | models that score a part each time it is read | scalar ≥ 1 |
+| S_j | `PartWorker(part)` | exact integer sums of the scores of V_j | (L,) integers |
+| S | `evaluate_all(models)` | Σ S_j, the same integers as if V were one table | (L,) integers |
+| h_j | `PartWorker(part)` | of pairs: records of V_j by class and cell; C₂ is formed of Σ h_j | (L, 2, B) |
 
 Each record's score is rounded to the grid before it is summed, and a record's encoding depends on that record
 alone, so the total is the single table's to the last bit, in whatever order the parts come. A worker is inside the
 curator's boundary: it reads its own files and answers with integers, whose number is public, and a count, to the
-curator's process alone.
+curator's process alone. What it read it may keep, while that fits (`kept_parts`).
 """
 
+import secrets
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 
 from dpbo_core import data
-from dpbo_core.data import Preprocessing
+from dpbo_core.data import Encoded, Preprocessing
+from dpbo_core.data.addresses import Place
 from dpbo_core.errors import Sealed
 from dpbo_core.models.scores.pairs import Integers, PairScore, pairs_of
 from dpbo_core.models.trainer import Score
-from dpbo_core.objective.in_memory import Scorable, paired_sum, part_of
+from dpbo_core.objective.in_memory import Paired, Scorable, Together, exact_totals, table_of_part
+from dpbo_core.objective.kept_parts import KeptParts
 from dpbo_core.privacy.sealing import attempted
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
+T = TypeVar("T")
 Answer = tuple[int | Integers, int]  # what a part adds, and its number of records
 PartAnswer = Callable[[Path], bytes]
+SHOWN_AS = "a validation file"
+KEPT_AT_MOST = 2.0  # GB of encoded records, in all processes together, unless a study says otherwise
 
 
 class PartWork(Protocol):
@@ -45,6 +53,15 @@ class PartWork(Protocol):
         ...
 
 
+@runtime_checkable
+class Keeps(Protocol):
+    """Work that may find in its process's memory what it read before."""
+
+    def keeping(self, kept: KeptParts[Any], n_processes: int) -> Self:
+        """The same work with that memory, which so many processes share the limit of."""
+        ...
+
+
 class Workers(Protocol):
     """Who scores partitions. Anything that maps a function over paths, inside the curator's boundary."""
 
@@ -57,62 +74,123 @@ class Workers(Protocol):
         ...
 
 
-class OneByOne:
-    """This process: one partition in memory at a time."""
+class OneByOne(Opaque):
+    """This process: one partition in memory at a time, and those that are kept."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self) -> None:
+        self._kept: KeptParts[Any] = KeptParts()
 
     def map(self, work: PartWork, parts: Sequence[Path]) -> list[Answer | None]:
         """Apply a function to every part, one after the other, in order."""
+        if isinstance(work, Keeps):
+            work = work.keeping(self._kept, 1)
         return [work(part) for part in parts]
 
     def answers(self, work: PartAnswer, parts: Sequence[Path]) -> list[bytes | None]:
         """The same of work that answers in bytes."""
+        if isinstance(work, Keeps):
+            work = work.keeping(self._kept, 1)
         return [work(part) for part in parts]
 
 
-def parts_of(path: Path) -> tuple[Path, ...]:
+def parts_of(path: Place) -> tuple[Path, ...]:
     """The Parquet files of a folder, by name; empty for anything else."""
+    if not isinstance(path, Path):
+        return ()
     try:
         return tuple(sorted(path.glob("*.parquet"))) if path.is_dir() else ()
     except OSError:  # no name a file could have: whoever opens it says so
         return ()
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class PartReader:
+    """How a part becomes records. Public.
+
+    Attributes:
+        preprocessing: the public map.
+        limit: bytes of encoded records that all processes together may keep.
+        name: random, so that what is kept for one set of records answers for no other.
+    """
+
+    preprocessing: Preprocessing
+    limit: int = 0
+    name: str = field(default_factory=lambda: secrets.token_hex(16))
+
+    def encoded(self, part: Path) -> Encoded:
+        """The records of a part, whatever its bytes."""
+        return self.preprocessing.transform(data.read_table(part, sensitive=True, shown_as=SHOWN_AS))
+
+    def read(
+        self,
+        part: Path,
+        kept: KeptParts[T] | None,
+        n_processes: int,
+        *,
+        make: Callable[[Path], T],
+        size: Callable[[T], int],
+    ) -> T:
+        """What `make` makes of a part, or as it was kept by this one of so many processes."""
+        if kept is None:
+            return make(part)
+        return kept.get(self.name, part, lambda: make(part), size=size, limit=self.limit // n_processes)
+
+
+def bytes_of(records: Encoded) -> int:
+    """What keeping them takes, by their numbers alone."""
+    return records.X.nbytes + records.labels.nbytes + records.broken.nbytes + 8 * records.n_records
+
+
 class PartWorker:
-    """What a worker is sent: the public map, the public model (or two, paired) and the score. Nothing sensitive."""
+    """What a worker is sent: the public map, the public models (one of them beside, paired) and the score. Nothing
+    sensitive. No model at all asks for the records of each class.
+    """
 
     def __init__(
-        self,
-        preprocessing: Preprocessing,
-        score: Score,
-        model: Scorable | None,
-        paired_with: tuple[Scorable, int] | None = None,
+        self, reader: PartReader, score: Score, models: Sequence[Scorable], paired_with: Paired | None = None
     ) -> None:
-        self.preprocessing, self.score, self.model, self.paired_with = preprocessing, score, model, paired_with
+        self.reader, self.score, self.models, self.paired_with = reader, score, tuple(models), paired_with
+        self._memory: tuple[KeptParts[Any] | None, int] = (None, 1)
+
+    def keeping(self, kept: KeptParts[Any], n_processes: int) -> "PartWorker":
+        """The same work, in a process that keeps what it reads."""
+        made = PartWorker(self.reader, self.score, self.models, self.paired_with)
+        made._memory = (kept, n_processes)
+        return made
 
     @property
     def n_numbers(self) -> int:
-        """One for a sum, 2B for a table of pairs, 2 for the records of each class."""
-        if self.model is None:
+        """One for each sum or sum of differences, 2B for each table of pairs, 2 for the records of each class."""
+        if not self.models:
             return 2
-        return 2 * self.score.n_cells if isinstance(self.score, PairScore) else 1
+        if isinstance(self.score, PairScore):
+            return 2 * self.score.n_cells * len(self.models)
+        return len(self.models) * (1 if self.paired_with is None else 2)
 
     def __call__(self, part: Path) -> Answer | None:
         """What one file adds, and its records. Never raises: an error here would be written to a worker's log."""
 
         def scored() -> Answer:
-            table = data.read_table(part, sensitive=True, shown_as="a validation file")
-            records = self.preprocessing.transform(table)
-            if self.model is None or self.paired_with is None:
-                return part_of(records, self.score, self.model), table.n_records
-            return paired_sum(self.model, *self.paired_with, records, self.score), table.n_records
+            records = self.reader.read(part, *self._memory, make=self.reader.encoded, size=bytes_of)
+            if not self.models or isinstance(self.score, PairScore):
+                found = table_of_part(records, self.score, self.models).ravel()
+            else:
+                sums, differences = exact_totals(self.models, records, self.score, self.paired_with)
+                found = np.array([*sums, *differences], dtype=np.int64)
+            return (found if len(found) > 1 else int(found[0])), records.n_records
 
         return attempted(scored, None)  # the curator's process says that something failed, and nothing else
 
 
 class PartitionedObjective(Opaque):
-    """The sensitive half, on disk. Its parts are opened while a model is scored, and at no other time."""
+    """The sensitive half, on disk. Its parts are opened while models are scored, and at no other time.
 
-    __slots__ = ("_n_records", "_parts", "_preprocessing", "_score", "_workers")
+    What was read is kept where it will be asked for again, while it fits.
+    """
+
+    __slots__ = ("_n_records", "_parts", "_reader", "_score", "_workers")
 
     def __init__(
         self,
@@ -121,8 +199,9 @@ class PartitionedObjective(Opaque):
         score: Score,
         n_records: int,
         workers: Workers | None = None,
+        limit: float = KEPT_AT_MOST,
     ) -> None:
-        self._parts, self._preprocessing, self._score = tuple(parts), preprocessing, score
+        self._parts, self._reader, self._score = tuple(parts), PartReader(preprocessing, int(limit * 1e9)), score
         self._n_records, self._workers = n_records, workers or OneByOne()
 
     @property
@@ -136,8 +215,7 @@ class PartitionedObjective(Opaque):
         Raises:
             Sealed: a part could not be scored, or the parts no longer hold m records.
         """
-        added = self._added(PartWorker(self._preprocessing, self._score, model))
-        return Sensitive(pairs_of(added.reshape(2, -1))[0] if isinstance(added, np.ndarray) else added)
+        return self.evaluate_all((model,), again=True).sums[0]
 
     def pairs(self) -> Sensitive[int]:
         """2PQ, from the labels of all parts.
@@ -145,8 +223,7 @@ class PartitionedObjective(Opaque):
         Raises:
             Sealed: as `evaluate`.
         """
-        added = self._added(PartWorker(self._preprocessing, self._score, None))
-        return Sensitive(pairs_of(np.asarray(added).reshape(2, -1))[1])
+        return Sensitive(pairs_of(self._added((), None, again=True).reshape(2, -1))[1])
 
     def paired(self, model: Scorable, reference: Scorable, clipped: int) -> Sensitive[int]:
         """The exact integer sum of the clipped differences over all parts; of record scores alone.
@@ -154,12 +231,25 @@ class PartitionedObjective(Opaque):
         Raises:
             Sealed: a part could not be scored, or the parts no longer hold m records.
         """
-        work = PartWorker(self._preprocessing, self._score, model, (reference, clipped))
-        return Sensitive(int(self._added(work)))
+        return self.evaluate_all((model,), (reference, clipped), again=True).differences[0]
 
-    def _added(self, work: PartWorker) -> int | Integers:
-        found = self._workers.map(work, self._parts)
+    def evaluate_all(
+        self, models: Sequence[Scorable], paired_with: Paired | None = None, *, again: bool = False
+    ) -> Together:
+        """The numbers of many models, each part read once.
+
+        Raises:
+            Sealed: as `evaluate`.
+        """
+        added, n = self._added(models, paired_with, again=again), len(models)
+        if isinstance(self._score, PairScore):
+            return Together.of(([pairs_of(table)[0] for table in added.reshape(n, 2, -1)], []))
+        return Together.of((added[:n].tolist(), added[n:].tolist()))
+
+    def _added(self, models: Sequence[Scorable], paired_with: Paired | None, *, again: bool) -> Integers:
+        reader = self._reader if again else replace(self._reader, limit=0)
+        found = self._workers.map(PartWorker(reader, self._score, models, paired_with), self._parts)
         answers = [answer for answer in found if answer is not None]
         if len(answers) != len(self._parts) or sum(n for _, n in answers) != self._n_records:
             raise Sealed
-        return sum(total for total, _ in answers)
+        return sum((np.atleast_1d(total) for total, _ in answers), np.zeros(1, dtype=np.int64))

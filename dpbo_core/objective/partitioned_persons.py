@@ -3,7 +3,7 @@
 | symbol | name here | meaning | shape |
 |---|---|---|---|
 | V = V_1 ∪ … ∪ V_p | `parts` | the files of the folder | p files |
-| (S_p, c_p) | `PersonSums` | sum of the steps of person p's records in one part, and their number | integers |
+| (S_p, c_p) | `PersonSums` | sums of the steps of p's records in a part, one a model, and their number | integers |
 
 A worker is inside the curator's boundary: it reads its own parts and answers to the curator's process alone, where
 the persons' sums add up and are sealed at once. No process outside that boundary sees a person's sum. The width of
@@ -11,57 +11,69 @@ an answer follows the number of persons in the part, to the next power of two, a
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from dpbo_core import data
-from dpbo_core.data import Preprocessing
+from dpbo_core.data import Encoded, Preprocessing
 from dpbo_core.data.people import read_people
 from dpbo_core.errors import Sealed
 from dpbo_core.models.trainer import Score
-from dpbo_core.objective.in_memory import Scorable
-from dpbo_core.objective.paired import EQUAL, stretched
-from dpbo_core.objective.partitioned import OneByOne, Workers
-from dpbo_core.objective.persons import Persons, PersonSums, absent_steps, record_steps
+from dpbo_core.objective.in_memory import Paired, Scorable, Together
+from dpbo_core.objective.kept_parts import KeptParts
+from dpbo_core.objective.partitioned import KEPT_AT_MOST, SHOWN_AS, OneByOne, PartReader, Workers, bytes_of
+from dpbo_core.objective.persons import NAME, Persons, PersonSums, means_of, n_columns, person_steps
 from dpbo_core.privacy.sealing import attempted
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
-_SHOWN_AS = "a validation file"
+Read = tuple[Encoded, Persons]
 
 
 class PersonPartWorker:
-    """What a worker is sent: the public map, the public model or two, the score, and the column of persons."""
+    """What a worker is sent: the public map, the public models, the score, and the column of persons."""
 
     def __init__(
         self,
-        preprocessing: Preprocessing,
+        reader: PartReader,
         column: str,
         score: Score,
-        model: Scorable,
-        paired_with: tuple[Scorable, int] | None = None,
+        models: Sequence[Scorable],
+        paired_with: Paired | None = None,
     ) -> None:
-        self.preprocessing, self.column, self.score, self.model = preprocessing, column, score, model
+        self.reader, self.column, self.score, self.models = reader, column, score, tuple(models)
         self.paired_with = paired_with
+        self._memory: tuple[KeptParts[Any] | None, int] = (None, 1)
+
+    def keeping(self, kept: KeptParts[Any], n_processes: int) -> "PersonPartWorker":
+        """The same work, in a process that keeps what it reads."""
+        made = PersonPartWorker(self.reader, self.column, self.score, self.models, self.paired_with)
+        made._memory = (kept, n_processes)
+        return made
 
     def __call__(self, part: Path) -> bytes:
         """The persons' sums of one file; nothing at all where it failed. Never raises."""
 
         def scored() -> bytes:
-            table = data.read_table(part, sensitive=True, shown_as=_SHOWN_AS)
-            people = Persons.of(read_people(part, self.column, shown_as=_SHOWN_AS))
-            records = self.preprocessing.transform(table)
-            steps = record_steps(self.model, records, self.score)
-            if self.paired_with is not None:
-                reference, clipped = self.paired_with
-                steps = stretched(steps, record_steps(reference, records, self.score), clipped)
-            return people.sums(steps).to_bytes()
+            read: Read = self.reader.read(part, *self._memory, make=self._read, size=_size)
+            records, people = read
+            steps = person_steps(self.models, records, self.score, self.paired_with)
+            return people.sums(steps, n_columns(self.models, self.paired_with)).to_bytes()
 
         return attempted(scored, b"")  # the curator's process says that something failed, and nothing else
 
+    def _read(self, part: Path) -> Read:
+        return self.reader.encoded(part), Persons.of(read_people(part, self.column, shown_as=SHOWN_AS))
+
+
+def _size(read: Read) -> int:
+    """Bytes of so many records, whosever they are."""
+    return bytes_of(read[0]) + read[0].n_records * (NAME + 8)
+
 
 class PartitionedPersons(Opaque):
-    """The sensitive half, on disk. Its parts are opened while a model is scored, and at no other time."""
+    """The sensitive half, on disk. Its parts are opened while models are scored, and at no other time."""
 
-    __slots__ = ("_column", "_n_persons", "_parts", "_preprocessing", "_score", "_workers")
+    __slots__ = ("_column", "_n_persons", "_parts", "_reader", "_score", "_workers")
 
     def __init__(
         self,
@@ -71,8 +83,10 @@ class PartitionedPersons(Opaque):
         score: Score,
         n_persons: int,
         workers: Workers | None = None,
+        limit: float = KEPT_AT_MOST,
     ) -> None:
-        self._parts, self._preprocessing, self._column, self._score = tuple(parts), preprocessing, column, score
+        self._parts, self._reader = tuple(parts), PartReader(preprocessing, int(limit * 1e9))
+        self._column, self._score = column, score
         self._n_persons, self._workers = n_persons, workers or OneByOne()
 
     @property
@@ -90,8 +104,7 @@ class PartitionedPersons(Opaque):
         Raises:
             Sealed: a part could not be scored.
         """
-        work = PersonPartWorker(self._preprocessing, self._column, self._score, model)
-        return self._total(work, absent_steps(self._score))
+        return self.evaluate_all((model,), again=True).sums[0]
 
     def paired(self, model: Scorable, reference: Scorable, clipped: int) -> Sensitive[int]:
         """The same of each record's clipped difference on the whole grid.
@@ -99,11 +112,20 @@ class PartitionedPersons(Opaque):
         Raises:
             Sealed: a part could not be scored.
         """
-        work = PersonPartWorker(self._preprocessing, self._column, self._score, model, (reference, clipped))
-        return self._total(work, EQUAL)
+        return self.evaluate_all((model,), (reference, clipped), again=True).differences[0]
 
-    def _total(self, work: PersonPartWorker, absent: int) -> Sensitive[int]:
+    def evaluate_all(
+        self, models: Sequence[Scorable], paired_with: Paired | None = None, *, again: bool = False
+    ) -> Together:
+        """Both of many models, each part read once.
+
+        Raises:
+            Sealed: a part could not be scored.
+        """
+        reader = self._reader if again else replace(self._reader, limit=0)
+        work = PersonPartWorker(reader, self._column, self._score, models, paired_with)
         answers = [answer for answer in self._workers.answers(work, self._parts) if answer]
         if len(answers) != len(self._parts):
             raise Sealed
-        return Sensitive(PersonSums.merged(answers).total(self._n_persons, absent))
+        found = PersonSums.merged(answers, n_columns(models, paired_with))
+        return means_of(found, len(models), self._n_persons, self._score)

@@ -4,7 +4,7 @@
 |---|---|---|---|
 | p_i | `people[i]` | the person of record i; None where there is none | (m,) |
 | s_i | `record_steps` | record i's score in whole steps of 2⁻²⁴·G | (m,) integers in [0, 2²⁴] |
-| (S_p, c_p) | `PersonSums` | sum of the steps of person p's records, and their number | integers |
+| (S_p, c_p) | `PersonSums` | sums of the steps of person p's records, one a model, and their number | integers |
 | n_p | `n_persons` | public, on the caller's word | scalar ≥ 1 |
 | a | `absent` | what a person who is absent scores: φ(0) under a margin score, 0 under any other | steps |
 | f | `total` | n_p·a + Σ_p (⌊S_p/c_p⌋ − a), clamped to [0, n_p·2²⁴] | integer |
@@ -20,7 +20,7 @@ reason to fail.
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,13 +35,13 @@ from dpbo_core.models.scores.grid import GRID, to_grid
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.scores.union import MarginScore
 from dpbo_core.models.trainer import Score
-from dpbo_core.objective.in_memory import BLOCK, Scorable
+from dpbo_core.objective.in_memory import BLOCK, Paired, Scorable, Together
 from dpbo_core.objective.paired import EQUAL, stretched
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
 Integers = NDArray[np.int64]
 NAME = 32  # bytes of a person's name: a hash, so that every name is as wide
-ENTRY = NAME + 16  # with the sum and the count
+NUMBER = 8  # bytes of a sum, or of a count
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -64,13 +64,25 @@ class Persons:
         hashed = b"".join(hashlib.blake2b(_text(person), digest_size=NAME).digest() for person in rows)
         return cls(np.frombuffer(hashed, dtype=np.uint8).reshape(-1, NAME), np.array(found, dtype=np.intp))
 
-    def sums(self, steps: Integers) -> "PersonSums":
-        """(S_p, c_p) of every person, from the steps (m,) of every record."""
-        counted = self.of_record >= 0
-        owners, sums = self.of_record[counted], np.zeros(len(self.names), dtype=np.int64)
-        np.add.at(sums, owners, steps[counted])
-        counts = np.bincount(owners, minlength=len(self.names)).astype(np.int64)
-        return PersonSums(self.names, sums, counts)
+    def sums(self, steps: Iterable[Integers], n_models: int) -> "PersonSums":
+        """(S_p, c_p) of every person, from the steps of every record, block after block.
+
+        Args:
+            steps: (r, L) of the records in their order, as many a block as may be.
+            n_models: L.
+        """
+        sums, at = np.zeros((n_models, len(self.names)), dtype=np.int64), 0
+        for block in steps:
+            owners = self.of_record[at : at + len(block)]
+            at += len(block)
+            for total, scored in zip(sums, block[owners >= 0].T, strict=True):
+                np.add.at(total, owners[owners >= 0], scored)
+        counted = self.of_record[self.of_record >= 0]
+        return PersonSums(
+            self.names,
+            np.ascontiguousarray(sums.T),
+            np.bincount(counted, minlength=len(self.names)).astype(np.int64),
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -79,7 +91,7 @@ class PersonSums:
 
     Attributes:
         names: (P, 32) bytes.
-        sums: (P,) whole steps.
+        sums: (P, L) whole steps, one column a model.
         counts: (P,) at least 1.
     """
 
@@ -87,33 +99,35 @@ class PersonSums:
     sums: Integers
     counts: Integers
 
-    def total(self, n_persons: int, absent: int = 0) -> int:
-        """The sum of the means, each rounded down, and of `absent` for those not there; in [0, n_p·2²⁴].
+    def totals(self, n_persons: int, absent: int = 0) -> list[int]:
+        """Of each model, the sum of the means, each rounded down, and of `absent` for those not there; in
+        [0, n_p·2²⁴].
 
         Args:
             n_persons: n_p.
             absent: steps that a person without records scores, in [0, 2²⁴].
         """
-        found = n_persons * absent + int((self.sums // self.counts - absent).sum())
-        return min(max(0, found), n_persons * GRID)
+        found = (self.sums // self.counts[:, None] - absent).sum(axis=0).tolist()
+        return [min(max(0, n_persons * absent + moved), n_persons * GRID) for moved in found]
 
     def to_bytes(self) -> bytes:
         """For the curator's process: entries of one width, as many as the next power of two."""
-        numbers = np.stack([self.sums, self.counts], axis=1).astype("<i8")
-        raw = np.concatenate([self.names, numbers.view(np.uint8).reshape(-1, 16)], axis=1).tobytes()
-        return raw.ljust(ENTRY << max(0, len(self.names) - 1).bit_length(), b"\0")
+        numbers = np.concatenate([self.sums, self.counts[:, None]], axis=1).astype("<i8")
+        width = NUMBER * numbers.shape[1]
+        raw = np.concatenate([self.names, numbers.view(np.uint8).reshape(-1, width)], axis=1).tobytes()
+        return raw.ljust((NAME + width) << max(0, len(self.names) - 1).bit_length(), b"\0")
 
     @classmethod
-    def merged(cls, answers: Iterable[bytes]) -> "PersonSums":
-        """What `to_bytes` made of each part, added up by person."""
-        table = np.frombuffer(b"".join(answers), dtype=np.uint8).reshape(-1, ENTRY)
+    def merged(cls, answers: Iterable[bytes], n_models: int) -> "PersonSums":
+        """What `to_bytes` made of each part under L models, added up by person."""
+        table = np.frombuffer(b"".join(answers), dtype=np.uint8).reshape(-1, NAME + NUMBER * (n_models + 1))
         numbers = np.ascontiguousarray(table[:, NAME:]).view("<i8").astype(np.int64)
-        filled = numbers[:, 1] > 0  # an entry that only fills the width counts no record
+        filled = numbers[:, -1] > 0  # an entry that only fills the width counts no record
         keys = np.ascontiguousarray(table[filled, :NAME]).view(np.dtype((np.void, NAME))).ravel()
         names, owners = np.unique(keys, return_inverse=True)
-        found = np.zeros((len(names), 2), dtype=np.int64)
+        found = np.zeros((len(names), n_models + 1), dtype=np.int64)
         np.add.at(found, owners, numbers[filled])
-        return cls(names.view(np.uint8).reshape(-1, NAME), found[:, 0], found[:, 1])
+        return cls(names.view(np.uint8).reshape(-1, NAME), found[:, :-1], found[:, -1])
 
 
 class PersonObjective(Opaque):
@@ -137,14 +151,39 @@ class PersonObjective(Opaque):
 
     def evaluate(self, model: Scorable) -> Sensitive[int]:
         """n_p·a + Σ_p (⌊S_p/c_p⌋ − a), clamped, exactly; never raises on account of a record."""
-        steps = record_steps(model, self._records.expose(), self._score)
-        return Sensitive(self._persons.expose().sums(steps).total(self._n_persons, absent_steps(self._score)))
+        return self.evaluate_all((model,)).sums[0]
 
     def paired(self, model: Scorable, reference: Scorable, clipped: int) -> Sensitive[int]:
         """The same of each record's clipped difference on the whole grid; who is absent differs by nothing."""
-        one, other = (record_steps(either, self._records.expose(), self._score) for either in (model, reference))
-        found = self._persons.expose().sums(stretched(one, other, clipped))
-        return Sensitive(found.total(self._n_persons, EQUAL))
+        return self.evaluate_all((model,), (reference, clipped)).differences[0]
+
+    def evaluate_all(
+        self,
+        models: Sequence[Scorable],
+        paired_with: Paired | None = None,
+        *,
+        again: bool = False,  # noqa: ARG002  the records are in memory
+    ) -> Together:
+        """Both of many models, a block of records at a time."""
+        steps = person_steps(models, self._records.expose(), self._score, paired_with)
+        sums = self._persons.expose().sums(steps, n_columns(models, paired_with))
+        return means_of(sums, len(models), self._n_persons, self._score)
+
+
+def n_columns(models: Sequence[Scorable], paired_with: Paired | None) -> int:
+    """How many sums a person has: one a model, and where they are paired one a difference."""
+    return len(models) * (1 if paired_with is None else 2)
+
+
+def means_of(found: PersonSums, n_models: int, n_persons: int, score: Score) -> Together:
+    """What persons' sums come to, each number sealed: of the models, and of the differences beside them."""
+    sums, differences = found.sums[:, :n_models], found.sums[:, n_models:]
+    return Together.of(
+        (
+            PersonSums(found.names, sums, found.counts).totals(n_persons, absent_steps(score)),
+            PersonSums(found.names, differences, found.counts).totals(n_persons, EQUAL),
+        )
+    )
 
 
 def absent_steps(score: Score) -> int:
@@ -159,9 +198,20 @@ def record_steps(model: Scorable, records: Encoded, score: Score) -> Integers:
     Element i is a function of the model and record i alone, to the last bit: not of where it stands, nor of how
     many others there are.
     """
-    starts = range(0, records.n_records, BLOCK)
-    blocks = [_block_steps(model, records.part(slice(at, at + BLOCK)), score) for at in starts]
-    return np.concatenate([np.zeros(0, dtype=np.int64), *blocks])
+    return np.concatenate([np.zeros(0, dtype=np.int64), *person_steps((model,), records, score)], axis=None)
+
+
+def person_steps(
+    models: Sequence[Scorable], records: Encoded, score: Score, paired_with: Paired | None = None
+) -> Iterator[Integers]:
+    """`record_steps` under each of several models, then the clipped differences, a block of records at a time."""
+    for at in range(0, records.n_records, BLOCK):
+        part = records.part(slice(at, at + BLOCK))
+        steps = [_block_steps(model, part, score) for model in models]
+        if paired_with is not None:
+            reference = _block_steps(paired_with[0], part, score)
+            steps += [stretched(one, reference, paired_with[1]) for one in steps]
+        yield np.stack(steps, axis=1)
 
 
 def _block_steps(model: Scorable, records: Encoded, score: Score) -> Integers:

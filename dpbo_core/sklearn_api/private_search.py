@@ -30,11 +30,16 @@ from dpbo_core.evaluation.run import EvaluationResult
 from dpbo_core.methods import method_named
 from dpbo_core.models.prototype import Prototype
 from dpbo_core.models.scores.union import OF_CLASSES
-from dpbo_core.sklearn_api.axes import axes_of
+from dpbo_core.sklearn_api.axes import axes_of, conditional
 from dpbo_core.sklearn_api.evaluated import evaluate_search
 from dpbo_core.sklearn_api.given_estimator import check_predicts
 from dpbo_core.sklearn_api.pairs_in_memory import as_it_began, public_positives
+from dpbo_core.sklearn_api.progress import Progress
 from dpbo_core.sklearn_api.public_encoder import PublicEncoder, target_name
+from dpbo_core.sklearn_api.public_in_parallel import done_by
+from dpbo_core.sklearn_api.released_steps import cv_results
+from dpbo_core.sklearn_api.settings import check_settings
+from dpbo_core.sklearn_api.split_by_position import halves
 from dpbo_core.sklearn_api.tables_in_memory import FrameSplit, model_section, sections_of
 from dpbo_core.spec import (
     BudgetSection,
@@ -46,12 +51,14 @@ from dpbo_core.spec import (
     StudySpec,
 )
 from dpbo_core.study.public_half import left_out
-from dpbo_core.study.resolve import planning_problem, resolve
-from dpbo_core.study.run import run_study
+from dpbo_core.study.resolve import ResolvedStudy, planning_problem, resolve
+from dpbo_core.study.run import StudyResult, StudyRun, open_study
 
 
 def _best_has(verb: str) -> Callable[["PrivateSearch"], bool]:
     def check(search: "PrivateSearch") -> bool:
+        if search.refit is False:
+            raise AttributeError(f"refit = False: nothing is trained at best_params_, so there is no {verb}")
         return hasattr(getattr(search, "best_estimator_", search.estimator), verb)
 
     return check
@@ -97,11 +104,16 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         random_state: seeds training and search. Noise is never seeded.
         ledger: the ledger's URL; where None that of the command: DPBO_LEDGER_URL, the team's
             DPBO_DATABASE_URL, or ./mlruns/ledger.db.
+        refit: whether `best_estimator_` is trained at the end.
+        n_jobs: processes for the public work that is known beforehand; the sensitive half is scored in this one.
+        verbose: 1 says on the standard error how far it is: public facts and released scores.
+        error_score: "raise" alone: a candidate that cannot be trained fails on public rows, and a validation record
+            that cannot be scored is no error.
 
     Attributes:
         best_params_: the hyperparameters released.
         best_score_: their score as released, with its noise.
-        best_estimator_: a Pipeline trained on the public X and y at `best_params_`.
+        best_estimator_: a Pipeline trained on the public X and y at `best_params_`; none with `refit` = False.
         guarantee_: the guarantee.
         release_: everything that was released.
         trajectory_: what each step released, for a method that releases its steps; else None.
@@ -109,6 +121,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             their noise) and `rank_test_score`; no such attribute where no step was released.
         search_space_: the axes that were searched, whatever `search_space` wrote them as.
         replayed_: whether all this had been released before, so that nothing was spent now.
+        validation_rows_: with `validation_size`, the positions of the rows that were validated on; else absent.
         classes_: of y, for a classification.
         n_features_in_: of X.
         feature_names_in_: of X where it has text names.
@@ -140,6 +153,10 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         edition: str = "1",
         random_state: int | None = 0,
         ledger: str | None = None,
+        refit: bool = True,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        error_score: str = "raise",
     ) -> None:
         self.estimator = estimator
         self.search_space = search_space
@@ -164,8 +181,20 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.edition = edition
         self.random_state = random_state
         self.ledger = ledger
+        self.refit = refit
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.error_score = error_score
 
-    def fit(self, X: Any, y: Any, *, X_validation: Any = None, y_validation: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        X_validation: Any = None,
+        y_validation: Any = None,
+        validation_size: float | None = None,
+    ) -> Self:
         """Search, release, and train the best model on the public data.
 
         Args:
@@ -173,6 +202,10 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             y: their classes or targets, (n,).
             X_validation: SENSITIVE validation records, (m, d), the same columns (and `person`); m is public.
             y_validation: their classes or targets, (m,).
+            validation_size: for one table X, y in the place of two: the share of its rows that is SENSITIVE and
+                validated on. Which rows those are is a public rule of their positions alone, `validation_rows_`.
+                It declares ALL OTHER ROWS PUBLIC: models are trained on them, and no ε protects them. Give the
+                table in the same order every time, new rows at its end.
 
         Raises:
             StudyInvalid: something cannot be used as it is, X_validation sharing memory with X, say. Nothing inside
@@ -180,37 +213,58 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             BudgetRefused: the ledger said no; nothing was charged.
             AssumptionNotAccepted: the guarantee rests on something that `accepts` does not name.
         """
+        check_settings(self)
+        self._public_target(y)
+        X, y, X_validation, y_validation, rows = self._two_tables(X, y, X_validation, y_validation, validation_size)
         target = self._public_target(y)
-        if X_validation is None or y_validation is None:
-            raise StudyInvalid(
-                "there is no validation set",
-                cause="fit(X, y) alone, as cross_val_score and other searches call it; here X and y are PUBLIC, "
-                "and folds of them hold no sensitive record to score",
-                remedy="call fit(X_public, y_public, X_validation=..., y_validation=...); evaluate(...) then says "
-                "privately what the released model is worth",
-            )
         frame_of(X, target, shown_as="X")
         validate_data(self, X, reset=True, skip_check_array=True)
         split = self._split(X, y, X_validation, y_validation)
         spec, prototype, y = split.spec, split.prototype, target
-        study = resolve(spec, unlisted=prototype.unlisted())
-        result = run_study(study, ledger=PrivacyLedger(ledger_url(self.ledger)), data=split)
+        progress = Progress(loud=bool(self.verbose))
+        result = self._run(resolve(spec, unlisted=prototype.unlisted()), split, progress)
         release = result.release
         self.release_, self.guarantee_, self.replayed_ = release, release.guarantee, result.replayed
         self.best_score_, self.trajectory_ = release.value["score"], release.value.get("trajectory")
         self.search_space_ = axes_of(self.search_space)
         named = release.value["hyperparameters"]
         self.best_params_ = prototype.decoded(named)
-        encoder = PublicEncoder(ignore=tuple(left_out(spec)), regression=spec.model.regression)
-        self.best_estimator_ = Pipeline([("encode", encoder), ("model", prototype.build(named))]).fit(X, y)
+        if self.refit:
+            encoder = PublicEncoder(ignore=tuple(left_out(spec)), regression=spec.model.regression)
+            progress.say("training at what was chosen, on the public rows")
+            self.best_estimator_ = Pipeline([("encode", encoder), ("model", prototype.build(named))]).fit(X, y)
         if not spec.model.regression:
-            self.classes_ = self.best_estimator_.classes_
+            self.classes_ = np.unique(target)
+        if rows is not None:
+            self.validation_rows_ = rows
+        elif hasattr(self, "validation_rows_"):
+            del self.validation_rows_
+        progress.done(f"released: {release.guarantee.in_words()}")
         if result.replayed:
             warnings.warn(
                 f"released on {release.released_at[:10]}; nothing was drawn or spent now. "
                 "For new data give a new edition.",
                 stacklevel=2,
             )
+        return self
+
+    def plot(self) -> Any:
+        """A figure of matplotlib's pyplot, of released values alone: convergence by step, and scores by each axis.
+
+        Where the method released its choice alone, that is what each axis shows. Drawing it costs nothing.
+        """
+        from dpbo_core.sklearn_api.search_picture import draw
+
+        check_is_fitted(self)
+        axes = {name: item[0] if conditional(item) else item for name, item in self.search_space_.items()}
+        return draw(self.release_, axes, self._points(), self.best_params_)
+
+    def set_output(self, *, transform: Any = None) -> Self:
+        """What transformers in `estimator` and `best_estimator_` hand on: "default", "pandas" or "polars"."""
+        for inner in (self.estimator, getattr(self, "best_estimator_", None)):
+            set_output = getattr(inner, "set_output", None)
+            if set_output is not None:
+                set_output(transform=transform)
         return self
 
     @property
@@ -220,14 +274,10 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         Raises:
             AttributeError: nothing was fitted, or the method released its choice alone.
         """
-        steps = getattr(self, "trajectory_", None)
-        if not steps:
+        points = self._points()
+        if not points:
             raise AttributeError("there are no cv_results_: no step was released, only what was chosen")
-        points, scores = [step["hyperparameters"] for step in steps], np.array([step["score"] for step in steps])
-        names = sorted({name for point in points for name in point})
-        columns = {f"param_{name}": _masked([point.get(name, _ABSENT) for point in points]) for name in names}
-        ranks = np.array([1 + int((scores > score).sum()) for score in scores])
-        return {"params": points, **columns, "mean_test_score": scores, "rank_test_score": ranks}
+        return cv_results(points, [step["score"] for step in self.trajectory_ or ()])
 
     def advise(self, X: Any, y: Any, *, n_validation: int | None = None) -> Advice:
         """The price and the expected error of every method, from public facts alone. Charges nothing.
@@ -250,8 +300,9 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         X: Any,
         y: Any,
         *,
-        X_validation: Any,
-        y_validation: Any,
+        X_validation: Any = None,
+        y_validation: Any = None,
+        validation_size: float | None = None,
         epsilon: float,
         edition: str = "1",
         bins: int | None = None,
@@ -268,6 +319,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             y: their classes or targets.
             X_validation: SENSITIVE records, those of `fit` or others, with the columns of X, `person` and `group`.
             y_validation: their classes or targets.
+            validation_size: as in `fit`, for one table X, y.
             epsilon: ε of the report, on top of the search's.
             edition: of the question; another is another spend.
             bins: of the decision values or errors; from public facts where None.
@@ -283,6 +335,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             Sealed: something failed on sensitive data; nothing of it is told, and a rerun continues.
         """
         check_is_fitted(self)
+        X, y, X_validation, y_validation, _ = self._two_tables(X, y, X_validation, y_validation, validation_size)
         validate_data(self, X, reset=False, skip_check_array=True)
         split = self._split(X, y, X_validation, y_validation, group)
         section = EvaluationSection(
@@ -303,6 +356,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         split = replace(split, spec=replace(split.spec, evaluation=section))
         return evaluate_search(study, split, PrivacyLedger(ledger_url(self.ledger)))
 
+    @available_if(_best_has("predict"))  # type: ignore[untyped-decorator]
     def predict(self, X: Any) -> NDArray[Any]:
         """Predictions of `best_estimator_` for X (r, d)."""
         return np.asarray(self._best(X).predict(X))
@@ -317,6 +371,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """Decision values of `best_estimator_` for X."""
         return np.asarray(self._best(X).decision_function(X))
 
+    @available_if(_best_has("score"))  # type: ignore[untyped-decorator]
     def score(self, X: Any, y: Any) -> float:
         """`best_estimator_`'s own score on records you may look at: it is exact, so it is not private."""
         return float(self._best(X).score(X, y))
@@ -335,6 +390,55 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         frame_of(X, None, shown_as="X")
         validate_data(self, X, reset=False, skip_check_array=True)
         return self.best_estimator_
+
+    def _points(self) -> list[dict[str, Any]]:
+        """Hyperparameters of every step that was released, as the estimator takes them."""
+        decode = sections_of(self.search_space)[1]
+        return [
+            {name: decode.get(name, {}).get(value, value) for name, value in step["hyperparameters"].items()}
+            for step in getattr(self, "trajectory_", None) or ()
+        ]
+
+    def _run(self, study: ResolvedStudy, data: FrameSplit, progress: Progress) -> StudyResult:
+        """The study's release, or the one that was recorded."""
+        ledger = PrivacyLedger(ledger_url(self.ledger))
+        progress.say(f"{study.method.kind}: training on the public rows")
+        done = None if self.n_jobs in (None, 1) else done_by(int(self.n_jobs), study, data, ledger)
+        run = open_study(study, ledger=ledger, data=data, precomputed=done)
+        if isinstance(run, StudyRun):
+            progress.n_steps = run.n_steps
+            for step in range(1, run.n_steps + 1):
+                progress.step(step, run.step())
+        return run.finish()
+
+    def _two_tables(
+        self, X: Any, y: Any, X_validation: Any, y_validation: Any, validation_size: float | None
+    ) -> tuple[Any, Any, Any, Any, NDArray[np.int64] | None]:
+        """The public table and the sensitive one, as they were given or by the public rule, and then its rows."""
+        if validation_size is not None:
+            if X_validation is not None or y_validation is not None:
+                raise StudyInvalid(
+                    "both a validation set and validation_size are given",
+                    cause="validation_size takes the validation rows out of X and y",
+                    remedy="leave one of them out",
+                )
+            if self.person is not None:
+                raise StudyInvalid(
+                    "validation_size divides rows, and a person's rows would lie on both sides",
+                    cause=f"person = {self.person!r} says that somebody has several",
+                    remedy="divide the table by persons yourself, and give X_validation and y_validation",
+                )
+            return halves(X, y, validation_size)
+        if X_validation is None or y_validation is None:
+            raise StudyInvalid(
+                "there is no validation set",
+                cause="fit(X, y) alone, as cross_val_score and other searches call it; here X and y are PUBLIC, "
+                "and folds of them hold no sensitive record to score",
+                remedy="call fit(X_public, y_public, X_validation=..., y_validation=...), or, for one table, "
+                "fit(X, y, validation_size=0.3), which declares all other rows public; evaluate(...) then says "
+                "privately what the released model is worth",
+            )
+        return X, y, X_validation, y_validation, None
 
     def _public_target(self, y: Any) -> NDArray[Any]:
         if y is None:
@@ -409,17 +513,6 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if named is not None and not named.releases_hyperparameters:
             raise StudyInvalid(f"{self.method} releases no hyperparameters", remedy='use method = "auto"')
         return spec, Prototype(self.estimator, spec.search.seed, model.regression, decode)
-
-
-_ABSENT = object()  # a hyperparameter that a point does not have
-
-
-def _masked(values: list[Any]) -> Any:
-    held: Any = np.ma.masked_all(len(values), dtype=object)  # type: ignore[no-untyped-call]
-    for i, value in enumerate(values):
-        if value is not _ABSENT:
-            held[i] = value
-    return held
 
 
 def _cap(epsilon: float, delta: float = 0.0) -> BudgetSection:

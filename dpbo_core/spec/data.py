@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
+from dpbo_core.data.addresses import address_of, is_address
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.space.search_space import Value
 from dpbo_core.spec.reading import one_of, require, typed_values, union_hints
@@ -31,6 +32,8 @@ class PublicFiles:
         sensitive: "validation", if it is said.
         ignore: columns that are no features.
         missing: what becomes of gaps in the others, "refuse" or "mean".
+        memory_limit: GB of encoded validation records that are kept, in all processes together, where they are a
+            folder of files; it changes no release, and no study's key.
     """
 
     training: str
@@ -41,11 +44,14 @@ class PublicFiles:
     sensitive: str | None = None
     ignore: tuple[str, ...] | None = None
     missing: str | None = None
+    memory_limit: float | None = None
 
     def __post_init__(self) -> None:
+        _check_memory_limit(self.memory_limit)
         _check_public(self.sensitive, self.missing)
         _check_target(self.target, self.ignore)
         _check_n_validation(self.n_validation)
+        _check_places(self.training, self.validation)
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,8 @@ class PersonFiles:
         sensitive: "validation", if it is said.
         ignore: columns that are no features.
         missing: what becomes of gaps in the others, "refuse" or "mean".
+        memory_limit: GB of encoded validation records that are kept, in all processes together, where they are a
+            folder of files; it changes no release, and no study's key.
     """
 
     training: str
@@ -70,10 +78,13 @@ class PersonFiles:
     sensitive: str | None = None
     ignore: tuple[str, ...] | None = None
     missing: str | None = None
+    memory_limit: float | None = None
 
     def __post_init__(self) -> None:
+        _check_memory_limit(self.memory_limit)
         _check_public(self.sensitive, self.missing)
         _check_target(self.target, self.ignore)
+        _check_places(self.training, self.validation)
         require(
             self.n_persons >= 1,
             f"data.n_persons = {self.n_persons}",
@@ -133,6 +144,7 @@ class SensitiveFiles:
     def __post_init__(self) -> None:
         _check_public_facts(self.n_training, self.labels, self.bounds)
         _check_n_validation(self.n_validation)
+        _check_places(self.training, self.validation)
 
 
 @dataclass(frozen=True)
@@ -159,6 +171,7 @@ class SensitiveTraining:
 
     def __post_init__(self) -> None:
         _check_public_facts(self.n_training, self.labels, self.bounds)
+        _check_places(self.training)
 
 
 @dataclass(frozen=True)
@@ -186,10 +199,38 @@ class SensitiveBundled:
         _check_share(self.validation_share)
 
 
+@dataclass(frozen=True)
+class PredictionTable:
+    """A SENSITIVE file of what public models, each a candidate, said of every record: they are chosen by it, and
+    nothing is trained.
+
+    Attributes:
+        predictions: path; a row a record, the columns of each candidate, and the target.
+        n_validation: m, its number of records.
+        target: the column that was to be predicted.
+        labels: the classes, the one that a single column of probabilities is of last; None for a regression.
+        public: path of a file with the same columns on PUBLIC records, if there is one.
+        ignore: columns that are no predictions.
+    """
+
+    predictions: str
+    n_validation: int
+    target: str
+    labels: tuple[Value, ...] | None = None
+    public: str | None = None
+    ignore: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.labels is not None:
+            _check_labels(self.labels)
+        _check_target(self.target, self.ignore)
+        _check_n_validation(self.n_validation)
+
+
 PublicData = PublicFiles | PersonFiles | BundledData
 SensitiveData = SensitiveFiles | SensitiveTraining | SensitiveBundled
 Bundled = BundledData | SensitiveBundled
-DataSection = PublicData | SensitiveData
+DataSection = PublicData | SensitiveData | PredictionTable
 
 
 def read_data(table: Any) -> DataSection:
@@ -200,6 +241,9 @@ def read_data(table: Any) -> DataSection:
     """
     given = typed_values(union_hints(get_args(DataSection)), table, "[data]")
     given = {key: value for key, value in given.items() if value is not None}
+    if "predictions" in given:
+        return _of_predictions(given)
+    require("public" not in given, "[data] gives public without predictions", remedy="remove it")
     if "sensitive" in given:
         one_of("data.sensitive", given["sensitive"], SENSITIVE)
     if given.get("sensitive") == "training":
@@ -217,6 +261,25 @@ def read_data(table: Any) -> DataSection:
         return BundledData(**given)
     _require_files(given, FILES)
     return PublicFiles(**given)
+
+
+def _of_predictions(given: Mapping[str, Any]) -> PredictionTable:
+    known = [item.name for item in fields(PredictionTable)]
+    other = [key for key in given if key not in known]
+    require(
+        not other,
+        f"[data] gives {', '.join(other)} beside predictions",
+        cause="of a table of predictions nothing is trained, and there is one sensitive file",
+        remedy=f"keep {', '.join(known)}",
+    )
+    lacking = [key for key in ("n_validation", "target") if key not in given]
+    require(
+        not lacking,
+        f"[data] lacks {', '.join(lacking)}",
+        cause="a table of predictions has a public number of records, and a column that says what is right",
+        remedy="add the missing keys",
+    )
+    return PredictionTable(**given)
 
 
 def _of_persons(given: Mapping[str, Any]) -> PersonFiles:
@@ -298,6 +361,18 @@ def _check_target(target: str, ignore: Sequence[str] | None) -> None:
     )
 
 
+def _check_places(training: str, validation: str = "") -> None:
+    """The training data are a file; the validation data may be at an address, which holds no password."""
+    if is_address(validation):
+        address_of(validation)
+    require(
+        not is_address(training),
+        "data.training is an address",
+        cause="the validation table may lie in a database or a store; what models are trained on is a file",
+        remedy="export it to CSV or Parquet",
+    )
+
+
 def _check_share(share: float) -> None:
     require(
         0.0 < share < 1.0,
@@ -326,6 +401,14 @@ def _n_training(n_training: int | None) -> StudyInvalid:
         f"data.n_training = {n_training}",
         cause="a sensitive training file needs its public number of records; a bundled set has its own",
         remedy="give the number of records of the training file, at least 1",
+    )
+
+
+def _check_memory_limit(limit: float | None) -> None:
+    require(
+        limit is None or (math.isfinite(limit) and limit >= 0.0),
+        f"data.memory_limit = {limit}",
+        remedy="give the GB of validation records that may be kept in memory, 0 for none",
     )
 
 

@@ -119,7 +119,8 @@ class SearchSection:
     """[search]: the search's own settings. The seed is the search's alone; noise is never seeded.
 
     `learn_from` = "editions": the search begins with what earlier editions of the study released. Where it is left
-    out a schedule's runs do, and other studies begin afresh.
+    out a schedule's runs do, and other studies begin afresh. `one_pass`: all of Λ is scored in one pass over the
+    records when the first score is needed, and looked up afterwards; it changes no release, and no study's key.
     """
 
     steps: int = 20
@@ -131,6 +132,7 @@ class SearchSection:
     candidates: str = "grid"
     n_candidates: int = 256
     learn_from: str | None = None
+    one_pass: bool | None = None
 
     def __post_init__(self) -> None:
         require(self.steps >= 1, f"search.steps = {self.steps}", remedy="ask for at least 1 step; 20 is usual")

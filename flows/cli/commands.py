@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from dpbo.flows.cli.durations import seconds
+from dpbo.flows.cli.replays import replayed
 from dpbo.flows.cli.screens.error_message import print_warnings
-from dpbo.flows.cli.show import recorded_all_the_same, replayed
+from dpbo.flows.cli.show import recorded_all_the_same
 from dpbo.flows.cli.text_file import lines_of
 from dpbo.flows.prefect_runtime.own_output import own_output
 from dpbo.flows.prefect_runtime.scheduled_run import refuse_fields
@@ -31,7 +32,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 OWNER_ALONE = 0o077  # what Prefect and MLflow write beside what is written here
-NEEDED = ("dpbo.flows.tune", "mlflow.tracking", "mlflow.store.tracking.sqlalchemy_store", "opendp.prelude")
+NEEDED = (
+    "dpbo.flows.tune", "mlflow.tracking", "mlflow.store.tracking.sqlalchemy_store", "opendp.measurements",
+    "mlflow.pyfunc", "pandas", "matplotlib.figure", "matplotlib.backends.backend_agg",
+)  # fmt: skip
 EXAMPLE = Path(__file__).with_name("breast_cancer.toml")
 
 
@@ -74,6 +78,20 @@ def chosen_study(study: Path | None, *, example: bool) -> Path:
     return EXAMPLE if study is None else study
 
 
+def check_predictions(path: Path) -> None:
+    """The study is one of predictions made elsewhere.
+
+    Raises:
+        StudyInvalid: it trains models.
+    """
+    if read_study(path).model.trained:
+        raise StudyInvalid(
+            "this study trains models, and score chooses among predictions made elsewhere",
+            cause='[model] has another estimator than "predictions"',
+            remedy="run dpbo tune, or name a table of predictions in [data]",
+        )
+
+
 def tune(path: Path, *, pad_steps: float = 0.0, register: bool = False) -> "tuple[Tuned, Account]":
     """Run the study in `path` as a Prefect flow; its result, and its dataset's account afterwards.
 
@@ -88,7 +106,7 @@ def tune(path: Path, *, pad_steps: float = 0.0, register: bool = False) -> "tupl
     refuse_fields(study)
     folder = "." if path == EXAMPLE else os.path.relpath(str(path.parent))  # a bundled set is in no folder
     quiet_environment()
-    if not register and study.evaluation is None:
+    if not register:
         known = replayed(study, folder)
         if known is not None:
             return known

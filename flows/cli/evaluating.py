@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpbo.flows.cli.commands import check_padding, run_here
+from dpbo.flows.cli.replays import reported
 from dpbo.flows.cli.screens.error_message import print_warnings
 from dpbo.flows.cli.show import is_there
 from dpbo.flows.prefect_runtime.scheduled_run import refuse_fields
@@ -16,7 +17,7 @@ from dpbo_core.evaluation import KIND
 from dpbo_core.study.study_file import read_study
 
 if TYPE_CHECKING:
-    from dpbo.flows.evaluate import Evaluated
+    from dpbo.flows.evaluated import Evaluated
     from dpbo_core.evaluation.run import EvaluationPlan
     from dpbo_core.spec import StudySpec
 
@@ -26,6 +27,7 @@ def evaluate(
 ) -> "tuple[Evaluated, Account]":
     """Evaluate the study in `path` as a Prefect flow; the report, and its dataset's account afterwards.
 
+    Of a report that was released and is shown already nothing is run.
     What could not be published is told on standard error; the report stands.
 
     Raises:
@@ -34,6 +36,9 @@ def evaluate(
     check_padding(pad)
     study, folder = _asked(path, model)
     quiet_environment()
+    known = reported(study, folder, epsilon=epsilon, model=model)
+    if known is not None:
+        return known
     before, saved = _reports(study), None if model is None else str(model)
 
     def flow() -> "Evaluated":

@@ -9,7 +9,6 @@ import typer
 from dpbo_core.errors import DpboError, StudyInvalid
 
 if TYPE_CHECKING:
-    from dpbo.flows.tuned import Tuned
     from dpbo_core.accounting.accounts import Account
     from dpbo_core.accounting.ledger import PrivacyLedger
     from dpbo_core.accounting.lookup import Recorded
@@ -27,6 +26,7 @@ def show(
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the certificate, one page, here too.")
     ] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="A second screen: what each line means.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")] = False,
 ) -> None:
     """Print a recorded release, from the ledger alone. Opens no data, draws nothing, spends nothing."""
@@ -41,6 +41,10 @@ def show(
     else:
         look = "dpbo ui   (if MLflow shows it)" if html is None else f"the page {str(html)!r}"
         print_release(release, account, replayed=True, look=look)
+        if explain:
+            from dpbo.flows.cli.screens.explained import print_explained
+
+            print_explained(release, account)
 
 
 def recorded_release(word: str) -> "tuple[Release, Account]":
@@ -89,32 +93,6 @@ def recorded_all_the_same(study: "StudySpec", what: str) -> DpboError | None:
         remedy=f"dpbo show {study.name}:{study.edition} prints it; dpbo tune with the same study publishes it, "
         "draws nothing and spends nothing",
     )
-
-
-def replayed(study: "StudySpec", folder: str) -> "tuple[Tuned, Account] | None":
-    """The release that `study` has, where MLflow shows it already, and its dataset's account; None if not.
-
-    Raises:
-        StudyInvalid: the study's public data cannot be read.
-        LedgerDamaged: the ledger cannot be read.
-    """
-    from dpbo.flows.prefect_runtime.settings import Stores
-    from dpbo.flows.tuned import Tuned
-    from dpbo.tasks.reporting.shown import seen_in_file
-    from dpbo_core.accounting.ledger import PrivacyLedger
-    from dpbo_core.study.replay import StudyResult, recorded_release
-
-    stores = Stores()
-    if not is_there(stores.ledger):
-        return None
-    stores.make_folder()
-    ledger = PrivacyLedger(stores.ledger)
-    release = recorded_release(study, ledger=ledger, folder=folder)
-    shown = None if release is None else seen_in_file(release, stores.tracking)
-    if release is None or shown is None:
-        return None
-    (account,) = ledger.accounts(study.privacy.dataset)
-    return Tuned(StudyResult(release, replayed=True), shown), account
 
 
 def is_there(url: str) -> bool:

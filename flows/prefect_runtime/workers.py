@@ -4,21 +4,24 @@ Workers are processes of this machine, inside the curator's boundary, reachable 
 holds this run's certificate: other users do not, and it is in no file. They have no pages: Dask's would show to
 every local user how many bytes an exact sum took and how often one was asked for. Nothing of a partition is kept by
 Dask: its answer is bytes of one width (where persons are averaged, a power of two of entries), which are forgotten
-when they arrive, and spilling is off.
+when they arrive, and spilling is off. A worker scores the same parts whenever it is asked, so that those it could
+keep (`objective.kept_parts`) are read once; the models are sent to it once for all its parts.
 """
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods.contract import Method
-from dpbo_core.objective.partitioned import Answer, PartAnswer, PartWork
+from dpbo_core.objective.kept_parts import KeptParts
+from dpbo_core.objective.partitioned import Answer, Keeps, PartAnswer, PartWork
 
 if TYPE_CHECKING:
     from distributed import LocalCluster
@@ -39,6 +42,8 @@ NO_PAGES: dict[str, Any] = {
     "distributed.worker.http.routes": [],
     "distributed.comm.compression": False,  # packed bytes would be as many as what is in them says
 }
+ONE_AT_A_TIME = Lock()
+MEMORY = "_dpbo_kept_parts"  # a worker's attribute
 WIDTH = 16  # bytes of an integer; a sum is below 2**127 by far
 
 
@@ -49,32 +54,82 @@ def cluster(n_workers: int) -> "LocalCluster":
 
     from dpbo.flows.prefect_runtime.dask_certificates import UnwrittenSecurity
 
-    with dask.config.set(NO_PAGES):
+    with ONE_AT_A_TIME, dask.config.set(NO_PAGES):  # its settings are the process's
         return LocalCluster(n_workers=n_workers, security=UnwrittenSecurity.temporary(), **CLUSTER)
 
 
 class DaskWorkers:
-    """Scores parts on a cluster. An answer that was lost with its worker is None."""
+    """Scores parts on a cluster, which may still be starting. An answer that was lost with its worker is None."""
 
-    def __init__(self, client: Any) -> None:
-        self._client = client
+    def __init__(self, started: Callable[[], Any]) -> None:
+        self._started = started
+
+    @property
+    def _client(self) -> Any:
+        return self._started()
+
+    def wait(self) -> None:
+        """Until the workers have started. Raises whatever keeps them from it."""
+        self._started()
 
     def map(self, work: PartWork, parts: Sequence[Path]) -> list[Answer | None]:
         """`work` on every part; keys say nothing and nothing is cached between models."""
         n = work.n_numbers
         return [
             None if answer is None else from_one_width(answer, n_numbers=n)
-            for answer in self.answers(partial(of_one_width, work, n_numbers=n), parts)
+            for answer in self.answers(OneWidth(work), parts)
         ]
 
     def answers(self, work: PartAnswer, parts: Sequence[Path]) -> list[bytes | None]:
-        """The same of work that answers in bytes; an answer that was lost is left out."""
-        places = [Path(part).resolve() for part in parts]
-        futures = self._client.map(work, places, pure=False, key="part")
+        """The same of work that answers in bytes; an answer that was lost is left out.
+
+        A worker is given every n-th part, the same whenever it is asked; another one takes its place if it is lost.
+        """
+        places, homes = [Path(part).resolve() for part in parts], sorted(self._client.nthreads())
+        n = len(homes)
+        futures = [
+            self._client.submit(
+                answers_of, work, places[i::n], n, pure=False, workers=[home], allow_other_workers=True
+            )
+            for i, home in enumerate(homes)
+        ]
         try:
-            return list(self._client.gather(futures, errors="skip"))
+            return [answer for found in self._client.gather(futures, errors="skip") for answer in found]
         finally:
             self._client.cancel(futures)
+
+
+class OneWidth:
+    """Work whose answers are as wide whatever they are."""
+
+    def __init__(self, work: PartWork) -> None:
+        self.work = work
+
+    def keeping(self, kept: KeptParts[Any], n_processes: int) -> "OneWidth":
+        """The same, in a process that keeps what it reads."""
+        return OneWidth(self.work.keeping(kept, n_processes)) if isinstance(self.work, Keeps) else self
+
+    def __call__(self, part: Path) -> bytes:
+        """The answer's bytes."""
+        return of_one_width(self.work, part, n_numbers=self.work.n_numbers)
+
+
+def answers_of(work: PartAnswer, parts: Sequence[Path], n_workers: int) -> list[bytes]:
+    """What one of so many workers answers for its parts, with what it kept of them."""
+    if isinstance(work, Keeps):
+        work = work.keeping(_memory(), n_workers)
+    return [work(part) for part in parts]
+
+
+def _memory() -> KeptParts[Any]:
+    """What this worker keeps: it is the worker's own, and ends with it."""
+    from distributed import get_worker
+
+    worker: Any = get_worker()
+    if not hasattr(worker, MEMORY):
+        setattr(worker, MEMORY, KeptParts())
+    found: KeptParts[Any] = getattr(worker, MEMORY)
+    return found
 
 
 def of_one_width(work: Callable[[Path], Answer | None], part: Path, *, n_numbers: int = 1) -> bytes:
@@ -115,7 +170,7 @@ def workers_for(method: Method) -> int:
 
 @contextmanager
 def workers(count: int | None = None) -> Iterator[DaskWorkers | None]:
-    """`count` processes (DPBO_WORKERS), or None where none are asked for.
+    """`count` processes (DPBO_WORKERS), or None where none are asked for. They start beside what is done meanwhile.
 
     Raises:
         StudyInvalid: the setting is no number, or Dask is not installed.
@@ -131,8 +186,14 @@ def workers(count: int | None = None) -> Iterator[DaskWorkers | None]:
             f"{SETTING} asks for workers, and Dask is not installed",
             remedy=f"pip install 'dpbo[dask]', or unset {SETTING}",
         ) from None
-    with cluster(count) as running, Client(running) as client:
-        yield DaskWorkers(client)
+    with ExitStack() as running, ThreadPoolExecutor(1) as aside:
+
+        def start() -> Any:
+            client = Client(running.enter_context(cluster(count)))
+            running.callback(client.close)  # not as a context: it is left in another thread than it is entered in
+            return client
+
+        yield DaskWorkers(aside.submit(start).result)
 
 
 def asked() -> int:

@@ -17,8 +17,10 @@ from starlette.types import Receive, Scope, Send
 
 from dpbo.flows.viewer.allowed import LARGEST, passes
 from dpbo.flows.viewer.artifacts import NotOurs, content, listing, names_below, names_of
+from dpbo.flows.viewer.unfolded import unfolded
 
 TOKEN = "token"  # noqa: S105  the name of the parameter
+PAGE = "/"  # all of MLflow's pages are this one
 LISTS = ("/ajax-api/2.0/mlflow/artifacts/list", "/ajax-api/3.0/mlflow/artifacts/list")
 FILES = ("/get-artifact", "/model-versions/get-artifact")
 SENT_ON = ("accept", "content-type", "if-none-match", "if-modified-since")
@@ -108,13 +110,16 @@ class Gate:
     async def _from_mlflow(
         self, method: str, path: str, query: str, body: bytes, headers: Mapping[str, str]
     ) -> Response:
-        sent = {name: headers[name] for name in SENT_ON if name in headers}
+        whole = path == PAGE  # never a copy that a browser kept of MLflow's own
+        sent = {name: headers[name] for name in SENT_ON[: 2 if whole else None] if name in headers}
         url = httpx.URL(path=path, query=query.encode())
         try:
             answer = await self._server.request(method, url, content=body, headers=sent)
         except httpx.HTTPError:
             return refusal(ASLEEP.strip(), 502)
-        shown = {name: answer.headers[name] for name in SENT_BACK if name in answer.headers}
+        shown = {name: answer.headers[name] for name in SENT_BACK[: 1 if whole else None] if name in answer.headers}
+        if whole:
+            return Response(unfolded(answer.content), answer.status_code, shown | {"cache-control": "no-store"})
         return Response(answer.content, answer.status_code, shown)
 
 

@@ -45,8 +45,7 @@ ALWAYS = (
 
 def values_shown(release: Release) -> Iterable[tuple[str, str]]:
     """(name, text) of what was chosen, of the score in its metric's unit, or of a report's headlines."""
-    for name, item in release.value.get("hyperparameters", {}).items():
-        yield name, _number(item)
+    yield from choice_shown(release)
     metric = metric_shown(release)
     if metric is not None:
         less = "" if metric.greater_is_better else " (less is better)"
@@ -55,6 +54,17 @@ def values_shown(release: Release) -> Iterable[tuple[str, str]]:
             yield "90% interval", "{:.3f} … {:.3f}".format(*metric.interval)
         if metric.baseline is not None:
             yield "the same for every record", _number(metric.baseline)
+    yield from figures_shown(release)
+
+
+def choice_shown(release: Release) -> Iterable[tuple[str, str]]:
+    """(name, text) of the hyperparameters that were chosen."""
+    for name, item in release.value.get("hyperparameters", {}).items():
+        yield name, _number(item)
+
+
+def figures_shown(release: Release) -> Iterable[tuple[str, str]]:
+    """(name, text) of a report's headlines."""
     for name in HEADLINES if is_report(release) else ():
         value = release.value["metrics"].get(name, {}).get("value")
         if value is not None and (name in OF_TWO_CLASSES or "roc" not in release.value):
@@ -70,6 +80,18 @@ def meaning(release: Release) -> str:
     factor = math.exp(min(guarantee.epsilon, 700.0))
     change = CHANGE[guarantee.relation].format(one=anyone(guarantee.unit))
     return MEANING.format(change=change, epsilon=guarantee.epsilon, factor=factor, but=but)
+
+
+def guess(release: Release) -> str:
+    """How often one is right who guesses which of two such tables it was: the most that (ε, δ) allows."""
+    epsilon, delta = release.guarantee.epsilon, release.guarantee.delta
+    if epsilon == math.inf:
+        return ""
+    right = 1.0 / (1.0 + math.exp(-epsilon)) + delta / (1.0 + math.exp(min(epsilon, 700.0)))
+    return (
+        f"Whoever tosses a coin for which of two such data sets it was is right in 50 of 100 cases; whoever sees "
+        f"this release, in at most {100.0 * right:.3g}."
+    )
 
 
 def limits(release: Release) -> Iterable[str]:

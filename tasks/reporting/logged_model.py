@@ -13,6 +13,7 @@ from dpbo.tasks.reporting.shown import RELEASE_TAG
 from dpbo_core.data.features import Category
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.final_model import dpbo_served_model
+from dpbo_core.final_model.boosters import packages_of
 from dpbo_core.final_model.train import FinalModel
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.privacy.release import Release
@@ -51,7 +52,9 @@ def save_served(model: FinalModel, data: Path, folder: Path) -> None:
     from mlflow.models import ModelSignature
     from mlflow.types import ParamSchema, ParamSpec
 
-    needs = ["numpy"] if isinstance(model.model, LinearModel) else ["numpy", "scikit-learn", "skops"]
+    needs = ["numpy", "pandas"]
+    if not isinstance(model.model, LinearModel):
+        needs += ["scikit-learn", "skops", *packages_of(model.model.estimator)]
     mlflow.pyfunc.save_model(
         str(folder),
         loader_module=dpbo_served_model.__name__.rpartition(".")[2],
@@ -63,7 +66,7 @@ def save_served(model: FinalModel, data: Path, folder: Path) -> None:
             params=ParamSchema([ParamSpec("predict_method", "string", dpbo_served_model.PREDICT)]),
         ),
         input_example=pd.DataFrame(model.example()),
-        pip_requirements=[f"{name}=={version(name)}" for name in [*needs, "pandas"]],
+        pip_requirements=[f"{name}=={version(name)}" for name in needs],
     )
 
 

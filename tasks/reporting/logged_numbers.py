@@ -1,4 +1,8 @@
-"""What of a release becomes a metric, and what a parameter. Nothing else is logged."""
+"""What of a release becomes a metric, and what a parameter. Nothing else is logged.
+
+A metric is what is worth a chart: the score by edition with its interval, the score by step, the budget after each
+study, a report's figures. All else is a parameter, as text with its unit.
+"""
 
 import math
 import re
@@ -6,6 +10,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
+from dpbo.tasks.reporting.noise_words import noise_in_words
 from dpbo.tasks.reporting.posterior_picture import band_by_step
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.balance import balance_after
@@ -13,73 +18,104 @@ from dpbo_core.privacy.release import Release
 
 LONGEST = 500  # characters MLflow takes for a parameter
 LONGEST_NAME = 250
-GROUPS = ("privacy/", "release/", "trajectory/", "evaluation/")
+GROUPS = ("budget/", "release/", "trajectory/", "evaluation/")
 ENDS = ("low", "high")
 UNNAMEABLE = re.compile(r"[^\w\-.: ]")  # what MLflow takes in no name; of its slashes the groups' alone stay
 
 
 def metrics(release: Release, account: Account) -> list[Any]:
-    """The released numbers, their price, the account after them; the trajectory by step, with its band.
+    """The score and the account, at their place in the account; a report's figures; the trajectory by step.
 
     Their time is that of the release, so that publishing again writes the same rows and none twice.
     """
-    from mlflow.entities import Metric
-
-    now = int(datetime.fromisoformat(release.released_at).timestamp() * 1000)
-    value, guarantee = release.value, release.guarantee
-    flat: dict[str, float] = {
-        "privacy/epsilon": guarantee.epsilon,
-        "privacy/delta": guarantee.delta,
-        "privacy/noise_scale": release.spends[0].noise_scale,
-    }
-    flat |= {"release/score": value["score"]} if "score" in value else {}
-    if "interval" in value:
-        flat |= dict(zip(("release/score_low", "release/score_high"), value["interval"], strict=True))
-    flat |= _metric(value.get("metric"), release.facts.get("baseline"))
-    flat |= {f"release/{name}": item for name, item in _numeric(value.get("hyperparameters", {}))}
-    flat |= dict(_report(value.get("metrics", {})))
-    rows = [(name, number, 0) for name, number in flat.items()]
-    balance = balance_after(account, release.release_id)
-    if balance is not None:
-        rows.append(("privacy/epsilon_spent", balance.spent, balance.position))
-        rows.append(("privacy/epsilon_remaining", balance.remaining, balance.position))
-    for point in value.get("trajectory", []):
+    rows = by_edition(release, account)
+    place = _place(release, account)
+    rows += [(f"evaluation/{name}", figure["value"], place) for name, figure in _figures(release)]
+    for point in release.value.get("trajectory", []):
         rows.append(("trajectory/score", point["score"], point["step"]))
-        rows += [(f"trajectory/{name}", item, point["step"]) for name, item in _numeric(point["hyperparameters"])]
     for step, (mean, half) in enumerate(band_by_step(release), start=1):
         rows += [(f"trajectory/{name}", number, step) for name, number in
                  (("posterior", mean), ("low", mean - half), ("high", mean + half))]  # fmt: skip
+    return as_metrics(release, rows)
+
+
+def by_edition(release: Release, account: Account) -> list[tuple[str, float, int]]:
+    """(name, value, place in the account) of what is drawn edition by edition: the score, and what is left."""
+    rows = [(f"release/{name}", number) for name, number in _scores(release.value)]
+    balance = balance_after(account, release.release_id)
+    if balance is not None:
+        rows += [("budget/spent", balance.spent), ("budget/left", balance.remaining)]
+    return [(name, number, _place(release, account)) for name, number in rows]
+
+
+def as_metrics(release: Release, rows: list[tuple[str, float, int]]) -> list[Any]:
+    """MLflow's own, at the time of the release; what is infinite is left out."""
+    from mlflow.entities import Metric
+
+    now = int(datetime.fromisoformat(release.released_at).timestamp() * 1000)
     return [Metric(_key(name), float(number), now, step) for name, number, step in rows if math.isfinite(number)]
 
 
 def params(release: Release) -> list[Any]:
-    """Public facts, as text."""
+    """Public facts and the release's own terms, as text."""
     from mlflow.entities import Param
 
     guarantee, facts = release.guarantee, release.facts
-    public = {
+    own = {
         "study": release.study,
         "edition": release.edition,
         "method": release.method,
+        "epsilon": f"{guarantee.epsilon:g}",
+        "delta": f"{guarantee.delta:g}",
         "unit": guarantee.unit.value,
         "relation": guarantee.relation.value,
-        "mechanism": release.spends[0].mechanism,
+        "noise": noise_in_words(release),
         **{f"release.{name}": item for name, item in release.value.get("hyperparameters", {}).items()},
-        **{name: item for name, item in facts.items() if name not in ("options", "space")},
-        **{f"option.{name}": item for name, item in facts.get("options", {}).items()},
     }
-    return [Param(_key(name), str(item)[:LONGEST]) for name, item in public.items()]
+    told = {name: _short(item) for name, item in facts.items() if name not in ("options", "space", *own)}
+    options = {f"option.{name}": _short(item) for name, item in facts.get("options", {}).items()}
+    return [
+        Param(_key(name), str(item)[:LONGEST]) for name, item in (own | told | options | _ends(release)).items()
+    ]
 
 
-def _report(told: Any) -> Iterator[tuple[str, float]]:
-    """Of an evaluation: evaluation/auc, and the ends of its intervals, evaluation/auc_noise_low and so on."""
-    for name, figure in told.items():
-        if figure["value"] is not None:
-            yield f"evaluation/{name}", figure["value"]
-        for kind in ("noise", "sampling"):
-            interval = figure[f"{kind}_interval"]
-            if interval is not None:
-                yield from ((f"evaluation/{name}_{kind}_{end}", x) for end, x in zip(ENDS, interval, strict=True))
+def _place(release: Release, account: Account) -> int:
+    """Which study of its dataset it is, from 1; 0 where the account does not know it."""
+    balance = balance_after(account, release.release_id)
+    return 0 if balance is None else balance.position
+
+
+def _figures(release: Release) -> list[tuple[str, Any]]:
+    """Of an evaluation, those that have a value."""
+    told = release.value.get("metrics", {})
+    return [(name, figure) for name, figure in told.items() if figure["value"] is not None]
+
+
+def _ends(release: Release) -> dict[str, str]:
+    """Of an evaluation: what noise and what sampling leave open of each figure."""
+    return {
+        f"evaluation.{name} {kind} interval": "{:.4f} … {:.4f}".format(*figure[f"{kind}_interval"])
+        for name, figure in _figures(release)
+        for kind in ("noise", "sampling")
+        if figure[f"{kind}_interval"] is not None
+    }
+
+
+def _scores(value: Any) -> Iterator[tuple[str, float]]:
+    """The study's score with its interval; and the same in its metric's unit, where that is another number."""
+    if "score" not in value:
+        return
+    yield "score", value["score"]
+    yield from ((f"score_{end}", number) for end, number in zip(ENDS, value.get("interval") or (), strict=False))
+    metric = value.get("metric")
+    if metric is not None and metric["value"] != value["score"]:
+        yield metric["name"], metric["value"]
+        ends = zip(ENDS, metric["interval"] or (), strict=False)
+        yield from ((f"{metric['name']}_{end}", number) for end, number in ends)
+
+
+def _short(item: Any) -> str:
+    return f"{item:.6g}" if isinstance(item, float) else str(item)
 
 
 def _key(name: str) -> str:
@@ -87,17 +123,3 @@ def _key(name: str) -> str:
     group = next((group for group in GROUPS if name.startswith(group)), "")
     kept = UNNAMEABLE.sub("_", name.removeprefix(group))
     return f"{group}{kept if kept.strip('.') else '_'}"[:LONGEST_NAME]
-
-
-def _metric(metric: Any, baseline: float | None) -> dict[str, float]:
-    """The score in its natural unit, under its metric's name, and what it has to beat."""
-    if metric is None:
-        return {}
-    named = f"release/{metric['name']}"
-    ends = metric["interval"] or ()
-    found = {named: metric["value"], **dict(zip((f"{named}_low", f"{named}_high"), ends, strict=False))}
-    return found if baseline is None else found | {"release/baseline": baseline}
-
-
-def _numeric(point: Any) -> list[tuple[str, float]]:
-    return [(name, item) for name, item in point.items() if type(item) in (int, float)]

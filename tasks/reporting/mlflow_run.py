@@ -10,16 +10,21 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from dpbo.tasks.reporting.evaluation_picture import is_report
 from dpbo.tasks.reporting.logged_model import put_model, register
 from dpbo.tasks.reporting.logged_numbers import metrics, params
 from dpbo.tasks.reporting.mlflow_store import Store, open_store
 from dpbo.tasks.reporting.pictures import save_pictures
 from dpbo.tasks.reporting.release_page import page
-from dpbo.tasks.reporting.run_note import NOTE_TAG, run_note
-from dpbo.tasks.reporting.shown import RELEASE_TAG, Tracked, tracked
+from dpbo.tasks.reporting.run_note import run_note
+from dpbo.tasks.reporting.shown import NOTE_TAG, RELEASE_TAG, Tracked, tracked
+from dpbo.tasks.reporting.study_series import KIND, PARENT, STUDY, extend, series_of
 from dpbo_core.accounting.accounts import Account
+from dpbo_core.evaluation import KIND as EVALUATION
 from dpbo_core.final_model.train import FinalModel, model_is_public
 from dpbo_core.privacy.release import Release
+
+AT_ONCE = 100  # parameters that MLflow takes in one request
 
 
 def find_release(release: Release, tracking_uri: str) -> Tracked | None:
@@ -62,7 +67,10 @@ def log_release(
     found = _runs(store, experiment, release)
     run_id = found[0].info.run_id if found else _start(store, experiment, release)
     if not found or found[0].info.status != "FINISHED":
-        store.client.log_batch(run_id, metrics=metrics(release, account), params=params(release))
+        store.client.log_batch(run_id, metrics=metrics(release, account))
+        told = params(release)
+        for start in range(0, len(told), AT_ONCE):
+            store.client.log_batch(run_id, params=told[start : start + AT_ONCE])
         with TemporaryDirectory() as scratch:
             missing += tuple(_put_all(store, run_id, release, account, model, Path(scratch)))
         store.client.set_terminated(run_id, "FAILED" if missing else "FINISHED")
@@ -86,6 +94,7 @@ def _put_all(
         store.put(run_id, picture, "plots")
     note = run_note(release, account, run_id, pictures, model=model is not None)
     yield from _tried("the run's description", lambda: store.client.set_tag(run_id, NOTE_TAG, note))
+    yield from _tried("the charts of the study's editions", lambda: extend(store, run_id, release, account))
     if model is not None:
         yield from _tried("the final model", lambda: put_model(store, run_id, model, scratch))
 
@@ -106,8 +115,17 @@ def _runs(store: Store, experiment: str, release: Release) -> list[Any]:
 
 def _start(store: Store, experiment: str, release: Release) -> str:
     guarantee = release.guarantee
+    kind = EVALUATION if is_report(release) else "edition"
+    study = release.study.removesuffix(f"/{EVALUATION}")
     tags = {
         RELEASE_TAG: release.release_id,
+        PARENT: series_of(store, experiment, study, release.dataset),
+        KIND: kind,
+        STUDY: study,
+        "dpbo.edition": release.edition,
+        "dpbo.method": release.method,
+        "dpbo.dataset": release.dataset,
+        "dpbo.unit": guarantee.unit.value,
         "dpbo.guarantee": guarantee.in_words(),
         "dpbo.evidence": guarantee.evidence.standing.value,
         "dpbo.assumptions": ", ".join(guarantee.assumptions) or "none",

@@ -37,14 +37,19 @@ CREATION_LOCK = (
 NOTE = """\
 Every number here is a **differentially private release**; no raw validation score is stored.
 
-* `release/score` is what a study edition released, with its noise: it may lie outside the score's range.
-* `release/NAME`, with NAME the metric's (`release/log_loss`), is the same in the metric's own unit, and
-  `release/baseline` what saying the same of every record gives, by the public training set.
+* Open a run: its page begins with what came out and how sure it is, what was tuned, what may be concluded about a
+  person, what is left, and how the model is used. A run named after a study alone is the one above its editions.
+* `release/score` is what a study edition released, with its noise (it may lie outside the score's range) and the
+  ends of its 90% interval; `release/NAME`, with NAME the metric's (`release/log_loss`), is the same in the metric's
+  own unit where that is another number. Its step is the edition's place in the dataset's account.
+* `budget/spent` and `budget/left` are ε of the dataset's account after the edition.
 * `trajectory/…` is its private trajectory: at each step the noised score, and what the scores so far say of that
   step's candidate (`posterior`, with its 90% band `low` … `high`).
-* `evaluation/…` are the figures of a report, with the ends of what noise and what sampling leave open of each.
-* `privacy/epsilon` is what the edition cost; `privacy/epsilon_spent` and `privacy/epsilon_remaining` are the
-  dataset's account after it, with the edition's place in that account as their step.
+* `evaluation/…` are the figures of a report; what noise and what sampling leave open of each are parameters.
+  `watch/alarm` is a watch: a look a step, 0 holds, 1 alarm.
+* Parameters say ε, δ, the noise with its unit, the choice (`release.NAME`) and public facts. Tags find runs:
+  ``tags.`dpbo.study` = 'NAME'``, and `dpbo.edition`, `dpbo.method`, `dpbo.dataset`, `dpbo.unit`, `dpbo.kind`
+  (`edition`, `evaluation`, `watch`, `study`).
 * `release.html` is the certificate, `release.json` the same for programs: `dpbo verify release.json` recomputes ε
   and δ from it alone. `model/` is trained on the public set at the released hyperparameters.
 """

@@ -8,13 +8,15 @@ import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from dpbo.tasks.reporting.certificate_words import meaning, rests, values_shown
+from dpbo.tasks.reporting.certificate_words import choice_shown, figures_shown, guess, meaning, rests
+from dpbo.tasks.reporting.evaluation_picture import is_report
 from dpbo.tasks.reporting.literal import in_markdown
+from dpbo.tasks.reporting.logged_model import FOLDER
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.balance import balance_after
+from dpbo_core.privacy.metric_shown import metric_shown
 from dpbo_core.privacy.release import Release
 
-NOTE_TAG = "mlflow.note.content"  # which MLflow renders above a run's numbers
 FIRST = ("trajectory.png", "release.png", "evaluation.png")  # the picture that shows the release itself
 
 
@@ -34,39 +36,54 @@ def run_note(release: Release, account: Account, run_id: str, pictures: Iterable
 def _paragraphs(
     release: Release, account: Account, run_id: str, pictures: list[str], *, model: bool
 ) -> Iterator[str]:
-    values = list(values_shown(release))
-    if values:
-        rows = (
-            [name for name, _ in values],
-            ["---"] * len(values),
-            [f"**{in_markdown(text)}**" for _, text in values],
-        )
-        names, rule, numbers = rows
-        yield "\n".join(f"| {' | '.join(row)} |" for row in ([in_markdown(name) for name in names], rule, numbers))
-    yield f"**What was {'measured' if 'metrics' in release.value else 'tuned'}.** {_tuned(release)}"
-    guarantee = f"{release.guarantee.in_words()} {meaning(release)}"
-    yield f"**What may be concluded about a person.** {in_markdown(guarantee)}"
-    yield f"**What that rests on.** {in_markdown(' '.join(rests(release)))}"
-    yield f"**What is left.** {_left(release, account)}"
+    yield f"**What came out, and how sure is it?** {_value(release)}"
+    yield f"**What was {'measured' if is_report(release) else 'tuned'}?** {_tuned(release)}"
+    yield f"**What may I conclude about a person?** {_of_a_person(release)}"
+    yield f"**What is left?** {_left(release, account)}"
     if model:
+        call = f"mlflow.pyfunc.load_model('runs:/{run_id}/{FOLDER}').predict(rows)"
         yield (
-            "**How to use the model.** It is trained on the public training set at what was chosen, and says "
-            "nothing more of a person. `rows` is a data frame with the training set's columns. "
-            "It loads where dpbo is not installed."
+            f"**How do I use the model?** `{call}`, where `rows` is a data frame with the training set's "
+            "columns. The model was trained on the public training set at what was chosen, says nothing more of a "
+            "person, and "
+            'loads where dpbo is not installed; `params={"predict_method": "predict_proba"}` gives probabilities '
+            "where the model has them."
         )
-        yield f"```python\nimport mlflow\n\nmodel = mlflow.pyfunc.load_model({f'runs:/{run_id}/model'!r})\n" + (
-            "model.predict(rows)\n"
-            'model.predict(rows, params={"predict_method": "predict_proba"})  # where the model has it\n```'
-        )
-    yield (
-        "**Check it.** The artifact `release.html` is the certificate with every draw; `dpbo verify release.json` "
-        "recomputes ε and δ from the release alone."
-    )
     yield from (
         f"![{name.removesuffix('.png')}](get-artifact?path=plots%2F{name}&run_uuid={run_id})"
         for name in FIRST
         if name in pictures
     )
+    yield (
+        f"**What does this rest on?** {in_markdown(' '.join(rests(release)))} The artifact `release.html` is the "
+        "certificate with every draw and the pictures; `dpbo verify release.json` recomputes ε and δ from the "
+        "release alone."
+    )
+
+
+def _value(release: Release) -> str:
+    """The choice, its score and interval, what it has to beat: one line."""
+    chosen = ", ".join(f"{in_markdown(name)} = **{in_markdown(text)}**" for name, text in choice_shown(release))
+    metric = metric_shown(release)
+    if metric is None:
+        figures = ", ".join(f"{in_markdown(name)} **{in_markdown(text)}**" for name, text in figures_shown(release))
+        return f"{'; '.join(part for part in (chosen, figures) if part)}."
+    better = "more" if metric.greater_is_better else "less"
+    name = in_markdown(metric.name.replace("_", " "))
+    said = f"{'' if name == 'score' else 'score '}{name} = **{metric.value:.4g}** ({better} is better)"
+    if metric.interval is not None:
+        said += ", 90% interval **{:.3f}** to **{:.3f}**".format(*metric.interval)
+    else:
+        said += f", with noise of scale {release.noise_of_one:.3g}"
+    if metric.baseline is not None:
+        said += f"; the same answer for every record would score **{metric.baseline:.4g}**"
+    return f"{'; '.join(part for part in (chosen, said) if part)}."
+
+
+def _of_a_person(release: Release) -> str:
+    """The guarantee as what may change, as how well one can guess, and in its own words."""
+    parts = (meaning(release), guess(release), release.guarantee.in_words())
+    return in_markdown(" ".join(part for part in parts if part))
 
 
 def _tuned(release: Release) -> str:

@@ -13,6 +13,7 @@ from dpbo.tasks.reporting.mlflow_store import SQLITE
 from dpbo_core.privacy.release import Release
 
 RELEASE_TAG = "dpbo.release_id"
+NOTE_TAG = "mlflow.note.content"  # which MLflow renders above a run's numbers
 MODE = "?workflowType=machine_learning"  # else MLflow opens a run among evaluations of language models
 NEWEST = """
     SELECT runs.run_uuid, runs.status, experiments.experiment_id
@@ -38,7 +39,12 @@ class Tracked:
 
 def tracked(release: Release, experiment: str, run_id: str, missing: tuple[str, ...] = ()) -> Tracked:
     """The place of the run `run_id` in the experiment of that id."""
-    return Tracked(release.dataset, run_id, f"#/experiments/{experiment}/runs/{run_id}{MODE}", missing)
+    return Tracked(release.dataset, run_id, place_of(experiment, run_id), missing)
+
+
+def place_of(experiment: str, run_id: str) -> str:
+    """The part of MLflow's address that opens a run's page, in the right mode."""
+    return f"#/experiments/{experiment}/runs/{run_id}{MODE}"
 
 
 def seen_in_file(release: Release, tracking_uri: str) -> Tracked | None:

@@ -6,8 +6,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from dpbo.tasks.reporting.literal import in_markdown
 from dpbo.tasks.reporting.mlflow_store import Store, open_store
-from dpbo.tasks.reporting.shown import RELEASE_TAG, Tracked
+from dpbo.tasks.reporting.shown import NOTE_TAG, RELEASE_TAG, Tracked, place_of
+from dpbo.tasks.reporting.study_series import KIND, PARENT, STUDY, series_of
+from dpbo_core.evaluation.watch import KIND as WATCH
 
 if TYPE_CHECKING:
     from dpbo_core.evaluation.watch.recorded_looks import Look
@@ -39,8 +42,7 @@ def log_looks(look: "Look", tracking_uri: str) -> Tracked:
             document.write_text(text, encoding="utf-8")
             store.put(run.info.run_id, document)
         store.client.set_terminated(run.info.run_id, "FINISHED")
-    place = f"#/experiments/{experiment}/runs/{run.info.run_id}"
-    return Tracked(look.key.dataset, run.info.run_id, place)
+    return Tracked(look.key.dataset, run.info.run_id, place_of(experiment, run.info.run_id))
 
 
 def _run(store: Store, experiment: str, look: "Look") -> Any:
@@ -50,8 +52,17 @@ def _run(store: Store, experiment: str, look: "Look") -> Any:
     if found:
         return found[0]
     guarantee = look.guarantee
+    study = look.key.study.removesuffix(f"/{WATCH}")
     tags = {
         RELEASE_TAG: name,
+        PARENT: series_of(store, experiment, study, look.key.dataset),
+        KIND: WATCH,
+        STUDY: study,
+        "dpbo.edition": look.key.edition,
+        "dpbo.method": WATCH,
+        "dpbo.dataset": look.key.dataset,
+        "dpbo.unit": guarantee.unit.value,
+        NOTE_TAG: _note(look),
         "dpbo.guarantee": guarantee.in_words(),
         "dpbo.evidence": guarantee.evidence.standing.value,
         "dpbo.assumptions": ", ".join(guarantee.assumptions) or "none",
@@ -59,13 +70,34 @@ def _run(store: Store, experiment: str, look: "Look") -> Any:
     shown = f"{look.key.study} · {look.key.edition}"
     run = store.client.create_run(experiment, run_name=shown, tags=tags)
     for key, value in {
+        "study": look.key.study,
+        "edition": look.key.edition,
+        "method": WATCH,
         "drop": look.terms.drop,
         "epsilon": look.terms.epsilon,
+        "delta": guarantee.delta,
         "least_records": look.terms.least_records,
         "reference": look.terms.reference,
     }.items():
         store.client.log_param(run.info.run_id, key, value)
     return run
+
+
+def _note(look: "Look") -> str:
+    """Markdown, in which nothing that people chose is markup."""
+    names = (look.key.study.removesuffix(f"/{WATCH}"), look.key.edition, look.key.dataset)
+    study, edition, dataset = map(in_markdown, names)
+    return "\n\n".join(
+        (
+            f"**What is watched?** Whether the score of the model that the study {study}, edition {edition}, "
+            f"released has fallen by {look.terms.drop:g} or more, on records of the dataset {dataset}.",
+            f"**What came out?** The chart `{ALARM}` under *Model metrics*: a look a step, 0 for holds and 1 for "
+            "the alarm, which ends the watch. An alarm may be a false one, and a fall may be seen late; "
+            "`dpbo watch --plan` says how often.",
+            f"**What may I conclude about a person?** {in_markdown(look.guarantee.in_words())} That is the price "
+            "of all looks up to and including the first alarm.",
+        )
+    )
 
 
 def _milliseconds(moment: str) -> int:

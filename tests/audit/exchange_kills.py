@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import opendp.prelude  # noqa: F401  the parent has imported everything: a child lives for a moment only
+import opendp.measurements  # noqa: F401  the parent has imported everything: a child lives for a moment only
 import pyarrow.parquet  # noqa: F401
 import sqlalchemy as sa
 from exchanges import PRIVATE, world

@@ -55,6 +55,7 @@ def broken(*arguments, **named):
             raise {error}(SECRET) from cause
     return honest(*arguments, **named)
 {target} = broken
+Objective.evaluate_all = None  # models are scored one by one
 """
 DRAW = "from dpbo_core.accounting.ledger import Reservation\nfrom dpbo_core.mechanisms.noise import Noise\n"
 KILL = """
@@ -65,7 +66,7 @@ def killed(self, model):
     if calls == 3:
         os.kill(os.getpid(), signal.SIGKILL)
     return honest(self, model)
-Objective.evaluate = killed
+Objective.evaluate, Objective.evaluate_all = killed, None  # models are scored one by one
 """
 LEAKY = """
 honest, kept = Objective.evaluate, []
@@ -74,7 +75,7 @@ def leaky(self, model):
     kept.append(total.expose())
     leak(kept[-1])
     return total
-Objective.evaluate = leaky
+Objective.evaluate, Objective.evaluate_all = leaky, None  # models are scored one by one
 def leak(score):
     pass
 """

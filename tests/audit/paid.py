@@ -140,12 +140,12 @@ def aborts(self, model):
     if calls == 3:
         os.abort()
     return honest(self, model)
-Objective.evaluate = aborts
+Objective.evaluate, Objective.evaluate_all = aborts, None  # models are scored one by one
 """
 FAIL = """
 def fails(self, *arguments):
     raise KeyError(SECRET)
-Objective.evaluate = fails
+Objective.evaluate, Objective.evaluate_all = fails, None
 """
 
 

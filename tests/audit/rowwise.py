@@ -143,10 +143,11 @@ def examples() -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 def kinds() -> dict[str, type[Any]]:
-    """The classes on the list that this scikit-learn has."""
+    """The classes on the list that this scikit-learn has; those of other packages are in tests/frameworks."""
     from dpbo_core.models.listed.inspection import imported
 
-    found = {path: imported(path) for path in (*PREDICTORS, *TRANSFORMERS)}
+    paths = [path for path in (*PREDICTORS, *TRANSFORMERS) if path.startswith("sklearn.")]
+    found = {path: imported(path) for path in paths}
     return {path: kind for path, kind in found.items() if kind is not None}
 
 

@@ -48,22 +48,25 @@ def measure(spec: StudySpec, runs: int) -> list[Correlation]:
     measured = {kind: plain(kind) for kind in METHODS if kind != "dp_hypo"}
     for kind, method in (measured | {"lipschitz, a path": Lipschitz(evaluate="path")}).items():
         seen = _Seen()
-        durations, noises = [], []
+        durations, scored_in, noises = [], [], []
         for _ in range(runs):
             noise = Noise(OperatingSystemNoise(), Memory())
             noise.prepare_draws(method.draws(problem))
             search = method.start(problem, method.plan(problem))
-            for _ in range(method.n_steps(problem)):
+            for step in range(method.n_steps(problem)):
                 flip = rng.random(encoded.n_records) < rng.uniform(0.0, 0.5)
                 labels = np.where(flip, 1 - encoded.labels, encoded.labels)
                 seen.honest = Objective(Sensitive(replace(encoded, labels=labels)), problem.score)
                 seen.begin()
                 begun = time.perf_counter()
                 released = search.step(seen, noise)
-                durations.append(time.perf_counter() - begun)
+                taken = time.perf_counter() - begun
+                if not seen.first:  # a step that scored nothing has nothing private to tell
+                    durations.append(taken)
+                    scored_in.append(step)
                 if released is not None:
                     noises.append(abs(released["score"] - seen.scores[-1] * problem.score_per_step))
-        models, steps = np.array(seen.models), np.tile(np.arange(method.n_steps(problem)), runs)
+        models, steps = np.array(seen.models), np.array(scored_in)
         taken = _within(np.array(durations), steps)
         scores = _within(_within(np.array(seen.scores, dtype=float), steps), models)
         found.append(_correlation(kind, "exact score", _within(taken, models), scores))

@@ -3,12 +3,15 @@
 import math
 
 import mpmath
-import opendp.prelude as dp
 import pytest
 from dp_accounting import ZCDpEvent
 from dp_accounting.rdp import RdpAccountant
 from hypothesis import given
 from hypothesis import strategies as st
+from opendp import combinators, measurements
+from opendp.domains import atom_domain
+from opendp.metrics import absolute_distance
+from opendp.mod import enable_features
 
 from dpbo_core.theorems import mckenna_sheldon_2020
 from dpbo_core.theorems.canonne_kamath_steinke_2020 import (
@@ -20,16 +23,16 @@ from dpbo_core.theorems.canonne_kamath_steinke_2020 import (
     theorem_14_sigma,
 )
 
-dp.enable_features("contrib")
+enable_features("contrib")
 
 
 @pytest.mark.parametrize(("rho", "delta"), [(0.03, 1e-6), (0.01, 1e-5), (1.0, 1e-5), (10.0, 1e-9), (1e-4, 1e-3)])
 def test_epsilon_agrees_with_opendp_and_the_accounting_library(rho, delta):
     ours = proposition_12_epsilon(rho=rho, delta=delta)
-    gaussian = dp.m.make_gaussian(
-        dp.atom_domain(T="i64"), dp.absolute_distance(T="i64"), scale=1 / math.sqrt(2 * rho)
+    gaussian = measurements.make_gaussian(
+        atom_domain(T="i64"), absolute_distance(T="i64"), scale=1 / math.sqrt(2 * rho)
     )
-    assert ours == pytest.approx(dp.c.make_zCDP_to_approxDP(gaussian).map(1).epsilon(delta), rel=1e-6)
+    assert ours == pytest.approx(combinators.make_zCDP_to_approxDP(gaussian).map(1).epsilon(delta), rel=1e-6)
     accountant = RdpAccountant()
     accountant.compose(ZCDpEvent(rho))
     grid = accountant.get_epsilon(delta)  # its orders are a fixed grid: sound, a little larger

@@ -9,6 +9,7 @@
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,14 +61,8 @@ class LinearModel:
         Raises:
             StudyInvalid: another number of columns than the model's, or of signs than rows.
         """
-        rows, classes = np.asarray(X), np.asarray(signs)
+        rows, classes = _as_rows(X, signs, len(self.weights))
         slopes = self.weights
-        if rows.ndim != 2 or rows.shape[1] != len(slopes) or classes.shape != (len(rows),):
-            raise StudyInvalid(
-                f"rows of shape {rows.shape}, signs of shape {classes.shape}, a model of {len(slopes)} features",
-                cause="the validation table has other columns than the training table",
-                remedy="give both tables the same features",
-            )
         margins = np.empty(len(rows))
         with np.errstate(all="ignore"):
             whole = rows.flags.c_contiguous and rows.dtype == np.float64
@@ -76,6 +71,46 @@ class LinearModel:
                 np.vecdot(part, slopes, out=margins[block])
             margins *= classes
         return margins
+
+
+def margins_of(models: Sequence[LinearModel], X: ArrayLike, signs: ArrayLike) -> NDArray[np.float64]:
+    """y·ŵᵀx of each record under each of several models, (m, L): column l is what `models[l].margins` gives.
+
+    To the last bit: the same scalar product of a row and a model's weights, one at a time; a row is in the cache
+    while all models see it.
+
+    Args:
+        models: L of them, at least one, of d features each.
+        X: (m, d) rows.
+        signs: (m,) in {−1, 0, +1}.
+
+    Raises:
+        StudyInvalid: as `LinearModel.margins`.
+    """
+    slopes = np.stack([model.weights for model in models])
+    rows, classes = _as_rows(X, signs, slopes.shape[1])
+    with np.errstate(all="ignore"):
+        margins: NDArray[np.float64] = np.vecdot(
+            np.ascontiguousarray(rows, dtype=np.float64)[:, None, :], slopes[None, :, :]
+        )
+        margins *= classes[:, None]
+    return margins
+
+
+def _as_rows(X: ArrayLike, signs: ArrayLike, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(m, d) rows and (m,) signs as arrays.
+
+    Raises:
+        StudyInvalid: they have other shapes.
+    """
+    rows, classes = np.asarray(X), np.asarray(signs)
+    if rows.ndim != 2 or rows.shape[1] != d or classes.shape != (len(rows),):
+        raise StudyInvalid(
+            f"rows of shape {rows.shape}, signs of shape {classes.shape}, a model of {d} features",
+            cause="the validation table has other columns than the training table",
+            remedy="give both tables the same features",
+        )
+    return rows, classes
 
 
 def train(

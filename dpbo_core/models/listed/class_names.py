@@ -4,20 +4,29 @@ from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from dpbo_core.models.listed.entry import READ
+from dpbo_core.models.listed.entry import DISTRIBUTIONS, READ, SCIKIT_LEARN
 from dpbo_core.models.listed.predictors import PREDICTORS
 
 
-def version_was_read() -> str:
-    """What is wrong with the installed scikit-learn; "" where the list's sentences were read from its code."""
+def version_was_read(package: str = SCIKIT_LEARN) -> str:
+    """What is wrong with the installed package; "" where the list's sentences were read from its code."""
+    installed = next(filter(None, map(_installed, DISTRIBUTIONS.get(package, (package,)))), "")
     try:
-        installed = version("scikit-learn")
         number = tuple(int(part) for part in installed.split(".")[:2])
-    except (PackageNotFoundError, ValueError):
-        return "a scikit-learn without a version"
-    if READ[0] <= number <= READ[1]:
+    except ValueError:
+        return f"a {package} without a version"
+    first, last = READ[package]
+    if first <= number <= last:
         return ""
-    return f"scikit-learn {installed}, whose code was not read for the list of known classes"
+    return f"{package} {installed}, whose code was not read for the list of known classes"
+
+
+def _installed(distribution: str) -> str:
+    """Its version; "" where it is not installed."""
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return ""
 
 
 def unlisted_name(path: str, params: Mapping[str, Any], axes: Mapping[str, Iterable[Any]]) -> str:
@@ -35,4 +44,5 @@ def unlisted_name(path: str, params: Mapping[str, Any], axes: Mapping[str, Itera
     for name, values in axes.items():
         for value in values:
             refused = refused or entry.refusal({name: value})
-    return version_was_read() or (f"{path.rpartition('.')[2]} with {refused}" if refused else "")
+    wrong = version_was_read() or version_was_read(entry.package)
+    return wrong or (f"{path.rpartition('.')[2]} with {refused}" if refused else "")

@@ -9,7 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-READ = ((1, 6), (1, 9))  # the first and the last version of scikit-learn whose code the sentences were read from
+SCIKIT_LEARN, LIGHTGBM, XGBOOST = "scikit-learn", "lightgbm", "xgboost"
+READ = {  # the first and the last version of each package whose code the sentences were read from
+    SCIKIT_LEARN: ((1, 6), (1, 9)),
+    LIGHTGBM: ((4, 6), (4, 7)),
+    XGBOOST: ((3, 0), (3, 2)),
+}
+DISTRIBUTIONS = {XGBOOST: ("xgboost", "xgboost-cpu")}  # under which names a package is installed, where not its own
 
 
 @dataclass(frozen=True)
@@ -24,6 +30,7 @@ class Listed:
         closed: it is not asked once the estimator is fitted, or it is compiled and holds numbers alone: what it
             holds is not looked at.
         compiled: what it holds is seen in what it pickles, not in its attributes.
+        package: whose class it is.
     """
 
     because: str
@@ -31,6 +38,7 @@ class Listed:
     dense: tuple[str, ...] = ()
     closed: bool = False
     compiled: bool = False
+    package: str = SCIKIT_LEARN
 
     def refusal(self, parameters: Mapping[str, Any]) -> str | None:
         """What is wrong with these parameters; None where the sentence holds with them."""

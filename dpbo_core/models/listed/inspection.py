@@ -7,6 +7,7 @@ Whatever is not plain data, and not on the list, is named; nothing of it is call
 import importlib
 import os
 import sys
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, partial, partialmethod
 from pathlib import Path
@@ -24,6 +25,7 @@ from dpbo_core.models.listed.transformers import TRANSFORMERS
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, range, type(...))
 _MANY = (list, tuple, set, frozenset)
+ASKS = "sklearn.utils._metadata_requests.RequestMethod"
 _CALLED = (FunctionType, BuiltinFunctionType, MethodType, np.ufunc)
 
 
@@ -86,6 +88,9 @@ def _unlisted(item: Any, seen: dict[int, Any], checked: set[int]) -> Iterator[st
             replaced = _replaced(kind)
             if replaced:
                 yield replaced
+            wrong_version = version_was_read(entry.package)
+            if wrong_version:
+                yield wrong_version
         if entry.closed:
             return
         if kind is partial and item.func is not imported(CHECK):
@@ -131,6 +136,8 @@ def _held(item: Any, entry: Listed) -> dict[str, Any]:
         held |= {"func": item.func, "args": item.args, "keywords": item.keywords}
     elif isinstance(item, dict):
         held |= dict(item)
+        if type(item) is defaultdict:
+            held |= {"default_factory": item.default_factory}
     return held
 
 
@@ -191,6 +198,8 @@ def _strange(member: Any, owner: type) -> bool:
     """Whether nobody would write this in a class: an object of another package, or code of no file."""
     known = {owner.__module__.partition(".")[0], *sys.stdlib_module_names}
     package = type(member).__module__.partition(".")[0]
+    if type(member) is imported(ASKS):  # in every class that derives from scikit-learn's; no verb of a study's
+        return False
     if not (package in known or package.startswith("_cython_")) or type(member) in (partial, partialmethod):
         return True
     generated = any(name in vars(owner) for name in ("__dataclass_fields__", "_fields"))

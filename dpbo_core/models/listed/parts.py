@@ -5,7 +5,7 @@ A part has no verb that a study calls; it is used by the class that holds it, in
 
 from collections.abc import Mapping
 
-from dpbo_core.models.listed.entry import Listed
+from dpbo_core.models.listed.entry import LIGHTGBM, XGBOOST, Listed
 
 CHECK = "sklearn.utils.check_array"
 _NUMBERS = Listed("fitted numbers")
@@ -15,6 +15,7 @@ _LOSS = Listed("a loss, applied elementwise; its link too")
 _KERNEL = Listed("a kernel between two rows, computed from those two alone")
 _METRIC = Listed("a distance between two rows, computed from those two alone", compiled=True)
 _FITTING = Listed("used when fitting only", closed=True)
+_HANDLE = Listed("compiled trees of numbers, made by the library's own training", closed=True)
 _MEMBER = Listed("a fitted part that is called on the same rows, and works on each by itself")
 
 
@@ -65,6 +66,12 @@ PARTS: Mapping[str, Listed] = {
     **_each("sklearn.compose", "make_column_selector", _FITTING),
     **_each("sklearn.compose._column_transformer", "_RemainderColsList", Listed("the numbers of columns")),
     **_each("scipy.sparse", "csr_matrix csc_matrix csr_array csc_array", _NUMBERS),
+    "lightgbm.basic.Booster": Listed(
+        "its trees: a prediction gets a buffer of its own, filled and emptied row by row", package=LIGHTGBM
+    ),
+    "xgboost.core.Booster": Listed("its trees, which predicting does not change", package=XGBOOST),
+    **_each("ctypes", "c_void_p", _HANDLE),
+    **_each("collections", "defaultdict OrderedDict", Listed("a dict: what it holds is looked at too")),
     **_each("functools", "partial", Listed("`check_array` with some of its arguments given")),
     **_each("sklearn.utils", "Bunch", Listed("a dict whose keys are attributes too")),
     **_each("scipy.interpolate", "BSpline interp1d", Listed("a fitted function of one number, elementwise")),

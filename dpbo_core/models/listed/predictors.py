@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from dpbo_core.models.listed.entry import Listed
+from dpbo_core.models.listed.entry import LIGHTGBM, XGBOOST, Listed
 
 # The arguments that several classes share. A matrix product adds up each entry from one row and one column, in an
 # order that the shapes decide; argmax, exp, softmax and comparisons then work on one row.
@@ -18,6 +18,24 @@ _DENSE = (
     "_fit_X",
 )  # of sparse tables, one without any number in it goes another way, which settles ties otherwise
 _KERNELS = {"kernel": ("linear", "poly", "rbf", "sigmoid", "laplacian", "cosine", "polynomial")}
+_BOOSTED = "the row walks down fitted trees by itself, on one thread; the leaves' values are added tree by tree"
+_ON_CPU = ("cpu",)
+_LIGHTGBM = Listed(
+    _BOOSTED,
+    {"device": _ON_CPU, "device_type": _ON_CPU, "pred_early_stop": (False,)},
+    package=LIGHTGBM,
+)
+_XGBOOST = Listed(
+    _BOOSTED,
+    {
+        "booster": (None, "gbtree", "dart"),  # gblinear goes another way, through a cache of tables
+        "device": (None, "cpu"),
+        "enable_categorical": (False,),
+        "feature_types": (None,),
+        "kwargs": (None, {}),
+    },
+    package=XGBOOST,
+)
 _LIBSVM = {"kernel": ("linear", "poly", "rbf", "sigmoid")}
 
 PREDICTORS: Mapping[str, Listed] = {
@@ -73,6 +91,13 @@ PREDICTORS: Mapping[str, Listed] = {
     "sklearn.ensemble.GradientBoostingRegressor": Listed(_TREE),
     "sklearn.ensemble.HistGradientBoostingClassifier": Listed(_TREE),
     "sklearn.ensemble.HistGradientBoostingRegressor": Listed(_TREE),
+    # boosted trees of other packages, under the names that they are imported by and under those that they give
+    **dict.fromkeys(("lightgbm.LGBMClassifier", "lightgbm.sklearn.LGBMClassifier"), _LIGHTGBM),
+    **dict.fromkeys(("lightgbm.LGBMRegressor", "lightgbm.sklearn.LGBMRegressor"), _LIGHTGBM),
+    **dict.fromkeys(("xgboost.XGBClassifier", "xgboost.sklearn.XGBClassifier"), _XGBOOST),
+    **dict.fromkeys(("xgboost.XGBRegressor", "xgboost.sklearn.XGBRegressor"), _XGBOOST),
+    **dict.fromkeys(("xgboost.XGBRFClassifier", "xgboost.sklearn.XGBRFClassifier"), _XGBOOST),
+    **dict.fromkeys(("xgboost.XGBRFRegressor", "xgboost.sklearn.XGBRFRegressor"), _XGBOOST),
     # kernels and neighbours
     "sklearn.svm.SVC": Listed(_KERNEL + ", one row after another in libsvm", _LIBSVM),
     "sklearn.svm.NuSVC": Listed(_KERNEL + ", one row after another in libsvm", _LIBSVM),

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from dpbo.flows.cli.screens.account_tables import account_line
 from dpbo.flows.cli.screens.evaluated import print_figures, report_facts
 from dpbo.flows.cli.screens.terminal import Screen, named
+from dpbo.tasks.reporting.noise_words import noise_in_words
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.privacy.metric_shown import MetricShown, metric_shown
-from dpbo_core.privacy.noise_standing import OPERATING_SYSTEM
 from dpbo_core.privacy.release import LEARNED_FROM, Release
 
 if TYPE_CHECKING:
@@ -106,7 +106,6 @@ def _facts(release: Release, screen: Screen, best: Mapping[str, Any] | None) -> 
     value, guarantee = release.value, release.guarantee
     chosen = value.get("hyperparameters", {})
     facts = [(named(name), f"[bold]{named(_number(item))}[/]") for name, item in chosen.items()]
-    top = release.facts.get("score_range")
     metric = metric_shown(release)
     if metric is not None:
         facts += _scored(metric)
@@ -115,14 +114,11 @@ def _facts(release: Release, screen: Screen, best: Mapping[str, Any] | None) -> 
         facts.append(("seen", f"{scores}   private scores, step by step"))
     facts += [(named(name), named(_number(item))) for name, item in value.items() if _plain(name, item)]
     facts += report_facts(release, screen, best)
-    draws = f"{len(release.spends)} draws" if len(release.spends) > 1 else "1 draw"
-    scored = "" if top is None else f" on a score between 0 and {top:g}"
-    noise = f"{draws}; {'; '.join(_scales(release))}{scored}"
     return [
         *facts,
         ("guarantee", named(guarantee.in_words())),
         ("evidence", f"{guarantee.evidence.standing.value}: {named(guarantee.evidence.note)}"),
-        ("noise", noise if release.noise == OPERATING_SYSTEM else f"{noise}; INJECTED: NOT PRIVATE"),
+        ("noise", named(noise_in_words(release))),
         *_begun(release),
     ]
 
@@ -144,14 +140,6 @@ def _scored(metric: MetricShown) -> Iterator[tuple[str, str]]:
     yield named(metric.name.replace("_", " ")), f"[bold]{metric.value:.4f}[/]{more}{less}{outside}"
     if metric.baseline is not None:
         yield "baseline", f"{metric.baseline:.4f}   the same for every record, by the public training set"
-
-
-def _scales(release: Release) -> Iterator[str]:
-    for mechanism in dict.fromkeys(spend.mechanism for spend in release.spends):
-        unit = release.score_per_unit
-        scales = [unit * spend.noise_scale for spend in release.spends if spend.mechanism == mechanism]
-        ends = dict.fromkeys(f"{end:.3g}" for end in (min(scales), max(scales)))
-        yield f"{named(mechanism)}, scale {' … '.join(ends)}"
 
 
 def _plain(name: str, item: Any) -> bool:

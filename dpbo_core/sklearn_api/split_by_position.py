@@ -1,0 +1,65 @@
+"""One table as two by a public rule: the rows to validate on follow from their POSITION, not from their content.
+
+Row i is validated on where u_i < share. u_i is the i-th number of one fixed public sequence, even in [0, 1), the
+same for every table, seed, study and edition. So rows that are added at the end move no other row to the other
+side, and a larger share keeps the rows of a smaller one. A table that was sorted otherwise, or that lost rows, is
+split otherwise: then what was protected before may be public now.
+"""
+
+import hashlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.errors import StudyInvalid
+
+RULE = b"dpbo: rows that are validated on"
+TWO_TO_64 = 2.0**64
+
+
+def sequence(n: int) -> NDArray[np.float64]:
+    """u (n,) in [0, 1): SHAKE-256 of a fixed text, eight bytes a row."""
+    drawn = np.frombuffer(hashlib.shake_256(RULE).digest(8 * n), dtype="<u8")
+    return np.asarray(drawn / TWO_TO_64, dtype=np.float64)
+
+
+def validated_on(n: int, share: float) -> NDArray[np.bool_]:
+    """True (n,) for the rows of the sensitive half.
+
+    Args:
+        n: rows of the table.
+        share: how much of it is validated on, in (0, 1); about so many rows are.
+
+    Raises:
+        StudyInvalid: the share is none, or a half has no row.
+    """
+    if isinstance(share, bool) or not isinstance(share, int | float | np.number) or not 0.0 < float(share) < 1.0:
+        raise StudyInvalid(
+            f"validation_size = {share!r}",
+            cause="it is the share of the rows that are validated on, and no number of rows",
+            remedy="give a share between 0 and 1, 0.3 say",
+        )
+    chosen = sequence(n) < float(share)
+    if not chosen.any() or chosen.all():
+        raise StudyInvalid(
+            f"validation_size = {float(share):g} of {n} rows leaves one half empty", remedy="give more rows"
+        )
+    return chosen
+
+
+def halves(X: Any, y: Any, share: float) -> tuple[Any, Any, Any, Any, NDArray[np.int64]]:
+    """X and y of the public half and of the sensitive one, and the positions of the latter's rows.
+
+    Raises:
+        StudyInvalid: as `validated_on`, or X and y differ in length.
+    """
+    from sklearn.utils import _safe_indexing
+    from sklearn.utils.validation import _num_samples
+
+    n = _num_samples(X)
+    if _num_samples(y) != n:
+        raise StudyInvalid(f"X has {n} rows, y has {_num_samples(y)}", remedy="give one y for every row of X")
+    chosen = validated_on(n, share)
+    rest, taken = np.flatnonzero(~chosen), np.flatnonzero(chosen)
+    return (*(_safe_indexing(table, rows) for rows in (rest, taken) for table in (X, y)), taken)

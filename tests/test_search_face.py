@@ -1,0 +1,228 @@
+"""`PrivateSearch` beside scikit-learn's own searches: settings, picture, progress, one table split in two."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn import config_context
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+from test_estimator import PUBLIC, SENSITIVE, X, Y, fit, search, spent, url  # noqa: F401  a fixture
+
+from dpbo_core import Categorical, PrivacyLedger, Real
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.sklearn_api.split_by_position import sequence, validated_on
+
+# --- one table
+
+
+def test_rows_are_chosen_by_position_alone_and_stay_on_their_side():
+    assert sequence(3).tolist() == [0.9837361178801614, 0.22616172080669703, 0.7065107018869536]  # for ever
+    chosen = validated_on(1000, 0.3)
+    assert 250 < chosen.sum() < 350
+    assert (validated_on(1500, 0.3)[:1000] == chosen).all()  # rows at the end move no other
+    assert validated_on(1000, 0.4)[chosen].all()  # a larger share keeps those of a smaller one
+    for share in (0, 1.0, 30, True, "0.3", float("nan")):
+        with pytest.raises(StudyInvalid, match="validation_size"):
+            validated_on(1000, share)
+    with pytest.raises(StudyInvalid, match="one half empty"):
+        validated_on(2, 0.1)
+
+
+@pytest.mark.parametrize(
+    "of",
+    [lambda t: t, lambda t: t.to_numpy(), pl.from_pandas, lambda t: pa.Table.from_pandas(t, preserve_index=False)],
+    ids=["pandas", "numpy", "polars", "arrow"],
+)
+def test_one_table_is_split_as_if_two_had_been_given(url, of):  # noqa: F811
+    found = search(url).fit(of(X), Y, validation_size=0.5)
+    chosen = validated_on(len(X), 0.5)
+    assert found.validation_rows_.tolist() == np.flatnonzero(chosen).tolist()
+    with pytest.warns(UserWarning, match="nothing was drawn or spent now"):  # the same study, in two tables
+        two = search(url).fit(of(X[~chosen]), Y[~chosen], X_validation=of(X[chosen]), y_validation=Y[chosen])
+    assert (two.release_, hasattr(two, "validation_rows_")) == (found.release_, False)
+
+
+def test_what_a_sensitive_row_holds_moves_no_row(url):  # noqa: F811
+    hostile = X.astype(object).copy()
+    chosen = np.flatnonzero(validated_on(len(X), 0.5))
+    hostile.iloc[chosen[:5]] = "no number"
+    found = search(url).fit(hostile.infer_objects(), Y, validation_size=0.5)
+    assert found.validation_rows_.tolist() == chosen.tolist()
+
+
+def test_one_table_is_refused_where_it_would_not_do(url):  # noqa: F811
+    with pytest.raises(StudyInvalid, match="both a validation set and validation_size"):
+        search(url).fit(X, Y, X_validation=X, validation_size=0.3)
+    with pytest.raises(StudyInvalid, match="a person's rows would lie on both sides"):
+        search(url, person="who").fit(X, Y, validation_size=0.3)
+    with pytest.raises(StudyInvalid, match="X has 178 rows, y has 100"):
+        search(url).fit(X, Y[:100], validation_size=0.3)
+    with pytest.raises(StudyInvalid, match="which declares all other rows public"):
+        cross_val_score(search(url), X, Y, error_score="raise")
+    assert PrivacyLedger(url).accounts("wine") == ()
+
+
+def test_the_report_of_one_table(url):  # noqa: F811
+    found = search(url).fit(X, Y, validation_size=0.5)
+    report = found.evaluate(X, Y, validation_size=0.5, epsilon=1.0)
+    rows = found.validation_rows_
+    same = found.evaluate(
+        X.drop(index=rows), Y.drop(index=rows), X_validation=X.loc[rows], y_validation=Y[rows], epsilon=1.0
+    )
+    assert (same.replayed, same.release.release_id) == (True, report.release.release_id)
+
+
+# --- settings
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ({"refit": "roc_auc"}, "one score is released"),
+        ({"error_score": np.nan}, "a validation record that cannot be scored is never an error"),
+        ({"n_jobs": 0}, "a number of processes"),
+        ({"n_jobs": 1.5}, "a number of processes"),
+        ({"random_state": np.random.RandomState(0)}, "a generator changes in use"),
+        ({"verbose": -1}, "give 0 or 1"),
+    ],
+    ids=str,
+)
+def test_settings_that_cannot_be_followed_are_messages(url, setting, says):  # noqa: F811
+    with pytest.raises(StudyInvalid, match=says):
+        fit(search(url, **setting))
+    assert PrivacyLedger(url).accounts("wine") == ()
+
+
+def test_without_refit_nothing_is_trained_at_the_end(url):  # noqa: F811
+    found = fit(search(url, refit=False))
+    assert set(found.best_params_) == {"C"}
+    assert not hasattr(found, "best_estimator_")
+    for verb in ("predict", "predict_proba", "decision_function", "score"):
+        assert not hasattr(found, verb)
+        with pytest.raises(AttributeError, match="has no attribute"):
+            getattr(found, verb)
+
+
+@pytest.mark.slow
+def test_public_work_by_two_processes_is_the_same_study(url):  # noqa: F811
+    found = fit(search(url, n_jobs=2))
+    assert not found.replayed_
+    with pytest.warns(UserWarning, match="nothing was drawn"):
+        assert fit(search(url)).release_ == found.release_
+    with pytest.raises(StudyInvalid, match="C"):  # what a public training says in another process
+        fit(search(url, n_jobs=2, inner=LogisticRegression(), space={"C": Categorical([-1.0, 1.0])}))
+
+
+def test_a_seed_of_none_is_that_of_0(url):  # noqa: F811
+    found = fit(search(url, random_state=None))
+    with pytest.warns(UserWarning, match="nothing was drawn"):
+        assert fit(search(url, random_state=np.int64(0))).release_ == found.release_
+
+
+@pytest.mark.parametrize("notebook", [False, True])
+def test_progress_says_public_facts_and_releases(url, capsys, monkeypatch, notebook):  # noqa: F811
+    monkeypatch.setattr("dpbo_core.sklearn_api.progress.over", lambda: notebook)
+    found = fit(search(url, method="private_trajectory", n_candidates=8, verbose=1))
+    said = capsys.readouterr().err
+    for step in found.trajectory_:
+        assert f"step {step['step']} of 3, private score {step['score']:.4g}" in said
+    assert said.startswith("\r" if notebook else "private_trajectory: training on the public rows\n")
+    assert said.count("\n") == (1 if notebook else 6)
+    fit(search(url, edition="2", dataset="quiet"))
+    assert capsys.readouterr().err == ""
+
+
+def test_progress_of_a_method_that_hides_its_trials_counts_none(url, capsys):  # noqa: F811
+    fit(search(url, verbose=1))  # private_grid releases its choice alone
+    assert "private score" not in capsys.readouterr().err
+
+
+# --- what it looks like
+
+
+def test_the_picture_holds_released_values_alone(url):  # noqa: F811
+    from matplotlib import pyplot as plt
+
+    space = {
+        "C": Real(1e-3, 1e2, log=True),
+        "kernel": ["rbf", "linear"],
+        "gamma": (Real(1e-3, 1.0), {"kernel": "rbf"}),
+    }
+    found = fit(search(url, inner=SVC(), space=space, method="private_trajectory", n_candidates=8))
+    figure = found.plot()
+    try:
+        convergence, *by_axis = [panel for panel in figure.axes if panel.get_visible()]
+        scores = [step["score"] for step in found.trajectory_]
+        drawn = convergence.containers[0].lines[0].get_ydata()
+        assert list(drawn) == scores
+        assert list(convergence.lines[-2].get_ydata()) == list(np.maximum.accumulate(scores))
+        assert [panel.get_xlabel() for panel in by_axis] == ["C", "kernel", "gamma"]
+        assert [panel.get_xscale() for panel in by_axis] == ["log", "linear", "linear"]
+        assert [text.get_text() for text in by_axis[1].get_xticklabels()] == ["rbf", "linear"]
+        for panel, name in zip(by_axis, space, strict=True):
+            points = [s for s in found.cv_results_["params"] if name in s]
+            shown = panel.collections[0].get_offsets() if points else np.empty((0, 2))
+            assert [y for _, y in shown] == [
+                score for score, point in zip(scores, found.cv_results_["params"], strict=True) if name in point
+            ]
+    finally:
+        plt.close(figure)
+
+
+def test_the_picture_of_a_choice_alone(url):  # noqa: F811
+    from matplotlib import pyplot as plt
+
+    with pytest.raises(NotFittedError):
+        search(url).plot()
+    found = fit(search(url, space={"class_weight": [None, "balanced"]}))
+    figure = found.plot()
+    (panel,) = figure.axes
+    assert [text.get_text() for text in panel.get_xticklabels()] == ["None", "balanced"]
+    assert panel.containers[0].lines[0].get_ydata()[0] == found.best_score_
+    plt.close(figure)
+
+
+def test_values_that_a_study_can_only_name_are_given_back(url):  # noqa: F811
+    space = {"class_weight": [None, "balanced"]}
+    found = fit(search(url, space=space, method="private_trajectory"))
+    assert {point["class_weight"] for point in found.cv_results_["params"]} <= {None, "balanced"}
+
+
+# --- where scikit-learn asks for more
+
+
+def test_set_output_reaches_the_transformers(url):  # noqa: F811
+    inner = make_pipeline(StandardScaler(), LogisticRegression(max_iter=50, tol=10.0))
+    found = search(url, inner=inner, space={"logisticregression__C": [0.1, 1.0]}).set_output(transform="pandas")
+    best = fit(found).best_estimator_
+    assert isinstance(best[-1][0].transform(np.zeros((1, 13))), pd.DataFrame)
+    found.set_output(transform="default")
+    assert isinstance(found.best_estimator_[0].transform(X), np.ndarray)
+    assert search(url).set_output(transform="pandas") is not None  # nothing inside that hands anything on
+
+
+def test_one_table_is_routed_through_a_pipeline(url):  # noqa: F811
+    with config_context(enable_metadata_routing=True):
+        inner = search(url).set_fit_request(validation_size=True)
+        pipe = Pipeline([("scale", StandardScaler()), ("search", inner)]).fit(X, Y, validation_size=0.5)
+    assert len(pipe[-1].validation_rows_) == validated_on(len(X), 0.5).sum()
+
+
+def test_under_auto_what_does_not_exist_is_no_attribute(url):  # noqa: F811
+    found = fit(search(url, method="auto", n_candidates=8, budget=(9.0, 1e-4), inner=SVC()))
+    assert hasattr(found, "cv_results_") == bool(found.trajectory_)
+    for name in ("predict_proba", "validation_rows_", "transform", "best_index_"):
+        assert not hasattr(found, name)
+        with pytest.raises(AttributeError):
+            getattr(found, name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert spent(url) == 10**12
