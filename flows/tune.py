@@ -27,9 +27,10 @@ from dpbo_core.evaluation.tuning import asks_for_evaluation, last_step
 from dpbo_core.final_model.train import model_is_public
 from dpbo_core.objective.partitioned import Workers
 from dpbo_core.spec import StudySpec
+from dpbo_core.study.consent import check_public_file
 from dpbo_core.study.data_split import is_partitioned
 from dpbo_core.study.resolve import resolve
-from dpbo_core.study.run import StudyRun, check_public_file
+from dpbo_core.study.run import StudyRun
 
 
 @flow(name="tune privately", **policies.FLOW)

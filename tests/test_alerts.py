@@ -1,4 +1,4 @@
-"""`dpbo alerts`: what Prefect tells a webhook of a budget, a refused run and an alarm, by its own server."""
+"""`dpbo alerts`: what a real server of Prefect's tells a webhook of a budget, a refused run and an alarm."""
 
 import json
 import threading

@@ -21,7 +21,7 @@ import dpbo
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo.flows.renamed import warn_of_old_name
 from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.study.run import approve_study
+from dpbo_core.study.consent import approve_study
 from dpbo_core.study.study_file import read_study
 
 ROOT = Path(__file__).parent.parent

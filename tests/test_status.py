@@ -86,7 +86,7 @@ def test_a_second_screen_explains_the_first(dpbo, here, shown):  # noqa: F811
     said = " ".join(both.removeprefix(first).split())
     for title in ("The choice", "The score", "The noise", "The guarantee", "Evidence", "The budget", "Next"):
         assert f"{title}. " in said
-    assert "in at most 73.1." in said
+    assert "in at most 73.1 of 100 cases" in said
     assert "people: ε 1 of 3 spent, 2 left." in said
     assert max(len(line) for line in both.splitlines()) <= 80
     assert "\x1b" not in both
@@ -111,3 +111,24 @@ def test_a_shell_completes_commands_and_options():
 
     assert completed("dpbo st") == {"status"}
     assert completed("dpbo tune --ex") == {"--example", "--explain"}
+
+
+def test_a_tune_says_what_it_does_before_it_loads_anything(here):
+    """On a terminal of its own: its first line, and what was loaded by then. Where nobody watches, nothing."""
+    (here / "study.toml").write_text("")
+    code = f"""
+import os, sys
+from dpbo.flows.cli import main
+honest, heavy = sys.stderr.flush, {set(HEAVY) | {"sqlalchemy", "numpy"}}
+def told():
+    sys.stderr.write(repr(sorted(heavy & sys.modules.keys())))
+    honest()
+    os._exit(0)
+sys.stderr.flush, sys.argv = told, ["dpbo", "tune", "study.toml"]
+main()
+"""
+    leader, follower = os.openpty()
+    subprocess.run([sys.executable, "-c", code], stderr=follower, check=True, timeout=120)
+    assert os.read(leader, 4096).decode().splitlines() == ["dpbo: reading study.toml", "[]"]
+    for end in (leader, follower):
+        os.close(end)

@@ -154,6 +154,8 @@ class PrivateGrid:
         Where every record is scored in a process of its own scoring is the cost: then as many as there are steps.
         """
         planned = problem.editions if problem.editions >= MANY else 1
+        if not problem.scored_in_public:
+            return (PrivateGrid(editions=planned),)
         if problem.model.enforced:
             return (PrivateGrid(evaluate="public_shortlist", base_measure="public", editions=planned),)
         paired = problem.score.graded

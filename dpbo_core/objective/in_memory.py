@@ -39,6 +39,7 @@ from dpbo_core.privacy.sensitive import Opaque, Sensitive
 Scorable = Model | SoftmaxModel
 SHARES = 2**16
 BLOCK = 16_384  # scores that are in memory at once: larger arrays cost a system call each
+BATCHES = 131_072  # records of a block that estimators predict
 FEWEST = 256  # records of a block, however many models score it
 
 Paired = tuple[Scorable, int]  # the model that all others are compared with, and c
@@ -196,10 +197,11 @@ def exact_totals(
 def blocks(records: Encoded, models: Sequence[Scorable]) -> Iterator[Encoded]:
     """The records in blocks of a size that the models say.
 
-    What predicts batches of rows gets a whole number of them: a record stands in the batch, and at the place, where
-    it stands if all records are scored at once. What scores each record in a process of its own gets all at once.
+    What predicts batches of rows (at most `BATCHES` of them) gets a whole number of batches: a record stands in the
+    batch, and at the place, where it stands if all records are scored at once. What scores each record in a process
+    of its own gets all at once.
     """
-    size = BLOCK
+    size = BATCHES
     if all(isinstance(model, LinearModel) for model in models):
         size = max(FEWEST, BLOCK // max(1, len(models)))
     elif any(isinstance(model, FittedEstimator) and model.alone is not None for model in models):

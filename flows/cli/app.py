@@ -17,6 +17,7 @@ from typing import Annotated
 import typer
 
 from dpbo.flows.cli.alerts import alerts
+from dpbo.flows.cli.at_once import reading
 from dpbo.flows.cli.budget_app import budget_app
 from dpbo.flows.cli.outsourced import curate_app, model_app
 from dpbo.flows.cli.show import show
@@ -109,6 +110,7 @@ def tune(
     debug: Debug = False,
 ) -> None:
     """Plan, reserve, search step by step, release, and show it in MLflow."""
+    reading(study)
     from dpbo.flows.cli import commands as command
     from dpbo.flows.cli.screens.terminal import print_json
     from dpbo.flows.cli.screens.tuned import print_tuned, tuned_json
@@ -120,6 +122,23 @@ def tune(
         from dpbo.flows.cli.screens.explained import print_explained
 
         print_explained(tuned.result.release, account)
+
+
+@app.command()
+def score(
+    study: Study,
+    json: AsJson = False,
+    pad_steps: Annotated[float, typer.Option(help="Each task takes a whole number of so many seconds.")] = 0.0,
+    debug: Debug = False,
+) -> None:
+    """Choose among predictions made elsewhere (estimator = "predictions"): as tune, and nothing is trained."""
+    from dpbo.flows.cli import commands as command
+    from dpbo.flows.cli.screens.terminal import print_json
+    from dpbo.flows.cli.screens.tuned import print_tuned, tuned_json
+
+    command.check_predictions(study)
+    tuned, account = command.tune(study, pad_steps=pad_steps)
+    print_json(tuned_json(tuned)) if json else print_tuned(tuned, account)
 
 
 @app.command()

@@ -78,6 +78,20 @@ def chosen_study(study: Path | None, *, example: bool) -> Path:
     return EXAMPLE if study is None else study
 
 
+def check_predictions(path: Path) -> None:
+    """The study is one of predictions made elsewhere.
+
+    Raises:
+        StudyInvalid: it trains models.
+    """
+    if read_study(path).model.trained:
+        raise StudyInvalid(
+            "this study trains models, and score chooses among predictions made elsewhere",
+            cause='[model] has another estimator than "predictions"',
+            remedy="run dpbo tune, or name a table of predictions in [data]",
+        )
+
+
 def tune(path: Path, *, pad_steps: float = 0.0, register: bool = False) -> "tuple[Tuned, Account]":
     """Run the study in `path` as a Prefect flow; its result, and its dataset's account afterwards.
 
