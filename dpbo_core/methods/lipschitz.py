@@ -128,6 +128,11 @@ class Lipschitz:
         return self.sensitivity == "trained"
 
     @property
+    def scores_ahead(self) -> bool:
+        """Where all of Λ is scored it always does."""
+        return self.scores_all
+
+    @property
     def hides_evaluations(self) -> bool:
         """How many models are scored is public: T."""
         return False

@@ -133,6 +133,11 @@ class PrivateGrid:
         return True
 
     @property
+    def scores_ahead(self) -> bool:
+        """True: it always does."""
+        return True
+
+    @property
     def hides_evaluations(self) -> bool:
         """How many models are scored is public: |Λ′|."""
         return False
