@@ -9,8 +9,8 @@
 # make docs-run  run what the site shows and takes minutes, and its notebooks
 # make frameworks  install LightGBM, XGBoost, PyTorch and skorch, and run what is tested and shown with them
 # make bench   time every part beside its peers; the figures go to docs/performance.md (a quarter of an hour)
-# make papers  every printed number of the three papers beside ours, in docs/printed_numbers.md; resumed where it
-#              was interrupted (half an hour, afresh)
+# make papers  every printed number of the three papers beside ours, in docs/printed_numbers.md and docs/dp_hypo.md;
+#              resumed where it was interrupted (forty minutes, afresh)
 # make check   format, lint, types, import rules
 # make lock    pin the dependencies again (after editing pyproject.toml)
 
@@ -67,7 +67,6 @@ format: $(STAMP)
 
 bench: $(STAMP)
 	@$(BIN)/python -m benchmarks
-	@$(BIN)/python benchmarks/dp_hypo.py --short
 
 $(VENV)/.docs: $(STAMP) pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "pip>=25.1"  # the first that knows groups

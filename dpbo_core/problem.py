@@ -36,6 +36,8 @@ from dpbo_core.spec import (
     AxisSection,
     ModelSection,
     PersonFiles,
+    PredictionsSection,
+    PredictionTable,
     SearchSection,
     SensitiveData,
     StudySpec,
@@ -131,6 +133,7 @@ class Problem:
     public_search: PublicSearch | None = field(default=None, repr=False, compare=False)  # once searched
     earlier: tuple[EarlierEdition, ...] | None = None  # what the search begins with, oldest first; None: afresh
     spread: float | None = None  # of the PUBLIC scores over Λ, the best less the median; None where not looked up
+    scored_in_public: bool = True  # whether there are public records to score candidates on
     positives: float | None = None  # PUBLIC share of the second class, where pairs are counted and it is known
 
     @property
@@ -265,6 +268,7 @@ def problem_of(
         dataset=spec.privacy.dataset,
         trainer=trainer,
         unlisted=_unlisted(spec) if unlisted is None else unlisted,
+        scored_in_public=not (isinstance(spec.data, PredictionTable) and spec.data.public is None),
     )
 
 
@@ -286,6 +290,8 @@ def _unlisted(spec: StudySpec) -> str:
     """What in the estimator that a study names is not on the list; "" for nothing."""
     if spec.model.ours:
         return ""
+    if isinstance(spec.model, PredictionsSection):
+        return "whoever made the table of predictions"
     values = {name: axis.values for name, axis in spec.space.items() if axis.values is not None}
     return unlisted_name(spec.model.estimator, spec.model.params, values)
 

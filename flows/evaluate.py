@@ -20,8 +20,8 @@ from dpbo_core.errors import BudgetRefused
 from dpbo_core.evaluation.run import EvaluationResult
 from dpbo_core.objective.partitioned import Workers
 from dpbo_core.spec import StudySpec
+from dpbo_core.study.consent import check_public_file
 from dpbo_core.study.data_split import is_partitioned
-from dpbo_core.study.run import check_public_file
 
 
 @flow(name="evaluate privately", **policies.FLOW)

@@ -9,7 +9,7 @@ from dpbo.flows.prefect_runtime.form import study_of
 from dpbo.flows.prefect_runtime.liveness import alive
 from dpbo.flows.prefect_runtime.naming import name_run
 from dpbo.flows.prefect_runtime.owner import at_the_terminal, refuse_job_variables
-from dpbo.flows.prefect_runtime.progress import Progress, in_short
+from dpbo.flows.prefect_runtime.progress import Progress, in_short, tell
 from dpbo.flows.prefect_runtime.recording import wait_until_recorded
 from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings
 from dpbo.flows.prefect_runtime.steps_done import StepsDone
@@ -27,9 +27,10 @@ from dpbo_core.evaluation.tuning import asks_for_evaluation, last_step
 from dpbo_core.final_model.train import model_is_public
 from dpbo_core.objective.partitioned import Workers
 from dpbo_core.spec import StudySpec
+from dpbo_core.study.consent import check_public_file
 from dpbo_core.study.data_split import is_partitioned
 from dpbo_core.study.resolve import resolve
-from dpbo_core.study.run import StudyRun, check_public_file
+from dpbo_core.study.run import StudyRun
 
 
 @flow(name="tune privately", **policies.FLOW)
@@ -107,6 +108,7 @@ def tune(
                     if released is not None:  # recorded before it came back, so anyone may see it
                         get_run_logger().info("step %d released %s", released["step"], in_short(released))
         result = finish(run)
+        tell(study.name, result.release)
         tracked = publish_release(study, folder, run, result.release, stores, warnings, register=register)
         wanted = n_prepared + steps + len((reserve, finish))
         if tracked is not None:  # published, and the final model was trained for it

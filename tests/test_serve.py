@@ -23,7 +23,7 @@ from dpbo.flows.serve import MISSED, REFUSED, tune_on_schedule
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.spec import StudySpec
-from dpbo_core.study.run import approve_study
+from dpbo_core.study.consent import approve_study
 from dpbo_core.study.study_file import read_study
 
 FOUND = {"started": False, "api": "http://127.0.0.1:1/api", "auth": None, "password_file": None}

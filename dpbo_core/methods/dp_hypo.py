@@ -418,7 +418,7 @@ class DpHypo:
                 )
                 said += f"; as published the same trials would cost ε = {published:.3g}"
             if self.base_epsilon is None:
-                said += "; uniform trials did as well at the same ε in every simulation, within its error"
+                said += "; uniform trials did as well at the same ε in every simulation, or better"
             elif self.beta < BLACK_BETA:
                 said += (
                     f"; below β = {BLACK_BETA:g} a density hardly leaves the prior, and uniform trials cost less"

@@ -39,7 +39,8 @@ ANSWERS_PUBLIC = Assumption(
 )
 ROWWISE_PREDICTIONS = Assumption(
     "rowwise_predictions",
-    "The estimator or the score, which dpbo does not vouch for, judges each record by that record alone.",
+    "The estimator or the score, which dpbo does not vouch for, judges each record by that record alone; or, of "
+    "predictions made elsewhere, each was computed from its record and public data alone, by a public model.",
     VerifiedBy.CALLER,
 )
 

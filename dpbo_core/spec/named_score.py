@@ -25,6 +25,7 @@ from dpbo_core.spec.model import (
     FunctionSection,
     LinearSection,
     ModelSection,
+    PredictionsSection,
     RecordModel,
     SoftmaxSection,
 )
@@ -43,7 +44,7 @@ def score_of(model: ModelSection) -> Score:
 
 def pair_score(model: ModelSection) -> PairScore | None:
     """The score of a study that counts pairs; None where it does not, as with class shares."""
-    shares = model.class_shares if isinstance(model, EstimatorSection) else None
+    shares = model.class_shares if isinstance(model, EstimatorSection | PredictionsSection) else None
     by_pairs = PAIR_SCORES.get(model.score_name)
     return None if by_pairs is None or shares is not None else by_pairs(Numbers(model.steepness))
 
@@ -66,7 +67,7 @@ def record_score(model: RecordModel) -> RecordScore | PairScore:
     match model:
         case FunctionSection():
             score = BoundedFunction(model.score, model.score_low, model.score_high)
-        case EstimatorSection():
+        case EstimatorSection() | PredictionsSection():
             shares = tuple(_shares(model).values())
             score = RECORD_SCORES[model.score_name](Numbers(model.steepness, shares, model.error_bound))
         case SoftmaxSection():
@@ -80,7 +81,7 @@ def record_score(model: RecordModel) -> RecordScore | PairScore:
     return score
 
 
-def _shares(model: EstimatorSection) -> dict[Any, float]:
+def _shares(model: EstimatorSection | PredictionsSection) -> dict[Any, float]:
     """The public class shares in the order of the classes: numbers before texts."""
     shares = model.class_shares or {}
     found = {canonical(name): share for name, share in shares.items()}
@@ -112,7 +113,7 @@ def score_on(
         allowed = SCORES[model.score_name].allows
         also = f" (or give model.{' and '.join(allowed)})" if allowed else ""
         check_two_classes(model.score_name, len(classes), instead=(LOG_LOSS.name, BRIER.name), also=also)
-    if isinstance(model, EstimatorSection) and isinstance(score, BalancedAccuracy):
+    if isinstance(model, EstimatorSection | PredictionsSection) and isinstance(score, BalancedAccuracy):
         named = tuple(_shares(model))
         if named != classes:
             raise StudyInvalid(

@@ -126,14 +126,23 @@ def check_names(spec: StudySpec, columns: Sequence[str], public: PublicHalf, *, 
     Raises:
         StudyInvalid: it is not so.
     """
+    check_person(spec, columns, shown_as=shown_as)
+    kept = [name for name in columns if name not in left_out(spec)]
+    data.check_columns(public.columns, kept, public.target, shown_as=shown_as)
+
+
+def check_person(spec: StudySpec, columns: Sequence[str], *, shown_as: str) -> None:
+    """The column of persons is there, where the study names one.
+
+    Raises:
+        StudyInvalid: it is not.
+    """
     if spec.privacy.person is not None and spec.privacy.person not in columns:
         raise StudyInvalid(
             f"{shown_as} has no column {spec.privacy.person!r}, which says whose record it is",
             cause="a misspelt name in [privacy], or the column was dropped",
             remedy="name the column as in the file's header, or leave person out",
         )
-    kept = [name for name in columns if name not in left_out(spec)]
-    data.check_columns(public.columns, kept, public.target, shown_as=shown_as)
 
 
 def sealed_half(spec: StudySpec, table: Table, people: Sequence[Person] | None, public: PublicHalf) -> Scorer:

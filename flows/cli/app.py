@@ -125,6 +125,23 @@ def tune(
 
 
 @app.command()
+def score(
+    study: Study,
+    json: AsJson = False,
+    pad_steps: Annotated[float, typer.Option(help="Each task takes a whole number of so many seconds.")] = 0.0,
+    debug: Debug = False,
+) -> None:
+    """Choose among predictions made elsewhere (estimator = "predictions"): as tune, and nothing is trained."""
+    from dpbo.flows.cli import commands as command
+    from dpbo.flows.cli.screens.terminal import print_json
+    from dpbo.flows.cli.screens.tuned import print_tuned, tuned_json
+
+    command.check_predictions(study)
+    tuned, account = command.tune(study, pad_steps=pad_steps)
+    print_json(tuned_json(tuned)) if json else print_tuned(tuned, account)
+
+
+@app.command()
 def evaluate(
     study: Study,
     epsilon: Annotated[

@@ -189,7 +189,9 @@ def workers(count: int | None = None) -> Iterator[DaskWorkers | None]:
     with ExitStack() as running, ThreadPoolExecutor(1) as aside:
 
         def start() -> Any:
-            return running.enter_context(Client(running.enter_context(cluster(count))))
+            client = Client(running.enter_context(cluster(count)))
+            running.callback(client.close)  # not as a context: it is left in another thread than it is entered in
+            return client
 
         yield DaskWorkers(aside.submit(start).result)
 

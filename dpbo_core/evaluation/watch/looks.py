@@ -45,7 +45,8 @@ from dpbo_core.privacy.sealing import messages, sealed
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.spec import StudySpec, WatchSection
 from dpbo_core.spec.reading import check_name
-from dpbo_core.study.run import check_accepted, opening_cap, padded
+from dpbo_core.study.consent import check_accepted, opening_cap
+from dpbo_core.study.run import padded
 from dpbo_core.versions import library_version
 
 
