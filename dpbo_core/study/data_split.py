@@ -163,7 +163,7 @@ def _check_distinct(training: Path, validation: Sequence[Path], *, shown_as: str
 def is_partitioned(spec: StudySpec, folder: str | Path) -> bool:
     """Whether the validation set is a folder of files; none is opened."""
     given = spec.data
-    return isinstance(given, PublicFiles | PersonFiles) and bool(parts_of(Path(folder) / given.validation))
+    return isinstance(given, PublicFiles | PersonFiles) and bool(parts_of(place_of(folder, given.validation)))
 
 
 def sensitive_half(
