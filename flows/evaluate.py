@@ -17,7 +17,7 @@ from dpbo.tasks.evaluating import evaluate, prepare
 from dpbo.tasks.reporting import Tracked
 from dpbo.tasks.reporting.champion import champion_after
 from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.errors import BudgetRefused
+from dpbo_core.errors import BudgetRefused, StudyInvalid
 from dpbo_core.evaluation.run import EvaluationResult
 from dpbo_core.objective.partitioned import Workers
 from dpbo_core.privacy.release import Release
@@ -79,9 +79,16 @@ def evaluate_privately(
 
 
 def _crown(study: StudySpec, report: Release, stores: Stores) -> str:
-    tuned = PrivacyLedger(stores.ledger).editions(study.name, dataset=study.privacy.dataset)
-    (chosen,) = [one.release for one in tuned if one.edition == study.edition and one.release is not None]
-    return champion_after(chosen, report, stores.tracking)
+    ledger, dataset = PrivacyLedger(stores.ledger), study.privacy.dataset
+    found = ledger.editions(study.name, edition=study.edition, dataset=dataset)
+    chosen = [one.release for one in found if one.release is not None]
+    if len(chosen) != 1:
+        raise StudyInvalid(
+            f"{len(chosen)} studies of the name and edition {study.name}:{study.edition} were released",
+            cause="one was changed and tuned again under the same edition",
+            remedy="set the alias yourself, in MLflow; give every change an edition of its own",
+        )
+    return champion_after(chosen[0], report, stores.tracking)
 
 
 def n_tasks(result: EvaluationResult | None, tracked: Tracked | None) -> int:

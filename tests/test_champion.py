@@ -1,11 +1,13 @@
 """MLflow's logged model of a release, and the alias `champion`: moved by what was released, and by nothing else."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import mlflow
 import pandas as pd
 import pytest
+import tomli_w
 from test_dashboard import shown  # noqa: F401  a fixture
 
 from dpbo.tasks.reporting.champion import champion_after
@@ -71,3 +73,21 @@ def test_the_champion_is_moved_by_a_tune_and_by_a_report_that_is_better(shown, h
 
 def champion(client):
     return str(client.get_model_version_by_alias("trial", "champion").version)
+
+
+@pytest.mark.slow
+def test_the_commands_move_it(dpbo, here, tables):
+    """Two editions, the second evaluated with 20 times the ε: all through Prefect."""
+    tables["study"]["method"], tables["budget"] = "public", {"epsilon": 50.0, "delta": 1e-5}
+    for edition in ("1", "2"):
+        tables["study"]["edition"] = edition
+        (here / f"{edition}.toml").write_text(tomli_w.dumps(tables))
+        assert dpbo("tune", f"{edition}.toml", "--register")[0] == 0
+    client = mlflow.MlflowClient(f"sqlite:///{here / 'mlruns' / 'mlflow.db'}")
+    assert champion(client) == "2"
+    code, out, err = dpbo("evaluate", "1.toml", "--epsilon", "4", "--register")
+    assert (code, "stays the champion: it has no auc" in " ".join(out.split())) == (0, True), err
+    code, out, _ = dpbo("evaluate", "2.toml", "--epsilon", "4", "--register", "--json")
+    assert (code, json.loads(out)["champion"]) == (0, "version 2 of 'trial' is the champion already")
+    code, _, err = dpbo("evaluate", "2.toml", "--model", "kept", "--register")
+    assert (code, "the model that the study released" in err) == (2, True)
