@@ -48,14 +48,14 @@ LIMITS = """## Where it ends
 
 What stays short of what was asked, and why nothing more is expected of it:
 
-* **W4 at 40 to 50% of the bandwidth bound.** NumPy's own products of a row with V, which a step cannot do without,
-  reach 69 to 78% of it; the rest is the acquisition and its largest value over 100,000 candidates. Leaving out
-  candidates by bounds that are out of date was tried: 70 to 100% of the work on rows remains.
+* **W4 at 40 to 50% of the bandwidth bound.** NumPy's own products of a row with V, which a step cannot do
+  without, reach 69 to 78% of it; the rest is the acquisition and its largest value over 100,000 candidates.
+  Leaving out candidates by bounds that are out of date was tried: 70 to 100% of the work on rows remains.
 * **Noise in the loop of W2.** A draw of the exact sampler takes 13 to 20 µs whatever the search costs, and a step
   of this one costs about 100. What is faster is floating point, whose last digits can tell.
 * **The bound on γ_T of W2 under Matérn-5/2.** There the counts of greedy's own observations leave more than the
-  1.28 times its gain that is near enough, and the next counts, of halves of observations, cost three times as many
-  steps.
+  1.28 times its gain that is near enough, and the next counts, of halves of observations, cost three times as
+  many steps.
 * **A large grid over files**, in units of pyarrow's reading alone: each candidate costs each record a scalar
   product and a score, 15 to 30 ns, where reading a record of 30 doubles from the system's cache costs 200 to 300.
   A matrix product is faster, and rounds by a record's place, on which no score of a record may depend.
