@@ -4,6 +4,7 @@ import io
 import json
 import logging
 import tomllib
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
