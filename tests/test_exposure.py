@@ -26,7 +26,8 @@ def open_folder(here, monkeypatch):
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)
         monkeypatch.chdir(name)
-        monkeypatch.setenv("PREFECT_HOME", f"{name}/prefect")
+        home = Path(name, "prefect")
+        monkeypatch.setattr(exposure, "_of_prefect", lambda: (home / "dpbo-password", home / "profiles.toml"))
         yield Path(name)
 
 

@@ -6,12 +6,13 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
-from worlds import with_method
+from worlds import plain, with_method
 
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.mechanisms.noise import InjectedNoise
+from dpbo_core.methods import METHODS
 from dpbo_core.models.linear.fit import LinearModel, margins_of
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.pairs import PairScore
@@ -22,6 +23,7 @@ from dpbo_core.objective.partitioned import bytes_of
 from dpbo_core.problem import Problem
 from dpbo_core.spec import StudySpec
 from dpbo_core.study import data_split
+from dpbo_core.study.one_pass import check_one_pass
 from dpbo_core.study.run import open_study
 from dpbo_core.study.training_set import study_fingerprint
 
@@ -223,6 +225,17 @@ def test_one_pass_scores_all_of_it_when_the_first_score_is_needed(world, here, r
     assert [read.count(f"{j:02d}.parquet") for j in range(7)] == [1] * 7
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_only_a_public_path_can_be_scored_at_once(world, here, method):
+    spec = world(method=method)
+    spec = replace(spec, search=replace(spec.search, one_pass=True))
+    if method in ("private_trajectory", "private_grid", "lipschitz"):
+        check_one_pass(spec, plain(method))
+    else:
+        with pytest.raises(StudyInvalid, match="one_pass"):
+            check_one_pass(spec, plain(method))
+
+
 def test_how_records_are_read_makes_no_other_study(world):
     spec = world()
     other = replace(world(memory_limit=0.5), search=replace(spec.search, one_pass=True))
@@ -279,3 +292,22 @@ def test_who_can_score_one_model_alone_scores_many_one_by_one():
 
     assert evaluate_all(Alone(), [4, 5]).sums == (4, 5)
     assert evaluate_all(Alone(), [4, 5], (1, 3)).differences == (1, 2)
+
+
+@pytest.mark.parametrize("method", ["private_grid", "lipschitz"])
+def test_records_in_memory_are_scored_by_the_step_that_trained(world, here, monkeypatch, method):
+    """Of a folder of files, which would be read each time, by the last one."""
+    scored = []
+    told = in_memory.exact_totals
+
+    def counted(models, *rest):
+        scored.append(len(models))
+        return told(models, *rest)
+
+    monkeypatch.setattr(in_memory, "exact_totals", counted)
+    steps, _ = run(world("validation.parquet", method=method), here, "whole")
+    assert len(scored) >= len(steps)
+    scored.clear()
+    monkeypatch.setattr(partitioned, "exact_totals", counted)
+    run(world(method=method), here, "parts")
+    assert len(scored) == 7

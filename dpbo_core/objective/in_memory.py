@@ -18,7 +18,7 @@ record is no part, whatever the model.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +89,8 @@ class Together:
 class ScoresTogether(Protocol):
     """A scorer that can score many models in one pass over the records."""
 
+    reads_files: ClassVar[bool]  # each time it is asked
+
     def evaluate_all(
         self, models: Sequence[Scorable], paired_with: Paired | None = None, *, again: bool = False
     ) -> Together:
@@ -111,10 +113,20 @@ def evaluate_all(
     return Together(sums, tuple(scorer.paired(model, *paired_with) for model in models))
 
 
+def models_at_once(scorer: Scorer, most: int) -> int:
+    """How many models that are known ahead wait for one another, at most `most`.
+
+    Where the records are in memory none does: each step scores what it trains. Where each scoring reads files, they
+    share a reading.
+    """
+    return most if isinstance(scorer, ScoresTogether) and scorer.reads_files else 1
+
+
 class Objective(Opaque):
     """The validation set with its score, sealed; with the training set, where that is sensitive too."""
 
     __slots__ = ("_records", "_score", "_training")
+    reads_files = False
 
     def __init__(
         self, records: Sensitive[Encoded], score: Score, training: Sensitive[Encoded] | None = None

@@ -34,11 +34,9 @@ WRITERS = """SELECT rolname FROM pg_roles WHERE rolcanlogin AND NOT rolsuper AND
 
 def files(accounts: tuple[Account, ...]) -> Iterator[Finding]:
     """Modes of what is its owner's alone: the stores, the vaults, keys and passwords, and the sensitive files."""
-    from prefect.settings import get_current_settings
-
-    home = get_current_settings().home
-    kept = [FOLDER, Stores().vaults, *FOLDER.glob("*.generation"), *FOLDER.glob("*.db"), home / PASSWORD_FILE]
-    kept += [path for path in (get_current_settings().profiles_path,) if _holds_a_secret(path)]
+    password, profiles = _of_prefect()
+    kept = [FOLDER, Stores().vaults, *FOLDER.glob("*.generation"), *FOLDER.glob("*.db"), password]
+    kept += [profiles] if _holds_a_secret(profiles) else []
     kept += map(Path, filter(None, [os.environ.get(KEY_SETTING)]))
     approved = [
         item.source for account in accounts if not account.budget.public for item in account.approvals.sources
@@ -119,6 +117,14 @@ def prefect_in_the_open(api: str | None) -> Iterator[Finding]:
     """A server elsewhere that is told its password without TLS."""
     if api is not None and not _encrypted(api):
         yield Finding("prefect server", "wrong", f"{api}: its password travels unencrypted", "say https://")
+
+
+def _of_prefect() -> tuple[Path, Path]:
+    """Where the password of `dpbo serve` is kept, and Prefect's profiles."""
+    from prefect.settings import get_current_settings
+
+    settings = get_current_settings()
+    return settings.home / PASSWORD_FILE, settings.profiles_path
 
 
 def _holds_a_secret(profiles: Path) -> bool:

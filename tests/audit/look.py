@@ -155,9 +155,10 @@ def main() -> None:
             runs = httpx.post("http://127.0.0.1:4200/api/flow_runs/filter", json={"limit": 1}, timeout=30).json()
             page = f"http://127.0.0.1:4200/runs/flow-run/{runs[0]['id']}"
             photograph(page, target / "prefect.png")
-            # One table's own page stays blank in a headless browser; that of all editions does not.
-            editions = "http://127.0.0.1:4200/artifacts/key/release-breast-cancer"
-            photograph(editions, target / "prefect_artifacts.png")
+            asked = {"artifacts": {"key": {"any_": ["release-breast-cancer"]}}, "sort": "CREATED_DESC", "limit": 1}
+            (said,) = httpx.post("http://127.0.0.1:4200/api/artifacts/filter", json=asked, timeout=30).json()
+            page = f"http://127.0.0.1:4200/artifacts/artifact/{said['id']}"
+            photograph(page, target / "prefect_artifacts.png")
     for picture in sorted(target.glob("*.png")):
         print(picture)
 
