@@ -141,13 +141,18 @@ def test_a_planted_violation_is_caught(house, together):
         assert any(rule in name and chain in chains for name, chains in told.items()), (chain, told)
 
 
+@cache
+def parsed(path):
+    return ast.parse(path.read_text())
+
+
 def test_help_says_more_than_a_symbol():
     """What `help()` shows of a public function or class is at least four words."""
     short = [
         f"{path.relative_to(ROOT)}: {node.name}"
         for folder in ("dpbo_core", "flows", "tasks")
         for path in (ROOT / folder).rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not node.name.startswith("_")
         if (told := ast.get_docstring(node)) is not None and len(told.split()) < 4
     ]
@@ -162,7 +167,7 @@ def test_what_cannot_be_is_untypable_and_not_asserted():
     asserts = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in sources
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.Assert)
     ]
     assert len(asserts) <= ASSERTED, asserts
@@ -189,7 +194,7 @@ def test_no_frozen_dataclass_keeps_a_dict_that_changes():
         f"{path.relative_to(ROOT)}: {cls}.{name}"
         for room in ("dpbo_core", "flows", "tasks")
         for path in (ROOT / room).rglob("*.py")
-        for cls, name, annotation in frozen_fields(ast.parse(path.read_text()))
+        for cls, name, annotation in frozen_fields(parsed(path))
         if annotation.startswith(("dict", "defaultdict"))
     ]
     assert held == []

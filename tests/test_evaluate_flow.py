@@ -381,6 +381,7 @@ def test_a_saved_model_is_evaluated_from_mlflows_own_folder(here, asked, run):
     assert json.loads(out)["facts"]["model"] == "of a file"
 
 
+@pytest.mark.slow
 def test_tune_prints_both_and_one_object(here, asked, run):
     asked()
     code, out, err = run("tune", "study.toml")

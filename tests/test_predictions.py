@@ -4,6 +4,7 @@ import io
 import json
 import logging
 import tomllib
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,7 @@ from dpbo_core.study.public_work import PublicWork
 from dpbo_core.study.resolve import advise_study, planning_problem, resolve
 from dpbo_core.study.run import run_study
 
+ROOT = Path(__file__).parents[1]
 M = 120
 ACCEPTS = ("rowwise_predictions",)
 COMMON = {"epsilon": 50.0, "dataset": "clinic", "labels": ("no", "yes"), "accepts": ACCEPTS}
@@ -304,6 +306,16 @@ def test_a_persons_surplus_records_score_the_constant(tmp_path):
     kept = np.array([True, True, False, True, True, True])
     exact = ((1.0 - (table["large"] - (truth == "yes")) ** 2) * kept).mean()
     assert totals(spec, tmp_path)[1] == pytest.approx(exact, abs=1e-6)
+
+
+def test_the_command_that_scores_predictions_trains_nothing(tmp_path):
+    from dpbo.flows.cli.commands import check_predictions
+
+    (tmp_path / "readers.toml").write_text(STUDY)
+    check_predictions(tmp_path / "readers.toml")
+    (tmp_path / "trained.toml").write_text((ROOT / "examples" / "breast_cancer.toml").read_text())
+    with pytest.raises(StudyInvalid, match="score chooses among predictions"):
+        check_predictions(tmp_path / "trained.toml")
 
 
 CANARY = "canary_8472"

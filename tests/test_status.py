@@ -86,7 +86,7 @@ def test_a_second_screen_explains_the_first(dpbo, here, shown):  # noqa: F811
     said = " ".join(both.removeprefix(first).split())
     for title in ("The choice", "The score", "The noise", "The guarantee", "Evidence", "The budget", "Next"):
         assert f"{title}. " in said
-    assert "in at most 73.1." in said
+    assert "in at most 73.1 of 100 cases" in said
     assert "people: ε 1 of 3 spent, 2 left." in said
     assert max(len(line) for line in both.splitlines()) <= 80
     assert "\x1b" not in both

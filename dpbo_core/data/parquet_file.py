@@ -175,7 +175,10 @@ def _column(values: Any) -> Column:
         values = values.cast(values.type.value_type)
     meaning = _meaning(values.type)
     if meaning == "number":
-        return np.asarray(values.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+        doubles = values.cast(pa.float64(), safe=False)
+        if doubles.num_chunks == 1:  # as it was decoded, not copied
+            return np.asarray(doubles.chunk(0).to_numpy(zero_copy_only=False), dtype=np.float64)
+        return np.asarray(doubles.to_numpy(), dtype=np.float64)
     if meaning == "decimal":
         return value_column(values.to_pylist())
     if meaning == "text":

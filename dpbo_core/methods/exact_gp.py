@@ -300,8 +300,8 @@ class ExactGP:
                 'exact_gp with outputs = "both" and a score whose noise rests on Theorem 5',
                 cause="where a choice is released the search follows noised observations, and the theorem is of a "
                 "search on exact ones",
-                remedy="ask for one of the two, or both of noisy_gp; or state constants at which the score's range "
-                "is the smaller bound, with cap_at_range",
+                remedy="ask for one of the two, or both of Algorithm 1; or state constants at which the score's "
+                "range is the smaller bound, with cap_at_range",
             )
         return found
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.containment import contained
 from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.models.outcome import Verb
 from dpbo_core.models.scores.record import equal
@@ -17,6 +18,7 @@ from dpbo_core.models.scores.record import equal
 _ROWS_TRIED = 64
 
 
+@contained()
 def check_rowwise(model: FittedEstimator, X_public: ArrayLike, *, needs: Verb = "predict") -> NDArray[Any]:
     """Predict up to 64 public rows as a batch, in reverse, one at a time and beside other rows; all must agree.
 

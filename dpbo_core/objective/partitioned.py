@@ -191,6 +191,7 @@ class PartitionedObjective(Opaque):
     """
 
     __slots__ = ("_n_records", "_parts", "_reader", "_score", "_workers")
+    reads_files = True
 
     def __init__(
         self,

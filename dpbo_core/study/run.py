@@ -30,6 +30,7 @@ from dpbo_core.spec import StudySpec
 from dpbo_core.study.consent import check_accepted, opening_cap
 from dpbo_core.study.data_split import FileSplit
 from dpbo_core.study.learning import check_learns, learns, to_learn_from, with_earlier
+from dpbo_core.study.one_pass import check_one_pass
 from dpbo_core.study.precomputed import Precomputed, remembering, trained_first
 from dpbo_core.study.public_half import DataSplit, PublicHalf
 from dpbo_core.study.replay import StudyResult as StudyResult
@@ -204,6 +205,7 @@ def _started(
     if not charged:
         check_lengthscale(method, study.problem)
         check_learns(spec, method)
+        check_one_pass(spec, method)
         learned = to_learn_from(spec, method, ledger) if learns(spec, method, scheduled=scheduled) else None
     check_accepted(spec, plan, public.problem.unlisted)
     problem = replace(remembering(public.problem, precomputed), advice=study.why)

@@ -156,6 +156,10 @@ def evaluate(
     ] = False,
     json: AsJson = False,
     pad_steps: Annotated[float, typer.Option(help="The counting takes a whole number of so many seconds.")] = 0.0,
+    register: Annotated[
+        bool,
+        typer.Option("--register", help="Let it be MLflow's champion where what is released says it is better."),
+    ] = False,
     debug: Debug = False,
 ) -> None:
     """Evaluate the released model on the sensitive records: ROC, calibration, groups, from one spend."""
@@ -168,9 +172,12 @@ def evaluate(
         expected = command.plan(study, epsilon=epsilon, model=model)
         print_json(expected_json(expected)) if json else print_expected(expected)
         return
-    evaluated, account = command.evaluate(study, epsilon=epsilon, model=model, pad=pad_steps)
+    evaluated, account = command.evaluate(study, epsilon=epsilon, model=model, pad=pad_steps, register=register)
     result, tracked = evaluated.result, evaluated.tracked
-    print_json(evaluated_json(result, tracked)) if json else print_report(result, tracked, account)
+    if json:
+        print_json(evaluated_json(result, tracked) | ({"champion": evaluated.champion} if register else {}))
+    else:
+        print_report(result, tracked, account, champion=evaluated.champion)
 
 
 @app.command()

@@ -37,8 +37,10 @@ def _paragraphs(
     release: Release, balance: Balance | None, tracked: Tracked | None, mlflow_page: str
 ) -> Iterator[str]:
     yield f"**{in_markdown(f'{release.study} · edition {release.edition} · {release.method}')}**"
-    yield "\n".join(("| | |", "|---|---|", *(f"| {in_markdown(n)} | {in_markdown(x)} |" for n, x in rows(release))))
-    yield in_markdown(f"{release.guarantee.in_words()} {meaning(release)}")
+    yield "\n".join(
+        ("| released | |", "|---|---|", *(f"| {in_markdown(n)} | {in_markdown(x)} |" for n, x in rows(release)))
+    )
+    yield f"{in_markdown(release.guarantee.in_words())} {meaning(release)}"  # the latter is ours, to the last word
     if balance is not None and balance.limit < float("inf"):
         yield (
             f"{in_markdown(release.dataset)}: ε {balance.spent:.4g} of {balance.limit:g} is spent, and "

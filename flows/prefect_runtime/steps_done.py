@@ -33,7 +33,7 @@ class StepsDone:
             self._made = made
 
     def show(self) -> None:
-        """One more step."""
+        """Count one more step; a tenth of the way is worth a request, and no step by itself."""
         before, self._done = self._done * PARTS // self._steps, self._done + 1
         if self._made is None or self._done * PARTS // self._steps == before:
             return

@@ -81,8 +81,8 @@ def _value(release: Release) -> str:
 
 
 def _of_a_person(release: Release) -> str:
-    """The guarantee as what may change, as how well one can guess, and in its own words."""
-    parts = (meaning(release), guess(release), release.guarantee.in_words())
+    """The guarantee as how well one can guess, as what may change, and in its own words."""
+    parts = (guess(release), meaning(release), release.guarantee.in_words())
     return in_markdown(" ".join(part for part in parts if part))
 
 

@@ -134,7 +134,7 @@ def main() -> None:
         with shown(folder, "1", "2", "3", "4") as world:
             experiment = f"{world.mlflow}#/experiments/{world.experiment}"
             charts, run = f"{experiment}/runs?{CHARTS}", f"{experiment}/runs/{world.run_id}"
-            photograph(charts, target / "mlflow_charts.png", size=(1600, 1000))
+            photograph(charts, target / "mlflow_charts.png", size=(1600, 1250))
             photograph(f"{run}?workflowType=machine_learning", target / "mlflow.png", size=(1500, 1500))
             together = urlencode(
                 {"runs": json.dumps(world.editions), "experiments": f'["{world.experiment}"]'}, quote_via=quote
@@ -155,9 +155,10 @@ def main() -> None:
             runs = httpx.post("http://127.0.0.1:4200/api/flow_runs/filter", json={"limit": 1}, timeout=30).json()
             page = f"http://127.0.0.1:4200/runs/flow-run/{runs[0]['id']}"
             photograph(page, target / "prefect.png")
-            # One table's own page stays blank in a headless browser; that of all editions does not.
-            editions = "http://127.0.0.1:4200/artifacts/key/release-breast-cancer"
-            photograph(editions, target / "prefect_artifacts.png")
+            asked = {"artifacts": {"key": {"any_": ["release-breast-cancer"]}}, "sort": "CREATED_DESC", "limit": 1}
+            (said,) = httpx.post("http://127.0.0.1:4200/api/artifacts/filter", json=asked, timeout=30).json()
+            page = f"http://127.0.0.1:4200/artifacts/artifact/{said['id']}"
+            photograph(page, target / "prefect_artifacts.png")
     for picture in sorted(target.glob("*.png")):
         print(picture)
 
