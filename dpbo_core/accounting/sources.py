@@ -17,12 +17,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import sqlalchemy as sa
 
 from dpbo_core.accounting.patterns import filled_at, is_pattern, values_in
-from dpbo_core.data.addresses import QUERY, S3, Place, address_of
+
+if TYPE_CHECKING:
+    from dpbo_core.data.addresses import Place
 
 Kind = Literal["file", "table", "bundled", "memory"]
 KINDS: tuple[str, ...] = get_args(Kind)
@@ -61,7 +63,7 @@ def file_source(path: str | Path, role: Role = "records") -> Source:
     return Source("file", real, role, marks_of(real), parts)
 
 
-def place_source(place: Place, role: Role = "records") -> Source:
+def place_source(place: "Place", role: Role = "records") -> Source:
     """What lies at a path or an address; nothing is opened or asked."""
     return file_source(place, role) if isinstance(place, Path) else Source("table", place.identity, role)
 
@@ -81,6 +83,8 @@ def named_source(text: str, bundled: Iterable[str] = ()) -> Source:
     Raises:
         StudyInvalid: an address that cannot be read.
     """
+    from dpbo_core.data.addresses import QUERY, S3, address_of  # its room loads NumPy, which no budget needs
+
     if text == "memory":
         return MEMORY
     if text in bundled and not Path(text).exists():

@@ -2,6 +2,7 @@
 
 from dpbo_core.advice.advise import AUTO
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.methods import METHODS
 from dpbo_core.methods.contract import Method, ScoresAhead
 from dpbo_core.spec import StudySpec
 
@@ -17,5 +18,9 @@ def check_one_pass(spec: StudySpec, method: Method) -> None:
         raise StudyInvalid(
             f"search.one_pass = true, and {method.kind} asks for its scores one after the other",
             cause="its path is private, or its proof counts what is scored",
-            remedy="leave one_pass out, or use private_trajectory; private_grid scores in one pass anyway",
+            remedy=f"leave one_pass out, or use one of {', '.join(_able())}",
         )
+
+
+def _able() -> list[str]:
+    return [kind for kind, method in METHODS.items() if hasattr(method, "scores_ahead")]
