@@ -66,7 +66,7 @@ PYTHONS ?= 3.12 3.13
 # certifi is a list of certificates, and a registry may lack the day's that Prefect asks for
 newest: $(STAMP)
 	@mkdir -p build/newest && $(BIN)/python tests/newest.py > build/newest/wanted.txt && echo certifi > build/newest/any.txt
-	@uv venv --quiet --allow-existing --python $(BIN)/python build/newest/venv
+	@uv venv --quiet --seed --allow-existing --python $(BIN)/python build/newest/venv
 	@uv pip install --quiet --upgrade --python build/newest/venv/bin/python --override build/newest/any.txt \
 		-r build/newest/wanted.txt
 	@uv pip install --quiet --no-deps --no-build-isolation --python build/newest/venv/bin/python -e .
