@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
-from dpbo.flows.cli import exposure
+from dpbo.flows.cli import clusters, exposure
 from dpbo.flows.cli.finding import Finding, Verdict
 from dpbo.flows.prefect_runtime.settings import FOLDER, Stores, check_prefect_settings, quiet_environment
 from dpbo_core.accounting import audit
@@ -30,6 +30,7 @@ def examine() -> tuple[Finding, ...]:
     looks: tuple[Callable[[], Iterator[Finding]], ...] = (
         _python, _versions, _disk, _settings, _files, exposure.shared_folders, _ledger, exposure.ledger_server,
         _budgets, _mlflow, exposure.tracking_server, _server,
+        clusters.dask_cluster,
     )  # fmt: skip
     return tuple(finding for look in looks for finding in _looked(look))
 
