@@ -4,22 +4,27 @@
 # make intruder  attack every server, budget and ledger as another user, an operator and a web page; the figures
 #              go to docs/audit.md (a quarter of an hour; needs root for a second user, Chromium for the page)
 # make supply  look the locked dependencies up for known faults; write the bill of materials, sbom.json
+# make deployment  run docs/deployment.md from its first command to its last, as services of real processes under
+#              accounts of their own, and try what each can reach (needs root and Debian's PostgreSQL; ten minutes)
+# make newest  the tests on the newest releases there are, without our upper bounds (TESTS=tests/test_flow.py for some)
+# make pythons the tests on Python 3.12 and 3.13 too (TESTS=… for some; needs both on the path)
 # make look    photograph every page that shows a release into docs/pictures (needs Chromium, port 4200 free)
 # make docs    build the site into build/site and fail on a warning (needs the group `docs`)
 # make docs-run  run what the site shows and takes minutes, and its notebooks
 # make frameworks  install LightGBM, XGBoost, PyTorch and skorch, and run what is tested and shown with them
 # make bench   time every part beside its peers; the figures go to docs/performance.md (a quarter of an hour)
-# make papers  every printed number of the three papers beside ours, in docs/printed_numbers.md; resumed where it
-#              was interrupted (half an hour, afresh)
+# make papers  every printed number of the three papers beside ours, in docs/printed_numbers.md and docs/dp_hypo.md;
+#              resumed where it was interrupted (forty minutes, afresh)
 # make check   format, lint, types, import rules
-# make lock    pin the dependencies again (after editing pyproject.toml)
+# make lock    pin the dependencies again (after editing pyproject.toml; LOCK=--upgrade for today's releases)
 
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: setup tune test audit intruder supply look check bench papers docs docs-run frameworks format lock clean
+.PHONY: setup tune test audit intruder supply deployment newest pythons look check bench papers docs docs-run frameworks format \
+	lock clean
 
 setup: $(STAMP)
 
@@ -49,8 +54,33 @@ supply: $(STAMP)
 	@test -x $(VENV)/supply/bin/pip-audit || { $(PYTHON) -m venv $(VENV)/supply && \
 		$(VENV)/supply/bin/python -m pip install --quiet --disable-pip-version-check "pip-audit>=2.9"; }
 	@$(VENV)/supply/bin/pip-audit --strict --progress-spinner off --disable-pip --no-deps -r requirements.lock || { \
-		echo "A dependency has a known fault, or could not be looked up. The lock was last made on:"; \
-		git log -1 --format=%cs -- requirements.lock; exit 1; }
+		echo "A dependency has a known fault, or could not be looked up."; exit 1; }
+
+deployment: $(STAMP)
+	@cd tests && ../$(BIN)/python -m deployment
+
+TESTS   ?= tests
+RUN     := -m pytest -m "not slow" -p no:cacheprovider $(TESTS)
+PYTHONS ?= 3.12 3.13
+
+# certifi is a list of certificates, and a registry may lack the day's that Prefect asks for
+newest: $(STAMP)
+	@mkdir -p build/newest && $(BIN)/python tests/newest.py > build/newest/wanted.txt && echo certifi > build/newest/any.txt
+	@uv venv --quiet --seed --allow-existing --python $(BIN)/python build/newest/venv
+	@uv pip install --quiet --upgrade --python build/newest/venv/bin/python --override build/newest/any.txt \
+		-r build/newest/wanted.txt
+	@uv pip install --quiet --no-deps --no-build-isolation --python build/newest/venv/bin/python -e .
+	@uv pip freeze --quiet --python build/newest/venv/bin/python > build/newest/resolved.txt
+	@build/newest/venv/bin/python $(RUN)
+
+pythons: $(STAMP)
+	@for version in $(PYTHONS); do \
+		test -x build/python$$version/bin/python || python$$version -m venv build/python$$version || exit 1; \
+		build/python$$version/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.lock || exit 1; \
+		build/python$$version/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
+			--no-build-isolation -e . || exit 1; \
+		build/python$$version/bin/python $(RUN) || exit 1; \
+	done
 
 look: $(STAMP)
 	@cd tests && ../$(BIN)/python -m audit.look
@@ -67,7 +97,6 @@ format: $(STAMP)
 
 bench: $(STAMP)
 	@$(BIN)/python -m benchmarks
-	@$(BIN)/python benchmarks/dp_hypo.py --short
 
 $(VENV)/.docs: $(STAMP) pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "pip>=25.1"  # the first that knows groups
@@ -93,7 +122,7 @@ frameworks: $(VENV)/.frameworks
 
 lock:
 	uv pip compile --quiet --universal --no-emit-index-url --no-header --python-version 3.11 \
-		--extra postgres --extra team --group dev pyproject.toml -o requirements.lock
+		--extra postgres --extra team --group dev pyproject.toml -o requirements.lock $(LOCK)
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

@@ -29,7 +29,9 @@ SCRIPTS = {
     "flow": "The flow",
     "repetitions": "Repetitions of an audit",
     "enforced": "Records scored alone",
+    "scale": "Records in many files",
     "startup": "Start-up",
+    "seconds": "What a user waits for",
     "ledger": "The ledger",
     "growth": "Growth",
 }
@@ -40,6 +42,26 @@ Written by `make bench`; one thread, all contenders in one process and in turn, 
 otherwise. A ratio is the median of pairwise ratios, with the smallest and the largest; a ratio to a peer says how
 many times longer the peer took. What takes less than 20 ms is repeated until it takes that long. Where a number
 falls short of what was asked, its row says so. No number here is asserted in a timed test.
+"""
+
+LIMITS = """## Where it ends
+
+What stays short of what was asked, and why nothing more is expected of it:
+
+* **W4 at 40 to 50% of the bandwidth bound.** NumPy's own products of a row with V, which a step cannot do
+  without, reach 69 to 78% of it; the rest is the acquisition and its largest value over 100,000 candidates.
+  Leaving out candidates by bounds that are out of date was tried: 70 to 100% of the work on rows remains.
+* **Noise in the loop of W2.** A draw of the exact sampler takes 13 to 20 µs whatever the search costs, and a step
+  of this one costs about 100. What is faster is floating point, whose last digits can tell.
+* **The bound on γ_T of W2 under Matérn-5/2.** There the counts of greedy's own observations leave more than the
+  1.28 times its gain that is near enough, and the next counts, of halves of observations, cost three times as
+  many steps.
+* **A large grid over files**, in units of pyarrow's reading alone: each candidate costs each record a scalar
+  product and a score, 15 to 30 ns, where reading a record of 30 doubles from the system's cache costs 200 to 300.
+  A matrix product is faster, and rounds by a record's place, on which no score of a record may depend.
+* **A trajectory over files that are read once** keeps the encoded records, 8 bytes a feature. With less memory
+  (`[data] memory_limit`) the parts that do not fit are read at every step.
+* **Training sets** are read into memory whole; validation sets need not be.
 """
 
 
@@ -77,7 +99,7 @@ def page(found: dict[str, dict[str, object]]) -> str:
         table = ["| measured | asked | found | spread | |", "|---|---|---|---|---|"]
         table += ["| " + " | ".join(row.cells) + " |" for row in rows]
         parts += [f"## {title}", text, "\n".join(table), str(found[name]["machine"])]
-    return "\n\n".join(part.strip() for part in parts) + "\n"
+    return "\n\n".join(part.strip() for part in [*parts, LIMITS]) + "\n"
 
 
 def machine() -> str:

@@ -41,7 +41,8 @@ from dpbo_core.errors import BudgetRefused
 from dpbo_core.evaluation.run import evaluate_study
 from dpbo_core.evaluation.watch.looks import look_once
 from dpbo_core.spec import StudySpec, WatchSection
-from dpbo_core.study.run import approve_study, run_study
+from dpbo_core.study.consent import approve_study
+from dpbo_core.study.run import run_study
 
 DAYS, PEOPLE, PUBLIC, TRUTH, SEEDS = 365, 3_000, 2_000, 4_000, 3
 BROKEN, MENDED, WALK = 120, 250, 0.004

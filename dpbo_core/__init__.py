@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from dpbo_core.final_model.train import FinalModel as FinalModel
     from dpbo_core.privacy.release import Release as Release
     from dpbo_core.sklearn_api.private_search import PrivateSearch as PrivateSearch
+    from dpbo_core.sklearn_api.private_selection import PrivateSelection as PrivateSelection
     from dpbo_core.space.search_space import Categorical as Categorical
     from dpbo_core.space.search_space import Integer as Integer
     from dpbo_core.space.search_space import Real as Real
@@ -55,6 +56,7 @@ _HOME = {
     "PrivacyBudget": "accounting.budget",
     "PrivacyLedger": "accounting.ledger",
     "PrivateSearch": "sklearn_api.private_search",
+    "PrivateSelection": "sklearn_api.private_selection",
     "Real": "space.search_space",
     "Release": "privacy.release",
     "Sealed": "errors",

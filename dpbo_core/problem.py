@@ -13,28 +13,20 @@
 | w_λ | `train(i)` | the model of candidate i, a function of it, the public training set and the seed | — |
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.data.values import canonical, shown
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.aggregates.mean_of_records import MeanOfRecords
 from dpbo_core.models.aggregates.pair_count import PairCount
 from dpbo_core.models.aggregates.union import Aggregate
-from dpbo_core.models.import_path import function_at
 from dpbo_core.models.listed.class_names import unlisted_name
-from dpbo_core.models.scores.balanced_accuracy import BalancedAccuracy
-from dpbo_core.models.scores.bounded_function import BoundedFunction
-from dpbo_core.models.scores.brier import BRIER
-from dpbo_core.models.scores.declared import Numbers
-from dpbo_core.models.scores.log_loss import LOG_LOSS
-from dpbo_core.models.scores.pairs import PairScore, check_two_classes
-from dpbo_core.models.scores.record import RecordScore
-from dpbo_core.models.scores.union import MARGIN_SCORES, PAIR_SCORES, RECORD_SCORES, SCORES, MarginScore, Score
+from dpbo_core.models.scores.pairs import PairScore
+from dpbo_core.models.scores.union import Score
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 from dpbo_core.space import candidates as candidate_sets
 from dpbo_core.space.candidates import CandidateSet
@@ -42,23 +34,20 @@ from dpbo_core.space.earlier import EarlierEdition
 from dpbo_core.space.search_space import Axis, Categorical, Integer, Real, SearchSpace, Value
 from dpbo_core.spec import (
     AxisSection,
-    EstimatorSection,
-    FunctionSection,
-    LinearSection,
     ModelSection,
     PersonFiles,
-    RecordModel,
+    PredictionsSection,
+    PredictionTable,
     SearchSection,
     SensitiveData,
-    SoftmaxSection,
     StudySpec,
 )
+from dpbo_core.spec.named_score import pair_score, score_of
 
 if TYPE_CHECKING:
     from dpbo_core.models.trainer import Model
 
 DEFAULT_DELTA = 1e-6
-SMALLEST = 1e-100  # range of a record's score; its square is still a number
 DEFAULT_POINTS = {1: 64, 2: 16, 3: 8}  # a numeric axis, by how many numeric axes there are
 
 
@@ -144,6 +133,7 @@ class Problem:
     public_search: PublicSearch | None = field(default=None, repr=False, compare=False)  # once searched
     earlier: tuple[EarlierEdition, ...] | None = None  # what the search begins with, oldest first; None: afresh
     spread: float | None = None  # of the PUBLIC scores over Λ, the best less the median; None where not looked up
+    scored_in_public: bool = True  # whether there are public records to score candidates on
     positives: float | None = None  # PUBLIC share of the second class, where pairs are counted and it is known
 
     @property
@@ -278,6 +268,7 @@ def problem_of(
         dataset=spec.privacy.dataset,
         trainer=trainer,
         unlisted=_unlisted(spec) if unlisted is None else unlisted,
+        scored_in_public=not (isinstance(spec.data, PredictionTable) and spec.data.public is None),
     )
 
 
@@ -287,7 +278,7 @@ def _check_no_pairs(model: ModelSection) -> None:
     Raises:
         StudyInvalid: the score counts pairs.
     """
-    if _pair_score(model) is not None:
+    if pair_score(model) is not None:
         raise StudyInvalid(
             f"{model.score_name} counts pairs of records, and n_persons averages each person's",
             cause="one person's records may be in any number of pairs",
@@ -299,6 +290,8 @@ def _unlisted(spec: StudySpec) -> str:
     """What in the estimator that a study names is not on the list; "" for nothing."""
     if spec.model.ours:
         return ""
+    if isinstance(spec.model, PredictionsSection):
+        return "whoever made the table of predictions"
     values = {name: axis.values for name, axis in spec.space.items() if axis.values is not None}
     return unlisted_name(spec.model.estimator, spec.model.params, values)
 
@@ -315,100 +308,6 @@ def relation_of(spec: StudySpec) -> NeighboringRelation:
     if isinstance(spec.data, PersonFiles):
         return NeighboringRelation.REPLACE_ONE_PERSON
     return NeighboringRelation.REPLACE_ONE
-
-
-def score_of(model: ModelSection) -> Score:
-    """The score of a study, from the study alone: its range is what every price depends on.
-
-    Raises:
-        StudyInvalid: a name or a number it cannot use, or a user's function that cannot be imported.
-    """
-    return margin_score(model) if isinstance(model, LinearSection) else record_score(model)
-
-
-def _pair_score(model: ModelSection) -> PairScore | None:
-    """The score of a study that counts pairs; None where it does not, as with class shares."""
-    shares = model.class_shares if isinstance(model, EstimatorSection) else None
-    by_pairs = PAIR_SCORES.get(model.score_name)
-    return None if by_pairs is None or shares is not None else by_pairs(Numbers(model.steepness))
-
-
-def margin_score(model: LinearSection) -> MarginScore | PairScore:
-    """The score of a linear model's margins."""
-    return _pair_score(model) or MARGIN_SCORES[model.score_name](Numbers(model.steepness))
-
-
-def record_score(model: RecordModel) -> RecordScore | PairScore:
-    """The score of what any other model predicts.
-
-    Raises:
-        StudyInvalid: its range is beyond what can be counted in, or the class shares are none.
-    """
-    pairs = _pair_score(model)
-    if pairs is not None:
-        return pairs
-    score: RecordScore
-    match model:
-        case FunctionSection():
-            score = BoundedFunction(model.score, model.score_low, model.score_high)
-        case EstimatorSection():
-            shares = tuple(_shares(model).values())
-            score = RECORD_SCORES[model.score_name](Numbers(model.steepness, shares, model.error_bound))
-        case SoftmaxSection():
-            score = RECORD_SCORES[model.score_name](Numbers(model.steepness))
-    if not SMALLEST <= score.score_range <= 1.0 / SMALLEST:
-        raise StudyInvalid(
-            f"the score of a record runs over {score.score_range:g}",
-            cause="score bounds, an error bound or a class share beyond what double precision can count in",
-            remedy="choose a range between 1e-100 and 1e100",
-        )
-    return score
-
-
-def _shares(model: EstimatorSection) -> dict[Any, float]:
-    """The public class shares in the order of the classes: numbers before texts."""
-    shares = model.class_shares or {}
-    found = {canonical(name): share for name, share in shares.items()}
-    if len(found) < len(shares) or not all(type(share) in (int, float) for share in shares.values()):
-        raise StudyInvalid(
-            "model.class_shares names a class twice, or a share is no number",
-            cause='1 and "1.0" are one class',
-            remedy="write each class once, with its share",
-        )
-    return {name: float(found[name]) for name in sorted(found, key=lambda value: (isinstance(value, str), value))}
-
-
-def score_on(
-    model: RecordModel, classes: tuple[Value, ...], function: Callable[[Any, Any], float] | None = None
-) -> RecordScore | PairScore:
-    """The score with what only the training set can tell: that the shares name its classes; the user's function.
-
-    Args:
-        model: of the study.
-        classes: of the public training set, in order.
-        function: the user's; by its import path where None.
-
-    Raises:
-        StudyInvalid: the shares are those of other classes, there are other than two classes to count pairs of, or
-            the function cannot be imported.
-    """
-    score = record_score(model)
-    if isinstance(score, PairScore):
-        allowed = SCORES[model.score_name].allows
-        also = f" (or give model.{' and '.join(allowed)})" if allowed else ""
-        check_two_classes(model.score_name, len(classes), instead=(LOG_LOSS.name, BRIER.name), also=also)
-    if isinstance(model, EstimatorSection) and isinstance(score, BalancedAccuracy):
-        named = tuple(_shares(model))
-        if named != classes:
-            raise StudyInvalid(
-                f"model.class_shares names {', '.join(map(shown, named))}; "
-                f"the training classes are {', '.join(map(str, classes))}",
-                cause="a class is missing or misspelt",
-                remedy="give the share of every class of the training set",
-            )
-    if isinstance(score, BoundedFunction):
-        return replace(score, function=function or function_at(score.name), classes=classes)
-    return score
 
 
 def _candidates(spec: StudySpec) -> CandidateSet:

@@ -15,12 +15,15 @@ from dpbo.flows.publishing import UNNAMED, Warnings, publish_release, ready_for
 from dpbo.tasks import policies
 from dpbo.tasks.evaluating import evaluate, prepare
 from dpbo.tasks.reporting import Tracked
+from dpbo.tasks.reporting.champion import champion_after
 from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.errors import BudgetRefused
+from dpbo_core.errors import BudgetRefused, StudyInvalid
 from dpbo_core.evaluation.run import EvaluationResult
 from dpbo_core.objective.partitioned import Workers
+from dpbo_core.privacy.release import Release
 from dpbo_core.spec import StudySpec
-from dpbo_core.study.run import check_public_file
+from dpbo_core.study.consent import check_public_file
+from dpbo_core.study.data_split import is_partitioned
 
 
 @flow(name="evaluate privately", **policies.FLOW)
@@ -30,6 +33,7 @@ def evaluate_privately(
     epsilon: float | None = None,
     model: str | None = None,
     pad: float = 0.0,
+    register: bool = False,
 ) -> Evaluated:
     """Evaluate a model on the study's sensitive records; call it on its own or as a subflow of your flow.
 
@@ -39,6 +43,8 @@ def evaluate_privately(
         epsilon: ε of the report, in the place of evaluation.epsilon; charged on top of what the study cost.
         model: the folder of a saved, public model; the model that the study released where None.
         pad: the task on sensitive data takes a whole number of so many seconds; 0 for none.
+        register: let the evaluated model be the registered model's champion where what was released says that it is
+            better (`reporting.champion`); of the model that the study released alone.
 
     Returns:
         The report, recorded in the ledger and shown in MLflow. Asked again it is the same, and costs nothing.
@@ -57,14 +63,32 @@ def evaluate_privately(
         refuse_job_variables()
         check_public_file(study, ledger=PrivacyLedger(stores.ledger), folder=folder)
     warnings.tried(UNNAMED, lambda: name_run(study, "evaluation"))
-    with alive(stores.running), workers() as counting:
+    with alive(stores.running), workers(None if is_partitioned(study, folder) else 0) as counting:
+        if counting is not None:
+            counting.wait()
         result, tracked = report(
             study, folder, stores, warnings, epsilon=epsilon, model=model, pad=pad, workers=counting
         )
         warnings.tried(
             "Prefect's record of the run may lack tasks", lambda: wait_until_recorded(n_tasks(result, tracked))
         )
-        return Evaluated(result, tracked, tuple(warnings.lines))
+        said = None
+        if register and model is None and tracked is not None:
+            said = warnings.tried("the champion stays", lambda: _crown(study, result.release, stores))
+        return Evaluated(result, tracked, tuple(warnings.lines), said or "")
+
+
+def _crown(study: StudySpec, report: Release, stores: Stores) -> str:
+    ledger, dataset = PrivacyLedger(stores.ledger), study.privacy.dataset
+    found = ledger.editions(study.name, edition=study.edition, dataset=dataset)
+    chosen = [one.release for one in found if one.release is not None]
+    if len(chosen) != 1:
+        raise StudyInvalid(
+            f"{len(chosen)} studies of the name and edition {study.name}:{study.edition} were released",
+            cause="one was changed and tuned again under the same edition",
+            remedy="set the alias yourself, in MLflow; give every change an edition of its own",
+        )
+    return champion_after(chosen[0], report, stores.tracking)
 
 
 def n_tasks(result: EvaluationResult | None, tracked: Tracked | None) -> int:

@@ -11,8 +11,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """A report and where it is shown: None where MLflow failed, and `warnings` say what to do."""
+    """A report and where it is shown: None where MLflow failed, and `warnings` say what to do.
+
+    `champion` says what became of the registered model's alias, where that was asked for.
+    """
 
     result: "EvaluationResult"
     tracked: Tracked | None
     warnings: tuple[str, ...] = ()
+    champion: str = ""

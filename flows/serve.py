@@ -26,8 +26,9 @@ from dpbo.flows.tune import tune
 from dpbo.tasks import policies
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetRefused
+from dpbo_core.study.consent import approve_study, refuse_beside
 from dpbo_core.study.resolve import plan_study
-from dpbo_core.study.run import StudyResult, approve_study, refuse_beside
+from dpbo_core.study.run import StudyResult
 from dpbo_core.study.schedule import planned_for_schedule
 from dpbo_core.study.study_file import read_study, study_digest
 

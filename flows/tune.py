@@ -9,9 +9,10 @@ from dpbo.flows.prefect_runtime.form import study_of
 from dpbo.flows.prefect_runtime.liveness import alive
 from dpbo.flows.prefect_runtime.naming import name_run
 from dpbo.flows.prefect_runtime.owner import at_the_terminal, refuse_job_variables
-from dpbo.flows.prefect_runtime.progress import Progress, in_short
+from dpbo.flows.prefect_runtime.progress import Progress, in_short, tell
 from dpbo.flows.prefect_runtime.recording import wait_until_recorded
 from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings
+from dpbo.flows.prefect_runtime.steps_done import StepsDone
 from dpbo.flows.prefect_runtime.workers import workers, workers_for
 from dpbo.flows.publishing import UNNAMED, Warnings, publish_release, ready_for
 from dpbo.flows.renamed import warn_of_old_name
@@ -26,8 +27,10 @@ from dpbo_core.evaluation.tuning import asks_for_evaluation, last_step
 from dpbo_core.final_model.train import model_is_public
 from dpbo_core.objective.partitioned import Workers
 from dpbo_core.spec import StudySpec
+from dpbo_core.study.consent import check_public_file
+from dpbo_core.study.data_split import is_partitioned
 from dpbo_core.study.resolve import resolve
-from dpbo_core.study.run import StudyRun, check_public_file
+from dpbo_core.study.run import StudyRun
 
 
 @flow(name="tune privately", **policies.FLOW)
@@ -74,8 +77,11 @@ def tune(
     warnings.tried(UNNAMED, lambda: name_run(study))
     evaluates = asks_for_evaluation(study)
     also = last_step(resolved, folder, warnings.at_once) if evaluates else None
-    with alive(stores.running), workers(workers_for(resolved.method)) as scoring:
+    n_scoring = workers_for(resolved.method) if is_partitioned(study, folder) else 0
+    with alive(stores.running), workers(n_scoring) as scoring:
         precomputed, n_prepared = prepared(resolved, folder, PrivacyLedger(stores.ledger))
+        if scoring is not None:  # they started meanwhile; before anything is charged
+            scoring.wait()
         run = reserve(
             resolved,
             folder,
@@ -94,12 +100,15 @@ def tune(
         if isinstance(run, StudyRun):
             steps = run.n_steps
             with Progress(study.name, steps) as progress:
+                page = StepsDone(study, steps)
                 for _ in range(steps):
                     released = step(run)
                     progress.show(released)
+                    page.show()
                     if released is not None:  # recorded before it came back, so anyone may see it
                         get_run_logger().info("step %d released %s", released["step"], in_short(released))
         result = finish(run)
+        tell(study.name, result.release)
         tracked = publish_release(study, folder, run, result.release, stores, warnings, register=register)
         wanted = n_prepared + steps + len((reserve, finish))
         if tracked is not None:  # published, and the final model was trained for it

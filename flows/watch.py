@@ -24,7 +24,7 @@ from dpbo_core.evaluation.watch.editions import newest_edition
 from dpbo_core.evaluation.watch.recorded_looks import Look
 from dpbo_core.spec import StudySpec, WatchSection
 from dpbo_core.spec.reading import read_section
-from dpbo_core.study.run import check_public_file
+from dpbo_core.study.consent import check_public_file
 
 TASKS = 3  # prepare look, look, publish looks
 
@@ -136,7 +136,7 @@ def _looked(
     *,
     pad: float,
 ) -> Look:
-    opened = prepare_look(study, folder, stores.ledger, name, wanted)
+    opened = prepare_look(study, folder, stores.ledger, stores.vaults, name, wanted)
     if isinstance(opened, Look):
         return opened
     answer = look(

@@ -28,7 +28,7 @@ from dpbo_core.study.resolve import ResolvedStudy
 from dpbo_core.study.run import Also, ReplayedStudy, StudyResult, StudyRun, open_study
 
 
-@task(name="reserve", **policies.SENSITIVE_TASK)
+@task(name="reserve the budget", **policies.SENSITIVE_TASK)
 def reserve(
     study: ResolvedStudy,
     folder: str | Path,
@@ -74,19 +74,19 @@ def opened_or_refused(
         return refused.with_traceback(None)
 
 
-@task(name="step", **policies.SENSITIVE_TASK)
+@task(name="search step", **policies.SENSITIVE_TASK)
 def step(run: StudyRun) -> Released | None:
     """What the step released (recorded before it is returned), or None."""
     return run.step()
 
 
-@task(name="finish", **policies.SENSITIVE_TASK)
+@task(name="draw the release", **policies.SENSITIVE_TASK)
 def finish(run: StudyRun | ReplayedStudy) -> StudyResult:
     """The release of a study, drawn once and recorded, or read back."""
     return run.finish()
 
 
-@task(name="train final model", **policies.SENSITIVE_TASK)
+@task(name="train the final model", **policies.SENSITIVE_TASK)
 def train(
     study: StudySpec, folder: str | Path, release: Release, run: StudyRun | ReplayedStudy | None = None
 ) -> FinalModel | None:
@@ -94,7 +94,7 @@ def train(
     return train_final(study, folder, release, None if run is None else run.public)
 
 
-@task(name="publish", **policies.PUBLISHING_TASK)
+@task(name="show the release", **policies.PUBLISHING_TASK)
 def publish(
     release: Release,
     account: Account,

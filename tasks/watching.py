@@ -19,10 +19,11 @@ from dpbo_core.spec import StudySpec, WatchSection
 
 @task(name="prepare look", **policies.SENSITIVE_TASK)
 def prepare_look(
-    study: StudySpec, folder: str | Path, ledger_url: str, name: str, wanted: WatchSection
+    study: StudySpec, folder: str | Path, ledger_url: str, vaults: Path, name: str, wanted: WatchSection
 ) -> OpenLook | Look:
     """Train the released model, check the table's header and size; or find the bit that was recorded."""
-    return open_look(study, ledger=PrivacyLedger(ledger_url), name=name, folder=folder, wanted=wanted)
+    ledger = PrivacyLedger(ledger_url)
+    return open_look(study, ledger=ledger, name=name, folder=folder, wanted=wanted, vaults=vaults)
 
 
 @task(name="look", **policies.SENSITIVE_TASK)
@@ -46,7 +47,7 @@ def looked_or_refused(
         return refused.with_traceback(None)
 
 
-@task(name="publish looks", **policies.PUBLISHING_TASK)
+@task(name="show the looks", **policies.PUBLISHING_TASK)
 def publish_looks(looked: Look, tracking_uri: str) -> Tracked:
     """The timeline of a watch's bits, each look once."""
     return log_looks(looked, tracking_uri)

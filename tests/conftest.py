@@ -42,6 +42,7 @@ def pytest_collection_modifyitems(items):
 
 def pytest_collection_finish():
     gc.freeze()  # what was imported stays to the end, and need not be looked through for garbage again and again
+    gc.set_threshold(50_000, 50, 50)
 
 
 @pytest.hookimpl(optionalhook=True)  # without -n there is no such hook

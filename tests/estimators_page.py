@@ -37,6 +37,8 @@ Any scikit-learn estimator can be tuned. What the guarantee then rests on is one
 3. **Your word**: `accepts = ["rowwise_predictions"]`. The estimator runs in the curator's process; it is tried on
    public rows, which proves nothing, and the release says what it rests on.
 
+Models of other frameworks, and predictions made elsewhere: [any model](any_model.md).
+
 Your own score function is called with one record at a time, and nobody knows what it remembers: it needs 2 or 3.
 
 The list was tried on neighbouring tables, with values that no public row holds: no other record's score moved, not

@@ -65,6 +65,7 @@ def files(folder):
     broken = table.drop(columns="who").astype(object)
     broken.loc[3, "a"], broken.loc[5, "ill"] = "x", None
     broken.to_csv(folder / "validation.csv", index=False)
+    broken.to_csv(folder / "predictions.csv", index=False)  # what was said is no probability, and no matter
     frame(2)[["a", "b"]].to_csv(folder / "rows.csv", index=False)
     frame(3)[["a"]].to_csv(folder / "answers.csv", index=False)
 
@@ -116,6 +117,12 @@ STUDIES = {
         space={"C": {"low": 0.1, "high": 1.0, "points": 2}},
     ),
     "private_grid, a bundled set": study(data={}, search={}),
+    "private_grid, predictions": study(
+        study={"accepts": ["rowwise_predictions"]},
+        privacy={"dataset": "predictions"},
+        model={"estimator": "predictions", "score": "brier"},
+        space={"candidate": {"values": ["a", "b"]}},
+    ),
     "private_trajectory": study(
         study={"method": "private_trajectory"},
         method={"final_share": 0.25},
@@ -165,6 +172,9 @@ WATCHED = {
     "watch": study(data={"validation": "parts"}),
     "watch, pairs": study(model={"estimator": LOGISTIC, "score": "roc_auc"}, space={"C": {"values": [0.1]}}),
 }
+STUDIES["private_grid, predictions"]["data"] = {
+    "predictions": "predictions.csv", "n_validation": 24, "target": "ill", "labels": ["no", "yes"],
+}  # fmt: skip
 STUDIES["private_grid, persons' means"]["data"] = MEANS | {"validation": "people.csv"}
 STUDIES["private_grid, persons' means in parts"]["data"] = MEANS | {"validation": "people"}
 STUDIES["private_grid, a bundled set"]["data"] = {"source": "breast_cancer", "validation_share": 0.05}
@@ -175,7 +185,7 @@ def worlds(folder):
     from made_once import LedgerTables
     from sklearn.linear_model import Ridge
 
-    from dpbo_core import PrivateSearch, Real
+    from dpbo_core import PrivateSearch, PrivateSelection, Real
     from dpbo_core.accounting import schema
     from dpbo_core.accounting.budget import PrivacyBudget
     from dpbo_core.accounting.ledger import PrivacyLedger
@@ -262,6 +272,22 @@ def worlds(folder):
         with warnings.catch_warnings(action="ignore"):
             return searched.evaluate(public[["a"]], public.b, **given, epsilon=1.0)
 
+    def selection(edition):
+        table = frame(1)
+        fixed.seed(5)
+        return PrivateSelection(
+            {"even": lambda X: np.full(len(X), 0.5), "fails": lambda X: X.nothing},
+            labels=("no", "yes"),
+            scoring="brier",
+            epsilon=1.0,
+            dataset="selection",
+            budget=(LIMIT, 1e-5),
+            method="private_grid",
+            accepts=("rowwise_predictions",),
+            edition=edition,
+            ledger=url,
+        ).fit(table[["a"]], table.ill)
+
     ledger.set_budget(
         PrivacyBudget.of("rows", epsilon=LIMIT, delta=0.5, relation=NeighboringRelation.ROW_MOVES_BY_ONE)
     )
@@ -282,7 +308,8 @@ def worlds(folder):
     made |= {name: learning(place, tables) for place, (name, tables) in enumerate(LEARNING.items())}
     made |= {name: evaluated(place, tables) for place, (name, tables) in enumerate(EVALUATED.items())}
     made |= {name: watched(place, tables) for place, (name, tables) in enumerate(WATCHED.items())}
-    return made | {"PrivateSearch, a score function": search, "outsourced": curate}
+    in_memory = {"PrivateSearch, a score function": search, "PrivateSelection, functions": selection}
+    return made | in_memory | {"outsourced": curate}
 
 
 def here(path):

@@ -3,6 +3,7 @@
 <!-- file: study.toml -->       the block is the text of this file, written before anything below runs
 <!-- not run: why -->           shown only
 <!-- slow: why -->              run by `make docs-run` alone
+<!-- frameworks: why -->        run by `make frameworks` alone
 """
 
 import re
@@ -12,7 +13,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 FENCE = re.compile(
-    r"(?:<!-- (file|not run|slow): ([^\n]+?) -->\n)?(?<!`)```([\w-]*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE
+    r"(?:<!-- (file|not run|slow|frameworks): ([^\n]+?) -->\n)?(?<!`)```([\w-]*)[^\n]*\n(.*?)^```$",
+    re.DOTALL | re.MULTILINE,
 )
 RUN, SHOWN = ("python", "console"), ("", "toml", "text", "sql", "ini", "csv")
 
@@ -32,7 +34,7 @@ class Block:
     @property
     def runs(self) -> bool:
         """Whether a test executes it."""
-        return self.kind in RUN and self.mark != "not run" and self.mark != "file"
+        return self.kind in RUN and self.mark not in ("not run", "file", "frameworks")
 
 
 def blocks(text: str) -> list[Block]:

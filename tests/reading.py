@@ -21,12 +21,12 @@ plan or command uses is a reading aid. Every printed number is on [a page of its
 |---|---|
 | Kusner et al., Algorithm 1: λ̃ and ṽ | `noisy_gp`; one of them alone with `outputs` |
 | Algorithm 2: f̃ | `exact_gp` |
-| section 4, "Theorems 1 and 2 still hold": λ̃ from exact observations, the slides' table | `exact_gp` with `outputs = "candidate"`, or `"both"` |
+| section 4, "Theorems 1 and 2 still hold": λ̃ from exact observations, the slides' table | `exact_gp` with `outputs = "candidate"`; `"both"` with the score at its range |
 | Algorithm 3: f̃_L, with any acquisition | `lipschitz`; as printed `evaluate = "path"`; `search.acquisition` names ours or a function of yours |
 | first future direction: every sampled λ and score | `private_trajectory` |
 | second: sections 3 and 4 with other acquisitions | λ̃ with `"ei"`, `"thompson"` or a function of yours: Theorem 1 is of the posterior, whatever chose the observations; ṽ by the score's range alone |
 | third: the training set too | `dp_hypo` |
-| Theorem 2 and Algorithm 2, by the numbers of the proceedings (the text of arXiv v1 is not among ours) | `theorem_2_utility_bound`; `exact_gp` |
+| Theorem 2 and Algorithm 2 of arXiv v1 (16 January 2015): its text is not to be had here, and what stands under these numbers there is not known; in the proceedings, whose numbers we use, they are McSherry and Talwar's bound on what the exponential mechanism loses, and the search on exact observations | `theorem_2_utility_bound`; `exact_gp` |
 | Kharkovskii et al., Algorithm 1 (curator), Algorithm 2 (modeller) | `dpbo curate publish --transform published`, and with noise; `dpbo model` |
 | Lemma 1, Theorems 2 and 3, Remark 2, Definition 3 | `dpbo curate plan` |
 | Wang et al., Algorithm 1 (framework), 2 (Gaussian process) | `dp_hypo`; `sampler = "gaussian_process"` |

@@ -77,7 +77,7 @@ def run(program, copy, folder):
     )
 
 
-@pytest.mark.parametrize("page", mostly_slow(PAGES, "adding_a_method", "adding_a_score"))
+@pytest.mark.parametrize("page", mostly_slow(PAGES, "adding_a_method"))
 def test_one_file_and_one_line_are_all(page, copy, tmp_path):
     program = add(page, copy)
     ran = run(program, copy, tmp_path / "work")

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 
+from dpbo_core.models.containment import contained
 from dpbo_core.models.estimators import EstimatorFactory
 
 X = np.random.default_rng(0).normal(size=(60, 2))
@@ -33,6 +34,29 @@ def test_what_predict_prints_or_logs_is_dropped(fitted, monkeypatch, capsys, cap
     assert caplog.records == []
     logging.getLogger("estimator").critical("afterwards logging works again")
     assert len(caplog.records) == 1
+
+
+def test_inside_another_it_holds_whatever_was_undone_there(capsys, caplog):
+    """Where both streams and all loggers are silent still it does nothing; and where one is not, all of it."""
+    log = logging.getLogger("estimator")
+    with contained():
+        outer = sys.stdout
+        with contained():
+            assert sys.stdout is outer
+            print("a row")
+            log.critical("a row")
+        assert logging.root.manager.disable == sys.maxsize
+        logging.disable(logging.NOTSET)
+        with contained():
+            log.critical("a row")
+        logging.disable(sys.maxsize)
+        sys.stderr = sys.__stderr__
+        with contained():
+            print("a row", file=sys.stderr)
+        assert sys.stderr is sys.__stderr__
+    assert capsys.readouterr() == ("", "")
+    assert caplog.records == []
+    assert logging.root.manager.disable == logging.NOTSET
 
 
 def test_an_exit_from_predict_is_no_exit(fitted, monkeypatch):

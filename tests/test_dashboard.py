@@ -35,6 +35,10 @@ from dpbo_core.spec import StudySpec
 from dpbo_core.study.run import run_study
 
 LEFT = ("budget/spent", "budget/left")
+CHARTED = {  # where the metric is the score itself; in every method a name means the same
+    *("release/score", "release/score_low", "release/score_high", *LEFT),
+    *("trajectory/score", "trajectory/posterior", "trajectory/low", "trajectory/high"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -82,10 +86,7 @@ def test_every_number_is_the_releases_own(shown):
     assert second.data.metrics["budget/spent"] > metrics["budget/spent"]
     places = [client.get_metric_history(r.info.run_id, "budget/spent")[0].step for r in (run, second)]
     assert places == [1, 2]
-    assert set(metrics) == {
-        *("release/score", "release/score_low", "release/score_high", "budget/spent", "budget/left"),
-        *("trajectory/score", "trajectory/posterior", "trajectory/low", "trajectory/high"),
-    }
+    assert set(metrics) == CHARTED
     history = {name: [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, f"trajectory/{name}")]
                for name in ("score", "posterior", "low", "high")}  # fmt: skip
     assert [value for _, value in history["score"]] == [p["score"] for p in release.value["trajectory"]]
@@ -181,11 +182,11 @@ def test_runs_are_found_by_guarantee_study_edition_and_method_and_stand_below_th
 
 def test_a_guess_is_right_as_often_as_the_guarantee_allows(released):
     """Randomised response reaches e^ε/(1+e^ε); with a δ that shows all, (e^ε + δ)/(1 + e^ε)."""
-    assert "in at most 73.1." in guess(released)
+    assert "in at most 73.1 of 100 cases" in guess(released)
     pure = replace(released, guarantee=replace(released.guarantee, epsilon=math.log(3.0), delta=0.0))
-    assert "in at most 75." in guess(pure)
+    assert "in at most 75 of 100 cases" in guess(pure)
     both = replace(released, guarantee=replace(released.guarantee, epsilon=math.log(3.0), delta=0.2))
-    assert "in at most 80." in guess(both)
+    assert "in at most 80 of 100 cases" in guess(both)
     assert guess(replace(released, guarantee=replace(released.guarantee, epsilon=math.inf))) == ""
 
 
@@ -208,6 +209,7 @@ def test_artifacts_survive_moving_the_folder(shown, here, tmp_path_factory, monk
     client = MlflowClient(tracking_uri=f"sqlite:///{new / 'mlruns' / 'mlflow.db'}")
     names = {item.path for item in client.list_artifacts(run.info.run_id)}
     assert {"release.json", "release.html", "plots"} <= names
+    assert set(run.data.metrics) <= CHARTED
     assert ("model" in names) == ("hyperparameters" in release.value and "model" not in release.value)
     fetched = json.loads(Path(client.download_artifacts(run.info.run_id, "release.json")).read_text())
     assert fetched == release.to_json()

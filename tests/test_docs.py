@@ -67,7 +67,7 @@ def _here(words: list[str], folder: Path) -> tuple[int, str, str]:
     return code, out.getvalue(), err.getvalue()
 
 
-def run_page(name: str, folder: Path, *, slow: bool) -> None:
+def run_page(name: str, folder: Path, *, slow: bool, frameworks: bool = False) -> None:
     """A page from top to bottom, as a reader would: one folder, one Python."""
     namespace: dict[str, object] = {"__name__": "__main__"}
     printed = None
@@ -77,7 +77,8 @@ def run_page(name: str, folder: Path, *, slow: bool) -> None:
             (folder / block.why).write_text(block.body)
         elif block.kind == "text" and printed is not None:
             assert masked(printed) == masked(block.body), where
-        if not block.runs or (block.mark == "slow" and not slow):
+        wanted = block.runs and (slow or block.mark != "slow")
+        if not (wanted or (frameworks and block.mark == "frameworks")):
             printed = None
         elif block.kind == "python":
             with contextlib.redirect_stdout(io.StringIO()) as out:

@@ -580,7 +580,14 @@ def test_a_study_names_its_prior_and_calibration(tables, tmp_path):
     tables["method"] = {"prior": [{"lambda": 0.01, "score": 0.8}, {"lambda": 1.0, "score": 0.9}]}
     tables["study"]["name"] = "from a public study"
     tables["budget"]["epsilon"] = 30.0
-    assert run_study(StudySpec.from_dict(tables), ledger=PrivacyLedger(f"sqlite:///{tmp_path / 'm.db'}")).release
+    ledger = PrivacyLedger(f"sqlite:///{tmp_path / 'm.db'}")
+    with pytest.raises(AssumptionNotAccepted, match="public_prior"):  # nothing tells whose scores these are
+        run_study(StudySpec.from_dict(tables), ledger=ledger)
+    tables["study"]["accepts"] = ["public_prior"]
+    release = run_study(StudySpec.from_dict(tables), ledger=ledger).release
+    assert release.guarantee.assumptions == ("public_prior",)
+    assert DpHypo.shown(release).assumptions == ("public_prior",)
+    del tables["study"]["accepts"]
     tables["method"] = {"prior": [1.0, 2.0]}
     with pytest.raises(StudyInvalid, match="16 candidates"):
         run_study(StudySpec.from_dict(tables), ledger=PrivacyLedger(f"sqlite:///{tmp_path / 'n.db'}"))

@@ -90,7 +90,7 @@ def test_two_tasks_one_spend_and_a_card_that_shows_all_of_it(here, asked):
     run = flow_runs("evaluate privately")[0]
     assert run.name == "clinic · 1 · evaluation"
     names = sorted(task.name.rsplit("-", 1)[0] for task in task_runs(run))
-    assert names == ["evaluate", "prepare evaluation", "publish"]
+    assert names == ["evaluate", "prepare evaluation", "show the release"]
     assert run.state.is_completed()
     assert entries() == [("clinic", 1.0), ("clinic/evaluation", 1.0)]
     release, tracked = evaluated.result.release, evaluated.tracked
@@ -198,7 +198,7 @@ def test_a_tune_with_the_section_makes_both(here, asked):
     run = flow_runs("tune privately")[0]
     names = [task.name.rsplit("-", 1)[0] for task in task_runs(run)]
     assert {"prepare evaluation", "evaluate"} < set(names)
-    assert names.count("publish") == 2
+    assert names.count("show the release") == 2
     assert entries() == [("clinic", 1.0), ("clinic/evaluation", 1.0)]
     assert not tuned.evaluation.replayed
     assert tuned.evaluation.best_threshold["false_negative_cost"] == 5.0
@@ -381,6 +381,7 @@ def test_a_saved_model_is_evaluated_from_mlflows_own_folder(here, asked, run):
     assert json.loads(out)["facts"]["model"] == "of a file"
 
 
+@pytest.mark.slow
 def test_tune_prints_both_and_one_object(here, asked, run):
     asked()
     code, out, err = run("tune", "study.toml")

@@ -489,9 +489,9 @@ def test_no_record_is_in_anything_written(tmp_path):
     assert search(run, {"group": forms_of_text("clinic/evaluation")}) != set()  # the search sees what is there
 
 
-def test_on_a_neighbour_everything_is_the_same_but_the_draw(tmp_path, monkeypatch):
-    """One candidate, so that tuning chooses alike; the draw frozen: all that a bystander sees is equal."""
-    honest, queries, shown = LaplaceHistogram.prepare, [], []
+def frozen_draw(monkeypatch):
+    """Every histogram is drawn as 0, 1, 2 …; the list of what was asked of the records, exact."""
+    honest, queries = LaplaceHistogram.prepare, []
 
     def prepare(mechanism, spend, source):
         applied = honest(mechanism, spend, source)
@@ -504,6 +504,12 @@ def test_on_a_neighbour_everything_is_the_same_but_the_draw(tmp_path, monkeypatc
         return apply
 
     monkeypatch.setattr(LaplaceHistogram, "prepare", prepare)
+    return queries
+
+
+def test_on_a_neighbour_everything_is_the_same_but_the_draw(tmp_path, monkeypatch):
+    """One candidate, so that tuning chooses alike; the draw frozen: all that a bystander sees is equal."""
+    queries, shown = frozen_draw(monkeypatch), []
     for number, record in enumerate((None, b"\xff\x00,,", b"1,f,9,9,0", b"1,x,-9,9,1")):
         folder = tmp_path / str(number)
         folder.mkdir()

@@ -232,11 +232,11 @@ def covered(runs, *, m, share, seed, scale=2.0):
 
 @pytest.fixture
 def few_draws(monkeypatch):
-    """An interval of 1,000 simulated tables and not of 4,000: its own error of 0.7% is far below what 150 runs see.
+    """An interval of 500 simulated tables and not of 4,000: its own error of 1.3% is below what 150 runs see.
 
     The slow tests take what the product takes.
     """
-    monkeypatch.setattr("dpbo_core.evaluation.intervals.PAIRS", 500)
+    monkeypatch.setattr("dpbo_core.evaluation.intervals.PAIRS", 250)
 
 
 def test_noise_intervals_cover(few_draws):

@@ -13,6 +13,7 @@ from audit.bounds import by_events
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics
+from test_evaluation import frozen_draw
 
 from dpbo.flows.cli.screens.evaluated import report_facts
 from dpbo.flows.cli.screens.terminal import Screen
@@ -490,19 +491,7 @@ def test_as_the_last_step_both_are_paid_together(tmp_path):
 def test_on_a_neighbour_everything_is_the_same_but_the_draw(tmp_path, monkeypatch):
     """One candidate, so that tuning chooses alike; the draw frozen: a person with more records, hostile ones, none,
     or of another name leaves a byte-identical release and no longer or shorter ledger."""
-    honest, queries, shown, sizes = LaplaceHistogram.prepare, [], [], set()
-
-    def prepare(mechanism, spend, source):
-        applied = honest(mechanism, spend, source)
-
-        def apply(value):
-            queries.append(value.expose())
-            assert len(applied(value)) == mechanism.size
-            return list(range(mechanism.size))
-
-        return apply
-
-    monkeypatch.setattr(LaplaceHistogram, "prepare", prepare)
+    queries, shown, sizes = frozen_draw(monkeypatch), [], set()
     for number, rows in enumerate((None, [], [b"p0,f,1,1,1"] * 9, [b"new,x,9e9,nan,7", b"new,,\xff", b",f,1,1,1"])):
         folder = tmp_path / str(number)
         folder.mkdir()

@@ -308,7 +308,7 @@ def test_a_release_with_a_model_of_foreign_code_is_shown_without_it(tmp_path):
         def put(self, *_):
             pytest.fail("it was kept")
 
-    tracked.put_model(Store(), "r1", estimator_model(Foreign()), tmp_path)
+    tracked.put_model(Store(), "r1", None, estimator_model(Foreign()), tmp_path)
     assert "not written" in told["r1", tracked.REFUSED_TAG]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from prefect import Task, flow
+from prefect.artifacts import Artifact
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import (
     FlowFilter,
@@ -72,6 +73,7 @@ def logs(*runs):
         return [log.message for log in client.read_logs(chosen)]
 
 
+ALWAYS = ("reserve the budget", "draw the release", "show the release")
 PUBLIC_WORK = {  # tasks before anything is charged, of 16 candidates
     "noisy_gp": ["train candidates"] * 16,
     "exact_gp": ["train candidates"] * 16,
@@ -107,14 +109,20 @@ def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind, mo
     (run,) = (run for run in flow_runs("tune privately") if run.id not in before)
     assert (run.name, set(run.tags)) == ("trial · 1", {"dataset: people", f"method: {kind}"})
     names = sorted(task.name.rsplit("-", 1)[0] for task in task_runs(run))
+    filled = Artifact.get("steps-trial") if kind == "private_grid" else None  # of more than ten steps
+    assert filled is None or (filled.data, filled.flow_run_id) == (100.0, run.id)
     steps = {"private_grid": 16, "public": 1, "dp_hypo": 1}.get(kind, 5)
-    final = ["train final model"] if "hyperparameters" in tuned.result.release.value and kind != "dp_hypo" else []
+    final = (
+        ["train the final model"] if "hyperparameters" in tuned.result.release.value and kind != "dp_hypo" else []
+    )
     public_work = PUBLIC_WORK.get(kind, ["try out a training"])
-    assert names == sorted([*public_work, "reserve", "finish", *final, "publish", *["step"] * steps])
+    assert names == sorted([*public_work, *ALWAYS, *final, *["search step"] * steps])
     assert all(task.state.is_completed() for task in task_runs(run))
     made = trainings_by_task(task_runs(run), trained)
-    assert [count for name, count in made if name in ("reserve", "finish", "search on public data")].count(0) >= 2
-    in_steps = [count for name, count in made if name == "step"]
+    assert [
+        count for name, count in made if name in ("reserve the budget", "draw the release", "search on public data")
+    ].count(0) >= 2
+    in_steps = [count for name, count in made if name == "search step"]
     assert in_steps == {
         "lipschitz": [4, 3, 3, 3, 3],  # a chunk of 16 candidates each
         "private_trajectory": first_visits(tuned.result.release),  # a candidate again is a model that is kept
@@ -190,7 +198,10 @@ def test_a_refusal_runs_no_step(here, tables):
         tune_privately(StudySpec.from_dict(tables))
     assert refused.value.exit_code == 3
     run = flow_runs("tune privately")[0]
-    assert [task.name.rsplit("-", 1)[0] for task in task_runs(run) if "try" not in task.name] in ([], ["reserve"])
+    assert [task.name.rsplit("-", 1)[0] for task in task_runs(run) if "try" not in task.name] in (
+        [],
+        ["reserve the budget"],
+    )
 
 
 TASKS = {
@@ -276,7 +287,7 @@ def test_padding_makes_every_sensitive_task_a_whole_number_of_seconds(here, tabl
     tables["study"]["name"] = "padded"
     tune_privately(StudySpec.from_dict(tables), pad_steps=0.2)
     run = flow_runs("tune privately")[0]
-    padded = [task for task in task_runs(run) if not task.name.startswith(("publish", "train", "try"))]
+    padded = [task for task in task_runs(run) if not task.name.startswith(("show", "train", "try"))]
     assert len(padded) == 1 + 5 + 1  # reserve, steps, finish
     assert all(task.total_run_time.total_seconds() >= 0.19 for task in padded)
 

@@ -5,6 +5,7 @@ import json
 import math
 import sys
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -192,6 +193,35 @@ def test_a_choice_from_exact_observations_needs_no_constants(here, tables):
     silent = ExactGP(rate_constant=1e3, decay_constant=0.01).start(world, free.plan(world))
     silent.step(Table(np.full((12, 50), 0.5)), noise)
     assert set(silent._noise.expose()) == {0.0}
+
+
+@pytest.mark.parametrize("calibration", ["corrected", "published"])
+@pytest.mark.parametrize("cap", [True, False])
+def test_theorem_5_is_not_of_the_search_that_a_choice_needs(calibration, cap):
+    """A score of its noise beside λ̃ is refused; one at its range is not, and alone either is released."""
+    world = problem(steps=6)
+    small = ExactGP(rate_constant=0.5, decay_constant=1.0, cap_at_range=cap, calibration=calibration)
+    assert small.plan(world).guarantee.assumptions == ("gp_prior", "de_freitas_constants")
+    for ask in (ExactGP.plan, ExactGP.draws, ExactGP.outlook):
+        with pytest.raises(StudyInvalid, match="rests on Theorem 5"):
+            ask(replace(small, outputs="both"), world)
+    assert replace(small, outputs="candidate").plan(world).spends[0].what == "best candidate"
+    capped = replace(small, rate_constant=1e3, decay_constant=0.01, cap_at_range=True, outputs="both").plan(world)
+    assert capped.guarantee.assumptions == ()
+    assert [spend.sensitivity for spend in capped.spends][1] == world.score_range
+
+
+def test_a_certificate_of_both_rests_on_no_theorem_5():
+    world = problem(steps=6)
+    method = ExactGP(rate_constant=1e3, decay_constant=0.01, outputs="both")
+    search, noise = method.start(world, method.plan(world)), Noise(OperatingSystemNoise(), Memory())
+    for _ in range(6):
+        search.step(Table(np.full((12, 50), 0.5)), noise)
+    release = search.finish(noise)
+    assert set(ExactGP.shown(release).draws) == {"best candidate", "last score"}
+    below = tuple(replace(spend, sensitivity=0.5) for spend in release.spends)
+    with pytest.raises(ValueError, match="outputs"):
+        ExactGP.shown(replace(release, spends=below))
 
 
 OWN = """

@@ -39,7 +39,7 @@ def lines(text):
 
 
 def test_each_line_of_prefects_versions_has_a_text_of_its_own():
-    """Those that pyproject.toml allows, so that a first run on either waits for no migration."""
+    """The line that pyproject.toml allows and the next, so that a first run on either waits for no migration."""
     names = [text.stem for text in prefect_store.TABLES.texts]
     assert names == ["prefect_tables_3.8", "prefect_tables_3.9"]
     heads = {text.read_text().partition("\n")[0] for text in prefect_store.TABLES.texts}

@@ -271,7 +271,10 @@ def reserve_many(ledger_url, worker, asked, share, outcomes):
     outcomes.put(won)
 
 
-@pytest.mark.parametrize(("processes", "room"), [(16, 25), pytest.param(64, 100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("processes", "room"),
+    [(6, 25), *(pytest.param(*many, marks=pytest.mark.slow) for many in ((16, 25), (64, 100)))],
+)
 def test_processes_never_exceed_the_cap_and_lose_no_entry(ledger, ledger_url, processes, room):
     """They ask twice as often as the cap has room for: exactly so many get it, and each is on record."""
     ledger.set_budget(PrivacyBudget.of("pure", epsilon=1.0, delta=0.0))  # where spends add up plainly

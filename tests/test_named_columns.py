@@ -34,7 +34,7 @@ from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.brier import Brier
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.objective.in_memory import exact_sum
-from dpbo_core.study.run import refuse_beside
+from dpbo_core.study.consent import refuse_beside
 
 N = 80
 WARDS = ("north", "south", "east")

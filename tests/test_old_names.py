@@ -4,7 +4,9 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import tomli_w
@@ -12,12 +14,14 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.client.schemas.filters import LogFilter, LogFilterFlowRunId
 from prefect.deployments.runner import EntrypointType
+from prefect.flows import load_flow_from_entrypoint
 from prefect.settings import get_current_settings
 
 import dpbo
 from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.flows.renamed import warn_of_old_name
 from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.study.run import approve_study
+from dpbo_core.study.consent import approve_study
 from dpbo_core.study.study_file import read_study
 
 ROOT = Path(__file__).parent.parent
@@ -72,13 +76,43 @@ def ran(entrypoint, folder, tables, monkeypatch):
     return state, [line.message for line in lines if "name of before" in line.message], done.stderr
 
 
-@pytest.mark.parametrize(
-    "entrypoint",
-    [
-        "flows/serve.py:tune_on_schedule",
-        pytest.param("flows.tune.tune_privately", marks=pytest.mark.slow),
-    ],
-)
+OLD = ("flows/serve.py:tune_on_schedule", "flows.tune.tune_privately")
+
+
+def renewed(entrypoint):
+    """What the warning says of it."""
+    now = f"dpbo.{entrypoint.replace('/', '.').replace('.py:', '.')}"
+    return f"Deploy it again with the entrypoint {now}; in Python: from dpbo import tune_"
+
+
+@pytest.mark.parametrize("entrypoint", OLD)
+def test_a_name_of_before_finds_its_flow_which_says_so(checkout, monkeypatch, entrypoint):
+    """As Prefect's engine finds it; how such a run ends is tried in the slow form below."""
+    monkeypatch.chdir(checkout)
+    monkeypatch.syspath_prepend(checkout)
+    for name in ("flows", "flows.serve", "flows.tune"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    told = []
+    monkeypatch.setattr(
+        "dpbo.flows.renamed.get_run_logger", lambda: SimpleNamespace(warning=lambda *it: told.append(it))
+    )
+    before = set(sys.modules)
+    try:
+        found = load_flow_from_entrypoint(entrypoint)
+        module, _, flow = renewed(entrypoint).partition(";")[0].rpartition(" ")[2].rpartition(".")
+        assert found.name == getattr(import_module(module), flow).name
+        warn_of_old_name(found.fn.__module__, f"{module}.{flow}")
+        warn_of_old_name(module, f"{module}.{flow}")  # by the name of now there is nothing to say
+    finally:
+        for name in set(sys.modules) - before:
+            if name.partition(".")[0] == "flows":
+                del sys.modules[name]
+    ((line, *names),) = told
+    assert renewed(entrypoint) in line % tuple(names)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("entrypoint", OLD)
 def test_a_checkout_runs_a_deployment_of_before_and_says_so(
     server, here, checkout, tables, monkeypatch, entrypoint
 ):
@@ -86,8 +120,7 @@ def test_a_checkout_runs_a_deployment_of_before_and_says_so(
     state, told, said = ran(entrypoint, checkout, tables, monkeypatch)
     assert state == "Completed", said
     (line,) = told
-    renamed = f"dpbo.{entrypoint.replace('/', '.').replace('.py:', '.')}"
-    assert f"Deploy it again with the entrypoint {renamed}; in Python: from dpbo import tune_" in line
+    assert renewed(entrypoint) in line
 
 
 @pytest.mark.slow

@@ -23,7 +23,8 @@ from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.accounting.merging import local_ledger
 from dpbo_core.errors import PolicyRefused
 from dpbo_core.spec import StudySpec
-from dpbo_core.study.run import approve_study, run_study
+from dpbo_core.study.consent import approve_study
+from dpbo_core.study.run import run_study
 from dpbo_core.study.study_file import read_study, study_digest
 
 

@@ -16,6 +16,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from dpbo_core.data import Encoded, Preprocessing, Table, read_table, table_of
 from dpbo_core.data.csv_file import read_csv
+from dpbo_core.data.unit_ball import clipped, clipped_rows, scaled_rows
 from dpbo_core.errors import StudyInvalid
 
 NAN = float("nan")
@@ -521,3 +522,26 @@ def test_a_regression_keeps_its_targets_and_replaces_what_has_none():
     assert not found.X[1:].any()
     with pytest.raises(StudyInvalid, match="texts"):
         Preprocessing.fit(table_of({"x": [1.0, 2.0], "y": ["a", 1.0]}), "y", unit_ball=False, regression=True)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.integers(1, 6),
+    st.integers(1, 40),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([1e-320, 1e-150, 1.0, 3.7, 1e9, 1e200]),
+)
+def test_rows_are_the_same_doubles_with_mantissas_apart_and_without(d, r, seed, radius):
+    """Sizes from the smallest double to the largest, side by side in a record, more than there are places for."""
+    rng = np.random.default_rng(seed)
+    reach = rng.choice([0, 3, 150, 307], (d, r), p=[0.3, 0.3, 0.2, 0.2])
+    raw = rng.normal(size=(d, r)) * 10.0 ** rng.integers(-reach, reach + 1) * (rng.random((d, r)) < 0.9)
+    center, scale = rng.normal(size=d) * 10.0 ** rng.integers(-3, 4, d), 10.0 ** rng.integers(-5, 6, d)
+    out = np.full((r, d), np.nan)
+    clipped_rows(raw, center, scale, out, radius=radius, bound=0.8)
+    with np.errstate(all="ignore"):
+        by_mantissas = clipped(*scaled_rows(raw, center, scale), radius=radius, bound=0.8)
+    normal = np.abs(by_mantissas.T) >= 2.0**-900
+    assert (out[normal] == by_mantissas.T[normal]).all()
+    assert (np.abs(out[~normal]) < 2.0**-899).all()  # what is this small moves no score
+    assert (np.linalg.norm(out, axis=1) <= 0.8).all()

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from benchmarks.papers import kharkovskii, page, wang
+from benchmarks.papers import adaptive, kharkovskii, page, wang
 from benchmarks.papers.cells import DIGITS, STATE, Cell, Known
+from dpbo_core.methods.dp_hypo import DpHypo
 
 
 def cells():
@@ -21,6 +22,44 @@ def test_the_page_is_what_the_data_say_and_the_data_are_what_the_code_asks():
     changed = Known(json.loads(STATE.read_text()))
     changed.kept["kharkovskii/synthetic/rows"]["runs"][0] += 1.0
     assert page.PAGE.read_text() != page.page(changed)
+
+
+def test_adaptive_or_uniform_is_what_the_data_say():
+    known = Known.read()
+    assert adaptive.PAGE.read_text() == adaptive.page(known)
+    assert adaptive.PAGE.read_text().count("not tried") == len(wang.WHITE)  # at the smallest γ
+    assert adaptive.page(Known()).count("not tried") > 80
+    changed = Known(json.loads(STATE.read_text()))
+    changed.kept["wang/white/C = 4, β = 50/0.03"]["runs"][0] += 1.0
+    assert adaptive.page(changed) != adaptive.page(known)
+
+
+def test_what_is_concluded_of_adaptive_trials_is_what_was_seen():
+    """White box: nothing is ahead by two errors. Black box: β = 50 is, at every γ, and β = 1 nowhere."""
+    known = Known.read()
+
+    def ahead(key, over, sign=1.0):
+        found = known.excess(key, over)
+        return sign * found[0] / found[1]
+
+    for gamma in wang.GAMMAS:
+        uniform = f"wang/table1/uniform/{gamma}/equal"
+        papers = ahead(f"wang/table1/gaussian_process/{gamma}/equal", uniform)
+        assert papers < 2.0
+        assert papers < -2.0 or gamma < 0.02
+        for name in wang.WHITE if gamma > min(wang.GAMMAS) else ():
+            assert ahead(f"wang/white/{name}/{gamma}", uniform) < 2.0
+        for name in wang.BLACK:
+            if name != "uniform":
+                gain = ahead(f"wang/table2/{name}/{gamma}", f"wang/table2/uniform/{gamma}", -1.0)
+                assert gain > 2.0 if name == "C = 4, β = 50" else gain < 2.0
+    for K in wang.FIXED:
+        assert ahead(f"wang/figure1/cifar/gaussian_process/{K}", f"wang/figure1/cifar/uniform/{K}") < 0.0
+    black = DpHypo(sampler="gaussian_process", base_epsilon=1.0)  # whose bounds and β are those that are ahead
+    assert ((black.c, black.C), black.beta) == wang.BLACK["C = 4, β = 50"]
+    white = DpHypo(sampler="gaussian_process")
+    assert ((white.c, white.C), white.beta) == (wang.ADAPTIVE, 1.0)
+    assert DpHypo().sampler == "uniform"
 
 
 def test_all_that_needs_no_outside_data_is_run_and_what_is_not_run_says_so():

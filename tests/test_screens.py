@@ -35,7 +35,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:this report will not be usable")
 @pytest.fixture
 def screens(here, tables, capsys, monkeypatch):
     """Every screen of a released study, printed: name → text."""
-    from dpbo.flows.cli.doctor import Finding
+    from dpbo.flows.cli.finding import Finding
     from dpbo.flows.tune import Tuned
     from dpbo.tasks.reporting import Tracked
 

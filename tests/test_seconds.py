@@ -12,6 +12,7 @@ import tomli_w
 from test_evaluation import files, of_files
 
 from dpbo.flows.cli.replays import replayed, reported
+from dpbo.flows.cli.screens.tuned import print_tuned
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo.tasks.reporting.mlflow_run import find_release, log_release
 from dpbo.tasks.reporting.shown import experiments_in_file, seen_in_file
@@ -115,7 +116,7 @@ def reported_on(here):
 
 
 @pytest.mark.filterwarnings("ignore:this report will not be usable")
-def test_a_report_that_was_released_is_read_from_the_ledger(here, reported_on, monkeypatch):
+def test_a_report_that_was_released_is_read_from_the_ledger(here, reported_on, monkeypatch, capsys):
     """By its command, and as a study's last step: nothing but the ledger and public files is needed."""
     spec, release, report = reported_on
     for words, told in ((("evaluate",), report), (("tune",), release)):
@@ -126,6 +127,9 @@ def test_a_report_that_was_released_is_read_from_the_ledger(here, reported_on, m
         assert document["tracking"]["run_id"] == find_release(told, Stores().tracking).run_id
         assert document["release_id"] == told.release_id
     assert document["evaluation"]["release_id"] == report.release_id
+    print_tuned(*replayed(spec, "."))
+    out = capsys.readouterr().out
+    assert 0 < out.index("nothing was drawn") < out.index("clinic/evaluation · edition 1")
     assert reported(spec, ".", epsilon=0.25) is None  # another question
     other = replace(spec, evaluation=replace(spec.evaluation, edition="2"))
     assert reported(other, ".") is None

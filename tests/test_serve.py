@@ -23,7 +23,7 @@ from dpbo.flows.serve import MISSED, REFUSED, tune_on_schedule
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.spec import StudySpec
-from dpbo_core.study.run import approve_study
+from dpbo_core.study.consent import approve_study
 from dpbo_core.study.study_file import read_study
 
 FOUND = {"started": False, "api": "http://127.0.0.1:1/api", "auth": None, "password_file": None}
@@ -171,17 +171,20 @@ def test_a_schedule_is_served_in_utc_one_firing_at_a_time(here, study, monkeypat
             command.serve(Path(study), **words | wrong)
 
 
-def test_what_prefect_keeps_of_a_firing_is_a_table_and_a_link(server, study, monkeypatch):
+def test_what_prefect_keeps_of_a_firing_says_what_was_released_and_links_to_mlflow(server, study, monkeypatch):
     from prefect.artifacts import Artifact
 
     state = fire(study, NOON, monkeypatch)
-    table = Artifact.get("release-nightly")
-    shown = {row["name"]: row["value"] for row in json.loads(table.data)}
+    artifact = Artifact.get("release-nightly")
+    plain = re.sub(r"\\(.)", r"\1", artifact.data)
+    shown = dict(re.findall(r"^\| (.+) \| (.+) \|$", plain, re.MULTILINE))
     (told,) = re.findall(r": (-?[0-9.]+)", state.message)[-1:]  # raw; the table has it inside its range
-    assert f"{shown['sigmoid']:.3f}" == f"{min(max(float(told), 0.0), 1.0):.3f}"
-    assert shown["budget left"] == pytest.approx(2.0)
-    assert "differentially private" in table.description
-    assert "http://127.0.0.1:5000/#/experiments/" in Artifact.get("release-nightly-mlflow").data
+    assert f"{float(shown['sigmoid']):.3f}" == f"{min(max(float(told), 0.0), 1.0):.3f}"
+    assert "ε 1 of 3 is spent, and 2 is left" in artifact.data
+    assert "differentially private" in plain
+    assert "](<http://127.0.0.1:5000/#/experiments/" in artifact.data
+    assert "What nightly, edition" in artifact.description
+    assert Artifact.get("steps-nightly") is None  # of so few steps
 
 
 def test_of_missed_firings_only_the_last_runs(server, monkeypatch):

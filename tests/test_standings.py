@@ -209,8 +209,6 @@ ROWS = [
     Row(ExactGP(**VAST, outputs="both"), "standard", exact),
     Row(ExactGP(outputs="candidate"), "standard", exact),
     Row(ExactGP(outputs="candidate", cap_at_range=False), "corrected", exact, DELTA, PRIOR),
-    Row(ExactGP(**GP, outputs="both", cap_at_range=False), "corrected", exact, DELTA, BOTH),
-    Row(ExactGP(**GP, outputs="both"), "corrected", exact, DELTA, BOTH),
     Row(ExactGP(calibration="published", outputs="candidate", cap_at_range=False), "printed", exact, DELTA, PRIOR),
     Row(DpHypo(), "standard", trials),
     Row(DpHypo(**ADAPTIVE), "corrected", trials),

@@ -9,6 +9,7 @@ import uuid
 from pathlib import Path
 from types import SimpleNamespace
 
+import debian_postgresql
 import pytest
 import sqlalchemy as sa
 import tomli_w
@@ -40,10 +41,6 @@ def rows(url, query):
         return [tuple(row) for row in connection.execute(sa.text(query))]
 
 
-def has_trigrams(url):
-    return bool(rows(url, "SELECT 1 FROM pg_available_extensions WHERE name = 'pg_trgm'"))
-
-
 @pytest.fixture
 def called(monkeypatch, capsys):
     """Run the command in this process, under an environment."""
@@ -69,13 +66,21 @@ def called(monkeypatch, capsys):
 
 @pytest.fixture
 def team(postgresql, here, tables, called):
-    """A study and a command that runs under the one setting: (url, call)."""
-    url = new_database(postgresql)
+    """A study and a command that runs under the one setting: (url, call). Without Prefect: pg_trgm is missing."""
+    return of_a_team(new_database(postgresql), here, tables, called)
+
+
+@pytest.fixture
+def whole_team(here, tables, called):
+    """The same with Prefect. Where its server cannot be had the test fails and says what is missing."""
+    if (why := debian_postgresql.missing()) is not None:
+        pytest.fail(why)
+    with debian_postgresql.server() as server:
+        yield of_a_team(new_database(server), here, tables, called)
+
+
+def of_a_team(url, here, tables, called):
     environment = os.environ | {"DPBO_DATABASE_URL": url, "PREFECT_HOME": str(here / "prefect")}
-    if not has_trigrams(url):  # the server that tests get lacks an extension that Prefect's tables need
-        environment["PREFECT_API_DATABASE_CONNECTION_URL"] = (
-            f"sqlite+aiosqlite:///{here / 'prefect' / 'prefect.db'}"
-        )
 
     def call(*words, edition=None, code=0, settings=None):
         if words[0] == "budget":
@@ -103,20 +108,34 @@ def test_the_ledger_and_mlflow_are_one_servers(team, here):
 def check_stores(url, run_id):
     found = databases(url)
     assert rows(found.ledger, "SELECT study, edition FROM reservations") == [("trial", "1")]
-    assert rows(found.mlflow, "SELECT run_uuid FROM runs") == [(run_id,)]
+    shown = "SELECT run_uuid FROM tags WHERE key = 'dpbo.release_id'"  # beside it stands the study's own run
+    assert rows(found.mlflow, shown) == [(run_id,)]
     assert rows(found.mlflow, "SELECT artifact_uri FROM runs")[0][0].startswith("mlruns/artifacts/")
 
 
 @pytest.mark.slow
-def test_all_three_stores_are_one_servers(team, here):
-    url, call = team
+def test_all_three_stores_are_one_servers(whole_team, here):
+    """Debian's PostgreSQL, Prefect's migrations and its server on it; and again, as the second run of a night."""
+    url, call = whole_team
     document = json.loads(call("tune", "study.toml", "--json", edition="1").stdout)
     found = databases(url)
     check_stores(url, document["tracking"]["run_id"])
-    if has_trigrams(url):
-        assert rows(found.prefect, "SELECT state_name FROM flow_run") == [("Completed",)]
-    assert [path.name for path in here.rglob("*.db")] == ([] if has_trigrams(url) else ["prefect.db"])
+    call("tune", "study.toml", "--json", edition="2")
+    assert rows(found.prefect, "SELECT state_name FROM flow_run") == [("Completed",), ("Completed",)]
+    assert rows(found.prefect, "SELECT extname FROM pg_extension WHERE extname = 'pg_trgm'") == [("pg_trgm",)]
+    assert [path.name for path in here.rglob("*.db")] == []
     assert (here / "mlruns" / "artifacts").exists()
+
+
+def test_what_is_missing_for_it_is_said(tmp_path):
+    """No silent skip: without the packages the test above fails with this."""
+    assert "no /usr/lib/postgresql" in debian_postgresql.missing(tmp_path)
+    (tmp_path / "lib/postgresql/15/bin").mkdir(parents=True)
+    (tmp_path / "lib/postgresql/15/bin/initdb").touch()
+    assert "without the extension pg_trgm; apt-get install" in debian_postgresql.missing(tmp_path)
+    (tmp_path / "share/postgresql/15/extension").mkdir(parents=True)
+    (tmp_path / "share/postgresql/15/extension/pg_trgm.control").touch()
+    assert debian_postgresql.missing(tmp_path) is None
 
 
 def test_a_restored_backup_grants_nothing(team, here):

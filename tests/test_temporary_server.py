@@ -188,8 +188,8 @@ def test_a_command_with_task_processes_has_one_locked_server(here, tables, what)
         (here / "study.toml").write_text(tomli_w.dumps(tables))
         words, settings = ("tune", "study.toml", "--json"), {SETTING: "2"}
         tasks = {"precompute": 1, "cross-validate candidate": 4, "search on public data": 1,
-                 "try out a training": 1, "reserve": 1, "step": 4, "finish": 1,
-                 "train final model": 1, "publish": 1}  # fmt: skip
+                 "try out a training": 1, "reserve the budget": 1, "search step": 4, "draw the release": 1,
+                 "train the final model": 1, "show the release": 1}  # fmt: skip
     else:
         words, settings = ("compare", "--json", "--repetitions", "2", "--only", "breast_cancer"), {}
         tasks = {"measure": 1, "train every candidate": 1, "compare on one data set": 4, "show the comparison": 1}

@@ -46,7 +46,7 @@ def test_looks_are_two_tasks_and_a_timeline_and_an_alarm_is_an_event(here, study
     first = watch_privately(study, "monday")
     found = flow_runs("watch privately")[0]
     names = sorted(task.name.rsplit("-", 1)[0] for task in task_runs(found))
-    assert names == ["look", "prepare look", "publish looks"]
+    assert names == ["look", "prepare look", "show the looks"]
     assert (first.look.alarm, first.warnings, events) == (False, (), [])
     spoil()
     second = watch_privately(study, "tuesday")

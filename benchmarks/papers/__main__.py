@@ -1,4 +1,4 @@
-"""Work out what is not known yet, then write docs/printed_numbers.md and its figures: `make papers`.
+"""Work out what is not known yet, then write docs/printed_numbers.md and docs/dp_hypo.md: `make papers`.
 
     python -m benchmarks.papers [PREFIX …] [--minutes M]     only cells that begin so; stop after M minutes
 
@@ -11,7 +11,7 @@ import time
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from threadpoolctl import threadpool_limits
 
-from benchmarks.papers import kharkovskii, page, wang
+from benchmarks.papers import adaptive, kharkovskii, page, wang
 from benchmarks.papers.cells import Known
 
 
@@ -32,6 +32,7 @@ def main(words: list[str]) -> None:
             known.work_out(cell)
             bar.advance(task)
     page.write(known)
+    adaptive.write(known)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 | kind | name |
 |---|---|
 | `file` | the real path of a file or a folder of Parquet files; a pattern where it holds a field ({date}) |
-| `table` | a URL without user and password, `#` and a table |
+| `table` | a URL without user and password: `#` and a table of a database, or an object of a store |
 | `bundled` | the name of a set that scikit-learn ships: everybody has it, so no budget protects anybody in it |
 | `memory` | "": the tables of a notebook, which have no name that could be compared |
 
@@ -17,11 +17,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import sqlalchemy as sa
 
 from dpbo_core.accounting.patterns import filled_at, is_pattern, values_in
+
+if TYPE_CHECKING:
+    from dpbo_core.data.addresses import Place
 
 Kind = Literal["file", "table", "bundled", "memory"]
 KINDS: tuple[str, ...] = get_args(Kind)
@@ -60,6 +63,11 @@ def file_source(path: str | Path, role: Role = "records") -> Source:
     return Source("file", real, role, marks_of(real), parts)
 
 
+def place_source(place: "Place", role: Role = "records") -> Source:
+    """What lies at a path or an address; nothing is opened or asked."""
+    return file_source(place, role) if isinstance(place, Path) else Source("table", place.identity, role)
+
+
 def marks_of(path: str) -> frozenset[str]:
     """The mark of what is at `path` now; none where nothing is."""
     try:
@@ -70,11 +78,19 @@ def marks_of(path: str) -> frozenset[str]:
 
 
 def named_source(text: str, bundled: Iterable[str] = ()) -> Source:
-    """What a person names: `memory`, a bundled set where no such file is, a URL with `#table`, or a file."""
+    """What a person names: `memory`, a bundled set where no such file is, an address, a URL with `#table`, a file.
+
+    Raises:
+        StudyInvalid: an address that cannot be read.
+    """
+    from dpbo_core.data.addresses import QUERY, S3, address_of  # its room loads NumPy, which no budget needs
+
     if text == "memory":
         return MEMORY
     if text in bundled and not Path(text).exists():
         return Source("bundled", text)
+    if text.startswith(f"{S3}://") or QUERY in text:
+        return place_source(address_of(text, shown_as="the address"))
     url, found, table = text.partition("#")
     if found and "://" in url:
         return Source("table", f"{_without_credentials(url)}#{table}")
@@ -99,8 +115,10 @@ def same_records(one: Source, other: Source) -> bool:
         return False
     if one.name == other.name or one.marks & other.marks:
         return True
-    if one.kind != "file":
+    if one.kind not in ("file", "table"):
         return False
+    if one.kind == "table":
+        return _written_by(one.name, other.name)
     return _written_by(one.name, other.name) or _lies_in(one, other) or _lies_in(other, one)
 
 

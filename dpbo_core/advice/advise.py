@@ -14,7 +14,16 @@ from typing import Any, Literal
 
 from dpbo_core.advice.expected_loss import Expected, expected
 from dpbo_core.errors import DpboError, StudyInvalid
-from dpbo_core.methods import EXCHANGES, METHODS, NO_STUDY, AnyMethod, check_counts, counts_pairs, method_named
+from dpbo_core.methods import (
+    EXCHANGES,
+    METHODS,
+    NO_STUDY,
+    AnyMethod,
+    check_counts,
+    check_scored_in_public,
+    counts_pairs,
+    method_named,
+)
 from dpbo_core.methods.contract import Advised, TrainsPrivately
 from dpbo_core.methods.kernel import check_lengthscale
 from dpbo_core.models.enforced.available import check_enforceable, seconds_expected
@@ -200,6 +209,7 @@ def _forms(problem: Problem) -> list[tuple[AnyMethod, Expected]]:
     known = []
     for form in forms:
         with suppress(DpboError):  # its line says why it cannot run
+            check_scored_in_public(form, problem)
             found = expected(form, problem)
             if found is not None and not _drowned(form, problem):
                 known.append((form, found))
@@ -279,6 +289,7 @@ def _line(method: AnyMethod, problem: Problem, beside: Expected | None) -> Metho
     G, options = problem.score_range, _changed(method)
     try:
         check_counts(method, problem)
+        check_scored_in_public(method, problem)
         check_lengthscale(method, problem)
         plan, outlook, found = method.plan(problem), method.outlook(problem), expected(method, problem)
     except DpboError as error:

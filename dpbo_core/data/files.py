@@ -1,22 +1,24 @@
-"""Files by their suffix: .csv and .parquet, nothing that could run code when read."""
+"""Tables by their suffix: .csv and .parquet, nothing that could run code when read; or the rows of a query."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from dpbo_core.data.addresses import Place, QueryAddress
 from dpbo_core.data.core_dumps import no_core_dumps
 from dpbo_core.data.csv_file import csv_header, read_csv
+from dpbo_core.data.fetched import Contents, QueryRows, StoredObject, fetched, query_header
 from dpbo_core.data.header import Header
 from dpbo_core.data.parquet_file import parquet_header, read_parquet
 from dpbo_core.data.table import Table
 from dpbo_core.errors import StudyInvalid
 
 
-def read_header(path: str | Path, *, sensitive: bool, shown_as: str) -> Header:
+def read_header(path: str | Place, *, sensitive: bool, shown_as: str) -> Header:
     """Column names and the number of records. Looks at no record's content.
 
     Args:
-        path: where the file is.
+        path: where the file is, or its address; of a query no row is asked for.
         sensitive: whether messages must not repeat names found in it.
         shown_as: the path as the study has it.
 
@@ -25,20 +27,24 @@ def read_header(path: str | Path, *, sensitive: bool, shown_as: str) -> Header:
     """
     if sensitive:
         no_core_dumps()
-    path = Path(path)
-    with _readable(path, shown_as):
+    if isinstance(path, QueryAddress):
+        return query_header(path, shown_as=shown_as)
+    contents = fetched(Path(path) if isinstance(path, str) else path, shown_as=shown_as)
+    if isinstance(contents, QueryRows):
+        raise TypeError("a query has a header of its own")
+    with _readable(contents, shown_as):
         name = shown_as if sensitive else Path(shown_as).name
-        if path.suffix.lower() == ".parquet":
-            return parquet_header(path, sensitive=sensitive, shown_as=name)
-        with path.open("rb") as file:
+        if contents.suffix.lower() == ".parquet":
+            return parquet_header(contents, sensitive=sensitive, shown_as=name)
+        with contents.open("rb") as file:
             return csv_header(file, sensitive=sensitive, shown_as=name)
 
 
-def read_table(path: str | Path, *, sensitive: bool, shown_as: str, cells: bool = False) -> Table:
+def read_table(path: str | Contents, *, sensitive: bool, shown_as: str, cells: bool = False) -> Table:
     """The whole file, by MATH §1 (Totality).
 
     Args:
-        path: where the file is.
+        path: where the file is, or what was fetched.
         sensitive: if so the table holds exactly `count_records(path)` records whatever the bytes, and nothing
             but the header can raise; if not, a record that cannot be read raises, by its line.
         cells: whether the raw cells are kept too, for an estimator that takes the file's own columns.
@@ -49,7 +55,9 @@ def read_table(path: str | Path, *, sensitive: bool, shown_as: str, cells: bool 
     """
     if sensitive:
         no_core_dumps()
-    path = Path(path)
+    path = Path(path) if isinstance(path, str) else path
+    if isinstance(path, QueryRows):
+        return path.table(shown_as=shown_as)
     with _readable(path, shown_as):
         name = shown_as if sensitive else Path(shown_as).name
         if path.suffix.lower() == ".parquet":
@@ -68,7 +76,7 @@ def count_records(path: str | Path, *, shown_as: str = "the validation file") ->
 
 
 @contextmanager
-def _readable(path: Path, shown_as: str) -> Iterator[None]:
+def _readable(path: Path | StoredObject, shown_as: str) -> Iterator[None]:
     if path.suffix.lower() not in (".csv", ".parquet"):
         raise StudyInvalid(
             f"{shown_as} is neither .csv nor .parquet",
@@ -76,7 +84,7 @@ def _readable(path: Path, shown_as: str) -> Iterator[None]:
             remedy="convert the table to CSV or Parquet",
         )
     try:
-        if not path.is_file():
+        if isinstance(path, Path) and not path.is_file():
             raise StudyInvalid(
                 f"there is no file {shown_as}",
                 cause="the path is misspelt, or relative to another folder than the study file's",

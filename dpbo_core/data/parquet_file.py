@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from dpbo_core.data.cells import UNREADABLE, Cells, as_cells, cells_of
+from dpbo_core.data.fetched import StoredObject
 from dpbo_core.data.header import Header, column_names
 from dpbo_core.data.raw_columns import arrow_times
 from dpbo_core.data.table import Table
@@ -36,7 +37,7 @@ class _Footer:
     group_sizes: tuple[int, ...]
 
 
-def parquet_header(path: Path, *, sensitive: bool, shown_as: str) -> Header:
+def parquet_header(path: Path | StoredObject, *, sensitive: bool, shown_as: str) -> Header:
     """The names and the number of records, from the footer alone.
 
     Raises:
@@ -53,7 +54,7 @@ def parquet_header(path: Path, *, sensitive: bool, shown_as: str) -> Header:
     return Header(names, sum(footer.group_sizes))
 
 
-def read_parquet(path: Path, *, sensitive: bool, shown_as: str, cells: bool = False) -> Table:
+def read_parquet(path: Path | StoredObject, *, sensitive: bool, shown_as: str, cells: bool = False) -> Table:
     """All records of the file, as many as its footer says.
 
     Args:
@@ -98,7 +99,7 @@ def read_parquet(path: Path, *, sensitive: bool, shown_as: str, cells: bool = Fa
     )
 
 
-def parquet_values(path: Path, column: str, *, shown_as: str) -> list[object]:
+def parquet_values(path: Path | StoredObject, column: str, *, shown_as: str) -> list[object]:
     """The values of a column that the header has, as many as the footer says; None where they cannot be decoded.
 
     Raises:
@@ -127,14 +128,15 @@ def _has_loose_decimals(schema: Any) -> bool:
     return any(leaf.physical_type == "BYTE_ARRAY" and leaf.logical_type.type == "DECIMAL" for leaf in leaves)
 
 
-def _opened(path: Path, *, shown_as: str) -> tuple[Any, _Footer]:
+def _opened(path: Path | StoredObject, *, shown_as: str) -> tuple[Any, _Footer]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     own = _footer_bytes(path)
     # The message is raised after the except block, so that no cause or context travels with it.
     try:
-        file = pq.ParquetFile(pa.OSFile(str(path)), metadata=pq.read_metadata(pa.BufferReader(own)))
+        source = pa.OSFile(str(path)) if isinstance(path, Path) else pa.BufferReader(path.content)
+        file = pq.ParquetFile(source, metadata=pq.read_metadata(pa.BufferReader(own)))
         sizes = tuple(file.metadata.row_group(i).num_rows for i in range(file.num_row_groups))
         footer = _Footer(tuple(file.schema_arrow.names), tuple(file.schema_arrow.types), sizes)
         consistent = file.metadata.num_rows == sum(sizes) and min(sizes, default=0) >= 0
@@ -149,7 +151,7 @@ def _opened(path: Path, *, shown_as: str) -> tuple[Any, _Footer]:
     return file, footer
 
 
-def _footer_bytes(path: Path) -> bytes:
+def _footer_bytes(path: Path | StoredObject) -> bytes:
     """A file of the footer alone, in which no Arrow schema will be found; empty if there is no footer."""
     with path.open("rb") as file:
         size = file.seek(0, 2)
@@ -187,7 +189,10 @@ def _column(values: Any) -> Column:
         values = values.cast(values.type.value_type)
     meaning = _meaning(values.type)
     if meaning == "number":
-        return np.asarray(values.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+        doubles = values.cast(pa.float64(), safe=False)
+        if doubles.num_chunks == 1:  # as it was decoded, not copied
+            return np.asarray(doubles.chunk(0).to_numpy(zero_copy_only=False), dtype=np.float64)
+        return np.asarray(doubles.to_numpy(), dtype=np.float64)
     if meaning == "decimal":
         return value_column(values.to_pylist())
     if meaning == "text":

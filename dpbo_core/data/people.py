@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.data.csv_file import LINES_AT_ONCE, csv_fields, csv_names
+from dpbo_core.data.fetched import Contents, QueryRows
 from dpbo_core.data.parquet_file import parquet_values
 from dpbo_core.data.values import plain
 
@@ -71,13 +72,15 @@ def _whole(value: float | np.floating[Any]) -> Person:
     return str(int(number)) if exact and abs(number) < min(2.0**precision, 2.0**53) else None
 
 
-def read_people(path: str | Path, column: str, *, shown_as: str) -> tuple[Person, ...]:
+def read_people(path: str | Contents, column: str, *, shown_as: str) -> tuple[Person, ...]:
     """The person of every record of a file whose header was checked to hold `column`.
 
     Raises:
         StudyInvalid: as `read_table` of a sensitive file: nothing in a record does it.
     """
-    path = Path(path)
+    path = Path(path) if isinstance(path, str) else path
+    if isinstance(path, QueryRows):
+        return tuple(map(person_of, path.cells(column)))
     if path.suffix.lower() == ".parquet":
         return tuple(person_of(value) for value in parquet_values(path, column, shown_as=shown_as))
     people: list[Person] = []

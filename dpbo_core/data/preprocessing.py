@@ -22,11 +22,11 @@ from dpbo_core.data.features import Feature, Missing, Number, check_targets, cla
 from dpbo_core.data.header import check_columns
 from dpbo_core.data.named_columns import CANNOT, NamedColumn, fit_columns
 from dpbo_core.data.table import Table
-from dpbo_core.data.unit_ball import clipped, norms, scaled_rows
+from dpbo_core.data.unit_ball import clipped_rows, norms, scaled_rows
 from dpbo_core.data.values import Value, numbers, positions, sorted_values, value_column
 from dpbo_core.errors import StudyInvalid
 
-_RECORDS_AT_ONCE = 8192  # keeps the scratch arrays of wide tables in the cache
+_RECORDS_AT_ONCE = 4096  # keeps the scratch arrays of wide tables in the cache
 
 
 @dataclass(frozen=True)
@@ -208,13 +208,14 @@ class Preprocessing:
         bound = math.sqrt((1.0 - self.bias) * (1.0 + self.bias))
         width = self.n_features - (self.bias > 0.0)
         with np.errstate(all="ignore"):
-            for rows, mantissas, exponents in self._blocks(table, broken):
+            center, scale = self._centers_and_scales()
+            for rows, raw in self._raw_blocks(table, broken):
                 if self.unit_ball:
-                    block = clipped(mantissas, exponents, radius=self.radius, bound=bound)
-                else:
-                    block = np.ldexp(mantissas, exponents)
-                    # scikit-learn's trees and neighbours compute in float32 and refuse what it cannot hold
-                    broken[rows] |= ~np.isfinite(block.astype(np.float32)).all(axis=0)
+                    clipped_rows(raw, center, scale, X[rows, :width], radius=self.radius, bound=bound)
+                    continue
+                block = np.ldexp(*scaled_rows(raw, center, scale))
+                # scikit-learn's trees and neighbours compute in float32 and refuse what it cannot hold
+                broken[rows] |= ~np.isfinite(block.astype(np.float32)).all(axis=0)
                 X[rows, :width] = block.T
         if self.bias > 0.0:
             X[:, -1] = self.bias
@@ -243,27 +244,33 @@ class Preprocessing:
             broken |= np.array([cell is CANNOT for cell in X[:, j]], dtype=np.bool_)
         return self._with_target(X, table, broken, CANNOT)
 
-    def _blocks(
-        self, table: Table, broken: NDArray[np.bool_]
-    ) -> Iterator[tuple[slice, NDArray[np.float64], NDArray[np.intc]]]:
-        features = [feature for feature in self.features if not isinstance(feature, NamedColumn)]
+    @property
+    def _encoded_features(self) -> tuple[Feature, ...]:
+        return tuple(feature for feature in self.features if not isinstance(feature, NamedColumn))
+
+    def _centers_and_scales(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Of every feature, (d,) each, the bias left out."""
+        widths = [len(feature.feature_names) for feature in self._encoded_features]
+        pairs = [feature.center_and_scale for feature in self._encoded_features]
+        return np.repeat([pair[0] for pair in pairs], widths), np.repeat([pair[1] for pair in pairs], widths)
+
+    def _raw_blocks(self, table: Table, broken: NDArray[np.bool_]) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        features = self._encoded_features
         widths = [len(feature.feature_names) for feature in features]
-        pairs = [feature.center_and_scale for feature in features]
-        center = np.repeat([pair[0] for pair in pairs], widths)
-        scale = np.repeat([pair[1] for pair in pairs], widths)
         ends = np.cumsum(widths)
         for start in range(0, table.n_records, _RECORDS_AT_ONCE):
             rows = slice(start, min(start + _RECORDS_AT_ONCE, table.n_records))
             raw = np.zeros((int(ends[-1]), rows.stop - start))
             for feature, width, end in zip(features, widths, ends, strict=True):
                 feature.fill(table.columns[feature.name][rows], raw[end - width : end], broken[rows])
-            yield rows, *scaled_rows(raw, center, scale)
+            yield rows, raw
 
     def _quantile(self, table: Table, share: float) -> float:
         # All-zero rows are common (every category unseen, constant columns); a radius must be positive.
         broken = np.zeros(table.n_records, dtype=np.bool_)
         with np.errstate(all="ignore"):
-            lengths = np.concatenate([np.ldexp(norms(y), e) for _, y, e in self._blocks(table, broken)])
+            scaled = (scaled_rows(raw, *self._centers_and_scales()) for _, raw in self._raw_blocks(table, broken))
+            lengths = np.concatenate([np.ldexp(norms(y), e) for y, e in scaled])
         _refuse_broken(~np.isfinite(lengths), table)
         return float(np.quantile(lengths, share)) or float(lengths.max()) or 1.0
 

@@ -14,6 +14,9 @@ double whichever records stand beside it.
 import numpy as np
 from numpy.typing import NDArray
 
+_FAR = 2.0**900  # a squared norm up to which doubles themselves serve
+_PLAIN = 2.0**400  # nor is a radius this large, or its inverse
+_AT_ONCE = 16  # records beyond that, which a block computes whether it has them or not
 _NO_EXPONENT = -100_000  # below that of any quotient of doubles
 
 
@@ -46,8 +49,44 @@ def clipped(
     The norm of what is returned is at most B in exact arithmetic: clipping aims at B(1 − s) with
     s = max(1e-12, (d + 16)·2⁻⁵²), more than all rounding on the way can add.
     """
-    slack = max(1e-12, (len(mantissas) + 16) * 2.0**-52)
+    slack = _slack(len(mantissas))
     top, top_exponent = np.frexp(radius)
     with np.errstate(divide="ignore", over="ignore", under="ignore"):  # infinite where the other one is meant
         factor = np.minimum(np.ldexp(1.0 / top, exponents - top_exponent), bound * (1.0 - slack) / norms(mantissas))
     return np.asarray(mantissas * factor, dtype=np.float64)
+
+
+def clipped_rows(
+    raw: NDArray[np.float64],
+    center: NDArray[np.float64],
+    scale: NDArray[np.float64],
+    out: NDArray[np.float64],
+    *,
+    radius: float,
+    bound: float,
+) -> None:
+    """Writes `clipped(*scaled_rows(raw, center, scale))` to `out` (r, d), the same doubles, faster.
+
+    Where no number on the way overflows, mantissas and exponents give what doubles give, since a power of two as
+    the unit changes no digit; what is too small for a double is too small to move the record's norm. The few
+    records beyond that are computed by mantissas, as many in every block as places are kept for them, so that time
+    tells of none of them, but of more than that.
+    """
+    with np.errstate(all="ignore"):
+        z = raw - center[:, None]
+        z /= scale[:, None]
+        total, square = np.zeros(z.shape[1]), np.empty(z.shape[1])
+        for feature in z:  # as `norms`
+            np.multiply(feature, feature, out=square)
+            total += square
+        plain = total <= _FAR if 1.0 / _PLAIN < radius < _PLAIN else np.zeros(len(total), dtype=np.bool_)
+        factor = np.minimum(1.0 / radius, bound * (1.0 - _slack(len(z))) / np.sqrt(total))
+        np.multiply(z.T, factor[:, None], out=out)
+    far = np.flatnonzero(~plain)
+    places = np.concatenate([far, np.zeros(-len(far) % _AT_ONCE if len(far) else _AT_ONCE, dtype=np.intp)])
+    found = clipped(*scaled_rows(raw[:, places], center, scale), radius=radius, bound=bound)
+    out[far] = found.T[: len(far)]
+
+
+def _slack(d: int) -> float:
+    return max(1e-12, (d + 16) * 2.0**-52)

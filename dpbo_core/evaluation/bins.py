@@ -55,9 +55,14 @@ class Expected:
     @property
     def warning(self) -> str:
         """What to say before anything is spent; "" where the report will be usable."""
-        if self.verdict != "not usable":
-            return ""
-        return f"this report will not be usable: {self.why}; ask for more ε, or for fewer groups"
+        return warning_of(self.verdict, self.why)
+
+
+def warning_of(verdict: str, why: str) -> str:
+    """What a report that will not be usable says of itself; "" where it will be."""
+    if verdict != "not usable":
+        return ""
+    return f"this report will not be usable: {why}; ask for more ε, or for fewer groups"
 
 
 def expected(

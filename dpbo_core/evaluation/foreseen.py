@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.evaluation.bins import GOOD, MEAN_ABSOLUTE, USABLE
+from dpbo_core.evaluation.bins import GOOD, MEAN_ABSOLUTE, USABLE, warning_of
 from dpbo_core.evaluation.errors import of_bins
 from dpbo_core.evaluation.predictions import Predictions
 
@@ -45,9 +45,7 @@ class Foreseen:
     @property
     def warning(self) -> str:
         """What to say before anything is spent; "" where the report will be usable."""
-        if self.verdict != "not usable":
-            return ""
-        return f"this report will not be usable: {self.why}; ask for more ε, or for fewer groups"
+        return warning_of(self.verdict, self.why)
 
 
 def foreseen(

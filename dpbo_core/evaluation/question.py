@@ -28,6 +28,7 @@ from dpbo_core.spec import (
     BundledData,
     EvaluationSection,
     PersonFiles,
+    PredictionTable,
     PublicFiles,
     SensitiveBundled,
     SensitiveData,
@@ -79,6 +80,12 @@ class Question:
                 "a study without a validation set has nothing to evaluate its model on",
                 cause="on the records that it was trained on the figures would say nothing of others",
                 remedy="leave [evaluation] out, or give validation and n_validation in [data]",
+            )
+        if isinstance(spec.data, PredictionTable):
+            raise StudyInvalid(
+                "a study of predictions made elsewhere has no model to evaluate",
+                cause="it released which candidate is best; a report is of a model and of its features",
+                remedy="leave [evaluation] out",
             )
         if isinstance(spec.data, PersonFiles) and spec.data.n_persons > MOST // WEIGHT:
             raise StudyInvalid(

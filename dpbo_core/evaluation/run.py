@@ -34,9 +34,10 @@ from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sealing import messages, sealed
 from dpbo_core.spec import SensitiveData, StudySpec
+from dpbo_core.study.consent import check_accepted, opening_cap
 from dpbo_core.study.data_split import public_half
 from dpbo_core.study.resolve import resolve
-from dpbo_core.study.run import check_accepted, opening_cap, padded
+from dpbo_core.study.run import padded
 from dpbo_core.study.training_set import training_digest
 from dpbo_core.versions import library_version
 

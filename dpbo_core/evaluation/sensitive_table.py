@@ -5,12 +5,12 @@ Tables in memory are `sklearn_api.evaluated`.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from dpbo_core import data
 from dpbo_core.accounting.sources import Source
 from dpbo_core.data import Table
+from dpbo_core.data.addresses import place_of
 from dpbo_core.data.people import Person
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.evaluation.counting import Counter, count, count_parts, count_persons, count_persons_of_parts
@@ -18,7 +18,7 @@ from dpbo_core.evaluation.places import Integers
 from dpbo_core.objective.partitioned import Workers, parts_of
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.spec import PersonFiles, PublicFiles, SensitiveFiles, SensitiveTraining, StudySpec
-from dpbo_core.study.data_split import FileSplit, people_of, validation_table
+from dpbo_core.study.data_split import FileSplit, records_of
 from dpbo_core.study.public_half import PublicHalf, counted_records
 
 
@@ -71,7 +71,7 @@ class FileTable:
         given = self.split.spec.data
         if not isinstance(given, PublicFiles | PersonFiles | SensitiveFiles):
             return public.columns
-        path = Path(self.split.folder) / given.validation
+        path = place_of(self.split.folder, given.validation)
         first = (parts_of(path) or (path,))[0]
         return data.read_header(first, sensitive=True, shown_as=given.validation).columns
 
@@ -80,15 +80,14 @@ class FileTable:
         spec, folder = self.split.spec, self.split.folder
         given = spec.data
         if isinstance(given, PublicFiles | PersonFiles):
-            parts = parts_of(Path(folder) / given.validation)
+            parts = parts_of(place_of(folder, given.validation))
             if parts and isinstance(given, PersonFiles):
                 return count_persons_of_parts(counter, parts, str(spec.privacy.person), given.n_persons, workers)
             if parts and isinstance(given, PublicFiles):
                 return count_parts(counter, parts, given.n_validation, workers)
         elif isinstance(given, SensitiveTraining):
             raise TypeError("there is no validation set")
-        table = validation_table(given, folder, cells=counter.reads_cells)
-        return count_table(spec, counter, table, people_of(spec, folder))
+        return count_table(spec, counter, *records_of(spec, folder, cells=counter.reads_cells))
 
 
 def count_table(

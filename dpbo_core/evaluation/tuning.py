@@ -18,10 +18,11 @@ from dpbo_core.evaluation.subject import model_at
 from dpbo_core.mechanisms.noise import NoiseSource, try_out
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.spec import StudySpec
+from dpbo_core.study.consent import check_accepted
 from dpbo_core.study.data_split import FileSplit
 from dpbo_core.study.public_half import PublicHalf
 from dpbo_core.study.resolve import ResolvedStudy, resolve
-from dpbo_core.study.run import Also, StudyResult, StudyRun, check_accepted, open_study
+from dpbo_core.study.run import Also, StudyResult, StudyRun, open_study
 
 
 def run_and_evaluate(

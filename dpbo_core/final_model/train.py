@@ -25,6 +25,7 @@ from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.trainer import Model
 from dpbo_core.privacy.release import Release
 from dpbo_core.spec import LinearSection, StudySpec
+from dpbo_core.spec.model import PREDICTIONS
 from dpbo_core.study.data_split import public_half
 from dpbo_core.study.public_half import PublicHalf
 
@@ -207,7 +208,12 @@ def _of_column(column: NamedColumn) -> list[Any]:
 
 
 def model_is_public(release: Release) -> bool:
-    """Whether a model may be trained at what was released; a release that is a model itself needs none."""
+    """Whether a model may be trained at what was released.
+
+    A release that is a model itself needs none, and what others predicted with is theirs.
+    """
+    if release.facts.get("estimator") == PREDICTIONS:
+        return False
     return bool(release.value.get("hyperparameters")) and "model" not in release.value
 
 

@@ -1,24 +1,33 @@
 """Secret noise that outlives a process: drawn, written durably, and only then used. It never leaves its folder.
 
 noise.json   the identity of the vault, z, and of every look its own identity, its ν_t, and the bit once it is known
+             (after the alarm that it is over, and nothing else)
 lock         held during a look
 
 The ledger keeps the identities, which are random and say nothing of the noise: so it knows which vault a watch was
-opened with, and whether the vault still has the noise of every look that began.
+opened with, and whether the vault still has the noise of every look that began. What the file held before it was
+replaced is overwritten, as far as a disk lets itself be: a copy, a snapshot or spare blocks keep what they have.
 """
 
 import json
+import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dpbo_core.atomically import locked_folder, replace_atomically
 from dpbo_core.errors import DpboError
+from dpbo_core.privacy.sealing import attempted
 from dpbo_core.privacy.sensitive import Sensitive
 
 IDENTITY = 16  # bytes
+OVER = b'{"over": true}'
+
+
+class Shredded(DpboError):
+    """What the vault held was destroyed when its watch had ended."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,13 +69,20 @@ class NoiseVault:
 
         Raises:
             DpboError: it cannot be read.
+            Shredded: it is kept no more.
         """
         try:
-            kept = _from_text(self._place.read_text(encoding="ascii"))
+            told = self._place.read_bytes()
+            kept = None if told == OVER else _from_text(told.decode("ascii"))
         except FileNotFoundError:
             return None
         except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            kept = None
+            told, kept = b"", None
+        if told == OVER:
+            raise Shredded(
+                "the secret noise of this watch was destroyed at its alarm",
+                remedy="open another watch: a new edition",
+            )
         if kept is None:
             raise DpboError(
                 "the secret noise of this watch cannot be read",
@@ -90,9 +106,44 @@ class NoiseVault:
         look = replace(kept.looks[name], above=above)
         return self._keep(replace(kept, looks={**kept.looks, name: look}))
 
+    def shred(self) -> None:
+        """Destroy the noise, as well as a disk lets itself be overwritten; never fails, and may be repeated.
+
+        Only for a watch whose alarm the ledger has: before that it would be the end of the watch.
+        """
+        attempted(self._shredded, otherwise=None)
+
+    def _shredded(self) -> None:
+        for left in self.folder.glob(f".{self._place.name}-*"):  # of a kill while the file was replaced
+            with left.open("r+b") as file:
+                _overwrite(file.fileno())
+            left.unlink()
+        if self._place.read_bytes() != OVER:
+            self._replace(OVER)
+
     def _keep(self, kept: Kept) -> Kept:
-        replace_atomically(self._place, _text(kept).encode())
+        self._replace(_text(kept).encode())
         return kept
+
+    def _replace(self, content: bytes) -> None:
+        """The new content is durable before the old is overwritten."""
+        try:
+            before = os.open(self._place, os.O_RDWR)
+        except FileNotFoundError:
+            replace_atomically(self._place, content)
+            return
+        try:
+            replace_atomically(self._place, content)
+            with suppress(OSError):
+                _overwrite(before)
+        finally:
+            os.close(before)
+
+
+def _overwrite(handle: int) -> None:
+    """Zeros over the whole of an open file."""
+    os.pwrite(handle, bytes(os.fstat(handle).st_size), 0)
+    os.fsync(handle)
 
 
 def _identity() -> str:

@@ -6,6 +6,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.mechanisms.worth import WORTH
+from dpbo_core.methods.contract import SearchesPublic
 from dpbo_core.methods.dp_hypo import DpHypo
 from dpbo_core.methods.exact_gp import ExactGP
 from dpbo_core.methods.lipschitz import Lipschitz
@@ -89,3 +90,18 @@ def check_counts(method: AnyMethod, problem: Problem) -> None:
     """
     if counts_pairs(problem) and not method.DESCRIBED.counts_pairs:
         raise refused(problem, tuple(kind for kind, cls in METHODS.items() if cls.DESCRIBED.counts_pairs))
+
+
+def check_scored_in_public(method: AnyMethod, problem: Problem) -> None:
+    """There are public records, where the method asks what candidates score on them.
+
+    Raises:
+        StudyInvalid: there are none.
+    """
+    if problem.scored_in_public or not isinstance(method, SearchesPublic) or not method.cross_validated(problem):
+        return
+    raise StudyInvalid(
+        f"{method.kind} asks here what each candidate scores in public, and there are no public predictions",
+        cause="the study names a sensitive table of predictions alone",
+        remedy="give data.public, the same columns on public records; or a method that asks none (dpbo plan)",
+    )

@@ -211,6 +211,16 @@ class Learns(Protocol):
 
 
 @runtime_checkable
+class ScoresAhead(Protocol):
+    """A method that may score candidates before it asks for them."""
+
+    @property
+    def scores_ahead(self) -> bool:
+        """Whether it can score all of them in one pass over the records."""
+        ...
+
+
+@runtime_checkable
 class TrainsPrivately(Protocol):
     """A method for a sensitive training set."""
 

@@ -29,7 +29,7 @@ from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, Poiss
 from dpbo_core.mechanisms.repeat_and_select import RepeatAndSelect, selection_epsilon
 from dpbo_core.methods.contract import Described, Draws, Outlook, guarantee_of, refuse_persons, too_small
 from dpbo_core.methods.hypo_search import HypoSearch
-from dpbo_core.methods.informed_prior import informed
+from dpbo_core.methods.informed_prior import assumed_of, informed
 from dpbo_core.methods.kernel import stated_kernel
 from dpbo_core.privacy.amounts import allowed_units, from_units
 from dpbo_core.privacy.certified import RECORDS, Shown
@@ -78,7 +78,7 @@ class DpHypo:
         batch_size: expected batch, where the base samples its records.
         hide_duration: always run the most trials, and pay the tail beyond in δ.
         prior: π₀ (Appendix D): a weight for each candidate, or tables of hyperparameters and `score` from a study
-            on PUBLIC data; empty for the uniform one.
+            on PUBLIC data, under `public_prior`; empty for the uniform one.
         calibration: "corrected", or "published": Theorem 1 as printed, which is true and dearer.
         base_epsilon: the black box: ε of one trial, model and quality together, at the study's δ, which then stays
             as it is whatever the densities cost; None for as dear a trial as ε allows (the white box).
@@ -186,7 +186,7 @@ class DpHypo:
                 pure=self.pure,
                 evidence=POISSON_EVIDENCE if self.stopping == "poisson" else evidence,
                 trains_privately=base.private,
-                assumptions=base.assumptions,
+                assumptions=(*base.assumptions, *assumed_of(self.prior)),
             ),
             spends,
         )
@@ -203,7 +203,8 @@ class DpHypo:
         Raises:
             StudyInvalid: its base is not known.
         """
-        assumed = base_named(release.facts["options"]["base"]).assumptions
+        options = release.facts["options"]
+        assumed = (*base_named(options["base"]).assumptions, *assumed_of(options.get("prior", ())))
         units = (PrivacyUnit.TRAINING_RECORD, *RECORDS)
         return Shown({"best trial": tuple(RepeatAndSelect.WORTH)}, 0.0, assumed, units)
 
@@ -417,7 +418,7 @@ class DpHypo:
                 )
                 said += f"; as published the same trials would cost ε = {published:.3g}"
             if self.base_epsilon is None:
-                said += "; uniform trials did as well at the same ε in every simulation, within its error"
+                said += "; uniform trials did as well at the same ε in every simulation, or better"
             elif self.beta < BLACK_BETA:
                 said += (
                     f"; below β = {BLACK_BETA:g} a density hardly leaves the prior, and uniform trials cost less"

@@ -16,7 +16,8 @@ goes on asking for its last candidate, so that no one can count.
 λ̃ is that of section 4 ("Theorems 1 and 2 still hold"), which needs neither A nor τ: the posterior at the end bounds
 how far μ_T is from f whatever chose the observations. It must be the posterior of what was observed, and ours has a
 variance of 1e-10 on its diagonal (no matrix of exact observations is safely inverted): so where λ̃ is released that
-much noise is really drawn onto each observation, 1e-5 of a prior standard deviation.
+much noise is really drawn onto each observation, 1e-5 of a prior standard deviation. That search is none of Theorem
+5's, whose branch and bound follows exact scores: beside λ̃ a score is released at its range, or not at all.
 """
 
 import math
@@ -66,12 +67,10 @@ CORRECTED = Evidence(
 CORRECTED_CHOICE = Evidence(
     Standing.CORRECTED,
     "Kusner et al. 2015, section 4: Theorem 1 at time T alone, on observations with the posterior's own noise; "
-    "with a score, Theorem 5; c at most what one person moves a score by",
+    "c at most what one person moves a score by",
 )
 PRINTED = Evidence(Standing.PRINTED, "Kusner et al. 2015, Theorem 5 and Corollary 3")
-PRINTED_CHOICE = Evidence(
-    Standing.PRINTED, "Kusner et al. 2015, section 4: Theorem 1 and Corollary 1; with a score, Theorem 5"
-)
+PRINTED_CHOICE = Evidence(Standing.PRINTED, "Kusner et al. 2015, section 4: Theorem 1 and Corollary 1")
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,8 @@ class ExactGP:
     Attributes:
         rate_constant: A > 0 on the prior's scale; yours to assert, no default is possible. For a score alone.
         decay_constant: τ > 0; likewise.
-        outputs: the "score" f̃ of Algorithm 2, the "candidate" λ̃ of section 4, or "both", each at half of (ε, δ).
+        outputs: the "score" f̃ of Algorithm 2, the "candidate" λ̃ of section 4, or "both", each at half of (ε, δ) and
+            the score at its range, as Theorem 5 does not speak of a search on noised observations.
         cap_at_range: the range of scores bounds Δ; with false and "published" it is the paper to the letter.
         dataset_similarity: k₁ in [0, 1], the modeller's statement about neighbours.
         score_center: public guess of the score, as a share of its range: the prior's mean.
@@ -192,6 +192,8 @@ class ExactGP:
         if "score" in release.value:
             made["last score"] = tuple(DiscreteLaplace.WORTH)
         free = {s.what for s in release.spends if not (caps and s.sensitivity >= score_range(release))}
+        if "best candidate" in made and "last score" in free:
+            raise ValueError("outputs")  # no theorem
         assumed = (*((GP_PRIOR.name,) * bool(free)), *((DE_FREITAS_CONSTANTS.name,) * ("last score" in free)))
         return Shown(made, 0.0, assumed, relations=MEANS)
 
@@ -293,6 +295,14 @@ class ExactGP:
                     decay_constant=self.decay_constant,
                     score_change=math.inf if self.calibration == "published" else change,
                 )
+        if len(found) == 2 and not self.scale.binds(found["score"]):
+            raise StudyInvalid(
+                'exact_gp with outputs = "both" and a score whose noise rests on Theorem 5',
+                cause="where a choice is released the search follows noised observations, and the theorem is of a "
+                "search on exact ones",
+                remedy="ask for one of the two, or both of Algorithm 1; or state constants at which the score's "
+                "range is the smaller bound, with cap_at_range",
+            )
         return found
 
     def _sensitivity_steps(self, problem: Problem, sensitivity: float) -> int:

@@ -5,9 +5,11 @@
 | π₀ | result | probabilities, each positive | (N,) |
 | μ | — | posterior mean on a public study's scores, standardised over Λ | (N,) |
 
-Two forms, both public: a weight for every candidate in Λ's order; or what a public study found, a table of
-hyperparameters and `score` each, to which a Gaussian process is fitted: π₀ = (1 − w)·softmax(βμ) + w/N, so that
-what misleads shuts nobody out. It must not come from the records that the study protects.
+Two forms: a weight for every candidate in Λ's order, which is the study's word as Λ is; or what a public study
+found, a table of hyperparameters and `score` each, to which a Gaussian process is fitted: π₀ = (1 − w)·softmax(βμ)
++ w/N, so that what misleads shuts nobody out. A guarantee holds for every π₀ that is fixed whatever the records
+are: of the protected records' own scores, tried beforehand, it would not. Nothing in a table says whose scores they
+are, so the study says it (`public_prior`).
 """
 
 import math
@@ -21,6 +23,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.gp.kernels import kernel_named
 from dpbo_core.gp.likelihood import fit
 from dpbo_core.gp.posterior import Posterior
+from dpbo_core.privacy.assumption import PUBLIC_PRIOR
 from dpbo_core.problem import Problem
 
 SCORE = "score"
@@ -46,6 +49,11 @@ def informed(prior: Sequence[Any], problem: Problem) -> NDArray[np.float64]:
     if all(isinstance(one, Mapping) for one in prior):
         return _of_public_study(prior, problem)
     return _of_weights(prior, problem)
+
+
+def assumed_of(prior: Sequence[Any]) -> tuple[str, ...]:
+    """What somebody must answer for where scores make the prior."""
+    return (PUBLIC_PRIOR.name,) if any(isinstance(one, Mapping) for one in prior) else ()
 
 
 def _of_weights(weights: Sequence[Any], problem: Problem) -> NDArray[np.float64]:

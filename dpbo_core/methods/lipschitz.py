@@ -11,9 +11,9 @@
 
 Only the maximum is released; the hyperparameter that reached it is not. Two forms:
 
-all    step t trains chunk t of Λ, whose order is public; the last step scores all of it in one pass over the
-       records (as many as memory needs). Once all are scored, the set of models is the same on neighbouring
-       records, and the maximum moves by one person's own records: Δ = kR/m.
+all    step t trains and scores chunk t of Λ, whose order is public (of a folder of files, which are read each time,
+       the last step scores all). Once all are scored, the set of models is the same on neighbouring records, and
+       the maximum moves by one person's own records: Δ = kR/m.
 path   as printed. The search may look at the raw scores as it likes: what it sees never leaves, and Theorem 7
        bounds the maximum for any search whatever. But two searches may end at different models: Δ = kR/m + L·D.
 """
@@ -45,7 +45,7 @@ from dpbo_core.models.linear.losses import loss_named
 from dpbo_core.models.scores.declared import Numbers
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.union import SCORES
-from dpbo_core.objective.in_memory import Scorable, Scorer, evaluate_all
+from dpbo_core.objective.in_memory import Scorable, Scorer, evaluate_all, models_at_once
 from dpbo_core.privacy.certified import MEANS, Shown, only_shows
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
@@ -126,6 +126,11 @@ class Lipschitz:
     def trains_first(self) -> bool:
         """Where Δ is measured on the models themselves."""
         return self.sensitivity == "trained"
+
+    @property
+    def scores_ahead(self) -> bool:
+        """Where all of Λ is scored it always does."""
+        return self.scores_all
 
     @property
     def hides_evaluations(self) -> bool:
@@ -288,11 +293,12 @@ class WholePath(Opaque):
         self._best = Sensitive(-1)
 
     def step(self, objective: Scorer, noise: Noise) -> None:  # noqa: ARG002  no noise before the end
-        """Train the next chunk of Λ; score what is trained once that is all of it, or as many as fit."""
+        """Train and score the next chunk of Λ; where files are read, all or as many as fit in one reading."""
+        together = models_at_once(objective, self._problem.scored_together)
         for index in next(self._chunks):
             self._trained.append(self._problem.train(int(index)))
             self._left -= 1
-            if self._left and len(self._trained) < self._problem.scored_together:
+            if self._left and len(self._trained) < together:
                 continue
             found = evaluate_all(objective, self._trained, again=self._left > 0)  # Alg. 3, line 2
             self._best = Sensitive(max(self._best.expose(), *(total.expose() for total in found.sums)))  # line 3

@@ -44,7 +44,7 @@ from dpbo_core.methods.pair_draws import (
     said_of,
     shares_of,
 )
-from dpbo_core.objective.in_memory import Scorable, Scorer, evaluate_all
+from dpbo_core.objective.in_memory import Scorable, Scorer, evaluate_all, models_at_once
 from dpbo_core.objective.paired import Pairing
 from dpbo_core.privacy.certified import Shown
 from dpbo_core.privacy.guarantee import Evidence, Standing
@@ -133,6 +133,11 @@ class PrivateGrid:
         return True
 
     @property
+    def scores_ahead(self) -> bool:
+        """True: it always does."""
+        return True
+
+    @property
     def hides_evaluations(self) -> bool:
         """How many models are scored is public: |Λ′|."""
         return False
@@ -154,6 +159,8 @@ class PrivateGrid:
         Where every record is scored in a process of its own scoring is the cost: then as many as there are steps.
         """
         planned = problem.editions if problem.editions >= MANY else 1
+        if not problem.scored_in_public:
+            return (PrivateGrid(editions=planned),)
         if problem.model.enforced:
             return (PrivateGrid(evaluate="public_shortlist", base_measure="public", editions=planned),)
         paired = problem.score.graded
@@ -318,8 +325,8 @@ class PrivateGrid:
 class GridSearch(Opaque):
     """The scoring under way. Nothing is drawn before `finish`.
 
-    Each step trains a candidate. Those that are trained are scored together, in one pass over the records once all
-    are, or once there are as many as `Problem.scored_together`.
+    Each step trains a candidate and scores it. Of a folder of files, which are read each time, those that are
+    trained wait: they are scored in one reading once all are, or as many as `Problem.scored_together`.
     """
 
     __slots__ = (
@@ -356,11 +363,11 @@ class GridSearch(Opaque):
         self._all_pairs: Sensitive[int] | None = None
 
     def step(self, objective: Scorer, noise: Noise) -> None:  # noqa: ARG002  no noise before the end
-        """Train the next candidate of the public list; score those that wait if no more will, or enough do.
+        """Train the next candidate of the public list and score it, with those that waited for it.
 
         Where they are paired, each record's scores are compared with the public best's.
         """
-        together = self._problem.scored_together
+        together = models_at_once(objective, self._problem.scored_together)
         self._trained.append(self._problem.train(self._subset[len(self._sums) + len(self._trained)]))
         left = len(self._subset) - len(self._sums) - len(self._trained)
         if left and len(self._trained) < together:

@@ -143,6 +143,11 @@ class PrivateTrajectory:
         return True
 
     @property
+    def scores_ahead(self) -> bool:
+        """True, with `[search] one_pass`."""
+        return True
+
+    @property
     def hides_evaluations(self) -> bool:
         """How many models are scored is public: T."""
         return False

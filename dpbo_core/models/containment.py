@@ -13,16 +13,24 @@ import numpy as np
 _ALONE = threading.RLock()  # what is replaced here belongs to the whole process
 
 
+class _Silence(io.StringIO):
+    """What stands for both streams while they are contained."""
+
+
 @contextmanager
 def contained() -> Iterator[None]:
     """Drop everything printed, logged or warned, and stay in this process; one thread at a time.
 
-    joblib's workers would be handed the rows through shared memory.
+    joblib's workers would be handed the rows through shared memory. Inside another one that still holds there is
+    nothing to do: to silence every logger of a process that has loaded many takes longer than a small prediction.
     """
     from joblib import parallel_config
 
     with _ALONE:
-        silent, logged = io.StringIO(), logging.root.manager.disable
+        if _holds():
+            yield
+            return
+        silent, logged = _Silence(), logging.root.manager.disable
         try:
             logging.disable(sys.maxsize)  # some log above CRITICAL
             with warnings.catch_warnings(), redirect_stdout(silent), redirect_stderr(silent):
@@ -31,3 +39,9 @@ def contained() -> Iterator[None]:
                     yield
         finally:
             logging.disable(logged)
+
+
+def _holds() -> bool:
+    """Whether both streams and every logger are silent, by this module's doing. Warnings go to a stream."""
+    streams = isinstance(sys.stdout, _Silence) and isinstance(sys.stderr, _Silence)
+    return streams and logging.root.manager.disable == sys.maxsize

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from dpbo_core.models.enforced.enforced_model import Alone
 
 _BLOCK_ROWS = 1024
+_ROWS_OF_TREES = 131_072  # a call of a forest has the cost of its trees, and no row's leaves depend on another's
+_TREES = ("sklearn.tree._classes", "sklearn.ensemble._forest")
 
 
 @dataclass(frozen=True)
@@ -221,8 +223,9 @@ class FittedEstimator:
             scores = self.alone.scores(np.where(sound[:, None], rows, self.stand_in), y, score)
             return np.where(sound, scores, 0.0)
         result = np.zeros(len(rows))
-        for start in range(0, len(rows), _BLOCK_ROWS):
-            block = slice(start, start + _BLOCK_ROWS)
+        together = _ROWS_OF_TREES if type(self.estimator).__module__ in _TREES else _BLOCK_ROWS
+        for start in range(0, len(rows), together):
+            block = slice(start, start + together)
             result[block] = self.batch_scores(rows[block], y[block], score)
         return result
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpbo_core.data.named_columns import extreme_cells
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.containment import contained
 from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.models.outcome import Verb
 from dpbo_core.models.scores.record import equal
@@ -20,6 +21,7 @@ _ROWS_TRIED = 64
 _FRAMES_TRIED = 8  # data frames of one row: each takes hundreds of times as long as a row of numbers
 
 
+@contained()
 def check_rowwise(model: FittedEstimator, X_public: ArrayLike, *, needs: Verb = "predict") -> NDArray[Any]:
     """Predict up to 64 public rows as a batch, in reverse, one at a time and beside other rows; all must agree.
 

@@ -18,7 +18,7 @@ record is no part, whatever the model.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,7 @@ from dpbo_core.privacy.sensitive import Opaque, Sensitive
 Scorable = Model | SoftmaxModel
 SHARES = 2**16
 BLOCK = 16_384  # scores that are in memory at once: larger arrays cost a system call each
+BATCHES = 131_072  # records of a block that estimators predict
 FEWEST = 256  # records of a block, however many models score it
 
 Paired = tuple[Scorable, int]  # the model that all others are compared with, and c
@@ -88,6 +89,8 @@ class Together:
 class ScoresTogether(Protocol):
     """A scorer that can score many models in one pass over the records."""
 
+    reads_files: ClassVar[bool]  # each time it is asked
+
     def evaluate_all(
         self, models: Sequence[Scorable], paired_with: Paired | None = None, *, again: bool = False
     ) -> Together:
@@ -110,10 +113,20 @@ def evaluate_all(
     return Together(sums, tuple(scorer.paired(model, *paired_with) for model in models))
 
 
+def models_at_once(scorer: Scorer, most: int) -> int:
+    """How many models that are known ahead wait for one another, at most `most`.
+
+    Where the records are in memory none does: each step scores what it trains. Where each scoring reads files, they
+    share a reading.
+    """
+    return most if isinstance(scorer, ScoresTogether) and scorer.reads_files else 1
+
+
 class Objective(Opaque):
     """The validation set with its score, sealed; with the training set, where that is sensitive too."""
 
     __slots__ = ("_records", "_score", "_training")
+    reads_files = False
 
     def __init__(
         self, records: Sensitive[Encoded], score: Score, training: Sensitive[Encoded] | None = None
@@ -196,10 +209,11 @@ def exact_totals(
 def blocks(records: Encoded, models: Sequence[Scorable]) -> Iterator[Encoded]:
     """The records in blocks of a size that the models say.
 
-    What predicts batches of rows gets a whole number of them: a record stands in the batch, and at the place, where
-    it stands if all records are scored at once. What scores each record in a process of its own gets all at once.
+    What predicts batches of rows (at most `BATCHES` of them) gets a whole number of batches: a record stands in the
+    batch, and at the place, where it stands if all records are scored at once. What scores each record in a process
+    of its own gets all at once.
     """
-    size = BLOCK
+    size = BATCHES
     if all(isinstance(model, LinearModel) for model in models):
         size = max(FEWEST, BLOCK // max(1, len(models)))
     elif any(isinstance(model, FittedEstimator) and model.alone is not None for model in models):

@@ -24,6 +24,7 @@ import numpy as np
 
 from dpbo_core import data
 from dpbo_core.data import Encoded, Preprocessing
+from dpbo_core.data.addresses import Place
 from dpbo_core.errors import Sealed
 from dpbo_core.models.scores.pairs import Integers, PairScore, pairs_of
 from dpbo_core.models.trainer import Score
@@ -94,8 +95,10 @@ class OneByOne(Opaque):
         return [work(part) for part in parts]
 
 
-def parts_of(path: Path) -> tuple[Path, ...]:
+def parts_of(path: Place) -> tuple[Path, ...]:
     """The Parquet files of a folder, by name; empty for anything else."""
+    if not isinstance(path, Path):
+        return ()
     try:
         return tuple(sorted(path.glob("*.parquet"))) if path.is_dir() else ()
     except OSError:  # no name a file could have: whoever opens it says so
@@ -193,6 +196,7 @@ class PartitionedObjective(Opaque):
     """
 
     __slots__ = ("_n_records", "_parts", "_reader", "_score", "_workers")
+    reads_files = True
 
     def __init__(
         self,

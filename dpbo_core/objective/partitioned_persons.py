@@ -74,6 +74,7 @@ class PartitionedPersons(Opaque):
     """The sensitive half, on disk. Its parts are opened while models are scored, and at no other time."""
 
     __slots__ = ("_column", "_n_persons", "_parts", "_reader", "_score", "_workers")
+    reads_files = True
 
     def __init__(
         self,

@@ -134,6 +134,7 @@ class PersonObjective(Opaque):
     """The validation set with its score and its persons, sealed."""
 
     __slots__ = ("_n_persons", "_persons", "_records", "_score")
+    reads_files = False
 
     def __init__(
         self, records: Sensitive[Encoded], persons: Sensitive[Persons], score: Score, n_persons: int

@@ -39,7 +39,8 @@ ANSWERS_PUBLIC = Assumption(
 )
 ROWWISE_PREDICTIONS = Assumption(
     "rowwise_predictions",
-    "The estimator or the score, which dpbo does not vouch for, judges each record by that record alone.",
+    "The estimator or the score, which dpbo does not vouch for, judges each record by that record alone; or, of "
+    "predictions made elsewhere, each was computed from its record and public data alone, by a public model.",
     VerifiedBy.CALLER,
 )
 
@@ -57,6 +58,13 @@ ACQUISITION_FUNCTION = Assumption(
     VerifiedBy.CALLER,
 )
 
+PUBLIC_PRIOR = Assumption(
+    "public_prior",
+    "The scores that the study's prior was made from were measured on public data, or were released privately; no "
+    "record that the study protects moved them otherwise.",
+    VerifiedBy.CALLER,
+)
+
 CALLER_ASSUMPTIONS = {
     a.name: a
     for a in (
@@ -66,5 +74,6 @@ CALLER_ASSUMPTIONS = {
         ROWWISE_PREDICTIONS,
         PRIVATE_TRAINING_FUNCTION,
         ACQUISITION_FUNCTION,
+        PUBLIC_PRIOR,
     )
 }

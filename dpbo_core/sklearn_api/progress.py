@@ -42,7 +42,7 @@ class Progress:
         self.say(f"step {step} of {self.n_steps}{told}")
 
     def done(self, text: str) -> None:
-        """The last line."""
+        """The last line of all, after which the cursor stands on a new one."""
         self.say(text)
         if self.loud and over():
             sys.stderr.write("\n")

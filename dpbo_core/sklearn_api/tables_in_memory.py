@@ -105,12 +105,12 @@ class FrameSplit:
         no_core_dumps()
         people: list[Person] | None = None
         if self.spec.privacy.person is not None:
-            people = [_inferred(value) for value in self.validation.values(self.spec.privacy.person)]
+            people = [person_in_memory(value) for value in self.validation.values(self.spec.privacy.person)]
         table = self.validation.table(target_name=self.target, source="X_validation", cells=self.takes_columns)
         return table, people
 
 
-def _inferred(value: object) -> Person:
+def person_in_memory(value: object) -> Person:
     """The person in a table whose types somebody's library inferred: a number that a double holds, or a text.
 
     One missing cell turns integers into doubles, in which large ones are not told apart: they name nobody either

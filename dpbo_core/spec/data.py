@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
+from dpbo_core.data.addresses import address_of, is_address
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.space.search_space import Value
 from dpbo_core.spec.reading import one_of, require, typed_values, union_hints
@@ -50,6 +51,7 @@ class PublicFiles:
         _check_public(self.sensitive, self.missing)
         _check_target(self.target, self.ignore)
         _check_n_validation(self.n_validation)
+        _check_places(self.training, self.validation)
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,7 @@ class PersonFiles:
         _check_memory_limit(self.memory_limit)
         _check_public(self.sensitive, self.missing)
         _check_target(self.target, self.ignore)
+        _check_places(self.training, self.validation)
         require(
             self.n_persons >= 1,
             f"data.n_persons = {self.n_persons}",
@@ -141,6 +144,7 @@ class SensitiveFiles:
     def __post_init__(self) -> None:
         _check_public_facts(self.n_training, self.labels, self.bounds)
         _check_n_validation(self.n_validation)
+        _check_places(self.training, self.validation)
 
 
 @dataclass(frozen=True)
@@ -167,6 +171,7 @@ class SensitiveTraining:
 
     def __post_init__(self) -> None:
         _check_public_facts(self.n_training, self.labels, self.bounds)
+        _check_places(self.training)
 
 
 @dataclass(frozen=True)
@@ -194,10 +199,38 @@ class SensitiveBundled:
         _check_share(self.validation_share)
 
 
+@dataclass(frozen=True)
+class PredictionTable:
+    """A SENSITIVE file of what public models, each a candidate, said of every record: they are chosen by it, and
+    nothing is trained.
+
+    Attributes:
+        predictions: path; a row a record, the columns of each candidate, and the target.
+        n_validation: m, its number of records.
+        target: the column that was to be predicted.
+        labels: the classes, the one that a single column of probabilities is of last; None for a regression.
+        public: path of a file with the same columns on PUBLIC records, if there is one.
+        ignore: columns that are no predictions.
+    """
+
+    predictions: str
+    n_validation: int
+    target: str
+    labels: tuple[Value, ...] | None = None
+    public: str | None = None
+    ignore: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.labels is not None:
+            _check_labels(self.labels)
+        _check_target(self.target, self.ignore)
+        _check_n_validation(self.n_validation)
+
+
 PublicData = PublicFiles | PersonFiles | BundledData
 SensitiveData = SensitiveFiles | SensitiveTraining | SensitiveBundled
 Bundled = BundledData | SensitiveBundled
-DataSection = PublicData | SensitiveData
+DataSection = PublicData | SensitiveData | PredictionTable
 
 
 def read_data(table: Any) -> DataSection:
@@ -208,6 +241,9 @@ def read_data(table: Any) -> DataSection:
     """
     given = typed_values(union_hints(get_args(DataSection)), table, "[data]")
     given = {key: value for key, value in given.items() if value is not None}
+    if "predictions" in given:
+        return _of_predictions(given)
+    require("public" not in given, "[data] gives public without predictions", remedy="remove it")
     if "sensitive" in given:
         one_of("data.sensitive", given["sensitive"], SENSITIVE)
     if given.get("sensitive") == "training":
@@ -225,6 +261,25 @@ def read_data(table: Any) -> DataSection:
         return BundledData(**given)
     _require_files(given, FILES)
     return PublicFiles(**given)
+
+
+def _of_predictions(given: Mapping[str, Any]) -> PredictionTable:
+    known = [item.name for item in fields(PredictionTable)]
+    other = [key for key in given if key not in known]
+    require(
+        not other,
+        f"[data] gives {', '.join(other)} beside predictions",
+        cause="of a table of predictions nothing is trained, and there is one sensitive file",
+        remedy=f"keep {', '.join(known)}",
+    )
+    lacking = [key for key in ("n_validation", "target") if key not in given]
+    require(
+        not lacking,
+        f"[data] lacks {', '.join(lacking)}",
+        cause="a table of predictions has a public number of records, and a column that says what is right",
+        remedy="add the missing keys",
+    )
+    return PredictionTable(**given)
 
 
 def _of_persons(given: Mapping[str, Any]) -> PersonFiles:
@@ -303,6 +358,18 @@ def _check_public(sensitive: str | None, missing: str | None) -> None:
 def _check_target(target: str, ignore: Sequence[str] | None) -> None:
     require(
         target not in (ignore or ()), f"[data] ignores its own target {target!r}", remedy="take it off the list"
+    )
+
+
+def _check_places(training: str, validation: str = "") -> None:
+    """The training data are a file; the validation data may be at an address, which holds no password."""
+    if is_address(validation):
+        address_of(validation)
+    require(
+        not is_address(training),
+        "data.training is an address",
+        cause="the validation table may lie in a database or a store; what models are trained on is a file",
+        remedy="export it to CSV or Parquet",
     )
 
 

@@ -14,6 +14,7 @@ from dpbo_core.spec.reading import one_of, require, typed_values, union_hints
 
 LINEAR_ESTIMATORS = ("logistic", "hinge")
 OUR_ESTIMATORS = (*LINEAR_ESTIMATORS, "softmax")
+PREDICTIONS = "predictions"
 ROWWISE = ("enforced",)
 TASKS = ("classification", "regression")
 
@@ -23,8 +24,8 @@ class Written:
     """What every [model] has, and every study's fingerprint with it, whether the model looks at it or not.
 
     Attributes:
-        estimator: "logistic", "hinge", "softmax", any scikit-learn estimator by import path, or "module:name" of an
-            estimator that is made in a file beside the study.
+        estimator: "logistic", "hinge", "softmax", any scikit-learn estimator by import path, "module:name" of an
+            estimator that is made in a file beside the study, or "predictions".
         score: a name, or the import path of a function of one record's truth and prediction; None for the usual.
         steepness: of a margin score.
         params: the estimator's fixed parameters.
@@ -47,6 +48,7 @@ class Written:
 
     linear: ClassVar[bool] = False  # one of ours, trained with a certificate
     ours: ClassVar[bool] = False  # one of our own, which predict each record from that record alone
+    trained: ClassVar[bool] = True  # false where others made the predictions, and there is no model
     own_score: ClassVar[bool] = False  # scored by a user's function
 
     def __post_init__(self) -> None:
@@ -178,15 +180,7 @@ class EstimatorSection(Written):
             _check_score_name(self.score)
         _check_outcome(self.estimator, self.score_name)
         self._check_task(numbers=self.regression)
-        score = SCORES[self.score_name]
-        for key, value in (("class_shares", self.class_shares), ("error_bound", self.error_bound)):
-            if value is not None and key not in (*score.needs, *score.allows):
-                raise _unused(key, self.score_name)
-            if value is None and key in score.needs:
-                raise _needed(key, self.score_name)
-        if self.error_bound is not None:
-            ok = math.isfinite(self.error_bound) and 1e-100 < self.error_bound < 1e100
-            require(ok, f"model.error_bound = {self.error_bound}", remedy="give a positive number")
+        _check_score_keys(self.score_name, self.class_shares, self.error_bound)
         _check_rowwise(self.rowwise)
         super().__post_init__()
 
@@ -253,7 +247,40 @@ class FunctionSection(Written):
         return self.names_object if self.columns is None else self.columns
 
 
-RecordModel = SoftmaxSection | EstimatorSection | FunctionSection
+@dataclass(frozen=True)
+class PredictionsSection(Written):
+    """No model: what others predicted is scored, under a score that has a name.
+
+    Attributes:
+        class_shares: for balanced accuracy, the public share of each class.
+        error_bound: E for an error (in the target's unit) or the log-loss (in nats): what is worse counts as E.
+    """
+
+    class_shares: Mapping[str, Value] | None = None
+    error_bound: float | None = None
+    trained: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        one_of("model.estimator", self.estimator, (PREDICTIONS,))
+        if self.score is not None:
+            _check_score_name(self.score)
+        _check_outcome(self.estimator, self.score_name)
+        self._check_task(numbers=self.regression)
+        _check_score_keys(self.score_name, self.class_shares, self.error_bound)
+        require(
+            not self.params,
+            "model.params are given, and predictions have none",
+            remedy="remove [model.params]",
+        )
+        super().__post_init__()
+
+    @property
+    def regression(self) -> bool:
+        """As the score's own file declares."""
+        return SCORES[self.score_name].regression
+
+
+RecordModel = SoftmaxSection | EstimatorSection | FunctionSection | PredictionsSection
 ModelSection = LinearSection | RecordModel
 
 
@@ -277,8 +304,9 @@ def read_model(table: Any) -> ModelSection:
         if key == "rowwise":
             _check_rowwise(given[key])
             require(
-                not model.ours,
-                f"model.rowwise is given, but {model.estimator} is ours and scores each record by itself",
+                not (model.ours or isinstance(model, PredictionsSection)),
+                f"model.rowwise is given, and {model.estimator} "
+                + ("is ours and scores each record by itself" if model.ours else "were made elsewhere"),
                 remedy="remove rowwise",
             )
         elif key == "columns" and not given[key]:
@@ -295,7 +323,9 @@ def read_model(table: Any) -> ModelSection:
 
 def _kind(estimator: str, score: str) -> type[ModelSection]:
     if "." not in estimator and ":" not in estimator:
-        one_of("model.estimator", estimator, OUR_ESTIMATORS)
+        one_of("model.estimator", estimator, (*OUR_ESTIMATORS, PREDICTIONS))
+        if estimator == PREDICTIONS:
+            return PredictionsSection
         return LinearSection if estimator in LINEAR_ESTIMATORS else SoftmaxSection
     return FunctionSection if "." in score else EstimatorSection
 
@@ -327,6 +357,23 @@ def _check_outcome(estimator: str, score: str) -> None:
         cause=f"{estimator} has no certified margin",
         remedy=f'use score = "{OF_CLASSES}", or estimator = "logistic"',
     )
+
+
+def _check_score_keys(name: str, shares: Mapping[str, Value] | None, bound: float | None) -> None:
+    """The score has what it needs, and nothing that it does not use.
+
+    Raises:
+        StudyInvalid: it is not so, or the bound is no positive number.
+    """
+    score = SCORES[name]
+    for key, value in (("class_shares", shares), ("error_bound", bound)):
+        if value is not None and key not in (*score.needs, *score.allows):
+            raise _unused(key, name)
+        if value is None and key in score.needs:
+            raise _needed(key, name)
+    if bound is not None:
+        ok = math.isfinite(bound) and 1e-100 < bound < 1e100
+        require(ok, f"model.error_bound = {bound}", remedy="give a positive number")
 
 
 def _check_rowwise(rowwise: str | None) -> None:

@@ -5,12 +5,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dpbo_core.spec.data import DataSection, PersonFiles, PublicFiles, SensitiveData, read_data
+from dpbo_core.spec.data import DataSection, PersonFiles, PredictionTable, PublicFiles, SensitiveData, read_data
 from dpbo_core.spec.evaluation import EvaluationSection
-from dpbo_core.spec.model import ModelSection, read_model
+from dpbo_core.spec.model import ModelSection, PredictionsSection, read_model
 from dpbo_core.spec.reading import check_name, read_section, refuse_unknown, require, to_table
 from dpbo_core.spec.sections import AxisSection, BudgetSection, PrivacySection, SearchSection
 from dpbo_core.spec.watch import WatchSection
+
+CANDIDATE = "candidate"  # the one axis of a study of predictions
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class StudySpec:
         if isinstance(self.data, SensitiveData):
             self._check_private_training(self.data)
             return
+        self._check_predictions()
         require(
             self.model.estimator != "softmax",
             "softmax is trained privately only, and the training set of this study is public",
@@ -47,13 +50,43 @@ class StudySpec:
             self._check_lambda()
         person = self.privacy.person
         require(
-            person is None or (isinstance(self.data, PublicFiles | PersonFiles) and person != self.data.target),
+            person is None
+            or (isinstance(self.data, PublicFiles | PersonFiles | PredictionTable) and person != self.data.target),
             f"privacy.person = {person!r} is the target, or there is no such column",
             cause="a bundled data set has no column of persons",
             remedy="name the column of the validation file that says whose record it is",
         )
         if isinstance(self.data, PersonFiles):
             self._check_persons(self.data)
+
+    def _check_predictions(self) -> None:
+        """A table of predictions is scored as such, and its candidates are named."""
+        table, scored = isinstance(self.data, PredictionTable), isinstance(self.model, PredictionsSection)
+        require(
+            table == scored,
+            'estimator = "predictions" and [data] predictions go together, and the study has one of them',
+            cause="a table of predictions is scored as it is; a model is trained on a training file",
+            remedy='write [data] predictions = "file.csv" and [model] estimator = "predictions", or neither',
+        )
+        if not isinstance(self.data, PredictionTable):
+            return
+        axis = self.space.get(CANDIDATE)
+        names = axis.values if axis is not None and len(self.space) == 1 and axis.when is None else None
+        require(
+            names is not None
+            and all(isinstance(name, str) and name.strip() == name != "" for name in names)
+            and len(set(names)) == len(names),
+            "[space] of a table of predictions names its candidates, and this one does not",
+            cause="its one axis is `candidate`, whose values are the candidates' names, each once",
+            remedy=f'write {CANDIDATE} = {{ values = ["small", "large"] }}',
+        )
+        require(
+            self.model.regression == (self.data.labels is None),
+            f"the score {self.model.score_name!r} "
+            + ("is of numbers, and data.labels names classes" if self.data.labels else "is of classes"),
+            cause="nothing is read from a sensitive table, so that the classes must be said",
+            remedy="remove labels" if self.data.labels else 'add labels = ["no", "yes"] to [data]',
+        )
 
     def _check_persons(self, data: PersonFiles) -> None:
         require(

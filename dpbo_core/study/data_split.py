@@ -11,9 +11,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dpbo_core import data
-from dpbo_core.accounting.sources import Source, file_source
+from dpbo_core.accounting.sources import Source, file_source, place_source
 from dpbo_core.data import Preprocessing, Table, bundled
+from dpbo_core.data.addresses import place_of
 from dpbo_core.data.bundled import TARGET as BUNDLED_TARGET
+from dpbo_core.data.fetched import Contents, fetched
 from dpbo_core.data.people import Person, read_people
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.objective.in_memory import Objective, Scorer
@@ -25,6 +27,7 @@ from dpbo_core.spec import (
     Bundled,
     BundledData,
     PersonFiles,
+    PredictionTable,
     PublicFiles,
     SensitiveBundled,
     SensitiveData,
@@ -33,7 +36,8 @@ from dpbo_core.spec import (
     StudySpec,
 )
 from dpbo_core.study.named_prototype import named_prototype
-from dpbo_core.study.public_half import PublicHalf, check_names, fitted_half, sealed_half
+from dpbo_core.study.prediction_half import check_prediction_columns, prediction_half
+from dpbo_core.study.public_half import PublicHalf, check_names, check_person, fitted_half, sealed_half
 from dpbo_core.study.resolve import planning_problem
 from dpbo_core.study.sizes import check_n_validation, facts_of
 from dpbo_core.study.training_set import fingerprint_with
@@ -72,9 +76,12 @@ def sources_of(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
         case BundledData(source) | SensitiveBundled(source):
             return (Source("bundled", source),)
         case PublicFiles(validation=validation) | PersonFiles(validation=validation):
-            return (file_source(folder / validation, "records"),)
+            return (place_source(place_of(folder, validation), "records"),)
+        case PredictionTable(predictions):
+            return (place_source(place_of(folder, predictions), "records"),)
         case SensitiveFiles(training, validation):
-            return (file_source(folder / validation, "records"), file_source(folder / training, "training records"))
+            records = place_source(place_of(folder, validation), "records")
+            return (records, file_source(folder / training, "training records"))
         case SensitiveTraining(training):
             return (file_source(folder / training, "training records"),)
 
@@ -93,6 +100,9 @@ def public_half(spec: StudySpec, folder: str | Path, problem: Problem | None = N
     problem = planning_problem(spec, folder) if problem is None else problem
     if isinstance(spec.data, SensitiveData):
         return _declared_half(spec, spec.data, folder, problem)
+    if isinstance(spec.data, PredictionTable):
+        table = None if spec.data.public is None else training_table(spec, folder)[0]
+        return prediction_half(spec, problem, table)
     prototype = named_prototype(spec, folder)
     public = fitted_half(spec, problem, *training_table(spec, folder), factory=prototype)
     return replace(public, fingerprint=fingerprint_with(public.fingerprint, prototype))
@@ -108,6 +118,8 @@ def check_presence(spec: StudySpec, folder: str | Path, public: PublicHalf) -> N
     if isinstance(given, SensitiveFiles | SensitiveTraining):
         found = data.read_header(Path(folder) / given.training, sensitive=True, shown_as=given.training).n_records
         data.check_record_count(found, given.n_training, shown_as=given.training, key="n_training")
+    if isinstance(given, PredictionTable):
+        _check_predictions(spec, given, folder, public)
     if isinstance(given, PublicFiles | PersonFiles | SensitiveFiles):
         _check_validation(spec, given, folder, public)
 
@@ -117,8 +129,10 @@ def _check_validation(
 ) -> None:
     """Presence and header; and the number of records, unless that is private."""
     shown = given.validation
-    parts = parts_of(Path(folder) / shown)
-    _check_distinct(Path(folder) / given.training, parts or (Path(folder) / shown,), shown_as=shown)
+    place = place_of(folder, shown)
+    parts = parts_of(place)
+    if isinstance(place, Path):
+        _check_distinct(Path(folder) / given.training, parts or (place,), shown_as=shown)
     if parts and spec.privacy.person is not None and not isinstance(given, PersonFiles):
         raise StudyInvalid(
             f"{shown} is a folder of files, and privacy.person counts a person's records over one file",
@@ -126,11 +140,22 @@ def _check_validation(
             remedy="give one file; or data.n_persons in the place of n_validation, which counts each person once",
         )
     n_records = 0
-    for path in parts or (Path(folder) / shown,):
+    for path in parts or (place,):
         header = data.read_header(path, sensitive=True, shown_as=shown)
         check_names(spec, header.columns, public, shown_as=shown)
         n_records += header.n_records
     check_n_validation(spec, n_records, shown_as=shown)
+
+
+def _check_predictions(spec: StudySpec, given: PredictionTable, folder: str | Path, public: PublicHalf) -> None:
+    """The sensitive table is there, and has the columns and the number of records that the study says."""
+    place, shown = place_of(folder, given.predictions), given.predictions
+    if given.public is not None and isinstance(place, Path):
+        _check_distinct(Path(folder) / given.public, (place,), shown_as=shown)
+    header = data.read_header(place, sensitive=True, shown_as=shown)
+    check_person(spec, header.columns, shown_as=shown)
+    check_prediction_columns(public, header.columns, shown_as=shown)
+    check_n_validation(spec, header.n_records, shown_as=shown)
 
 
 def _check_distinct(training: Path, validation: Sequence[Path], *, shown_as: str) -> None:
@@ -159,6 +184,12 @@ def _check_distinct(training: Path, validation: Sequence[Path], *, shown_as: str
             )
 
 
+def is_partitioned(spec: StudySpec, folder: str | Path) -> bool:
+    """Whether the validation set is a folder of files; none is opened."""
+    given = spec.data
+    return isinstance(given, PublicFiles | PersonFiles) and bool(parts_of(place_of(folder, given.validation)))
+
+
 def sensitive_half(
     spec: StudySpec, folder: str | Path, public: PublicHalf, workers: Workers | None = None
 ) -> Scorer:
@@ -170,7 +201,7 @@ def sensitive_half(
     if isinstance(given, SensitiveData):
         return _both_sensitive(spec, given, folder, public)
     if isinstance(given, PublicFiles | PersonFiles):
-        parts = parts_of(Path(folder) / given.validation)
+        parts = parts_of(place_of(folder, given.validation))
         score = public.problem.score
         limit = KEPT_AT_MOST if given.memory_limit is None else given.memory_limit
         if parts and isinstance(given, PersonFiles):
@@ -178,8 +209,7 @@ def sensitive_half(
             return PartitionedPersons(parts, encode, column, score, given.n_persons, workers, limit)
         if parts and isinstance(given, PublicFiles):
             return PartitionedObjective(parts, public.preprocessing, score, given.n_validation, workers, limit)
-    table = validation_table(given, folder, cells=public.preprocessing.columns is not None)
-    return sealed_half(spec, table, people_of(spec, folder), public)
+    return sealed_half(spec, *records_of(spec, folder, cells=public.preprocessing.columns is not None), public)
 
 
 def _both_sensitive(spec: StudySpec, given: SensitiveData, folder: str | Path, public: PublicHalf) -> Objective:
@@ -217,8 +247,31 @@ def _declared_half(spec: StudySpec, given: SensitiveData, folder: str | Path, pr
     )
 
 
+def records_of(
+    spec: StudySpec, folder: str | Path, *, cells: bool = False
+) -> tuple[Table, tuple[Person, ...] | None]:
+    """The SENSITIVE records and whose each is, fetched once. As `validation_table`, after reserving only."""
+    given = spec.data
+    if isinstance(given, SensitiveTraining):
+        raise TypeError("there is no validation set")
+    contents = None
+    if not isinstance(given, Bundled):
+        place = _records_place(given)
+        contents = fetched(place_of(folder, place), shown_as=place)
+    return validation_table(given, folder, contents, cells=cells), people_of(spec, folder, contents)
+
+
+def _records_place(given: PublicFiles | PersonFiles | SensitiveFiles | PredictionTable) -> str:
+    """Where a study says that its sensitive records are."""
+    return given.predictions if isinstance(given, PredictionTable) else given.validation
+
+
 def validation_table(
-    given: PublicFiles | PersonFiles | SensitiveFiles | Bundled, folder: str | Path, *, cells: bool = False
+    given: PublicFiles | PersonFiles | SensitiveFiles | PredictionTable | Bundled,
+    folder: str | Path,
+    contents: Contents | None = None,
+    *,
+    cells: bool = False,
 ) -> Table:
     """The SENSITIVE records, whatever their bytes. Call it only after reserving, and seal what comes of it.
 
@@ -226,13 +279,16 @@ def validation_table(
     """
     if isinstance(given, Bundled):
         return bundled.load(given.source, given.validation_share)[1]
-    path = Path(folder) / given.validation
-    return data.read_table(path, sensitive=True, shown_as=given.validation, cells=cells)
+    place = _records_place(given)
+    contents = contents or fetched(place_of(folder, place), shown_as=place)
+    return data.read_table(contents, sensitive=True, shown_as=place, cells=cells)
 
 
-def people_of(spec: StudySpec, folder: str | Path) -> tuple[Person, ...] | None:
+def people_of(spec: StudySpec, folder: str | Path, contents: Contents | None = None) -> tuple[Person, ...] | None:
     """The person of every SENSITIVE record; None where the study names no column of persons."""
     person, given = spec.privacy.person, spec.data
-    if person is None or not isinstance(given, PublicFiles | PersonFiles):
+    if person is None or not isinstance(given, PublicFiles | PersonFiles | PredictionTable):
         return None
-    return read_people(Path(folder) / given.validation, person, shown_as=given.validation)
+    place = _records_place(given)
+    contents = contents or fetched(place_of(folder, place), shown_as=place)
+    return read_people(contents, person, shown_as=place)

@@ -7,8 +7,8 @@ from dpbo_core.data.features import class_values
 from dpbo_core.data.values import positions
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.scores.pairs import PairScore
-from dpbo_core.problem import score_of, score_on
 from dpbo_core.spec import LinearSection, SensitiveData, StudySpec
+from dpbo_core.spec.named_score import score_of, score_on
 from dpbo_core.study.data_split import training_table
 
 

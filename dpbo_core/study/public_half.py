@@ -17,8 +17,9 @@ from dpbo_core.models.trainer import EstimatorTrainer, Factory, LinearTrainer
 from dpbo_core.objective.in_memory import Objective, Scorer
 from dpbo_core.objective.persons import PersonObjective, Persons
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.problem import Problem, Trainer, margin_score, score_on
+from dpbo_core.problem import Problem, Trainer
 from dpbo_core.spec import LinearSection, PersonFiles, PublicData, StudySpec
+from dpbo_core.spec.named_score import margin_score, score_on
 from dpbo_core.study.sizes import check_n_validation
 from dpbo_core.study.training_set import left_out as left_out
 
@@ -137,14 +138,23 @@ def check_names(spec: StudySpec, columns: Sequence[str], public: PublicHalf, *, 
     Raises:
         StudyInvalid: it is not so.
     """
+    check_person(spec, columns, shown_as=shown_as)
+    kept = [name for name in columns if name not in left_out(spec)]
+    data.check_columns(public.columns, kept, public.target, shown_as=shown_as)
+
+
+def check_person(spec: StudySpec, columns: Sequence[str], *, shown_as: str) -> None:
+    """The column of persons is there, where the study names one.
+
+    Raises:
+        StudyInvalid: it is not.
+    """
     if spec.privacy.person is not None and spec.privacy.person not in columns:
         raise StudyInvalid(
             f"{shown_as} has no column {spec.privacy.person!r}, which says whose record it is",
             cause="a misspelt name in [privacy], or the column was dropped",
             remedy="name the column as in the file's header, or leave person out",
         )
-    kept = [name for name in columns if name not in left_out(spec)]
-    data.check_columns(public.columns, kept, public.target, shown_as=shown_as)
 
 
 def sealed_half(spec: StudySpec, table: Table, people: Sequence[Person] | None, public: PublicHalf) -> Scorer:

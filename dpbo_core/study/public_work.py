@@ -21,10 +21,10 @@ from dpbo_core.methods.kernel import check_lengthscale
 from dpbo_core.models.trainer import Model
 from dpbo_core.problem import Trainer
 from dpbo_core.space.search_space import Value
+from dpbo_core.study.consent import check_accepted
 from dpbo_core.study.data_split import public_half
 from dpbo_core.study.precomputed import Precomputed, known_public, named, remembering, trained_first
 from dpbo_core.study.resolve import ResolvedStudy
-from dpbo_core.study.run import check_accepted
 
 CHUNKS = 16  # pieces of each kind at most: enough to watch, few beside the work
 Chunks = tuple[tuple[int, ...], ...]
@@ -62,13 +62,15 @@ class PublicWork:
     @property
     def to_train(self) -> Chunks:
         """Candidates by chunks; none where the steps train."""
-        first = trained_first(self._study.method, self._problem)
+        first = trained_first(self._study.method, self._problem) if self._problem.model.trained else ()
         return _chunks([index for index in first if index not in self._models])
 
     @property
     def tries_out(self) -> bool:
         """Whether one training is tried out: the steps train."""
-        return self._problem.training is None and not trained_first(self._study.method, self._problem)
+        if self._problem.training is not None or not self._problem.model.trained:
+            return False
+        return not trained_first(self._study.method, self._problem)
 
     def cross_validate(self, indices: Sequence[int]) -> int:
         """p(λ) of a chunk; how many are known now."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from dpbo_core.accounting.ledger import StudyKey
 from dpbo_core.advice.advise import Advice, advise, check_scoring, choose
-from dpbo_core.methods import AnyMethod, check_counts
+from dpbo_core.methods import AnyMethod, check_counts, check_scored_in_public
 from dpbo_core.methods.kernel import check_lengthscale
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.privacy.plan import PrivacyPlan
@@ -48,6 +48,7 @@ class ResolvedStudy:
         """
         check_scoring(self.problem)
         check_counts(self.method, self.problem)
+        check_scored_in_public(self.method, self.problem)
         return self.method.plan(self.problem)
 
     @property
@@ -126,7 +127,7 @@ def advise_study(
     problem = replace(
         planning_problem(spec, folder), positives=positives, baseline=baseline, n_public=n_public, spread=spread
     )
-    if problem.training is None and not spec.model.ours:
+    if problem.training is None and spec.model.trained and not spec.model.ours:
         _build(spec, folder, problem.candidates.points[0])  # what would be refused at the first training
     return advise(spec, problem)
 

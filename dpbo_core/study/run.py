@@ -13,26 +13,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger, Reservation, StudyKey
 from dpbo_core.accounting.policy import Use
-from dpbo_core.accounting.sources import file_source
-from dpbo_core.errors import AssumptionNotAccepted, DpboError, LedgerDamaged, PolicyRefused, StudyInvalid
+from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid
 from dpbo_core.mechanisms.noise import Noise, NoiseSource, OperatingSystemNoise, standing_of, try_out
 from dpbo_core.methods.contract import Method, Released, Search, SearchesPublic
 from dpbo_core.methods.kernel import check_lengthscale
-from dpbo_core.models.named_estimator import file_beside
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.objective.partitioned import Workers
-from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sealing import Message, messages, sealed
 from dpbo_core.privacy.sensitive import Opaque
-from dpbo_core.problem import Problem, relation_of
-from dpbo_core.spec import PersonFiles, PublicFiles, StudySpec
-from dpbo_core.study.data_split import FileSplit, sources_of
+from dpbo_core.problem import Problem
+from dpbo_core.spec import StudySpec
+from dpbo_core.study.consent import check_accepted, opening_cap
+from dpbo_core.study.data_split import FileSplit
 from dpbo_core.study.learning import check_learns, learns, to_learn_from, with_earlier
+from dpbo_core.study.one_pass import check_one_pass
 from dpbo_core.study.precomputed import Precomputed, remembering, trained_first
 from dpbo_core.study.public_half import DataSplit, PublicHalf
 from dpbo_core.study.replay import StudyResult as StudyResult
@@ -207,6 +205,7 @@ def _started(
     if not charged:
         check_lengthscale(method, study.problem)
         check_learns(spec, method)
+        check_one_pass(spec, method)
         learned = to_learn_from(spec, method, ledger) if learns(spec, method, scheduled=scheduled) else None
     check_accepted(spec, plan, public.problem.unlisted)
     problem = replace(remembering(public.problem, precomputed), advice=study.why)
@@ -261,44 +260,6 @@ def run_study(
     return run.finish()
 
 
-def approve_study(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path) -> None:
-    """The owner's word for a study that others will start: its cap is open, its sources are recorded.
-
-    Its names may hold fields that a schedule fills: then for every run. Charges nothing.
-
-    Raises:
-        StudyInvalid, PolicyRefused: nothing was written.
-    """
-    ledger.approve(spec.privacy.dataset, opening_cap(spec), sources_of(spec, folder))
-
-
-def check_public_file(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path) -> None:
-    """What somebody else's study would read as public is no dataset's sensitive file; before it is opened.
-
-    Nor does it name code of a file beside it, which the owner did not write.
-
-    Raises:
-        PolicyRefused: it is one, or it does.
-    """
-    refuse_beside(spec, folder)
-    if isinstance(spec.data, PublicFiles | PersonFiles):
-        ledger.check_public(file_source(Path(folder) / spec.data.training))
-
-
-def refuse_beside(spec: StudySpec, folder: str | Path) -> None:
-    """A study that others start names no estimator in a file beside it: whoever can write the file would run code.
-
-    Raises:
-        PolicyRefused: it does.
-    """
-    if file_beside(spec.model.estimator, folder) is not None:
-        raise PolicyRefused(
-            f"the study's estimator {spec.model.estimator!r} is in a file beside it",
-            cause="only a study that is started by hand, at a terminal, may run code that lies beside it",
-            remedy='put it into an installed package, and name it "ourpackage.models:pipeline"',
-        )
-
-
 def _untold(error: BaseException) -> StudyInvalid | None:
     """That a public training failed, and not what it said."""
     if type(error) is not StudyInvalid:
@@ -327,34 +288,3 @@ def _trained_first(method: Method, problem: Problem, *, tried: bool) -> Problem:
     if not tried:
         problem.train(0)
     return problem
-
-
-def opening_cap(spec: StudySpec) -> PrivacyBudget | None:
-    """The cap a study opens at its dataset's first use; it accepts the assumptions that the study accepts."""
-    if spec.budget is None:
-        return None
-    budget = spec.budget
-    return PrivacyBudget.of(
-        spec.privacy.dataset,
-        epsilon=budget.epsilon,
-        delta=budget.delta,
-        relation=relation_of(spec),
-        accepts=spec.accepts,
-    )
-
-
-def check_accepted(spec: StudySpec, plan: PrivacyPlan, unlisted: str) -> None:
-    """The study accepts by name whatever the plan's guarantee assumes.
-
-    Raises:
-        AssumptionNotAccepted: it does not.
-    """
-    missing = [name for name in plan.guarantee.assumptions if name not in spec.accepts]
-    if missing:
-        statement = CALLER_ASSUMPTIONS[missing[0]].statement
-        raise AssumptionNotAccepted(
-            f"the method assumes {missing[0]!r}: {statement} If that is false, the guarantee is void",
-            cause="the study does not accept it by name"
-            + (f", and {unlisted} is not on the list of known classes" if unlisted else ""),
-            remedy=f'add accepts = ["{missing[0]}"] to [study] if you can answer for it, or choose another method',
-        )

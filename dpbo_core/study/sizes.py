@@ -8,6 +8,7 @@ from dpbo_core.problem import TrainingFacts
 from dpbo_core.spec import (
     BundledData,
     PersonFiles,
+    PredictionTable,
     PublicFiles,
     SensitiveBundled,
     SensitiveData,
@@ -24,7 +25,7 @@ def n_validation(spec: StudySpec) -> int | None:
             return None
         case BundledData(source, share) | SensitiveBundled(source, share):
             return bundled.validation_size(source, share)
-        case PublicFiles(n_validation=m) | SensitiveFiles(n_validation=m):
+        case PublicFiles(n_validation=m) | SensitiveFiles(n_validation=m) | PredictionTable(n_validation=m):
             return m
         case SensitiveTraining(n_training=n):
             return n
@@ -40,9 +41,9 @@ def n_public(spec: StudySpec, folder: str | Path) -> int | None:
     match spec.data:
         case BundledData(source, share):
             return bundled.n_records(source) - bundled.validation_size(source, share)
-        case PublicFiles(training=training) | PersonFiles(training=training):
+        case PublicFiles(training=public) | PersonFiles(training=public) | PredictionTable(public=str(public)):
             try:
-                return read_header(Path(folder) / training, sensitive=False, shown_as=training).n_records
+                return read_header(Path(folder) / public, sensitive=False, shown_as=public).n_records
             except StudyInvalid:  # whoever runs the study says so
                 return None
         case _:

@@ -7,21 +7,29 @@ from pathlib import Path
 from dpbo_core import data
 from dpbo_core.data import Table, bundled
 from dpbo_core.data.bundled import TARGET as BUNDLED_TARGET
+from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.prototype import Prototype
-from dpbo_core.spec import Bundled, PublicData, SensitiveData, StudySpec
+from dpbo_core.spec import Bundled, PredictionTable, PublicData, SensitiveData, StudySpec
 from dpbo_core.study.named_prototype import named_prototype
 
 
 def training_table(spec: StudySpec, folder: str | Path, *, cells: bool | None = None) -> tuple[Table, str]:
-    """The training records and the column to predict.
+    """The training records and the column to predict; of a study of predictions its public table.
 
     Args:
         spec: the study.
         folder: the folder that its paths are relative to.
         cells: whether raw cells are kept; where the study's estimator takes the table's own columns, if None.
+
+    Raises:
+        StudyInvalid: they cannot be read, or there is no public table.
     """
     cells = spec.model.takes_columns if cells is None else cells
     given = spec.data
+    if isinstance(given, PredictionTable):
+        if given.public is None:
+            raise StudyInvalid("the study names no public predictions", remedy="give data.public")
+        return data.read_table(Path(folder) / given.public, sensitive=False, shown_as=given.public), given.target
     if isinstance(given, Bundled):
         return bundled.load(given.source, given.validation_share)[0], BUNDLED_TARGET
     sensitive, shown = isinstance(given, SensitiveData), given.training
@@ -31,16 +39,18 @@ def training_table(spec: StudySpec, folder: str | Path, *, cells: bool | None = 
 
 def left_out(spec: StudySpec) -> frozenset[str]:
     """Columns that are no features: those ignored, and the one that says whose record it is."""
-    ignored = spec.data.ignore if isinstance(spec.data, PublicData) else None
+    ignored = spec.data.ignore if isinstance(spec.data, PublicData | PredictionTable) else None
     return frozenset(ignored or ()) | ({spec.privacy.person} if spec.privacy.person else set())
 
 
 def training_digest(spec: StudySpec, folder: str | Path) -> str:
-    """The fingerprint of the PUBLIC training data, which is part of the study's own; "" where they are sensitive.
+    """The fingerprint of the PUBLIC training data, which is part of the study's own; "" where there are none.
 
     Raises:
         StudyInvalid: they cannot be read.
     """
+    if isinstance(spec.data, PredictionTable) and spec.data.public is None:
+        return ""
     if isinstance(spec.data, SensitiveData):
         return ""  # a hash of sensitive records would tell whether a guess of them is right
     table, prototype = training_table(spec, folder)[0].without(left_out(spec)), named_prototype(spec, folder)

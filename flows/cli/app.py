@@ -16,9 +16,12 @@ from typing import Annotated
 
 import typer
 
+from dpbo.flows.cli.alerts import alerts
+from dpbo.flows.cli.at_once import reading
 from dpbo.flows.cli.budget_app import budget_app
 from dpbo.flows.cli.outsourced import curate_app, model_app
 from dpbo.flows.cli.show import show
+from dpbo.flows.cli.status import status
 from dpbo_core.errors import DpboError, StudyInvalid
 
 ALARM = 5  # the exit code of a look that alarms, where it is asked for
@@ -28,7 +31,6 @@ app = typer.Typer(
     name="dpbo",
     help="Tune models on sensitive validation data; every output is differentially private.",
     invoke_without_command=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -36,10 +38,13 @@ app.add_typer(budget_app, name="budget")
 app.add_typer(curate_app, name="curate")
 app.add_typer(model_app, name="model")
 app.command()(show)
+app.command()(status)
+app.command()(alerts)
 
 Study = Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 AllMethods = Annotated[bool, typer.Option("--all", help="List methods too that cannot run on this study.")]
+Explain = Annotated[bool, typer.Option("--explain", help="A second screen: what each line means.")]
 Fit = Annotated[
     bool, typer.Option("--fit", help="Cross-validate a few candidates on the public file: what there is to choose.")
 ]
@@ -101,15 +106,38 @@ def tune(
     json: AsJson = False,
     pad_steps: Annotated[float, typer.Option(help="Each task takes a whole number of so many seconds.")] = 0.0,
     register: Annotated[bool, typer.Option("--register", help="Register the final model in MLflow.")] = False,
+    explain: Explain = False,
     debug: Debug = False,
 ) -> None:
     """Plan, reserve, search step by step, release, and show it in MLflow."""
+    reading(study)
     from dpbo.flows.cli import commands as command
     from dpbo.flows.cli.screens.terminal import print_json
     from dpbo.flows.cli.screens.tuned import print_tuned, tuned_json
 
     chosen = command.chosen_study(study, example=example)
     tuned, account = command.tune(chosen, pad_steps=pad_steps, register=register)
+    print_json(tuned_json(tuned)) if json else print_tuned(tuned, account)
+    if explain and not json:
+        from dpbo.flows.cli.screens.explained import print_explained
+
+        print_explained(tuned.result.release, account)
+
+
+@app.command()
+def score(
+    study: Study,
+    json: AsJson = False,
+    pad_steps: Annotated[float, typer.Option(help="Each task takes a whole number of so many seconds.")] = 0.0,
+    debug: Debug = False,
+) -> None:
+    """Choose among predictions made elsewhere (estimator = "predictions"): as tune, and nothing is trained."""
+    from dpbo.flows.cli import commands as command
+    from dpbo.flows.cli.screens.terminal import print_json
+    from dpbo.flows.cli.screens.tuned import print_tuned, tuned_json
+
+    command.check_predictions(study)
+    tuned, account = command.tune(study, pad_steps=pad_steps)
     print_json(tuned_json(tuned)) if json else print_tuned(tuned, account)
 
 
@@ -128,6 +156,10 @@ def evaluate(
     ] = False,
     json: AsJson = False,
     pad_steps: Annotated[float, typer.Option(help="The counting takes a whole number of so many seconds.")] = 0.0,
+    register: Annotated[
+        bool,
+        typer.Option("--register", help="Let it be MLflow's champion where what is released says it is better."),
+    ] = False,
     debug: Debug = False,
 ) -> None:
     """Evaluate the released model on the sensitive records: ROC, calibration, groups, from one spend."""
@@ -140,9 +172,12 @@ def evaluate(
         expected = command.plan(study, epsilon=epsilon, model=model)
         print_json(expected_json(expected)) if json else print_expected(expected)
         return
-    evaluated, account = command.evaluate(study, epsilon=epsilon, model=model, pad=pad_steps)
+    evaluated, account = command.evaluate(study, epsilon=epsilon, model=model, pad=pad_steps, register=register)
     result, tracked = evaluated.result, evaluated.tracked
-    print_json(evaluated_json(result, tracked)) if json else print_report(result, tracked, account)
+    if json:
+        print_json(evaluated_json(result, tracked) | ({"champion": evaluated.champion} if register else {}))
+    else:
+        print_report(result, tracked, account, champion=evaluated.champion)
 
 
 @app.command()

@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 OWNER_ALONE = 0o077  # what Prefect and MLflow write beside what is written here
-NEEDED = ("dpbo.flows.tune", "mlflow.tracking", "mlflow.store.tracking.sqlalchemy_store", "opendp.measurements")
+NEEDED = (
+    "dpbo.flows.tune", "mlflow.tracking", "mlflow.store.tracking.sqlalchemy_store", "opendp.measurements",
+    "mlflow.pyfunc", "pandas", "matplotlib.figure", "matplotlib.backends.backend_agg",
+)  # fmt: skip
 EXAMPLE = Path(__file__).with_name("breast_cancer.toml")
 
 
@@ -73,6 +76,20 @@ def chosen_study(study: Path | None, *, example: bool) -> Path:
             remedy="run dpbo tune study.toml, or dpbo tune --example; dpbo init writes a study for your own data",
         )
     return EXAMPLE if study is None else study
+
+
+def check_predictions(path: Path) -> None:
+    """The study is one of predictions made elsewhere.
+
+    Raises:
+        StudyInvalid: it trains models.
+    """
+    if read_study(path).model.trained:
+        raise StudyInvalid(
+            "this study trains models, and score chooses among predictions made elsewhere",
+            cause='[model] has another estimator than "predictions"',
+            remedy="run dpbo tune, or name a table of predictions in [data]",
+        )
 
 
 def tune(path: Path, *, pad_steps: float = 0.0, register: bool = False) -> "tuple[Tuned, Account]":

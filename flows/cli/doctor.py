@@ -4,11 +4,11 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
-from typing import Literal
 
+from dpbo.flows.cli import clusters, exposure
+from dpbo.flows.cli.finding import Finding, Verdict
 from dpbo.flows.prefect_runtime.settings import FOLDER, Stores, check_prefect_settings, quiet_environment
 from dpbo_core.accounting import audit
 from dpbo_core.accounting.accounts import Account
@@ -16,19 +16,8 @@ from dpbo_core.accounting.balance import balances
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import DpboError
 
-Verdict = Literal["fine", "note", "wrong"]
 ALERT = 0.8
 LEAST_DISK = 500 * 2**20  # bytes; a study writes a few megabytes, a full disk fails one in the middle
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One line: what was looked at, the verdict, what was seen, and what to do where something is wrong."""
-
-    what: str
-    verdict: Verdict
-    seen: str
-    remedy: str = ""
 
 
 def examine() -> tuple[Finding, ...]:
@@ -39,13 +28,15 @@ def examine() -> tuple[Finding, ...]:
     """
     quiet_environment()
     looks: tuple[Callable[[], Iterator[Finding]], ...] = (
-        _python, _versions, _disk, _settings, _ledger, _budgets, _mlflow, _server
+        _python, _versions, _disk, _settings, _files, exposure.shared_folders, _ledger, exposure.ledger_server,
+        _budgets, _mlflow, exposure.tracking_server, _server,
+        clusters.dask_cluster,
     )  # fmt: skip
     return tuple(finding for look in looks for finding in _looked(look))
 
 
 def _looked(look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
-    name = look.__name__.strip("_")
+    name = look.__name__.strip("_").replace("_", " ")
     try:
         yield from look()
     except DpboError as error:
@@ -106,9 +97,20 @@ def _ledger() -> Iterator[Finding]:
     yield Finding("ledger", "fine", f"whole, {found.last.sequence} entries")
 
 
+def _accounts() -> tuple[Account, ...]:
+    return PrivacyLedger(Stores().ledger).accounts() if _exists(Stores().ledger) else ()
+
+
+def _files() -> Iterator[Finding]:
+    try:
+        accounts = _accounts()
+    except DpboError:
+        accounts = ()  # the look at the ledger says why
+    yield from exposure.files(accounts)
+
+
 def _budgets() -> Iterator[Finding]:
-    accounts = PrivacyLedger(Stores().ledger).accounts() if _exists(Stores().ledger) else ()
-    for account in accounts:
+    for account in _accounts():
         yield _budget(account)
 
 
@@ -158,6 +160,7 @@ def _server() -> Iterator[Finding]:
         yield Finding("prefect server", verdict, f"{api} asks nobody for a password", remedy)
     else:
         yield Finding("prefect server", "fine", f"{api} answers, and asks for a password")
+    yield from exposure.prefect_in_the_open(named)
 
 
 def _exists(uri: str) -> bool:

@@ -23,7 +23,12 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    path: Path, *, epsilon: float | None = None, model: Path | None = None, pad: float = 0.0
+    path: Path,
+    *,
+    epsilon: float | None = None,
+    model: Path | None = None,
+    pad: float = 0.0,
+    register: bool = False,
 ) -> "tuple[Evaluated, Account]":
     """Evaluate the study in `path` as a Prefect flow; the report, and its dataset's account afterwards.
 
@@ -34,6 +39,12 @@ def evaluate(
         DpboError: as a message. StudyInvalid: the study is not tuned yet, among others.
     """
     check_padding(pad)
+    if register and model is not None:
+        raise StudyInvalid(
+            "--register is for the model that the study released",
+            cause="a model of a file is no version of the registered model",
+            remedy="leave --model out, or --register",
+        )
     study, folder = _asked(path, model)
     quiet_environment()
     known = reported(study, folder, epsilon=epsilon, model=model)
@@ -44,7 +55,7 @@ def evaluate(
     def flow() -> "Evaluated":
         from dpbo.flows.evaluate import evaluate_privately
 
-        return evaluate_privately(study, folder, epsilon, saved, pad)
+        return evaluate_privately(study, folder, epsilon, saved, pad, register)
 
     evaluated = run_here(study.name, flow, lambda what: _recorded_all_the_same(study, before, what))
     print_warnings(evaluated.warnings)

@@ -26,6 +26,7 @@ def show(
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the certificate, one page, here too.")
     ] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="A second screen: what each line means.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")] = False,
 ) -> None:
     """Print a recorded release, from the ledger alone. Opens no data, draws nothing, spends nothing."""
@@ -40,6 +41,10 @@ def show(
     else:
         look = "dpbo ui   (if MLflow shows it)" if html is None else f"the page {str(html)!r}"
         print_release(release, account, replayed=True, look=look)
+        if explain:
+            from dpbo.flows.cli.screens.explained import print_explained
+
+            print_explained(release, account)
 
 
 def recorded_release(word: str) -> "tuple[Release, Account]":

@@ -1,20 +1,20 @@
-"""What a run leaves on Prefect's page: the release as a table, a link to MLflow, an alert at 80% of a budget."""
+"""What a run leaves on Prefect's page: what was released, with a link to MLflow; an alert at 80% of a budget."""
 
 import re
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
 
 from prefect import get_run_logger
-from prefect.artifacts import create_link_artifact, create_table_artifact
+from prefect.artifacts import create_markdown_artifact
 from prefect.events import emit_event
 
+from dpbo.tasks.reporting.certificate_words import meaning, values_shown
 from dpbo.tasks.reporting.literal import in_markdown
 from dpbo.tasks.reporting.panels import ALERT
 from dpbo.tasks.reporting.shown import Tracked
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.balance import Balance, balance_after
 from dpbo_core.errors import BudgetRefused
-from dpbo_core.privacy.metric_shown import metric_shown
 from dpbo_core.privacy.release import Release
 from dpbo_core.spec import StudySpec
 
@@ -22,34 +22,40 @@ NEARLY_SPENT, RUN_REFUSED, ALARM = "dpbo.budget.alert", "dpbo.run.refused", "dpb
 
 
 def announce(release: Release, account: Account, tracked: Tracked | None, mlflow_page: str) -> None:
-    """Everything here was released: the table repeats the certificate's first lines."""
-    key = f"release-{slug(release.study)}"
+    """One artifact a study, a version of it an edition; everything in it was released."""
     balance = balance_after(account, release.release_id)
-    create_table_artifact(
-        key=key,
-        table=rows(release, balance),
-        description=in_markdown(f"{release.study}, edition {release.edition}. {release.guarantee.in_words()}"),
+    create_markdown_artifact(
+        key=f"release-{slug(release.study)}",
+        markdown="\n\n".join(_paragraphs(release, balance, tracked, mlflow_page)),
+        description=in_markdown(f"What {release.study}, edition {release.edition}, released"),
     )
-    if tracked is not None:
-        create_link_artifact(
-            key=f"{key}-mlflow", link=f"{mlflow_page}/{tracked.location}", link_text="The release in MLflow"
-        )
     if balance is not None and balance.share >= ALERT:
         _alert(account.budget.dataset, balance)
 
 
-def rows(release: Release, balance: Balance | None) -> list[dict[str, Any]]:
-    """Name and value, as people read them."""
-    value = release.value
-    table = dict(value.get("hyperparameters", {}))
-    metric = metric_shown(release)
-    if metric is not None:
-        table[metric.name] = metric.value
-    table |= {name: told["value"] for name, told in value.get("metrics", {}).items()}
-    table |= {"epsilon": release.guarantee.to_json()["epsilon"], "delta": release.guarantee.delta}
+def _paragraphs(
+    release: Release, balance: Balance | None, tracked: Tracked | None, mlflow_page: str
+) -> Iterator[str]:
+    yield f"**{in_markdown(f'{release.study} · edition {release.edition} · {release.method}')}**"
+    yield "\n".join(
+        ("| released | |", "|---|---|", *(f"| {in_markdown(n)} | {in_markdown(x)} |" for n, x in rows(release)))
+    )
+    yield f"{in_markdown(release.guarantee.in_words())} {meaning(release)}"  # the latter is ours, to the last word
     if balance is not None and balance.limit < float("inf"):
-        table |= {"budget spent": balance.spent, "budget left": balance.remaining}
-    return [{"name": name, "value": item} for name, item in table.items()]
+        yield (
+            f"{in_markdown(release.dataset)}: ε {balance.spent:.4g} of {balance.limit:g} is spent, and "
+            f"{balance.remaining:.4g} is left."
+        )
+    if tracked is not None:
+        yield f"[The release in MLflow](<{mlflow_page}/{tracked.location}>), with picture, certificate and model."
+
+
+def rows(release: Release) -> list[tuple[str, str]]:
+    """Name and value, as the certificate has them; of a report every figure."""
+    figures = release.value.get("metrics", {})
+    if figures:
+        return [(name.replace("_", " "), f"{told['value']}") for name, told in figures.items()]
+    return list(values_shown(release))
 
 
 def told_of(refused: BudgetRefused, study: StudySpec) -> BudgetRefused:

@@ -47,6 +47,11 @@ def bury(folder: Path) -> list[str]:
     return [path.name for path in dead]
 
 
+def n_alive(folder: Path) -> int:
+    """How many flow runs of this machine hold their lock; nothing is buried."""
+    return sum(_held(path) for path in folder.glob("[!.]*"))
+
+
 def _held(path: Path) -> bool:
     try:
         handle = os.open(path, os.O_RDWR)

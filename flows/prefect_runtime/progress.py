@@ -11,6 +11,7 @@ from rich.progress import Progress as Bar
 from dpbo.flows.plain import is_plain
 from dpbo_core.errors import printable
 from dpbo_core.methods.contract import Released
+from dpbo_core.privacy.release import Release
 
 Result = TypeVar("Result")
 
@@ -51,6 +52,14 @@ class Progress:
     def show(self, released: Released | None) -> None:
         """One more step; `released` is already recorded."""
         self._bar.update(self._task, advance=1, last="" if released is None else in_short(released))
+
+
+def tell(name: str, release: Release) -> None:
+    """To a person who is watching, a release that was just recorded: its pictures and pages take seconds more."""
+    value = release.value
+    if sys.stderr.isatty() and "score" in value and "hyperparameters" in value:
+        sys.stderr.write(f"{printable(name)}: released {in_short(value)}; MLflow's pages and pictures follow\n")
+        sys.stderr.flush()
 
 
 def in_short(released: Released) -> str:

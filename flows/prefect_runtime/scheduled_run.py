@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from dpbo_core.accounting.patterns import FIELDS, fields_of, filled_at
 from dpbo_core.errors import StudyInvalid, suggestion
-from dpbo_core.spec import Bundled, PersonFiles, PublicFiles, SensitiveFiles, StudySpec
+from dpbo_core.spec import Bundled, PersonFiles, PredictionTable, PublicFiles, SensitiveFiles, StudySpec
 from dpbo_core.study.schedule import planned_for_schedule
 
 
@@ -34,6 +34,9 @@ def edition_at(spec: StudySpec, moment: datetime) -> StudySpec:
     data = spec.data
     if isinstance(data, PublicFiles | PersonFiles | SensitiveFiles):
         data = replace(data, training=filled(data.training), validation=filled(data.validation))
+    elif isinstance(data, PredictionTable):
+        public = None if data.public is None else filled(data.public)
+        data = replace(data, predictions=filled(data.predictions), public=public)
     privacy = replace(spec.privacy, dataset=filled(spec.privacy.dataset))
     return replace(planned_for_schedule(spec), edition=edition, data=data, privacy=privacy)
 
@@ -76,11 +79,15 @@ def refuse_fields(spec: StudySpec) -> None:
 
 
 def _training(spec: StudySpec) -> str:
-    """The training file; "" for a bundled set."""
+    """The training file, or the public one of predictions; "" for a bundled set."""
+    if isinstance(spec.data, PredictionTable):
+        return spec.data.public or ""
     return "" if isinstance(spec.data, Bundled) else spec.data.training
 
 
 def _validation(spec: StudySpec) -> str:
-    """The validation file; "" where there is none."""
+    """The sensitive file; "" where there is none."""
+    if isinstance(spec.data, PredictionTable):
+        return spec.data.predictions
     files = PublicFiles | PersonFiles | SensitiveFiles
     return spec.data.validation if isinstance(spec.data, files) else ""

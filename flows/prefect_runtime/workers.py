@@ -6,16 +6,24 @@ every local user how many bytes an exact sum took and how often one was asked fo
 Dask: its answer is bytes of one width (where persons are averaged, a power of two of entries), which are forgotten
 when they arrive, and spilling is off. A worker scores the same parts whenever it is asked, so that those it could
 keep (`objective.kept_parts`) are read once; the models are sent to it once for all its parts.
+
+Or they are those of a cluster that stands (`standing_cluster`), which was looked at first; each looks at itself
+again before it scores, since it may have come later.
 """
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpbo.flows.prefect_runtime.dask_fitness import MEMORY, of_facts, own_versions, worker_facts
+from dpbo.flows.prefect_runtime.standing_cluster import StandingCluster, standing_cluster
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods.contract import Method
 from dpbo_core.objective.kept_parts import KeptParts
@@ -40,7 +48,8 @@ NO_PAGES: dict[str, Any] = {
     "distributed.worker.http.routes": [],
     "distributed.comm.compression": False,  # packed bytes would be as many as what is in them says
 }
-MEMORY = "_dpbo_kept_parts"  # a worker's attribute
+ONE_AT_A_TIME = Lock()
+LOOK, LOOKS = 5.0, 12  # seconds between looks for workers, and how many may find none before all is given up
 WIDTH = 16  # bytes of an integer; a sum is below 2**127 by far
 
 
@@ -51,15 +60,23 @@ def cluster(n_workers: int) -> "LocalCluster":
 
     from dpbo.flows.prefect_runtime.dask_certificates import UnwrittenSecurity
 
-    with dask.config.set(NO_PAGES):
+    with ONE_AT_A_TIME, dask.config.set(NO_PAGES):  # its settings are the process's
         return LocalCluster(n_workers=n_workers, security=UnwrittenSecurity.temporary(), **CLUSTER)
 
 
 class DaskWorkers:
-    """Scores parts on a cluster. An answer that was lost with its worker is None."""
+    """Scores parts on a cluster, which may still be starting. An answer that was lost with its worker is None."""
 
-    def __init__(self, client: Any) -> None:
-        self._client = client
+    def __init__(self, started: Callable[[], Any], *, standing: bool = False) -> None:
+        self._started, self._task = started, partial(answers_if_fit, own_versions()) if standing else answers_of
+
+    @property
+    def _client(self) -> Any:
+        return self._started()
+
+    def wait(self) -> None:
+        """Until the workers have started. Raises whatever keeps them from it."""
+        self._started()
 
     def map(self, work: PartWork, parts: Sequence[Path]) -> list[Answer | None]:
         """`work` on every part; keys say nothing and nothing is cached between models."""
@@ -78,14 +95,31 @@ class DaskWorkers:
         n = len(homes)
         futures = [
             self._client.submit(
-                answers_of, work, places[i::n], n, pure=False, workers=[home], allow_other_workers=True
+                self._task, work, places[i::n], n, pure=False, workers=[home], allow_other_workers=True
             )
             for i, home in enumerate(homes)
         ]
         try:
+            self._wait_for(futures)
             return [answer for found in self._client.gather(futures, errors="skip") for answer in found]
         finally:
             self._client.cancel(futures)
+
+    def _wait_for(self, futures: Sequence[Any]) -> None:
+        """Until they are done. Dask would wait for ever where no worker is left.
+
+        Raises:
+            TimeoutError: there was none for so many looks.
+        """
+        from distributed import wait
+
+        alone = 0
+        while alone < LOOKS:
+            with suppress(TimeoutError), self._client.as_current():
+                wait(futures, timeout=LOOK)
+                return
+            alone = 0 if self._client.nthreads() else alone + 1
+        raise TimeoutError
 
 
 class OneWidth:
@@ -108,6 +142,16 @@ def answers_of(work: PartAnswer, parts: Sequence[Path], n_workers: int) -> list[
     if isinstance(work, Keeps):
         work = work.keeping(_memory(), n_workers)
     return [work(part) for part in parts]
+
+
+def answers_if_fit(
+    versions: dict[str, str], work: PartAnswer, parts: Sequence[Path], n_workers: int
+) -> list[bytes]:
+    """The same on a worker that others started, maybe after the cluster was looked at: none where it is not fit."""
+    from distributed import get_worker
+
+    fit = own_versions() == versions and not of_facts("a worker", worker_facts(get_worker()))
+    return answers_of(work, parts, n_workers) if fit else []
 
 
 def _memory() -> KeptParts[Any]:
@@ -149,23 +193,25 @@ def from_one_width(raw: bytes, *, n_numbers: int = 1) -> Answer | None:
     return np.frombuffer(body, dtype="<i8").astype(np.int64), n_records
 
 
-def workers_for(method: Method) -> int:
-    """How many may score for a study of this method: none where it hides the number of evaluations."""
-    count = asked()
-    if not count:
-        return 0
-    return 0 if method.hides_evaluations else count
+def workers_for(method: Method) -> int | StandingCluster:
+    """Who may score for a study of this method: nobody where it hides the number of evaluations."""
+    return 0 if method.hides_evaluations else scorers()
+
+
+def scorers() -> int | StandingCluster:
+    """Who is asked to score parts: the cluster of DPBO_DASK, or so many processes of this machine; 0 for none."""
+    return standing_cluster() or asked()
 
 
 @contextmanager
-def workers(count: int | None = None) -> Iterator[DaskWorkers | None]:
-    """`count` processes (DPBO_WORKERS), or None where none are asked for.
+def workers(who: int | StandingCluster | None = None) -> Iterator[DaskWorkers | None]:
+    """Those of `scorers`, or `who`; None where none are asked for. They start beside what is done meanwhile.
 
     Raises:
-        StudyInvalid: the setting is no number, or Dask is not installed.
+        StudyInvalid: a setting cannot be used, or Dask is not installed.
     """
-    count = asked() if count is None else count
-    if count == 0:
+    who = scorers() if who is None else who
+    if who == 0:
         yield None
         return
     try:
@@ -175,8 +221,16 @@ def workers(count: int | None = None) -> Iterator[DaskWorkers | None]:
             f"{SETTING} asks for workers, and Dask is not installed",
             remedy=f"pip install 'dpbo[dask]', or unset {SETTING}",
         ) from None
-    with cluster(count) as running, Client(running) as client:
-        yield DaskWorkers(client)
+    with ExitStack() as running, ThreadPoolExecutor(1) as aside:
+
+        def start() -> Any:
+            if isinstance(who, StandingCluster):
+                return who.joined(running)
+            client = Client(running.enter_context(cluster(who)))
+            running.callback(client.close)  # not as a context: it is left in another thread than it is entered in
+            return client
+
+        yield DaskWorkers(aside.submit(start).result, standing=isinstance(who, StandingCluster))
 
 
 def asked() -> int:

@@ -83,14 +83,17 @@ def meaning(release: Release) -> str:
 
 
 def guess(release: Release) -> str:
-    """How often one is right who guesses which of two such tables it was: the most that (ε, δ) allows."""
-    epsilon, delta = release.guarantee.epsilon, release.guarantee.delta
+    """How often one is right who tells two such data sets apart: the most that (ε, δ) allows."""
+    guarantee = release.guarantee
+    epsilon, delta = guarantee.epsilon, guarantee.delta
     if epsilon == math.inf:
         return ""
     right = 1.0 / (1.0 + math.exp(-epsilon)) + delta / (1.0 + math.exp(min(epsilon, 700.0)))
+    near = ", by a distance of at most 1" if guarantee.relation is NeighboringRelation.ROW_MOVES_BY_ONE else ""
     return (
-        f"Whoever tosses a coin for which of two such data sets it was is right in 50 of 100 cases; whoever sees "
-        f"this release, in at most {100.0 * right:.3g}."
+        f"Whoever tries to tell which of two data sets it was, that differ in {anyone(guarantee.unit)} alone"
+        f"{near}, is right in at most {100.0 * right:.3g} of 100 cases with this release in hand, and "
+        "in 50 without it."
     )
 
 

@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from mlflow.types import Schema
 
 FOLDER = "model"
+CHAMPION = "champion"  # the alias of the version that serves
 REFUSED_TAG = "dpbo.final_model"  # why a run has no model, where it should have one
 
 
-def put_model(store: Store, run_id: str, model: FinalModel, scratch: Path) -> None:
-    """Save `model` as MLflow's own kind of folder, which `mlflow.pyfunc.load_model` opens.
+def put_model(store: Store, run_id: str, release: Release, model: FinalModel, scratch: Path) -> None:
+    """Save `model` as MLflow's own kind of folder, which `mlflow.pyfunc.load_model` opens, and as its logged model.
 
     A model of foreign code is not kept, and the run says so: the release is shown all the same.
     """
@@ -39,6 +40,35 @@ def put_model(store: Store, run_id: str, model: FinalModel, scratch: Path) -> No
         return
     save_served(model, data, folder)
     store.put(run_id, folder, FOLDER)
+    _log_model(store, run_id, release, folder)
+
+
+def _log_model(store: Store, run_id: str, release: Release, folder: Path) -> None:
+    """MLflow's entity of the model, linked from the run: what was released of it, and the same files."""
+    from mlflow.entities import LoggedModelOutput
+
+    client, experiment = store.client, store.client.get_run(run_id).info.experiment_id
+    logged = logged_model_of(store, run_id)
+    if logged is None:
+        chosen = {name: str(value) for name, value in release.value["hyperparameters"].items()}
+        logged = client.create_logged_model(
+            experiment,
+            name=FOLDER,
+            source_run_id=run_id,
+            tags={RELEASE_TAG: release.release_id, "dpbo.guarantee": release.guarantee.in_words()},
+            params=chosen | ({"private_score": str(release.value["score"])} if "score" in release.value else {}),
+            model_type=str(release.facts.get("estimator", "")) or None,
+        )
+        client.log_outputs(run_id, [LoggedModelOutput(logged.model_id, step=0)])
+    store.put_model(logged, folder)
+    client.finalize_logged_model(logged.model_id, "READY")
+
+
+def logged_model_of(store: Store, run_id: str) -> Any:
+    """The logged model of a run; None where it has none."""
+    experiment = store.client.get_run(run_id).info.experiment_id
+    found = store.client.search_logged_models([experiment], f"source_run_id = '{run_id}'", max_results=1)
+    return found[0] if found else None
 
 
 def save_served(model: FinalModel, data: Path, folder: Path) -> None:
@@ -91,20 +121,28 @@ def _outputs(model: FinalModel) -> "Schema":
 
 
 def register(store: Store, run_id: str, release: Release) -> None:
-    """A version of the study's registered model, once a release; none where the run says why it has no model."""
-    from mlflow.exceptions import MlflowException
+    """A version of the study's registered model, once a release, and the alias `champion` moved to it.
 
+    None where the run says why it has no model.
+    """
     client, name = store.client, registered_name(release)
     if REFUSED_TAG in client.get_run(run_id).data.tags:
         return
-    if any(item.tags.get(RELEASE_TAG) == release.release_id for item in _versions(client, name)):
-        return
+    found = next((one for one in versions(client, name) if one.tags.get(RELEASE_TAG) == release.release_id), None)
+    made = _made_version(store, run_id, release) if found is None else found
+    client.set_registered_model_alias(name, CHAMPION, made.version)
+
+
+def _made_version(store: Store, run_id: str, release: Release) -> Any:
+    from mlflow.exceptions import MlflowException
+
+    client, name = store.client, registered_name(release)
     with suppress(MlflowException):  # it is there already, or creating the version says what is wrong
         client.create_registered_model(
             name, description=f"{in_markdown(release.study)}: models of private releases."
         )
     source = f"{client.get_run(run_id).info.artifact_uri}/{FOLDER}"
-    client.create_model_version(
+    return client.create_model_version(
         name,
         source,
         run_id,
@@ -118,6 +156,7 @@ def registered_name(release: Release) -> str:
     return release.study.replace("/", "-").replace(":", "-")
 
 
-def _versions(client: "MlflowClient", name: str) -> list[Any]:
+def versions(client: "MlflowClient", name: str) -> list[Any]:
+    """Of the registered model `name`."""
     escaped = name.replace("'", "''")
     return list(client.search_model_versions(f"name = '{escaped}'"))

@@ -13,7 +13,7 @@ from typing import Any
 from dpbo.tasks.reporting.noise_words import noise_in_words
 from dpbo.tasks.reporting.posterior_picture import band_by_step
 from dpbo_core.accounting.accounts import Account
-from dpbo_core.accounting.balance import balance_after
+from dpbo_core.accounting.balance import Balance, balance_after
 from dpbo_core.privacy.release import Release
 
 LONGEST = 500  # characters MLflow takes for a parameter
@@ -28,8 +28,8 @@ def metrics(release: Release, account: Account) -> list[Any]:
 
     Their time is that of the release, so that publishing again writes the same rows and none twice.
     """
-    rows = by_edition(release, account)
-    place = _place(release, account)
+    balance = balance_after(account, release.release_id)
+    rows, place = by_edition(release, balance), _place(balance)
     rows += [(f"evaluation/{name}", figure["value"], place) for name, figure in _figures(release)]
     for point in release.value.get("trajectory", []):
         rows.append(("trajectory/score", point["score"], point["step"]))
@@ -39,13 +39,12 @@ def metrics(release: Release, account: Account) -> list[Any]:
     return as_metrics(release, rows)
 
 
-def by_edition(release: Release, account: Account) -> list[tuple[str, float, int]]:
+def by_edition(release: Release, balance: Balance | None) -> list[tuple[str, float, int]]:
     """(name, value, place in the account) of what is drawn edition by edition: the score, and what is left."""
     rows = [(f"release/{name}", number) for name, number in _scores(release.value)]
-    balance = balance_after(account, release.release_id)
     if balance is not None:
         rows += [("budget/spent", balance.spent), ("budget/left", balance.remaining)]
-    return [(name, number, _place(release, account)) for name, number in rows]
+    return [(name, number, _place(balance)) for name, number in rows]
 
 
 def as_metrics(release: Release, rows: list[tuple[str, float, int]]) -> list[Any]:
@@ -79,9 +78,8 @@ def params(release: Release) -> list[Any]:
     ]
 
 
-def _place(release: Release, account: Account) -> int:
+def _place(balance: Balance | None) -> int:
     """Which study of its dataset it is, from 1; 0 where the account does not know it."""
-    balance = balance_after(account, release.release_id)
     return 0 if balance is None else balance.position
 
 

@@ -96,7 +96,7 @@ def _put_all(
     yield from _tried("the run's description", lambda: store.client.set_tag(run_id, NOTE_TAG, note))
     yield from _tried("the charts of the study's editions", lambda: extend(store, run_id, release, account))
     if model is not None:
-        yield from _tried("the final model", lambda: put_model(store, run_id, model, scratch))
+        yield from _tried("the final model", lambda: put_model(store, run_id, release, model, scratch))
 
 
 def _tried(what: str, work: Callable[[], None]) -> tuple[str, ...]:

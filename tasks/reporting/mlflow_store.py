@@ -20,7 +20,7 @@ from dpbo_core.errors import DpboError
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
-    from mlflow.entities import Experiment
+    from mlflow.entities import Experiment, LoggedModel
     from mlflow.tracking import MlflowClient
 
 TABLES = KnownTables("mlflow", "store/db_migrations/versions", (Path(__file__).with_name("mlflow_tables.sql"),))
@@ -117,6 +117,13 @@ class Store:
         else:
             place.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, place)
+
+    def put_model(self, logged: "LoggedModel", path: Path) -> None:
+        """The folder at `path` as the artifacts of a logged model."""
+        if self.root is None:
+            self.client.log_model_artifacts(logged.model_id, str(path))
+        else:
+            shutil.copytree(path, self.root / logged.artifact_location, dirs_exist_ok=True)
 
 
 def open_store(uri: str) -> Store:

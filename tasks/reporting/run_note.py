@@ -72,7 +72,7 @@ def _value(release: Release) -> str:
     name = in_markdown(metric.name.replace("_", " "))
     said = f"{'' if name == 'score' else 'score '}{name} = **{metric.value:.4g}** ({better} is better)"
     if metric.interval is not None:
-        said += ", with 90% confidence between **{:.3f}** and **{:.3f}**".format(*metric.interval)
+        said += ", 90% interval **{:.3f}** to **{:.3f}**".format(*metric.interval)
     else:
         said += f", with noise of scale {release.noise_of_one:.3g}"
     if metric.baseline is not None:
@@ -81,8 +81,8 @@ def _value(release: Release) -> str:
 
 
 def _of_a_person(release: Release) -> str:
-    """The guarantee as what may change, as how well one can guess, and in its own words."""
-    parts = (meaning(release), guess(release), release.guarantee.in_words())
+    """The guarantee as how well one can guess, as what may change, and in its own words."""
+    parts = (guess(release), meaning(release), release.guarantee.in_words())
     return in_markdown(" ".join(part for part in parts if part))
 
 

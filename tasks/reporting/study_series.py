@@ -10,6 +10,7 @@ from dpbo.tasks.reporting.logged_numbers import as_metrics, by_edition
 from dpbo.tasks.reporting.mlflow_store import Store
 from dpbo.tasks.reporting.shown import NOTE_TAG
 from dpbo_core.accounting.accounts import Account
+from dpbo_core.accounting.balance import balance_after
 from dpbo_core.privacy.release import Release
 
 KIND, STUDY = "dpbo.kind", "dpbo.study"
@@ -43,5 +44,6 @@ def extend(store: Store, run_id: str, release: Release, account: Account) -> Non
     series: Any = store.client.get_run(run_id).data.tags.get(PARENT)
     if series is None:  # logged before there were such runs
         return
-    store.client.log_batch(series, metrics=as_metrics(release, by_edition(release, account)))
+    rows = by_edition(release, balance_after(account, release.release_id))
+    store.client.log_batch(series, metrics=as_metrics(release, rows))
     store.client.set_terminated(series, "FINISHED")

@@ -6,6 +6,7 @@ MLflow's pages are photographed through the gate of `dpbo ui`, with the token it
 the same version that is open to this machine while the pictures are taken, on the default port: 4200 must be free.
 """
 
+import json
 import os
 import shutil
 import signal
@@ -17,6 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from urllib.parse import quote, urlencode
 
 from audit.leaks import STORES
 from audit.schedule import free_port
@@ -40,6 +42,7 @@ class Shown:
     experiment: str
     run_id: str
     release: dict
+    editions: list[str]
 
 
 def chromium() -> str | None:
@@ -101,12 +104,12 @@ def serving(folder: Path, *command: str, until: str) -> Iterator[Path]:
 @contextmanager
 def shown(folder: Path, *editions: str) -> Iterator[Shown]:
     """Tune some editions of the example, and serve MLflow's page as `dpbo ui` does."""
-    import json
-
+    runs = []
     for edition in editions:
         text = STUDY.read_text().replace("[privacy]", f'edition = "{edition}"\n\n[privacy]', 1)
         (folder / "study.toml").write_text(text)
         document = json.loads(dpbo(folder, "tune", "study.toml", "--json", "--register"))
+        runs.append(document["tracking"]["run_id"])
     port = free_port()
     page = f"http://127.0.0.1:{port}"
     ui = (sys.executable, "-c", "from dpbo.flows.cli import main; main()", "ui", "--port", str(port))
@@ -118,7 +121,7 @@ def shown(folder: Path, *editions: str) -> Iterator[Shown]:
             reader.get(link)
             found = reader.get(f"{page}/ajax-api/2.0/mlflow/experiments/get-by-name?experiment_name=breast-cancer")
         identity = found.json()["experiment"]["experiment_id"]
-        yield Shown(folder, link, identity, document["tracking"]["run_id"], document)
+        yield Shown(folder, link, identity, runs[-1], document, runs)
 
 
 def main() -> None:
@@ -128,13 +131,15 @@ def main() -> None:
     target.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory() as name:
         folder = Path(name)
-        with shown(folder, "1", "2", "3") as world:
+        with shown(folder, "1", "2", "3", "4") as world:
             experiment = f"{world.mlflow}#/experiments/{world.experiment}"
             charts, run = f"{experiment}/runs?{CHARTS}", f"{experiment}/runs/{world.run_id}"
-            photograph(charts, target / "mlflow_charts.png", size=(2200, 1300))
-            photograph(
-                f"{run}/model-metrics?workflowType=machine_learning", target / "mlflow.png", size=(1500, 1600)
+            photograph(charts, target / "mlflow_charts.png", size=(1600, 1250))
+            photograph(f"{run}?workflowType=machine_learning", target / "mlflow.png", size=(1500, 1500))
+            together = urlencode(
+                {"runs": json.dumps(world.editions), "experiments": f'["{world.experiment}"]'}, quote_via=quote
             )
+            photograph(f"{world.mlflow}#/compare-runs?{together}", target / "mlflow_compare.png", size=(1400, 900))
             photograph(
                 f"{run}/artifacts/plots/posterior.png?workflowType=machine_learning",
                 target / "mlflow_posterior.png",
@@ -150,9 +155,10 @@ def main() -> None:
             runs = httpx.post("http://127.0.0.1:4200/api/flow_runs/filter", json={"limit": 1}, timeout=30).json()
             page = f"http://127.0.0.1:4200/runs/flow-run/{runs[0]['id']}"
             photograph(page, target / "prefect.png")
-            # One table's own page stays blank in a headless browser; that of all editions does not.
-            editions = "http://127.0.0.1:4200/artifacts/key/release-breast-cancer"
-            photograph(editions, target / "prefect_artifacts.png")
+            asked = {"artifacts": {"key": {"any_": ["release-breast-cancer"]}}, "sort": "CREATED_DESC", "limit": 1}
+            (said,) = httpx.post("http://127.0.0.1:4200/api/artifacts/filter", json=asked, timeout=30).json()
+            page = f"http://127.0.0.1:4200/artifacts/artifact/{said['id']}"
+            photograph(page, target / "prefect_artifacts.png")
     for picture in sorted(target.glob("*.png")):
         print(picture)
 

@@ -1,4 +1,4 @@
-"""The bill of materials of this environment, as CycloneDX JSON.
+"""The bill of materials of this environment, as CycloneDX JSON, and the age of the lock that it was installed from.
 
 python -m audit.supply FILE      (from tests/)
 
@@ -7,14 +7,17 @@ Everything comes from the installed distributions' own metadata; nothing is aske
 
 import hashlib
 import json
+import subprocess
 import sys
 import uuid
 from collections.abc import Iterable
+from datetime import UTC, date, datetime
 from importlib.metadata import Distribution, distributions, version
 from pathlib import Path
 from typing import Any
 
 OURS = "dpbo"
+OLD = 31  # days after which a lock is to be made again
 
 
 def name_of(found: Distribution) -> str:
@@ -50,5 +53,21 @@ def bill(installed: Iterable[Distribution]) -> dict[str, Any]:
     }
 
 
+def told_age(made: date, today: date) -> tuple[str, bool]:
+    """What to say of a lock that was made on a day, and whether it is too old."""
+    old = (today - made).days > OLD
+    advice = f", more than {OLD} days ago: make lock LOCK=--upgrade" if old else ""
+    return f"requirements.lock was made on {made}{advice}.", old
+
+
+def made_on() -> date:
+    """When the lock was changed last, by the history."""
+    command = ["git", "log", "-1", "--format=%cs", "--", "../requirements.lock"]
+    return date.fromisoformat(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())
+
+
 if __name__ == "__main__":
     Path(sys.argv[1]).write_text(json.dumps(bill(distributions()), indent=1) + "\n", encoding="utf-8")
+    line, too_old = told_age(made_on(), datetime.now(UTC).date())
+    sys.stdout.write(f"{line}\n")
+    sys.exit(too_old)

@@ -24,6 +24,7 @@ def _scored(leak: Callable[[int], None]) -> Change:
             return total
 
         module.Objective.evaluate = evaluate
+        module.Objective.evaluate_all = None  # models are scored one by one
 
     return change
 

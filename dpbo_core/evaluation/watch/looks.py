@@ -7,10 +7,12 @@ The order of what is made durable, at each of which a kill may come:
 
     reserve the price · z into the vault · its terms into the ledger
     ν_t into the vault · that the look began into the ledger · (the table is read) · the bit into the vault
-    the bit into the ledger · (the bit is shown) · at an alarm the release
+    the bit into the ledger · (the bit is shown) · at an alarm the release · the noise is destroyed
 
 So no noise is drawn twice for one look, a bit that is known is never found anew on another day's table, and the
-ledger knows whether the vault still has all that was drawn.
+ledger knows whether the vault still has all that was drawn. After the alarm nothing looks into the vault again: z
+and the ν_t would tell how near the score came to the threshold. Whoever asks for a look then, of whatever name,
+destroys them if a kill came before that, and so with a copy that was put back.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,14 +38,15 @@ from dpbo_core.evaluation.watch.todays_table import TodaysTable, todays_table
 from dpbo_core.evaluation.watch.watching import Watching, wanted_of, watching
 from dpbo_core.mechanisms.above_threshold import alarm
 from dpbo_core.mechanisms.noise import NoiseSource, OperatingSystemNoise, standing_of, try_out
-from dpbo_core.mechanisms.noise_vault import Kept, NoiseVault
+from dpbo_core.mechanisms.noise_vault import Kept, NoiseVault, Shredded
 from dpbo_core.models.trainer import Model
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.sealing import messages, sealed
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.spec import StudySpec, WatchSection
 from dpbo_core.spec.reading import check_name
-from dpbo_core.study.run import check_accepted, opening_cap, padded
+from dpbo_core.study.consent import check_accepted, opening_cap
+from dpbo_core.study.run import padded
 from dpbo_core.versions import library_version
 
 
@@ -78,7 +81,7 @@ def look_once(
         DpboError: the secret noise is not here, or is older than the ledger's last look.
         Sealed: something failed on sensitive data; nothing of it is told, and a rerun continues.
     """
-    opened = open_look(study, ledger=ledger, name=name, folder=folder, wanted=wanted)
+    opened = open_look(study, ledger=ledger, name=name, folder=folder, wanted=wanted, vaults=vaults)
     if isinstance(opened, Look):
         return opened
     return opened.finish(ledger, vaults, source, pad=pad, owner=owner)
@@ -91,10 +94,12 @@ def open_look(
     name: str,
     folder: str | Path = ".",
     wanted: WatchSection | None = None,
+    vaults: str | Path | None = None,
 ) -> "OpenLook | Look":
     """Everything of a look that can be refused or can fail, from public facts alone; or the bit that was recorded.
 
-    Args, Raises: as `look_once`. Nothing is charged.
+    Args, Raises: as `look_once`. Nothing is charged. Where `vaults` is given, the noise of a watch that is over is
+    destroyed.
     """
     check_name("the look", name)
     section = wanted_of(study, wanted)
@@ -102,6 +107,8 @@ def open_look(
     library_version()
     history = history_of(ledger, asked.key.fingerprint)
     known = known_look(ledger, asked, name, history, replayed=True)
+    if vaults is not None and any(look.alarm for look in history):
+        _vault(vaults, asked).shred()
     if known is not None:
         return known
     check_going_on(name, history)
@@ -144,11 +151,18 @@ class OpenLook:
         """
         with padded(pad):
             asked, source = self.asked, source or OperatingSystemNoise()
-            vault = NoiseVault(Path(vaults) / asked.key.fingerprint[:16])
+            vault = _vault(vaults, asked)
             with vault.locked():
                 history = history_of(ledger, asked.key.fingerprint)  # another look may have been recorded meanwhile
                 known = known_look(ledger, asked, self.name, history, replayed=True)
-                return known or self._looked(ledger, vault, source, history, owner=owner)
+                try:
+                    found = known or self._looked(ledger, vault, source, history, owner=owner)
+                except WatchOver:  # the ledger has an alarm
+                    vault.shred()
+                    raise
+                if found.release is not None:
+                    vault.shred()
+                return found
 
     def _looked(
         self,
@@ -230,6 +244,11 @@ class OpenLook:
         )
 
 
+def _vault(vaults: str | Path, asked: Watching) -> NoiseVault:
+    """The folder of one watch."""
+    return NoiseVault(Path(vaults) / asked.key.fingerprint[:16])
+
+
 def _opened(
     vault: NoiseVault,
     reservation: Reservation,
@@ -242,7 +261,11 @@ def _opened(
     Raises:
         DpboError: it is not here, is older than the ledger, or newer.
     """
-    fixed, kept = reservation.recorded(THRESHOLD), vault.kept()
+    fixed = reservation.recorded(THRESHOLD)
+    try:
+        kept = vault.kept()
+    except Shredded:  # at an alarm, and the ledger has none
+        raise newer() from None
     if fixed is not None and kept is None:
         raise elsewhere()
     kept = kept or vault.opened(draw)

@@ -11,11 +11,12 @@ from pathlib import Path
 
 from dpbo_core import data
 from dpbo_core.accounting.sources import Source
+from dpbo_core.data.addresses import place_of
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.objective.partitioned import parts_of
 from dpbo_core.problem import Problem
-from dpbo_core.spec import PersonFiles, PublicFiles, SensitiveData, StudySpec
+from dpbo_core.spec import PersonFiles, PredictionTable, PublicFiles, SensitiveData, StudySpec
 from dpbo_core.study.data_split import check_presence, sensitive_half, sources_of
 from dpbo_core.study.public_half import PublicHalf
 from dpbo_core.study.sizes import n_validation
@@ -91,6 +92,12 @@ def check_watchable(spec: StudySpec) -> None:
     Raises:
         StudyInvalid: the training set is sensitive.
     """
+    if isinstance(spec.data, PredictionTable):
+        raise StudyInvalid(
+            "a study of predictions made elsewhere has no model to watch",
+            cause="it released which candidate is best; tomorrow's predictions would be another table",
+            remedy="give each day's table an edition of its own",
+        )
     if isinstance(spec.data, SensitiveData):
         raise StudyInvalid(
             "models of a sensitive training set cannot be watched",
@@ -100,7 +107,7 @@ def check_watchable(spec: StudySpec) -> None:
 
 
 def _counted(given: PublicFiles, folder: str | Path) -> int:
-    path = Path(folder) / given.validation
+    path = place_of(folder, given.validation)
     parts = parts_of(path) or (path,)
     headers = [data.read_header(part, sensitive=True, shown_as=given.validation) for part in parts]
     return sum(header.n_records for header in headers)

@@ -90,6 +90,11 @@ class RocAuc(PairScore):
     """AUC by the count of pairs."""
 
     @property
+    def needs(self) -> Verb:
+        """Decision values, where there are such: a class alone ranks nothing."""
+        return "decision_function"
+
+    @property
     def n_cells(self) -> int:
         """B: as many as values can be told apart by."""
         return N_CELLS

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from dpbo.flows.cli.screens.terminal import Screen, named
 
 if TYPE_CHECKING:
-    from dpbo.flows.cli.doctor import Finding
+    from dpbo.flows.cli.finding import Finding
 
 MARKS = {"fine": "[green]✓[/]", "note": "[yellow]·[/]", "wrong": "[red]✗[/]"}
 

@@ -41,11 +41,16 @@ def print_tuned(tuned: "Tuned", account: Account) -> None:
         print_report(tuned.evaluation, tuned.shown, account)
 
 
-def print_report(result: "EvaluationResult", tracked: "Tracked | None", account: Account) -> None:
-    """A report: its figures, its guarantee, what is left, where to look."""
+def print_report(
+    result: "EvaluationResult", tracked: "Tracked | None", account: Account, *, champion: str = ""
+) -> None:
+    """A report: its figures, its guarantee, what is left, where to look, and who is champion if that was asked."""
     release, best = result.release, result.best_threshold
     look = where_to_look(release, tracked)
     print_release(release, account, replayed=result.replayed, look=look, best=best)
+    if champion:
+        Screen().say()
+        Screen().say(named(champion))
 
 
 def evaluated_json(result: "EvaluationResult", tracked: "Tracked | None") -> dict[str, Any]:

@@ -1,0 +1,200 @@
+"""Validation records in many files: how long a search takes, in units of reading the files once.
+
+    python -m benchmarks.scale [ROWS] [CANDIDATES] [STEPS] [FOREST_ROWS] [--json]
+
+Standard normal features of doubles, 30 of them and a label, in Parquet parts of at most 250,000 records that lie
+in the system's cache; `pyarrow alone` decodes every column of every part in one thread and does nothing else. A
+reading of the product's decodes and encodes. Models are trained beforehand, so that a row is the scoring: a
+trajectory scores one model a step, and keeps what it read; a grid scores all of its models in one reading. It is
+processor time, but for workers: those are timed by the wall once they have started, each time with parts unread.
+Peak memory is that of a process that does nothing else.
+
+What bounds it: a record's margin is one scalar product of its row, about 12 to 25 ns of 30 features, and its score
+about 5 ns more. A matrix product would be faster, and its rounding may depend on where a record stands, which the
+proof does not allow. What a trajectory keeps is memory: 8 bytes a feature and record.
+"""
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.rows import Row, main, missing, spread_row
+from benchmarks.startup import resource_unit
+from benchmarks.timing import in_turn, ratio
+from dpbo_core import data
+from dpbo_core.data import Encoded, Preprocessing, table_of
+from dpbo_core.models.estimators import fitted
+from dpbo_core.models.linear.fit import LinearModel
+from dpbo_core.models.scores.accuracy import Correct
+from dpbo_core.models.scores.sigmoid import Sigmoid
+from dpbo_core.objective.in_memory import Objective
+from dpbo_core.objective.partitioned import PartitionedObjective, Workers, parts_of
+from dpbo_core.privacy.sensitive import Sensitive
+
+FEATURES, PART, REPETITIONS, TREES, FOREST_CANDIDATES = 30, 250_000, 3, 100, 20
+USUAL = (5_000_000, 64, 20, 1_000_000)
+SCORE = Sigmoid(10.0)
+
+
+def rows() -> Iterator[Row]:
+    given = [int(text.replace("_", "")) for text in sys.argv[1:] if not text.startswith("-")]
+    n, candidates, steps, forest_rows = (*given, *USUAL[len(given) :])
+    with tempfile.TemporaryDirectory(prefix="dpbo-scale-") as name:
+        folder = Path(name)
+        parts, on = written(folder, n), f"{n:,} × {FEATURES}"
+        alone, reading, grid, path, again = in_turn(
+            [
+                partial(decoded, parts),
+                partial(encoded, parts),
+                lambda: objective(parts, n).evaluate_all(models(candidates)),
+                partial(trajectory, parts, n, steps, 1e6),
+                partial(trajectory, parts, n, steps, 0.0),
+            ],
+            REPETITIONS,
+        )
+        yield spread_row(f"{on}: a reading of the product's, of pyarrow alone", ratio(reading, alone))
+        for what, taken in (
+            (f"trajectory of {steps} steps, kept in memory", path),
+            (f"grid of {candidates} candidates", grid),
+        ):
+            yield spread_row(f"{on}: {what}, of pyarrow alone", ratio(taken, alone), at_most=2.5)
+            yield spread_row(f"{on}: {what}, of the product's readings", ratio(taken, reading))
+        yield spread_row(f"{on}: trajectory, nothing kept, of the product's readings", ratio(again, reading))
+        yield from on_workers(parts, n, steps, on)
+        for what, limit in (("grid", None), ("trajectory, kept", 1e6), ("trajectory, nothing kept", 0.0)):
+            with get_context("spawn").Pool(1) as pool:
+                peak = pool.apply(peak_of, (folder, n, candidates if limit is None else steps, limit))
+            asked = None if limit else 0.6
+            yield Row(f"{on}: {what}, peak memory", peak, unit="GB", at_most=asked)
+    yield from forest(forest_rows)
+
+
+def written(folder: Path, n: int) -> tuple[Path, ...]:
+    """The records in parts."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rng, w = np.random.default_rng(0), np.linspace(-1.0, 1.0, FEATURES)
+    size = max(1, min(PART, n // 8))
+    for j, at in enumerate(range(0, n, size)):
+        X = rng.normal(size=(min(size, n - at), FEATURES))
+        columns = {f"x{i}": X[:, i] for i in range(FEATURES)}
+        columns["y"] = (X @ w + 3.0 * rng.normal(size=len(X)) > 0.0).astype(np.int64)
+        pq.write_table(pa.table(columns), folder / f"{j:04d}.parquet")
+    return parts_of(folder)
+
+
+def decoded(parts: tuple[Path, ...]) -> int:
+    """pyarrow alone."""
+    import pyarrow.parquet as pq
+
+    return sum(pq.ParquetFile(part).read(use_threads=False).num_rows for part in parts)
+
+
+def encoded(parts: tuple[Path, ...]) -> int:
+    """The product's reading."""
+    read = partial(data.read_table, sensitive=True, shown_as="a part")
+    encode = encoding()
+    return sum(encode.transform(read(part)).n_records for part in parts)
+
+
+def encoding() -> Preprocessing:
+    """The public map, of a small public table."""
+    rng = np.random.default_rng(1)
+    columns: dict[str, Any] = {f"x{i}": rng.normal(size=1000) for i in range(FEATURES)}
+    return Preprocessing.fit(table_of(columns | {"y": rng.integers(0, 2, 1000)}), "y", unit_ball=True)
+
+
+def models(count: int) -> list[LinearModel]:
+    rng = np.random.default_rng(2)
+    return [LinearModel(rng.normal(size=FEATURES), 1.0, 0.0) for _ in range(count)]
+
+
+def objective(
+    parts: tuple[Path, ...], n: int, limit: float = 0.0, workers: Workers | None = None
+) -> PartitionedObjective:
+    return PartitionedObjective(parts, encoding(), SCORE, n, workers, limit)
+
+
+def trajectory(parts: tuple[Path, ...], n: int, steps: int, limit: float) -> None:
+    scored = objective(parts, n, limit)
+    for model in models(steps):
+        scored.evaluate(model)
+
+
+def on_workers(parts: tuple[Path, ...], n: int, steps: int, on: str) -> Iterator[Row]:
+    """A trajectory and a grid, in one process and by two."""
+    what = "two workers, of one process"
+    try:
+        from dpbo.flows.prefect_runtime.workers import workers
+    except ImportError:
+        yield missing(f"{on}: {what}", "Dask")
+        return
+    with workers(2) as pool:
+        if pool is None:
+            return
+        pool.wait()
+        sides: list[Callable[[], PartitionedObjective]] = [
+            partial(objective, parts, n, 1e6),
+            partial(objective, parts, n, 1e6, pool),
+        ]
+        one, two = in_turn([partial(scored, side, steps) for side in sides], REPETITIONS, time.perf_counter)
+        yield spread_row(f"{on}: {what}: a trajectory of {steps} steps", ratio(one, two), at_least=1.6)
+        sides = [partial(objective, parts, n), partial(objective, parts, n, 0.0, pool)]
+        one, two = in_turn([partial(together, side, 64) for side in sides], REPETITIONS, time.perf_counter)
+        yield spread_row(f"{on}: {what}: a grid of 64 candidates", ratio(one, two), at_least=1.6)
+
+
+def scored(side: Callable[[], PartitionedObjective], steps: int) -> None:
+    made = side()
+    for model in models(steps):
+        made.evaluate(model)
+
+
+def together(side: Callable[[], PartitionedObjective], count: int) -> None:
+    side().evaluate_all(models(count))
+
+
+def peak_of(folder: Path, n: int, count: int, limit: float | None) -> float:
+    """GB that this process, which does nothing else, has had resident at the most."""
+    import resource
+
+    parts = parts_of(folder)
+    if limit is None:
+        objective(parts, n).evaluate_all(models(count))
+    else:
+        trajectory(parts, n, count, limit)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * resource_unit() / 1e9
+
+
+def forest(m: int) -> Iterator[Row]:
+    """Forests over a table in memory, beside predict in a loop."""
+    from sklearn.ensemble import RandomForestClassifier
+
+    rng, n = np.random.default_rng(3), 5000
+    X = rng.normal(size=(m + n, FEATURES))
+    y = (X[:, 0] + rng.normal(size=m + n) > 0.0).astype(np.int64)
+    grown = RandomForestClassifier(TREES, random_state=0)
+    forests = [fitted(grown, X[:n], y[:n], shown_as="forest")] * FOREST_CANDIDATES
+    records = Objective(Sensitive(Encoded(X[n:], y[n:], np.zeros(m, dtype=np.bool_), 2)), Correct())
+    rows, labels = X[n:], y[n:]
+    loop, ours = in_turn(
+        [
+            lambda: [int((one.estimator.predict(rows) == labels).sum()) for one in forests],
+            lambda: records.evaluate_all(forests),
+        ],
+        1,
+    )
+    on = f"forest of {TREES} trees, {m:,} × {FEATURES}, {FOREST_CANDIDATES} candidates"
+    yield spread_row(f"{on}: of a loop of predict", ratio(loop, ours), at_least=1.0)
+
+
+if __name__ == "__main__":
+    main(rows)

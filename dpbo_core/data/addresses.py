@@ -1,0 +1,142 @@
+"""A sensitive table that is no file: an object in a store, or rows of a PostgreSQL table, by a public address.
+
+    s3://bucket/path/v.parquet[?region=…&endpoint_override=host:port&scheme=http]
+    postgresql://host[:port]/database?query=SELECT … FROM … [WHERE …] [ORDER BY …]
+
+An address is part of the study, so it holds neither user nor password: those come from the environment of whoever
+reads (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile; PGUSER, PGPASSWORD, PGPASSFILE).
+
+A query lists columns of ONE table or view and compares them with constants: what `select` reads, nothing else. A
+cast, a function or a join could fail on one record, or make a row of several; where a view does, that is for its
+maker to know. What identifies the records, for the owner's policy, is the table and not the query.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from dpbo_core.data.select import Select, select
+from dpbo_core.errors import StudyInvalid
+
+S3, POSTGRESQL = "s3", "postgresql"
+SCHEMES = (S3, POSTGRESQL)
+SETTINGS = ("region", "endpoint_override", "scheme")
+QUERY = "?query="
+PORT = 5432
+SHAPES = "write s3://bucket/path/v.parquet, or postgresql://host/database?query=SELECT age, sex FROM visits"
+
+
+@dataclass(frozen=True)
+class ObjectAddress:
+    """A CSV or Parquet object.
+
+    Attributes:
+        bucket: its name.
+        key: of the object in it.
+        settings: region, endpoint_override (host:port) and scheme (http or https), those that are given.
+    """
+
+    bucket: str
+    key: str
+    settings: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def identity(self) -> str:
+        """What it is called where records are compared: with its endpoint, where that is not Amazon's."""
+        endpoint = dict(self.settings).get("endpoint_override")
+        return f"{S3}://{'' if endpoint is None else f'{endpoint.lower()}/'}{self.bucket}/{self.key}"
+
+
+@dataclass(frozen=True)
+class QueryAddress:
+    """Rows of one table.
+
+    Attributes:
+        host: of the server; a folder of its socket where it begins with "/".
+        port: of the server.
+        database: its name.
+        select: what is asked.
+    """
+
+    host: str
+    port: int
+    database: str
+    select: Select
+
+    @property
+    def identity(self) -> str:
+        """The server and the table: another query of the same table is of the same people."""
+        port = "" if self.port == PORT else f":{self.port}"
+        return f"{POSTGRESQL}://{self.host}{port}/{self.database}#{self.select.schema}.{self.select.table}"
+
+
+Address = ObjectAddress | QueryAddress
+Place = Path | Address
+
+
+def is_address(text: str) -> bool:
+    """Whether it is an address and no path."""
+    return "://" in text
+
+
+def place_of(folder: str | Path, text: str) -> Place:
+    """Where a study's table lies: a path relative to `folder`, or an address.
+
+    Raises:
+        StudyInvalid: it is an address that cannot be read.
+    """
+    return address_of(text) if is_address(text) else Path(folder) / text
+
+
+def address_of(text: str, *, shown_as: str = "data.validation") -> Address:
+    """The address; messages repeat nothing of it, since it may hold a password that should not be there.
+
+    Raises:
+        StudyInvalid: of another kind, with a user or a password, or with a query that is not as above.
+    """
+    url, found, query = text.partition(QUERY)
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        _refuse(shown_as, "is no address that can be read")
+    if parts.scheme not in SCHEMES:
+        _refuse(shown_as, f"is an address of another kind than {' and '.join(SCHEMES)}")
+    if "@" in parts.netloc or parts.username is not None:
+        raise StudyInvalid(
+            f"{shown_as} holds a user or a password",
+            cause="a study is public, and is kept with every release",
+            remedy="take them out, and give them by the environment: PGUSER and PGPASSWORD or PGPASSFILE, "
+            "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or a profile for a store",
+        )
+    if parts.scheme == S3:
+        if found:
+            _refuse(shown_as, "asks an object store for a query")
+        return _object(parts.netloc, parts.path.lstrip("/"), parts.query, shown_as)
+    host, database = unquote(parts.netloc.rpartition(":")[0] if port else parts.netloc), parts.path.lstrip("/")
+    if not found or parts.query or parts.fragment or not host or not database or "/" in database:
+        _refuse(shown_as, "lacks a server, a database or a query, or says more than these")
+    return QueryAddress(
+        host.rstrip(":").lower() if not host.startswith("/") else host,
+        port or PORT,
+        unquote(database),
+        select(query, shown_as=shown_as),
+    )
+
+
+def _object(bucket: str, key: str, query: str, shown_as: str) -> ObjectAddress:
+    settings: Mapping[str, str] = dict(parse_qsl(query, keep_blank_values=True))
+    unknown = [name for name in settings if name not in SETTINGS]
+    if not bucket or not key or unknown or settings.get("scheme", "https") not in ("http", "https"):
+        _refuse(shown_as, f"lacks a bucket or an object, or says more than {', '.join(SETTINGS)}")
+    if Path(key).suffix.lower() not in (".csv", ".parquet"):
+        _refuse(shown_as, "names an object that is neither .csv nor .parquet")
+    return ObjectAddress(bucket, key, tuple(sorted(settings.items())))
+
+
+def _refuse(shown_as: str, what: str) -> NoReturn:
+    raise StudyInvalid(
+        f"{shown_as} {what}", cause="a table is a file, one object, or rows of one table", remedy=SHAPES
+    )

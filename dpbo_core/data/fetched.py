@@ -1,0 +1,189 @@
+"""What lies at an address, in memory: the bytes of an object, the rows of a query. Fetched once, read as files are.
+
+Whatever a driver or a store says, a row of the table or a password may be in it: none of it leaves. What is told is
+that the table could not be fetched; of a query that could be asked, nothing in a row can make it fail.
+
+Every cell of a query comes as the bytes of its text in the database's own encoding, unconverted: a text that is no
+UTF-8 costs its own cell. NULL means nothing.
+"""
+
+import io
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO, Literal
+
+import numpy as np
+
+from dpbo_core.data.addresses import ObjectAddress, Place, QueryAddress
+from dpbo_core.data.header import Header, column_names
+from dpbo_core.data.table import Table
+from dpbo_core.data.values import value_column
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.privacy.sealing import attempted
+
+SECONDS = 10.0  # for a first answer
+ENCODINGS = (b"UTF8", b"SQL_ASCII")
+LOUD = "psycopg"  # its logger repeats what the server said
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StoredObject:
+    """The bytes of an object, to be read as a file of that suffix is."""
+
+    content: bytes
+    suffix: str
+
+    def open(self, mode: Literal["rb"] = "rb") -> BinaryIO:  # noqa: ARG002  as a path is opened
+        """Its bytes from the first."""
+        return io.BytesIO(self.content)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class QueryRows:
+    """The rows of a query: names as the database has them, and each column's texts (m,)."""
+
+    names: tuple[str, ...]
+    columns: tuple[tuple[bytes | None, ...], ...]
+    n_records: int
+
+    def table(self, *, shown_as: str) -> Table:
+        """The table; no record of it is broken, whatever a cell holds.
+
+        Raises:
+            StudyInvalid: a column has no usable name.
+        """
+        names = column_names(self.names, sensitive=True, shown_as=shown_as)
+        columns = {name: value_column(cells) for name, cells in zip(names, self.columns, strict=True)}
+        return Table(columns, np.zeros(self.n_records, dtype=np.bool_), shown_as)
+
+    def cells(self, column: str) -> tuple[bytes | None, ...]:
+        """Of the column that its header calls so."""
+        return self.columns[[name.strip() for name in self.names].index(column)]
+
+
+Contents = Path | StoredObject | QueryRows
+
+
+def fetched(place: Place, *, shown_as: str) -> Contents:
+    """What lies there; a path stays one.
+
+    Raises:
+        StudyInvalid: it could not be fetched; why is not said.
+    """
+    match place:
+        case Path():
+            return place
+        case ObjectAddress():
+            content = attempted(lambda: _downloaded(place), None)
+            if content is None:
+                raise unreachable(shown_as)
+            return StoredObject(content, PurePosixPath(place.key).suffix.lower())
+        case QueryAddress():
+            _driver()
+            rows = attempted(lambda: _rows(place), None)
+            if rows is None:
+                raise unreachable(shown_as)
+            return rows
+
+
+def query_header(place: QueryAddress, *, shown_as: str) -> Header:
+    """The names, and the number of rows; no value of a row is asked for.
+
+    Raises:
+        StudyInvalid: the database could not be asked, keeps another encoding, or a column has no usable name.
+    """
+    _driver()
+    found = attempted(lambda: _header(place), None)
+    if found is None:
+        raise unreachable(shown_as)
+    names, encoding, n_records = found
+    if encoding not in ENCODINGS:
+        raise StudyInvalid(
+            f"the database of {shown_as} does not keep its texts in UTF-8",
+            cause="the same text would mean another thing than in the public training file",
+            remedy="export the table as UTF-8 CSV or Parquet, or keep it in a database of that encoding",
+        )
+    return Header(column_names(names, sensitive=True, shown_as=shown_as), n_records)
+
+
+def unreachable(shown_as: str) -> StudyInvalid:
+    """The one message for whatever went wrong on the way."""
+    return StudyInvalid(
+        f"{shown_as} could not be fetched",
+        cause="no server there, no such object, table or column, or no right to read it; what the server said is "
+        "not repeated, since it may quote a record",
+        remedy="try the same address with psql or the store's own client; user and password are the environment's",
+    )
+
+
+def _driver() -> None:
+    try:
+        import psycopg  # noqa: F401
+    except ImportError:
+        missing = True
+    else:
+        missing = False
+    if missing:
+        raise StudyInvalid(
+            "the driver for PostgreSQL is not installed",
+            cause="it is an extra of its own",
+            remedy="pip install 'dpbo[postgres]'",
+        )
+
+
+def _downloaded(place: ObjectAddress) -> bytes:
+    from pyarrow import fs
+
+    store = fs.S3FileSystem(
+        **dict(place.settings),
+        connect_timeout=SECONDS,
+        request_timeout=6 * SECONDS,
+        retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=2),
+    )
+    with store.open_input_file(f"{place.bucket}/{place.key}") as file:
+        return bytes(file.read())
+
+
+def _connected(place: QueryAddress) -> Any:
+    """A connection that only reads; texts come as bytes, and every statement is one of its own."""
+    import logging
+
+    import psycopg
+
+    logging.getLogger(LOUD).setLevel(logging.CRITICAL + 1)
+    return psycopg.connect(
+        host=place.host,
+        port=place.port,
+        dbname=place.database,
+        connect_timeout=int(SECONDS),
+        client_encoding="SQL_ASCII",
+        options="-c default_transaction_read_only=on",
+        autocommit=True,
+        prepare_threshold=None,
+    )
+
+
+def _names(connection: Any, place: QueryAddress) -> tuple[str, ...]:
+    described = connection.execute(place.select.names().encode()).pgresult
+    return tuple(described.fname(i).decode() for i in range(described.nfields))
+
+
+def _header(place: QueryAddress) -> tuple[tuple[str, ...], bytes, int]:
+    connection = _connected(place)
+    try:
+        encoding = connection.pgconn.parameter_status(b"server_encoding") or b""
+        (n_records,) = connection.execute(place.select.count().encode()).fetchone()
+        return _names(connection, place), encoding, int(n_records)
+    finally:
+        connection.close()
+
+
+def _rows(place: QueryAddress) -> QueryRows:
+    connection = _connected(place)
+    try:
+        names = _names(connection, place)
+        found = connection.execute(place.select.texts(names).encode()).fetchall()
+        columns = tuple(zip(*found, strict=True)) if found else tuple(() for _ in names)
+        return QueryRows(names, columns, len(found))
+    finally:
+        connection.close()

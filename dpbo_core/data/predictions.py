@@ -1,0 +1,115 @@
+"""A table of predictions made elsewhere, read as totally as any other: nothing is fitted to it.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| d | `len(names)` | columns of predictions, those of each candidate side by side | scalar |
+| X | `X` of the result | a class's index, a probability or a number; NaN for anything else | (m, d) |
+
+A cell is read by itself: what cannot be used is NaN there and nowhere else, so that it costs its own candidate this
+one record's score.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpbo_core.data.encoded import Encoded
+from dpbo_core.data.features import Number
+from dpbo_core.data.preprocessing import Preprocessing
+from dpbo_core.data.table import Table
+from dpbo_core.data.values import numbers, positions, sorted_values, value_column
+from dpbo_core.errors import StudyInvalid
+
+
+@dataclass(frozen=True)
+class PredictionColumns(Preprocessing):
+    """The public map from a table of predictions to `Encoded`.
+
+    Attributes:
+        of_classes: whether a cell names a class; else it is a number.
+    """
+
+    of_classes: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        names: Sequence[str],
+        target: str,
+        labels: Sequence[object],
+        *,
+        of_classes: bool,
+        ignored: frozenset[str] = frozenset(),
+    ) -> "PredictionColumns":
+        """From public facts alone.
+
+        Args:
+            names: of the columns of predictions.
+            target: the column that says what is right.
+            labels: the classes; none of a regression.
+            of_classes: whether cells name classes.
+            ignored: columns that a table may have beside these.
+
+        Raises:
+            StudyInvalid: two columns or two labels are one.
+        """
+        if len({*names, target} - ignored) < len(names) + 1:
+            raise StudyInvalid(
+                "two columns of the predictions are one: a candidate is named like another, the target or what is "
+                "ignored",
+                remedy="rename the candidate in [space] and in the table",
+            )
+        classes = sorted_values(value_column(list(labels)))
+        if len(classes) != len(labels):
+            raise StudyInvalid("two of data.labels are the same, or one is empty", remedy="give each label once")
+        features = tuple(Number(name, 0.0, 0.0) for name in names)
+        return cls(target, classes, features, False, 0.0, 1.0, ignored, of_classes)  # noqa: FBT003  as its base has it
+
+    @property
+    def all_columns(self) -> tuple[str, ...]:
+        """Every column that a table must have, the target's last."""
+        return (*self.feature_names, self.target)
+
+    def check(self, found: Sequence[str], *, shown_as: str) -> None:
+        """A table has these columns and no others. Of the study's own names it says which, of others how many.
+
+        Raises:
+            StudyInvalid: it has not.
+        """
+        missing = [name for name in self.all_columns if name not in found]
+        extra = len([name for name in found if name not in self.all_columns and name not in self.ignored])
+        if not missing and not extra:
+            return
+        parts = [f"lacks {', '.join(map(repr, missing[:5]))}"] if missing else []
+        parts += [f"has {extra} columns that the study does not know"] if extra else []
+        raise StudyInvalid(
+            f"{shown_as} {' and '.join(parts)}",
+            cause=f"its columns are the target and what each candidate predicted: {', '.join(self.all_columns[:5])}"
+            + (" …" if len(self.all_columns) > len(self.all_columns[:5]) else ""),
+            remedy="name every candidate in [space], and what is no prediction under data.ignore",
+        )
+
+    def transform(self, table: Table) -> Encoded:
+        """Encodes every record of `table`, the sensitive one too. Raises on its column names only.
+
+        Raises:
+            StudyInvalid: columns are missing or extra.
+        """
+        table = table.without(self.ignored)
+        self.check(tuple(table.columns), shown_as=table.source)
+        X = np.full((table.n_records, len(self.features)), np.nan)
+        for place, name in enumerate(self.feature_names):
+            if self.of_classes:
+                found = positions(table.columns[name], self.classes)
+                X[:, place] = np.where(found < 0, np.nan, found)
+            else:
+                X[:, place] = numbers(table.columns[name])
+        column, broken = table.columns[self.target], table.broken.copy()
+        if not self.classes:
+            values = numbers(column)
+            labels = np.where(np.isfinite(values) & ~broken, np.int64(0), np.int64(-1))
+            return Encoded(X, labels, broken, 0, np.where(labels < 0, 0.0, values))
+        labels = positions(column, self.classes)
+        labels[broken] = -1
+        return Encoded(X, labels, broken, len(self.classes))

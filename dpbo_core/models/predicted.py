@@ -1,0 +1,135 @@
+"""What a candidate predicted elsewhere, as a model: a record's prediction stands in the record itself.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| X | `rows` | predictions of all candidates, NaN where there is none | (m, d) |
+| — | `columns` | those of one candidate: one, or of more than two classes one a class | indices into d |
+
+A record's score under a candidate is a function of that record's cells in the candidate's columns and its truth: a
+cell that cannot be used costs this candidate this record's score, and no other.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.baseline import constant_score
+from dpbo_core.models.estimators import FittedEstimator
+from dpbo_core.models.scores.grid import GRID, to_grid
+from dpbo_core.models.scores.pairs import PairScore, auc_of
+from dpbo_core.models.scores.record import RecordScore
+from dpbo_core.models.trainer import OF_PAIRS, table_of_estimator, with_cells
+
+
+@dataclass(frozen=True)
+class Told:
+    """The verbs of an estimator, answered from a row's own cells; rows are finite in these columns.
+
+    Attributes:
+        columns: of one candidate.
+        regression: whether they are numbers.
+    """
+
+    columns: tuple[int, ...]
+    regression: bool
+
+    def predict(self, rows: NDArray[np.float64]) -> NDArray[Any]:
+        """Indices of classes, or numbers, (k,)."""
+        found = rows[:, self.columns[0]]
+        return found if self.regression else found.astype(np.int64)
+
+    def predict_proba(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Probabilities (k, C); one column is the second class's."""
+        if len(self.columns) > 1:
+            return rows[:, list(self.columns)]
+        second = np.clip(rows[:, self.columns[0]], 0.0, 1.0)
+        return np.column_stack([1.0 - second, second])
+
+    def decision_function(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Any numbers to rank by, (k,)."""
+        return rows[:, self.columns[0]]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Predicted(FittedEstimator):
+    """One candidate. Its `estimator` is a `Told`."""
+
+    def batch_scores(
+        self, rows: NDArray[np.float64], truth: NDArray[Any], score: RecordScore
+    ) -> NDArray[np.float64]:
+        """Each record's score, (k,): 0 where a cell of this candidate's cannot be used."""
+        sound = np.isfinite(rows[:, list(self.estimator.columns)]).all(axis=1)
+        outcome = self.outcome(np.where(np.isfinite(rows), rows, 0.0), score.needs)
+        if outcome is None:
+            raise TypeError("a table of predictions has an answer for every verb")
+        with np.errstate(all="ignore"):
+            return np.where(sound, score.of(outcome, truth), 0.0)
+
+
+@dataclass(eq=False)
+class PredictionsTrainer:
+    """Candidates by name. Where there is a table of PUBLIC records too, it says what each scores there.
+
+    Attributes:
+        columns: of each candidate.
+        width: d.
+        score: what is scored.
+        regression: whether numbers were predicted.
+        X: (n, d) public predictions; n = 0 where there are none.
+        truth: (n,) class indices or targets.
+    """
+
+    columns: Mapping[str, tuple[int, ...]]
+    width: int
+    score: RecordScore | PairScore
+    regression: bool
+    X: NDArray[np.float64] = field(repr=False)
+    truth: NDArray[Any] = field(repr=False)
+
+    @property
+    def n_records(self) -> int:
+        """n: how many public records there are."""
+        return len(self.X)
+
+    def train(self, point: Mapping[str, Any]) -> Predicted:
+        """The candidate of `point`; nothing is trained."""
+        (name,) = point.values()
+        model = Predicted(Told(self.columns[name], self.regression), np.zeros(self.width))
+        if isinstance(self.score, PairScore):
+            rows = self.X if self.n_records else np.zeros((1, self.width))
+            cells = with_cells(model, self.score, np.where(np.isfinite(rows), rows, 0.0))[1]
+            return Predicted(model.estimator, model.stand_in, cells=cells)
+        return model
+
+    def public_score(self, point: Mapping[str, Any], *, seed: int) -> float:
+        """The mean score of the public records under the candidate, or their AUC; `seed` says nothing here."""
+        if isinstance(self.score, PairScore):
+            self._check_public()
+            return auc_of(table_of_estimator(self.train(point), self.X, self.truth, self.score))
+        steps = self.public_steps(point, seed=seed)
+        return int(steps.sum()) * self.score.score_range / (GRID * len(steps))
+
+    def public_steps(self, point: Mapping[str, Any], *, seed: int) -> NDArray[np.int64]:  # noqa: ARG002  no folds
+        """Each public record's score in whole steps, (n,)."""
+        if isinstance(self.score, PairScore):
+            raise TypeError(OF_PAIRS)
+        self._check_public()
+        return to_grid(
+            self.train(point).scores(self.X, self.truth, self.score), self.score.score_range, broken_score=0.0
+        )
+
+    def baseline(self, n_classes: int) -> float | None:
+        """What the same answer for every record scores on the public records; None where there are none."""
+        return constant_score(self.score, self.truth, n_classes=n_classes) if self.n_records else None
+
+    def _check_public(self) -> None:
+        if not self.n_records:
+            raise StudyInvalid(
+                "there are no public predictions, and this asks what each candidate scores in public",
+                cause="the study names a sensitive table of predictions alone",
+                remedy="give data.public, the same columns on public records",
+            )

@@ -1,0 +1,131 @@
+"""Predictions in memory: a table that was given, or what functions say of the records, asked after paying alone."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpbo_core.accounting.sources import MEMORY, Source
+from dpbo_core.data.core_dumps import no_core_dumps
+from dpbo_core.data.frames import Frame
+from dpbo_core.data.people import Person
+from dpbo_core.data.table import Table, table_of
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.containment import contained
+from dpbo_core.objective.in_memory import Scorer
+from dpbo_core.privacy.sealing import attempted
+from dpbo_core.problem import Problem
+from dpbo_core.sklearn_api.tables_in_memory import person_in_memory
+from dpbo_core.spec import StudySpec
+from dpbo_core.study.prediction_half import check_prediction_columns, columns_of, prediction_half
+from dpbo_core.study.public_half import PublicHalf, check_person, sealed_half
+from dpbo_core.study.sizes import check_n_validation
+
+Functions = Mapping[str, Callable[[Any], Any]]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PredictionSplit:
+    """The two halves. Only the outside of what is sensitive is looked at before the study is paid for.
+
+    Attributes:
+        spec: the study.
+        given: SENSITIVE: the predictions as a `Frame`; or the records, where there are functions.
+        truth: SENSITIVE: what is right.
+        functions: of the candidates; None where a table of predictions was given.
+        public_table: predictions for PUBLIC records, if there are any.
+        target: the target's name in the study.
+        aliased: whether the call gave one table, or part of it, as both.
+    """
+
+    spec: StudySpec
+    given: Any
+    truth: Any
+    functions: Functions | None
+    public_table: Table | None
+    target: str
+    aliased: bool = False
+
+    def public(self, problem: Problem) -> PublicHalf:
+        """The candidates' names, and what they score in public where that is known."""
+        return prediction_half(self.spec, problem, self.public_table)
+
+    def sources(self) -> tuple[Source, ...]:
+        """Tables in memory have no name."""
+        return (MEMORY,)
+
+    def check(self, public: PublicHalf) -> None:
+        """Names, the number of records, and that the two tables are two.
+
+        Raises:
+            StudyInvalid: it is not so. No record's content was looked at.
+        """
+        if self.aliased:
+            raise StudyInvalid(
+                "X or y is, or shares its memory with, X_public or y_public",
+                cause="the same table was passed twice, and a record in both is protected in neither",
+                remedy="split the records into two tables that share no person",
+            )
+        if not isinstance(self.given, Frame):
+            return
+        self.given.check_target(shown_as="X")
+        check_person(self.spec, self.given.names, shown_as="X")
+        check_prediction_columns(public, (*self.given.names, self.target), shown_as="X")
+        check_n_validation(self.spec, self.given.n_records, shown_as="X")
+
+    def sensitive(self, public: PublicHalf) -> Scorer:
+        """Read the predictions, or ask for them."""
+        no_core_dumps()
+        people: list[Person] | None = None
+        if isinstance(self.given, Frame):
+            table = self.given.table(target_name=self.target, source="X")
+            if self.spec.privacy.person is not None:
+                people = [person_in_memory(value) for value in self.given.values(self.spec.privacy.person)]
+        else:
+            table = told_by(self.spec, self.functions or {}, self.given, self.truth, self.target, sensitive=True)
+        return sealed_half(self.spec, table, people, public)
+
+
+def told_by(
+    spec: StudySpec, functions: Functions, records: Any, truth: Any, target: str, *, sensitive: bool
+) -> Table:
+    """What each function says of the records, as a table of predictions.
+
+    Of sensitive records nothing that a function raises, prints or warns is told: what fails is no prediction for
+    any record, which scores the constant.
+
+    Raises:
+        StudyInvalid: of public records, a function fails or answers in another shape.
+    """
+    values = list(truth)
+    columns: dict[str, Any] = {}
+    for name, wanted in columns_of(spec).items():
+        shape = (len(values), len(wanted))
+
+        def asked(name: str = name, shape: tuple[int, int] = shape) -> list[list[object]] | None:
+            with contained():
+                return _columns(functions[name](records), shape)
+
+        found = attempted(asked, None)
+        if found is None and not sensitive:
+            raise StudyInvalid(
+                f"{name} does not predict the public records",
+                cause=f"it raised, or what it returned has no {shape[1]} columns and one row a record",
+                remedy="return one prediction a record, or of more than two classes a probability of each",
+            )
+        nothing: list[list[object]] = [[None] * shape[0]] * shape[1]
+        columns |= dict(zip(wanted, nothing if found is None else found, strict=True))
+    return table_of({**columns, target: values}, source="X" if sensitive else "X_public")
+
+
+def _columns(found: Any, shape: tuple[int, int]) -> list[list[object]] | None:
+    """Predictions by column; None for another shape. Of two columns of probabilities the second is taken."""
+    outcome = np.asarray(found)
+    if outcome.ndim == 1:
+        outcome = outcome[:, None]
+    if outcome.ndim == 2 and outcome.shape[1] == 2 and shape[1] == 1:
+        outcome = outcome[:, 1:]
+    if outcome.shape != shape:
+        return None
+    return [list(column) for column in outcome.T]

@@ -1,0 +1,217 @@
+"""`PrivateSelection`: which of several models made elsewhere is best on SENSITIVE records, differentially private.
+
+The models are anybody's: PyTorch's, a vendor's, a language model behind a door. dpbo sees what they said of every
+record, inside the curator's boundary, and the records' truth. Nothing is trained; what comes out is a name and a
+noisy score.
+"""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
+
+from sklearn.base import BaseEstimator
+
+from dpbo_core.accounting.address import ledger_url
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.advice.advise import AUTO, Advice, advise
+from dpbo_core.data.aliasing import aliased
+from dpbo_core.data.frames import frame_of
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.methods import method_named
+from dpbo_core.models.scores.union import OF_CLASSES
+from dpbo_core.sklearn_api.predictions_in_memory import PredictionSplit, told_by
+from dpbo_core.spec import (
+    AxisSection,
+    BudgetSection,
+    PredictionTable,
+    PrivacySection,
+    SearchSection,
+    StudySpec,
+)
+from dpbo_core.spec.model import PREDICTIONS, read_model
+from dpbo_core.spec.study import CANDIDATE
+from dpbo_core.study.resolve import planning_problem, resolve
+from dpbo_core.study.run import run_study
+
+TARGET = "the target"
+
+
+class PrivateSelection(BaseEstimator):  # type: ignore[misc]
+    """Choose among `candidates` by their predictions for sensitive records.
+
+    On your word, by the name "rowwise_predictions": every prediction was computed from its record and public data
+    alone, by a model that no sensitive record had a part in making.
+
+    Args:
+        candidates: the candidates' names, each a column of the predictions; or name → function, which is given the
+            sensitive records and returns a prediction for each: a class, the probability of the second class,
+            probabilities (m, C), or a number. What raises or returns another number of them scores the constant.
+        labels: the classes, public, sorted as scikit-learn does: a column of probabilities is of the second. None
+            for a regression.
+        scoring: as in `PrivateSearch`, by its name.
+        epsilon: ε of this selection in total.
+        delta: δ in total; 0 leaves the pure methods.
+        dataset: the budget's name. Data that share people share a name.
+        budget: (ε, δ) of the data set's cap, set at its first use; without any cap the ledger refuses.
+        method: "auto" takes what the advice recommends, from public facts alone.
+        n_steps: observations of a search.
+        error_bound: E of an error or the log-loss: public.
+        class_shares: public share of each class for the balanced accuracy.
+        person: the column of the predictions that says whose record it is.
+        max_records_per_person: k.
+        options: of the method, as in a study's [method].
+        accepts: assumptions you answer for, by name.
+        study: the study's name in the ledger.
+        edition: the same study asked twice gives the same release; new data or new predictions are a new edition.
+        ledger: the ledger's URL; where None that of the command.
+
+    Attributes:
+        best_candidate_: the name released.
+        best_score_: its score as released, with its noise.
+        guarantee_: the guarantee.
+        release_: everything that was released.
+        trajectory_: what each step released, for a method that releases its steps; else None.
+        replayed_: whether all this had been released before, so that nothing was spent now.
+    """
+
+    def __init__(
+        self,
+        candidates: Sequence[str] | Mapping[str, Callable[[Any], Any]],
+        *,
+        epsilon: float,
+        dataset: str,
+        labels: Sequence[Any] | None = None,
+        scoring: str = OF_CLASSES,
+        delta: float = 0.0,
+        budget: tuple[float, float] | None = None,
+        method: str = AUTO,
+        n_steps: int = 20,
+        error_bound: float | None = None,
+        class_shares: Mapping[str, float] | None = None,
+        person: str | None = None,
+        max_records_per_person: int = 1,
+        options: Mapping[str, Any] | None = None,
+        accepts: tuple[str, ...] = (),
+        study: str = "PrivateSelection",
+        edition: str = "1",
+        ledger: str | None = None,
+    ) -> None:
+        self.candidates = candidates
+        self.epsilon = epsilon
+        self.dataset = dataset
+        self.labels = labels
+        self.scoring = scoring
+        self.delta = delta
+        self.budget = budget
+        self.method = method
+        self.n_steps = n_steps
+        self.error_bound = error_bound
+        self.class_shares = class_shares
+        self.person = person
+        self.max_records_per_person = max_records_per_person
+        self.options = options
+        self.accepts = accepts
+        self.study = study
+        self.edition = edition
+        self.ledger = ledger
+
+    def fit(self, X: Any, y: Any, *, X_public: Any = None, y_public: Any = None) -> Self:
+        """Score every candidate, choose, release.
+
+        Args:
+            X: SENSITIVE: the predictions, a pandas, polars or Arrow table with the candidates' columns (and
+                `person`); or, where the candidates are functions, the records that they are given. m is public.
+            y: SENSITIVE: what is right, (m,).
+            X_public: the same for PUBLIC records, if there are any: methods that ask a public score can then run.
+            y_public: what is right of those.
+
+        Raises:
+            StudyInvalid: something cannot be used as it is. Nothing inside a sensitive record is ever an error.
+            BudgetRefused: the ledger said no; nothing was charged.
+            AssumptionNotAccepted: `accepts` does not name "rowwise_predictions".
+        """
+        if (X_public is None) != (y_public is None):
+            raise StudyInvalid("X_public and y_public go together", remedy="give both, or neither")
+        functions = dict(self.candidates) if isinstance(self.candidates, Mapping) else None
+        given = X
+        if functions is None:
+            given = frame_of(X, y, shown_as="X", width=len(self._names()) + (self.person is not None))
+        elif self.person is not None:
+            raise StudyInvalid(
+                "person names a column, and the candidates are functions of records",
+                cause="what a function is given need not have columns",
+                remedy="make a table of predictions with the column, and name the candidates",
+            )
+        spec = self._spec(len(y) if functions is not None else given.n_records, public=X_public is not None)
+        public = None
+        if X_public is not None and functions is None:
+            public = frame_of(X_public, y_public, shown_as="X_public").table(target_name=TARGET, source="X_public")
+        elif X_public is not None and functions is not None:
+            public = told_by(spec, functions, X_public, y_public, TARGET, sensitive=False)
+        shared = X_public is not None and aliased((X_public, y_public), (X, y))
+        split = PredictionSplit(spec, given, y, functions, public, TARGET, aliased=shared)
+        result = run_study(resolve(spec), ledger=PrivacyLedger(ledger_url(self.ledger)), data=split)
+        release = result.release
+        self.release_, self.guarantee_, self.replayed_ = release, release.guarantee, result.replayed
+        self.best_candidate_: str = release.value["hyperparameters"][CANDIDATE]
+        self.best_score_, self.trajectory_ = release.value["score"], release.value.get("trajectory")
+        if result.replayed:
+            warnings.warn(
+                f"released on {release.released_at[:10]}; nothing was drawn or spent now. "
+                "For new data or new predictions give a new edition.",
+                stacklevel=2,
+            )
+        return self
+
+    def advise(self, *, n_validation: int, public: bool = False) -> Advice:
+        """The price and the expected error of every method, from public facts alone. Charges nothing.
+
+        Args:
+            n_validation: the number of sensitive records.
+            public: whether there will be public predictions too.
+        """
+        spec = self._spec(n_validation, public=public)
+        return advise(spec, planning_problem(spec))
+
+    def _names(self) -> tuple[str, ...]:
+        if isinstance(self.candidates, str) or not all(isinstance(name, str) for name in self.candidates):
+            raise StudyInvalid("the candidates are no list of names", remedy='write ["small", "large"]')
+        return tuple(self.candidates)
+
+    def _spec(self, n_validation: int, *, public: bool) -> StudySpec:
+        """The study that these parameters describe."""
+        model = {
+            "estimator": PREDICTIONS,
+            "score": self.scoring,
+            "error_bound": None if self.error_bound is None else float(self.error_bound),
+            "class_shares": None if self.class_shares is None else dict(self.class_shares),
+        }
+        spec = StudySpec(
+            name=self.study,
+            edition=self.edition,
+            method=self.method,
+            accepts=tuple(self.accepts),
+            privacy=PrivacySection(
+                dataset=self.dataset,
+                epsilon=float(self.epsilon),
+                delta=float(self.delta),
+                max_records_per_person=int(self.max_records_per_person),
+                person=self.person,
+            ),
+            budget=None if self.budget is None else BudgetSection(float(self.budget[0]), float(self.budget[1])),
+            data=PredictionTable(
+                "X",
+                n_validation,
+                TARGET,
+                None if self.labels is None else tuple(self.labels),
+                "X_public" if public else None,
+            ),
+            model=read_model({key: value for key, value in model.items() if value is not None}),
+            space={CANDIDATE: AxisSection(values=self._names())},
+            search=SearchSection(steps=int(self.n_steps)),
+            options=dict(self.options or {}),
+        )
+        named = None if self.method == AUTO else method_named(self.method, spec.options)
+        if named is not None and not named.releases_hyperparameters:
+            raise StudyInvalid(f"{self.method} releases no candidate", remedy='use method = "auto"')
+        return spec

@@ -1,0 +1,85 @@
+"""What a study and its data's owner must have said before a charge: the cap, the sources, assumptions by name."""
+
+from pathlib import Path
+
+from dpbo_core.accounting.budget import PrivacyBudget
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.accounting.sources import file_source
+from dpbo_core.errors import AssumptionNotAccepted, PolicyRefused
+from dpbo_core.models.named_estimator import file_beside
+from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
+from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.problem import relation_of
+from dpbo_core.spec import PersonFiles, PredictionTable, PublicFiles, StudySpec
+from dpbo_core.study.data_split import sources_of
+
+
+def opening_cap(spec: StudySpec) -> PrivacyBudget | None:
+    """The cap a study opens at its dataset's first use; it accepts the assumptions that the study accepts."""
+    if spec.budget is None:
+        return None
+    budget = spec.budget
+    return PrivacyBudget.of(
+        spec.privacy.dataset,
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        relation=relation_of(spec),
+        accepts=spec.accepts,
+    )
+
+
+def check_accepted(spec: StudySpec, plan: PrivacyPlan, unlisted: str) -> None:
+    """The study accepts by name whatever the plan's guarantee assumes.
+
+    Raises:
+        AssumptionNotAccepted: it does not.
+    """
+    missing = [name for name in plan.guarantee.assumptions if name not in spec.accepts]
+    if missing:
+        statement = CALLER_ASSUMPTIONS[missing[0]].statement
+        raise AssumptionNotAccepted(
+            f"the method assumes {missing[0]!r}: {statement} If that is false, the guarantee is void",
+            cause="the study does not accept it by name"
+            + (f", and {unlisted} is not on the list of known classes" if unlisted else ""),
+            remedy=f'add accepts = ["{missing[0]}"] to [study] if you can answer for it, or choose another method',
+        )
+
+
+def approve_study(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path) -> None:
+    """The owner's word for a study that others will start: its cap is open, its sources are recorded.
+
+    Its names may hold fields that a schedule fills: then for every run. Charges nothing.
+
+    Raises:
+        StudyInvalid, PolicyRefused: nothing was written.
+    """
+    ledger.approve(spec.privacy.dataset, opening_cap(spec), sources_of(spec, folder))
+
+
+def check_public_file(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path) -> None:
+    """What somebody else's study would read as public is no dataset's sensitive file; before it is opened.
+
+    Nor does it name code of a file beside it, which the owner did not write.
+
+    Raises:
+        PolicyRefused: it is one, or it does.
+    """
+    refuse_beside(spec, folder)
+    if isinstance(spec.data, PublicFiles | PersonFiles):
+        ledger.check_public(file_source(Path(folder) / spec.data.training))
+    if isinstance(spec.data, PredictionTable) and spec.data.public is not None:
+        ledger.check_public(file_source(Path(folder) / spec.data.public))
+
+
+def refuse_beside(spec: StudySpec, folder: str | Path) -> None:
+    """A study that others start names no estimator in a file beside it: whoever can write the file would run code.
+
+    Raises:
+        PolicyRefused: it does.
+    """
+    if file_beside(spec.model.estimator, folder) is not None:
+        raise PolicyRefused(
+            f"the study's estimator {spec.model.estimator!r} is in a file beside it",
+            cause="only a study that is started by hand, at a terminal, may run code that lies beside it",
+            remedy='put it into an installed package, and name it "ourpackage.models:pipeline"',
+        )

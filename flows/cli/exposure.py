@@ -1,0 +1,190 @@
+"""What of a deployment others could reach: looks of `dpbo doctor`, which changes nothing.
+
+Each compares what is there with what docs/deployment.md sets up. A server is asked what a stranger could ask it.
+"""
+
+import os
+import pwd
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpbo.flows.cli.finding import Finding
+from dpbo.flows.prefect_runtime.password import NAME as PASSWORD_FILE
+from dpbo.flows.prefect_runtime.settings import FOLDER, Stores
+from dpbo_core.accounting.accounts import Account
+from dpbo_core.accounting.key import SETTING as KEY_SETTING
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+OTHERS = stat.S_IRWXG | stat.S_IRWXO
+MOUNTS = Path("/proc/mounts")
+SHARED = {"9p", "afs", "beegfs", "ceph", "cifs", "glusterfs", "lustre", "ncpfs", "nfs", "nfs4", "smb3", "smbfs"}
+LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+SECONDS = 5  # for a server's answer
+ADMINISTRATOR = "postgres"
+SHIPPED = ("admin", "password1234")  # the user that MLflow made by itself for years
+SECRETS = ("AUTH_STRING", "API_KEY", "CONNECTION_URL")
+ENCRYPTED = {"require", "verify-ca", "verify-full"}
+WRITERS = """SELECT rolname FROM pg_roles WHERE rolcanlogin AND NOT rolsuper AND rolname <> current_user
+ AND has_table_privilege(rolname, 'reservations', 'INSERT, UPDATE, DELETE') ORDER BY 1"""
+
+
+def files(accounts: tuple[Account, ...]) -> Iterator[Finding]:
+    """Modes of what is its owner's alone: the stores, the vaults, keys and passwords, and the sensitive files."""
+    password, profiles = _of_prefect()
+    kept = [FOLDER, Stores().vaults, *FOLDER.glob("*.generation"), *FOLDER.glob("*.db"), password]
+    kept += [profiles] if _holds_a_secret(profiles) else []
+    kept += map(Path, filter(None, [os.environ.get(KEY_SETTING)]))
+    approved = [
+        item.source for account in accounts if not account.budget.public for item in account.approvals.sources
+    ]
+    kept += [Path(source.name) for source in approved if source.kind == "file"]
+    there = [path for path in kept if path.exists()]
+    read = [str(path) for path in there if _reached(path)]
+    if read:
+        yield Finding(
+            "files", "wrong", f"others can read {', '.join(read)}", "chmod go-rwx, or a folder of your own"
+        )
+    elif there:
+        yield Finding("files", "fine", f"{len(there)} files and folders are yours alone")
+
+
+def shared_folders() -> Iterator[Finding]:
+    """Locks of another machine's file system do not hold everywhere, and its other users are not ours to know."""
+    wrong = [f"{path} ({kind})" for path in (FOLDER, Stores().vaults) if (kind := _kind(path.resolve())) in SHARED]
+    if wrong:
+        remedy = "keep them on a disk of this machine; a team's ledger is a PostgreSQL server's"
+        yield Finding("shared folder", "wrong", f"the ledger or a vault is on one: {', '.join(wrong)}", remedy)
+
+
+def ledger_server() -> Iterator[Finding]:
+    """A PostgreSQL ledger: who else gets in, who else may write it, whether it travels in the open."""
+    import sqlalchemy as sa
+
+    address = sa.engine.make_url(Stores().ledger)
+    if address.get_backend_name() != "postgresql":
+        return
+    host, found = _host(address), []
+    if host not in LOOPBACK and not host.startswith("/") and address.query.get("sslmode") not in ENCRYPTED:
+        found.append(("its entries travel unencrypted", "add ?sslmode=verify-full to its URL"))
+    ours = pwd.getpwuid(os.geteuid()).pw_name == ADMINISTRATOR
+    if not ours and _lets_in(address.set(username=ADMINISTRATOR, password=None)):
+        found.append(("its server lets anybody in as its administrator", "see pg_hba.conf: peer or scram-sha-256"))
+    elif address.password and _lets_in(address.set(password=None)):
+        found.append(("its server asks this role for no password", "see pg_hba.conf: peer or scram-sha-256"))
+    writers = _writers(address)
+    if writers:
+        found.append(
+            (f"{', '.join(writers)} may write it too", "REVOKE INSERT, UPDATE, DELETE; an owner writes it")
+        )
+    for seen, remedy in found:
+        yield Finding("ledger's server", "wrong", seen, remedy)
+    if not os.environ.get(KEY_SETTING):
+        yield Finding(
+            "ledger's key", "note", "none", f"{KEY_SETTING} names one: then whoever writes past dpbo shows"
+        )
+    if not found:
+        yield Finding("ledger's server", "fine", "nobody else gets in as you, or writes it")
+
+
+def tracking_server() -> Iterator[Finding]:
+    """A tracking server: whether it shows everybody everything, and what is sent to it in the open."""
+    import httpx
+
+    uri = Stores().tracking.rstrip("/")
+    if not uri.startswith(("http://", "https://")):
+        return
+    asked = f"{uri}/api/2.0/mlflow/experiments/search?max_results=1"
+    found = []
+    if httpx.get(asked, timeout=SECONDS).status_code == 200:
+        found.append(("it shows and changes everything for whoever asks", "mlflow server --app-name basic-auth"))
+    elif httpx.get(asked, auth=SHIPPED, timeout=SECONDS).status_code == 200:
+        found.append(("its administrator has the password that MLflow ships", "change it"))
+    elif not os.environ.get("MLFLOW_TRACKING_USERNAME") and not os.environ.get("MLFLOW_TRACKING_TOKEN"):
+        found.append(("it asks for a password, and none is set", "set MLFLOW_TRACKING_USERNAME and …_PASSWORD"))
+    if not _encrypted(uri):
+        found.append(("its passwords travel unencrypted", "put TLS in front of it, and say https://"))
+    for seen, remedy in found:
+        yield Finding("tracking server", "wrong", f"{uri}: {seen}", remedy)
+    if not found:
+        yield Finding("tracking server", "fine", f"{uri} asks for a password")
+
+
+def prefect_in_the_open(api: str | None) -> Iterator[Finding]:
+    """A server elsewhere that is told its password without TLS."""
+    if api is not None and not _encrypted(api):
+        yield Finding("prefect server", "wrong", f"{api}: its password travels unencrypted", "say https://")
+
+
+def _of_prefect() -> tuple[Path, Path]:
+    """Where the password of `dpbo serve` is kept, and Prefect's profiles."""
+    from prefect.settings import get_current_settings
+
+    settings = get_current_settings()
+    return settings.home / PASSWORD_FILE, settings.profiles_path
+
+
+def _holds_a_secret(profiles: Path) -> bool:
+    """Whether Prefect's profiles name a password; most hold an address and a name."""
+    try:
+        text = profiles.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return any(secret in text for secret in SECRETS)
+
+
+def _reached(path: Path) -> bool:
+    """Whether others can read or write it: by its mode, and that of each folder above it that keeps them out."""
+    if not path.stat().st_mode & OTHERS:
+        return False
+    above = path.resolve().parents
+    return all(folder.stat().st_mode & (stat.S_IXGRP | stat.S_IXOTH) for folder in above)
+
+
+def _kind(path: Path) -> str:
+    """The kind of file system that the path lies on, or would."""
+    if not MOUNTS.is_file():
+        return ""
+    rows = [line.split() for line in MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()]
+    on = [row for row in rows if path.is_relative_to(row[1].replace("\\040", " "))]
+    return max(on, key=lambda row: len(row[1]))[2].removeprefix("fuse.") if on else ""
+
+
+def _encrypted(url: str) -> bool:
+    import httpx
+
+    return url.startswith("https://") or httpx.URL(url).host in LOOPBACK
+
+
+def _host(address: "sa.URL") -> str:
+    named = address.host or address.query.get("host") or "/"
+    return named if isinstance(named, str) else named[0]
+
+
+def _lets_in(address: "sa.URL") -> bool:
+    """Whether the server takes a connection under this name without a password."""
+    import psycopg
+
+    plain = address.set(drivername="postgresql").update_query_dict({"passfile": os.devnull})
+    plain = plain.update_query_dict({"connect_timeout": str(SECONDS)})
+    if os.environ.get("PGPASSWORD"):
+        return False  # libpq would send it
+    try:
+        with psycopg.connect(plain.render_as_string(hide_password=False)):
+            return True
+    except psycopg.OperationalError:
+        return False
+
+
+def _writers(address: "sa.URL") -> list[str]:
+    """Roles that may write the ledger beside the one that asks; its administrators are trusted."""
+    import sqlalchemy as sa
+
+    engine = sa.create_engine(address.set(drivername="postgresql+psycopg"), poolclass=sa.pool.NullPool)
+    with engine.connect() as connection:
+        if not sa.inspect(connection).has_table("reservations"):
+            return []
+        return list(connection.scalars(sa.text(WRITERS)))

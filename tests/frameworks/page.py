@@ -1,0 +1,22 @@
+"""The page with a model of every framework, from top to bottom. Run by `make frameworks`."""
+
+import pytest
+from pages import blocks
+from test_docs import TEXTS, folder, run_page  # noqa: F401  a fixture
+
+PAGE = "docs/any_model.md"
+LONGEST = 15
+
+
+def test_the_page_runs_with_every_framework(folder, monkeypatch):  # noqa: F811
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setenv("PYTHONPATH", str(folder), prepend=":")
+    run_page(PAGE, folder, slow=True, frameworks=True)
+
+
+EXAMPLES = [block for block in blocks(TEXTS[PAGE]) if block.kind == "python"]
+
+
+@pytest.mark.parametrize("block", EXAMPLES, ids=lambda block: f"line {block.line}")
+def test_no_example_is_long(block):
+    assert len([line for line in block.body.splitlines() if line.strip()]) <= LONGEST

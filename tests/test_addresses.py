@@ -1,0 +1,413 @@
+"""Validation tables that are no files: rows of a real PostgreSQL, objects of a store; read as files are."""
+
+import io
+import json
+import logging
+import traceback
+from urllib.parse import quote, urlsplit
+
+import numpy as np
+import pandas as pd
+import pytest
+import sqlalchemy as sa
+import tomli_w
+from canary import forms_of_text, search
+from conftest import new_database
+from object_store import KEY, object_store
+
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.accounting.sources import named_source, same_records
+from dpbo_core.data import read_header, read_table
+from dpbo_core.data.addresses import address_of, place_of
+from dpbo_core.data.fetched import fetched
+from dpbo_core.data.people import read_people
+from dpbo_core.errors import PolicyRefused, Sealed, StudyInvalid
+from dpbo_core.evaluation.run import evaluate_study
+from dpbo_core.evaluation.watch.todays_table import todays_table
+from dpbo_core.spec import StudySpec
+from dpbo_core.study.data_split import public_half
+from dpbo_core.study.run import run_study
+
+CANARY = "canary-7f3e9a41c0"
+PG = "postgresql://db.example/ehr?query="
+
+
+# --- what an address may be
+
+
+@pytest.mark.parametrize(
+    ("query", "source", "columns", "rest"),
+    [
+        ("select * from visits", "public.visits", (), ""),
+        ('SELECT Age, "Sex" FROM ward.Visits;', "ward.visits", ("age", "Sex"), ""),
+        (
+            "select a from v where year >= 2025 and b <> 'x''y' and c is not null order by d desc, e",
+            "public.v",
+            ("a",),
+            ' WHERE "year" >= 2025 AND "b" <> \'x\'\'y\' AND "c" IS NOT NULL ORDER BY "d" DESC, "e"',
+        ),
+        ("select alter from ärzte", "public.ärzte", ("alter",), ""),
+    ],
+)
+def test_a_query_of_one_table_is_read(query, source, columns, rest):
+    address = address_of(PG + query)
+    assert address.identity == f"postgresql://db.example/ehr#{source}"
+    assert (address.select.columns, address.select.rest) == (columns, rest)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "",
+        "select a::int from v",
+        "select 1/a from v",
+        "select avg(a) over () from v",
+        "select count(*) from v",
+        "select a from v, w",
+        "select a from v join w using (id)",
+        "select a from (select a from v) x",
+        "select a from v where b in (select b from w)",
+        "select a from v where b = c",
+        "select a from v where f(b) = 1",
+        "select a from v where b = 1 or c = 2",
+        "select a from v; drop table v",
+        "select a from v union select a from w",
+        "select a from v limit 3",
+        "select a from v where b = E'\\n'",
+        "select a from v where b = 'it\\''s'",
+        "select a from v -- note",
+        "delete from v",
+        "select select from v",
+        'select "" from v',
+        "select a from v order by",
+        "select a from v where b = $$x$$",
+    ],
+)
+def test_a_query_that_could_fail_on_a_record_or_mix_records_is_refused(query):
+    with pytest.raises(StudyInvalid, match=r"is not of columns of one table.*SELECT age"):
+        address_of(PG + query)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"postgresql://ann:{CANARY}@db/ehr?query=select a from v",
+        f"postgresql://ann@db/ehr?query=select a from v -- {CANARY}",
+        f"postgresql://db/ehr?password={CANARY}&query=select a from v",
+        f"postgresql://db/ehr?query=select a from v&password={CANARY}",
+        f"postgresql+psycopg://db/ehr?query=select a from v -- {CANARY}",
+        f"postgresql://db:{CANARY}/ehr?query=select a from v",
+        f"mysql://db/{CANARY}?query=select a from v",
+        f"https://{CANARY}/v.csv",
+        f"s3://{CANARY}:secret@bucket/v.csv",
+        f"s3://bucket/v.csv?secret_key={CANARY}",
+        f"s3://bucket/{CANARY}.pickle",
+        f"s3://{CANARY}.csv",
+        "postgresql:///ehr?query=select a from v",
+        "postgresql://db?query=select a from v",
+    ],
+)
+def test_an_address_that_is_refused_is_not_repeated(text, tables):
+    tables["data"] = {"training": "t.csv", "validation": text, "n_validation": 5, "target": "y"}
+    with pytest.raises(StudyInvalid) as refused:
+        StudySpec.from_dict(tables)
+    assert CANARY not in refused.value.message()
+    assert ("user or a password" in refused.value.message()) == ("@" in text)
+
+
+def test_the_training_data_are_a_file(tables):
+    tables["data"] = {"training": "s3://b/t.csv", "validation": "v.csv", "n_validation": 5, "target": "y"}
+    with pytest.raises(StudyInvalid, match=r"data\.training is an address"):
+        StudySpec.from_dict(tables)
+
+
+def test_the_owner_names_an_address_as_the_study_does():
+    of = named_source(PG + "select age from visits where year = 2025")
+    assert (of.kind, of.name) == ("table", "postgresql://db.example/ehr#public.visits")
+    assert same_records(of, named_source(PG + "select * from visits order by id"))
+    assert not same_records(of, named_source(PG + "select * from patients"))
+    stored = named_source("s3://clinic/{date}/v.parquet?region=eu-central-1")
+    assert stored.name == "s3://clinic/{date}/v.parquet"
+    assert same_records(stored, named_source("s3://clinic/2026-11-22/v.parquet"))
+    assert not same_records(stored, named_source("s3://clinic/all/v.parquet"))
+    with pytest.raises(StudyInvalid, match="user or a password"):
+        named_source("s3://key:secret@clinic/v.parquet")
+
+
+# --- PostgreSQL
+
+
+@pytest.fixture
+def database(postgresql, monkeypatch):
+    """Engine of an empty database, and a function that makes the address of a query of it."""
+    url = new_database(postgresql)
+    monkeypatch.setenv("PGUSER", "postgres")
+    engine = sa.create_engine(url, isolation_level="AUTOCOMMIT", poolclass=sa.pool.NullPool)
+    host, name = sa.engine.make_url(url).query["host"], sa.engine.make_url(url).database
+    return engine, lambda query: f"postgresql://{quote(host, safe='')}/{name}?query={query}"
+
+
+def made(engine, *statements):
+    with engine.connect() as connection:
+        for statement in statements:
+            connection.exec_driver_sql(statement)
+
+
+def study_of(tables, folder, validation, *, n=40, seed=0):
+    """Two files of 40 records on one axis, and a study whose validation table is at `validation`."""
+    rng = np.random.default_rng(seed)
+    for name in ("t", "v"):
+        x = rng.normal(size=40)
+        pd.DataFrame({"x": x, "ward": rng.choice(["a", "b"], 40), "y": (x > 0).astype(int)}).to_csv(
+            folder / f"{name}.csv", index=False
+        )
+    tables["data"] = {"training": "t.csv", "validation": validation, "n_validation": n, "target": "y"}
+    tables["study"]["method"], tables["space"]["lambda"]["points"] = "private_grid", 4
+    return StudySpec.from_dict(tables)
+
+
+def in_table(engine, folder, table="visits"):
+    pd.read_csv(folder / "v.csv").to_sql(table, engine, index=False)
+
+
+def test_rows_are_read_as_those_of_a_file(here, tables, database):
+    engine, address = database
+    study_of(tables, here, "v.csv")
+    in_table(engine, here)
+    place = place_of(here, address("select y, ward, x from visits"))
+    header = read_header(place, sensitive=True, shown_as="v")
+    assert (header.columns, header.n_records) == (("y", "ward", "x"), 40)
+    rows = read_table(fetched(place, shown_as="v"), sensitive=True, shown_as="v").columns
+    file = read_table(here / "v.csv", sensitive=True, shown_as="v").columns
+    for name in ("x", "ward", "y"):
+        assert rows[name].tolist() == file[name].tolist()
+
+
+def test_a_study_runs_on_rows_and_its_release_holds_no_secret(here, tables, database, monkeypatch):
+    engine, address = database
+    monkeypatch.setenv("PGPASSWORD", CANARY)
+    query = "select x, ward, y from visits where x is not null order by x"
+    study = study_of(tables, here, address(query))
+    in_table(engine, here)
+    ledger = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
+    release = run_study(study, ledger=ledger, folder=here).release
+    assert 0.0 < release.value["score"] < 1.5
+    assert run_study(study, ledger=ledger, folder=here).replayed
+    assert not search(here, {CANARY: forms_of_text(CANARY)})
+    assert CANARY not in json.dumps(release.to_json())
+    tables["privacy"]["dataset"], tables["data"]["validation"] = "others", address("select * from visits")
+    with pytest.raises(PolicyRefused, match=r"#public\.visits is scored as dataset 'people'"):
+        run_study(StudySpec.from_dict(tables), ledger=ledger, folder=here)
+
+
+def test_the_number_of_rows_is_as_stated(here, tables, database):
+    engine, address = database
+    study = study_of(tables, here, address("select * from visits where y = 1"))
+    in_table(engine, here)
+    n = int(pd.read_csv(here / "v.csv")["y"].sum())
+    ledger = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
+    with pytest.raises(StudyInvalid, match=f"holds {n} records, the study says n_validation = 40"):
+        run_study(study, ledger=ledger, folder=here)
+    assert ledger.accounts() == ()
+
+
+def test_nothing_in_a_cell_is_an_error(here, database):
+    engine, address = database
+    made(
+        engine,
+        "CREATE TABLE odd (n numeric, f real, t text, b boolean, d date, j jsonb, a int[], r bytea, c char(5))",
+        f"""INSERT INTO odd VALUES
+            (1e400, 'NaN', '{CANARY}', true, '4713-01-01 BC', '{{"a": [1]}}', '{{1,NULL}}', '\\xff00', 'x'),
+            (NULL, 'Infinity', '', NULL, 'infinity', 'null', '{{}}', '', NULL),
+            (0.5, '0.1', ' 7 ', false, '2025-01-01', '1', NULL, NULL, '1')""",
+    )
+    table = read_table(
+        fetched(place_of(here, address("select * from odd")), shown_as="v"), sensitive=True, shown_as="v"
+    )
+    assert not table.broken.any()
+    columns = {name: column.tolist() for name, column in table.columns.items()}
+    assert columns["n"] == pytest.approx([float("inf"), float("nan"), 0.5], nan_ok=True)
+    assert columns["f"] == pytest.approx([float("nan"), float("inf"), 0.1], nan_ok=True)
+    assert columns["b"] == pytest.approx([1.0, float("nan"), 0.0], nan_ok=True)
+    assert columns["t"][::2] == [CANARY, 7.0]
+    assert columns["d"] == ["4713-01-01 BC", float("inf"), "2025-01-01"]
+    assert (columns["c"][0], columns["c"][2]) == ("x", 1.0)
+
+
+def test_a_text_that_is_no_utf8_costs_its_own_cell(here, postgresql, monkeypatch):
+    monkeypatch.setenv("PGUSER", "postgres")
+    with sa.create_engine(postgresql.format("postgres"), isolation_level="AUTOCOMMIT").connect() as connection:
+        for encoding in ("sql_ascii", "latin1"):
+            connection.exec_driver_sql(f"DROP DATABASE IF EXISTS bytes_{encoding}")
+            connection.exec_driver_sql(
+                f"CREATE DATABASE bytes_{encoding} TEMPLATE template0"
+                f" ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C'"
+            )
+    host = quote(sa.engine.make_url(postgresql.format("x")).query["host"], safe="")
+    import psycopg
+
+    for encoding in ("sql_ascii", "latin1"):
+        with psycopg.connect(
+            postgresql.format(f"bytes_{encoding}").replace("+psycopg", ""), client_encoding="SQL_ASCII"
+        ) as connection:
+            connection.execute(b"CREATE TABLE v (t text)")
+            connection.execute(b"INSERT INTO v VALUES ('gr\xfcn'), ('plain')")
+    place = place_of(here, f"postgresql://{host}/bytes_sql_ascii?query=select t from v")
+    column = read_table(fetched(place, shown_as="v"), sensitive=True, shown_as="v").columns["t"]
+    assert (column[0] != column[0], column[1]) == (True, "plain")
+    with pytest.raises(StudyInvalid, match="does not keep its texts in UTF-8"):
+        read_header(
+            place_of(here, f"postgresql://{host}/bytes_latin1?query=select t from v"), sensitive=True, shown_as="v"
+        )
+
+
+def test_persons_are_of_the_same_rows(here, database):
+    engine, address = database
+    rows = f"INSERT INTO who VALUES ({2**60}, 1), (NULL, 2), (7, 3)"
+    made(engine, "CREATE TABLE who (id bigint, x int)", rows)
+    contents = fetched(place_of(here, address("select * from who")), shown_as="v")
+    assert read_people(contents, "id", shown_as="v") == (str(2**60), None, "7")
+
+
+def everything_said(error, caplog, capfd):
+    out = capfd.readouterr()
+    return "".join([*traceback.format_exception(error), caplog.text, out.out, out.err, repr(error.__context__)])
+
+
+def test_what_the_server_says_of_a_record_is_sealed(here, tables, database, caplog, capfd):
+    """A view whose cast fails on one record: the server quotes it, and nobody hears."""
+    caplog.set_level(logging.DEBUG)
+    engine, address = database
+    study = study_of(tables, here, address("select * from seen"))
+    in_table(engine, here)
+    made(
+        engine,
+        "CREATE TABLE kept AS SELECT x, ward, y::text AS y FROM visits",
+        f"UPDATE kept SET y = '{CANARY}' WHERE x = (SELECT max(x) FROM kept)",
+        "CREATE VIEW seen AS SELECT x, ward, y::int AS y FROM kept",
+    )
+    ledger = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
+    with pytest.raises((StudyInvalid, Sealed)) as failed:
+        run_study(study, ledger=ledger, folder=here)
+    assert CANARY not in everything_said(failed.value, caplog, capfd)
+    assert not search(here, {CANARY: forms_of_text(CANARY)})
+    with pytest.raises(sa.exc.DataError, match=CANARY), engine.connect() as connection:  # else it shows nothing
+        connection.exec_driver_sql("SELECT * FROM seen").fetchall()
+
+
+@pytest.mark.parametrize(
+    "wrong", ["select * from missing", "select missing from visits", "select * from visits where x = 'abc'"]
+)
+def test_what_cannot_be_asked_is_one_message(here, tables, database, wrong, caplog, capfd):
+    engine, address = database
+    study = study_of(tables, here, address(wrong))
+    in_table(engine, here)
+    with pytest.raises(StudyInvalid, match="could not be fetched") as failed:
+        run_study(study, ledger=PrivacyLedger(f"sqlite:///{here / 'ledger.db'}"), folder=here)
+    assert "does not exist" not in everything_said(failed.value, caplog, capfd)
+
+
+def test_a_server_that_is_not_there_is_the_same_message(here):
+    with pytest.raises(StudyInvalid, match="could not be fetched"):
+        read_header(
+            place_of(here, "postgresql://127.0.0.1:9/x?query=select a from v"), sensitive=True, shown_as="v"
+        )
+
+
+# --- an object store
+
+
+@pytest.fixture
+def signed(monkeypatch):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", CANARY)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+
+
+def parquet(frame):
+    held = io.BytesIO()
+    frame.to_parquet(held)
+    return held.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_objects_are_read_as_files(here, tables, signed, kind):
+    study_of(tables, here, "v.csv")
+    frame = pd.read_csv(here / "v.csv")
+    content = (here / "v.csv").read_bytes() if kind == "csv" else parquet(frame)
+    with object_store({f"clinic/day/v.{kind}": content}) as (server, asked):
+        place = place_of(here, f"s3://clinic/day/v.{kind}?scheme=http&region=x&endpoint_override={server}")
+        header = read_header(place, sensitive=True, shown_as="v")
+        assert (header.columns, header.n_records) == (("x", "ward", "y"), 40)
+        rows = read_table(fetched(place, shown_as="v"), sensitive=True, shown_as="v").columns
+        people = read_people(fetched(place, shown_as="v"), "ward", shown_as="v")
+    file = read_table(here / "v.csv", sensitive=True, shown_as="v").columns
+    assert {name: rows[name].tolist() for name in file} == {name: file[name].tolist() for name in file}
+    assert list(people) == frame["ward"].tolist()
+    assert all(line.startswith((f"HEAD /clinic/day/v.{kind}", f"GET /clinic/day/v.{kind}")) for line in asked)
+
+
+def test_a_study_runs_on_an_object_and_its_release_holds_no_secret(here, tables, signed):
+    study_of(tables, here, "v.csv")
+    with object_store({"clinic/v.csv": (here / "v.csv").read_bytes()}) as (server, _):
+        study = study_of(tables, here, f"s3://clinic/v.csv?scheme=http&endpoint_override={server}")
+        ledger = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
+        release = run_study(study, ledger=ledger, folder=here).release
+    assert run_study(study, ledger=ledger, folder=here).replayed  # needs no store
+    assert CANARY not in json.dumps(release.to_json())
+    assert not search(here, {CANARY: forms_of_text(CANARY)})
+
+
+@pytest.mark.parametrize("wrong", ["key", "object", "damaged"])
+def test_what_a_store_says_is_sealed(here, tables, signed, monkeypatch, wrong, caplog, capfd):
+    if wrong == "key":
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "NOBODY")
+    content = parquet(pd.DataFrame({"x": [CANARY]}))[:-9] + b"PAR1"
+    with object_store({"clinic/v.parquet": content}, quoted=CANARY) as (server, _):
+        name = "w" if wrong == "object" else "v"
+        study = study_of(tables, here, f"s3://clinic/{name}.parquet?scheme=http&endpoint_override={server}")
+        says = "is not a readable Parquet file" if wrong == "damaged" else "could not be fetched"
+        with pytest.raises(StudyInvalid, match=says) as failed:
+            run_study(study, ledger=PrivacyLedger(f"sqlite:///{here / 'ledger.db'}"), folder=here)
+    assert CANARY not in everything_said(failed.value, caplog, capfd)
+
+
+def test_a_store_is_told_from_another_by_its_endpoint():
+    own = address_of("s3://clinic/v.csv?endpoint_override=Minio:9000&scheme=http").identity
+    assert own == "s3://minio:9000/clinic/v.csv"
+    assert urlsplit(address_of("s3://clinic/v.csv").identity).netloc == "clinic"
+
+
+# --- the rest of the house
+
+
+def test_a_report_and_a_look_read_the_same_rows(here, tables, database):
+    engine, address = database
+    tables["evaluation"] = {"epsilon": 1.0}
+    study = study_of(tables, here, address("select * from visits"))
+    in_table(engine, here)
+    ledger = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
+    run_study(study, ledger=ledger, folder=here)
+    report = evaluate_study(study, ledger=ledger, folder=here)
+    assert 0.5 < report.release.value["metrics"]["accuracy"]["value"] < 1.5
+    public = public_half(study, here)
+    table = todays_table(study, here, public, address("select x, ward, y from visits where y = 1"))
+    assert table.n == int(pd.read_csv(here / "v.csv")["y"].sum())
+    assert table.sources()[0].name.endswith("#public.visits")
+
+
+@pytest.mark.slow
+def test_the_command_reads_an_address_and_leaves_no_secret(dpbo, here, tables, database, monkeypatch):
+    """Through Prefect, with its logs and databases."""
+    engine, address = database
+    monkeypatch.setenv("PGPASSWORD", CANARY)
+    study_of(tables, here, address("select * from visits"))
+    in_table(engine, here)
+    made(engine, f"CREATE TABLE marked AS SELECT x, '{CANARY}' AS ward, y FROM visits")
+    tables["data"]["validation"] = address("select * from marked")
+    (here / "study.toml").write_text(tomli_w.dumps(tables))
+    code, out, err = dpbo("tune", "study.toml")
+    assert (code, CANARY in out + err) == (0, False)
+    assert not search(here, {CANARY: forms_of_text(CANARY)})
+    code, out, _ = dpbo("budget")
+    assert code == 0

@@ -1,0 +1,127 @@
+"""A registry of its own on loopback, as a team has one: the model is loaded from it, served and scores a file."""
+
+import csv
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from test_dashboard import with_method
+
+from dpbo.tasks.reporting.mlflow_run import log_release
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.final_model.train import train_final
+from dpbo_core.spec import StudySpec
+from dpbo_core.study.run import run_study
+
+PATIENCE = 240.0  # seconds; whoever shares the machine may keep it
+MODEL = "models:/trial@champion"
+
+
+def free_port():
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        return held.getsockname()[1]
+
+
+@contextmanager
+def running(words, at, environment):
+    """The command `mlflow words`, once it answers at `at`; it and its children end with the block."""
+    child = subprocess.Popen(
+        [sys.executable, "-m", "mlflow", *words], env=environment, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    try:
+        until = time.monotonic() + PATIENCE
+        while True:
+            with suppress(OSError, urllib.error.URLError), urllib.request.urlopen(at, timeout=5):
+                break
+            assert child.poll() is None, child.stdout.read().decode()[-2000:]
+            assert time.monotonic() < until, "it does not answer"
+            time.sleep(0.5)
+        yield
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, 15)
+        child.wait(30)
+
+
+@pytest.mark.slow
+def test_a_remote_registry_serves_the_champion_and_it_scores_a_file(here, tables):
+    place, port = f"http://127.0.0.1:{free_port()}", free_port()
+    spec = StudySpec.from_dict(with_method(tables, "public"))
+    ledger = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
+    release = run_study(spec, ledger=ledger).release
+    model = train_final(spec, ".", release)
+    environment = {name: text for name, text in os.environ.items() if not name.startswith(("MLFLOW", "PYTHONPATH"))}
+    environment |= {"MLFLOW_TRACKING_URI": place, "MLFLOW_DISABLE_TELEMETRY": "true", "PYTHONPATH": ""}
+    environment["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] = "false"  # a dozen processes that nothing here asks for
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"  # where uvicorn is
+    serve = ["server", "--backend-store-uri", f"sqlite:///{here / 'team.db'}", "--workers", "1"]
+    serve += [
+        "--artifacts-destination",
+        str(here / "kept"),
+        "--host",
+        "127.0.0.1",
+        "--port",
+        place.rpartition(":")[2],
+    ]
+    rows = model.example()
+    expected = model.predict_proba(rows)
+    with (here / "rows.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([rows, *zip(*rows.values(), strict=True)])
+    with running(serve, f"{place}/health", environment):
+        tracked = log_release(release, ledger.accounts("people")[0], place, model=model, registered=True)
+        assert tracked.missing == ()
+        loaded = subprocess.run(
+            [sys.executable, "-c", LOAD, place, MODEL, str(here / "rows.csv")],
+            env=environment, cwd=here, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert json.loads(loaded.stdout.splitlines()[-1]) == pytest.approx(expected[:, 1].tolist(), abs=1e-12)
+        predict = ["models", "predict", "-m", MODEL, "-i", "rows.csv", "-t", "csv", "--env-manager", "local"]
+        scored = subprocess.run(
+            [sys.executable, "-m", "mlflow", *predict], env=environment, cwd=here, capture_output=True, text=True
+        )
+        assert scored.returncode == 0, scored.stderr[-2000:]
+        assert json.loads(scored.stdout.splitlines()[-1])["predictions"] == model.predict(rows).tolist()
+        at = f"http://127.0.0.1:{port}"
+        words = [
+            "models",
+            "serve",
+            "-m",
+            MODEL,
+            "--env-manager",
+            "local",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(port),
+        ]
+        with running(words, f"{at}/ping", environment):
+            records = [dict(zip(rows, one, strict=True)) for one in zip(*rows.values(), strict=True)]
+            body = {"dataframe_records": records, "params": {"predict_method": "predict_proba"}}
+            asked = urllib.request.Request(
+                f"{at}/invocations", json.dumps(body).encode(), {"content-type": "application/json"}
+            )
+            with urllib.request.urlopen(asked, timeout=60) as answer:
+                told = json.loads(answer.read())["predictions"]
+            assert [row[1] for row in told] == pytest.approx(expected[:, 1].tolist(), abs=1e-12)
+    assert not [path for path in Path(here / "kept").rglob("*") if path.suffix in (".pkl", ".pickle")]
+
+
+LOAD = """
+import json, sys
+import mlflow, pandas as pd
+mlflow.set_tracking_uri(sys.argv[1])
+model = mlflow.pyfunc.load_model(sys.argv[2])
+rows = pd.read_csv(sys.argv[3])
+print(json.dumps(model.predict(rows, params={"predict_method": "predict_proba"})[:, 1].tolist()))
+assert not any(name.split(".")[0] in ("dpbo", "dpbo_core") for name in sys.modules)
+"""

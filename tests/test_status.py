@@ -1,0 +1,134 @@
+"""`dpbo status`, `--explain`, completion: what runs, ran last and is left; what each line means; from any shell."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from test_seconds import HEAVY, shown, without  # noqa: F401  a fixture
+
+from dpbo.flows.prefect_runtime.liveness import n_alive
+
+
+@pytest.fixture(autouse=True)
+def no_server(monkeypatch):
+    """Whatever listens on this machine's port 4200 is not asked."""
+    monkeypatch.setattr("dpbo.flows.cli.status.PORT", 1)
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+
+
+def test_an_empty_folder_says_where_to_begin(dpbo, here):
+    code, out, _ = dpbo("status")
+    assert (code, list(here.iterdir())) == (0, [])
+    assert "nothing on this machine" in out
+    assert "dpbo tune --example" in out
+
+
+def test_it_says_what_ran_last_and_what_is_left_and_loads_little(dpbo, here, shown):  # noqa: F811
+    _, release = shown
+    code, out, _ = dpbo("status")
+    assert code == 0
+    assert f"trial:1  released {release.released_at[:10]}" in " ".join(out.split()).replace("trial:1 ", "trial:1  ")
+    assert "people: ε 1 of 3 spent, 2 left" in out
+    found = json.loads(dpbo("status", "--json")[1])
+    assert (found["alive_here"], found["prefect"]) == (0, None)
+    assert [(item["study"], item["edition"], item["method"]) for item in found["last"]] == [
+        ("trial", "1", "private_grid")
+    ]
+    assert found["left"][0]["remaining"]["epsilon"] == pytest.approx(2.0)
+    done = without(HEAVY, "status", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_run_that_holds_its_lock_is_alive_and_a_dead_one_is_not(tmp_path):
+    import fcntl
+
+    for name in ("a", "b", ".c"):
+        (tmp_path / name).touch()
+    with (tmp_path / "a").open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert n_alive(tmp_path) == 1
+    assert n_alive(tmp_path) == 0
+    assert (tmp_path / "b").exists()  # nothing is buried
+    assert n_alive(tmp_path / "nowhere") == 0
+
+
+def test_what_prefect_has_is_said_and_a_server_that_is_none_is_survived(dpbo, here, monkeypatch):
+    answers = [{"name": "trial · 2", "state_name": "Running", "start_time": "2026-11-22T21:00:07Z"}]
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(answers).encode())
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("PREFECT_API_URL", f"http://127.0.0.1:{server.server_port}/api")
+        assert "trial · 2  Running, 2026-11-22 21:00 UTC" in dpbo("status")[1]
+        answers[0] = "no run"
+        assert json.loads(dpbo("status", "--json")[1])["prefect"] is None
+        server.shutdown()
+    assert json.loads(dpbo("status", "--json")[1])["prefect"] is None
+
+
+def test_a_second_screen_explains_the_first(dpbo, here, shown):  # noqa: F811
+    first = dpbo("show", "trial")[1]
+    code, both, _ = dpbo("show", "trial", "--explain")
+    assert (code, both.startswith(first)) == (0, True)
+    said = " ".join(both.removeprefix(first).split())
+    for title in ("The choice", "The score", "The noise", "The guarantee", "Evidence", "The budget", "Next"):
+        assert f"{title}. " in said
+    assert "in at most 73.1 of 100 cases" in said
+    assert "people: ε 1 of 3 spent, 2 left." in said
+    assert max(len(line) for line in both.splitlines()) <= 80
+    assert "\x1b" not in both
+
+
+def test_a_narrow_terminal_gets_narrow_lines_and_no_colour_means_none(here, shown):  # noqa: F811
+    words = [sys.executable, "-c", "from dpbo.flows.cli import main; main()", "show", "trial", "--explain"]
+    settings = os.environ | {"COLUMNS": "44", "NO_COLOR": "1", "FORCE_COLOR": ""}
+    out = subprocess.run(words, env=settings, capture_output=True, text=True, check=True).stdout
+    assert max(len(line) for line in out.splitlines()) <= 44
+    assert "\x1b" not in out
+
+
+def test_a_shell_completes_commands_and_options():
+    """What typer's own script for bash asks."""
+    words = [sys.executable, "-c", "import sys; sys.argv[0] = 'dpbo'; from dpbo.flows.cli import main; main()"]
+
+    def completed(line):
+        asked = {"_DPBO_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
+        done = subprocess.run(words, env=os.environ | asked, capture_output=True, text=True)
+        return set(done.stdout.split())
+
+    assert completed("dpbo st") == {"status"}
+    assert completed("dpbo tune --ex") == {"--example", "--explain"}
+
+
+def test_a_tune_says_what_it_does_before_it_loads_anything(here):
+    """On a terminal of its own: its first line, and what was loaded by then. Where nobody watches, nothing."""
+    (here / "study.toml").write_text("")
+    code = f"""
+import os, sys
+from dpbo.flows.cli import main
+honest, heavy = sys.stderr.flush, {set(HEAVY) | {"sqlalchemy", "numpy"}}
+def told():
+    sys.stderr.write(repr(sorted(heavy & sys.modules.keys())))
+    honest()
+    os._exit(0)
+sys.stderr.flush, sys.argv = told, ["dpbo", "tune", "study.toml"]
+main()
+"""
+    leader, follower = os.openpty()
+    subprocess.run([sys.executable, "-c", code], stderr=follower, check=True, timeout=120)
+    assert os.read(leader, 4096).decode().splitlines() == ["dpbo: reading study.toml", "[]"]
+    for end in (leader, follower):
+        os.close(end)
