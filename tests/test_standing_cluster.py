@@ -217,7 +217,8 @@ def in_the_middle(network, step, then):
 
 
 @pytest.mark.slow
-def test_a_cluster_of_another_user_on_other_hosts(network, spec, capfd):
+@pytest.mark.filterwarnings("ignore:Mismatched versions")  # of Python, whose patch releases may differ
+def test_a_cluster_of_another_user_on_other_hosts(network, spec, capfd, monkeypatch):
     """The same numbers as here; one worker lost, the scheduler lost, a part missing: nothing told or paid twice."""
     network.scheduler()
     for host in (3, 4):
@@ -276,11 +277,24 @@ def test_a_cluster_of_another_user_on_other_hosts(network, spec, capfd):
     again.opened(None).step()
     assert continued == again.finished(None)
     assert continued[0][0] == expected[0][0]
+
+    monkeypatch.setattr("dpbo.flows.prefect_runtime.workers.LOOK", 0.5)
+    monkeypatch.setattr("dpbo.flows.prefect_runtime.workers.LOOKS", 4)
+    nobody_left = Search(spec, "nobody")
+    with workers() as pool:
+        run = nobody_left.opened(pool)
+        network.send(3, signal.SIGSTOP)
+        given_up = in_the_middle(network, run.step, lambda: network.send(3, signal.SIGKILL))
+    assert isinstance(given_up, Sealed)
+    assert str(given_up) == str(lost)
+    assert nobody_left.paid() == alone.paid()
+    assert [finding.seen for finding in dask_cluster()] == ["it has no workers"]
     assert "parts/" not in network.log()
     assert "Traceback" not in network.log()
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Mismatched versions")  # of Python, whose patch releases may differ
 def test_a_worker_that_is_not_fit_and_a_stranger_are_found(network, spec, monkeypatch):
     """Real processes with Dask's own settings: pages for everybody, spilling; and who has no certificate."""
     network.scheduler()
