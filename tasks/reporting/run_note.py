@@ -72,7 +72,10 @@ def _value(release: Release) -> str:
     name = in_markdown(metric.name.replace("_", " "))
     said = f"{'' if name == 'score' else 'score '}{name} = **{metric.value:.4g}** ({better} is better)"
     if metric.interval is not None:
-        said += ", 90% interval **{:.3f}** to **{:.3f}**".format(*metric.interval)
+        beyond = "; single scores may lie beyond the range with it" if "trajectory" in release.value else ""
+        said += (
+            f", 90% interval **{metric.interval[0]:.3f}** to **{metric.interval[1]:.3f}** (of the noise{beyond})"
+        )
     else:
         said += f", with noise of scale {release.noise_of_one:.3g}"
     if metric.baseline is not None:
@@ -107,7 +110,14 @@ def _left(release: Release, account: Account) -> str:
         return "The dataset's account is in the ledger: `dpbo budget`."
     if math.isinf(balance.limit):
         return "The dataset was declared public: nothing limits what is spent on it."
+    tighter = release.guarantee.epsilon > balance.spent
+    why = (
+        " (less than this release alone promises, since all are composed together at the cap's δ)"
+        if tighter
+        else ""
+    )
     return (
         f"After this release ε {balance.spent:.4g} of {balance.limit:g} is spent on "
-        f"{in_markdown(release.dataset)}, and {balance.remaining:.4g} is left; `dpbo budget` says what it is now."
+        f"{in_markdown(release.dataset)}{why}, and {balance.remaining:.4g} is left; `dpbo budget` says what it is "
+        "now."
     )
