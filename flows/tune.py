@@ -73,7 +73,7 @@ def tune(
     if not at_the_terminal():
         refuse_job_variables()
         check_public_file(study, ledger=PrivacyLedger(stores.ledger), folder=folder)
-    resolved, warnings = resolve(study), Warnings()
+    resolved, warnings = resolve(study, folder), Warnings()
     warnings.tried(UNNAMED, lambda: name_run(study))
     evaluates = asks_for_evaluation(study)
     also = last_step(resolved, folder, warnings.at_once) if evaluates else None

@@ -31,7 +31,7 @@ from dpbo_core.models.rowwise import check_rowwise
 from dpbo_core.models.scores.bounded_function import BoundedFunction
 from dpbo_core.models.scores.regression_error import RegressionError
 from dpbo_core.privacy.sealing import sealed
-from dpbo_core.sklearn_api.tables_in_memory import _inferred
+from dpbo_core.sklearn_api.tables_in_memory import person_in_memory
 from dpbo_core.spec import EstimatorSection, FunctionSection
 from dpbo_core.spec.named_score import score_of
 
@@ -129,11 +129,11 @@ def test_a_day_out_of_range_is_nothing_and_nobody():
 
 def test_identifiers_that_a_missing_cell_would_merge_name_nobody():
     large = 123_456_789_012_345_678
-    assert _inferred(large) is _inferred(float(large)) is None
-    assert _inferred(7) == _inferred(7.0) == "7"
+    assert person_in_memory(large) is person_in_memory(float(large)) is None
+    assert person_in_memory(7) == person_in_memory(7.0) == "7"
     short = pd.Series(np.array([2**24, 2**24 + 1, 5], dtype=np.float32)).astype("category")
     frame = frame_of(pd.DataFrame({"who": short}), [0, 1, 1], shown_as="X_validation")
-    assert [_inferred(value) for value in frame.values("who")] == [None, None, "5"]
+    assert [person_in_memory(value) for value in frame.values("who")] == [None, None, "5"]
 
 
 class Panic(BaseException):

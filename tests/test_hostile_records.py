@@ -322,7 +322,7 @@ def test_a_masked_cell_is_a_missing_one(dtype):
             "nan" if hidden and i == 1 else repr(v) for i, v in enumerate(wanted.tolist())
         ]
         if name != "y":
-            people = [[tables_in_memory._inferred(v) for v in frame.values(name)] for frame in (seen, bare)]
+            people = [[tables_in_memory.person_in_memory(v) for v in frame.values(name)] for frame in (seen, bare)]
             assert [people[0][i] for i in (0, 2)] == [people[1][i] for i in (0, 2)]
             assert people[0][1] is None or not hidden
 

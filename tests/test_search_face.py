@@ -93,7 +93,7 @@ def test_the_report_of_one_table(url):  # noqa: F811
         ({"random_state": np.random.RandomState(0)}, "a generator changes in use"),
         ({"verbose": -1}, "give 0 or 1"),
     ],
-    ids=str,
+    ids=["refit", "error_score", "n_jobs", "n_jobs of a half", "random_state", "verbose"],
 )
 def test_settings_that_cannot_be_followed_are_messages(url, setting, says):  # noqa: F811
     with pytest.raises(StudyInvalid, match=says):

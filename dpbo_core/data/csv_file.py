@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 import numpy as np
 
+from dpbo_core.data.cells import as_cells, text_cell
 from dpbo_core.data.header import Header, column_names
 from dpbo_core.data.table import Table
 from dpbo_core.data.values import Column, joined, text_column
@@ -73,19 +74,21 @@ def csv_header(file: BinaryIO, *, sensitive: bool, shown_as: str) -> Header:
     return Header(names, count + (last != b"\n"))
 
 
-def read_csv(file: BinaryIO, *, sensitive: bool, shown_as: str) -> Table:
+def read_csv(file: BinaryIO, *, sensitive: bool, shown_as: str, cells: bool = False) -> Table:
     """All records of `file`, as many as it has lines after the header.
 
     Args:
         file: positioned at its first byte.
         sensitive: if so nothing but the header can raise; if not, a broken record does.
         shown_as: what messages call the file.
+        cells: whether the raw cells are kept too.
 
     Raises:
         StudyInvalid: the first line is no CSV header; or the file is public and a line is broken.
     """
     names = csv_names(file, sensitive=sensitive, shown_as=shown_as)
     parts: list[list[Column]] = [[] for _ in names]
+    raw: dict[str, list[object]] = {name: [] for name in names} if cells else {}
     broken: list[bool] = []
     unread = ["nan"] * len(names)
     while lines := list(islice(file, LINES_AT_ONCE)):
@@ -96,8 +99,12 @@ def read_csv(file: BinaryIO, *, sensitive: bool, shown_as: str) -> Table:
         broken.extend(fields is unread for fields in whole)
         for part, texts in zip(parts, zip(*whole, strict=True), strict=True):
             part.append(text_column(texts))
+        if cells:
+            for name, texts in zip(names, zip(*whole, strict=True), strict=True):
+                raw[name] += map(text_cell, texts)
     columns = {name: joined(part) for name, part in zip(names, parts, strict=True)}
-    return Table(columns, np.array(broken, dtype=np.bool_), shown_as)
+    kept = {name: as_cells(column) for name, column in raw.items()}
+    return Table(columns, np.array(broken, dtype=np.bool_), shown_as, kept)
 
 
 def _refuse_broken(rows: Iterable[list[str] | None], width: int, *, first_line: int, shown_as: str) -> None:

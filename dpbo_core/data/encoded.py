@@ -2,9 +2,11 @@
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
-| X | `X` | features, C-contiguous float64; the zero row where `labels` is −1 | (m, d) |
+| X | `X` | features, C-contiguous float64; the zero row where `labels` is −1. | (m, d) |
 | | `labels` | class index into `Preprocessing.classes`, −1 for a broken record or an unknown label | (m,) |
 | y | `signs` | +1 for class 1 and for replaced records, −1 for class 0 | (m,) |
+
+Where the estimator takes the table's own columns (`named_columns`), X holds objects, and `CANNOT` in replaced rows.
 """
 
 from dataclasses import dataclass
@@ -20,7 +22,7 @@ class Encoded:
     """What MATH §1 (Totality) scores. Its repr says the size and nothing else.
 
     Attributes:
-        X: (m, d) float64.
+        X: (m, d) float64, or objects.
         labels: (m,) int64; −1 wherever the record is replaced, so that no prediction equals it.
         broken: (m,) the features could not be used.
         n_classes: of the training table; 0 for a regression, whose `labels` are 0 where the target is usable.

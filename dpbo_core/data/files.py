@@ -40,13 +40,14 @@ def read_header(path: str | Place, *, sensitive: bool, shown_as: str) -> Header:
             return csv_header(file, sensitive=sensitive, shown_as=name)
 
 
-def read_table(path: str | Contents, *, sensitive: bool, shown_as: str) -> Table:
+def read_table(path: str | Contents, *, sensitive: bool, shown_as: str, cells: bool = False) -> Table:
     """The whole file, by MATH §1 (Totality).
 
     Args:
         path: where the file is, or what was fetched.
         sensitive: if so the table holds exactly `count_records(path)` records whatever the bytes, and nothing
             but the header can raise; if not, a record that cannot be read raises, by its line.
+        cells: whether the raw cells are kept too, for an estimator that takes the file's own columns.
         shown_as: the path as the study has it; messages about a public file's content use its last part only.
 
     Raises:
@@ -60,9 +61,9 @@ def read_table(path: str | Contents, *, sensitive: bool, shown_as: str) -> Table
     with _readable(path, shown_as):
         name = shown_as if sensitive else Path(shown_as).name
         if path.suffix.lower() == ".parquet":
-            return read_parquet(path, sensitive=sensitive, shown_as=name)
+            return read_parquet(path, sensitive=sensitive, shown_as=name, cells=cells)
         with path.open("rb") as file:
-            return read_csv(file, sensitive=sensitive, shown_as=name)
+            return read_csv(file, sensitive=sensitive, shown_as=name, cells=cells)
 
 
 def count_records(path: str | Path, *, shown_as: str = "the validation file") -> int:

@@ -6,12 +6,13 @@ out means nothing (NaN) and costs its own record only.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from dpbo_core.data.raw_columns import array_values, series_values
+from dpbo_core.data.cells import Cells
+from dpbo_core.data.raw_columns import array_values, series_cells, series_values
 from dpbo_core.data.row_lists import RowList, public_width
 from dpbo_core.data.table import Table, table_of
 from dpbo_core.data.values import Column
@@ -46,12 +47,32 @@ class Frame:
             return array_values(self.given[:, place])
         return series_values(self.given.get_column(self.given.columns[place]))  # pandas has names that are no text
 
-    def table(self, *, target_name: str, source: str) -> Table:
-        """The whole as a table; nothing a record holds raises."""
+    @property
+    def named(self) -> bool:
+        """Whether it is a data frame, whose columns have names of their own."""
+        return hasattr(self.given, "get_column")
+
+    def hints(self) -> dict[str, Any]:
+        """The type of each column as its library has it, by name: public. None of what is no data frame."""
+        if not self.named:
+            return {}
+        columns = zip(self.names, self.given.columns, strict=True)
+        return {name: getattr(self.given.get_column(own).to_native(), "dtype", None) for name, own in columns}
+
+    def cells(self) -> dict[str, Cells]:
+        """The raw cells of a data frame, by name; nothing a record holds raises."""
+        return {
+            name: series_cells(self.given.get_column(own))
+            for name, own in zip(self.names, self.given.columns, strict=True)
+        }
+
+    def table(self, *, target_name: str, source: str, cells: bool = False) -> Table:
+        """The whole as a table, of a data frame with its raw cells if asked; nothing a record holds raises."""
         columns = {name: self.values(name) for name in self.names}
         if self.target is not None:
             columns[target_name] = _target_values(self.target)
-        return table_of(columns, source=source)
+        table = table_of(columns, source=source)
+        return replace(table, cells=self.cells()) if cells and self.named else table
 
     def check_target(self, *, shown_as: str) -> None:
         """The target is one column, which its shape says.

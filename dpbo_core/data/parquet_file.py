@@ -9,14 +9,17 @@ its whole row group.
 """
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dpbo_core.data.cells import UNREADABLE, Cells, as_cells, cells_of
 from dpbo_core.data.fetched import StoredObject
 from dpbo_core.data.header import Header, column_names
+from dpbo_core.data.raw_columns import arrow_times
 from dpbo_core.data.table import Table
 from dpbo_core.data.values import Column, canonical, joined, value_column
 from dpbo_core.errors import StudyInvalid
@@ -51,13 +54,14 @@ def parquet_header(path: Path | StoredObject, *, sensitive: bool, shown_as: str)
     return Header(names, sum(footer.group_sizes))
 
 
-def read_parquet(path: Path | StoredObject, *, sensitive: bool, shown_as: str) -> Table:
+def read_parquet(path: Path | StoredObject, *, sensitive: bool, shown_as: str, cells: bool = False) -> Table:
     """All records of the file, as many as its footer says.
 
     Args:
         path: the file.
         sensitive: if so nothing but the footer can raise; if not, a broken group or column type does.
         shown_as: what messages call the file.
+        cells: whether the raw cells are kept too.
 
     Raises:
         StudyInvalid: no readable footer; or the file is public and a group or a column cannot be read.
@@ -66,13 +70,15 @@ def read_parquet(path: Path | StoredObject, *, sensitive: bool, shown_as: str) -
     kept = _kept(footer)
     names = column_names([footer.names[i] for i in kept], sensitive=sensitive, shown_as=shown_as)
     if not sensitive:
-        _refuse_types(names, [footer.types[i] for i in kept], shown_as=shown_as)
+        _refuse_types(names, [footer.types[i] for i in kept], shown_as=shown_as, times=cells)
     parts: list[list[Column]] = [[] for _ in names]
+    raw: list[list[Cells]] = [[] for _ in names] if cells else []
     broken = np.zeros(sum(footer.group_sizes), dtype=np.bool_)
     start = 0
     for group, size in enumerate(footer.group_sizes):
-        columns = _group(file, group, size, footer, kept)
-        if columns is None:
+        columns = _group(file, group, size, footer, kept, _column)
+        written = _group(file, group, size, footer, kept, _cells) if cells else []
+        if columns is None or written is None:
             if not sensitive:
                 raise StudyInvalid(
                     f"records {start + 1} to {start + size} of {shown_as} cannot be decoded",
@@ -81,10 +87,16 @@ def read_parquet(path: Path | StoredObject, *, sensitive: bool, shown_as: str) -
                 )
             broken[start : start + size] = True
             columns = [np.full(size, np.nan) for _ in names]
+            written = [as_cells([None] * size) for _ in raw]
         for part, column in zip(parts, columns, strict=True):
             part.append(column)
+        for cell_part, column in zip(raw, written, strict=True):
+            cell_part.append(column)
         start += size
-    return Table({name: joined(part) for name, part in zip(names, parts, strict=True)}, broken, shown_as)
+    kept_cells = {name: np.concatenate([as_cells([]), *part]) for name, part in zip(names, raw, strict=False)}
+    return Table(
+        {name: joined(part) for name, part in zip(names, parts, strict=True)}, broken, shown_as, kept_cells
+    )
 
 
 def parquet_values(path: Path | StoredObject, column: str, *, shown_as: str) -> list[object]:
@@ -157,12 +169,14 @@ def _kept(footer: _Footer) -> list[int]:
     return [i for i, name in enumerate(footer.names) if not name.startswith(_PANDAS_INDEX)]
 
 
-def _group(file: Any, group: int, size: int, footer: _Footer, kept: list[int]) -> list[Column] | None:
+def _group(
+    file: Any, group: int, size: int, footer: _Footer, kept: list[int], read: Callable[[Any], Column]
+) -> list[Column] | None:
     try:
         table = file.read_row_group(group)
         if tuple(table.schema.names) != footer.names:
             return None
-        columns = [_column(table.column(i)) for i in kept]
+        columns = [read(table.column(i)) for i in kept]
         return columns if all(len(column) == size for column in columns) else None
     except Exception:  # noqa: BLE001  whatever the pages hold, their records are broken and nothing is raised
         return None
@@ -195,6 +209,24 @@ def _column(values: Any) -> Column:
     return np.full(len(values), np.nan)
 
 
+def _cells(values: Any) -> Cells:
+    """The raw cells of a column; one that cannot be read costs its own record."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    if pa.types.is_timestamp(values.type) or pa.types.is_date(values.type):
+        return arrow_times(values)
+    meaning = _meaning(values.type)
+    if meaning == "number" and not pa.types.is_boolean(values.type):
+        return cells_of(_column(values).tolist())
+    if meaning == "text":
+        return cells_of(values.cast(pa.large_binary()).to_pylist())
+    if meaning in ("number", "decimal"):
+        return cells_of(values.to_pylist())
+    return as_cells([UNREADABLE] * len(values))
+
+
 def _meaning(kind: Any) -> str:
     import pyarrow as pa
 
@@ -209,8 +241,12 @@ def _meaning(kind: Any) -> str:
     return "text" if any(test(kind) for test in (*texts, is_.is_string_view, is_.is_binary_view)) else "nothing"
 
 
-def _refuse_types(names: tuple[str, ...], kinds: list[Any], *, shown_as: str) -> None:
+def _refuse_types(names: tuple[str, ...], kinds: list[Any], *, shown_as: str, times: bool) -> None:
+    import pyarrow as pa
+
     for name, kind in zip(names, kinds, strict=True):
+        if times and (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
+            continue
         if _meaning(kind) == "nothing":
             raise StudyInvalid(
                 f"column {name!r} of {shown_as} is of type {kind}",

@@ -67,7 +67,7 @@ class PredictionColumns(Preprocessing):
         return cls(target, classes, features, False, 0.0, 1.0, ignored, of_classes)  # noqa: FBT003  as its base has it
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def all_columns(self) -> tuple[str, ...]:
         """Every column that a table must have, the target's last."""
         return (*self.feature_names, self.target)
 
@@ -77,16 +77,16 @@ class PredictionColumns(Preprocessing):
         Raises:
             StudyInvalid: it has not.
         """
-        missing = [name for name in self.columns if name not in found]
-        extra = len([name for name in found if name not in self.columns and name not in self.ignored])
+        missing = [name for name in self.all_columns if name not in found]
+        extra = len([name for name in found if name not in self.all_columns and name not in self.ignored])
         if not missing and not extra:
             return
         parts = [f"lacks {', '.join(map(repr, missing[:5]))}"] if missing else []
         parts += [f"has {extra} columns that the study does not know"] if extra else []
         raise StudyInvalid(
             f"{shown_as} {' and '.join(parts)}",
-            cause=f"its columns are the target and what each candidate predicted: {', '.join(self.columns[:5])}"
-            + (" …" if len(self.columns) > len(self.columns[:5]) else ""),
+            cause=f"its columns are the target and what each candidate predicted: {', '.join(self.all_columns[:5])}"
+            + (" …" if len(self.all_columns) > len(self.all_columns[:5]) else ""),
             remedy="name every candidate in [space], and what is no prediction under data.ignore",
         )
 

@@ -12,6 +12,7 @@ Every row of the result is a function of that record alone, to the last bit.
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from dpbo_core.data.encoded import Encoded
 from dpbo_core.data.features import Feature, Missing, Number, check_targets, class_values, fit_feature
 from dpbo_core.data.header import check_columns
+from dpbo_core.data.named_columns import CANNOT, NamedColumn, fit_columns
 from dpbo_core.data.table import Table
 from dpbo_core.data.unit_ball import clipped_rows, norms, scaled_rows
 from dpbo_core.data.values import Value, numbers, positions, sorted_values, value_column
@@ -35,7 +37,7 @@ class Preprocessing:
         target: the column to predict.
         classes: the training classes, sorted; a label is an index into it, +1 the larger of two. None at all for a
             regression.
-        features: one a column, in the training table's order.
+        features: one a column, in the training table's order; columns as they are, where the estimator takes them.
         unit_ball: whether rows are scaled by 1/radius and clipped; if not they are standardised only.
         bias: b in [0, 1); 0 for no bias feature.
         radius: R > 0; 1 without `unit_ball`.
@@ -44,7 +46,7 @@ class Preprocessing:
 
     target: str
     classes: tuple[Value, ...]
-    features: tuple[Feature, ...]
+    features: tuple[Feature | NamedColumn, ...]
     unit_ball: bool
     bias: float
     radius: float
@@ -88,11 +90,7 @@ class Preprocessing:
                 remedy="give 0.7 or 0",
             )
         check_columns(table.columns, table.columns, target)
-        if len(table.columns) < 2 or not table.n_records or table.broken.any():
-            raise StudyInvalid(
-                f"{table.source} has no column but the target, no records, or records that cannot be read",
-                remedy="give a training table with features and whole records",
-            )
+        _check_whole(table)
         features = tuple(
             fit_feature(name, table, standardize=standardize, missing=missing)
             for name in table.columns
@@ -155,6 +153,35 @@ class Preprocessing:
             raise StudyInvalid("two of data.labels are the same, or one is empty", remedy="give each label once")
         return cls(target, classes, features, unit_ball=True, bias=bias, radius=math.sqrt(len(names)))
 
+    @classmethod
+    def named(
+        cls, table: Table, target: str, *, regression: bool = False, hints: Mapping[str, Any] | None = None
+    ) -> "Preprocessing":
+        """For an estimator that takes the table's own columns: nothing is made of them but their public types.
+
+        Args:
+            table: the PUBLIC training records, with their cells.
+            target: the column to predict.
+            regression: whether the target is a number to be predicted, not a class.
+            hints: by column, the pandas type that a table in memory has for it.
+
+        Raises:
+            StudyInvalid: no such target, no other column, one class, or a value that no column holds.
+        """
+        check_columns(table.columns, table.columns, target)
+        _check_whole(table)
+        if regression:
+            check_targets(target, table)
+        classes = () if regression else class_values(target, table)
+        columns = fit_columns(table, target, hints)
+        return cls(target, classes, columns, unit_ball=False, bias=0.0, radius=1.0)
+
+    @property
+    def columns(self) -> tuple[NamedColumn, ...] | None:
+        """The table's own columns, where the estimator takes them; None where features are made of them."""
+        named = tuple(feature for feature in self.features if isinstance(feature, NamedColumn))
+        return named if len(named) == len(self.features) else None
+
     @property
     def feature_names(self) -> tuple[str, ...]:
         """(d,) names: a column's, `column=category`, and `bias` last if there is one."""
@@ -174,6 +201,8 @@ class Preprocessing:
         """
         table = table.without(self.ignored)
         check_columns([*(feature.name for feature in self.features), self.target], table.columns, self.target)
+        if self.columns is not None:
+            return self._as_they_are(table, self.columns)
         X = np.zeros((table.n_records, self.n_features))
         broken = table.broken.copy()
         bound = math.sqrt((1.0 - self.bias) * (1.0 + self.bias))
@@ -190,30 +219,49 @@ class Preprocessing:
                 X[rows, :width] = block.T
         if self.bias > 0.0:
             X[:, -1] = self.bias
+        return self._with_target(X, table, broken, 0.0)
+
+    def _with_target(self, X: NDArray[Any], table: Table, broken: NDArray[np.bool_], replaced: object) -> Encoded:
+        """Rows with their labels or targets; those without a usable one hold what is `replaced` for them."""
         column = table.columns[self.target]
         if not self.classes:
             values = numbers(column)
             labels = np.where(np.isfinite(values) & ~broken, np.int64(0), np.int64(-1))
-            X[labels < 0] = 0.0
+            X[labels < 0] = replaced
             return Encoded(X, labels, broken, 0, np.where(labels < 0, 0.0, values))
         labels = positions(column, self.classes)
         labels[broken] = -1
-        X[labels < 0] = 0.0
+        X[labels < 0] = replaced
         return Encoded(X, labels, broken, len(self.classes))
+
+    def _as_they_are(self, table: Table, columns: tuple[NamedColumn, ...]) -> Encoded:
+        """Cells (m, d) as the columns hold them; `CANNOT` in a whole row where one of them cannot."""
+        X = np.empty((table.n_records, len(columns)), dtype=object)
+        broken = table.broken.copy()
+        for j, column in enumerate(columns):
+            cells = table.cells_of(column.name)
+            X[:, j] = [column.cell(cell) for cell in cells]
+            broken |= np.array([cell is CANNOT for cell in X[:, j]], dtype=np.bool_)
+        return self._with_target(X, table, broken, CANNOT)
+
+    @property
+    def _encoded_features(self) -> tuple[Feature, ...]:
+        return tuple(feature for feature in self.features if not isinstance(feature, NamedColumn))
 
     def _centers_and_scales(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Of every feature, (d,) each, the bias left out."""
-        widths = [len(feature.feature_names) for feature in self.features]
-        pairs = [feature.center_and_scale for feature in self.features]
+        widths = [len(feature.feature_names) for feature in self._encoded_features]
+        pairs = [feature.center_and_scale for feature in self._encoded_features]
         return np.repeat([pair[0] for pair in pairs], widths), np.repeat([pair[1] for pair in pairs], widths)
 
     def _raw_blocks(self, table: Table, broken: NDArray[np.bool_]) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        widths = [len(feature.feature_names) for feature in self.features]
+        features = self._encoded_features
+        widths = [len(feature.feature_names) for feature in features]
         ends = np.cumsum(widths)
         for start in range(0, table.n_records, _RECORDS_AT_ONCE):
             rows = slice(start, min(start + _RECORDS_AT_ONCE, table.n_records))
             raw = np.zeros((int(ends[-1]), rows.stop - start))
-            for feature, width, end in zip(self.features, widths, ends, strict=True):
+            for feature, width, end in zip(features, widths, ends, strict=True):
                 feature.fill(table.columns[feature.name][rows], raw[end - width : end], broken[rows])
             yield rows, raw
 
@@ -225,6 +273,14 @@ class Preprocessing:
             lengths = np.concatenate([np.ldexp(norms(y), e) for y, e in scaled])
         _refuse_broken(~np.isfinite(lengths), table)
         return float(np.quantile(lengths, share)) or float(lengths.max()) or 1.0
+
+
+def _check_whole(table: Table) -> None:
+    if len(table.columns) < 2 or not table.n_records or table.broken.any():
+        raise StudyInvalid(
+            f"{table.source} has no column but the target, no records, or records that cannot be read",
+            remedy="give a training table with features and whole records",
+        )
 
 
 def _refuse_broken(broken: NDArray[np.bool_], table: Table) -> None:

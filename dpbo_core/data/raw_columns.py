@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbo_core.data.cells import UNREADABLE, Cells, as_cells, cells_of, times, times_of_numbers
 from dpbo_core.data.values import Column
 from dpbo_core.privacy.sealing import attempted, each
 
@@ -49,6 +50,53 @@ def series_values(series: Any) -> Sequence[object] | Column:
         return each(short, one_by_one(series), None)
     together: list[object] | None = attempted(series.to_list, None)
     return together if together is not None and len(together) == len(series) else one_by_one(series)
+
+
+def series_cells(series: Any) -> Cells:
+    """The raw cells of a narwhals series (m,), times by the numbers that its library keeps."""
+    kind = native_kind(series)
+    if kind.startswith("complex"):
+        return as_cells([UNREADABLE] * len(series))
+    if kind != "object" and (series.dtype.is_temporal() or series.dtype.is_nested()):
+        found: Cells | None = (
+            attempted(lambda: _times(series.to_native()), None) if kind.startswith(TIMES) else None
+        )
+        return as_cells([UNREADABLE] * len(series)) if found is None else found
+    return cells_of(list(series_values(series)))
+
+
+TIMES = ("datetime64", "datetime", "date", "timestamp")
+
+
+def _times(native: Any) -> Cells:
+    import narwhals.stable.v2 as nw
+
+    kind = native.dtype if hasattr(native, "dtype") else native.type
+    arrow, polars = nw.dependencies.get_pyarrow(), nw.dependencies.get_polars()
+    if polars is not None and isinstance(native, polars.Series):
+        zone, unit = getattr(kind, "time_zone", None), getattr(kind, "time_unit", "D")
+        numbers = native.to_physical().cast(polars.Int64).fill_null(np.iinfo(np.int64).min).to_numpy()
+        return times_of_numbers(numbers, unit, zone=zone is not None)
+    if arrow is not None and isinstance(native, arrow.ChunkedArray | arrow.Array):
+        return arrow_times(native)
+    if getattr(kind, "pyarrow_dtype", None) is not None:  # pandas' own over Arrow
+        return arrow_times(native.array.__arrow_array__())
+    zone = getattr(kind, "tz", None)
+    if zone is None:
+        return times(native.to_numpy())
+    return times_of_numbers(native.astype(np.int64).to_numpy(), kind.unit, zone=True)
+
+
+def arrow_times(values: Any) -> Cells:
+    """Cells of an Arrow array of dates or times, by its numbers: a time beyond Python's costs its own record."""
+    import pyarrow as pa
+
+    kind = values.type
+    day = pa.types.is_date32(kind)
+    unit = "D" if day else "ms" if pa.types.is_date64(kind) else kind.unit
+    numbers = values.cast(pa.int32()) if day else values
+    numbers = numbers.cast(pa.int64()).fill_null(np.iinfo(np.int64).min).to_numpy()
+    return times_of_numbers(numbers, unit, zone=getattr(kind, "tz", None) is not None)
 
 
 def one_by_one(values: Any) -> list[Any]:

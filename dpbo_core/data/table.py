@@ -4,17 +4,19 @@
 |---|---|---|---|
 | m | `n_records` | records, public | scalar |
 | | `columns[name]` | float64, or objects that are float or str (`values.py`) | (m,) |
+| | `cells[name]` | the raw cells (`cells.py`), where they were asked for | (m,) objects |
 | | `broken` | the record is no record of this table: wrong number of fields, bad bytes | (m,) |
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbo_core.data.cells import Cells, as_cells, cell_of
 from dpbo_core.data.values import Column, value_column
 
 
@@ -26,16 +28,18 @@ class Table:
         columns: by name, in the file's order.
         broken: (m,) records of which nothing may be used; their entries are NaN.
         source: what messages call it, "train.csv" say.
+        cells: the raw cells by name; empty where nobody asked for them.
     """
 
     columns: Mapping[str, Column]
     broken: NDArray[np.bool_]
     source: str = "the table"
+    cells: Mapping[str, Cells] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if any(len(column) != len(self.broken) for column in self.columns.values()):
             raise ValueError("the columns of a table have one length")
-        for array in (*self.columns.values(), self.broken):
+        for array in (*self.columns.values(), *self.cells.values(), self.broken):
             array.setflags(write=False)
         object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
 
@@ -50,11 +54,17 @@ class Table:
     def without(self, names: Collection[str]) -> "Table":
         """The table without the columns `names`; those it does not have are ignored."""
         kept = {name: column for name, column in self.columns.items() if name not in names}
-        return Table(kept, self.broken, self.source)
+        cells = {name: column for name, column in self.cells.items() if name not in names}
+        return Table(kept, self.broken, self.source, cells)
+
+    def cells_of(self, name: str) -> Cells:
+        """The raw cells (m,) of a column; what the canonical values say where the raw ones were not kept."""
+        found = self.cells.get(name)
+        return as_cells(map(cell_of, self.columns[name].tolist())) if found is None else found
 
     def but(self, broken: NDArray[np.bool_]) -> "Table":
         """The table with the records `broken` (m,) broken too."""
-        return Table(self.columns, self.broken | broken, self.source)
+        return Table(self.columns, self.broken | broken, self.source, self.cells)
 
     def place(self, record: int) -> str:
         """Where `record` (from 0) stands in its file, for messages about PUBLIC tables."""

@@ -75,7 +75,7 @@ def ask(
     folder: str | Path,
 ) -> Asked:
     """What is asked and of which model; only public files and the ledger are read."""
-    resolved = resolve(spec)
+    resolved = resolve(spec, folder)
     question = Question.of(spec, resolved.problem, epsilon)
     split = FileSplit(spec, folder)
     public, table = split.public(resolved.problem), FileTable(split)

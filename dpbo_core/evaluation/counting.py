@@ -57,6 +57,11 @@ class Counter:
         """C: how many cells."""
         return 1 + self.place.n_cells * self.n_groups
 
+    @property
+    def reads_cells(self) -> bool:
+        """Whether the model takes the table's own columns."""
+        return self.preprocessing.columns is not None
+
     def histogram(self, table: Table) -> Integers:
         """The exact counts (C,): of a sensitive table, the sensitive value itself."""
         return np.bincount(self._cells(table), minlength=self.size).astype(np.int64)
@@ -92,7 +97,7 @@ class PartCounter:
         """The counts of one file, and its records. Never raises: an error would be written to a worker's log."""
 
         def counted() -> Answer:
-            table = data.read_table(part, sensitive=True, shown_as=_SHOWN_AS)
+            table = data.read_table(part, sensitive=True, shown_as=_SHOWN_AS, cells=self.counter.reads_cells)
             return self.counter.histogram(table), table.n_records
 
         return attempted(counted, None)
@@ -108,7 +113,7 @@ class PersonPartCounter:
         """Whose records of one file are in which cell; nothing at all where it failed. Never raises."""
 
         def counted() -> bytes:
-            table = data.read_table(part, sensitive=True, shown_as=_SHOWN_AS)
+            table = data.read_table(part, sensitive=True, shown_as=_SHOWN_AS, cells=self.counter.reads_cells)
             return self.counter.by_person(table, read_people(part, self.column, shown_as=_SHOWN_AS)).to_bytes()
 
         return attempted(counted, b"")

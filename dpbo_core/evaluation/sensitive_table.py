@@ -87,7 +87,7 @@ class FileTable:
                 return count_parts(counter, parts, given.n_validation, workers)
         elif isinstance(given, SensitiveTraining):
             raise TypeError("there is no validation set")
-        return count_table(spec, counter, *records_of(spec, folder))
+        return count_table(spec, counter, *records_of(spec, folder, cells=counter.reads_cells))
 
 
 def count_table(

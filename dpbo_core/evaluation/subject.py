@@ -177,7 +177,7 @@ def file_model(spec: StudySpec, folder: str | Path, final: FinalModel) -> Subjec
         StudyInvalid: it does not fit the study's tables, or cannot be evaluated.
     """
     fitted = final.preprocessing
-    table, target = training_table(spec, folder)
+    table, target = training_table(spec, folder, cells=fitted.columns is not None)
     if target != fitted.target:
         raise StudyInvalid(
             f"the model predicts {fitted.target!r}, and the study's target is {target!r}",

@@ -37,7 +37,7 @@ def run_and_evaluate(
 
     Args, Raises: as `run_study` and `evaluate_study`.
     """
-    resolved = resolve(study)
+    resolved = resolve(study, folder)
     also = last_step(resolved, folder)
     run = open_study(resolved, ledger=ledger, folder=folder, source=source, owner=owner, also=also)
     if isinstance(run, StudyRun):

@@ -1,8 +1,8 @@
 """A saved final model where dpbo is not installed: MLflow carries this file along with the model, to open it.
 
-It imports numpy, and for an estimator skops, LightGBM or XGBoost: nothing of dpbo, so that what
-serves the model needs no more. What is allowed in the files is said here and nowhere else. For the same rows it
-answers as `FinalModel` does.
+It imports numpy, and for an estimator skops, LightGBM or XGBoost, and pandas where it takes a table's own columns:
+nothing of dpbo, so that what serves the model needs no more. What is allowed in the files is said here and nowhere
+else. For the same rows it answers as `FinalModel` does.
 """
 
 import importlib
@@ -31,6 +31,8 @@ TRUSTED = (  # what fitted estimators of scikit-learn hold besides what skops tr
     "sklearn._loss.loss.HalfTweedieLossIdentity",
     "sklearn.calibration._CalibratedClassifier",
     "sklearn.calibration._SigmoidCalibration",
+    "sklearn.compose._column_transformer._RemainderColsList",
+    "sklearn.compose._column_transformer.make_column_selector",
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
     "sklearn.gaussian_process._gpc._BinaryGaussianProcessClassifierLaplace",
     "sklearn.gaussian_process.kernels.ConstantKernel",
@@ -78,7 +80,8 @@ class ServedModel:
         verb = (params or {}).get("predict_method", PREDICT)
         if verb not in VERBS:
             raise ValueError(f"predict_method is one of {', '.join(VERBS)}")
-        rows = self.encoded(model_input)
+        columns = self.preprocessing["features"]
+        rows = data_frame(columns, model_input) if "kind" in columns[0] else self.encoded(model_input)
         if self.estimator is None:
             return self._linear(rows, verb)
         if not callable(getattr(self.estimator, verb, None)):
@@ -203,6 +206,74 @@ def boosted(folder: Path, told: Any, before: Any = None) -> Any:
     except Exception:  # noqa: BLE001  each package has errors of its own for a damaged file
         raise ValueError(f"no booster can be read from {path.name}") from None
     return booster if before is None else Behind(before, booster)
+
+
+def data_frame(columns: list[dict[str, Any]], table: Any) -> Any:
+    """The columns of `table` with the types that they had in training, as a pandas.DataFrame.
+
+    Args:
+        columns: what `model.json` says of them.
+        table: a data frame or columns by name; a time may be a text in ISO 8601.
+
+    Raises:
+        ValueError: a value that cannot be put into its column; says where.
+    """
+    import pandas as pd
+
+    return pd.DataFrame({column["name"]: series(column, list(table[column["name"]])) for column in columns})
+
+
+def series(column: dict[str, Any], values: list[Any]) -> Any:
+    """One of these columns."""
+    import pandas as pd
+
+    kind, cells = column["kind"], []
+    for row, value in enumerate(values):
+        try:
+            cells.append(cell(column, value))
+        except (ValueError, TypeError, OverflowError):
+            raise ValueError(f"column {column['name']!r} holds in row {row} what a {kind} cannot be") from None
+    if kind == "category":
+        return pd.Series(pd.Categorical(cells, categories=column["values"], ordered=column["ordered"]))
+    if kind != "time":
+        return pd.Series(np.array(cells, dtype=object), dtype=column["dtype"])
+    times = pd.Series(np.array(cells, dtype="M8[us]"))
+    return (times.dt.tz_localize("UTC") if "," in column["dtype"] else times).astype(column["dtype"])
+
+
+def cell(column: dict[str, Any], value: Any) -> Any:
+    """One value as its column holds it.
+
+    Raises:
+        ValueError: it cannot be put into it.
+    """
+    import pandas as pd
+
+    kind, missing = column["kind"], value is None or value is pd.NA or value is pd.NaT or value != value
+    if kind == "time":
+        time: Any = pd.NaT if missing else pd.Timestamp(value)
+        if time is pd.NaT or (time.tzinfo is not None) != ("," in column["dtype"]):
+            if time is pd.NaT:
+                return np.datetime64("NaT", "us")
+            raise ValueError
+        return np.datetime64(time.tz_convert(None) if time.tzinfo is not None else time, "us")
+    if kind == "truth":
+        number = math.nan if missing else meaning(value)
+        if number not in (0.0, 1.0):
+            raise ValueError
+        return bool(number)
+    if missing:
+        return math.nan
+    if kind == "text":
+        if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+            value = int(value)
+        return str(value)
+    found = meaning(value)
+    if kind == "category" and found not in column["values"]:
+        raise ValueError
+    if kind == "number" and not isinstance(found, float):
+        raise ValueError
+    return found
 
 
 def meaning(value: Any) -> float | str:

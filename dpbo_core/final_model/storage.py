@@ -13,6 +13,7 @@ nowhere): what it cannot do is name code to run.
 
 import json
 import math
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.data import Preprocessing
+from dpbo_core.data.cells import as_cells
 from dpbo_core.data.features import Category, Feature, Number
+from dpbo_core.data.named_columns import KINDS, NamedColumn
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.final_model.boosters import parted, write_booster
 from dpbo_core.final_model.dpbo_served_model import ESTIMATOR as ESTIMATOR
@@ -52,7 +55,7 @@ def write(folder: Path, preprocessing: Preprocessing, model: Model, loss: str | 
             "certificate": model.certificate,
         } | ({} if loss is None else {"loss": loss})
     else:
-        document["stand_in"] = model.stand_in.tolist()
+        document["stand_in"] = [None if cell != cell else cell for cell in model.stand_in.tolist()]
         rest, booster = parted(model.estimator)
         if rest is not None:
             (folder / ESTIMATOR).write_bytes(_dumped(rest))
@@ -78,8 +81,9 @@ def read(folder: Path) -> tuple[Preprocessing, Model, str | None]:
             model: Model = LinearModel(weights, float(linear["lambda"]), float(linear["certificate"]))
             loss = None if "loss" not in linear else _text(linear["loss"])
         else:
-            stand_in = _row(document["stand_in"], preprocessing.n_features)
-            model = FittedEstimator(_estimator(folder, document.get("booster")), stand_in)
+            columns, told = preprocessing.columns, document["stand_in"]
+            stand_in = _row(told, preprocessing.n_features) if columns is None else _cells(told, columns)
+            model = FittedEstimator(_estimator(folder, document.get("booster")), stand_in, columns=columns)
     except StudyInvalid:
         raise
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
@@ -169,7 +173,9 @@ def _told(fitted: Preprocessing) -> dict[str, Any]:
     }
 
 
-def _feature_told(feature: Feature) -> dict[str, Any]:
+def _feature_told(feature: Feature | NamedColumn) -> dict[str, Any]:
+    if isinstance(feature, NamedColumn):
+        return asdict(feature)
     if isinstance(feature, Category):
         return {"name": feature.name, "values": list(feature.values)}
     return {
@@ -192,8 +198,13 @@ def _preprocessing(told: dict[str, Any]) -> Preprocessing:
     )
 
 
-def _feature(told: dict[str, Any]) -> Feature:
+def _feature(told: dict[str, Any]) -> Feature | NamedColumn:
     name = _text(told["name"])
+    if "kind" in told:
+        kind = KINDS[KINDS.index(told["kind"])]
+        values = tuple(_value(value) for value in told["values"])
+        middle = None if told["stand_in"] is None else _number(told["stand_in"])
+        return NamedColumn(name, kind, _text(told["dtype"]), values, told["ordered"] is True, middle)
     if "values" in told:
         return Category(name, tuple(_value(value) for value in told["values"]))
     stand_in = None if told["stand_in"] is None else _number(told["stand_in"])
@@ -205,6 +216,13 @@ def _row(told: Any, length: int) -> NDArray[np.float64]:
     if row.shape != (length,):
         raise ValueError
     return row
+
+
+def _cells(told: Any, columns: tuple[NamedColumn, ...]) -> NDArray[Any]:
+    """The public row of an estimator that takes the table's own columns."""
+    if len(told) != len(columns) or not all(isinstance(cell, str | int | float | None) for cell in told):
+        raise ValueError
+    return as_cells(float("nan") if cell is None else cell for cell in told)
 
 
 def _value(told: Any) -> float | str:

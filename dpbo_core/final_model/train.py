@@ -6,7 +6,7 @@ MLflow's own file beside the model says: where others can write there, use `load
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.data import Preprocessing, table_of
+from dpbo_core.data.cells import time_in_words
 from dpbo_core.data.features import Category, Feature
+from dpbo_core.data.named_columns import NamedColumn
+from dpbo_core.errors import StudyInvalid
 from dpbo_core.final_model import storage
-from dpbo_core.final_model.dpbo_served_model import LOGISTIC
+from dpbo_core.final_model.dpbo_served_model import LOGISTIC, data_frame
 from dpbo_core.final_model.raw_rows import columns_of
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.trainer import Model
@@ -86,7 +89,7 @@ class FinalModel:
         """
         return self._asked("decision_function")
 
-    def example(self) -> dict[str, list[float | str]]:
+    def example(self) -> dict[str, list[Any]]:
         """Columns of two made-up rows, from the PUBLIC set's means and categories alone: no row of anybody's."""
         return {feature.name: _made_up(feature) for feature in self.preprocessing.features}
 
@@ -101,8 +104,14 @@ class FinalModel:
             return lambda table: np.asarray(asked(self._encoded(table)))
         raise AttributeError(f"this model has no {verb}")
 
-    def _encoded(self, table: Any) -> NDArray[np.float64]:
+    def _encoded(self, table: Any) -> Any:
         columns = columns_of(table, self.columns)
+        if self.preprocessing.columns is not None:
+            told = [asdict(column) for column in self.preprocessing.columns]
+            try:
+                return data_frame(told, columns)
+            except ValueError as error:
+                raise StudyInvalid(str(error), cause="in the training table every value is one") from None
         stand_in = self.classes[0] if self.classes else 0.0
         columns[self.preprocessing.target] = [stand_in] * len(columns[self.columns[0]])  # not used
         return self.preprocessing.transform(table_of(columns)).X
@@ -177,11 +186,25 @@ def _of_log_odds(margins: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.column_stack([1.0 - second, second])
 
 
-def _made_up(feature: Feature) -> list[float | str]:
+def _made_up(feature: Feature | NamedColumn) -> list[Any]:
+    if isinstance(feature, NamedColumn):
+        return _of_column(feature)
     if isinstance(feature, Category):
         return [feature.values[0], feature.values[-1]]
     middle = feature.mean if feature.stand_in is None else feature.stand_in
     return [middle, middle + feature.deviation]
+
+
+def _of_column(column: NamedColumn) -> list[Any]:
+    if column.kind == "truth":
+        return [False, True]
+    if column.kind in ("text", "category"):
+        return [column.values[0], column.values[-1]] if column.values else ["a text", "another"]
+    if column.stand_in is None:
+        return [None, None]
+    if column.kind == "time":
+        return [time_in_words(int(column.stand_in), zone="," in column.dtype)] * 2
+    return [column.stand_in] * 2
 
 
 def model_is_public(release: Release) -> bool:

@@ -37,9 +37,10 @@ def scores_by_content(
     """
     if model.alone is not None or not len(X):
         return model.scores(X, truth, score)
-    rows, inverse = _distinct(np.ascontiguousarray(X, dtype=np.float64), np.ascontiguousarray(truth))
+    keys = _keys(X, np.ascontiguousarray(truth))
+    _, rows, inverse = np.unique(keys, return_index=True, return_inverse=True)
     X, truth = X[rows], truth[rows]
-    places = _places(X, truth)
+    places = _places(keys[rows])
     found = np.zeros(len(X))
     for members in _batches(places):
         batch = np.tile(model.stand_in, (PLACES, 1))
@@ -49,23 +50,26 @@ def scores_by_content(
     return found[inverse]
 
 
-def _bytes(X: NDArray[np.float64], truth: NDArray[Any]) -> NDArray[np.uint8]:
-    """All bytes of each row and its truth, (m, 8(d + 1))."""
-    both = (X.view(np.uint8).reshape(len(X), -1), truth.view(np.uint8).reshape(len(X), -1))
-    return np.ascontiguousarray(np.concatenate(both, axis=1))
+def _keys(X: NDArray[Any], truth: NDArray[Any]) -> NDArray[Any]:
+    """All bytes of each row and its truth, (m,) of one width; of cells a hash in the place of the row's."""
+    parts = np.frombuffer(b"".join(map(_hashed, X)), dtype=np.uint8) if X.dtype == object else None
+    raw = np.ascontiguousarray(X, dtype=np.float64).view(np.uint8) if parts is None else parts
+    both = (raw.reshape(len(X), -1), truth.view(np.uint8).reshape(len(X), -1))
+    joined = np.ascontiguousarray(np.concatenate(both, axis=1))
+    return joined.view(np.dtype((np.void, joined.shape[1]))).ravel()
 
 
-def _distinct(X: NDArray[np.float64], truth: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Which records to score, and for every record which of those it equals."""
-    raw = _bytes(X, truth)
-    keys = raw.view(np.dtype((np.void, raw.shape[1]))).ravel()
-    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    return first, inverse
+def _hashed(row: NDArray[Any]) -> bytes:
+    """Of the cells of one row, with their types: 32 bytes."""
+    digest = hashlib.blake2b(digest_size=32)
+    for cell in row:
+        told = f"{type(cell).__name__} {cell!r}".encode("utf-8", "surrogatepass")
+        digest.update(len(told).to_bytes(8, "little") + told)
+    return digest.digest()
 
 
-def _places(X: NDArray[np.float64], truth: NDArray[Any]) -> NDArray[np.intp]:
-    rows = (row.tobytes() for row in _bytes(np.ascontiguousarray(X), np.ascontiguousarray(truth)))
-    hashed = b"".join(hashlib.blake2b(row, digest_size=2).digest() for row in rows)
+def _places(keys: NDArray[Any]) -> NDArray[np.intp]:
+    hashed = b"".join(hashlib.blake2b(key.tobytes(), digest_size=2).digest() for key in keys)
     return np.frombuffer(hashed, dtype="<u2").astype(np.intp) % PLACES
 
 

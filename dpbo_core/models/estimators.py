@@ -7,6 +7,8 @@
 | g | result of `scores` | one record's score | (m,) |
 | x₀ | `stand_in` | a public training row, put in the place of a row that cannot be predicted | (d,) |
 
+Rows are float64; or, with `columns`, cells that the estimator is given as a data frame (`data.named_columns`).
+
 A prediction that looks at the other rows of its batch would give one record a hand on every score, so
 `rowwise.check_rowwise` refuses it. A broken row is replaced by x₀ in place: the others are predicted in a batch of
 the same shape, at the same position, whatever it was.
@@ -22,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpbo_core.data.named_columns import CANNOT, NamedColumn, data_frame
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.containment import contained
 from dpbo_core.models.import_path import estimator_class
@@ -47,6 +50,7 @@ class EstimatorFactory:
     params: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
     regression: bool = False
+    columns: tuple[NamedColumn, ...] | None = None
 
     @cached_property
     def _class(self) -> type[Any]:
@@ -82,7 +86,7 @@ class EstimatorFactory:
         Raises:
             StudyInvalid: anything `build` refuses, rows that are not a numeric table, or a failing fit.
         """
-        return fitted(self.build(**hyperparameters), X, y, shown_as=self.import_path)
+        return fitted(self.build(**hyperparameters), X, y, shown_as=self.import_path, columns=self.columns)
 
 
 def check_names(names: list[str], valid: list[str], *, shown_as: str) -> None:
@@ -109,19 +113,26 @@ def seeded(estimator: Any, seed: int) -> Any:
     return estimator.set_params(**dict.fromkeys(free, seed)) if free else estimator
 
 
-def fitted(estimator: Any, X: ArrayLike, y: ArrayLike, *, shown_as: str) -> "FittedEstimator":
-    """`estimator` (unfitted, and ours to fit) trained on public rows.
+def fitted(
+    estimator: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    shown_as: str,
+    columns: tuple[NamedColumn, ...] | None = None,
+) -> "FittedEstimator":
+    """`estimator` (unfitted, and ours to fit) trained on public rows; as a data frame, if `columns` are given.
 
     Raises:
         StudyInvalid: rows that are not a numeric table, or a failing fit.
     """
     try:
-        rows = np.array(X, dtype=np.float64)
+        rows = np.array(X, dtype=np.float64 if columns is None else object)
         stand_in = rows[0].copy()
-        estimator.fit(rows, np.asarray(y))
+        estimator.fit(rows if columns is None else data_frame(columns, rows), np.asarray(y))
     except Exception as error:  # noqa: BLE001  anything may come; the rows are public, so its message may be shown
-        raise _refused(shown_as, "could not be trained", error) from None
-    return FittedEstimator(estimator, stand_in)
+        raise _refused(shown_as, "could not be trained", error, named=columns is not None) from None
+    return FittedEstimator(estimator, stand_in, columns=columns)
 
 
 def check_task(estimator: Any, shown_as: str, *, regression: bool) -> None:
@@ -149,12 +160,16 @@ def _says(kind: Any, estimator: Any) -> bool:
         return False
 
 
-def _refused(import_path: str, what: str, error: Exception) -> StudyInvalid:
+def _refused(import_path: str, what: str, error: Exception, *, named: bool = False) -> StudyInvalid:
     said = (str(error).strip().splitlines() or [""])[0][:200]
+    remedy = "correct [model] or the ends of [space]"
+    if named:
+        remedy = (
+            "it is given the table's own columns, with their texts and gaps: encode, impute or drop them in the "
+            "Pipeline, by a ColumnTransformer say; or correct [model] or the ends of [space]"
+        )
     return StudyInvalid(
-        f"{import_path} {what} with these hyperparameters",
-        cause=f"{type(error).__name__}: {said}",
-        remedy="correct [model] or the ends of [space]",
+        f"{import_path} {what} with these hyperparameters", cause=f"{type(error).__name__}: {said}", remedy=remedy
     )
 
 
@@ -167,12 +182,14 @@ class FittedEstimator:
         stand_in: (d,) x₀.
         alone: scores each record in a process of its own; None where all are predicted in this one.
         cells: of its decision values, where pairs are counted; None for scores of single records.
+        columns: of the data frame that it is given; None where it is given numbers.
     """
 
     estimator: Any
     stand_in: NDArray[np.float64]
     alone: "Alone | None" = None
     cells: Cells | None = None
+    columns: tuple[NamedColumn, ...] | None = None
 
     def __repr__(self) -> str:
         return f"FittedEstimator(d={len(self.stand_in)})"
@@ -194,7 +211,7 @@ class FittedEstimator:
             StudyInvalid: another number of columns than in training, or of labels than rows; both are public.
         """
         d, y = len(self.stand_in), np.asarray(truth)
-        rows = _numeric(X, d)
+        rows = _numeric(X, d) if self.columns is None else np.asarray(X, dtype=object)
         if rows.ndim != 2 or rows.shape[1] != d or y.shape != (len(rows),):
             raise StudyInvalid(
                 f"rows of shape {rows.shape} with labels of shape {y.shape} for an estimator of {d} features",
@@ -240,14 +257,43 @@ class FittedEstimator:
 
         def predicted() -> NDArray[Any] | None:
             with contained():
-                own = np.array(rows, order="C")  # what works in place (copy=False) must not reach the caller's rows
-                return shaped(getattr(self.estimator, verb)(own), verb, len(rows))
+                return shaped(getattr(self.estimator, verb)(self.given(rows)), verb, len(rows))
 
         return attempted(predicted, None)  # whatever it raised may quote a record
 
+    def by_rows(self) -> Any:
+        """The estimator where rows (k, d) are all that it can be given: it makes its data frame of them itself."""
+        return self.estimator if self.columns is None else OfRows(self.estimator, self.columns)
+
+    def given(self, rows: NDArray[Any]) -> Any:
+        """Rows (k, d) as the estimator takes them: what works in place (copy=False) must not reach the caller's."""
+        return np.array(rows, order="C") if self.columns is None else data_frame(self.columns, rows)
+
+
+@dataclass(frozen=True)
+class OfRows:
+    """A fitted estimator that takes a table's own columns, asked with rows of their cells."""
+
+    estimator: Any
+    columns: tuple[NamedColumn, ...]
+
+    def predict(self, rows: NDArray[Any]) -> Any:
+        """As the estimator does."""
+        return self.estimator.predict(data_frame(self.columns, rows))
+
+    def predict_proba(self, rows: NDArray[Any]) -> Any:
+        """As the estimator does."""
+        return self.estimator.predict_proba(data_frame(self.columns, rows))
+
+    def decision_function(self, rows: NDArray[Any]) -> Any:
+        """As the estimator does."""
+        return self.estimator.decision_function(data_frame(self.columns, rows))
+
 
 def _sound(rows: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Rows that are finite in single precision, (k,)."""
+    """Rows that are finite in single precision, (k,); of cells those that could be put into their columns."""
+    if rows.dtype == object:
+        return np.array([row[0] is not CANNOT for row in rows], dtype=bool)
     with np.errstate(all="ignore"):
         return np.asarray(np.isfinite(rows.astype(np.float32)).all(axis=1), dtype=bool)
 

@@ -45,20 +45,35 @@ def estimator_class(path: str) -> type[Any]:
             not a class with fit, predict, get_params and set_params.
     """
     found = named_object(path)
+    check_verbs(found, path)
+    if not inspect.isclass(found):
+        raise StudyInvalid(
+            f"{path!r} is not a scikit-learn estimator",
+            cause="it is not a class",
+            remedy="name a class with " + ", ".join(_VERBS),
+        )
+    return found
+
+
+def check_verbs(found: Any, path: str) -> None:
+    """It can be fitted, predicts, and has parameters.
+
+    Raises:
+        StudyInvalid: it cannot.
+    """
     missing = [verb for verb in _VERBS if not callable(getattr(found, verb, None))]
-    if inspect.isclass(found) and "predict" in missing and callable(getattr(found, "transform", None)):
+    if "predict" in missing and callable(getattr(found, "transform", None)):
         raise StudyInvalid(
             f"{path!r} predicts nothing: it transforms columns",
             cause="it has no predict: a scaler or an encoder was named in the model's place",
             remedy="name the model; numbers are scaled before it unless [model] says standardize = false",
         )
-    if not inspect.isclass(found) or missing:
+    if missing:
         raise StudyInvalid(
             f"{path!r} is not a scikit-learn estimator",
-            cause="it has no " + ", ".join(missing) if missing else "it is not a class",
+            cause="it has no " + ", ".join(missing),
             remedy="name a class with " + ", ".join(_VERBS),
         )
-    return found
 
 
 def named_object(

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpbo_core.data.named_columns import NamedColumn
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.estimators import FittedEstimator, check_names, check_task, fitted, seeded
 from dpbo_core.models.listed.inspection import unlisted_part
@@ -31,12 +32,23 @@ class Prototype:
         seed: for every `random_state` left free.
         regression: what it must be.
         decode: axis → (name → value).
+        columns: of the data frame that it is given; None where it is given numbers.
     """
 
     estimator: Any
     seed: int
     regression: bool
     decode: Mapping[str, Mapping[Any, Any]] = field(default_factory=dict)
+    columns: tuple[NamedColumn, ...] | None = None
+
+    @property
+    def takes_columns(self) -> bool:
+        """Whether it chooses columns by itself, as a Pipeline may: then it is given a table's own."""
+        from sklearn.compose import ColumnTransformer
+        from sklearn.pipeline import Pipeline
+
+        parts = [self.estimator, *_parts(list(self.estimator.get_params(deep=True).values()))]
+        return any(isinstance(part, Pipeline | ColumnTransformer) for part in parts)
 
     @property
     def name(self) -> str:
@@ -63,7 +75,7 @@ class Prototype:
 
     def train(self, X: ArrayLike, y: ArrayLike, /, **hyperparameters: Any) -> FittedEstimator:
         """A cold start on public rows."""
-        return fitted(self.build(hyperparameters), X, y, shown_as=self.name)
+        return fitted(self.build(hyperparameters), X, y, shown_as=self.name, columns=self.columns)
 
     def unlisted(self) -> str:
         """What in it, with any value of an axis that is an object, is not on the list; "" for nothing."""

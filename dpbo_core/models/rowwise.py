@@ -4,11 +4,13 @@ A test, not a proof. It finds statistics of the batch, draws at prediction, and 
 where the largest row says: the ways in which one record would have a hand on the scores of the others.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpbo_core.data.named_columns import extreme_cells
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.containment import contained
 from dpbo_core.models.estimators import FittedEstimator
@@ -16,6 +18,7 @@ from dpbo_core.models.outcome import Verb
 from dpbo_core.models.scores.record import equal
 
 _ROWS_TRIED = 64
+_FRAMES_TRIED = 8  # data frames of one row: each takes hundreds of times as long as a row of numbers
 
 
 @contained()
@@ -31,10 +34,11 @@ def check_rowwise(model: FittedEstimator, X_public: ArrayLike, *, needs: Verb = 
     Raises:
         StudyInvalid: they disagree, or a public row cannot be predicted.
     """
-    rows = np.asarray(X_public, dtype=np.float64)[:_ROWS_TRIED]
+    rows = np.asarray(X_public, dtype=np.float64 if model.columns is None else object)[:_ROWS_TRIED]
     together = model.outcome(rows, needs)
     reverse = model.outcome(rows[::-1], needs)
-    alone = [model.outcome(rows[i : i + 1], needs) for i in range(len(rows))]
+    n_alone = len(rows) if model.columns is None else min(_FRAMES_TRIED, len(rows))
+    alone = [model.outcome(rows[i : i + 1], needs) for i in range(n_alone)]
     kept = np.arange(len(rows))[:, None] % 2 == 1
     beside = model.outcome(np.where(kept, rows, model.stand_in), needs)
     if together is None or reverse is None or beside is None or any(one is None for one in alone):
@@ -45,31 +49,41 @@ def check_rowwise(model: FittedEstimator, X_public: ArrayLike, *, needs: Verb = 
         )
     singles = np.concatenate([one for one in alone if one is not None]) if alone else together
     near = _near if together.dtype.kind == "f" else equal
-    agree = near(together, reverse[::-1]).all() and near(together, singles).all()
+    agree = near(together, reverse[::-1]).all() and near(together[:n_alone], singles).all()
     if not (agree and equal(together[1::2], beside[1::2]).all()):
         raise StudyInvalid(
             "the estimator's prediction of a row depends on the other rows of the batch",
             cause="it uses statistics of the batch, or draws at random when it predicts",
             remedy="name an estimator that predicts each row by itself",
         )
-    _check_beside_extremes(model, rows, kept, needs)
+    extremes = _extremes(rows) if model.columns is None else extreme_cells(model.columns, rows)
+    _check_beside_extremes(model, rows, kept, needs, extremes)
     return together
 
 
+def _extremes(rows: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    """Tables (k, d) of rows far from all public ones."""
+    d = rows.shape[1]
+    axis = np.eye(d)[np.arange(len(rows)) % d]
+    return [1e8 * axis, 1e20 * axis, 1e6 * np.abs(rows).max(axis=0, initial=1.0) * np.ones_like(rows)]
+
+
 def _check_beside_extremes(
-    model: FittedEstimator, rows: NDArray[np.float64], kept: NDArray[np.bool_], needs: Verb
+    model: FittedEstimator,
+    rows: NDArray[Any],
+    kept: NDArray[np.bool_],
+    needs: Verb,
+    extremes: Sequence[NDArray[Any]],
 ) -> None:
     """The same beside rows no public table has: what iterates over a batch may stop where the largest row says.
 
     Raises:
         StudyInvalid: a row's class, number or probabilities depend on them.
     """
-    d = rows.shape[1]
-    axis = np.eye(d)[np.arange(len(rows)) % d]
     verbs: set[Verb] = {needs, "predict_proba"} if hasattr(model.estimator, "predict_proba") else {needs}
     for verb in sorted(verbs):
         calm = model.outcome(np.where(kept, rows, model.stand_in), verb)
-        for far in (1e8 * axis, 1e20 * axis, 1e6 * np.abs(rows).max(axis=0, initial=1.0) * np.ones_like(rows)):
+        for far in extremes:
             loud = model.outcome(np.where(kept, rows, far), verb)
             if calm is None or loud is None:  # a row that cannot be predicted is put aside when it is scored
                 continue

@@ -228,7 +228,7 @@ class EstimatorTrainer:
         if self.enforced:
             from dpbo_core.models.enforced.enforced_model import alone
 
-            how = alone(fitted.estimator, self.X, self.truth, scored, known=self._modules)
+            how = alone(fitted.by_rows(), self.X, self.truth, scored, known=self._modules)
             return replace(fitted, alone=how)
         outcome = check_rowwise(fitted, self.X, needs=scored.needs)
         if isinstance(self.score, BoundedFunction):

@@ -121,7 +121,8 @@ class PartReader:
 
     def encoded(self, part: Path) -> Encoded:
         """The records of a part, whatever its bytes."""
-        return self.preprocessing.transform(data.read_table(part, sensitive=True, shown_as=SHOWN_AS))
+        cells = self.preprocessing.columns is not None
+        return self.preprocessing.transform(data.read_table(part, sensitive=True, shown_as=SHOWN_AS, cells=cells))
 
     def read(
         self,
@@ -138,9 +139,13 @@ class PartReader:
         return kept.get(self.name, part, lambda: make(part), size=size, limit=self.limit // n_processes)
 
 
+OF_A_CELL = 16  # times the pointer to it: an object, and a text of some length
+
+
 def bytes_of(records: Encoded) -> int:
     """What keeping them takes, by their numbers alone."""
-    return records.X.nbytes + records.labels.nbytes + records.broken.nbytes + 8 * records.n_records
+    width = OF_A_CELL if records.X.dtype == object else 1
+    return width * records.X.nbytes + records.labels.nbytes + records.broken.nbytes + 8 * records.n_records
 
 
 class PartWorker:

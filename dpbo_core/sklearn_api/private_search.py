@@ -35,6 +35,7 @@ from dpbo_core.sklearn_api.evaluated import evaluate_search
 from dpbo_core.sklearn_api.given_estimator import check_predicts
 from dpbo_core.sklearn_api.pairs_in_memory import as_it_began, public_positives
 from dpbo_core.sklearn_api.progress import Progress
+from dpbo_core.sklearn_api.public_columns import PublicColumns
 from dpbo_core.sklearn_api.public_encoder import PublicEncoder, target_name
 from dpbo_core.sklearn_api.public_in_parallel import done_by
 from dpbo_core.sklearn_api.released_steps import cv_results
@@ -73,7 +74,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     answer would be an output that no ε prices.
 
     Args:
-        estimator: any scikit-learn classifier or regressor, a Pipeline too.
+        estimator: any scikit-learn classifier or regressor. A Pipeline is given the columns of a data frame as they
+            are, by name and with the public X's types; anything else numbers, which are made of them.
         search_space: name → `Real`, `Integer` or `Categorical`; (axis, {"kernel": "rbf"}) exists only there. A list
             or array of values, scipy's `uniform`, `loguniform` and `randint` stand for the axis of their range.
         epsilon: ε of this search in total.
@@ -230,7 +232,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         named = release.value["hyperparameters"]
         self.best_params_ = prototype.decoded(named)
         if self.refit:
-            encoder = PublicEncoder(ignore=tuple(left_out(spec)), regression=spec.model.regression)
+            kind = PublicColumns if split.takes_columns else PublicEncoder
+            encoder = kind(ignore=tuple(left_out(spec)), regression=spec.model.regression)
             progress.say("training at what was chosen, on the public rows")
             self.best_estimator_ = Pipeline([("encode", encoder), ("model", prototype.build(named))]).fit(X, y)
         if not spec.model.regression:

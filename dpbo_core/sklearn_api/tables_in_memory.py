@@ -54,9 +54,14 @@ class FrameSplit:
     aliased: bool = False
     beside: tuple[str, ...] = ()
 
+    @property
+    def takes_columns(self) -> bool:
+        """Whether the estimator is given the table's own columns: a Pipeline, where they have names."""
+        return self.training.named and self.prototype.takes_columns
+
     def public(self, problem: Problem) -> PublicHalf:
         """Fit to the training table. The problem says what in the prototype is not on the list."""
-        table = self.training.table(target_name=self.target, source="X")
+        table = self.training.table(target_name=self.target, source="X", cells=self.takes_columns)
         public = fitted_half(
             self.spec,
             problem,
@@ -64,6 +69,8 @@ class FrameSplit:
             self.target,
             factory=self.prototype,
             function=self.score,
+            columns=self.takes_columns,
+            hints=self.training.hints(),
         )
         identity = "\n".join([public.fingerprint, self.prototype.identity()])
         return replace(public, fingerprint=hashlib.sha256(identity.encode()).hexdigest())
@@ -99,7 +106,8 @@ class FrameSplit:
         people: list[Person] | None = None
         if self.spec.privacy.person is not None:
             people = [person_in_memory(value) for value in self.validation.values(self.spec.privacy.person)]
-        return self.validation.table(target_name=self.target, source="X_validation"), people
+        table = self.validation.table(target_name=self.target, source="X_validation", cells=self.takes_columns)
+        return table, people
 
 
 def person_in_memory(value: object) -> Person:

@@ -24,7 +24,8 @@ class Written:
     """What every [model] has, and every study's fingerprint with it, whether the model looks at it or not.
 
     Attributes:
-        estimator: "logistic", "hinge", "softmax", any scikit-learn estimator by import path, or "predictions".
+        estimator: "logistic", "hinge", "softmax", any scikit-learn estimator by import path, "module:name" of an
+            estimator that is made in a file beside the study, or "predictions".
         score: a name, or the import path of a function of one record's truth and prediction; None for the usual.
         steepness: of a margin score.
         params: the estimator's fixed parameters.
@@ -87,6 +88,16 @@ class Written:
     @property
     def enforced(self) -> bool:
         """Whether every record is scored in a process of its own."""
+        return False
+
+    @property
+    def names_object(self) -> bool:
+        """Whether the estimator is an object by its module and name, and no class."""
+        return ":" in self.estimator
+
+    @property
+    def takes_columns(self) -> bool:
+        """Whether the estimator is given the table's own columns as a data frame: no built-in preprocessing."""
         return False
 
     def _check_named_score(self) -> None:
@@ -155,11 +166,13 @@ class EstimatorSection(Written):
         class_shares: for balanced accuracy, the public share of each class.
         error_bound: E for an error (in the target's unit) or the log-loss (in nats): what is worse counts as E.
         rowwise: "enforced" scores every record alone, in a process of its own, so that no assumption is needed.
+        columns: whether it is given the table's own columns; as for "module:name" where None.
     """
 
     class_shares: Mapping[str, Value] | None = None
     error_bound: float | None = None
     rowwise: str | None = None
+    columns: bool | None = None
 
     def __post_init__(self) -> None:
         _check_import_path(self.estimator)
@@ -181,6 +194,11 @@ class EstimatorSection(Written):
         """Whether every record is scored in a process of its own."""
         return self.rowwise is not None
 
+    @property
+    def takes_columns(self) -> bool:
+        """An object does unless the study says otherwise, a class where it says so."""
+        return self.names_object if self.columns is None else self.columns
+
 
 @dataclass(frozen=True, kw_only=True)
 class FunctionSection(Written):
@@ -191,12 +209,14 @@ class FunctionSection(Written):
         score_low: public lower end of the function.
         score_high: public upper end of it.
         rowwise: "enforced" scores every record alone, in a process of its own, so that no assumption is needed.
+        columns: whether it is given the table's own columns; as for "module:name" where None.
     """
 
     score: str
     score_low: float
     score_high: float
     rowwise: str | None = None
+    columns: bool | None = None
     own_score: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -220,6 +240,11 @@ class FunctionSection(Written):
     def enforced(self) -> bool:
         """Whether every record is scored in a process of its own."""
         return self.rowwise is not None
+
+    @property
+    def takes_columns(self) -> bool:
+        """An object does unless the study says otherwise, a class where it says so."""
+        return self.names_object if self.columns is None else self.columns
 
 
 @dataclass(frozen=True)
@@ -284,13 +309,20 @@ def read_model(table: Any) -> ModelSection:
                 + ("is ours and scores each record by itself" if model.ours else "were made elsewhere"),
                 remedy="remove rowwise",
             )
+        elif key == "columns" and not given[key]:
+            continue
+        elif key == "columns" and key not in known:
+            raise StudyInvalid(
+                f"model.columns is given, but {model.estimator} is ours and computes on numbers",
+                remedy='remove it, or name an estimator: "sklearn.ensemble.HistGradientBoostingClassifier", say',
+            )
         elif key not in known:
             raise _unused(key, model.score_name)
     return model
 
 
 def _kind(estimator: str, score: str) -> type[ModelSection]:
-    if "." not in estimator:
+    if "." not in estimator and ":" not in estimator:
         one_of("model.estimator", estimator, (*OUR_ESTIMATORS, PREDICTIONS))
         if estimator == PREDICTIONS:
             return PredictionsSection
@@ -299,9 +331,10 @@ def _kind(estimator: str, score: str) -> type[ModelSection]:
 
 
 def _check_import_path(estimator: str) -> None:
-    if "." not in estimator:
+    by_path = "." in estimator or ":" in estimator
+    if not by_path:
         one_of("model.estimator", estimator, OUR_ESTIMATORS)
-    require("." in estimator, f"{estimator} is ours", remedy="name a scikit-learn estimator by its import path")
+    require(by_path, f"{estimator} is ours", remedy="name a scikit-learn estimator by its import path")
 
 
 def _check_score_name(score: str) -> None:

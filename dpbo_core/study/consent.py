@@ -5,7 +5,8 @@ from pathlib import Path
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.accounting.sources import file_source
-from dpbo_core.errors import AssumptionNotAccepted
+from dpbo_core.errors import AssumptionNotAccepted, PolicyRefused
+from dpbo_core.models.named_estimator import file_beside
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.problem import relation_of
@@ -58,10 +59,27 @@ def approve_study(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path)
 def check_public_file(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path) -> None:
     """What somebody else's study would read as public is no dataset's sensitive file; before it is opened.
 
+    Nor does it name code of a file beside it, which the owner did not write.
+
     Raises:
-        PolicyRefused: it is one.
+        PolicyRefused: it is one, or it does.
     """
+    refuse_beside(spec, folder)
     if isinstance(spec.data, PublicFiles | PersonFiles):
         ledger.check_public(file_source(Path(folder) / spec.data.training))
     if isinstance(spec.data, PredictionTable) and spec.data.public is not None:
         ledger.check_public(file_source(Path(folder) / spec.data.public))
+
+
+def refuse_beside(spec: StudySpec, folder: str | Path) -> None:
+    """A study that others start names no estimator in a file beside it: whoever can write the file would run code.
+
+    Raises:
+        PolicyRefused: it does.
+    """
+    if file_beside(spec.model.estimator, folder) is not None:
+        raise PolicyRefused(
+            f"the study's estimator {spec.model.estimator!r} is in a file beside it",
+            cause="only a study that is started by hand, at a terminal, may run code that lies beside it",
+            remedy='put it into an installed package, and name it "ourpackage.models:pipeline"',
+        )

@@ -35,10 +35,12 @@ from dpbo_core.spec import (
     SensitiveTraining,
     StudySpec,
 )
+from dpbo_core.study.named_prototype import named_prototype
 from dpbo_core.study.prediction_half import check_prediction_columns, prediction_half
 from dpbo_core.study.public_half import PublicHalf, check_names, check_person, fitted_half, sealed_half
 from dpbo_core.study.resolve import planning_problem
 from dpbo_core.study.sizes import check_n_validation, facts_of
+from dpbo_core.study.training_set import fingerprint_with
 from dpbo_core.study.training_set import training_table as training_table
 
 
@@ -95,13 +97,15 @@ def public_half(spec: StudySpec, folder: str | Path, problem: Problem | None = N
     Raises:
         StudyInvalid: the training data cannot be used as the study says.
     """
-    problem = planning_problem(spec) if problem is None else problem
+    problem = planning_problem(spec, folder) if problem is None else problem
     if isinstance(spec.data, SensitiveData):
         return _declared_half(spec, spec.data, folder, problem)
     if isinstance(spec.data, PredictionTable):
         table = None if spec.data.public is None else training_table(spec, folder)[0]
         return prediction_half(spec, problem, table)
-    return fitted_half(spec, problem, *training_table(spec, folder))
+    prototype = named_prototype(spec, folder)
+    public = fitted_half(spec, problem, *training_table(spec, folder), factory=prototype)
+    return replace(public, fingerprint=fingerprint_with(public.fingerprint, prototype))
 
 
 def check_presence(spec: StudySpec, folder: str | Path, public: PublicHalf) -> None:
@@ -205,7 +209,7 @@ def sensitive_half(
             return PartitionedPersons(parts, encode, column, score, given.n_persons, workers, limit)
         if parts and isinstance(given, PublicFiles):
             return PartitionedObjective(parts, public.preprocessing, score, given.n_validation, workers, limit)
-    return sealed_half(spec, *records_of(spec, folder), public)
+    return sealed_half(spec, *records_of(spec, folder, cells=public.preprocessing.columns is not None), public)
 
 
 def _both_sensitive(spec: StudySpec, given: SensitiveData, folder: str | Path, public: PublicHalf) -> Objective:
@@ -243,7 +247,9 @@ def _declared_half(spec: StudySpec, given: SensitiveData, folder: str | Path, pr
     )
 
 
-def records_of(spec: StudySpec, folder: str | Path) -> tuple[Table, tuple[Person, ...] | None]:
+def records_of(
+    spec: StudySpec, folder: str | Path, *, cells: bool = False
+) -> tuple[Table, tuple[Person, ...] | None]:
     """The SENSITIVE records and whose each is, fetched once. As `validation_table`, after reserving only."""
     given = spec.data
     if isinstance(given, SensitiveTraining):
@@ -252,7 +258,7 @@ def records_of(spec: StudySpec, folder: str | Path) -> tuple[Table, tuple[Person
     if not isinstance(given, Bundled):
         place = _records_place(given)
         contents = fetched(place_of(folder, place), shown_as=place)
-    return validation_table(given, folder, contents), people_of(spec, folder, contents)
+    return validation_table(given, folder, contents, cells=cells), people_of(spec, folder, contents)
 
 
 def _records_place(given: PublicFiles | PersonFiles | SensitiveFiles | PredictionTable) -> str:
@@ -264,13 +270,18 @@ def validation_table(
     given: PublicFiles | PersonFiles | SensitiveFiles | PredictionTable | Bundled,
     folder: str | Path,
     contents: Contents | None = None,
+    *,
+    cells: bool = False,
 ) -> Table:
-    """The SENSITIVE records, whatever their bytes. Call it only after reserving, and seal what comes of it."""
+    """The SENSITIVE records, whatever their bytes. Call it only after reserving, and seal what comes of it.
+
+    `cells`: whether raw cells are kept, for an estimator that takes the table's own columns.
+    """
     if isinstance(given, Bundled):
         return bundled.load(given.source, given.validation_share)[1]
     place = _records_place(given)
     contents = contents or fetched(place_of(folder, place), shown_as=place)
-    return data.read_table(contents, sensitive=True, shown_as=place)
+    return data.read_table(contents, sensitive=True, shown_as=place, cells=cells)
 
 
 def people_of(spec: StudySpec, folder: str | Path, contents: Contents | None = None) -> tuple[Person, ...] | None:

@@ -96,7 +96,7 @@ def prediction_half(spec: StudySpec, problem: Problem, table: Table | None) -> P
     return PublicHalf(
         problem=problem,
         preprocessing=fitted,
-        columns=fitted.columns,
+        columns=fitted.all_columns,
         target=given.target,
         fingerprint="" if table is None else data.fingerprint(table.without(left_out(spec))),
     )

@@ -1,6 +1,6 @@
 """The split of a study's data, wherever they come from: what is fitted to the public one, what is sealed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -11,6 +11,7 @@ from dpbo_core.data.people import Person, uncounted
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.models.baseline import constant_margin, constant_score
 from dpbo_core.models.estimators import EstimatorFactory
+from dpbo_core.models.prototype import Prototype
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.trainer import EstimatorTrainer, Factory, LinearTrainer
 from dpbo_core.objective.in_memory import Objective, Scorer
@@ -60,8 +61,10 @@ def fitted_half(
     table: Table,
     target: str,
     *,
-    factory: Factory | None = None,
+    factory: Prototype | None = None,
     function: Callable[[Any, Any], float] | None = None,
+    columns: bool | None = None,
+    hints: Mapping[str, Any] | None = None,
 ) -> PublicHalf:
     """What a public training table becomes.
 
@@ -72,21 +75,26 @@ def fitted_half(
         target: the column to predict.
         factory: of estimators; by the study's import path where None.
         function: the user's score function; by its import path where None.
+        columns: whether the estimator is given the table's own columns; as the study says where None.
+        hints: their pandas types, of a table in memory.
 
     Raises:
         StudyInvalid: the training data cannot be used as the study says.
     """
     table, model = table.without(left_out(spec)), spec.model
-    fitted = Preprocessing.fit(
-        table,
-        target,
-        standardize=model.standardize,
-        clip_quantile=model.clip_quantile,
-        bias=model.bias,
-        unit_ball=model.linear,
-        regression=model.regression,
-        missing="mean" if isinstance(spec.data, PublicData) and spec.data.missing == "mean" else "refuse",
-    )
+    if model.takes_columns if columns is None else columns:
+        fitted = Preprocessing.named(table, target, regression=model.regression, hints=hints)
+    else:
+        fitted = Preprocessing.fit(
+            table,
+            target,
+            standardize=model.standardize,
+            clip_quantile=model.clip_quantile,
+            bias=model.bias,
+            unit_ball=model.linear,
+            regression=model.regression,
+            missing="mean" if isinstance(spec.data, PublicData) and spec.data.missing == "mean" else "refuse",
+        )
     fitted = replace(fitted, ignored=left_out(spec))
     encoded = fitted.transform(table)
     trainer: Trainer
@@ -99,12 +107,16 @@ def fitted_half(
         score = score_on(model, fitted.classes, function)
         constant = constant_score(score, encoded.truth, n_classes=len(fitted.classes))
         problem = replace(problem, score=score, baseline=constant)
+        made: Factory
         if factory is None:
-            factory = EstimatorFactory(model.estimator, model.params, spec.search.seed, model.regression)
+            seed, own = spec.search.seed, fitted.columns
+            made = EstimatorFactory(model.estimator, model.params, seed, model.regression, columns=own)
+        else:
+            made = replace(factory, columns=fitted.columns)
         trainer = EstimatorTrainer(
             encoded.X,
             encoded.truth,
-            factory,
+            made,
             score,
             listed=not problem.unlisted,
             enforced=model.enforced,

@@ -3,8 +3,11 @@
 Whatever comes after takes a `ResolvedStudy` and asks nothing again: "auto" is advised on here alone.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
+from typing import Any
 
 from dpbo_core.accounting.ledger import StudyKey
 from dpbo_core.advice.advise import Advice, advise, check_scoring, choose
@@ -15,6 +18,7 @@ from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.problem import Problem, problem_of
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.learning import check_learns
+from dpbo_core.study.named_prototype import named_prototype
 from dpbo_core.study.sizes import n_validation, training_facts
 from dpbo_core.study.training_set import study_fingerprint
 
@@ -66,29 +70,33 @@ class ResolvedStudy:
         return StudyKey(fingerprint, spec.privacy.dataset, spec.name, spec.edition, self.method.kind)
 
 
-def resolve(spec: StudySpec, *, unlisted: str | None = None) -> ResolvedStudy:
+def resolve(spec: StudySpec, folder: str | Path = ".", *, unlisted: str | None = None) -> ResolvedStudy:
     """The study, resolved.
 
     Args:
         spec: as written.
+        folder: of the study file, where an estimator may lie that it names.
         unlisted: what in an estimator given as an object is not on the list; by the study's import path where None.
 
     Raises:
         StudyInvalid: the study cannot be used as written, or "auto" finds no method that would run.
     """
-    problem = planning_problem(spec, unlisted=unlisted)
+    problem = planning_problem(spec, folder, unlisted=unlisted)
     method, why = choose(spec, problem)
     return ResolvedStudy(spec, problem, method, why)
 
 
-def planning_problem(spec: StudySpec, *, unlisted: str | None = None) -> Problem:
+def planning_problem(spec: StudySpec, folder: str | Path = ".", *, unlisted: str | None = None) -> Problem:
     """The problem as it is priced."""
+    if unlisted is None and spec.model.names_object:
+        named = named_prototype(spec, folder)
+        unlisted = None if named is None else named.unlisted()
     return problem_of(spec, n_validation=n_validation(spec), training=training_facts(spec), unlisted=unlisted)
 
 
-def plan_study(spec: StudySpec) -> PrivacyPlan:
+def plan_study(spec: StudySpec, folder: str | Path = ".") -> PrivacyPlan:
     """The price of a study. Opens no data file."""
-    study = resolve(spec)
+    study = resolve(spec, folder)
     check_lengthscale(study.method, study.problem)
     check_learns(spec, study.method)
     return study.plan
@@ -96,6 +104,7 @@ def plan_study(spec: StudySpec) -> PrivacyPlan:
 
 def advise_study(
     spec: StudySpec,
+    folder: str | Path = ".",
     *,
     positives: float | None = None,
     baseline: float | None = None,
@@ -106,6 +115,7 @@ def advise_study(
 
     Args:
         spec: the study.
+        folder: of the study file.
         positives: PUBLIC share of the second class, for a score that counts pairs; None where it is not known.
         baseline: what the same answer for every record scores on the PUBLIC training set, in [0, G]; likewise.
         n_public: records of the PUBLIC training set; likewise.
@@ -115,9 +125,18 @@ def advise_study(
         StudyInvalid: the study cannot be used as written; its estimator is not installed, or has no such parameter.
     """
     problem = replace(
-        planning_problem(spec), positives=positives, baseline=baseline, n_public=n_public, spread=spread
+        planning_problem(spec, folder), positives=positives, baseline=baseline, n_public=n_public, spread=spread
     )
     if problem.training is None and spec.model.trained and not spec.model.ours:
-        factory = EstimatorFactory(spec.model.estimator, spec.model.params, spec.search.seed, spec.model.regression)
-        factory.build(**problem.candidates.points[0])  # what would be refused at the first training
+        _build(spec, folder, problem.candidates.points[0])  # what would be refused at the first training
     return advise(spec, problem)
+
+
+def _build(spec: StudySpec, folder: str | Path, point: Mapping[str, Any]) -> None:
+    named = named_prototype(spec, folder)
+    if named is not None:
+        named.build(point)
+        return
+    EstimatorFactory(spec.model.estimator, spec.model.params, spec.search.seed, spec.model.regression).build(
+        **point
+    )

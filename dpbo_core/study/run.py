@@ -158,7 +158,7 @@ def open_study(
         StudyInvalid, BudgetRefused, AssumptionNotAccepted: nothing was charged.
     """
     with padded(pad):
-        resolved = resolve(study) if isinstance(study, StudySpec) else study
+        resolved = resolve(study, folder) if isinstance(study, StudySpec) else study
         data = data or FileSplit(resolved.spec, folder, workers)
         public = data.public(resolved.problem)
         key = resolved.key(public.fingerprint)

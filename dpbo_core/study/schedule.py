@@ -6,6 +6,7 @@ whoever has many releases to make from one cap loses less by the exponential mec
 
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import NOTHING, compose
@@ -20,13 +21,14 @@ from dpbo_core.study.resuming import SURELY_MANY
 MOST = 1_000  # editions that are counted
 
 
-def planned_for_schedule(spec: StudySpec) -> StudySpec:
+def planned_for_schedule(spec: StudySpec, folder: str | Path = ".") -> StudySpec:
     """The study with its cap's number of editions in [budget], where it does not say one.
 
     A study without a cap of its own says nothing; one whose dataset is another for every edition has one edition.
 
     Args:
         spec: as it is written for a schedule, with its fields.
+        folder: of the study file.
     """
     cap = spec.budget
     if cap is None or cap.editions is not None:
@@ -38,14 +40,14 @@ def planned_for_schedule(spec: StudySpec) -> StudySpec:
     held = 1
     with suppress(DpboError):  # whoever runs the study says so
         many = replace(spec, budget=replace(cap, editions=SURELY_MANY))
-        held = editions_held(PrivacyBudget.of("", epsilon=cap.epsilon, delta=cap.delta), plan_study(many))
+        held = editions_held(PrivacyBudget.of("", epsilon=cap.epsilon, delta=cap.delta), plan_study(many, folder))
     return replace(spec, budget=replace(cap, editions=max(1, held)))
 
 
-def planned_if_scheduled(spec: StudySpec) -> StudySpec:
+def planned_if_scheduled(spec: StudySpec, folder: str | Path = ".") -> StudySpec:
     """The same where a study's names show that it is written for a schedule; others as they are."""
     named = (spec.edition, spec.privacy.dataset)
-    return planned_for_schedule(spec) if any(is_pattern(name) for name in named) else spec
+    return planned_for_schedule(spec, folder) if any(is_pattern(name) for name in named) else spec
 
 
 def editions_held(budget: PrivacyBudget, plan: PrivacyPlan) -> int:

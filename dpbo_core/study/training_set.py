@@ -8,15 +8,23 @@ from dpbo_core import data
 from dpbo_core.data import Table, bundled
 from dpbo_core.data.bundled import TARGET as BUNDLED_TARGET
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.prototype import Prototype
 from dpbo_core.spec import Bundled, PredictionTable, PublicData, SensitiveData, StudySpec
+from dpbo_core.study.named_prototype import named_prototype
 
 
-def training_table(spec: StudySpec, folder: str | Path) -> tuple[Table, str]:
+def training_table(spec: StudySpec, folder: str | Path, *, cells: bool | None = None) -> tuple[Table, str]:
     """The training records and the column to predict; of a study of predictions its public table.
+
+    Args:
+        spec: the study.
+        folder: the folder that its paths are relative to.
+        cells: whether raw cells are kept; where the study's estimator takes the table's own columns, if None.
 
     Raises:
         StudyInvalid: they cannot be read, or there is no public table.
     """
+    cells = spec.model.takes_columns if cells is None else cells
     given = spec.data
     if isinstance(given, PredictionTable):
         if given.public is None:
@@ -25,7 +33,8 @@ def training_table(spec: StudySpec, folder: str | Path) -> tuple[Table, str]:
     if isinstance(given, Bundled):
         return bundled.load(given.source, given.validation_share)[0], BUNDLED_TARGET
     sensitive, shown = isinstance(given, SensitiveData), given.training
-    return data.read_table(Path(folder) / shown, sensitive=sensitive, shown_as=shown), given.target
+    table = data.read_table(Path(folder) / shown, sensitive=sensitive, shown_as=shown, cells=cells)
+    return table, given.target
 
 
 def left_out(spec: StudySpec) -> frozenset[str]:
@@ -44,7 +53,15 @@ def training_digest(spec: StudySpec, folder: str | Path) -> str:
         return ""
     if isinstance(spec.data, SensitiveData):
         return ""  # a hash of sensitive records would tell whether a guess of them is right
-    return data.fingerprint(training_table(spec, folder)[0].without(left_out(spec)))
+    table, prototype = training_table(spec, folder)[0].without(left_out(spec)), named_prototype(spec, folder)
+    return fingerprint_with(data.fingerprint(table), prototype)
+
+
+def fingerprint_with(table: str, prototype: Prototype | None) -> str:
+    """A public table's fingerprint with that of the estimator by example, where there is one."""
+    if prototype is None:
+        return table
+    return hashlib.sha256(f"{table}\n{prototype.identity()}".encode()).hexdigest()
 
 
 def study_fingerprint(spec: StudySpec, training: str) -> str:

@@ -255,11 +255,11 @@ def plan(
     from dpbo_core.study.sizes import n_public
     from dpbo_core.study.study_file import read_study
 
-    spec = planned_if_scheduled(read_study(study))
+    spec = planned_if_scheduled(read_study(study), study.parent)
     folder = study.parent
     read = {"positives": public_share(spec, folder), "baseline": public_baseline(spec, folder)}
     read["spread"] = public_spread(spec, folder) if fit else None
-    advice = advise_study(spec, **read, n_public=n_public(spec, folder))
+    advice = advise_study(spec, folder, **read, n_public=n_public(spec, folder))
     print_json(advice.to_json()) if json else print_advice(spec, advice, refused=all_methods)
 
 

@@ -226,7 +226,7 @@ def estimator_standing(facts: Mapping[str, Any]) -> audit.Verdict:
     estimator = facts.get("estimator")
     if estimator in OUR_ESTIMATORS or facts.get("rowwise") == "enforced":
         return "unconditional"
-    if not isinstance(estimator, str) or estimator.count(".") < 2:
+    if not isinstance(estimator, str) or ":" in estimator or estimator.count(".") < 2:
         return "unknown"
     return "conditional" if unlisted_name(estimator, {}, {}) else "unconditional"
 

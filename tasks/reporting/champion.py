@@ -12,9 +12,9 @@ from dpbo.tasks.reporting.logged_model import CHAMPION, registered_name, version
 from dpbo.tasks.reporting.mlflow_store import open_store
 from dpbo.tasks.reporting.shown import RELEASE_TAG
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.evaluation.names import RANKED
 from dpbo_core.privacy.release import Release
 
-COMPARED = ("auc", "balanced_accuracy", "accuracy")  # the first that a report has; more is better of all
 NOTED = "dpbo.evaluated."
 
 Ends = tuple[float, float]
@@ -52,14 +52,14 @@ def champion_after(tuned: Release, report: Release, tracking_uri: str) -> str:
 
 def _figure(report: Release) -> tuple[str, Ends]:
     metrics = report.value["metrics"]
-    for name in COMPARED:
+    for name in RANKED:
         told = metrics.get(name)
         if told is not None and told["noise_interval"] is not None:
             low, high = told["noise_interval"]
             return name, (float(low), float(high))
     raise StudyInvalid(
         "the report has no figure to compare models by",
-        cause=f"it is of a regression, or noise leaves nothing of {', '.join(COMPARED)}",
+        cause=f"it is of a regression, or noise leaves nothing of {', '.join(RANKED)}",
         remedy=f"set the alias {CHAMPION} yourself, in MLflow",
     )
 

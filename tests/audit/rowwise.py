@@ -143,10 +143,13 @@ def examples() -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 def kinds() -> dict[str, type[Any]]:
-    """The classes on the list that this scikit-learn has; those of other packages are in tests/frameworks."""
+    """The classes on the list that this scikit-learn has.
+
+    Those of other packages are in tests/frameworks, those of texts in tests/test_named_columns.py.
+    """
     from dpbo_core.models.listed.inspection import imported
 
-    paths = [path for path in (*PREDICTORS, *TRANSFORMERS) if path.startswith("sklearn.")]
+    paths = [path for path in (*PREDICTORS, *TRANSFORMERS) if path.startswith("sklearn.") and ".text." not in path]
     found = {path: imported(path) for path in paths}
     return {path: kind for path, kind in found.items() if kind is not None}
 

@@ -31,7 +31,7 @@ def newest_edition(
     training, passed = training_digest(study, folder), set()
     while study.edition not in passed:
         passed.add(study.edition)
-        resolved = resolve(study)
+        resolved = resolve(study, folder)
         model = digest_of_released(resolved.key(training))
         key = watch_key(study, model, counted_of(resolved.problem), wanted.edition)
         history = history_of(ledger, key.fingerprint)
@@ -39,7 +39,7 @@ def newest_edition(
         if alarm is None or any(look.name == name for look in history):
             return study
         after = replace(study, edition=alarm.name)
-        if ledger.release_of(resolve(after).key(training).fingerprint) is None:
+        if ledger.release_of(resolve(after, folder).key(training).fingerprint) is None:
             return study
         study = after
     return study

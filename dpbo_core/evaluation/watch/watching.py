@@ -110,7 +110,7 @@ def watching(
         StudyInvalid: it released no model, or the watch is open on other terms. Nothing is charged.
     """
     check_watchable(spec)
-    resolved = resolve(spec)
+    resolved = resolve(spec, folder)
     public = FileSplit(spec, folder).public(resolved.problem)
     study = resolved.key(public.fingerprint)
     tuned = ledger.release_of(study.fingerprint)

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbo_core.data.cells import as_cells
 from dpbo_core.models.enforced.probe import Probe
 from dpbo_core.models.enforced.seccomp import RESULT_FD
 from dpbo_core.models.outcome import shaped
@@ -29,6 +30,7 @@ from dpbo_core.models.scores.grid import to_grid
 from dpbo_core.models.scores.record import RecordScore
 
 _HEAD = struct.Struct("<qq8s")  # features, whether the target is a number, the class index or target
+_CELLS = 2  # in the place of that: bytes of pickled cells, and the number's flag beside it
 REHEARSALS = 30  # CPython adapts its instructions within the first dozens of calls
 _RESULT = struct.Struct("<q")
 _LENGTH = struct.Struct("<q")
@@ -38,20 +40,28 @@ _LENGTH = struct.Struct("<q")
 class Record:
     """One record, (d,) and a scalar array (1,). Its repr says nothing."""
 
-    x: NDArray[np.float64]
+    x: NDArray[Any]
     truth: NDArray[Any]
 
     def to_bytes(self) -> bytes:
-        """Of a length that d alone decides."""
+        """Of a length that d alone decides, where it is of numbers."""
         number = self.truth.dtype.kind == "f"
+        if (
+            self.x.dtype == object
+        ):  # cells of a table's own columns: plain values, whose bytes are as many as they are
+            cells = pickle.dumps(self.x.tolist(), protocol=5)
+            return _HEAD.pack(len(cells), number | _CELLS, self.truth.tobytes()) + cells
         return _HEAD.pack(len(self.x), number, self.truth.tobytes()) + self.x.tobytes()
 
     @classmethod
     def of_file(cls, fd: int) -> "Record":
         """One record as it stands in a pipe."""
         d, number, truth = _HEAD.unpack(_read(fd, _HEAD.size))
-        x = np.frombuffer(_read(fd, 8 * d), dtype=np.float64).copy()
-        return cls(x, np.frombuffer(truth, dtype=np.float64 if number else np.int64).copy())
+        if number & _CELLS:
+            x = as_cells(pickle.loads(_read(fd, d)))  # noqa: S301  pickled by the curator
+        else:
+            x = np.frombuffer(_read(fd, 8 * d), dtype=np.float64).copy()
+        return cls(x, np.frombuffer(truth, dtype=np.float64 if number & 1 else np.int64).copy())
 
 
 def model_bytes(estimator: bytes, score: bytes) -> bytes:

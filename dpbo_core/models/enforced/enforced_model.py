@@ -20,6 +20,7 @@ from dpbo_core.models.enforced.child import Record, model_bytes
 from dpbo_core.models.enforced.engine import engine, scouted
 from dpbo_core.models.enforced.handle import hidden_beside
 from dpbo_core.models.enforced.limits import Limits
+from dpbo_core.models.named_estimator import BESIDE
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.record import RecordScore
 
@@ -86,6 +87,12 @@ def alone(
     limits = limits or Limits()
     pickled, how = _pickled(estimator, "the fitted estimator"), _pickled(score, "the score function")
     named = tuple(sorted(_modules_named(estimator) | _modules_named(score)))
+    if any(name.startswith(BESIDE) for name in named):
+        raise StudyInvalid(
+            "the estimator, or a part of it, is defined in a file beside the study",
+            cause='rowwise = "enforced" loads it in processes of their own, which know installed packages alone',
+            remedy="move the definition into an installed package, and import it from there",
+        )
     if "__main__" in named:
         raise StudyInvalid(
             "the estimator, a part of it or the score function is defined in a notebook or a script",

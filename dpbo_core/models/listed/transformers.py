@@ -11,6 +11,13 @@ from dpbo_core.models.listed.entry import Listed
 
 _CELLS = "each cell by fitted numbers of its column"
 _COLUMNS = "keeps fitted columns"
+_WORDS = "counts of the words or characters of the row's own text, by "
+_OWN_WORDS = {
+    "input": ("content",),
+    "analyzer": ("word", "char", "char_wb"),
+    "preprocessor": (None,),
+    "tokenizer": (None,),
+}
 _PRODUCT = "the row, centred by fitted means, times a fitted matrix"
 
 TRANSFORMERS: Mapping[str, Listed] = {
@@ -28,6 +35,15 @@ TRANSFORMERS: Mapping[str, Listed] = {
     "sklearn.preprocessing.TargetEncoder": Listed(_CELLS),
     "sklearn.impute.SimpleImputer": Listed(_CELLS),
     "sklearn.impute.MissingIndicator": Listed(_CELLS),
+    # text by text
+    "sklearn.feature_extraction.text.HashingVectorizer": Listed(_WORDS + "a hash; then the row's norm", _OWN_WORDS),
+    "sklearn.feature_extraction.text.CountVectorizer": Listed(_WORDS + "a fitted vocabulary", _OWN_WORDS),
+    "sklearn.feature_extraction.text.TfidfVectorizer": Listed(
+        _WORDS + "a fitted vocabulary and fitted weights; then the row's norm", _OWN_WORDS
+    ),
+    "sklearn.feature_extraction.text.TfidfTransformer": Listed(
+        "each count by a fitted weight, then the row's norm"
+    ),
     # row by row
     "sklearn.preprocessing.Normalizer": Listed("the row by its own norm"),
     "sklearn.preprocessing.PolynomialFeatures": Listed("products of the cells of the row"),

@@ -1,0 +1,163 @@
+"""One raw cell of a table for an estimator that takes the table's own columns: exactly what was written.
+
+| Cell | means |
+|---|---|
+| `None` | there is no value |
+| float, bool, str | a number, a truth value, a text as it stands |
+| `numpy.datetime64` in microseconds | a time without a zone |
+| `datetime` in UTC | a time with a zone |
+| `UNREADABLE` | a value that is none of these: its record cannot be used, unless nothing asks for the column |
+
+Nothing here raises, and no code of a value's own class runs.
+"""
+
+import datetime as dt
+import math
+import re
+import sys
+import zoneinfo
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.data.values import canonical, plain
+
+Cells = NDArray[Any]  # (m,) objects
+
+UNREADABLE = math.inf
+NO_VALUE = frozenset(  # as pandas.read_csv has them
+    {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA"}
+    | {"NULL", "NaN", "None", "n/a", "nan", "null"}
+)
+_CLOCK, _ZONE = r"(\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?)", r"(Z|[+-]\d{2}:?\d{2})"
+TIME = re.compile(rf"(\d{{4}}-\d{{2}}-\d{{2}})(?:[T ]{_CLOCK}\s?{_ZONE}?)?", re.ASCII)
+_FIRST, _LAST = dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59, 999999)  # noqa: DTZ001  of no zone
+_EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001
+_MICROSECOND = dt.timedelta(microseconds=1)
+PER_UNIT = {"D": 86_400_000_000, "h": 3_600_000_000, "m": 60_000_000, "s": 1_000_000, "ms": 1_000, "us": 1}
+
+
+def as_cells(values: Iterable[object]) -> Cells:
+    """Objects (m,), never taken apart by NumPy."""
+    listed = list(values)
+    cells = np.empty(len(listed), dtype=object)
+    cells[:] = listed
+    return cells
+
+
+def text_cell(text: str) -> object:
+    """A field of a CSV file."""
+    text = text.strip()
+    return None if text in NO_VALUE else text
+
+
+def cell_of(value: Any) -> object:
+    """A value of a table in memory, or of a file with types."""
+    kind = type(value)
+    if value is None or kind is str or kind is bool:
+        return value
+    if kind is float:
+        return None if value != value else value
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and (value is pandas.NA or value is pandas.NaT):
+        return None
+    if issubclass(kind, dt.date):
+        return _time(value)
+    if kind is np.datetime64:
+        return times(np.array([value]))[0]
+    held = plain(value)
+    if isinstance(held, bytes):
+        try:
+            return held.decode()
+        except UnicodeDecodeError:
+            return UNREADABLE
+    if isinstance(held, str):
+        return held
+    if isinstance(held, bool | np.bool_):
+        return bool(held)
+    number = UNREADABLE if held is None else canonical(held)
+    return None if number != number else number
+
+
+def _time(value: Any) -> object:
+    """A date or time of Python or pandas, read by Python's own functions; whatever a subclass overrides."""
+    if not issubclass(type(value), dt.datetime):
+        year, month, day = (getattr(dt.date, part).__get__(value) for part in ("year", "month", "day"))
+        return np.datetime64(dt.date(year, month, day), "us")
+    parts = [getattr(dt.datetime, part).__get__(value) for part in _PARTS]
+    zone = dt.datetime.tzinfo.__get__(value)
+    naive = dt.datetime(*parts)  # noqa: DTZ001  the zone is looked at below
+    if zone is None:
+        return np.datetime64(naive, "us")
+    try:
+        known = type(zone) is dt.timezone or type(zone) is zoneinfo.ZoneInfo
+        offset = zone.utcoffset(naive) if known else UNREADABLE
+        return (naive - offset).replace(tzinfo=dt.UTC) if isinstance(offset, dt.timedelta) else UNREADABLE
+    except (OverflowError, ValueError):
+        return UNREADABLE
+
+
+_PARTS = ("year", "month", "day", "hour", "minute", "second", "microsecond")
+
+
+def time_of_text(text: str) -> object:
+    """The time that a text in ISO 8601 says; None where it says none: 2024-02-30, or another way to write it."""
+    found = TIME.fullmatch(text)
+    if found is None:
+        return None
+    try:
+        read = dt.datetime.fromisoformat(f"{found[1]} {found[2] or '00:00'}{found[3] or ''}")
+        return np.datetime64(read, "us") if read.tzinfo is None else read.astimezone(dt.UTC)
+    except (OverflowError, ValueError):
+        return None
+
+
+def times(array: NDArray[Any]) -> Cells:
+    """Cells (m,) of an array of numpy.datetime64 of any unit; what is beyond the years 1 to 9999 is unreadable."""
+    unit = np.datetime_data(array.dtype)
+    return times_of_numbers(array.astype(np.int64), unit[0], zone=False) if unit[1] == 1 else _unread(len(array))
+
+
+def times_of_numbers(numbers: NDArray[np.int64], unit: str, *, zone: bool) -> Cells:
+    """The same from how many of `unit` lie between each time and the year 1970; the least integer is no time."""
+    missing = numbers == np.iinfo(np.int64).min
+    if unit in ("ns", "ps", "fs", "as"):
+        micros = numbers // {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}[unit]
+        inside = np.ones(len(numbers), dtype=bool)
+    elif unit in PER_UNIT:
+        ends = [((end - _EPOCH) // _MICROSECOND) // PER_UNIT[unit] for end in (_FIRST, _LAST)]
+        inside = (numbers >= ends[0]) & (numbers <= ends[1])
+        micros = np.where(inside, numbers, 0) * PER_UNIT[unit]
+    else:
+        return _unread(len(numbers))
+    found: list[object] = list(micros.view("M8[us]"))
+    if zone:
+        found = [(_EPOCH + int(value) * _MICROSECOND).replace(tzinfo=dt.UTC) for value in micros]
+    usable = zip(found, missing, inside, strict=True)
+    return as_cells(None if out else (value if ok else UNREADABLE) for value, out, ok in usable)
+
+
+def _unread(n: int) -> Cells:
+    return as_cells([UNREADABLE] * n)
+
+
+def cells_of(values: Sequence[object]) -> Cells:
+    """`cell_of` of each, (m,)."""
+    return as_cells(cell_of(value) for value in values)
+
+
+def micros(cell: object) -> int | None:
+    """A time as microseconds since 1970 in UTC or no zone; None for what is no time."""
+    if type(cell) is np.datetime64:
+        return int(cell.astype(np.int64))
+    if type(cell) is dt.datetime:
+        return (cell.replace(tzinfo=None) - _EPOCH) // _MICROSECOND
+    return None
+
+
+def time_in_words(at: int, *, zone: bool) -> str:
+    """The same in ISO 8601, to the second."""
+    time = _EPOCH + dt.timedelta(seconds=at // 1_000_000)
+    return time.isoformat() + ("+00:00" if zone else "")

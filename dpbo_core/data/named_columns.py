@@ -1,0 +1,235 @@
+"""A table's own columns, by name and with public types: what a Pipeline with a ColumnTransformer is given.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| d | — | columns but the target | scalar |
+| — | `NamedColumn.cell` | a raw cell (`cells`) as it is held; `CANNOT` where it cannot be | scalar |
+| X | `data_frame(columns, rows)` | objects (r, d) of such cells as a pandas.DataFrame | (r, d) |
+
+A column is a number (float64, gaps are NaN), a truth value (bool; a number where the training table has gaps), a
+time, a text, or one of the categories that the training table names. Which it is, is fitted to the PUBLIC table
+alone. A value is put into it by itself, so no record says what another holds.
+"""
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.data.cells import UNREADABLE, Cells, micros, time_of_text
+from dpbo_core.data.csv_file import FIELD_LIMIT
+from dpbo_core.data.table import Table
+from dpbo_core.data.values import canonical, shown
+from dpbo_core.errors import StudyInvalid
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Kind = Literal["number", "truth", "time", "text", "category"]
+KINDS: tuple[Kind, ...] = ("number", "truth", "time", "text", "category")
+CANNOT = None  # no column holds it: gaps are NaN
+KNOWN = 50  # texts of a training column that are kept as its groups
+GAP = float("nan")
+NANOSECONDS = (-9_223_372_036_854_775, 9_223_372_036_854_775)  # microseconds that can be told in nanoseconds
+FAR: Mapping[Kind, tuple[object, ...]] = {  # what no public table holds
+    "number": (1e20, -1e8, GAP, 1e-30),
+    "truth": (),
+    "time": (8_000_000_000_000_000, GAP, -8_000_000_000_000_000),
+    "text": ("\u2200x " * 64, "", GAP, "9" * 400),
+    "category": (GAP,),
+}
+LARGEST = float(np.finfo(np.float32).max)
+
+
+@dataclass(frozen=True)
+class NamedColumn:
+    """One column.
+
+    Attributes:
+        name: its own.
+        kind: what it holds.
+        dtype: the name of its type in pandas.
+        values: of a category all there are, in order; of a text those of the training table, if they are few.
+        ordered: of a category.
+        stand_in: of a number or a time the training table's median, for examples.
+    """
+
+    name: str
+    kind: Kind
+    dtype: str
+    values: tuple[float | str, ...] = ()
+    ordered: bool = False
+    stand_in: float | None = None
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The name of the one column that this is."""
+        return (self.name,)
+
+    def cell(self, raw: object) -> object:
+        """What this column holds for a raw cell; `CANNOT` where it can hold no such thing. Never raises."""
+        if raw is None:
+            return CANNOT if self.kind == "truth" else GAP
+        if self.kind == "number":
+            return _number(raw)
+        if self.kind == "truth":
+            number = _number(raw)
+            return bool(number) if number in (0.0, 1.0) else CANNOT
+        if self.kind == "time":
+            return self._time(raw)
+        if self.kind == "text":
+            return _text(raw)
+        meant = canonical(raw)
+        return meant if any(type(meant) is type(value) and meant == value for value in self.values) else CANNOT
+
+    def _time(self, raw: object) -> object:
+        found = time_of_text(raw) if type(raw) is str else raw
+        if type(found) is not (dt.datetime if "," in self.dtype else np.datetime64):
+            return CANNOT
+        at = micros(found)
+        if at is None or ("[ns" in self.dtype and not NANOSECONDS[0] <= at <= NANOSECONDS[1]):
+            return CANNOT
+        return at
+
+    def series(self, cells: NDArray[Any]) -> Any:
+        """Cells (r,) as pandas holds them."""
+        import pandas as pd
+
+        if self.kind == "number":
+            return pd.Series(cells.astype(np.float64), dtype="float64")
+        if self.kind == "truth":
+            return pd.Series(cells.astype(bool), dtype="bool")
+        if self.kind == "text":
+            return pd.Series(cells, dtype=self.dtype)
+        if self.kind == "category":
+            return pd.Series(pd.Categorical(cells, categories=list(self.values), ordered=self.ordered))
+        at = np.array([np.iinfo(np.int64).min if cell != cell else cell for cell in cells], dtype=np.int64)
+        found = pd.Series(at.view("M8[us]"))
+        if "," not in self.dtype:
+            return found.astype(self.dtype)  # type: ignore[call-overload]
+        return found.dt.tz_localize("UTC").astype(self.dtype)  # type: ignore[call-overload]
+
+
+def _number(raw: object) -> object:
+    number = canonical(raw)
+    if not isinstance(number, float) or abs(number) > LARGEST:  # trees and neighbours compute in single precision
+        return CANNOT
+    return number
+
+
+def _text(raw: object) -> object:
+    if isinstance(raw, bool):
+        return str(raw)
+    if isinstance(raw, float):
+        return CANNOT if raw == UNREADABLE else shown(raw) if np.isfinite(raw) else CANNOT
+    if not isinstance(raw, str) or len(raw) > FIELD_LIMIT:
+        return CANNOT
+    try:
+        raw.encode()
+    except UnicodeEncodeError:  # half a character
+        return CANNOT
+    return raw
+
+
+def data_frame(columns: tuple[NamedColumn, ...], rows: NDArray[Any]) -> "pd.DataFrame":
+    """Rows (r, d) of cells as a data frame of those columns; of a row depends what stands in that row."""
+    import pandas as pd
+
+    return pd.DataFrame({column.name: column.series(rows[:, j]) for j, column in enumerate(columns)})
+
+
+def extreme_cells(columns: tuple[NamedColumn, ...], rows: NDArray[Any]) -> list[NDArray[Any]]:
+    """Tables (k, d) unlike any public one, made of PUBLIC rows: one column of each row far away, or a gap."""
+    tables = []
+    for turn in range(4):
+        far = rows.copy()
+        for i in range(len(rows)):
+            j = i % len(columns)
+            values = FAR[columns[j].kind]
+            if values:
+                far[i, j] = values[turn % len(values)]
+        tables.append(far)
+    if any(FAR[column.kind] for column in columns):
+        whole = rows.copy()
+        for j, column in enumerate(columns):
+            if FAR[column.kind]:
+                whole[:, j] = FAR[column.kind][0]
+        tables.append(whole)
+    return tables
+
+
+def fit_columns(
+    table: Table, target: str, hints: Mapping[str, Any] | None = None, *, typed: bool | None = None
+) -> tuple[NamedColumn, ...]:
+    """The columns of the PUBLIC `table` but its target.
+
+    Args:
+        table: with its cells.
+        target: the column to predict.
+        hints: by column, the pandas type that a table in memory has for it.
+        typed: whether a text is a text whatever it says, as everywhere but in a CSV file.
+
+    Raises:
+        StudyInvalid: a value that no column holds: infinite, say, or of a type that is neither of the five kinds.
+    """
+    typed = not table.source.lower().endswith(".csv") if typed is None else typed
+    hints = hints or {}
+    names = [name for name in table.columns if name != target]
+    return tuple(_fitted(name, table, hints.get(name), typed=typed) for name in names)
+
+
+def _fitted(name: str, table: Table, hint: Any, *, typed: bool) -> NamedColumn:
+    cells = table.cells_of(name)
+    made = _of_kind(name, cells, hint, typed=typed)
+    held = [made.cell(cell) for cell in cells]
+    if any(cell is CANNOT for cell in held):
+        record = next(i for i, cell in enumerate(held) if cell is CANNOT)
+        raise StudyInvalid(
+            f"column {name!r} of {table.source} holds at {table.place(record)} what a {made.kind} cannot be",
+            cause="an infinite or very large number, a time beyond its type, a duration or a list",
+            remedy="correct the value, or leave the column out",
+        )
+    known = [cell for cell in held if isinstance(cell, int | float) and cell == cell]
+    values = made.values
+    if made.kind == "text":
+        distinct = sorted({cell for cell in held if isinstance(cell, str)})
+        values = tuple(distinct) if len(distinct) <= KNOWN else ()
+    middle = float(np.median(known)) if known else None
+    return NamedColumn(name, made.kind, made.dtype, values, made.ordered, middle)
+
+
+def _of_kind(name: str, cells: Cells, hint: Any, *, typed: bool) -> NamedColumn:
+    import pandas as pd
+
+    text = str(pd.Series(["a"]).dtype)
+    if isinstance(hint, pd.CategoricalDtype):
+        values = tuple(canonical(value) for value in hint.categories.tolist())
+        if len(set(values)) == len(values) and all(value == value for value in values):
+            return NamedColumn(name, "category", "category", values, bool(hint.ordered))
+    there = [cell for cell in cells if cell is not None]
+    gaps = len(there) < len(cells)
+    if not typed:
+        there = [_meant(cell) for cell in there]
+    kinds = {type(cell) for cell in there}
+    if kinds == {bool} and not gaps:
+        return NamedColumn(name, "truth", "bool")
+    if kinds <= {bool, float}:
+        return NamedColumn(name, "number", "float64")
+    if kinds == {np.datetime64} or kinds == {dt.datetime}:
+        zone = kinds == {dt.datetime}
+        hinted = str(hint) if str(hint).startswith("datetime64[") and ("," in str(hint)) == zone else ""
+        return NamedColumn(name, "time", hinted or ("datetime64[us, UTC]" if zone else "datetime64[us]"))
+    return NamedColumn(name, "text", str(hint) if str(hint) in ("object", "str", "string") else text)
+
+
+def _meant(cell: object) -> object:
+    """What a text of a CSV file says, as its column is to hold it."""
+    if not isinstance(cell, str):
+        return cell
+    if cell.lower() in ("true", "false"):
+        return cell.lower() == "true"
+    time = time_of_text(cell)
+    return canonical(cell) if time is None else time

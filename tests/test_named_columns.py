@@ -1,0 +1,488 @@
+"""An estimator that is given the table's own columns: public types, total on every cell, a record's own affair."""
+
+import datetime as dt
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.compose import ColumnTransformer, make_column_selector, make_column_transformer
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfTransformer, TfidfVectorizer
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler, TargetEncoder
+
+from dpbo_core import FinalModel, PrivacyLedger, PrivateSearch, Real, data, read_study, run_study
+from dpbo_core.data import Preprocessing
+from dpbo_core.data.frames import frame_of
+from dpbo_core.data.named_columns import data_frame
+from dpbo_core.errors import AssumptionNotAccepted, PolicyRefused, StudyInvalid
+from dpbo_core.final_model import dpbo_served_model
+from dpbo_core.models.by_content import scores_by_content
+from dpbo_core.models.estimators import fitted
+from dpbo_core.models.listed.inspection import unlisted_part
+from dpbo_core.models.rowwise import check_rowwise
+from dpbo_core.models.scores.accuracy import Correct
+from dpbo_core.models.scores.brier import Brier
+from dpbo_core.models.scores.grid import GRID
+from dpbo_core.objective.in_memory import exact_sum
+from dpbo_core.study.consent import refuse_beside
+
+N = 80
+WARDS = ("north", "south", "east")
+
+
+def table(n=N, seed=0):
+    """Patients with every kind of column, gaps among them."""
+    rng = np.random.default_rng(seed)
+    age, ward = rng.integers(20, 90, n).astype(float), rng.choice(WARDS, n)
+    found = pd.DataFrame(
+        {
+            "age": np.where(rng.random(n) < 0.1, math.nan, age),
+            "ward": ward,
+            "note": [f"{' '.join(rng.choice(['pain', 'felt', 'well'], 3))} {i}" for i in range(n)],
+            "seen": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 300, n), "D"),
+            "smoker": rng.random(n) < 0.3,
+            "readmitted": (age / 90 + (ward == "east") * 0.4 + rng.normal(0, 0.2, n) > 0.75).astype(int),
+        }
+    )
+    return found.assign(ward=found["ward"].where(rng.random(n) > 0.1))
+
+
+def pipeline(*, unknown="ignore", words=None):
+    numbers = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
+    return make_pipeline(
+        ColumnTransformer(
+            [
+                ("numbers", numbers, make_column_selector(dtype_include="number")),
+                ("ward", OneHotEncoder(handle_unknown=unknown), ["ward"]),
+                ("note", words or HashingVectorizer(n_features=16), "note"),
+                ("seen", StandardScaler(), ["seen"]),
+                ("smoker", "passthrough", ["smoker"]),
+            ]
+        ),
+        LogisticRegression(),
+    )
+
+
+def public(frame=None):
+    """The public table as it was read, its map and rows."""
+    frame = table() if frame is None else frame
+    given_ = frame_of(frame.drop(columns="readmitted"), frame["readmitted"], shown_as="X")
+    read = given_.table(target_name="readmitted", source="X", cells=True)
+    made = Preprocessing.named(read, "readmitted", hints=given_.hints())
+    return made, made.transform(read)
+
+
+def model_of(estimator, made, encoded):
+    return fitted(estimator, encoded.X, encoded.truth, shown_as="it", columns=made.columns)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    made, encoded = public()
+    return made, encoded, model_of(pipeline(), made, encoded)
+
+
+def test_in_memory_and_in_files_the_estimator_gets_the_columns_with_their_types(tmp_path):
+    frame, wanted = table(), {"age": "f", "ward": "O", "note": "O", "seen": "M", "smoker": "b"}
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_parquet(tmp_path / "t.parquet")
+    tables = [data.read_table(tmp_path / f"t.{kind}", sensitive=False, shown_as=f"t.{kind}", cells=True)
+              for kind in ("csv", "parquet")]  # fmt: skip
+    for given_ in (frame, pl.from_pandas(frame)):
+        features = (
+            given_.drop("readmitted") if isinstance(given_, pl.DataFrame) else given_.drop(columns="readmitted")
+        )
+        read = frame_of(features, given_["readmitted"], shown_as="X")
+        tables.append(read.table(target_name="readmitted", source="X", cells=True))
+    for read in tables:
+        made = Preprocessing.named(read, "readmitted")
+        found = data_frame(made.columns, made.transform(read).X)
+        assert {name: np.asarray(found[name]).dtype.kind for name in found} == wanted
+        assert found["seen"].tolist() == frame["seen"].tolist()
+        assert found["note"].tolist() == frame["note"].tolist()
+        np.testing.assert_array_equal(found["age"], frame["age"])
+        assert found["ward"].isna().tolist() == frame["ward"].isna().tolist()
+
+
+def test_a_category_of_a_frame_stays_one_and_so_does_the_unit_and_the_zone_of_its_times():
+    frame = table()
+    frame["ward"] = pd.Categorical(frame["ward"].fillna("north"), categories=["south", "north", "east"])
+    frame["seen"] = frame["seen"].dt.tz_localize("Europe/Berlin").astype("datetime64[ns, Europe/Berlin]")
+    made, encoded = public(frame)
+    found = data_frame(made.columns, encoded.X)
+    assert found["ward"].dtype == frame["ward"].dtype
+    assert (found["ward"] == frame["ward"]).all()
+    assert found["seen"].dtype == frame["seen"].dtype
+    assert (found["seen"] == frame["seen"]).all()
+
+
+HOSTILE = [
+    None, math.nan, math.inf, -math.inf, 1e300, -0.0, 10**400, 2**63, True, "", "north", "\0", "\ud800",
+    "x" * 200_000, "9" * 400, "NaN", "2024-01-01", "2024-13-45", "0001-01-01T00:00:00Z", b"\xff", b"east", 1j,
+    [1], {}, object(),
+    dt.date(2024, 1, 1), dt.datetime(1, 1, 1),  # noqa: DTZ001
+    dt.datetime(9999, 12, 31, tzinfo=dt.timezone(dt.timedelta(hours=-14))),
+    dt.timedelta(1), np.datetime64("NaT"), np.datetime64(10**15, "Y"), np.datetime64("1500-01-01"), pd.NaT, pd.NA,
+    pd.Timestamp("2024-02-02"), pd.Timestamp("2024-02-02", tz="UTC"), np.float32(3), np.int8(1), np.str_("south"),
+]  # fmt: skip
+
+
+class Mine(str):
+    def __eq__(self, other):
+        raise RuntimeError("a record speaks")
+
+    __hash__ = None
+
+    def encode(self, *_):
+        raise RuntimeError("a record speaks")
+
+
+class Dated(dt.datetime):
+    @property
+    def year(self):
+        raise RuntimeError("a record speaks")
+
+
+HOSTILE += [Mine("north"), Dated(2024, 1, 1)]
+
+
+def sensitive(made, rows, labels):
+    frame = pd.DataFrame({name: pd.Series([row[j] for row in rows], dtype=object)
+                          for j, name in enumerate(["age", "ward", "note", "seen", "smoker"])})  # fmt: skip
+    read = frame_of(frame, labels, shown_as="X_validation").table(
+        target_name="readmitted", source="X_validation", cells=True
+    )
+    return made.transform(read)
+
+
+COLUMNS = ("age", "ward", "note", "seen", "smoker")
+WELL = [list(row) for row in table(12, seed=1)[list(COLUMNS)].astype(object).itertuples(index=False)]
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    place=st.integers(0, 11),
+    one=st.tuples(*[st.sampled_from(HOSTILE) for _ in COLUMNS]),
+    other=st.tuples(*[st.sampled_from(HOSTILE) | st.text(max_size=8) | st.floats() for _ in COLUMNS]),
+)
+def test_neighbouring_tables_differ_in_the_one_records_score_alone(trained, recwarn, place, one, other):
+    made, _, model = trained
+    labels, found = [0, 1] * 6, []
+    for record in (one, other):
+        rows = [list(row) for row in WELL]
+        rows[place] = list(record)
+        encoded = sensitive(made, rows, labels)
+        scores = np.where(
+            ~encoded.broken & (encoded.labels >= 0), model.scores(encoded.X, encoded.truth, Brier()), 0
+        )
+        found.append((scores, exact_sum(model, encoded, Brier()), scores_by_content(model, encoded.X, encoded.truth,
+                                                                                    Brier())))  # fmt: skip
+    (before, sum_before, content_before), (after, sum_after, content_after) = found
+    others = np.arange(12) != place
+    np.testing.assert_array_equal(before[others], after[others])
+    np.testing.assert_array_equal(content_before[others], content_after[others])
+    assert abs(sum_before - sum_after) <= GRID
+    assert ((before >= 0) & (before <= 1)).all()
+    assert not len(recwarn)
+
+
+@pytest.mark.parametrize("cell", range(len(HOSTILE)))
+def test_a_cell_that_no_column_holds_costs_its_own_record_and_says_nothing(trained, cell, capfd, caplog):
+    made, _, model = trained
+    rows = [list(row) for row in WELL]
+    rows[3] = [HOSTILE[cell]] * 5
+    encoded = sensitive(made, rows, [0, 1] * 6)
+    scores = model.scores(encoded.X, encoded.truth, Correct())
+    assert scores.shape == (12,)
+    assert not encoded.broken[[0, 1, 2, 4]].any()
+    assert capfd.readouterr() == ("", "")
+    assert not caplog.records
+
+
+def test_a_file_with_hostile_lines_is_as_long_as_it_is(tmp_path, trained):
+    _, _, model = trained
+    frame = table()
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    read = data.read_table(tmp_path / "t.csv", sensitive=False, shown_as="t.csv", cells=True)
+    made = Preprocessing.named(read, "readmitted")
+    lines = (tmp_path / "t.csv").read_bytes().splitlines(keepends=True)
+    hostile = [
+        b"\xff\xfe\n",
+        b"1,2\n",
+        b'"\n',
+        b"inf,north,\0,9999-99-99,maybe,1\n",
+        b",,,,,\n",
+        b"1e999,a,b,2024-01-01T00:00Z,true,0\n",
+    ]
+    (tmp_path / "v.csv").write_bytes(b"".join([*lines[:6], *hostile, *lines[6:9]]))
+    found = made.transform(data.read_table(tmp_path / "v.csv", sensitive=True, shown_as="v.csv", cells=True))
+    assert found.n_records == 5 + len(hostile) + 3
+    assert found.broken.tolist() == [False] * 5 + [True] * 4 + [True, True] + [False] * 3
+    model = model_of(pipeline(), made, made.transform(read))
+    alone = model.scores(found.X[:5], found.truth[:5], Brier())
+    np.testing.assert_allclose(model.scores(found.X, found.truth, Brier())[:5], alone, rtol=1e-9)
+
+
+def test_a_record_that_the_pipeline_refuses_scores_the_constant_and_no_other_notices():
+    frame = table().assign(ward=lambda found: found["ward"].fillna("north"))
+    made, encoded = public(frame)
+    model = model_of(pipeline(unknown="error"), made, encoded)
+    rows = [[row[0], "north", *row[2:]] for row in WELL]
+    before = model.scores(*(lambda e: (e.X, e.truth))(sensitive(made, rows, [1] * 12)), Brier())
+    rows[5][1] = "nowhere"
+    after = model.scores(*(lambda e: (e.X, e.truth))(sensitive(made, rows, [1] * 12)), Brier())
+    assert after[5] == 0.0
+    assert (np.delete(before, 5) == np.delete(after, 5)).all()
+
+
+WORDS = {
+    "hash": HashingVectorizer(n_features=16),
+    "characters": HashingVectorizer(n_features=16, analyzer="char_wb", binary=True, norm="l1"),
+    "counts": CountVectorizer(ngram_range=(1, 2)),
+    "tf-idf": TfidfVectorizer(stop_words="english", sublinear_tf=True),
+    "weighted": make_pipeline(CountVectorizer(min_df=2), TfidfTransformer(smooth_idf=False)),
+}
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_listed_transformers_of_texts_leave_the_other_records_alone(name):
+    made, encoded = public()
+    model = model_of(pipeline(words=WORDS[name]), made, encoded)
+    assert unlisted_part(model.estimator) == ""
+    rng, strange = np.random.default_rng(1), ["", "pain " * 5_000, "\0", "∀", "the", "9" * 400, math.nan, "zz zz"]
+    for _ in range(15):
+        X = encoded.X[rng.integers(0, N, 30)].copy()
+        other, j = X.copy(), int(rng.integers(30))
+        X[j, 2], other[j, 2] = rng.choice(np.array(strange, dtype=object), 2)
+        truth = rng.integers(0, 2, 30)
+        before, after = (model.scores(rows, truth, Brier()) for rows in (X, other))
+        np.testing.assert_array_equal(np.delete(before, j), np.delete(after, j))
+
+
+def whole_text(text):
+    return [text]
+
+
+@pytest.mark.parametrize(
+    "own", [{"tokenizer": whole_text}, {"analyzer": whole_text}, {"preprocessor": str.lower}, {"input": "filename"}]
+)
+def test_somebodys_own_function_of_texts_asks_for_the_assumption(own):
+    assert unlisted_part(make_pipeline(HashingVectorizer(**own), LogisticRegression())) != ""
+
+
+class Centred(TransformerMixin, BaseEstimator):
+    """Subtracts the mean of the BATCH."""
+
+    def fit(self, X, y=None):
+        self.fitted_ = True
+        return self
+
+    def transform(self, X):
+        return X.fillna(0.0) - X.fillna(0.0).mean()
+
+
+class Remembers(Centred):
+    """The largest age it ever saw."""
+
+    def transform(self, X):
+        self.most_ = max(getattr(self, "most_", 0.0), float(X["age"].fillna(0.0).max()))
+        return X.fillna(0.0) / (self.most_ or 1.0)
+
+
+@pytest.mark.parametrize("kind", [Centred, Remembers])
+def test_a_transformer_that_looks_at_other_rows_does_not_slip_in(kind, tmp_path):
+    frame = table()
+    made, encoded = public(frame)
+    strange = make_pipeline(make_column_transformer((kind(), ["age"])), LogisticRegression())
+    assert unlisted_part(strange) != ""
+    with pytest.raises(StudyInvalid, match="depends on"):
+        check_rowwise(model_of(strange, made, encoded), encoded.X, needs="predict_proba")
+    search = PrivateSearch(
+        strange, {"logisticregression__C": Real(0.1, 1.0)}, epsilon=1.0, delta=0.0, dataset="d", budget=(9.0, 0.0),
+        method="private_grid", n_candidates=2, ledger=f"sqlite:///{tmp_path}/l.db",
+    )  # fmt: skip
+    X, y = frame.drop(columns="readmitted"), frame["readmitted"]
+    with pytest.raises(AssumptionNotAccepted, match=f"rowwise_predictions.*{kind.__name__}"):
+        search.fit(X, y, X_validation=X.copy(), y_validation=y.copy())
+
+
+def test_a_search_in_memory_needs_no_assumption_and_its_best_estimator_takes_frames(tmp_path):
+    frame, sensitive_ = table(), table(200, seed=2)
+    search = PrivateSearch(
+        pipeline(), {"logisticregression__C": Real(0.01, 1.0, log=True)}, epsilon=50.0, delta=0.0, dataset="d",
+        budget=(99.0, 0.0), method="private_grid", n_candidates=2, scoring="roc_auc", ledger=f"sqlite:///{tmp_path}/l.db",
+    )  # fmt: skip
+    X, y = frame.drop(columns="readmitted"), frame["readmitted"]
+    sensitive_["note"] = sensitive_["note"].astype(object)
+    sensitive_.loc[0, "note"] = "\ud800"
+    search.fit(X, y, X_validation=sensitive_.drop(columns="readmitted"), y_validation=sensitive_["readmitted"])
+    assert search.guarantee_.assumptions == ()
+    assert 0.6 < search.best_score_ < 1.1
+    plainly = pipeline().set_params(**search.best_params_).fit(X, y)
+    np.testing.assert_allclose(search.predict_proba(X), plainly.predict_proba(X), atol=1e-9)
+    assert search.predict_proba(pl.from_pandas(X)).shape == (N, 2)
+
+
+STUDY = """
+[study]
+name = "risk"
+method = "private_grid"
+[privacy]
+dataset = "risk"
+epsilon = 20.0
+[budget]
+epsilon = 100.0
+[data]
+training = "train.csv"
+validation = "validation.{suffix}"
+n_validation = 150
+target = "readmitted"
+[model]
+estimator = "risk_model:pipeline"
+score = "roc_auc"
+{also}
+[space]
+logisticregression__C = {{ low = 1e-2, high = 1.0, log = true, points = 2 }}
+"""
+MODULE = """
+from sklearn.compose import make_column_selector, make_column_transformer
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+columns = make_column_transformer(
+    (make_pipeline(SimpleImputer(), StandardScaler()), make_column_selector(dtype_include="number")),
+    (OneHotEncoder(handle_unknown="ignore"), ["ward"]),
+    (HashingVectorizer(n_features=16), "note"),
+    (StandardScaler(), ["seen"]),
+    remainder="passthrough",
+)
+pipeline = make_pipeline(columns, LogisticRegression())
+"""
+
+
+def write_study(folder, *, module=MODULE, also="", suffix="csv"):
+    table().to_csv(folder / "train.csv", index=False)
+    sensitive_ = table(150, seed=3)
+    sensitive_.to_csv(folder / "validation.csv", index=False)
+    sensitive_.to_parquet(folder / "validation.parquet")
+    (folder / "risk_model.py").write_text(module)
+    (folder / "study.toml").write_text(STUDY.format(also=also, suffix=suffix))
+    return read_study(folder / "study.toml")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_study_file_names_a_pipeline_and_its_final_model_takes_dicts(tmp_path, suffix):
+    study, ledger = write_study(tmp_path, suffix=suffix), PrivacyLedger(f"sqlite:///{tmp_path}/l.db")
+    result = run_study(study, ledger=ledger, folder=tmp_path)
+    assert result.release.guarantee.assumptions == ()
+    assert run_study(study, ledger=ledger, folder=tmp_path).replayed
+    model = FinalModel.of_release(study, tmp_path, result.release)
+    rows = table(5, seed=4).drop(columns="readmitted")
+    assert model.predict_proba(rows).shape == (5, 2)
+    row = {"age": None, "ward": "nowhere", "note": "pain", "seen": "2024-02-03", "smoker": True}
+    assert model.predict_proba(row).shape == (1, 2)
+    with pytest.raises(StudyInvalid, match="'age' holds in row 0"):
+        model.predict(row | {"age": "old"})
+    model.save(tmp_path / "kept")
+    loaded, own = FinalModel.load(tmp_path / "kept"), dpbo_served_model._load_pyfunc(str(tmp_path / "kept"))
+    for asked in (rows, pd.DataFrame(model.example()), pd.DataFrame([row])):
+        wanted = model.predict_proba(asked)
+        assert (loaded.predict_proba(asked) == wanted).all()
+        assert (own.predict(asked, {"predict_method": "predict_proba"}) == wanted).all()
+    columns = model.preprocessing.columns
+    cells = [model.preprocessing.transform(_with_target(rows)).X, data_frame]
+    np.testing.assert_array_equal(
+        model.model.estimator.predict_proba(cells[1](columns, cells[0])), model.predict_proba(rows)
+    )
+
+
+def _with_target(rows):
+    return frame_of(rows, [0] * len(rows), shown_as="rows").table(
+        target_name="readmitted", source="rows", cells=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("module", "said"),
+    [
+        ("", "risk_model.py has no 'pipeline'"),
+        ("import no_such_package", "cannot be imported.*no_such_package"),
+        ("def pipeline(): pass", "no estimator but a function.*name the object itself"),
+        ("from sklearn.linear_model import LogisticRegression as pipeline", "no estimator but a class"),
+        ("from sklearn.preprocessing import StandardScaler; pipeline = StandardScaler()", "predicts nothing"),
+        ("from sklearn.svm import SVC; pipeline = SVC()", "no parameter 'logisticregression__C'"),
+        (
+            "from sklearn.linear_model import *; from sklearn.pipeline import *; "
+            "pipeline = make_pipeline(LogisticRegression())",
+            "could not convert string to float.*ColumnTransformer",
+        ),
+    ],
+)  # fmt: skip
+def test_the_letters_say_what_to_do(tmp_path, module, said):
+    study = write_study(tmp_path, module=module)
+    with pytest.raises(StudyInvalid, match=said):
+        run_study(study, ledger=PrivacyLedger(f"sqlite:///{tmp_path}/l.db"), folder=tmp_path)
+
+
+def test_a_missing_file_is_said_and_others_may_not_name_code_that_lies_beside_the_study(tmp_path):
+    study = write_study(tmp_path)
+    with pytest.raises(PolicyRefused, match=r"in a file beside it.*installed package"):
+        refuse_beside(study, tmp_path)
+    (tmp_path / "risk_model.py").unlink()
+    with pytest.raises(StudyInvalid, match=r"no file risk_model\.py beside the study"):
+        run_study(study, ledger=PrivacyLedger(f"sqlite:///{tmp_path}/l.db"), folder=tmp_path)
+    refuse_beside(replace(study, model=replace(study.model, estimator="sklearn.svm.SVC")), tmp_path)
+
+
+def test_another_pipeline_is_another_study_and_a_comment_is_none(tmp_path):
+    from dpbo_core.study.training_set import training_digest
+
+    study = write_study(tmp_path)
+    first = training_digest(study, tmp_path)
+    Path(tmp_path / "risk_model.py").write_text(MODULE + "# a comment\n")
+    assert training_digest(study, tmp_path) == first
+    Path(tmp_path / "risk_model.py").write_text(MODULE.replace("n_features=16", "n_features=32"))
+    assert training_digest(study, tmp_path) != first
+    Path(tmp_path / "risk_model.py").write_text(MODULE)
+    raw = (tmp_path / "train.csv").read_text()
+    (tmp_path / "train.csv").write_text(raw.replace("2024-01", "2024-02"))  # only what cells say changed
+    assert training_digest(study, tmp_path) != first
+
+
+def test_a_class_takes_columns_where_the_study_says_so(tmp_path):
+    frame = table().drop(columns=["note", "ward", "seen"])
+    frame.to_csv(tmp_path / "train.csv", index=False)
+    text = STUDY.format(also="columns = true", suffix="csv").split("[space]")[0]
+    text = text.replace("risk_model:pipeline", "sklearn.ensemble.HistGradientBoostingClassifier")
+    frame.to_csv(tmp_path / "validation.csv", index=False)
+    text = text.replace("n_validation = 150", f"n_validation = {N}")
+    (tmp_path / "study.toml").write_text(text + "[space]\nmax_iter = { values = [3, 5] }\n")
+    study = read_study(tmp_path / "study.toml")
+    release = run_study(study, ledger=PrivacyLedger(f"sqlite:///{tmp_path}/l.db"), folder=tmp_path).release
+    model = FinalModel.of_release(study, tmp_path, release)
+    assert isinstance(model.model.estimator, HistGradientBoostingClassifier)
+    assert list(model.model.estimator.feature_names_in_) == ["age", "smoker"]
+
+
+def test_encoders_by_the_list_are_unconditional_in_columns():
+    parts = make_column_transformer(
+        (OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1, encoded_missing_value=-2), ["ward"]),
+        (TargetEncoder(cv=2), ["note"]), (SimpleImputer(), ["age"]), (StandardScaler(), ["seen"]),
+    )  # fmt: skip
+    made, encoded = public()
+    model = model_of(make_pipeline(parts, LogisticRegression()), made, encoded)
+    assert unlisted_part(model.estimator) == ""
+    check_rowwise(model, encoded.X, needs="predict_proba")
