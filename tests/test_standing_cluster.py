@@ -16,7 +16,7 @@ from intruder import as_nobody, wait_until
 from worlds import with_method
 
 from dpbo.flows.cli.clusters import dask_cluster
-from dpbo.flows.prefect_runtime.dask_fitness import PACKAGES, Problem, of_facts, of_versions
+from dpbo.flows.prefect_runtime.dask_fitness import PACKAGES, Problem, of_facts, of_versions, processor
 from dpbo.flows.prefect_runtime.standing_cluster import ADDRESS, PATHS, standing_cluster
 from dpbo.flows.prefect_runtime.workers import SETTING, scorers, workers, workers_for
 from dpbo_core.accounting.budget import PrivacyBudget
@@ -28,7 +28,14 @@ from dpbo_core.spec import StudySpec
 from dpbo_core.study.resolve import resolve
 from dpbo_core.study.run import open_study
 
-FIT = {"plain": False, "pages_for": "nobody", "packs": False, "spills": False, "threads": 1}
+FIT = {
+    "plain": False,
+    "pages_for": "nobody",
+    "packs": False,
+    "spills": False,
+    "threads": 1,
+    "processor": processor(),
+}
 
 
 @pytest.fixture
@@ -132,6 +139,7 @@ def test_other_versions_are_refused(package):
         ({"packs": True}, "compresses"),
         ({"spills": True}, "write exact sums to disk"),
         ({"threads": 2}, "several threads"),
+        ({"processor": "ASIMD"}, "another kind of processor"),
     ],
 )
 def test_a_worker_that_is_not_fit_is_refused(fact, says):

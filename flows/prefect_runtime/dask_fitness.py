@@ -15,6 +15,7 @@ NAME = "dpbo"
 PACKAGES = (NAME, "python", "dask", "distributed", "numpy", "scipy", "scikit-learn", "pandas", "pyarrow")
 MEMORY = "_dpbo_kept_parts"  # a worker's attribute
 HARMLESS = {"distributed.http.health"}  # a page that says "ok"
+SCORES_NOTHING = "none"
 KNOCKS = 10  # seconds for an answer to a stranger
 NO_PAGES = "DASK_DISTRIBUTED__{}__HTTP__ROUTES='[]' and --no-dashboard, or --dashboard-address 127.0.0.1:0"
 
@@ -67,12 +68,22 @@ def own_versions() -> dict[str, str]:
     """This process's, of what decides a sum."""
     from distributed.versions import get_package_info
 
-    return _versions({"packages": get_package_info(PACKAGES)})
+    return _versions({"packages": get_package_info(PACKAGES)}) | {"processor": processor()}
+
+
+def processor() -> str:
+    """The vector instructions that NumPy found here: another kind of processor may round otherwise."""
+    import numpy as np
+
+    found: Any = np.show_config(mode="dicts")
+    return " ".join(sorted(found["SIMD Extensions"]["found"]))
 
 
 def of_facts(name: str, facts: dict[str, Any]) -> tuple[Problem, ...]:
     """What is wrong with one process; what it does not say is wrong too."""
     found = []
+    if facts.get("processor") not in (processor(), SCORES_NOTHING):
+        found.append(Problem(f"{name} has another kind of processor than this host", "use hosts of one kind"))
     if facts.get("plain") is not False:
         found.append(Problem(f"{name} listens without TLS too", "start it with --protocol tls alone"))
     if facts.get("pages_for") != "nobody" and facts.get("pages_for") != "its machine":
@@ -91,6 +102,7 @@ def scheduler_facts(dask_scheduler: Any) -> dict[str, Any]:
     """Run on the scheduler, which holds answers for as long as it takes to pass them on."""
     return _facts(dask_scheduler, "scheduler") | {
         "spills": False,
+        "processor": SCORES_NOTHING,
         "threads": 1,
         "clients": _strangers(dask_scheduler),
     }
@@ -100,6 +112,7 @@ def worker_facts(dask_worker: Any) -> dict[str, Any]:
     """Run on every worker."""
     return _facts(dask_worker, "worker") | {
         "spills": type(dask_worker.data) is not dict,
+        "processor": processor(),
         "threads": dask_worker.state.nthreads,
     }
 
