@@ -205,7 +205,7 @@ def test_set_output_reaches_the_transformers(url):  # noqa: F811
     best = fit(found).best_estimator_
     assert isinstance(best[-1][0].transform(np.zeros((1, 13))), pd.DataFrame)
     found.set_output(transform="default")
-    assert isinstance(found.best_estimator_[0].transform(X), np.ndarray)
+    assert isinstance(best[-1][0].transform(np.zeros((1, 13))), np.ndarray)
     assert search(url).set_output(transform="pandas") is not None  # nothing inside that hands anything on
 
 
