@@ -264,7 +264,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     def set_output(self, *, transform: Any = None) -> Self:
         """What transformers in `estimator` and `best_estimator_` hand on: "default", "pandas" or "polars"."""
-        for inner in (self.estimator, getattr(self, "best_estimator_", None)):
+        best = getattr(self, "best_estimator_", None)
+        for inner in (self.estimator, best, best[-1] if isinstance(best, Pipeline) else None):
             set_output = getattr(inner, "set_output", None)
             if set_output is not None:
                 set_output(transform=transform)
