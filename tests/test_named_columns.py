@@ -19,6 +19,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler, TargetEncoder
+from worlds import mostly_slow
 
 from dpbo_core import FinalModel, PrivacyLedger, PrivateSearch, Real, data, read_study, run_study
 from dpbo_core.data import Preprocessing
@@ -254,7 +255,7 @@ WORDS = {
 }
 
 
-@pytest.mark.parametrize("name", WORDS)
+@pytest.mark.parametrize("name", mostly_slow(WORDS, "tf-idf"))
 def test_listed_transformers_of_texts_leave_the_other_records_alone(name):
     made, encoded = public()
     model = model_of(pipeline(words=WORDS[name]), made, encoded)
