@@ -55,7 +55,7 @@ class Select:
 
     def count(self) -> str:
         """A query of how many rows there are."""
-        return f"SELECT count(*) {self.source.partition(' ORDER BY ')[0]}"
+        return f"SELECT count(*) FROM (SELECT {self.source}) AS selected"  # noqa: S608  as above
 
 
 def quoted(name: str) -> str:
