@@ -25,6 +25,7 @@ from dpbo_core.errors import PolicyRefused, Sealed, StudyInvalid
 from dpbo_core.evaluation.run import evaluate_study
 from dpbo_core.evaluation.watch.todays_table import todays_table
 from dpbo_core.spec import StudySpec
+from dpbo_core.study.consent import check_public_file
 from dpbo_core.study.data_split import public_half
 from dpbo_core.study.run import run_study
 
@@ -208,9 +209,10 @@ def test_the_number_of_rows_is_as_stated(here, tables, database):
     engine, address = database
     study = study_of(tables, here, address("select * from visits where y = 1"))
     in_table(engine, here)
-    n = int(pd.read_csv(here / "v.csv")["y"].sum())
     ledger = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
-    with pytest.raises(StudyInvalid, match=f"holds {n} records, the study says n_validation = 40"):
+    with pytest.raises(PolicyRefused, match="chooses records by a condition"):
+        check_public_file(study, ledger=ledger, folder=here)
+    with pytest.raises(StudyInvalid, match=r"holds another number of records than n_validation = 40"):
         run_study(study, ledger=ledger, folder=here)
     place = place_of(here, address("select x from visits where ward <> 'a order by b' order by x"))
     assert read_header(place, sensitive=True, shown_as="v").n_records == 40

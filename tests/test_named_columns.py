@@ -487,3 +487,15 @@ def test_encoders_by_the_list_are_unconditional_in_columns():
     model = model_of(make_pipeline(parts, LogisticRegression()), made, encoded)
     assert unlisted_part(model.estimator) == ""
     check_rowwise(model, encoded.X, needs="predict_proba")
+
+
+def test_a_category_that_no_public_row_holds_is_not_known():
+    """A data frame that was split keeps in its type what its other rows held."""
+    city = pd.Categorical(["a", "b", "a", "b", "CANARY", "c"], categories=["c", "b", "a", "CANARY"])
+    whole = pd.DataFrame({"city": city, "age": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]})
+    public = frame_of(whole[:4], [0, 1, 0, 1], shown_as="X")
+    fitted = Preprocessing.named(
+        public.table(target_name="y", source="X", cells=True), "y", regression=False, hints=public.hints()
+    )
+    assert fitted.columns[0].values == ("b", "a")
+    assert "CANARY" not in repr(fitted)

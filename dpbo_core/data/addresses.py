@@ -76,6 +76,11 @@ Address = ObjectAddress | QueryAddress
 Place = Path | Address
 
 
+def conditional(place: Place) -> bool:
+    """Whether it is a query that chooses rows by what they hold."""
+    return isinstance(place, QueryAddress) and place.select.conditional
+
+
 def is_address(text: str) -> bool:
     """Whether it is an address and no path."""
     return "://" in text

@@ -40,6 +40,11 @@ class Select:
     rest: str = ""
 
     @property
+    def conditional(self) -> bool:
+        """Whether rows are chosen by what they hold: whoever writes the condition could count any group by it."""
+        return self.rest.startswith(" WHERE ")
+
+    @property
     def source(self) -> str:
         """FROM and what follows."""
         return f"FROM {quoted(self.schema)}.{quoted(self.table)}{self.rest}"

@@ -13,7 +13,7 @@ from pathlib import Path
 from dpbo_core import data
 from dpbo_core.accounting.sources import Source, file_source, place_source
 from dpbo_core.data import Preprocessing, Table, bundled
-from dpbo_core.data.addresses import place_of
+from dpbo_core.data.addresses import conditional, place_of
 from dpbo_core.data.bundled import TARGET as BUNDLED_TARGET
 from dpbo_core.data.fetched import Contents, fetched
 from dpbo_core.data.people import Person, read_people
@@ -144,7 +144,7 @@ def _check_validation(
         header = data.read_header(path, sensitive=True, shown_as=shown)
         check_names(spec, header.columns, public, shown_as=shown)
         n_records += header.n_records
-    check_n_validation(spec, n_records, shown_as=shown)
+    check_n_validation(spec, n_records, shown_as=shown, told=not conditional(place))
 
 
 def _check_predictions(spec: StudySpec, given: PredictionTable, folder: str | Path, public: PublicHalf) -> None:
@@ -155,7 +155,7 @@ def _check_predictions(spec: StudySpec, given: PredictionTable, folder: str | Pa
     header = data.read_header(place, sensitive=True, shown_as=shown)
     check_person(spec, header.columns, shown_as=shown)
     check_prediction_columns(public, header.columns, shown_as=shown)
-    check_n_validation(spec, header.n_records, shown_as=shown)
+    check_n_validation(spec, header.n_records, shown_as=shown, told=not conditional(place))
 
 
 def _check_distinct(training: Path, validation: Sequence[Path], *, shown_as: str) -> None:
@@ -256,12 +256,12 @@ def records_of(
         raise TypeError("there is no validation set")
     contents = None
     if not isinstance(given, Bundled):
-        place = _records_place(given)
+        place = records_place(given)
         contents = fetched(place_of(folder, place), shown_as=place)
     return validation_table(given, folder, contents, cells=cells), people_of(spec, folder, contents)
 
 
-def _records_place(given: PublicFiles | PersonFiles | SensitiveFiles | PredictionTable) -> str:
+def records_place(given: PublicFiles | PersonFiles | SensitiveFiles | PredictionTable) -> str:
     """Where a study says that its sensitive records are."""
     return given.predictions if isinstance(given, PredictionTable) else given.validation
 
@@ -279,7 +279,7 @@ def validation_table(
     """
     if isinstance(given, Bundled):
         return bundled.load(given.source, given.validation_share)[1]
-    place = _records_place(given)
+    place = records_place(given)
     contents = contents or fetched(place_of(folder, place), shown_as=place)
     return data.read_table(contents, sensitive=True, shown_as=place, cells=cells)
 
@@ -289,6 +289,6 @@ def people_of(spec: StudySpec, folder: str | Path, contents: Contents | None = N
     person, given = spec.privacy.person, spec.data
     if person is None or not isinstance(given, PublicFiles | PersonFiles | PredictionTable):
         return None
-    place = _records_place(given)
+    place = records_place(given)
     contents = contents or fetched(place_of(folder, place), shown_as=place)
     return read_people(contents, person, shown_as=place)
