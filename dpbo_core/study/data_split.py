@@ -40,7 +40,8 @@ from dpbo_core.study.prediction_half import check_prediction_columns, prediction
 from dpbo_core.study.public_half import PublicHalf, check_names, check_person, fitted_half, sealed_half
 from dpbo_core.study.resolve import planning_problem
 from dpbo_core.study.sizes import check_n_validation, facts_of
-from dpbo_core.study.training_set import fingerprint_with
+from dpbo_core.study.training_parts import half_of_parts
+from dpbo_core.study.training_set import fingerprint_with, training_parts
 from dpbo_core.study.training_set import training_table as training_table
 
 
@@ -103,6 +104,9 @@ def public_half(spec: StudySpec, folder: str | Path, problem: Problem | None = N
     if isinstance(spec.data, PredictionTable):
         table = None if spec.data.public is None else training_table(spec, folder)[0]
         return prediction_half(spec, problem, table)
+    parts = training_parts(spec, folder)
+    if parts is not None:
+        return half_of_parts(spec, problem, *parts)
     prototype = named_prototype(spec, folder)
     public = fitted_half(spec, problem, *training_table(spec, folder), factory=prototype)
     return replace(public, fingerprint=fingerprint_with(public.fingerprint, prototype))
@@ -132,7 +136,8 @@ def _check_validation(
     place = place_of(folder, shown)
     parts = parts_of(place)
     if isinstance(place, Path):
-        _check_distinct(Path(folder) / given.training, parts or (place,), shown_as=shown)
+        training = Path(folder) / given.training
+        _check_distinct(parts_of(training) or (training,), parts or (place,), shown_as=shown)
     if parts and spec.privacy.person is not None and not isinstance(given, PersonFiles):
         raise StudyInvalid(
             f"{shown} is a folder of files, and privacy.person counts a person's records over one file",
@@ -151,26 +156,25 @@ def _check_predictions(spec: StudySpec, given: PredictionTable, folder: str | Pa
     """The sensitive table is there, and has the columns and the number of records that the study says."""
     place, shown = place_of(folder, given.predictions), given.predictions
     if given.public is not None and isinstance(place, Path):
-        _check_distinct(Path(folder) / given.public, (place,), shown_as=shown)
+        _check_distinct((Path(folder) / given.public,), (place,), shown_as=shown)
     header = data.read_header(place, sensitive=True, shown_as=shown)
     check_person(spec, header.columns, shown_as=shown)
     check_prediction_columns(public, header.columns, shown_as=shown)
     check_n_validation(spec, header.n_records, shown_as=shown, told=not conditional(place))
 
 
-def _check_distinct(training: Path, validation: Sequence[Path], *, shown_as: str) -> None:
+def _check_distinct(training: Sequence[Path], validation: Sequence[Path], *, shown_as: str) -> None:
     """No file stands in two places, under whatever name: which file a name means is public, what is in it is not.
 
     Files with equal content are not looked for (`data.aliasing` says why).
 
     Raises:
-        StudyInvalid: the training file is a validation file too, or two parts of it are one file.
+        StudyInvalid: a training file is a validation file too, or two parts of the latter are one file.
     """
     with suppress(OSError):  # missing, or no name a file could have: the reader says so
-        own = training.stat()
-        found = [path.stat() for path in validation]
+        own, found = [path.stat() for path in training], [path.stat() for path in validation]
         places = [(one.st_dev, one.st_ino) for one in found]
-        if (own.st_dev, own.st_ino) in places:
+        if any((one.st_dev, one.st_ino) in places for one in own):
             raise StudyInvalid(
                 f"{shown_as} is both the training file and the validation file",
                 cause="one file was named twice, and a record in both is protected in neither",
