@@ -61,7 +61,9 @@ What stays short of what was asked, and why nothing more is expected of it:
   A matrix product is faster, and rounds by a record's place, on which no score of a record may depend.
 * **A trajectory over files that are read once** keeps the encoded records, 8 bytes a feature. With less memory
   (`[data] memory_limit`) the parts that do not fit are read at every step.
-* **Training sets** are read into memory whole; validation sets need not be.
+* **Training sets** of linear models may be a folder of Parquet files; beyond `[data] memory_limit` their encoded
+  rows are in a temporary file, 8 bytes a feature and record, which is read from the disk where the system's cache
+  cannot hold it. A few numbers a record stay in memory. What scikit-learn trains is read into memory whole.
 """
 
 

@@ -1,6 +1,6 @@
 """Validation records in many files: how long a search takes, in units of reading the files once.
 
-    python -m benchmarks.scale [ROWS] [CANDIDATES] [STEPS] [FOREST_ROWS] [--json]
+    python -m benchmarks.scale [ROWS] [CANDIDATES] [STEPS] [FOREST_ROWS] [TRAINING_ROWS] [--json]
 
 Standard normal features of doubles, 30 of them and a label, in Parquet parts of at most 250,000 records that lie
 in the system's cache; `pyarrow alone` decodes every column of every part in one thread and does nothing else. A
@@ -8,6 +8,10 @@ reading of the product's decodes and encodes. Models are trained beforehand, so 
 trajectory scores one model a step, and keeps what it read; a grid scores all of its models in one reading. It is
 processor time, but for workers: those are timed by the wall once they have started, each time with parts unread.
 Peak memory is that of a process that does nothing else.
+
+Training is of 30 λ on 50 features: the files are read, the map is fitted, all models are trained; from one file in
+memory, and from parts whose encoded rows are in a file without a name (`memory_limit = 0`), which the system keeps
+in its cache where there is room. Its memory is what the process itself has allocated, looked at every 20 ms.
 
 What bounds it: a record's margin is one scalar product of its row, about 12 to 25 ns of 30 features, and its score
 about 5 ns more. A matrix product would be faster, and its rounding may depend on where a record stands, which the
@@ -21,6 +25,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import numpy as np
@@ -37,15 +42,18 @@ from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.objective.in_memory import Objective
 from dpbo_core.objective.partitioned import PartitionedObjective, Workers, parts_of
 from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.spec import StudySpec
+from dpbo_core.study.data_split import public_half
 
 FEATURES, PART, REPETITIONS, TREES, FOREST_CANDIDATES = 30, 250_000, 3, 100, 20
-USUAL = (5_000_000, 64, 20, 1_000_000)
+USUAL = (5_000_000, 64, 20, 1_000_000, 10_000_000)
+TRAINING_FEATURES, LAMBDAS = 50, 30
 SCORE = Sigmoid(10.0)
 
 
 def rows() -> Iterator[Row]:
     given = [int(text.replace("_", "")) for text in sys.argv[1:] if not text.startswith("-")]
-    n, candidates, steps, forest_rows = (*given, *USUAL[len(given) :])
+    n, candidates, steps, forest_rows, training_rows = (*given, *USUAL[len(given) :])
     with tempfile.TemporaryDirectory(prefix="dpbo-scale-") as name:
         folder = Path(name)
         parts, on = written(folder, n), f"{n:,} × {FEATURES}"
@@ -74,18 +82,19 @@ def rows() -> Iterator[Row]:
             asked = None if limit else 0.6
             yield Row(f"{on}: {what}, peak memory", peak, unit="GB", at_most=asked)
     yield from forest(forest_rows)
+    yield from training(training_rows)
 
 
-def written(folder: Path, n: int) -> tuple[Path, ...]:
+def written(folder: Path, n: int, d: int = FEATURES) -> tuple[Path, ...]:
     """The records in parts."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    rng, w = np.random.default_rng(0), np.linspace(-1.0, 1.0, FEATURES)
+    rng, w = np.random.default_rng(0), np.linspace(-1.0, 1.0, d)
     size = max(1, min(PART, n // 8))
     for j, at in enumerate(range(0, n, size)):
-        X = rng.normal(size=(min(size, n - at), FEATURES))
-        columns = {f"x{i}": X[:, i] for i in range(FEATURES)}
+        X = rng.normal(size=(min(size, n - at), d))
+        columns = {f"x{i}": X[:, i] for i in range(d)}
         columns["y"] = (X @ w + 3.0 * rng.normal(size=len(X)) > 0.0).astype(np.int64)
         pq.write_table(pa.table(columns), folder / f"{j:04d}.parquet")
     return parts_of(folder)
@@ -194,6 +203,62 @@ def forest(m: int) -> Iterator[Row]:
     )
     on = f"forest of {TREES} trees, {m:,} × {FEATURES}, {FOREST_CANDIDATES} candidates"
     yield spread_row(f"{on}: of a loop of predict", ratio(loop, ours), at_least=1.0)
+
+
+def training(n: int) -> Iterator[Row]:
+    """A public training set in one file and in parts."""
+    import pyarrow.parquet as pq
+
+    with tempfile.TemporaryDirectory(prefix="dpbo-scale-") as name:
+        folder = Path(name)
+        (folder / "parts").mkdir()
+        parts = written(folder / "parts", n, TRAINING_FEATURES)
+        with pq.ParquetWriter(folder / "whole.parquet", pq.read_schema(parts[0])) as whole:
+            for part in parts:
+                whole.write_table(pq.read_table(part))
+        on = f"training, {n:,} × {TRAINING_FEATURES}, {LAMBDAS} λ"
+        memory, files = in_turn([partial(trained, folder, "whole.parquet"), partial(trained, folder, "parts")], 1)
+        yield spread_row(f"{on}: from parts, of in memory", ratio(files, memory), at_most=1.3)
+        for what in ("whole.parquet", "parts"):
+            with get_context("spawn").Pool(1) as pool:
+                yield Row(f"{on}: {what}, memory of its own", pool.apply(own_peak, (folder, what)), unit="GB")
+
+
+def trained(folder: Path, what: str) -> None:
+    """All models of a study."""
+    space = {"lambda": {"low": 1e-5, "high": 1.0, "log": True, "points": LAMBDAS}}
+    spec = StudySpec.from_dict(
+        {
+            "study": {"name": "scale", "method": "private_trajectory"},
+            "privacy": {"dataset": "people", "epsilon": 1.0},
+            "data": {"training": what, "validation": "v", "n_validation": 1, "target": "y", "memory_limit": 0},
+            "model": {"estimator": "logistic"},
+            "space": space,
+            "search": {"steps": LAMBDAS},
+        }
+    )
+    problem = public_half(spec, folder).problem
+    for index in range(LAMBDAS):
+        problem.train(index)
+
+
+def own_peak(folder: Path, what: str) -> float | None:
+    """GB that this process has had allocated, without files that it maps; None where the system does not say."""
+    status, found, done = Path("/proc/self/status"), [0.0], Event()
+    if not status.exists():
+        return None
+
+    def look() -> None:
+        while not done.wait(0.02):
+            line = next(line for line in status.read_text().splitlines() if line.startswith("RssAnon"))
+            found.append(float(line.split()[1]) * 1024 / 1e9)
+
+    watching = Thread(target=look)
+    watching.start()
+    trained(folder, what)
+    done.set()
+    watching.join()
+    return max(found)
 
 
 if __name__ == "__main__":

@@ -22,8 +22,9 @@ def prepare_look(
     study: StudySpec, folder: str | Path, ledger_url: str, vaults: Path, name: str, wanted: WatchSection
 ) -> OpenLook | Look:
     """Train the released model, check the table's header and size; or find the bit that was recorded."""
-    ledger = PrivacyLedger(ledger_url)
-    return open_look(study, ledger=ledger, name=name, folder=folder, wanted=wanted, vaults=vaults)
+    return open_look(
+        study, ledger=PrivacyLedger(ledger_url), name=name, folder=folder, wanted=wanted, vaults=vaults
+    )
 
 
 @task(name="look", **policies.SENSITIVE_TASK)

@@ -44,6 +44,9 @@ REASONS = {  # by module; the longest name that fits counts
     ),
     "study.data_split": "files and sizes, as checked before the charge; records are behind total readers",
     "study.training_set": "files and sizes, as checked before the charge; records are behind total readers",
+    "sklearn_api.predictions_in_memory": (
+        "a function of predictions is asked inside the seal: what it cannot predict scores the constant"
+    ),
     "sklearn_api.tables_in_memory": "a person that cannot be read is nobody",
     "mechanisms": (
         "every kind of draw of the plan was made before the charge by a source that draws nothing "

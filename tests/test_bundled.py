@@ -126,6 +126,7 @@ def test_the_second_scanner_sees_two_fifths_of_the_ink() -> None:
     assert bundled.public_facts("two_scanners") == bundled.public_facts("digits")
 
 
+@pytest.mark.slow
 def test_the_private_choice_of_the_first_example_earns_its_price() -> None:
     """By the exact scores: what the public scans choose loses a quarter of the records to the best; the ε is 1."""
     from dpbo_core import read_study

@@ -239,6 +239,7 @@ def few_draws(monkeypatch):
     monkeypatch.setattr("dpbo_core.evaluation.intervals.PAIRS", 250)
 
 
+@pytest.mark.slow
 def test_noise_intervals_cover(few_draws):
     """150 runs: a figure whose true coverage is 90% falls outside 82–97% with probability below 1e-3, all together
     below 2e-2, by the seed never here."""
@@ -269,6 +270,7 @@ def sampling_covered(runs, *, m, share, seed):
     return {name: count / runs for name, count in held.items()}
 
 
+@pytest.mark.slow
 def test_sampling_intervals_cover_the_population(few_draws):
     found = sampling_covered(150, m=1000, share=0.36, seed=11)
     assert all(0.82 <= share <= 0.97 for share in found.values()), found

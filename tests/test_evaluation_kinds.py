@@ -300,7 +300,8 @@ def check_coverage(found, runs, *, whole, margin=0.0):
 QUANTILES = set(exact_of_errors(np.ones(3))) - set(MEANS)
 
 
-@pytest.mark.parametrize("runs", [30, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("runs", [200])
 def test_intervals_hold_in_nine_of_ten_runs(runs):
     check_coverage(coverage_of_classes(runs), runs, whole=())
     check_coverage(coverage_of_errors(runs), runs, whole=QUANTILES)

@@ -4,6 +4,7 @@ import ast
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from conftest import new_database
 
@@ -28,6 +29,16 @@ def notebook():
         method="private_grid",
     )  # fmt: skip
     search.fit(X, y, X_validation=X + 1.0, y_validation=1 - y)
+
+
+def selection():
+    from dpbo_core import PrivateSelection
+
+    y = np.arange(60) % 2
+    predictions = pd.DataFrame({"ours": y, "theirs": 1 - y})
+    PrivateSelection(
+        ["ours", "theirs"], epsilon=1.0, dataset="clinic", labels=[0, 1], accepts=("rowwise_predictions",)
+    ).fit(predictions, y)
 
 
 def outsourcing():
@@ -70,6 +81,18 @@ def shown():
     recorded_release("trial")
 
 
+def asked_again():
+    from dpbo.flows.cli import replays
+
+    replays._ledger_here()
+
+
+def standing():
+    from dpbo.flows.cli import status
+
+    status.look()
+
+
 def planned():
     from dpbo.flows.cli.evaluating import plan
 
@@ -85,6 +108,7 @@ def of_a_flow():
 # face → the modules in which it opens a ledger. `tune`, `serve` and the flow of an exchange say `stores.ledger`.
 FACES = {
     notebook: {"dpbo_core/sklearn_api/private_search.py"},
+    selection: {"dpbo_core/sklearn_api/private_selection.py"},
     command("accounts", None): {"flows/cli/budget_commands.py"},
     command("set_budget", "d", epsilon=1.0, delta=0.0, relation="replace_one", accepts=(), public=False): set(),
     command("export", None): set(),
@@ -94,6 +118,8 @@ FACES = {
     diagnosed: {"flows/cli/doctor.py"},
     outsourcing: {"flows/outsource.py"},
     shown: {"flows/cli/show.py"},
+    asked_again: {"flows/cli/replays.py"},
+    standing: {"flows/cli/status.py"},
     planned: {"flows/cli/evaluating.py"},
     of_a_flow: {
         "flows/cli/commands.py",
@@ -138,7 +164,7 @@ def test_every_face_finds_the_same_ledger(face, settings, expected, here, monkey
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("dpbo_core.accounting.store.open_engine", opened)
     monkeypatch.setattr("dpbo.flows.cli.doctor._exists", lambda uri: True)
-    for module in ("evaluating", "show"):  # in this order: the first takes the name from the second
+    for module in ("evaluating", "replays", "show"):  # in this order: the first two take the name from the last
         monkeypatch.setattr(f"dpbo.flows.cli.{module}.is_there", lambda url: True)
     monkeypatch.setattr("dpbo.flows.outsource.check_prefect_settings", lambda: None)
     monkeypatch.setattr("dpbo.flows.outsource.publish_table", lambda p, d, o, url, v, **_: PrivacyLedger(url))

@@ -102,6 +102,7 @@ def search_with(guess=None, noise=0.3, lengthscale=0.3):
     return AveragedSearch(LINE, prior, noise**2, UCB(4.0), 0, guess)
 
 
+@pytest.mark.slow
 def test_on_draws_of_its_own_prior_the_interval_at_the_maximum_covers_nine_times_in_ten():
     """Selection does not spoil a Bayesian's interval where the prior is right.
 
@@ -148,6 +149,7 @@ def test_the_search_starts_where_the_guess_is_best_and_is_deterministic():
     assert (one.mixture().weights == two.mixture().weights).all()
 
 
+@pytest.mark.slow
 def test_the_fresh_look_covers_whatever_the_path_and_the_score():
     """4,000 looks at each of 5 scores: 90% within 4.5 standard errors (0.0213), also at the ends of the range."""
     rng, the_map = np.random.default_rng(7), ScoreMap(0.5, 0.25, 1.0)
@@ -183,6 +185,7 @@ def test_what_is_said_together_is_the_dense_posteriors():
         assert np.allclose(together, (mean, np.diagonal(whole), whole[:, place]), atol=1e-8)
 
 
+@pytest.mark.slow
 def test_one_estimate_lies_inside_its_interval_and_beats_the_look():
     """4,000 looks with deviation 0.03 beside a path that is right, a little wrong, very wrong.
 

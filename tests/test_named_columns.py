@@ -19,6 +19,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler, TargetEncoder
+from worlds import mostly_slow
 
 from dpbo_core import FinalModel, PrivacyLedger, PrivateSearch, Real, data, read_study, run_study
 from dpbo_core.data import Preprocessing
@@ -256,7 +257,7 @@ WORDS = {
 }
 
 
-@pytest.mark.parametrize("name", WORDS)
+@pytest.mark.parametrize("name", mostly_slow(WORDS, "tf-idf"))
 def test_listed_transformers_of_texts_leave_the_other_records_alone(name):
     made, encoded = public()
     model = model_of(pipeline(words=WORDS[name]), made, encoded)
@@ -519,3 +520,15 @@ def test_a_category_that_boosting_encodes_itself_is_not_written_and_a_way_is_nam
     columns = make_column_transformer((OrdinalEncoder(), ["ward"]), remainder="passthrough")
     named = make_pipeline(columns, HistGradientBoostingClassifier(max_iter=2, categorical_features=None))
     assert len(_dumped(named.fit(X, y))) > 0
+
+
+def test_a_category_that_no_public_row_holds_is_not_known():
+    """A data frame that was split keeps in its type what its other rows held."""
+    city = pd.Categorical(["a", "b", "a", "b", "CANARY", "c"], categories=["c", "b", "a", "CANARY"])
+    whole = pd.DataFrame({"city": city, "age": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]})
+    public = frame_of(whole[:4], [0, 1, 0, 1], shown_as="X")
+    fitted = Preprocessing.named(
+        public.table(target_name="y", source="X", cells=True), "y", regression=False, hints=public.hints()
+    )
+    assert fitted.columns[0].values == ("b", "a")
+    assert "CANARY" not in repr(fitted)

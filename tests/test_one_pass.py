@@ -1,5 +1,6 @@
 """Many candidates in one reading of the records: the same integers, and no reading that is not needed."""
 
+import os
 from dataclasses import replace
 from itertools import pairwise
 
@@ -258,6 +259,15 @@ def test_a_part_that_was_written_again_is_read_again_and_one_that_is_gone_is_mis
     part.unlink()
     with pytest.raises(Sealed):
         half.evaluate(model)
+
+
+def test_a_part_that_keeps_its_length_and_its_time_is_read_again(here):
+    """As rsync writes it in place."""
+    kept, part = KeptParts(), here / "part.csv"
+    for text in ("1111", "2222"):
+        part.write_text(text)
+        os.utime(part, ns=(0, 10**18))
+        assert kept.get("a", part, part.read_text, size=len, limit=100) == text
 
 
 def test_what_is_kept_follows_from_sizes_alone(world, here):

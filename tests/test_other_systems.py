@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 WITHOUT = """
-import fcntl, os, sys
+import fcntl, os, sys, zoneinfo  # the last asks for what the interpreter was built for
 for module, starts in ((fcntl, ("F_SEAL_", "F_ADD_SEALS")), (os, ("MFD_", "memfd_", "sched_"))):
     for name in [name for name in vars(module) if name.startswith(starts)]:
         delattr(module, name)

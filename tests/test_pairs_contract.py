@@ -156,6 +156,7 @@ def test_the_release_is_a_certificate_that_holds(method):
             read_certificate(tampered, CERTIFIED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", MANY_RUNS, indirect=True)
 def test_two_hundred_runs_scatter_as_the_noise_says(method):
     """The mean of |noise|/scale over 200 runs, within five standard errors; half the noise is caught."""

@@ -17,6 +17,7 @@ from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import AssumptionNotAccepted, DpboError, NoBudget, StudyInvalid
 from dpbo_core.final_model.train import model_is_public, train_final
 from dpbo_core.models.scores.grid import GRID
+from dpbo_core.sklearn_api.predictions_in_memory import told_by
 from dpbo_core.study.data_split import FileSplit
 from dpbo_core.study.public_work import PublicWork
 from dpbo_core.study.resolve import advise_study, planning_problem, resolve
@@ -375,7 +376,7 @@ def test_functions_are_asked_after_paying_alone_and_nothing_they_say_is_told(tmp
     candidates = {
         "large": large,
         "raises": raises,
-        "short": lambda X: X[:3, 0],
+        "short": lambda X: X[:0, 0],
         "small": lambda X: 0.5 + 0.0 * X[:, 1],
     }
     usual = COMMON | {"scoring": "brier", "ledger": url}
@@ -388,6 +389,43 @@ def test_functions_are_asked_after_paying_alone_and_nothing_they_say_is_told(tmp
     assert CANARY not in heard.out + heard.err + repr(chosen.release_)
     with pytest.raises(StudyInvalid, match="raises does not predict the public records"):
         PrivateSelection(candidates, **usual).fit(rows, truth, X_public=rows[:9].copy(), y_public=truth[:9].copy())
+
+
+def _strict(X):
+    if not np.isfinite(X).all():
+        raise ValueError("a record has a gap")
+    return X[:, 0]
+
+
+ANSWERS = {  # functions that fail, or answer in another type, as soon as one record is unlike the others
+    "raises on a gap": _strict,
+    "drops gaps": lambda X: X[np.isfinite(X[:, 1]), 0],
+    "drops an axis of one": lambda X: _strict(X).squeeze(),
+    "a text among truth values": lambda X: [x >= 0.5 if np.isfinite(gap) else "unclear" for x, gap in X.tolist()],
+    "a text among short numbers": lambda X: [np.float32(x) if np.isfinite(gap) else "unclear" for x, gap in X],
+    "a list of another length": lambda X: [[1 - x, x] if np.isfinite(gap) else [x] * 3 for x, gap in X.tolist()],
+    "two probabilities": lambda X: np.column_stack([1 - _strict(X), _strict(X)]),
+}
+
+
+@pytest.mark.parametrize("function", ANSWERS.values(), ids=ANSWERS)
+@pytest.mark.parametrize("frame", [False, True])
+def test_a_record_that_a_function_fails_on_costs_itself_alone(function, frame):
+    """One record made a function raise for all of them, and all lost their predictions."""
+    rows = np.column_stack([np.random.default_rng(0).uniform(size=37), np.zeros(37)])
+    other = rows.copy()
+    other[5, 1] = np.nan
+    spec = search().set_params(candidates={"a": function})._spec(37, public=False)
+
+    def asked(X):
+        named = {"a": function if not frame else lambda table: function(table.to_numpy())}
+        given = pd.DataFrame(X) if frame else X
+        return told_by(spec, named, given, ["yes"] * 37, "target", sensitive=True).columns["a"]
+
+    before, after, others = asked(rows), asked(other), np.arange(37) != 5
+    assert all(type(cell) is not str for cell in before)
+    assert list(before[others]) == list(after[others])
+    assert type(after[5]) is str or after[5] != after[5]
 
 
 def test_what_cannot_be_selected_in_memory_is_said(tmp_path):

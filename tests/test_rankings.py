@@ -225,6 +225,7 @@ def test_a_margin_is_ranked_as_scikit_learn_ranks_it(tmp_path):
     assert run_study(spec, ledger=ledger, folder=tmp_path).replayed
 
 
+@pytest.mark.slow
 def test_three_ways_to_score_a_record_alone_agree(tmp_path):
     """Listed, enforced, and one record at a time: the same cell of the same class."""
     tables = study(

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from neighbours import CELLS
 from test_dp_hypo import POINTS, study
+from worlds import mostly_slow
 
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
@@ -99,7 +100,7 @@ def opposite(line):
     return f"{-np.sign(float(a))},{-np.sign(float(b))},{ill}"
 
 
-@pytest.fixture(params=POINTS)
+@pytest.fixture(params=mostly_slow(POINTS, "dp_sgd"))
 def base(request):
     return request.param
 

@@ -18,7 +18,7 @@ from test_estimator import PUBLIC, SENSITIVE, X, Y, fit, search, spent, url  # n
 
 from dpbo_core import Categorical, PrivacyLedger, Real
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.sklearn_api.split_by_position import sequence, validated_on
+from dpbo_core.sklearn_api.split_by_position import halves, sequence, validated_on
 
 # --- one table
 
@@ -48,6 +48,27 @@ def test_one_table_is_split_as_if_two_had_been_given(url, of):  # noqa: F811
     with pytest.warns(UserWarning, match="nothing was drawn or spent now"):  # the same study, in two tables
         two = search(url).fit(of(X[~chosen]), Y[~chosen], X_validation=of(X[chosen]), y_validation=Y[chosen])
     assert (two.release_, hasattr(two, "validation_rows_")) == (found.release_, False)
+
+
+@pytest.mark.parametrize("label", [None, np.nan, "CANARY", 7])
+def test_what_a_sensitive_row_holds_is_not_in_the_types_of_the_public_half(url, label):  # noqa: F811
+    """A category of its own stood in the released model's encoder, and a gap in its class made fit raise."""
+    place = int(np.flatnonzero(validated_on(len(X), 0.5))[3])
+    table, labels, hostile = X.assign(city="x", wards=np.arange(len(X)) % 3), Y.astype(object), Y.astype(object)
+    table.loc[::3, "city"] = "y"
+    other = table.copy()
+    hostile[place], other.loc[place, "city"] = label, "CANARY"
+    other["wards"] = other["wards"].astype(object)
+    other.loc[place, "wards"] = "CANARY"
+    for text in ("category", object):
+        ours = halves(table.astype({"city": text}), labels, 0.5)[:2]
+        theirs = halves(other.astype({"city": text}), hostile, 0.5)[:2]
+        pd.testing.assert_frame_equal(ours[0], theirs[0])
+        assert (ours[1].dtype, ours[1].tolist()) == (theirs[1].dtype, theirs[1].tolist())
+    gaps = Y.astype(float)
+    gaps[place] = np.nan
+    for one in (gaps, hostile):
+        assert search(url, edition=str(one.dtype)).fit(X, one, validation_size=0.5).classes_.dtype == np.int64
 
 
 def test_what_a_sensitive_row_holds_moves_no_row(url):  # noqa: F811
@@ -205,7 +226,7 @@ def test_set_output_reaches_the_transformers(url):  # noqa: F811
     best = fit(found).best_estimator_
     assert isinstance(best[-1][0].transform(np.zeros((1, 13))), pd.DataFrame)
     found.set_output(transform="default")
-    assert isinstance(found.best_estimator_[0].transform(X), np.ndarray)
+    assert isinstance(best[-1][0].transform(np.zeros((1, 13))), np.ndarray)
     assert search(url).set_output(transform="pandas") is not None  # nothing inside that hands anything on
 
 

@@ -12,7 +12,7 @@ import pytest
 import tomli_w
 from audit.leaks import Scenario, make_world
 from canary import search
-from worlds import plain, with_method
+from worlds import mostly_slow, plain, with_method
 
 from dpbo.flows.prefect_runtime.workers import SETTING, asked, from_one_width, of_one_width, workers, workers_for
 from dpbo_core.errors import Sealed, StudyInvalid
@@ -78,7 +78,7 @@ def cluster():
         yield pool
 
 
-@pytest.mark.parametrize("estimator", ["logistic", "sklearn.tree.DecisionTreeClassifier"])
+@pytest.mark.parametrize("estimator", mostly_slow(["logistic", "sklearn.tree.DecisionTreeClassifier"], "logistic"))
 def test_parts_add_up_to_the_last_bit(world, tables, here, cluster, estimator):
     if estimator != "logistic":
         tables["model"] = {"estimator": estimator, "score": "accuracy"}

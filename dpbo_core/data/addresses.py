@@ -76,6 +76,11 @@ Address = ObjectAddress | QueryAddress
 Place = Path | Address
 
 
+def conditional(place: Place) -> bool:
+    """Whether it is a query that chooses rows by what they hold."""
+    return isinstance(place, QueryAddress) and place.select.conditional
+
+
 def is_address(text: str) -> bool:
     """Whether it is an address and no path."""
     return "://" in text
@@ -104,7 +109,8 @@ def address_of(text: str, *, shown_as: str = "data.validation") -> Address:
         _refuse(shown_as, "is no address that can be read")
     if parts.scheme not in SCHEMES:
         _refuse(shown_as, f"is an address of another kind than {' and '.join(SCHEMES)}")
-    if "@" in parts.netloc or parts.username is not None:
+    told = [parts.netloc, *(value for _, value in parse_qsl(parts.query))]
+    if any("@" in unquote(text) for text in told):
         raise StudyInvalid(
             f"{shown_as} holds a user or a password",
             cause="a study is public, and is kept with every release",
@@ -116,8 +122,17 @@ def address_of(text: str, *, shown_as: str = "data.validation") -> Address:
             _refuse(shown_as, "asks an object store for a query")
         return _object(parts.netloc, parts.path.lstrip("/"), parts.query, shown_as)
     host, database = unquote(parts.netloc.rpartition(":")[0] if port else parts.netloc), parts.path.lstrip("/")
-    if not found or parts.query or parts.fragment or not host or not database or "/" in database:
+    if (
+        not found
+        or parts.query
+        or parts.fragment
+        or not host
+        or not database
+        or any(sign in unquote(database) for sign in "/= ")
+    ):
         _refuse(shown_as, "lacks a server, a database or a query, or says more than these")
+    if "," in host:
+        _refuse(shown_as, "names several servers")
     return QueryAddress(
         host.rstrip(":").lower() if not host.startswith("/") else host,
         port or PORT,

@@ -206,7 +206,9 @@ def _of_kind(name: str, cells: Cells, hint: Any, *, typed: bool) -> NamedColumn:
 
     text = str(pd.Series(["a"]).dtype)
     if isinstance(hint, pd.CategoricalDtype):
-        values = tuple(canonical(value) for value in hint.categories.tolist())
+        # those that a public row holds: a frame that was split keeps in its type what its other rows held
+        held = {canonical(cell) for cell in cells if cell is not None}
+        values = tuple(value for value in map(canonical, hint.categories.tolist()) if value in held)
         if len(set(values)) == len(values) and all(value == value for value in values):
             return NamedColumn(name, "category", "category", values, bool(hint.ordered))
     there = [cell for cell in cells if cell is not None]

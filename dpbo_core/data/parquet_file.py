@@ -9,7 +9,7 @@ its whole row group.
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,14 @@ def parquet_header(path: Path | StoredObject, *, sensitive: bool, shown_as: str)
     return Header(names, sum(footer.group_sizes))
 
 
-def read_parquet(path: Path | StoredObject, *, sensitive: bool, shown_as: str, cells: bool = False) -> Table:
+def read_parquet(
+    path: Path | StoredObject,
+    *,
+    sensitive: bool,
+    shown_as: str,
+    cells: bool = False,
+    only: Sequence[str] | None = None,
+) -> Table:
     """All records of the file, as many as its footer says.
 
     Args:
@@ -62,6 +69,7 @@ def read_parquet(path: Path | StoredObject, *, sensitive: bool, shown_as: str, c
         sensitive: if so nothing but the footer can raise; if not, a broken group or column type does.
         shown_as: what messages call the file.
         cells: whether the raw cells are kept too.
+        only: the columns to read, which it has, in this order; all where None.
 
     Raises:
         StudyInvalid: no readable footer; or the file is public and a group or a column cannot be read.
@@ -69,6 +77,8 @@ def read_parquet(path: Path | StoredObject, *, sensitive: bool, shown_as: str, c
     file, footer = _opened(path, shown_as=shown_as)
     kept = _kept(footer)
     names = column_names([footer.names[i] for i in kept], sensitive=sensitive, shown_as=shown_as)
+    if only is not None:
+        kept, names = [kept[names.index(name)] for name in only], tuple(only)
     if not sensitive:
         _refuse_types(names, [footer.types[i] for i in kept], shown_as=shown_as, times=cells)
     parts: list[list[Column]] = [[] for _ in names]
@@ -76,8 +86,9 @@ def read_parquet(path: Path | StoredObject, *, sensitive: bool, shown_as: str, c
     broken = np.zeros(sum(footer.group_sizes), dtype=np.bool_)
     start = 0
     for group, size in enumerate(footer.group_sizes):
-        columns = _group(file, group, size, footer, kept, _column)
-        written = _group(file, group, size, footer, kept, _cells) if cells else []
+        read = _group if only is None else _some
+        columns = read(file, group, size, footer, kept, _column)
+        written = read(file, group, size, footer, kept, _cells) if cells else []
         if columns is None or written is None:
             if not sensitive:
                 raise StudyInvalid(
@@ -179,6 +190,19 @@ def _group(
         columns = [read(table.column(i)) for i in kept]
         return columns if all(len(column) == size for column in columns) else None
     except Exception:  # noqa: BLE001  whatever the pages hold, their records are broken and nothing is raised
+        return None
+
+
+def _some(
+    file: Any, group: int, size: int, footer: _Footer, kept: list[int], read: Callable[[Any], Column]
+) -> list[Column] | None:
+    """Columns of a group, the pages of the others unread."""
+    try:
+        names = [footer.names[i] for i in kept]
+        table = file.read_row_group(group, columns=names)  # and what lies under one, were it a column of columns
+        columns = [read(table.column(table.schema.names.index(name))) for name in names]
+        return columns if all(len(column) == size for column in columns) else None
+    except Exception:  # noqa: BLE001  as `_group`
         return None
 
 

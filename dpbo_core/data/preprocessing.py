@@ -11,7 +11,7 @@ Every row of the result is a function of that record alone, to the last bit.
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from dpbo_core.data.features import Feature, Missing, Number, check_targets, cla
 from dpbo_core.data.header import check_columns
 from dpbo_core.data.named_columns import CANNOT, NamedColumn, fit_columns
 from dpbo_core.data.table import Table
+from dpbo_core.data.table_parts import TableParts
 from dpbo_core.data.unit_ball import clipped_rows, norms, scaled_rows
 from dpbo_core.data.values import Value, numbers, positions, sorted_values, value_column
 from dpbo_core.errors import StudyInvalid
@@ -55,7 +56,7 @@ class Preprocessing:
     @classmethod
     def fit(
         cls,
-        table: Table,
+        table: Table | TableParts,
         target: str,
         *,
         standardize: bool = True,
@@ -68,7 +69,7 @@ class Preprocessing:
         """Fits to the PUBLIC table.
 
         Args:
-            table: the training records.
+            table: the training records; of parts the same map, by one column or one part in memory at a time.
             target: the column to predict.
             standardize: subtract the training mean and divide by the deviation, column by column.
             clip_quantile: q in (0, 1], the share of the training rows left unclipped. `unit_ball` only.
@@ -91,18 +92,19 @@ class Preprocessing:
             )
         check_columns(table.columns, table.columns, target)
         _check_whole(table)
-        features = tuple(
-            fit_feature(name, table, standardize=standardize, missing=missing)
-            for name in table.columns
-            if name != target
-        )
+        features = []
+        for name, column in table.each_column():
+            if name != target:
+                features.append(fit_feature(name, column, standardize=standardize, missing=missing))
+        labels = table if isinstance(table, Table) else table.only(target)
         if regression:
-            check_targets(target, table)
-        classes = () if regression else class_values(target, table)
-        fitted = cls(target, classes, features, unit_ball, bias, radius=1.0)
+            check_targets(target, labels)
+        classes = () if regression else class_values(target, labels)
+        fitted = cls(target, classes, tuple(features), unit_ball, bias, radius=1.0)
         if unit_ball:
-            return cls(target, fitted.classes, features, unit_ball, bias, fitted._quantile(table, clip_quantile))
-        _refuse_broken(fitted.transform(table).broken, table)
+            return replace(fitted, radius=fitted._quantile(table, clip_quantile))
+        for part in table.parts():
+            _refuse_broken(fitted.transform(part).broken, part)
         return fitted
 
     @classmethod
@@ -265,18 +267,24 @@ class Preprocessing:
                 feature.fill(table.columns[feature.name][rows], raw[end - width : end], broken[rows])
             yield rows, raw
 
-    def _quantile(self, table: Table, share: float) -> float:
+    def _quantile(self, table: Table | TableParts, share: float) -> float:
         # All-zero rows are common (every category unseen, constant columns); a radius must be positive.
+        lengths = np.concatenate([self._lengths(part) for part in table.parts()])
+        return float(np.quantile(lengths, share)) or float(lengths.max()) or 1.0
+
+    def _lengths(self, table: Table) -> NDArray[np.float64]:
+        """Of the standardised rows, (m,)."""
         broken = np.zeros(table.n_records, dtype=np.bool_)
         with np.errstate(all="ignore"):
             scaled = (scaled_rows(raw, *self._centers_and_scales()) for _, raw in self._raw_blocks(table, broken))
-            lengths = np.concatenate([np.ldexp(norms(y), e) for y, e in scaled])
+            lengths = np.concatenate([np.ldexp(norms(y), e) for y, e in scaled] or [np.empty(0)])
         _refuse_broken(~np.isfinite(lengths), table)
-        return float(np.quantile(lengths, share)) or float(lengths.max()) or 1.0
+        return lengths
 
 
-def _check_whole(table: Table) -> None:
-    if len(table.columns) < 2 or not table.n_records or table.broken.any():
+def _check_whole(table: Table | TableParts) -> None:
+    broken = isinstance(table, Table) and table.broken.any()
+    if len(table.columns) < 2 or not table.n_records or broken:
         raise StudyInvalid(
             f"{table.source} has no column but the target, no records, or records that cannot be read",
             remedy="give a training table with features and whole records",

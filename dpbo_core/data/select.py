@@ -40,6 +40,11 @@ class Select:
     rest: str = ""
 
     @property
+    def conditional(self) -> bool:
+        """Whether rows are chosen by what they hold: whoever writes the condition could count any group by it."""
+        return self.rest.startswith(" WHERE ")
+
+    @property
     def source(self) -> str:
         """FROM and what follows."""
         return f"FROM {quoted(self.schema)}.{quoted(self.table)}{self.rest}"
@@ -55,7 +60,7 @@ class Select:
 
     def count(self) -> str:
         """A query of how many rows there are."""
-        return f"SELECT count(*) {self.source.partition(' ORDER BY ')[0]}"
+        return f"SELECT count(*) FROM (SELECT {self.source}) AS selected"  # noqa: S608  as above
 
 
 def quoted(name: str) -> str:

@@ -8,7 +8,7 @@
 | | `broken` | the record is no record of this table: wrong number of fields, bad bytes | (m,) |
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -61,6 +61,15 @@ class Table:
         """The raw cells (m,) of a column; what the canonical values say where the raw ones were not kept."""
         found = self.cells.get(name)
         return as_cells(map(cell_of, self.columns[name].tolist())) if found is None else found
+
+    def each_column(self) -> Iterator[tuple[str, "Table"]]:
+        """Names, and for each a table that has this column: the table itself."""
+        for name in self.columns:
+            yield name, self
+
+    def parts(self) -> Iterator["Table"]:
+        """Its parts, one after the other: itself."""
+        yield self
 
     def but(self, broken: NDArray[np.bool_]) -> "Table":
         """The table with the records `broken` (m,) broken too."""

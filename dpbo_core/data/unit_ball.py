@@ -65,7 +65,9 @@ def clipped_rows(
     radius: float,
     bound: float,
 ) -> None:
-    """Writes `clipped(*scaled_rows(raw, center, scale))` to `out` (r, d), the same doubles, faster.
+    """Writes `clipped(*scaled_rows(raw, center, scale))` to `out` (r, d), faster.
+
+    They are the same but for the last digits of subnormal numbers, and within the same bound in exact arithmetic.
 
     Where no number on the way overflows, mantissas and exponents give what doubles give, since a power of two as
     the unit changes no digit; what is too small for a double is too small to move the record's norm. The few

@@ -28,7 +28,7 @@ from dpbo_core.final_model.storage import ESTIMATOR, NUMBERS
 from dpbo_core.final_model.train import model_is_public
 from dpbo_core.models.cross_validation import fold_of
 from dpbo_core.models.estimators import FittedEstimator
-from dpbo_core.models.linear.fit import LinearModel, train
+from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.linear.softmax import SoftmaxModel
 from dpbo_core.models.listed.inspection import unlisted_part
 from dpbo_core.models.outcome import Verb
@@ -38,6 +38,7 @@ from dpbo_core.privacy.release import Release
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.data_split import training_table
 from dpbo_core.study.public_half import PublicHalf
+from dpbo_core.study.training_set import training_parts
 
 LINEAR: Verb = "decision_function"  # what a linear model's margins stand for
 MARGIN, PROBABILITY = 0.0, 0.5  # above which a decision value means the larger class
@@ -50,7 +51,7 @@ class Subject:
     Attributes:
         model: trained; not yet held to predicting row by row.
         preprocessing: from raw columns to its rows.
-        X: the public rows, preprocessed, (n, d).
+        X: the public rows, preprocessed, (n, d); of a linear model that is trained here none is needed, (n, 0).
         values: (n,).
         positive: (n,).
         verb: the estimator's verb that gives decision values; unused by a linear model.
@@ -159,9 +160,9 @@ def model_at(spec: StudySpec, public: PublicHalf, point: Mapping[str, Any]) -> S
     seed, verb, unlisted = spec.search.seed, LINEAR, public.problem.unlisted
     if isinstance(trainer, LinearTrainer):
         model: Model = trainer.train(point)
-        values = _linear_values(trainer, float(point["lambda"]), seed)
-        positive = trainer.signs > 0.0
-        return _subject(model, fitted, trainer.X, values, positive, verb, spec.model.estimator, unlisted)
+        values = trainer.public_margins(point, seed=seed) * trainer.signs
+        positive, X = trainer.signs > 0.0, np.empty((len(values), 0))
+        return _subject(model, fitted, X, values, positive, verb, spec.model.estimator, unlisted)
     if isinstance(trainer, EstimatorTrainer):
         model = trainer.train(point)
         verb = verb_of(model)
@@ -177,6 +178,12 @@ def file_model(spec: StudySpec, folder: str | Path, final: FinalModel) -> Subjec
         StudyInvalid: it does not fit the study's tables, or cannot be evaluated.
     """
     fitted = final.preprocessing
+    if training_parts(spec, folder) is not None:
+        raise StudyInvalid(
+            "the study names a folder of training files, and a model of a file needs the public records in memory",
+            cause="it is asked about each public record",
+            remedy="name one public file in a study for it",
+        )
     table, target = training_table(spec, folder, cells=fitted.columns is not None)
     if target != fitted.target:
         raise StudyInvalid(
@@ -256,22 +263,6 @@ def _subject(
     probable = "logistic" if isinstance(model, LinearModel) and estimator == "logistic" else probable
     threshold = PROBABILITY if probable == "itself" else MARGIN
     return Subject(model, fitted, X[sound], values[sound], positive[sound], verb, threshold, probable, unlisted)
-
-
-def _linear_values(trainer: LinearTrainer, regularization: float, seed: int) -> NDArray[np.float64]:
-    folds = fold_of(trainer.signs.astype(np.int64), seed=seed)
-    values = np.empty(len(folds))
-    for fold in range(folds.max() + 1):
-        out = folds == fold
-        model = train(
-            trainer.X[~out],
-            trainer.signs[~out],
-            loss=trainer.loss,
-            regularization=regularization,
-            tolerance=trainer.tolerance,
-        )
-        values[out] = model.margins(trainer.X[out], np.ones(int(out.sum())))
-    return values
 
 
 def _estimator_values(trainer: EstimatorTrainer, point: Any, verb: Verb, seed: int) -> NDArray[np.float64]:

@@ -14,6 +14,7 @@ from dpbo_core.models.estimators import EstimatorFactory, FittedEstimator
 from dpbo_core.models.linear.fit import LinearModel, minimise, train
 from dpbo_core.models.linear.path import LARGEST, LogisticPath
 from dpbo_core.models.linear.signed_rows import SignedRows
+from dpbo_core.models.linear.stored_rows import StoredRows
 from dpbo_core.models.listed.inspection import check_listed
 from dpbo_core.models.outcome import Verb
 from dpbo_core.models.rowwise import check_rowwise
@@ -35,10 +36,11 @@ class LinearTrainer:
     """The public training set of a binary linear model. It keeps what it trained and cross-validated.
 
     The model of λ is a function of (λ, training set): the same to the last bit whichever others were trained before
-    it. So a search that is killed and run again, or another search on the same rows, trains the same models.
+    it. So a search that is killed and run again, or another search on the same rows, trains the same models. Rows
+    that are stored train the models that an array of them would, by the same sums.
     """
 
-    X: NDArray[np.float64] = field(repr=False)
+    X: NDArray[np.float64] | StoredRows = field(repr=False)
     signs: NDArray[np.float64] = field(repr=False)
     loss: str
     score: MarginScore | PairScore
@@ -50,7 +52,7 @@ class LinearTrainer:
     @classmethod
     def of(
         cls,
-        X: NDArray[np.float64],
+        X: NDArray[np.float64] | StoredRows,
         labels: NDArray[np.int64],
         loss: str,
         *,
@@ -62,13 +64,7 @@ class LinearTrainer:
         Raises:
             StudyInvalid: more than two classes.
         """
-        n_classes = int(labels.max()) + 1
-        if n_classes != 2:
-            raise StudyInvalid(
-                f"the target has {n_classes} classes, and a {loss} model separates two",
-                cause="a multi-class target, or an identifier named as the target",
-                remedy=f'use a scikit-learn estimator by import path with score = "{OF_CLASSES}"',
-            )
+        check_two_classes(int(labels.max()) + 1, loss)
         return cls(X, np.where(labels == 1, 1.0, -1.0), loss, score, tolerance)
 
     @property
@@ -91,7 +87,7 @@ class LinearTrainer:
 
     @cached_property
     def _rows(self) -> SignedRows:
-        return SignedRows.of(self.X, self.signs)
+        return self.X.signed() if isinstance(self.X, StoredRows) else SignedRows.of(self.X, self.signs)
 
     @cached_property
     def _path(self) -> LogisticPath | None:
@@ -104,17 +100,18 @@ class LinearTrainer:
             if isinstance(self.score, PairScore):
                 self._public_scores[key] = self._public_pairs(self.score, point, seed)
             else:
-                self._public_scores[key] = float(self.score.phi(self._public_margins(point, seed)).mean())
+                self._public_scores[key] = float(self.score.phi(self.public_margins(point, seed=seed)).mean())
         return self._public_scores[key]
 
     def public_steps(self, point: Mapping[str, Any], *, seed: int) -> NDArray[np.int64]:
         """Each public record's margin score in whole steps, (n,), under the model trained without its fold."""
         if isinstance(self.score, PairScore):
             raise TypeError(OF_PAIRS)
-        scores = self.score.phi(self._public_margins(point, seed))
+        scores = self.score.phi(self.public_margins(point, seed=seed))
         return to_grid(scores, self.score.score_range, broken_score=self.score.broken_score)
 
-    def _public_margins(self, point: Mapping[str, Any], seed: int) -> NDArray[np.float64]:
+    def public_margins(self, point: Mapping[str, Any], *, seed: int) -> NDArray[np.float64]:
+        """Each public record's margin y·ŵᵀx, (n,), under the model trained without its fold."""
         key = (float(point["lambda"]), seed)
         if self._newest is None or self._newest[0] != key:
             self._newest = key, self._cross_validated(point, seed)
@@ -125,7 +122,7 @@ class LinearTrainer:
         margins = np.empty(len(folds))
         for fold in range(folds.max() + 1):
             out = folds == fold
-            margins[out] = self._without(out, point).margins(self.X[out], self.signs[out])
+            margins[out] = self._margins(self._without(out, point), out)
         return margins
 
     def _public_pairs(self, score: PairScore, point: Mapping[str, Any], seed: int) -> float:
@@ -137,17 +134,43 @@ class LinearTrainer:
             out = folds == fold
             if not one_class(self.signs, out):
                 model = self._without(out, point)
-                tables.append(table_of_margins(model, self.X[out], self.signs[out] > 0.0, score))
+                positive = self.signs[out] > 0.0
+                values = self.signs[out] * self._margins(model, out)
+                tables.append(table_of_margins(values, model.norm, positive, score))
         return auc_of(np.array(tables))
 
     def _without(self, out: NDArray[np.bool_], point: Mapping[str, Any]) -> LinearModel:
         """A cold start on the records that are not left out."""
+        regularization = float(point["lambda"])
+        if isinstance(self.X, StoredRows):
+            rows = self.X.signed_where(~out)
+            return minimise(rows, loss=self.loss, regularization=regularization, tolerance=self.tolerance)
         return train(
             self.X[~out],
             self.signs[~out],
             loss=self.loss,
-            regularization=float(point["lambda"]),
+            regularization=regularization,
             tolerance=self.tolerance,
+        )
+
+    def _margins(self, model: LinearModel, out: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """y·ŵᵀx of the records that are left out."""
+        if isinstance(self.X, StoredRows):
+            return np.concatenate([model.margins(X, signs) for X, signs in self.X.unsigned_where(out)])
+        return model.margins(self.X[out], self.signs[out])
+
+
+def check_two_classes(n_classes: int, loss: str) -> None:
+    """A linear model separates two.
+
+    Raises:
+        StudyInvalid: there are more or fewer.
+    """
+    if n_classes != 2:
+        raise StudyInvalid(
+            f"the target has {n_classes} classes, and a {loss} model separates two",
+            cause="a multi-class target, or an identifier named as the target",
+            remedy=f'use a scikit-learn estimator by import path with score = "{OF_CLASSES}"',
         )
 
 
@@ -157,11 +180,11 @@ def one_class(truth: NDArray[Any], out: NDArray[np.bool_]) -> bool:
 
 
 def table_of_margins(
-    model: LinearModel, X: NDArray[np.float64], positive: NDArray[np.bool_], score: PairScore
+    values: NDArray[np.float64], norm: float, positive: NDArray[np.bool_], score: PairScore
 ) -> Integers:
-    """Records of each class in each cell under a linear model, (2, B)."""
-    cells = score.of_margins(model.margins(X, np.ones(len(X))), model.norm)
-    return counts(positive.astype(np.int64), np.ones(len(X), dtype=bool), cells, score.n_cells)
+    """Records of each class in each cell under a linear model of that norm, (2, B), from ŵᵀx of each (m,)."""
+    cells = score.of_margins(values, norm)
+    return counts(positive.astype(np.int64), np.ones(len(values), dtype=bool), cells, score.n_cells)
 
 
 class Factory(Protocol):

@@ -18,7 +18,9 @@ from dpbo_core.privacy.sensitive import Opaque
 
 T = TypeVar("T")
 
-State = tuple[int, int, int]  # which file it is, when it was written, how long it is
+State = tuple[
+    int, int, int, int
+]  # which file it is, when it was written as it says and as the disk says, how long it is
 
 
 class KeptParts(Opaque, Generic[T]):
@@ -46,7 +48,7 @@ class KeptParts(Opaque, Generic[T]):
         if reader != self._reader:
             self._reader, self._bytes, self._parts = reader, 0, {}
         found = part.stat()
-        state = (found.st_ino, found.st_mtime_ns, found.st_size)
+        state = (found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size)
         kept = self._parts.get(part)
         if kept is not None and kept[0] == state:
             return kept[1]

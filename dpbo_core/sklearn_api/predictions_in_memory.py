@@ -92,8 +92,9 @@ def told_by(
 ) -> Table:
     """What each function says of the records, as a table of predictions.
 
-    Of sensitive records nothing that a function raises, prints or warns is told: what fails is no prediction for
-    any record, which scores the constant.
+    Of sensitive records nothing that a function raises, prints or warns is told. Where it fails it is asked again
+    with one half of the records and with the other, and so on: a record that makes it fail is without a prediction,
+    which scores the constant, and no other is.
 
     Raises:
         StudyInvalid: of public records, a function fails or answers in another shape.
@@ -101,31 +102,79 @@ def told_by(
     values = list(truth)
     columns: dict[str, Any] = {}
     for name, wanted in columns_of(spec).items():
-        shape = (len(values), len(wanted))
-
-        def asked(name: str = name, shape: tuple[int, int] = shape) -> list[list[object]] | None:
-            with contained():
-                return _columns(functions[name](records), shape)
-
-        found = attempted(asked, None)
-        if found is None and not sensitive:
+        width = len(wanted)
+        with contained():
+            found = _asked(functions[name], records, 0, len(values), width)
+            if found is None and sensitive:
+                found = _by_halves(functions[name], records, len(values), width)
+        if found is None:
             raise StudyInvalid(
                 f"{name} does not predict the public records",
-                cause=f"it raised, or what it returned has no {shape[1]} columns and one row a record",
+                cause=f"it raised, or what it returned has no {width} columns and one row a record",
                 remedy="return one prediction a record, or of more than two classes a probability of each",
             )
-        nothing: list[list[object]] = [[None] * shape[0]] * shape[1]
-        columns |= dict(zip(wanted, nothing if found is None else found, strict=True))
+        columns |= {column: [row[place] for row in found] for place, column in enumerate(wanted)}
     return table_of({**columns, target: values}, source="X" if sensitive else "X_public")
 
 
-def _columns(found: Any, shape: tuple[int, int]) -> list[list[object]] | None:
-    """Predictions by column; None for another shape. Of two columns of probabilities the second is taken."""
+Rows = list[list[object]]  # of each record one prediction, or of more than two classes the probability of each
+
+
+def _asked(function: Callable[[Any], Any], records: Any, start: int, length: int, width: int) -> Rows | None:
+    """What it says of `length` records from `start`; None where it raises or answers in another shape."""
+    return attempted(lambda: _rows(function(_part(records, start, length)), length, width), None)
+
+
+def _by_halves(function: Callable[[Any], Any], records: Any, n_records: int, width: int) -> Rows:
+    """The same of all records, of which it failed; what it cannot say of one record alone is no prediction."""
+    found: Rows = [[None] * width for _ in range(n_records)]
+    failed = [(0, n_records)]
+    while failed:
+        start, length = failed.pop()
+        if length > 1:
+            for at, size in ((start, length // 2), (start + length // 2, length - length // 2)):
+                said = _asked(function, records, at, size, width)
+                if said is None:
+                    failed.append((at, size))
+                else:
+                    found[at : at + size] = said
+    return found
+
+
+def _part(records: Any, start: int, length: int) -> Any:
+    """`length` records from `start`: all of them as they were given."""
+    if start == 0 and length == len(records):
+        return records
+    if hasattr(records, "iloc"):
+        return records.iloc[start : start + length]
+    if hasattr(records, "slice"):  # of Arrow and polars
+        return records.slice(start, length)
+    return records[start : start + length]
+
+
+def _rows(found: Any, length: int, width: int) -> Rows | None:
+    """Predictions by record; None for another shape. Of two probabilities the second is taken.
+
+    Each item of a list is read by itself: one array of them all would have one type for all, which a text among
+    numbers, or a list of another length, would settle for every record.
+    """
+    if isinstance(found, list | tuple):
+        return None if len(found) != length else [_row(item, width) for item in found]
     outcome = np.asarray(found)
+    if length == 1:  # some drop an axis of one
+        outcome = outcome.reshape(1, -1)
     if outcome.ndim == 1:
         outcome = outcome[:, None]
-    if outcome.ndim == 2 and outcome.shape[1] == 2 and shape[1] == 1:
+    if outcome.ndim == 2 and outcome.shape[1] == 2 and width == 1:
         outcome = outcome[:, 1:]
-    if outcome.shape != shape:
-        return None
-    return [list(column) for column in outcome.T]
+    return [list(row) for row in outcome] if outcome.shape == (length, width) else None
+
+
+def _row(item: Any, width: int) -> list[object]:
+    """One record's prediction out of a list; nothing where it has another number of columns."""
+    cells = [item]
+    if not isinstance(item, str | bytes):
+        listed = attempted(lambda: list(item), None)
+        cells = [item] if listed is None else listed
+    cells = cells[1:] if len(cells) == 2 and width == 1 else cells
+    return cells if len(cells) == width else [None] * width

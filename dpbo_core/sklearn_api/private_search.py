@@ -216,7 +216,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             AssumptionNotAccepted: the guarantee rests on something that `accepts` does not name.
         """
         check_settings(self)
-        self._public_target(y)
+        if validation_size is None or y is None:  # of one table's targets some are sensitive
+            self._public_target(y)
         X, y, X_validation, y_validation, rows = self._two_tables(X, y, X_validation, y_validation, validation_size)
         target = self._public_target(y)
         frame_of(X, target, shown_as="X")
@@ -264,7 +265,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     def set_output(self, *, transform: Any = None) -> Self:
         """What transformers in `estimator` and `best_estimator_` hand on: "default", "pandas" or "polars"."""
-        for inner in (self.estimator, getattr(self, "best_estimator_", None)):
+        best = getattr(self, "best_estimator_", None)
+        for inner in (self.estimator, best, best[-1] if isinstance(best, Pipeline) else None):
             set_output = getattr(inner, "set_output", None)
             if set_output is not None:
                 set_output(transform=transform)

@@ -45,7 +45,8 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
     Args:
         candidates: the candidates' names, each a column of the predictions; or name → function, which is given the
             sensitive records and returns a prediction for each: a class, the probability of the second class,
-            probabilities (m, C), or a number. What raises or returns another number of them scores the constant.
+            probabilities (m, C), or a number. A function that raises, or returns another number of them, is asked
+            again with half of the records, and so on: a record that it fails on alone scores the constant.
         labels: the classes, public, sorted as scikit-learn does: a column of probabilities is of the second. None
             for a regression.
         scoring: as in `PrivateSearch`, by its name.

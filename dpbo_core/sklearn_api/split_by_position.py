@@ -16,6 +16,7 @@ from dpbo_core.errors import StudyInvalid
 
 RULE = b"dpbo: rows that are validated on"
 TWO_TO_64 = 2.0**64
+WHOLE = 2.0**53
 
 
 def sequence(n: int) -> NDArray[np.float64]:
@@ -62,4 +63,32 @@ def halves(X: Any, y: Any, share: float) -> tuple[Any, Any, Any, Any, NDArray[np
         raise StudyInvalid(f"X has {n} rows, y has {_num_samples(y)}", remedy="give one y for every row of X")
     chosen = validated_on(n, share)
     rest, taken = np.flatnonzero(~chosen), np.flatnonzero(chosen)
-    return (*(_safe_indexing(table, rows) for rows in (rest, taken) for table in (X, y)), taken)
+    X_rest, y_rest, X_taken, y_taken = (_safe_indexing(table, rows) for rows in (rest, taken) for table in (X, y))
+    return _of_own_types(X_rest), _of_own_type(y_rest), X_taken, y_taken, taken
+
+
+def _of_own_types(X: Any) -> Any:
+    """The public half as its own rows would have it: a data frame's types were those of the whole table.
+
+    A category that no public row has is none, and a column in which another row holds a text is one of numbers.
+    """
+    import pandas as pd
+
+    if not isinstance(X, pd.DataFrame):
+        return X
+    X = X.infer_objects()
+    places = [place for place, kind in enumerate(X.dtypes) if isinstance(kind, pd.CategoricalDtype)]
+    columns = [
+        X.iloc[:, place].cat.remove_unused_categories() if place in places else X.iloc[:, place]
+        for place in range(X.shape[1])
+    ]
+    return pd.concat(columns, axis=1) if places else X
+
+
+def _of_own_type(y: Any) -> NDArray[Any]:
+    """The same of classes or targets, (n,): whole numbers are integers, which a gap elsewhere made floats."""
+    values = np.asarray(np.asarray(y).tolist())
+    if values.dtype.kind == "f" and np.isfinite(values).all() and (np.abs(values) < WHOLE).all():
+        whole = values.astype(np.int64)
+        return whole if bool((whole == values).all()) else values
+    return values

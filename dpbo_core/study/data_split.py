@@ -13,7 +13,7 @@ from pathlib import Path
 from dpbo_core import data
 from dpbo_core.accounting.sources import Source, file_source, place_source
 from dpbo_core.data import Preprocessing, Table, bundled
-from dpbo_core.data.addresses import place_of
+from dpbo_core.data.addresses import conditional, place_of
 from dpbo_core.data.bundled import TARGET as BUNDLED_TARGET
 from dpbo_core.data.fetched import Contents, fetched
 from dpbo_core.data.people import Person, read_people
@@ -40,7 +40,8 @@ from dpbo_core.study.prediction_half import check_prediction_columns, prediction
 from dpbo_core.study.public_half import PublicHalf, check_names, check_person, fitted_half, sealed_half
 from dpbo_core.study.resolve import planning_problem
 from dpbo_core.study.sizes import check_n_validation, facts_of
-from dpbo_core.study.training_set import fingerprint_with
+from dpbo_core.study.training_parts import half_of_parts
+from dpbo_core.study.training_set import fingerprint_with, training_parts
 from dpbo_core.study.training_set import training_table as training_table
 
 
@@ -103,6 +104,9 @@ def public_half(spec: StudySpec, folder: str | Path, problem: Problem | None = N
     if isinstance(spec.data, PredictionTable):
         table = None if spec.data.public is None else training_table(spec, folder)[0]
         return prediction_half(spec, problem, table)
+    parts = training_parts(spec, folder)
+    if parts is not None:
+        return half_of_parts(spec, problem, *parts)
     prototype = named_prototype(spec, folder)
     public = fitted_half(spec, problem, *training_table(spec, folder), factory=prototype)
     return replace(public, fingerprint=fingerprint_with(public.fingerprint, prototype))
@@ -132,7 +136,8 @@ def _check_validation(
     place = place_of(folder, shown)
     parts = parts_of(place)
     if isinstance(place, Path):
-        _check_distinct(Path(folder) / given.training, parts or (place,), shown_as=shown)
+        training = Path(folder) / given.training
+        _check_distinct(parts_of(training) or (training,), parts or (place,), shown_as=shown)
     if parts and spec.privacy.person is not None and not isinstance(given, PersonFiles):
         raise StudyInvalid(
             f"{shown} is a folder of files, and privacy.person counts a person's records over one file",
@@ -144,33 +149,32 @@ def _check_validation(
         header = data.read_header(path, sensitive=True, shown_as=shown)
         check_names(spec, header.columns, public, shown_as=shown)
         n_records += header.n_records
-    check_n_validation(spec, n_records, shown_as=shown)
+    check_n_validation(spec, n_records, shown_as=shown, told=not conditional(place))
 
 
 def _check_predictions(spec: StudySpec, given: PredictionTable, folder: str | Path, public: PublicHalf) -> None:
     """The sensitive table is there, and has the columns and the number of records that the study says."""
     place, shown = place_of(folder, given.predictions), given.predictions
     if given.public is not None and isinstance(place, Path):
-        _check_distinct(Path(folder) / given.public, (place,), shown_as=shown)
+        _check_distinct((Path(folder) / given.public,), (place,), shown_as=shown)
     header = data.read_header(place, sensitive=True, shown_as=shown)
     check_person(spec, header.columns, shown_as=shown)
     check_prediction_columns(public, header.columns, shown_as=shown)
-    check_n_validation(spec, header.n_records, shown_as=shown)
+    check_n_validation(spec, header.n_records, shown_as=shown, told=not conditional(place))
 
 
-def _check_distinct(training: Path, validation: Sequence[Path], *, shown_as: str) -> None:
+def _check_distinct(training: Sequence[Path], validation: Sequence[Path], *, shown_as: str) -> None:
     """No file stands in two places, under whatever name: which file a name means is public, what is in it is not.
 
     Files with equal content are not looked for (`data.aliasing` says why).
 
     Raises:
-        StudyInvalid: the training file is a validation file too, or two parts of it are one file.
+        StudyInvalid: a training file is a validation file too, or two parts of the latter are one file.
     """
     with suppress(OSError):  # missing, or no name a file could have: the reader says so
-        own = training.stat()
-        found = [path.stat() for path in validation]
+        own, found = [path.stat() for path in training], [path.stat() for path in validation]
         places = [(one.st_dev, one.st_ino) for one in found]
-        if (own.st_dev, own.st_ino) in places:
+        if any((one.st_dev, one.st_ino) in places for one in own):
             raise StudyInvalid(
                 f"{shown_as} is both the training file and the validation file",
                 cause="one file was named twice, and a record in both is protected in neither",
@@ -256,12 +260,12 @@ def records_of(
         raise TypeError("there is no validation set")
     contents = None
     if not isinstance(given, Bundled):
-        place = _records_place(given)
+        place = records_place(given)
         contents = fetched(place_of(folder, place), shown_as=place)
     return validation_table(given, folder, contents, cells=cells), people_of(spec, folder, contents)
 
 
-def _records_place(given: PublicFiles | PersonFiles | SensitiveFiles | PredictionTable) -> str:
+def records_place(given: PublicFiles | PersonFiles | SensitiveFiles | PredictionTable) -> str:
     """Where a study says that its sensitive records are."""
     return given.predictions if isinstance(given, PredictionTable) else given.validation
 
@@ -279,7 +283,7 @@ def validation_table(
     """
     if isinstance(given, Bundled):
         return bundled.load(given.source, given.validation_share)[1]
-    place = _records_place(given)
+    place = records_place(given)
     contents = contents or fetched(place_of(folder, place), shown_as=place)
     return data.read_table(contents, sensitive=True, shown_as=place, cells=cells)
 
@@ -289,6 +293,6 @@ def people_of(spec: StudySpec, folder: str | Path, contents: Contents | None = N
     person, given = spec.privacy.person, spec.data
     if person is None or not isinstance(given, PublicFiles | PersonFiles | PredictionTable):
         return None
-    place = _records_place(given)
+    place = records_place(given)
     contents = contents or fetched(place_of(folder, place), shown_as=place)
     return read_people(contents, person, shown_as=place)

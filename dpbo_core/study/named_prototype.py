@@ -18,10 +18,10 @@ def named_prototype(spec: StudySpec, folder: str | Path) -> Prototype | None:
     Raises:
         StudyInvalid: there is no such estimator, or it has no such parameter.
     """
-    from sklearn.base import clone
-
     if not spec.model.names_object:
         return None
+    from sklearn.base import clone
+
     estimator = clone(estimator_named(spec.model.estimator, folder))
     check_names(list(spec.model.params), list(estimator.get_params(deep=True)), shown_as=spec.model.estimator)
     estimator.set_params(**spec.model.params)

@@ -10,6 +10,7 @@ from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.spec import LinearSection, SensitiveData, StudySpec
 from dpbo_core.spec.named_score import score_of, score_on
 from dpbo_core.study.data_split import training_table
+from dpbo_core.study.training_set import training_parts
 
 
 def public_share(spec: StudySpec, folder: str | Path) -> float | None:
@@ -25,7 +26,8 @@ def public_share(spec: StudySpec, folder: str | Path) -> float | None:
     if isinstance(spec.data, SensitiveData) or not isinstance(score_of(spec.model), PairScore):
         return None
     try:
-        table, target = training_table(spec, folder)
+        parts = training_parts(spec, folder)
+        table, target = training_table(spec, folder) if parts is None else (parts[0].only(parts[1]), parts[1])
         classes = class_values(target, table)
     except StudyInvalid:  # whoever runs the study says so
         return None

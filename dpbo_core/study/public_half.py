@@ -4,20 +4,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dpbo_core import data
 from dpbo_core.accounting.sources import Source
 from dpbo_core.data import Preprocessing, Table
 from dpbo_core.data.people import Person, uncounted
+from dpbo_core.data.table_parts import TableParts
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.models.baseline import constant_margin, constant_score
 from dpbo_core.models.estimators import EstimatorFactory
+from dpbo_core.models.linear.stored_rows import StoredRows
 from dpbo_core.models.prototype import Prototype
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.trainer import EstimatorTrainer, Factory, LinearTrainer
 from dpbo_core.objective.in_memory import Objective, Scorer
 from dpbo_core.objective.persons import PersonObjective, Persons
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.problem import Problem, Trainer
+from dpbo_core.problem import Problem
 from dpbo_core.spec import LinearSection, PersonFiles, PublicData, StudySpec
 from dpbo_core.spec.named_score import margin_score, score_on
 from dpbo_core.study.sizes import check_n_validation
@@ -83,26 +88,13 @@ def fitted_half(
     """
     table, model = table.without(left_out(spec)), spec.model
     if model.takes_columns if columns is None else columns:
-        fitted = Preprocessing.named(table, target, regression=model.regression, hints=hints)
+        named = Preprocessing.named(table, target, regression=model.regression, hints=hints)
+        fitted = replace(named, ignored=left_out(spec))
     else:
-        fitted = Preprocessing.fit(
-            table,
-            target,
-            standardize=model.standardize,
-            clip_quantile=model.clip_quantile,
-            bias=model.bias,
-            unit_ball=model.linear,
-            regression=model.regression,
-            missing="mean" if isinstance(spec.data, PublicData) and spec.data.missing == "mean" else "refuse",
-        )
-    fitted = replace(fitted, ignored=left_out(spec))
+        fitted = fitted_map(spec, table, target)
     encoded = fitted.transform(table)
-    trainer: Trainer
     if isinstance(model, LinearSection):
-        problem = replace(problem, baseline=constant_margin(margin_score(model), encoded.labels))
-        trainer = LinearTrainer.of(
-            encoded.X, encoded.labels, model.estimator, score=margin_score(model), tolerance=model.tolerance
-        )
+        problem = linear_problem(model, problem, encoded.X, encoded.labels)
     else:
         score = score_on(model, fitted.classes, function)
         constant = constant_score(score, encoded.truth, n_classes=len(fitted.classes))
@@ -121,15 +113,49 @@ def fitted_half(
             listed=not problem.unlisted,
             enforced=model.enforced,
         )
+        problem = replace(problem, trainer=trainer)
     if isinstance(problem.score, PairScore):
         problem = replace(problem, positives=float((encoded.labels == 1).mean()))
     return PublicHalf(
-        problem=replace(problem, trainer=trainer),
+        problem=problem,
         preprocessing=fitted,
         columns=tuple(table.columns),
         target=target,
         fingerprint=data.fingerprint(table),
     )
+
+
+def fitted_map(spec: StudySpec, table: Table | TableParts, target: str) -> Preprocessing:
+    """The study's preprocessing, fitted to a public `table` without the columns that are left out.
+
+    Raises:
+        StudyInvalid: the training data cannot be used as the study says.
+    """
+    model = spec.model
+    fitted = Preprocessing.fit(
+        table,
+        target,
+        standardize=model.standardize,
+        clip_quantile=model.clip_quantile,
+        bias=model.bias,
+        unit_ball=model.linear,
+        regression=model.regression,
+        missing="mean" if isinstance(spec.data, PublicData) and spec.data.missing == "mean" else "refuse",
+    )
+    return replace(fitted, ignored=left_out(spec))
+
+
+def linear_problem(
+    model: LinearSection, problem: Problem, X: NDArray[np.float64] | StoredRows, labels: NDArray[np.int64]
+) -> Problem:
+    """The problem with its linear models' training set: rows X (n, d), and labels (n,).
+
+    Raises:
+        StudyInvalid: more than two classes.
+    """
+    score = margin_score(model)
+    trainer = LinearTrainer.of(X, labels, model.estimator, score=score, tolerance=model.tolerance)
+    return replace(problem, baseline=constant_margin(score, labels), trainer=trainer)
 
 
 def check_names(spec: StudySpec, columns: Sequence[str], public: PublicHalf, *, shown_as: str) -> None:

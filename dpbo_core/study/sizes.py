@@ -50,15 +50,17 @@ def n_public(spec: StudySpec, folder: str | Path) -> int | None:
             return None
 
 
-def check_n_validation(spec: StudySpec, found: int, *, shown_as: str = "the validation file") -> None:
+def check_n_validation(
+    spec: StudySpec, found: int, *, shown_as: str = "the validation file", told: bool = True
+) -> None:
     """There are as many validation records as the study says. Where m is private nothing is looked at.
 
     Raises:
-        StudyInvalid: there are not; says the two numbers.
+        StudyInvalid: there are not; says the two numbers, or where it is not to be `told` the stated one alone.
     """
     stated = n_validation(spec)
     if stated is not None:
-        check_record_count(found, stated, shown_as=shown_as)
+        check_record_count(found, stated, shown_as=shown_as, told=told)
 
 
 def training_facts(spec: StudySpec) -> TrainingFacts | None:

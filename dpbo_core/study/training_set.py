@@ -7,10 +7,52 @@ from pathlib import Path
 from dpbo_core import data
 from dpbo_core.data import Table, bundled
 from dpbo_core.data.bundled import TARGET as BUNDLED_TARGET
+from dpbo_core.data.table_parts import TableParts, parts_fingerprint
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.prototype import Prototype
-from dpbo_core.spec import Bundled, PredictionTable, PublicData, SensitiveData, StudySpec
+from dpbo_core.objective.partitioned import parts_of
+from dpbo_core.spec import (
+    Bundled,
+    LinearSection,
+    PersonFiles,
+    PredictionTable,
+    PublicData,
+    PublicFiles,
+    SensitiveData,
+    StudySpec,
+)
 from dpbo_core.study.named_prototype import named_prototype
+
+
+def training_parts(spec: StudySpec, folder: str | Path) -> tuple[TableParts, str] | None:
+    """The PUBLIC training records where the study names a folder of Parquet files, their headers read alone.
+
+    Returns:
+        They and the column to predict; None where it names no folder.
+
+    Raises:
+        StudyInvalid: a file's header cannot be read, or two differ; or the model needs its records in memory.
+    """
+    given = spec.data
+    if not isinstance(given, PublicFiles | PersonFiles):
+        return None
+    place = Path(folder) / given.training
+    paths = parts_of(place)
+    if not paths:
+        if _is_folder(place):
+            raise StudyInvalid(
+                f"the folder {given.training} holds no Parquet file",
+                cause="the path is misspelt, or the files are of another format",
+                remedy="name a folder of .parquet files, or one .csv or .parquet",
+            )
+        return None
+    if not isinstance(spec.model, LinearSection):
+        raise StudyInvalid(
+            f"{given.training} is a folder of training files, and its estimator is trained in memory",
+            cause="an estimator of scikit-learn's kind is handed all of its records at once",
+            remedy='write the records to one file, or choose estimator = "logistic" or "hinge"',
+        )
+    return TableParts.of(paths, given.target, shown_as=given.training), given.target
 
 
 def training_table(spec: StudySpec, folder: str | Path, *, cells: bool | None = None) -> tuple[Table, str]:
@@ -53,6 +95,9 @@ def training_digest(spec: StudySpec, folder: str | Path) -> str:
         return ""
     if isinstance(spec.data, SensitiveData):
         return ""  # a hash of sensitive records would tell whether a guess of them is right
+    parts = training_parts(spec, folder)
+    if parts is not None:
+        return parts_fingerprint(parts[0].without(left_out(spec)))
     table, prototype = training_table(spec, folder)[0].without(left_out(spec)), named_prototype(spec, folder)
     return fingerprint_with(data.fingerprint(table), prototype)
 
@@ -75,3 +120,10 @@ def study_fingerprint(spec: StudySpec, training: str) -> str:
     """
     text = json.dumps([spec.tuned.to_dict(), training], sort_keys=True, ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _is_folder(place: Path) -> bool:
+    try:
+        return place.is_dir()
+    except OSError:  # no name a file could have: whoever opens it says so
+        return False

@@ -65,7 +65,7 @@ def _versions(asked: dict[str, Any] | None) -> dict[str, str]:
 
 
 def own_versions() -> dict[str, str]:
-    """This process's, of what decides a sum."""
+    """What this process has of all that decides a sum."""
     from distributed.versions import get_package_info
 
     return _versions({"packages": get_package_info(PACKAGES)}) | {"processor": processor()}

@@ -76,7 +76,6 @@ def examples() -> Iterator[tuple[str, Callable[[], Any]]]:
             {"metric": "cosine"},
         ],
         "KNeighborsRegressor": [{}, {"algorithm": "brute", "metric": "chebyshev"}],
-        "NearestCentroid": [{}],
         "CategoricalNB": [{"min_categories": 40}],
         "MLPClassifier": [{"hidden_layer_sizes": (5,), "max_iter": 20}, {"activation": "tanh", "max_iter": 5}],
         "MLPRegressor": [{"hidden_layer_sizes": (5,), "max_iter": 20}],

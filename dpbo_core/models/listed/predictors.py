@@ -1,4 +1,8 @@
-"""Classifiers and regressors on the list, by the name they are imported by."""
+"""Classifiers and regressors on the list, by the name they are imported by.
+
+Not on it, among others: `NearestCentroid`, to which a sparse table without any number in it goes another way, and
+nothing that it holds once it is fitted says whether its tables are sparse.
+"""
 
 from collections.abc import Mapping
 
@@ -110,7 +114,6 @@ PREDICTORS: Mapping[str, Listed] = {
     ),
     "sklearn.neighbors.KNeighborsClassifier": Listed(_NEIGHBOURS, _NEAREST, dense=_DENSE),
     "sklearn.neighbors.KNeighborsRegressor": Listed(_NEIGHBOURS, _NEAREST, dense=_DENSE),
-    "sklearn.neighbors.NearestCentroid": Listed("the fitted centre nearest to the row", {"metric": ("euclidean",)}),
     # Bayes, networks, constants
     "sklearn.naive_bayes.GaussianNB": Listed(_BAYES),
     "sklearn.naive_bayes.BernoulliNB": Listed(_BAYES),

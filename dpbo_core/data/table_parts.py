@@ -1,0 +1,184 @@
+"""A PUBLIC table in many Parquet files, of which a few columns, or one file, are in memory at a time.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| p | `len(files)` | files, in the order of their names | scalar ≥ 1 |
+| n | `n_records` | records of all files together, the first file's first | scalar |
+"""
+
+import hashlib
+import struct
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from dpbo_core.data.files import read_header, read_table
+from dpbo_core.data.fingerprint import fingerprint
+from dpbo_core.data.header import check_columns
+from dpbo_core.data.parquet_file import read_parquet
+from dpbo_core.data.table import Table
+from dpbo_core.data.values import joined
+from dpbo_core.errors import StudyInvalid
+
+VALUES_AT_ONCE = 2**24  # of columns that are read together: 128 MB
+_State = tuple[int, int, int]  # which file it is, when it was written, how long it is
+
+
+@dataclass(frozen=True)
+class _File:
+    path: Path
+    shown_as: str
+    state: _State
+    n_records: int
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _ColumnsOfParts(Table):
+    """Some columns of all files, which know where a record stands."""
+
+    files: tuple[_File, ...] = ()
+
+    def place(self, record: int) -> str:
+        for file in self.files:
+            if record < file.n_records:
+                return f"record {record + 1} of {file.path.name}"
+            record -= file.n_records
+        raise IndexError(record)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TableParts:
+    """The files as they were found, their content unread. They must stay as they are while they are used.
+
+    Attributes:
+        files: in the order of their names.
+        columns: names of the first file, less what was left out.
+        source: what messages call the folder.
+    """
+
+    files: tuple[_File, ...]
+    columns: tuple[str, ...]
+    source: str
+
+    @classmethod
+    def of(cls, paths: Sequence[Path], target: str, *, shown_as: str) -> Self:
+        """From the files' headers.
+
+        Args:
+            paths: at least one Parquet file, in their order.
+            target: the column to predict.
+            shown_as: the folder as the study has it.
+
+        Raises:
+            StudyInvalid: a file cannot be read, or has other columns than the first.
+        """
+        files, columns = [], None
+        for path in paths:
+            name = f"{shown_as}/{path.name}"
+            state = _state(path, name)
+            header = read_header(path, sensitive=False, shown_as=name)
+            columns = columns or header.columns
+            check_columns(columns, header.columns, target, shown_as=name)
+            files.append(_File(path, name, state, header.n_records))
+        return cls(tuple(files), columns or (), shown_as)
+
+    @property
+    def n_records(self) -> int:
+        """n: how many records the files hold."""
+        return sum(file.n_records for file in self.files)
+
+    def without(self, names: Collection[str]) -> "TableParts":
+        """The table without the columns `names`; those it does not have are ignored."""
+        return TableParts(self.files, tuple(name for name in self.columns if name not in names), self.source)
+
+    def only(self, *names: str) -> Table:
+        """Columns of all records, as if they stood in one file: 8 bytes a record and column.
+
+        Raises:
+            StudyInvalid: a file cannot be decoded, or is not the one that was found.
+        """
+        parts = []
+        for file in self.files:
+            _check_unchanged(file)
+            parts.append(read_parquet(file.path, sensitive=False, shown_as=file.shown_as, only=names).columns)
+        columns = {name: joined([part[name] for part in parts]) for name in names}
+        return _ColumnsOfParts(columns, np.zeros(self.n_records, np.bool_), self.source, files=self.files)
+
+    def each_column(self) -> Iterator[tuple[str, Table]]:
+        """Names, and for each a table that has this column of all records: as many at once as are not large.
+
+        Raises:
+            StudyInvalid: as `only`.
+        """
+        at_once = max(1, VALUES_AT_ONCE // max(1, self.n_records))
+        for start in range(0, len(self.columns), at_once):
+            names = self.columns[start : start + at_once]
+            table = self.only(*names)
+            for name in names:
+                yield name, table
+
+    def parts(self) -> Iterator[Table]:
+        """The records of one file after another.
+
+        Raises:
+            StudyInvalid: as `only`.
+        """
+        for file in self.files:
+            _check_unchanged(file)
+            table = read_table(file.path, sensitive=False, shown_as=file.shown_as)
+            yield Table({name: table.columns[name] for name in self.columns}, table.broken, table.source)
+
+
+class PartsFingerprint:
+    """A fingerprint that is made while the files are read for something else. For PUBLIC tables only.
+
+    It covers the content of all files in their order, and where one ends: the same records divided otherwise have
+    another.
+    """
+
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256(b"dpbo table parts 1\0")
+
+    def add(self, part: Table) -> None:
+        """Take the next file in."""
+        self._digest.update(struct.pack(">Q", part.n_records) + bytes.fromhex(fingerprint(part)))
+
+    def hexdigest(self) -> str:
+        """Of what was taken in so far, 64 hex digits."""
+        return self._digest.hexdigest()
+
+
+def parts_fingerprint(table: TableParts) -> str:
+    """The fingerprint of all files, 64 hex digits.
+
+    Raises:
+        StudyInvalid: a file cannot be read.
+    """
+    found = PartsFingerprint()
+    for part in table.parts():
+        found.add(part)
+    return found.hexdigest()
+
+
+def _check_unchanged(file: _File) -> None:
+    if _state(file.path, file.shown_as) != file.state:
+        raise StudyInvalid(
+            f"{file.shown_as} was written again while the study read it",
+            cause="another program writes to the folder",
+            remedy="run again when it has ended",
+        )
+
+
+def _state(path: Path, shown_as: str) -> _State:
+    try:
+        found = path.stat()
+    except OSError:
+        raise StudyInvalid(
+            f"{shown_as} is not there any more, or cannot be read",
+            cause="another program removed it, or its permissions",
+            remedy="put it back, or run again with the files that are there: another study",
+        ) from None
+    return found.st_ino, found.st_mtime_ns, found.st_size
