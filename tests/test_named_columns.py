@@ -27,7 +27,9 @@ from dpbo_core.data.frames import frame_of
 from dpbo_core.data.named_columns import data_frame
 from dpbo_core.errors import AssumptionNotAccepted, PolicyRefused, StudyInvalid
 from dpbo_core.final_model import dpbo_served_model
+from dpbo_core.final_model.storage import _dumped
 from dpbo_core.models.by_content import scores_by_content
+from dpbo_core.models.enforced.enforced_model import alone
 from dpbo_core.models.estimators import fitted
 from dpbo_core.models.listed.inspection import unlisted_part
 from dpbo_core.models.rowwise import check_rowwise
@@ -487,6 +489,37 @@ def test_encoders_by_the_list_are_unconditional_in_columns():
     model = model_of(make_pipeline(parts, LogisticRegression()), made, encoded)
     assert unlisted_part(model.estimator) == ""
     check_rowwise(model, encoded.X, needs="predict_proba")
+
+
+@pytest.mark.slow
+def test_records_scored_alone_come_out_as_together_and_what_looks_at_others_needs_no_assumption(tmp_path):
+    made, encoded = public()
+    model = model_of(pipeline(), made, encoded)
+    how = alone(model.by_rows(), encoded.X, encoded.truth, Brier(), known={})
+    rows = [list(row) for row in WELL]
+    rows[3] = ["\ud800"] * 5
+    found = sensitive(made, rows, [0, 1] * 6)
+    together = model.scores(found.X, found.truth, Brier())
+    one_by_one = replace(model, alone=how).scores(found.X, found.truth, Brier())
+    np.testing.assert_allclose(one_by_one, together, atol=2**-22)
+    assert together[3] == 0.0
+    assert np.ptp(together) > 0.01
+    study = write_study(tmp_path, module=MODULE.replace("SimpleImputer", "KNNImputer"), also='rowwise = "enforced"')
+    release = run_study(study, ledger=PrivacyLedger(f"sqlite:///{tmp_path}/l.db"), folder=tmp_path).release
+    assert release.guarantee.assumptions == ()
+    assert release.facts["rowwise"] == "enforced"
+    assert 0.6 < release.value["metric"]["value"] < 1.1
+
+
+def test_a_category_that_boosting_encodes_itself_is_not_written_and_a_way_is_named():
+    X = pd.DataFrame({"ward": pd.Categorical(["north", "south"] * 20), "age": np.arange(40.0)})
+    y = np.arange(40) // 20
+    boosting = HistGradientBoostingClassifier(max_iter=2)
+    with pytest.raises(StudyInvalid, match=r"functools\.partial.*from_dtype.*categorical_features=None"):
+        _dumped(boosting.fit(X, y))
+    columns = make_column_transformer((OrdinalEncoder(), ["ward"]), remainder="passthrough")
+    named = make_pipeline(columns, HistGradientBoostingClassifier(max_iter=2, categorical_features=None))
+    assert len(_dumped(named.fit(X, y))) > 0
 
 
 def test_a_category_that_no_public_row_holds_is_not_known():

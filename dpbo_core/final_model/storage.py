@@ -101,6 +101,13 @@ def _dumped(estimator: Any) -> bytes:
         foreign = sorted({*io.get_untrusted_types(data=data)} - {*TRUSTED})
     except Exception as error:  # noqa: BLE001  whatever a foreign estimator raises; it was trained on public rows
         foreign = [f"{type(estimator).__module__}.{type(estimator).__qualname__} ({type(error).__name__})"]
+    if any(name.startswith("functools.partial") for name in foreign):
+        raise StudyInvalid(
+            "the final model is not written: it holds a function (functools.partial)",
+            cause='HistGradientBoosting with categorical_features = "from_dtype", its default, keeps one '
+            "where a column is a category; a step of your own may as well",
+            remedy="encode the categories in a ColumnTransformer, and give it categorical_features=None",
+        )
     if foreign:
         raise StudyInvalid(
             f"the final model is not written: {foreign[0]} could not be loaded without running its own code",

@@ -165,7 +165,8 @@ def _refused(import_path: str, what: str, error: Exception, *, named: bool = Fal
     remedy = "correct [model] or the ends of [space]"
     if named:
         remedy = (
-            "it is given the table's own columns, with their texts and gaps: encode, impute or drop them in the "
+            "it is given the table's own columns, with their texts and gaps, without those of [data] "
+            "ignore: encode, impute or drop them in the "
             "Pipeline, by a ColumnTransformer say; or correct [model] or the ends of [space]"
         )
     return StudyInvalid(

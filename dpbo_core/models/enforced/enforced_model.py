@@ -20,6 +20,7 @@ from dpbo_core.models.enforced.child import Record, model_bytes
 from dpbo_core.models.enforced.engine import engine, scouted
 from dpbo_core.models.enforced.handle import hidden_beside
 from dpbo_core.models.enforced.limits import Limits
+from dpbo_core.models.estimators import OfRows
 from dpbo_core.models.named_estimator import BESIDE
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.record import RecordScore
@@ -155,6 +156,8 @@ def _modules_named(item: Any) -> set[str]:
     """By the pickle: those of every class and function in it."""
     text = pickle.dumps(item, protocol=3)  # which has one opcode for a name, with the name in it
     names = {str(argument).split(" ")[0] for code, argument, _ in pickletools.genops(text) if code.name == "GLOBAL"}
+    if OfRows.__module__ in names:
+        names.add("pandas")  # of which it makes its data frame; else it would not be found there
     return names - {"builtins", "__builtin__", "copy_reg", "copyreg"}
 
 

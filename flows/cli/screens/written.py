@@ -26,6 +26,7 @@ def print_written(spec: StudySpec, out: Path) -> None:
     if isinstance(data, PublicFiles | PersonFiles) and data.ignore:
         left_out = ", ".join(named(name) for name in data.ignore)
         facts.append(("left out", f"{left_out}: empty, or a text of too many values"))
+        facts.append(("pipeline", 'takes texts, dates and gaps as they are: estimator = "risk_model:pipeline"'))
     if isinstance(data, PublicFiles | PersonFiles) and data.missing == "mean":
         facts.append(("gaps", "filled with the training file's means"))
     screen.facts(facts)
