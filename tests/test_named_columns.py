@@ -532,3 +532,25 @@ def test_a_category_that_no_public_row_holds_is_not_known():
     )
     assert fitted.columns[0].values == ("b", "a")
     assert "CANARY" not in repr(fitted)
+
+
+def test_a_pipeline_whose_transformers_hand_on_polars_takes_either_kind_of_frame(tmp_path):
+    rng = np.random.default_rng(0)
+    whole = pd.DataFrame({"age": rng.normal(50.0, 10.0, 200), "ward": rng.choice(["a", "b"], 200)})
+    y = (whole["age"] > 50.0).astype(int).to_numpy()
+    columns = make_column_transformer(
+        (StandardScaler(), ["age"]), (OneHotEncoder(sparse_output=False, handle_unknown="ignore"), ["ward"])
+    )
+    model = make_pipeline(columns, LogisticRegression()).set_output(transform="polars")
+    scores = []
+    for kind, frame in (("pandas", whole), ("polars", pl.from_pandas(whole))):
+        search = PrivateSearch(
+            model, {"logisticregression__C": [0.1, 10.0]}, epsilon=1000.0, delta=0.0, dataset=kind,
+            budget=(2000.0, 0.0), method="private_grid", ledger=f"sqlite:///{tmp_path}/{kind}.db",
+        )  # fmt: skip
+        search.fit(frame[:100], y[:100], X_validation=frame[100:], y_validation=y[100:])
+        assert search.guarantee_.assumptions == ()
+        assert isinstance(search.best_estimator_[-1][0].transform(whole[:2]), pl.DataFrame)
+        scores.append(search.best_score_)
+    assert scores[0] == pytest.approx(scores[1], abs=0.01)
+    assert scores[0] > 0.9
