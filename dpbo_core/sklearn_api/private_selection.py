@@ -21,7 +21,8 @@ from dpbo_core.models.scores.union import OF_CLASSES
 from dpbo_core.sklearn_api.described_study import described
 from dpbo_core.sklearn_api.predictions_in_memory import PredictionSplit, told_by
 from dpbo_core.spec import AxisSection, PredictionTable, SearchSection, StudySpec
-from dpbo_core.spec.model import PREDICTIONS, read_model
+from dpbo_core.spec.model import read_model
+from dpbo_core.spec.prediction_table import PREDICTIONS
 from dpbo_core.spec.study import CANDIDATE
 from dpbo_core.study.resolve import planning_problem, resolve
 from dpbo_core.study.run import run_study

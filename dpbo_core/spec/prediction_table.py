@@ -1,12 +1,16 @@
-"""[data] as a table of predictions that others made: nothing is trained, and its columns are the candidates."""
+"""[data] and [model] where others made the predictions: nothing is trained, its columns are the candidates."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
+from dpbo_core.models.scores.union import SCORES
 from dpbo_core.space.search_space import Value
 from dpbo_core.spec.data_checks import check_labels, check_n_validation, check_target
-from dpbo_core.spec.reading import require
+from dpbo_core.spec.reading import one_of, require
+from dpbo_core.spec.written_model import Written, check_outcome, check_score_keys, check_score_name
+
+PREDICTIONS = "predictions"
 
 
 @dataclass(frozen=True)
@@ -59,3 +63,36 @@ def read_predictions(given: Mapping[str, Any]) -> PredictionTable:
         remedy="add the missing keys",
     )
     return PredictionTable(**given)
+
+
+@dataclass(frozen=True)
+class PredictionsSection(Written):
+    """No model: what others predicted is scored, under a score that has a name.
+
+    Attributes:
+        class_shares: for balanced accuracy, the public share of each class.
+        error_bound: E for an error (in the target's unit) or the log-loss (in nats): what is worse counts as E.
+    """
+
+    class_shares: Mapping[str, Value] | None = None
+    error_bound: float | None = None
+    trained: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        one_of("model.estimator", self.estimator, (PREDICTIONS,))
+        if self.score is not None:
+            check_score_name(self.score)
+        check_outcome(self.estimator, self.score_name)
+        self.check_task(numbers=self.regression)
+        check_score_keys(self.score_name, self.class_shares, self.error_bound)
+        require(
+            not self.params,
+            "model.params are given, and predictions have none",
+            remedy="remove [model.params]",
+        )
+        super().__post_init__()
+
+    @property
+    def regression(self) -> bool:
+        """As the score's own file declares."""
+        return SCORES[self.score_name].regression
