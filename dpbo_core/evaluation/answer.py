@@ -19,7 +19,7 @@ from dpbo_core.evaluation.subject import Subject
 from dpbo_core.evaluation.table import NoisedTable
 from dpbo_core.evaluation.within import within_bins
 from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.methods.contract import averaged_facts
+from dpbo_core.methods.releasing import averaged_facts
 from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release

@@ -28,18 +28,12 @@ from dpbo_core.mechanisms.exponential import EXPONENTIAL, PrivateSelection
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Mechanism, Noise
 from dpbo_core.mechanisms.observation import observation_noise
-from dpbo_core.methods.contract import (
-    Described,
-    Draws,
-    Outlook,
-    guarantee_of,
-    make_release,
-    split_epsilon,
-    too_small,
-)
+from dpbo_core.methods.contract import Described, Draws, Outlook
 from dpbo_core.methods.kernel import stated_kernel
 from dpbo_core.methods.own_acquisition import acquisition_of, assumed_of_acquisition, shown_of_acquisition
+from dpbo_core.methods.pricing import guarantee_of, split_epsilon, too_small
 from dpbo_core.methods.prior_scale import PriorScale, check_prior, of_best, only_delta
+from dpbo_core.methods.releasing import make_release
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.amounts import allowed_units, from_units, split_units

@@ -33,17 +33,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.noise import Mechanism, Noise
-from dpbo_core.methods.contract import (
-    Described,
-    Draws,
-    Outlook,
-    Released,
-    Simulated,
-    Told,
-    guarantee_of,
-    make_release,
-    too_small,
-)
+from dpbo_core.methods.contract import Described, Draws, Outlook, Released, Simulated, Told
 from dpbo_core.methods.earlier_editions import steps_and_look
 from dpbo_core.methods.final_choice import MIXED_EVIDENCE, FinalChoice, selection
 from dpbo_core.methods.kernel import stated_kernel
@@ -58,6 +48,8 @@ from dpbo_core.methods.pair_draws import (
     unit_drawn,
     unit_of,
 )
+from dpbo_core.methods.pricing import guarantee_of, too_small
+from dpbo_core.methods.releasing import make_release
 from dpbo_core.objective.in_memory import Scorer, evaluate_all, shifted
 from dpbo_core.privacy.amounts import from_units, split_units
 from dpbo_core.privacy.certified import Shown, steps_shown

@@ -12,7 +12,7 @@ from dpbo_core.evaluation.watch.power import best_threshold
 from dpbo_core.evaluation.watch.terms import LOOKS, THRESHOLD, Terms, asked_terms, check_terms, watch_key
 from dpbo_core.evaluation.watch.todays_table import check_watchable, counted_of, stated_size
 from dpbo_core.final_model.train import model_is_public
-from dpbo_core.methods.contract import guarantee_of
+from dpbo_core.methods.pricing import guarantee_of
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.trainer import Model
 from dpbo_core.privacy.guarantee import Evidence, Standing
