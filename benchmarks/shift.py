@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from dpbo_core.advice.advise import recommendation
+from dpbo_core.advice.choosing import recommendation
 from dpbo_core.advice.expected_loss import expected
 from dpbo_core.comparison.cells import METHODS_COMPARED, run_of
 from dpbo_core.comparison.measuring import EPSILONS

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from dpbo_core.advice.advise import AUTO
+from dpbo_core.advice.choosing import AUTO
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods import method_named
 from dpbo_core.spec import (

@@ -13,7 +13,8 @@ from sklearn.base import BaseEstimator
 
 from dpbo_core.accounting.address import ledger_url
 from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.advice.advise import AUTO, Advice, advise
+from dpbo_core.advice.advise import Advice, advise
+from dpbo_core.advice.choosing import AUTO
 from dpbo_core.data.aliasing import aliased
 from dpbo_core.data.frames import frame_of
 from dpbo_core.errors import StudyInvalid
