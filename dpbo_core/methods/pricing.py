@@ -55,6 +55,19 @@ def split_epsilon(problem: Problem, shares: tuple[float, ...]) -> tuple[int, ...
     raise too_small(problem)
 
 
+def split_delta(problem: Problem, shares: tuple[float, ...]) -> tuple[int, ...]:
+    """The study's δ, as `split_epsilon` splits its ε.
+
+    Raises:
+        StudyInvalid: δ is too small for the ledger's unit.
+    """
+    try:
+        return split_units(allowed_units(problem.delta), shares)
+    except ValueError:
+        pass
+    raise too_small(problem)
+
+
 def too_small(problem: Problem) -> StudyInvalid:
     """The message for an ε (or δ) that the ledger's unit cannot divide."""
     return StudyInvalid(
