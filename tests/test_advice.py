@@ -333,7 +333,7 @@ def test_a_verdict_counts_what_there_is_to_choose_between(tmp_path):
 
 
 def test_the_baseline_is_the_public_files_and_unknown_without_it(tmp_path):
-    from dpbo_core.study.baseline import public_baseline
+    from dpbo_core.study.public_baseline import public_baseline
 
     tables = {
         "study": {"name": "s", "method": "auto"},

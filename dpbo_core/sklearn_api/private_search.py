@@ -26,15 +26,15 @@ from dpbo_core.data.frames import frame_of
 from dpbo_core.evaluation.run import EvaluationResult
 from dpbo_core.models.scores.union import OF_CLASSES
 from dpbo_core.sklearn_api.axes import axes_of, conditional
-from dpbo_core.sklearn_api.evaluated import evaluate_search
+from dpbo_core.sklearn_api.evaluated_search import evaluate_search
 from dpbo_core.sklearn_api.pairs_in_memory import public_positives
 from dpbo_core.sklearn_api.progress import Progress
 from dpbo_core.sklearn_api.public_columns import PublicColumns
 from dpbo_core.sklearn_api.public_encoder import PublicEncoder
 from dpbo_core.sklearn_api.public_in_parallel import done_by
 from dpbo_core.sklearn_api.released_steps import cv_results
+from dpbo_core.sklearn_api.search_settings import check_settings
 from dpbo_core.sklearn_api.search_study import public_target, split_of, study_of, two_tables
-from dpbo_core.sklearn_api.settings import check_settings
 from dpbo_core.sklearn_api.tables_in_memory import FrameSplit, sections_of
 from dpbo_core.spec import EvaluationSection, PublicFiles
 from dpbo_core.study.public_half import left_out

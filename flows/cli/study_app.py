@@ -47,8 +47,8 @@ def plan(
     """Price every method on a study and say what to expect of it. Opens no sensitive file, charges nothing."""
     from dpbo.flows.cli.screens.advice import print_advice
     from dpbo.flows.cli.screens.terminal import print_json
-    from dpbo_core.study.baseline import public_baseline
     from dpbo_core.study.positives import public_share
+    from dpbo_core.study.public_baseline import public_baseline
     from dpbo_core.study.public_spread import public_spread
     from dpbo_core.study.resolve import advise_study
     from dpbo_core.study.schedule import planned_if_scheduled
