@@ -100,7 +100,7 @@ PLANTED = [
     ("dpbo_core/bo/loop.py", "import dpbo_core.privacy.sensitive", "the search knows nothing"),
     ("dpbo_core/gp/posterior.py", "import dpbo_core.privacy.amounts", "the search knows nothing"),
     ("dpbo_core/methods/outsourced/modeler.py", "import dpbo_core.data.table", "the modeller knows nothing"),
-    ("dpbo_core/bo/trajectory.py", "import dpbo_core.privacy.sensitive", "the modeller knows nothing"),
+    ("dpbo_core/bo/acquisition.py", "import dpbo_core.privacy.sensitive", "the modeller knows nothing"),
     (
         "dpbo_core/methods/outsourced/session.py",
         "import dpbo_core.methods.outsourced.vault",
@@ -113,7 +113,7 @@ PLANTED = [
 ]
 ALONE = {
     "dpbo_core/errors.py": "all import it: whatever it imports breaks most rules in most files",
-    "dpbo_core/bo/trajectory.py": "another file of its room imports the same, and one way to a module is told",
+    "dpbo_core/bo/acquisition.py": "another file of its room imports the same, and one way to a module is told",
 }
 APART = [[it for it in PLANTED if it[0] not in ALONE], *([it] for it in PLANTED if it[0] in ALONE)]
 
