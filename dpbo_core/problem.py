@@ -218,7 +218,7 @@ class Problem:
 
     @property
     def n_training(self) -> int:
-        """n, the training records."""
+        """n, how many training records there are: public, also where they are sensitive."""
         return self._trainer().n_records if self.training is None else self.training.n_records
 
     def _trainer(self) -> Trainer:

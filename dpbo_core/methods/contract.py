@@ -84,7 +84,7 @@ class Search(Protocol):
 
 @runtime_checkable
 class Method(Protocol):
-    """One algorithm box, whole."""
+    """One algorithm box, whole: what is asked of every member of the closed union."""
 
     @property
     def kind(self) -> str:
@@ -123,11 +123,11 @@ class Method(Protocol):
         ...
 
     def outlook(self, problem: Problem) -> Outlook:
-        """What the price buys."""
+        """What the price buys, in units of the score; needs no data."""
         ...
 
     def n_steps(self, problem: Problem) -> int:
-        """Steps, fixed in advance."""
+        """How many steps the search takes: public, and fixed in advance."""
         ...
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> Search:
@@ -194,7 +194,7 @@ class Learns(Protocol):
 
     @staticmethod
     def begins_with_editions() -> bool:
-        """Whether it uses `problem.earlier`."""
+        """Whether its search begins with what earlier editions released (`problem.earlier`)."""
         ...
 
     @staticmethod

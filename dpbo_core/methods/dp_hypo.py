@@ -163,7 +163,7 @@ class DpHypo:
 
     @staticmethod
     def private_forms() -> tuple["DpHypo", ...]:
-        """With each built-in training."""
+        """One with each built-in training, in the order of their preference."""
         return tuple(DpHypo(base=base.name) for base in BASES.values() if base.private)
 
     def n_steps(self, problem: Problem) -> int:  # noqa: ARG002  K is inside

@@ -127,7 +127,7 @@ class PrivateGrid:
 
     @property
     def scores_ahead(self) -> bool:
-        """True: it always does."""
+        """True: its whole list is known before the first is scored."""
         return True
 
     @property

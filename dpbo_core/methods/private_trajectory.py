@@ -136,7 +136,7 @@ class PrivateTrajectory:
 
     @property
     def scores_ahead(self) -> bool:
-        """True, with `[search] one_pass`."""
+        """True: all of Λ at once, where `[search] one_pass` asks for it."""
         return True
 
     @property
@@ -151,7 +151,7 @@ class PrivateTrajectory:
 
     @property
     def fits_lengthscale(self) -> bool:
-        """To the released observations."""
+        """True: it is fitted to released observations, which costs nothing."""
         return True
 
     def n_steps(self, problem: Problem) -> int:

@@ -81,7 +81,7 @@ class Public:
 
     @staticmethod
     def forms(problem: Problem) -> tuple["Public", ...]:  # noqa: ARG004  the same on every problem
-        """It has one form."""
+        """The one form that it has, on every problem."""
         return (Public(),)
 
     def simulated(self, problem: Problem) -> Simulated:

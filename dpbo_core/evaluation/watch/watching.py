@@ -57,7 +57,7 @@ class Watching:
 
     @property
     def measure(self) -> MeanMeasure | PairMeasure:
-        """What a look compares."""
+        """What a look compares with its threshold: a mean of scores, or a count of pairs."""
         return measure_of(self.public.problem)
 
     @property
