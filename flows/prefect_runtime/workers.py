@@ -47,7 +47,7 @@ SETTINGS: dict[str, Any] = {
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
     "distributed.comm.compression": False,  # packed bytes would be as many as what is in them says
-    "distributed.worker.profile.enabled": False,  # it would look, and keep, a hundred times a second where scoring is
+    "distributed.worker.profile.enabled": False,  # it keeps where a worker was, a hundred times a second
     # Dask has a worker give every freed block back to the system, which then took a third of its time. Both
     # thresholds, since glibc no longer moves the one where the other is set.
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 2**28,
