@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -157,6 +158,25 @@ def test_help_says_more_than_a_symbol():
         if (told := ast.get_docstring(node)) is not None and len(told.split()) < 4
     ]
     assert short == []
+
+
+ALIKE = {
+    "certified": "what a certificate shows: how anything says it, and what reports and watches say",
+    "evaluated": "what an evaluation gives back, and its screen",
+    "evaluating": "`dpbo evaluate`: its tasks, and its command",
+    "learning": "beginning with earlier editions: the search, and what it begins with",
+    "progress": "how far a study is, on the standard error and in Prefect",
+    "run": "a study under way, and the evaluation of its model",
+    "tuned": "what a tune gives back, and its screen",
+    "union": "the closed union of its room",
+    "watch": "a watch: its section of a study, and its story",
+    "watching": "`dpbo watch`: what is watched, its tasks, and its command",
+}
+
+
+def test_files_of_one_name_are_about_one_thing():
+    names = Counter(path.stem for room in ("dpbo_core", "flows", "tasks") for path in (ROOT / room).rglob("*.py"))
+    assert {name for name, times in names.items() if times > 1} - {"__init__"} == set(ALIKE)
 
 
 ASSERTED = 2  # by what a method and a table's own trainer made, whose models no type tells apart
