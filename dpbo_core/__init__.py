@@ -72,7 +72,7 @@ _HOME = {
     "plan_study": "study.resolve",
     "plan_watch": "evaluation.watch.watch_plan",
     "read_study": "study.study_file",
-    "run_and_evaluate": "evaluation.tuning",
+    "run_and_evaluate": "evaluation.last_step",
     "run_study": "study.run",
 }
 __all__ = list(_HOME)
