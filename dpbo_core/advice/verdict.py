@@ -51,15 +51,15 @@ def useful_from(method: AnyMethod, problem: Problem) -> int | None:
     return ladder[place] if place < len(ladder) else None
 
 
-def useful_in_words(problem: Problem, useful_from: int | None) -> str:
+def useful_in_words(problem: Problem, least: int | None) -> str:
     """The least number of records for a count of pairs, as a clause for the reader."""
     share = problem.positives
     where = "with as many positives as negatives, and later the rarer one of them is"
     if share is not None:
         where = f"at the public share of positives, {share:.1%}"
-    if useful_from is None:
+    if least is None:
         return f"counting pairs is useful for no number of records {where}"
-    return f"counting pairs is useful from about {useful_from:,} records {where}"
+    return f"counting pairs is useful from about {least:,} records {where}"
 
 
 def whole_error(found: Expected) -> float:
@@ -68,5 +68,5 @@ def whole_error(found: Expected) -> float:
 
 
 def one_digit(value: float) -> float:
-    """As far as a simulation knows it."""
+    """A number of a simulation, to the one digit that it knows."""
     return float(f"{value:.1g}")

@@ -39,7 +39,7 @@ class EstimatorSection(Written):
         if self.score is not None:
             check_score_name(self.score)
         check_outcome(self.estimator, self.score_name)
-        self.check_task(numbers=self.regression)
+        self._check_task(numbers=self.regression)
         check_score_keys(self.score_name, self.class_shares, self.error_bound)
         check_rowwise(self.rowwise)
         super().__post_init__()
@@ -82,7 +82,7 @@ class FunctionSection(Written):
     def __post_init__(self) -> None:
         check_import_path(self.estimator)
         require("." in self.score, f"model.score = {self.score!r} is no import path of a function")
-        self.check_task(numbers=self.regression)
+        self._check_task(numbers=self.regression)
         require(
             math.isfinite(self.score_high - self.score_low) and self.score_high > self.score_low,
             f"the score runs from {self.score_low} to {self.score_high}",

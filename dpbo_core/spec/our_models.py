@@ -17,13 +17,13 @@ class LinearSection(Written):
 
     def __post_init__(self) -> None:
         one_of("model.estimator", self.estimator, LINEAR_ESTIMATORS)
-        self.check_named_score()
+        self._check_named_score()
         require(
             self.score is None or self.score in MARGIN_SCORES or self.score in PAIR_SCORES,
             f"model.score = {self.score!r} does not fit a {self.estimator} model, which is scored by its margin",
             remedy=f"choose one of {', '.join((*MARGIN_SCORES, *PAIR_SCORES))}, or an estimator by its import path",
         )
-        self.check_task(numbers=False)
+        self._check_task(numbers=False)
         super().__post_init__()
 
     @property
@@ -40,7 +40,7 @@ class SoftmaxSection(Written):
 
     def __post_init__(self) -> None:
         one_of("model.estimator", self.estimator, ("softmax",))
-        self.check_named_score()
+        self._check_named_score()
         if self.score is not None and "." not in self.score:
             check_outcome(self.estimator, self.score)
         require(
@@ -48,5 +48,5 @@ class SoftmaxSection(Written):
             f"model.score = {self.score!r} does not fit a {self.estimator} model, whose classes are compared",
             remedy=f'use score = "{OF_CLASSES}"',
         )
-        self.check_task(numbers=False)
+        self._check_task(numbers=False)
         super().__post_init__()

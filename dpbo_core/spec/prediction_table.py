@@ -83,7 +83,7 @@ class PredictionsSection(Written):
         if self.score is not None:
             check_score_name(self.score)
         check_outcome(self.estimator, self.score_name)
-        self.check_task(numbers=self.regression)
+        self._check_task(numbers=self.regression)
         check_score_keys(self.score_name, self.class_shares, self.error_bound)
         require(
             not self.params,

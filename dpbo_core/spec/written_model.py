@@ -98,7 +98,7 @@ class Written:
         """Whether the estimator is given the table's own columns as a data frame: no built-in preprocessing."""
         return False
 
-    def check_named_score(self) -> None:
+    def _check_named_score(self) -> None:
         """A score that has a name is one of ours.
 
         Raises:
@@ -107,7 +107,7 @@ class Written:
         if self.score is not None and "." not in self.score:
             check_score_name(self.score)
 
-    def check_task(self, *, numbers: bool) -> None:
+    def _check_task(self, *, numbers: bool) -> None:
         """`task` says what the score says, where it is said.
 
         Args:
