@@ -1,7 +1,7 @@
 """An object store for tests: what the protocol of S3 asks of whoever reads, on loopback, and no more of it.
 
-It answers HEAD and GET (ranges and lists of a folder too), signed with the one key that it knows; to anybody else it
-says no, and says it with whatever is in `quoted`, as servers do.
+It answers HEAD and GET (ranges and lists of a folder too), signed with the one key that it knows; to anybody else
+it says no, and says it with whatever is in `quoted`, as servers do.
 """
 
 import re

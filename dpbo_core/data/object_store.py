@@ -18,7 +18,7 @@ ObjectState = tuple[int, int]  # when it was written, in nanoseconds, and its le
 
 
 def downloaded(place: ObjectAddress) -> bytes:
-    """All of it."""
+    """All of its bytes."""
     with _opened(place) as file:
         return bytes(file.read())
 
