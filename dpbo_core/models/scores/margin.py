@@ -57,7 +57,7 @@ class Steep:
 
     @property
     def graded(self) -> bool:
-        """True: φ is continuous."""
+        """True: φ is continuous, so that near models give a record near scores."""
         return True
 
     @property
