@@ -21,7 +21,9 @@ Fill = Callable[[Records, NDArray[np.float64]], Iterator[slice]]
 
 _FAR = 2.0**900  # a squared norm up to which doubles themselves serve
 _PLAIN = 2.0**400  # nor is a radius this large, or its inverse
-_RECORDS_AT_ONCE = 4096  # keeps the scratch arrays in the cache
+_VALUES_AT_ONCE = 2**18  # keeps the scratch arrays in the cache
+_RECORDS_AT_LEAST = 1024  # and so does this of wide tables, beside what it costs to begin a block
+_RECORDS_AT_ONCE = 4096  # that are computed by mantissas
 _AT_ONCE = 16  # places for records beyond that, of every so many, computed whether needed or not
 _NO_EXPONENT = -100_000  # below that of any quotient of doubles
 
@@ -93,12 +95,13 @@ def clipped_rows(
         bound: B.
     """
     m, d = out.shape
-    scratch, squares, far = np.empty((d, min(m, _RECORDS_AT_ONCE))), np.empty((2, min(m, _RECORDS_AT_ONCE))), []
+    size = min(m, max(_RECORDS_AT_LEAST, _VALUES_AT_ONCE // max(1, d)))
+    scratch, squares, far = np.empty((d, size)), np.empty((2, size)), []
     aim = bound * (1.0 - _slack(d))
     farthest = _FAR if 1.0 / _PLAIN < radius < _PLAIN else -1.0
     with np.errstate(all="ignore"):
-        for start in range(0, m, _RECORDS_AT_ONCE):
-            rows = slice(start, min(start + _RECORDS_AT_ONCE, m))
+        for start in range(0, m, max(1, size)):
+            rows = slice(start, min(start + size, m))
             z, (total, square) = scratch[:, : rows.stop - start], squares[:, : rows.stop - start]
             total[:] = 0.0
             for features in fill(rows, z):
