@@ -44,7 +44,7 @@ test: $(STAMP)
 
 audit: $(STAMP)
 	@cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m audit
-	@$(BIN)/python -m pytest -n 2 -m slow --ignore=tests/test_docs.py --ignore=tests/test_notebooks.py
+	@DPBO_AT_LENGTH=1 $(BIN)/python -m pytest -n 2 -m "slow or hypothesis" --ignore=tests/test_docs.py --ignore=tests/test_notebooks.py
 
 intruder: $(STAMP)
 	@cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m audit intrusion

@@ -40,9 +40,16 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: place(item.nodeid))
 
 
-def pytest_collection_finish():
-    gc.freeze()  # what was imported stays to the end, and need not be looked through for garbage again and again
-    gc.set_threshold(50_000, 50, 50)
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """What is imported stays to the end, and need not be looked through for garbage, meanwhile or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.set_threshold(50_000, 50, 50)
+        gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)  # without -n there is no such hook

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from worlds import at_length
 
 from dpbo_core.data import Encoded, Preprocessing, Table, read_table, table_of
 from dpbo_core.data.csv_file import read_csv
@@ -185,7 +186,7 @@ def test_huge_rows_become_unit_vectors_and_point_the_same_way() -> None:
     st.sampled_from([1e-300, 1e-3, 1.0, 1e300]),
     st.booleans(),
 )
-@settings(QUIET, max_examples=400)
+@settings(QUIET, max_examples=at_length(400))
 def test_no_finite_row_leaves_the_unit_ball_in_exact_arithmetic(
     rows: list[list[float]], bias: float, size: float, standardize: bool
 ) -> None:
@@ -323,7 +324,7 @@ def check_rows(encoded: Encoded, neighbour: Encoded, changed: int, *, unit_ball:
 
 
 @given(hostile_line, st.integers(0, len(GOOD) - 1))
-@settings(QUIET, max_examples=700)
+@settings(QUIET, max_examples=at_length(700))
 def test_one_hostile_line_changes_its_own_row_and_no_other_bit(line: bytes, changed: int) -> None:
     def encode(lines: list[bytes]) -> list[Encoded]:
         file = io.BytesIO(b"x,c,z,y\n" + b"\n".join(lines) + b"\n")
@@ -336,7 +337,7 @@ def test_one_hostile_line_changes_its_own_row_and_no_other_bit(line: bytes, chan
 
 
 @given(st.tuples(st.floats(), st.binary(max_size=4), st.floats(width=32), st.booleans()), st.integers(0, 3))
-@settings(QUIET, max_examples=200)
+@settings(QUIET, max_examples=at_length(200))
 def test_one_hostile_parquet_record_changes_its_own_row_and_no_other_bit(
     tmp_path_factory: pytest.TempPathFactory, record: tuple[float, bytes, float, bool], changed: int
 ) -> None:
