@@ -151,11 +151,11 @@ def ledger_url(request, here):
     return new_database(request.getfixturevalue("postgresql"))
 
 
-def new_database(server):
-    """The URL of an empty database in `server`."""
+def new_database(server, of="template1"):
+    """The URL of a new database in `server`, empty or a copy of the database `of`, which nobody may be in."""
     name = f"ledger_{uuid.uuid4().hex}"
     with maintenance(server) as connection:
-        connection.exec_driver_sql(f"CREATE DATABASE {name}")
+        connection.exec_driver_sql(f"CREATE DATABASE {name} TEMPLATE {of}")
     return server.format(name)
 
 

@@ -61,8 +61,8 @@ def found(folder, *, every, offset):
 
 
 def test_every_raise_after_the_charge_is_in_the_table(tmp_path):
-    """Recorded by running every kind of study; one call in 41 is made to raise, and the study is then finished."""
-    seen = found(tmp_path / "here", every=41, offset=3)
+    """Recorded by running every kind of study; one call in 97 is made to raise, and the study is then finished."""
+    seen = found(tmp_path / "here", every=97, offset=3)
     assert seen["wrong"] == []
     assert seen["planted"] > 10
     written = failure_table.read()
