@@ -263,7 +263,7 @@ def test_expected_improvement_where_nothing_is_uncertain() -> None:
 def test_thompson_draws_from_the_joint_posterior() -> None:
     posterior, visited, rng = told_posterior()
     some = np.array([0, 55, 91, 160])
-    draws = np.array([Thompson().scores(posterior, 5, rng, visited)[some] for _ in range(3000)])
+    draws = np.array([Thompson().scores(posterior, 5, rng, visited)[some] for _ in range(1000)])
     C = posterior.covariance(some)
     error = draws.mean(axis=0) - posterior.mean[some]
     assert len(draws) * error @ np.linalg.solve(C, error) < chi2.ppf(1.0 - 1e-9, len(some))  # false alarm 1e-9

@@ -142,8 +142,8 @@ def audited_epsilon(mechanism, Q, Q_other, delta, n, share=1.0):
 
 @pytest.mark.parametrize("relation", [NeighboringRelation.REPLACE_ONE, BY_ONE])
 def test_an_audit_of_the_curator_stays_under_epsilon_and_sees_less_noise(relation):
-    """10,000 draws on each of two neighbours; a curator with a quarter of the noise is caught."""
-    epsilon, delta, n = 3.0, 1e-5, 10_000
+    """3,000 draws on each of two neighbours; a curator with a quarter of the noise is caught."""
+    epsilon, delta, n = 3.0, 1e-5, 3_000
     box = Outsourced(epsilon, delta, relation=relation, norm_bound=2.0)
     geometry = box.geometry(2)
     ends = [[0.6, 0.8], [-0.6, -0.8]]
