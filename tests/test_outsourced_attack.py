@@ -145,7 +145,7 @@ def audited_epsilon(mechanism, Q, Q_other, delta, n, share=1.0):
     ("n", "share", "seen"), [(4_000, 0.125, 0.15), pytest.param(10_000, 0.25, 0.3, marks=pytest.mark.slow)]
 )
 def test_an_audit_of_the_curator_stays_under_epsilon_and_sees_less_noise(relation, n, share, seen):
-    """n draws on each of two neighbours; a curator with an eighth of the noise is caught, or a quarter by 10,000."""
+    """n draws on each of two neighbours; a curator with an eighth of the noise is caught, by 10,000 a quarter."""
     epsilon, delta = 3.0, 1e-5
     box = Outsourced(epsilon, delta, relation=relation, norm_bound=2.0)
     geometry = box.geometry(2)
