@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from dpbo_core.accounting.ledger import StudyKey
-from dpbo_core.advice.advise import Advice, advise, check_scoring, choose
+from dpbo_core.advice.advise import Advice, advise, check_scoring
+from dpbo_core.advice.choosing import choose
 from dpbo_core.methods import AnyMethod, check_counts, check_scored_in_public
 from dpbo_core.methods.kernel import check_lengthscale
 from dpbo_core.models.estimators import EstimatorFactory
@@ -20,6 +21,7 @@ from dpbo_core.spec import StudySpec
 from dpbo_core.study.learning import check_learns
 from dpbo_core.study.named_prototype import named_prototype
 from dpbo_core.study.sizes import n_validation, training_facts
+from dpbo_core.study.stored_parts import check_asks
 from dpbo_core.study.training_set import study_fingerprint
 
 
@@ -83,6 +85,7 @@ def resolve(spec: StudySpec, folder: str | Path = ".", *, unlisted: str | None =
     """
     problem = planning_problem(spec, folder, unlisted=unlisted)
     method, why = choose(spec, problem)
+    check_asks(spec, method)
     return ResolvedStudy(spec, problem, method, why)
 
 
