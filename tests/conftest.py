@@ -94,7 +94,7 @@ def made_once(databases):
 
 @pytest.fixture(scope="session", autouse=True)
 def unhurried_disk():
-    """Nothing in a SQLite file of a test's outlives the session: a commit is written, and not waited for.
+    """Nothing in a file of a test's outlives the session: what is written is not waited for.
 
     A killed process loses nothing by it; only a machine that loses its power would.
     """
@@ -105,7 +105,9 @@ def unhurried_disk():
             connection.connection.dbapi_connection.execute("PRAGMA synchronous=OFF")
 
     sa.event.listen(sa.Engine, "engine_connect", relax)
-    yield
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda file: None)
+        yield
     sa.event.remove(sa.Engine, "engine_connect", relax)
 
 
@@ -158,11 +160,11 @@ def ledger_url(request, here):
     return new_database(request.getfixturevalue("postgresql"))
 
 
-def new_database(server):
-    """The URL of an empty database in `server`."""
+def new_database(server, of="template1"):
+    """The URL of a new database in `server`, empty or a copy of the database `of`, which nobody may be in."""
     name = f"ledger_{uuid.uuid4().hex}"
     with maintenance(server) as connection:
-        connection.exec_driver_sql(f"CREATE DATABASE {name}")
+        connection.exec_driver_sql(f"CREATE DATABASE {name} TEMPLATE {of}")
     return server.format(name)
 
 
