@@ -23,6 +23,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
+# Processes that tests and measurements start find the package compiled, wherever this is set for other reasons.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: setup tune test audit intruder supply deployment newest pythons look check bench papers docs docs-run frameworks format \
 	lock clean
 
