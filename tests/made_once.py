@@ -22,6 +22,7 @@ from dpbo_core.accounting.history import ORIGIN, canonical, seal
 from dpbo_core.atomically import create_atomically
 
 ASKING = ("SELECT", "PRAGMA", "SHOW")
+UNASKED = ("EVENT_PERSISTER", "TRIGGERS")  # services of Prefect's server that take a fifth of its time
 
 
 class LedgerTables:
@@ -95,6 +96,25 @@ class Pixels:
         path.write_bytes(self.kept[kind])
 
 
+class Certificates:
+    """What stands for `ssl.create_default_context`: those of certifi's file are read once, and not by every client.
+
+    Prefect makes such a context for each of its clients, though it speaks to a server of this machine without TLS.
+    """
+
+    def __init__(self, honest):
+        self.honest, self.kept = honest, None
+
+    def __call__(self, *given, **options):
+        import certifi
+
+        if given or options != {"cafile": certifi.where()}:
+            return self.honest(*given, **options)
+        if self.kept is None:
+            self.kept = self.honest(**options)
+        return self.kept
+
+
 class Databases:
     """MLflow's and Prefect's databases in SQLite files, each made once for every process of the session."""
 
@@ -119,7 +139,10 @@ class Databases:
 
     @contextmanager
     def prefect_server(self):
-        """Prefect's own harness, on a database that has its tables; one server a process."""
+        """Prefect's own harness, on a database that has its tables; one server a process.
+
+        It keeps no events and runs no automations; a test of these starts a server of its own.
+        """
         from prefect.testing import utilities
 
         from dpbo.flows.prefect_runtime.settings import without_heartbeat
@@ -132,6 +155,8 @@ class Databases:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(utilities, "mkdtemp", folder)
             patch.setenv("PREFECT_API_DATABASE_MIGRATE_ON_START", "0")  # they are taken
+            for name in UNASKED:
+                patch.setenv(f"PREFECT_SERVER_SERVICES_{name}_ENABLED", "0")
             patch.setattr(utilities, "SubprocessASGIServer", self._standing(utilities.SubprocessASGIServer))
             with utilities.prefect_test_harness(server_startup_timeout=90), without_heartbeat():
                 patch.undo()

@@ -53,8 +53,19 @@ def alarmed(study, looked):
     _alarm(study, looked)
 
 
+@pytest.fixture
+def with_automations(server):
+    """A server of this test's own, which keeps events and acts on them."""
+    from prefect.testing.utilities import prefect_test_harness
+
+    from dpbo.flows.prefect_runtime.settings import without_heartbeat
+
+    with prefect_test_harness(server_startup_timeout=90), without_heartbeat():
+        yield
+
+
 @pytest.mark.slow
-def test_a_webhook_is_told_of_a_budget_a_refusal_and_an_alarm(here, tables):
+def test_a_webhook_is_told_of_a_budget_a_refusal_and_an_alarm(here, with_automations, tables):
     from prefect.blocks.notifications import CustomWebhookNotificationBlock
 
     tables["budget"]["epsilon"] = 1.0
