@@ -36,7 +36,7 @@ def receiver():
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Takes) as serving:
-        threading.Thread(target=serving.serve_forever, daemon=True).start()
+        threading.Thread(target=serving.serve_forever, args=(0.01,), daemon=True).start()
         yield f"http://127.0.0.1:{serving.server_port}/told", got
         serving.shutdown()
 
@@ -54,7 +54,7 @@ def alarmed(study, looked):
 
 
 @pytest.fixture
-def with_automations(server):
+def with_automations():
     """A server of this test's own, which keeps events and acts on them."""
     from prefect.testing.utilities import prefect_test_harness
 
