@@ -94,11 +94,12 @@ def of_persons(people, content, k):
     return tuple(np.bincount(np.where(uncounted(people, k), 0, content), minlength=3).tolist())
 
 
+@pytest.mark.parametrize("largest", [3, pytest.param(4, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("k", [1, 2, 3])
-def test_replacing_a_person_moves_the_table_by_two_k_and_never_more(k):
-    """Tables of up to four records: all of a's places go to a newcomer or to nobody, with any content."""
+def test_replacing_a_person_moves_the_table_by_two_k_and_never_more(k, largest):
+    """All tables of so many records: all of a's places go to a newcomer or to nobody, with any content."""
     most = 0
-    for m in range(1, 5):
+    for m in range(1, largest + 1):
         for people, content in persons_tables(m):
             places = [i for i, person in enumerate(people) if person == "a"]
             before = of_persons(people, content, k)
@@ -108,7 +109,7 @@ def test_replacing_a_person_moves_the_table_by_two_k_and_never_more(k):
                     person[place], record[place] = who, what
                 after = of_persons(tuple(person), tuple(record), k)
                 most = max(most, sum(abs(one - other) for one, other in zip(before, after, strict=True)))
-    assert most == 2 * min(k, 4)
+    assert most == 2 * k
 
 
 def test_two_cells_for_what_is_not_counted_would_break_the_bound():
@@ -133,7 +134,7 @@ def test_two_cells_for_what_is_not_counted_would_break_the_bound():
 def test_hostile_records_move_it_by_two_k(worlds, kind, k):
     world, m, rng = worlds[kind], 7, random.Random(k)
     counter, reach = counter_of(world), 0
-    for one, other in itertools.islice(nasty_pairs(m, k, rng), 150):
+    for one, other in itertools.islice(nasty_pairs(m, k, rng), 60):
         found = [histogram(world, counter, lines) for lines in (one, other)]
         assert [int(table.sum()) for table in found] == [m, m]
         reach = max(reach, moved(*found))
@@ -155,7 +156,7 @@ VALUES = st.one_of(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(
     st.lists(st.tuples(VALUES, st.sampled_from([-1, 0, 1]), st.integers(0, 2)), min_size=1, max_size=12),
     st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=6, unique=True),
@@ -245,5 +246,5 @@ def test_scored_alone_it_is_the_same_table(worlds):
     model = counter.model
     how = alone(model.estimator, rows, np.zeros(6, dtype=np.int64), counter.place, known={})
     enforced = replace(counter, model=replace(model, alone=how))
-    lines = [*ALPHABET, *random_lines(random.Random(3), 8)]
+    lines = [*ALPHABET, *random_lines(random.Random(3), 1)]
     assert (histogram(world, enforced, lines) == histogram(world, counter, lines)).all()
