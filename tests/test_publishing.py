@@ -242,15 +242,15 @@ def test_the_command_prints_the_release_and_a_warning(study, here, monkeypatch, 
             assert "sigmoid: " in captured.out
 
 
+def gone(*_, **__):
+    raise httpx.ConnectError("the server is gone")
+
+
 @pytest.mark.parametrize("words", [pytest.param([], marks=pytest.mark.slow), ["--json"]])
 def test_an_engine_that_dies_after_the_release_says_that_it_is_recorded(study, monkeypatch, capsys, words):
     """Prefect's own step after the flow: before, the message was of a broken installation."""
     study()
     monkeypatch.setattr("dpbo.flows.prefect_runtime.prefect_store.create_prefect_store", lambda: None)
-
-    def gone(*_, **__):
-        raise httpx.ConnectError("the server is gone")
-
     with monkeypatch.context() as broken:
         broken.setattr("prefect.flow_engine.FlowRunEngine.handle_success", gone)
         broken.setattr(sys, "argv", ["dpbo", "tune", "study.toml", *words])
@@ -262,8 +262,13 @@ def test_an_engine_that_dies_after_the_release_says_that_it_is_recorded(study, m
     assert "is recorded, and Prefect failed after it (ConnectError)" in captured.err
     assert "dpbo show trial:1 prints it" in captured.err
     assert recorded_release("trial:1")[0].value["score"] is not None
-    with monkeypatch.context() as broken:  # before the release it is what it was
-        study("2")
+
+
+@pytest.mark.slow
+def test_an_engine_that_dies_before_the_release_is_something_unexpected(study, monkeypatch, capsys):
+    study()
+    monkeypatch.setattr("dpbo.flows.prefect_runtime.prefect_store.create_prefect_store", lambda: None)
+    with monkeypatch.context() as broken:
         broken.setattr("dpbo.flows.tune.finish", gone)
         broken.setattr(sys, "argv", ["dpbo", "tune", "study.toml"])
         with pytest.raises(SystemExit):
