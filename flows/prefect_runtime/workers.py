@@ -43,10 +43,16 @@ CLUSTER: dict[str, Any] = {
     "scheduler_kwargs": {"dashboard": False},
     "silence_logs": 50,  # a worker's log may quote what failed
 }
-NO_PAGES: dict[str, Any] = {
+SETTINGS: dict[str, Any] = {
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
     "distributed.comm.compression": False,  # packed bytes would be as many as what is in them says
+    "distributed.worker.profile.enabled": False,  # it keeps where a worker was, a hundred times a second
+    # Dask has a worker give every freed block back to the system, which then took a third of its time. Both
+    # thresholds, since glibc no longer moves the one where the other is set.
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 2**28,
+    "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**25,
+    "distributed.nanny.pre-spawn-environ.MALLOC_ARENA_MAX": 1,
 }
 ONE_AT_A_TIME = Lock()
 LOOK, LOOKS = 5.0, 12  # seconds between looks for workers, and how many may find none before all is given up
@@ -60,7 +66,7 @@ def cluster(n_workers: int) -> "LocalCluster":
 
     from dpbo.flows.prefect_runtime.dask_certificates import UnwrittenSecurity
 
-    with ONE_AT_A_TIME, dask.config.set(NO_PAGES):  # its settings are the process's
+    with ONE_AT_A_TIME, dask.config.set(SETTINGS):  # its settings are the process's
         return LocalCluster(n_workers=n_workers, security=UnwrittenSecurity.temporary(), **CLUSTER)
 
 
