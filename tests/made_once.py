@@ -138,10 +138,10 @@ class Databases:
         shutil.copy(self.folder / name, place)
 
     @contextmanager
-    def prefect_server(self):
+    def prefect_server(self, *, whole=False):
         """Prefect's own harness, on a database that has its tables; one server a process.
 
-        It keeps no events and runs no automations; a test of these starts a server of its own.
+        It keeps no events and runs no automations; a test of these has a `whole` one, of its own.
         """
         from prefect.testing import utilities
 
@@ -155,10 +155,11 @@ class Databases:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(utilities, "mkdtemp", folder)
             patch.setenv("PREFECT_API_DATABASE_MIGRATE_ON_START", "0")  # they are taken
-            for name in UNASKED:
+            for name in () if whole else UNASKED:
                 patch.setenv(f"PREFECT_SERVER_SERVICES_{name}_ENABLED", "0")
-            patch.setattr(utilities, "SubprocessASGIServer", self._standing(utilities.SubprocessASGIServer))
-            with utilities.prefect_test_harness(server_startup_timeout=90), without_heartbeat():
+            if not whole:
+                patch.setattr(utilities, "SubprocessASGIServer", self._standing(utilities.SubprocessASGIServer))
+            with utilities.prefect_test_harness(server_startup_timeout=300), without_heartbeat():
                 patch.undo()
                 yield
 

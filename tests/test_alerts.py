@@ -54,13 +54,9 @@ def alarmed(study, looked):
 
 
 @pytest.fixture
-def with_automations():
+def with_automations(databases):
     """A server of this test's own, which keeps events and acts on them."""
-    from prefect.testing.utilities import prefect_test_harness
-
-    from dpbo.flows.prefect_runtime.settings import without_heartbeat
-
-    with prefect_test_harness(server_startup_timeout=90), without_heartbeat():
+    with databases.prefect_server(whole=True):
         yield
 
 
