@@ -22,7 +22,6 @@ from dpbo_core.accounting.history import ORIGIN, canonical, seal
 from dpbo_core.atomically import create_atomically
 
 ASKING = ("SELECT", "PRAGMA", "SHOW")
-UNASKED = ("EVENT_PERSISTER", "TRIGGERS")  # services of Prefect's server that take a fifth of its time
 
 
 class LedgerTables:
@@ -138,11 +137,8 @@ class Databases:
         shutil.copy(self.folder / name, place)
 
     @contextmanager
-    def prefect_server(self, *, whole=False):
-        """Prefect's own harness, on a database that has its tables; one server a process.
-
-        It keeps no events and runs no automations; a test of these has a `whole` one, of its own.
-        """
+    def prefect_server(self):
+        """Prefect's own harness, on a database that has its tables; one server a process."""
         from prefect.testing import utilities
 
         from dpbo.flows.prefect_runtime.settings import without_heartbeat
@@ -155,10 +151,7 @@ class Databases:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(utilities, "mkdtemp", folder)
             patch.setenv("PREFECT_API_DATABASE_MIGRATE_ON_START", "0")  # they are taken
-            for name in () if whole else UNASKED:
-                patch.setenv(f"PREFECT_SERVER_SERVICES_{name}_ENABLED", "0")
-            if not whole:
-                patch.setattr(utilities, "SubprocessASGIServer", self._standing(utilities.SubprocessASGIServer))
+            patch.setattr(utilities, "SubprocessASGIServer", self._standing(utilities.SubprocessASGIServer))
             with utilities.prefect_test_harness(server_startup_timeout=300), without_heartbeat():
                 patch.undo()
                 yield

@@ -53,15 +53,8 @@ def alarmed(study, looked):
     _alarm(study, looked)
 
 
-@pytest.fixture
-def with_automations(databases):
-    """A server of this test's own, which keeps events and acts on them."""
-    with databases.prefect_server(whole=True):
-        yield
-
-
 @pytest.mark.slow
-def test_a_webhook_is_told_of_a_budget_a_refusal_and_an_alarm(here, with_automations, tables):
+def test_a_webhook_is_told_of_a_budget_a_refusal_and_an_alarm(here, tables):
     from prefect.blocks.notifications import CustomWebhookNotificationBlock
 
     tables["budget"]["epsilon"] = 1.0
