@@ -4,6 +4,7 @@ import copy
 import gc
 import os
 import shutil
+import ssl
 import sys
 import tempfile
 import uuid
@@ -11,7 +12,7 @@ import uuid
 import absl.logging  # comes with dp-accounting
 import pytest
 from hypothesis import HealthCheck, settings
-from made_once import Databases, LedgerTables, Pixels, shared
+from made_once import Certificates, Databases, LedgerTables, Pixels, shared
 from shares import InShares, place
 
 from dpbo_core.accounting import schema
@@ -86,6 +87,7 @@ def made_once(databases):
     from matplotlib.figure import Figure
 
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ssl, "create_default_context", Certificates(ssl.create_default_context))
         patch.setattr(Figure, "savefig", Pixels(Figure.savefig))
         patch.setattr("dpbo_core.accounting.schema.bring_up_to_date", LedgerTables(schema.bring_up_to_date))
         patch.setattr("dpbo.tasks.reporting.mlflow_store._make", databases.mlflow)

@@ -95,6 +95,25 @@ class Pixels:
         path.write_bytes(self.kept[kind])
 
 
+class Certificates:
+    """What stands for `ssl.create_default_context`: those of certifi's file are read once, and not by every client.
+
+    Prefect makes such a context for each of its clients, though it speaks to a server of this machine without TLS.
+    """
+
+    def __init__(self, honest):
+        self.honest, self.kept = honest, None
+
+    def __call__(self, *given, **options):
+        import certifi
+
+        if given or options != {"cafile": certifi.where()}:
+            return self.honest(*given, **options)
+        if self.kept is None:
+            self.kept = self.honest(**options)
+        return self.kept
+
+
 class Databases:
     """MLflow's and Prefect's databases in SQLite files, each made once for every process of the session."""
 
@@ -133,7 +152,7 @@ class Databases:
             patch.setattr(utilities, "mkdtemp", folder)
             patch.setenv("PREFECT_API_DATABASE_MIGRATE_ON_START", "0")  # they are taken
             patch.setattr(utilities, "SubprocessASGIServer", self._standing(utilities.SubprocessASGIServer))
-            with utilities.prefect_test_harness(server_startup_timeout=90), without_heartbeat():
+            with utilities.prefect_test_harness(server_startup_timeout=300), without_heartbeat():
                 patch.undo()
                 yield
 

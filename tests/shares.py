@@ -9,7 +9,9 @@ from pathlib import Path
 from xdist.scheduler import LoadScopeScheduling
 
 SERVED = "with Prefect's server"
-SERVERS = ("evaluate_flow", "flow", "init", "old_names", "pipeline", "policy_runs", "publishing", "serve")
+SERVERS = (
+    "alerts", "evaluate_flow", "flow", "init", "old_names", "pipeline", "policy_runs", "publishing", "serve",
+)  # fmt: skip
 LONG = (
     SERVED, "contract", "estimators", "estimator", "evaluation_figures", "failures", "docs", "evaluation",
     "ledger_tampering", "hostile_records", "dashboard", "audit", "listed", "evaluation_cells",

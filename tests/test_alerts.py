@@ -36,7 +36,7 @@ def receiver():
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Takes) as serving:
-        threading.Thread(target=serving.serve_forever, daemon=True).start()
+        threading.Thread(target=serving.serve_forever, args=(0.01,), daemon=True).start()
         yield f"http://127.0.0.1:{serving.server_port}/told", got
         serving.shutdown()
 

@@ -58,9 +58,8 @@ def shown(here, tables):
     ledger = PrivacyLedger(f"sqlite:///{here / 'mlruns' / 'ledger.db'}")
     uri = f"sqlite:///{here / 'mlruns' / 'mlflow.db'}"
 
-    def show(edition="1", method="private_trajectory", registered=False, options=None, **more):
+    def show(edition="1", method="private_trajectory", registered=False, **more):
         with_method(tables, method)["study"]["edition"] = edition
-        tables["method"] |= options or {}
         for where, value in more.items():
             tables.setdefault(where, {}).update(value)
         spec = StudySpec.from_dict(tables)
@@ -190,8 +189,9 @@ def test_a_guess_is_right_as_often_as_the_guarantee_allows(released):
     assert guess(replace(released, guarantee=replace(released.guarantee, epsilon=math.inf))) == ""
 
 
-def test_what_no_release_holds_is_not_drawn(shown):
-    _, _, release = shown(options={"prior": "public"})
+def test_what_no_release_holds_is_not_drawn(here, tables):
+    with_method(tables, "private_trajectory")["method"] |= {"prior": "public"}
+    release = run_study(StudySpec.from_dict(tables), ledger=PrivacyLedger("sqlite:///ledger.db")).release
     assert release.facts["options"]["prior"] == "public"
     assert slice_through_choice(release) is None
     assert band_by_step(release) == ()

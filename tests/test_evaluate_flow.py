@@ -18,6 +18,7 @@ from dpbo.flows.cli.screens.terminal import WIDTH
 from dpbo.flows.evaluate import evaluate_privately
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo.flows.tune import tune_privately
+from dpbo_core import evaluate_study
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetExceeded, DpboError, Sealed, StudyInvalid
@@ -127,28 +128,11 @@ def test_two_tasks_one_spend_and_a_card_that_shows_all_of_it(here, asked):
     assert len(entries()) == 2
 
 
-def test_it_serves_as_a_subflow_and_takes_a_form(here, asked):
-    spec = tuned_only(asked)
-
-    @flow(name="team report")
-    def pipeline():
-        return evaluate_privately(spec.to_dict(), epsilon=0.5).result.release.guarantee.epsilon
-
-    assert pipeline() == 0.5
-
-
-def test_a_page_escapes_what_people_chose(here, asked):
+def test_what_could_not_be_shown_is_shown_by_the_next_run_and_a_page_escapes_what_people_chose(
+    here, asked, monkeypatch
+):
     names = ["<b>f</b>", "$x$ & {m}"]
     spec = tuned_only(lambda: asked(evaluation={"epsilon": 1.0, "group": "sex", "groups": names}))
-    evaluated = evaluate_privately(spec)
-    page = (artifacts(evaluated.tracked.run_id) / "release.html").read_text()
-    assert "<b>f</b>" not in page
-    assert "&lt;b&gt;f&lt;/b&gt;" in page
-    assert evaluated.warnings == ()  # and the picture was drawn
-
-
-def test_a_report_that_could_not_be_shown_is_shown_by_the_next_run(here, asked, monkeypatch):
-    spec = tuned_only(asked)
     with monkeypatch.context() as broken:
         broken.setattr("dpbo.tasks.reporting.pictures.draw_evaluation", lambda *_: 1 / 0)
         first = evaluate_privately(spec)
@@ -157,7 +141,10 @@ def test_a_report_that_could_not_be_shown_is_shown_by_the_next_run(here, asked, 
         monkeypatch.setattr(OperatingSystemNoise, door, lambda *_: pytest.fail("drawn again"))
     again = evaluate_privately(spec)
     assert (again.warnings, again.result.release) == ((), first.result.release)
-    assert (artifacts(again.tracked.run_id) / "plots" / "evaluation.png").exists()
+    assert (artifacts(again.tracked.run_id) / "plots" / "evaluation.png").exists()  # with these names in it
+    page = (artifacts(again.tracked.run_id) / "release.html").read_text()
+    assert "<b>f</b>" not in page
+    assert "&lt;b&gt;f&lt;/b&gt;" in page
 
 
 def test_a_store_that_takes_no_report_is_refused_before_paying(here, asked, monkeypatch):
@@ -185,18 +172,35 @@ def test_what_fails_near_the_records_says_nothing_of_them(here, asked, monkeypat
     assert failed.state.is_failed()
     told = [item.state.message for item in (failed, *task_runs(failed))] + logs(failed)
     assert not [text for text in told if text and "987654321" in text]
-    assert not evaluate_privately(spec).result.replayed  # it continues
+    assert not evaluate_study(spec, ledger=ledger()).replayed  # it continues
     assert entries() == [("clinic", 1.0), ("clinic/evaluation", 1.0)]
 
 
 # As the last step of a tune
 
 
-def test_a_tune_with_the_section_makes_both(here, asked):
+def planted(here, asked):
+    """The study with values in its validation file, which lies elsewhere, that occur nowhere else; their forms."""
+    number, label, group = 73914.28571428571, "Kanarienvogel", "Zaunkoenig-7"
     spec = asked()
+    path = here / "validation.csv"
+    lines = path.read_text().splitlines()
+    lines[3:6] = [f"0,{group},{number},1.0,1", f"1,{label},0.5,{number},0", f"2,f,1.0,1.0,{label}"]
+    data = here.parent / f"{here.name}-data"
+    data.mkdir()
+    (data / "validation.csv").write_text("\n".join(lines) + "\n")
+    path.unlink()
+    spec = asked(data=spec.to_dict()["data"] | {"validation": str(data / "validation.csv")})
+    secrets = {"number": forms_of_number(number), "label": forms_of_text(label), "group": forms_of_text(group)}
+    return spec, secrets
+
+
+def test_a_tune_with_the_section_makes_both_and_writes_nothing_of_a_record(here, asked, capfd):
+    spec, secrets = planted(here, asked)
     tuned = tune_privately(spec)
     run = flow_runs("tune privately")[0]
-    names = [task.name.rsplit("-", 1)[0] for task in task_runs(run)]
+    tasks = task_runs(run)
+    names = [task.name.rsplit("-", 1)[0] for task in tasks]
     assert {"prepare evaluation", "evaluate"} < set(names)
     assert names.count("show the release") == 2
     assert entries() == [("clinic", 1.0), ("clinic/evaluation", 1.0)]
@@ -208,6 +212,10 @@ def test_a_tune_with_the_section_makes_both(here, asked):
     assert (again.evaluation.release, again.shown) == (tuned.evaluation.release, tuned.shown)
     assert again.evaluation.replayed
     assert len(entries()) == 2
+    kept = "\n".join([item.model_dump_json() for item in (run, *tasks)] + logs(run))
+    texts = {"Prefect": kept.encode(), "screen": "".join(capfd.readouterr()).encode()}
+    assert search(here, secrets, texts) == set()
+    assert search(here, {"seen": forms_of_text("clinic/evaluation")}, texts) != set()
 
 
 def test_no_room_for_both_is_room_for_neither(here, asked):
@@ -217,14 +225,10 @@ def test_no_room_for_both_is_room_for_neither(here, asked):
     assert entries() == []
 
 
-def test_a_section_without_a_price_is_no_step(here, asked):
-    tuned = tune_privately(asked(evaluation={"prevalence": 0.1}))
-    assert tuned.evaluation is None
-    assert entries() == [("clinic", 1.0)]
-
-
 def test_what_was_released_comes_before_a_refusal_of_its_evaluation(here, asked):
     first = tune_privately(asked(evaluation={"prevalence": 0.1}, budget={"epsilon": 1.5}))
+    assert first.evaluation is None  # a section without a price is no step
+    assert entries() == [("clinic", 1.0)]
     again = tune_privately(asked(evaluation={"epsilon": 1.0}))
     assert again.result.replayed
     assert again.result.release == first.result.release
@@ -321,41 +325,38 @@ def test_the_price_is_said_without_paying_it(here, asked, run):
 
 
 def test_what_will_not_be_usable_is_said_before_it_is_paid(here, asked, run, monkeypatch):
-    """On standard error, at once: when the ledger is asked, it was already said."""
+    """On standard error, at once: when the ledger is asked, it was already said. Here it goes no further."""
     from dpbo_core.evaluation.run import OpenEvaluation
 
     tuned_only(asked)
-    said, honest = [], OpenEvaluation.finish
-    write = sys.stderr.write
+    said, written, write = [], [], sys.stderr.write
 
-    def finish(*args, **options):
-        said.append(True)
-        assert "this report will not be usable" in written[0]
-        return honest(*args, **options)
+    def finish(*_, **__):
+        said.append("this report will not be usable" in written[0])
+        raise DpboError("far enough")
 
-    written = []
     monkeypatch.setattr(OpenEvaluation, "finish", finish)
     monkeypatch.setattr("sys.stderr.write", lambda text: (written.append(text), write(text))[1])
     code, _, err = run("evaluate", "study.toml", "--epsilon", "0.05")
-    assert (code, said) == (0, [True])
+    assert (code, said) == (1, [True])
     assert err.count("this report will not be usable") == 1
     assert "600 records" in err
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "said"),
-    [
-        (("--epsilon", "30"), 3, "limit is"),
-        (("--epsilon", "-1"), 2, "no privacy level"),
-        (("--model", "nowhere"), 2, "no final model can be read"),
-        (("--pad-steps", "-1"), 2, "no duration"),
-    ],
+REFUSALS = (
+    ("--epsilon", "30", 3, "limit is"),
+    ("--epsilon", "-1", 2, "no privacy level"),
+    ("--model", "nowhere", 2, "no final model can be read"),
+    ("--pad-steps", "-1", 2, "no duration"),
 )
-def test_a_refusal_has_its_exit_code_and_charges_nothing(here, asked, run, words, code, said):
+
+
+def test_a_refusal_has_its_exit_code_and_charges_nothing(here, asked, run):
     tuned_only(asked)
-    found, out, err = run("evaluate", "study.toml", *words)
-    assert (found, out) == (code, "")
-    assert said in err
+    for name, value, code, said in REFUSALS:
+        found, out, err = run("evaluate", "study.toml", name, value)
+        assert (found, out) == (code, ""), name
+        assert said in err
     assert entries() == [("clinic", 1.0)]
 
 
@@ -397,22 +398,13 @@ def test_tune_prints_both_and_one_object(here, asked, run):
 # Nothing of a record
 
 
-def test_planted_values_are_nowhere_in_what_a_run_writes(here, asked, run, real_pixels):
-    number, label, group = 73914.28571428571, "Kanarienvogel", "Zaunkoenig-7"
-    spec = asked()
-    path = here / "validation.csv"
-    lines = path.read_text().splitlines()
-    lines[3:6] = [f"0,{group},{number},1.0,1", f"1,{label},0.5,{number},0", f"2,f,1.0,1.0,{label}"]
-    data = here.parent / f"{here.name}-data"
-    data.mkdir()
-    (data / "validation.csv").write_text("\n".join(lines) + "\n")
-    path.unlink()
-    asked(data=spec.to_dict()["data"] | {"validation": str(data / "validation.csv")})
+@pytest.mark.slow
+def test_planted_values_are_nowhere_in_what_a_command_writes(here, asked, run, real_pixels):
+    _, secrets = planted(here, asked)
     code, out, err = run("tune", "study.toml")
     assert code == 0
     (here / "screen.txt").write_text(out + err)
-    planted = {"number": forms_of_number(number), "label": forms_of_text(label), "group": forms_of_text(group)}
-    assert search(here, planted) == set()
+    assert search(here, secrets) == set()
     assert search(here, {"seen": forms_of_text("clinic/evaluation")}) != set()
 
 
@@ -420,13 +412,19 @@ def test_planted_values_are_nowhere_in_what_a_run_writes(here, asked, run, real_
 
 
 @pytest.mark.parametrize("kind", ["classes", pytest.param("errors", marks=pytest.mark.slow)])
-def test_the_card_of_another_kind_shows_its_figures(here, kind):
+def test_it_serves_as_a_subflow_takes_a_form_and_the_card_of_another_kind_shows_its_figures(here, kind):
     from test_evaluation_kinds import study_of
 
     _, tables = study_of(kind, here)
     Stores().make_folder()
     run_study(StudySpec.from_dict(tables), ledger=ledger())
-    evaluated = evaluate_privately(StudySpec.from_dict(tables))
+
+    @flow(name="team report")
+    def pipeline():
+        return evaluate_privately(tables, epsilon=0.5)
+
+    evaluated = pipeline()
+    assert evaluated.result.release.guarantee.epsilon == 0.5
     assert evaluated.warnings == ()
     logged = client().get_run(evaluated.tracked.run_id).data.metrics
     for name, told in evaluated.result.release.value["metrics"].items():

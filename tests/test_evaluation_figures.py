@@ -320,7 +320,7 @@ def test_pairs_within_a_bin_spread_as_mann_and_whitney_say():
     rng, positive = np.random.default_rng(21), np.arange(60) < 25
     for levels in (None, 4, 1):
         drawn = []
-        for _ in range(3000):
+        for _ in range(1000):
             values = rng.random(60) if levels is None else rng.integers(levels, size=60).astype(float)
             drawn.append(auc(values, positive) * 25 * 35)
         untied = within_bins(values, positive, ()).untied
@@ -379,7 +379,7 @@ def test_the_expected_error_is_that_of_real_draws():
     public = subject(rng, 10_000, 0.36)
     told = expected(public, n_records=1000, scale=2.0)
     errors = []
-    for _ in range(300):
+    for _ in range(100):
         values, labels = population(rng, 1000, 0.36, 0.75)
         c = within_bins(public.values, public.positive, told.edges)
         exact = table_of(values, labels, edges=told.edges, threshold=public.threshold, within=c)

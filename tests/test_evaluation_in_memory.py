@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -59,6 +60,21 @@ def fitted(url, validation=V[["a", "b"]], truth=W, **changes):
     return search(url, **changes).fit(X, Y, X_validation=validation, y_validation=truth)
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """The folder of a ledger in which the plain search was released, and the search."""
+    folder = tmp_path_factory.mktemp("kept")
+    return folder, fitted(f"sqlite:///{folder / 'ledger.db'}")
+
+
+@pytest.fixture
+def it(kept, url, tmp_path):
+    """The plain search, on a copy of its ledger at `url`."""
+    folder, search = kept
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    return copy.deepcopy(search).set_params(ledger=url)
+
+
 def asked(it, validation=V, truth=W, **changes):
     return it.evaluate(X, Y, X_validation=validation, y_validation=truth, **{"epsilon": 1.0} | changes)
 
@@ -68,8 +84,7 @@ def spent(url):
     return account.spent.epsilon_units
 
 
-def test_it_is_one_spend_and_asked_again_it_is_the_same(url):
-    it = fitted(url)
+def test_it_is_one_spend_and_asked_again_it_is_the_same(it, url):
     assert spent(url) == 10**12
     first = asked(it, V[["a", "b"]])
     assert spent(url) == 2 * 10**12
@@ -94,8 +109,7 @@ def test_it_is_one_spend_and_asked_again_it_is_the_same(url):
     assert not {name for name in vars(it) if "evaluat" in name}  # the object holds nothing of it
 
 
-def test_without_noise_it_is_what_the_best_estimator_does(url, exact):
-    it = fitted(url)
+def test_without_noise_it_is_what_the_best_estimator_does(it, exact):
     value = asked(it, group="sex", groups=("f", "m")).release.value
     predicted = it.predict(V[["a", "b"]])
     assert value["metrics"]["accuracy"]["value"] == pytest.approx(accuracy_score(W, predicted))
@@ -132,8 +146,7 @@ def test_the_table_is_that_of_the_same_study_on_files(url, exact, tmp_path):
     assert asked(it, V[["a", "b"]]).release.value["table"] == of_files
 
 
-def test_other_records_than_were_searched_on_are_another_question(url, exact):
-    it = fitted(url)
+def test_other_records_than_were_searched_on_are_another_question(it, url, exact):
     asked(it, V[["a", "b"]])
     other = frame(2, 250)
     found = asked(it, other[["a", "b"]], other["y"])
@@ -185,8 +198,7 @@ class Quoting:
     __str__ = __repr__ = __eq__ = __hash__ = __float__
 
 
-def test_nothing_in_a_record_raises_or_is_told(url, monkeypatch):
-    it = fitted(url)
+def test_nothing_in_a_record_raises_or_is_told(it, url, monkeypatch):
     hostile = V[["a", "b"]].astype(object)
     hostile.iloc[3, 0], hostile.iloc[4, 1], hostile.iloc[5, 0] = Quoting(), "x", None
     told = repr(asked(it, hostile).release.to_json())
@@ -201,8 +213,7 @@ def test_nothing_in_a_record_raises_or_is_told(url, monkeypatch):
     assert spent(url) == 3 * 10**12
 
 
-def test_what_cannot_be_asked_is_refused_and_costs_nothing(url):
-    it = fitted(url)
+def test_what_cannot_be_asked_is_refused_and_costs_nothing(it, url):
     before = spent(url)
     for changes, said in (
         ({"validation": V[["a"]]}, "b"),

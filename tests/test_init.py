@@ -102,7 +102,7 @@ def test_of_the_validation_file_only_the_header_and_the_number_of_records_are_re
         assert text(training, validation) == before
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=400).map(lambda raw: raw.replace(b"\n", b"")))
 def test_no_record_of_the_validation_file_changes_what_is_written(two, record):
     training, validation = two

@@ -16,7 +16,7 @@ from test_serve import NOON, fire
 from dpbo.flows.prefect_runtime.owner import at_the_terminal, owners_terminal
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo.flows.serve import FROZEN, REFUSED, tune_on_schedule
-from dpbo.flows.tune import tune_privately
+from dpbo.flows.tune import tune, tune_privately
 from dpbo_core import PrivateSearch, Real
 from dpbo_core.accounting import audit
 from dpbo_core.accounting.ledger import PrivacyLedger
@@ -73,37 +73,48 @@ def ledger():
 # Prefect
 
 
+@flow
+def team(work, *given):
+    """Some team's flow, which does this."""
+    return work(*given)
+
+
 def test_whoever_may_start_runs_reads_no_record_of_somebody_elses(server, study):
     """What an operator did: two fresh names, ε = 4000 under a cap of 10⁶, one file. Nothing is charged."""
     study()
     sent = json.loads(json.dumps({**study("1", "mine", epsilon=4000.0).to_dict(), "budget": {"epsilon": 1e6}}))
-    for dataset in ("mine", "mine too"):
-        sent["privacy"]["dataset"] = dataset
-        with pytest.raises(PolicyRefused, match="cannot open one") as refused:
-            tune_privately(sent)
-        assert refused.value.exit_code == 3
-    assert ledger().accounts() == ()
-    run_study(study(), ledger=ledger())  # at its owner's terminal: the cap is open, the file recorded
-    for dataset, file in (("mine", "v.csv"), ("clinic", "w.csv")):
-        with pytest.raises(PolicyRefused):
-            tune_privately(study("2", dataset, file))
-    assert [len(account.entries) for account in ledger().accounts()] == [1]
-    assert not tune_privately(study("2")).result.replayed
-    ledger().set_budget(ledger().budget("clinic"), largest_epsilon=0.25)
-    with pytest.raises(PolicyRefused, match=r"0\.25"):
-        tune_privately(study("3"))
+    with pytest.raises(PolicyRefused, match="cannot open one") as refused:
+        tune_privately(sent)
+    assert refused.value.exit_code == 3
+
+    def whatever_the_operator_sends():
+        """The story of `tune_privately`, in one run."""
+        sent["privacy"]["dataset"] = "mine too"
+        with pytest.raises(PolicyRefused, match="cannot open one"):
+            tune(StudySpec.from_dict(sent), ".")
+        assert ledger().accounts() == ()
+        run_study(study(), ledger=ledger())  # at its owner's terminal: the cap is open, the file recorded
+        for dataset, file in (("mine", "v.csv"), ("clinic", "w.csv")):
+            with pytest.raises(PolicyRefused):
+                tune(study("2", dataset, file), ".")
+        assert [len(account.entries) for account in ledger().accounts()] == [1]
+        assert not tune(study("2"), ".").result.replayed
+        ledger().set_budget(ledger().budget("clinic"), largest_epsilon=0.25)
+        with pytest.raises(PolicyRefused, match=r"0\.25"):
+            tune(study("3"), ".")
+
+    team(whatever_the_operator_sends)
     assert tune_privately(study("2")).result.replayed  # a release is shown before anything is refused
 
 
 def test_the_owners_word_is_no_parameter_and_reaches_a_subflow(server, study):
-    @flow
-    def team(spec):
+    def looked(spec):
         return tune_privately(spec).result.replayed, at_the_terminal()
 
     with pytest.raises(PolicyRefused):
-        team(study())
+        team(looked, study())
     with owners_terminal():
-        assert team(study()) == (False, True)
+        assert team(looked, study()) == (False, True)
     assert not at_the_terminal()
 
 
@@ -125,14 +136,16 @@ def test_a_run_with_an_environment_of_its_own_is_refused(server, study, folder, 
     spec, study_file = study("2"), folder / "study.toml"
 
     @flow
-    def team(study):
+    def of_a_team(study):
         return tune_privately(study)
 
     sent = {"study": spec, "folder": ".", "pad_steps": 0.0, "register": False}
-    for given in ({"env": {"DPBO_LEDGER_URL": "sqlite:////tmp/x.db"}}, {"command": "true"}):
-        for story, words in ((tune_privately, sent), (team, {"study": spec})):
-            with pytest.raises(PolicyRefused, match="job variables"):
-                begun_with(story, words, given).result()
+    for given, story, words in (
+        ({"command": "true"}, tune_privately, sent),
+        ({"env": {"DPBO_LEDGER_URL": "sqlite:////tmp/x.db"}}, of_a_team, {"study": spec}),
+    ):
+        with pytest.raises(PolicyRefused, match="job variables"):
+            begun_with(story, words, given).result()
     monkeypatch.setenv(FROZEN, study_digest(study_file))  # as such a variable would
     fired = {"study": "study.toml", "pad_steps": 0.0, "register": False}
     state = begun_with(tune_on_schedule, fired, {"env": {FROZEN: study_digest(study_file)}})
@@ -206,11 +219,14 @@ def test_somebody_elses_records_are_not_read_as_public(server, study, folder, mo
     run_study(study("1", "mine", "w.csv"), ledger=ledger())
     opened = []
     monkeypatch.setattr("dpbo.flows.tune.reserve", lambda *_, **__: opened.append(1))
-    for training in ("v.csv", "mine.csv"):
-        spec = study("2", "mine", "w.csv")
-        spec = replace(spec, data=replace(spec.data, training=training))
+    spec = study("2", "mine", "w.csv")
+
+    def trained_on(training):
         with pytest.raises(PolicyRefused, match="scored on, and would be read as public"):
-            tune_privately(spec)
+            tune(replace(spec, data=replace(spec.data, training=training)), ".")
+
+    team(trained_on, "v.csv")
+    team(trained_on, "mine.csv")
     assert opened == []
 
 

@@ -76,7 +76,7 @@ def pretending(password):
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as found:
         found.asked = asked
-        threading.Thread(target=found.serve_forever, daemon=True).start()
+        threading.Thread(target=found.serve_forever, args=(0.01,), daemon=True).start()
         yield found
         found.shutdown()
 

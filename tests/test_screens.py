@@ -1,11 +1,13 @@
 """The screens: 80 columns, colours where they are wanted, and words alone for whoever listens."""
 
+import copy
 import os
 import re
 import subprocess
 import sys
 
 import pytest
+from conftest import STUDY
 from rich.console import Console
 
 from dpbo.flows.cli.app import plain_first
@@ -32,15 +34,16 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-7]m")
 pytestmark = pytest.mark.filterwarnings("ignore:this report will not be usable")
 
 
-@pytest.fixture
-def screens(here, tables, capsys, monkeypatch):
-    """Every screen of a released study, printed: name → text."""
+@pytest.fixture(scope="module")
+def makers(tmp_path_factory):
+    """What prints each screen of a released study; nothing of it changes the ledger."""
     from dpbo.flows.cli.finding import Finding
     from dpbo.flows.tune import Tuned
     from dpbo.tasks.reporting import Tracked
 
+    tables = copy.deepcopy(STUDY)
     tables["study"]["name"] = "[red]trial[/]"
-    book = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
+    book = PrivacyLedger(f"sqlite:///{tmp_path_factory.mktemp('screens') / 'ledger.db'}")
     spec = StudySpec.from_dict(tables)
     tuned = Tuned(run_study(spec, ledger=book), Tracked("people", "0123456789"))
     evaluated = evaluate_study(spec, ledger=book, epsilon=0.7)
@@ -48,16 +51,22 @@ def screens(here, tables, capsys, monkeypatch):
     book.set_budget(PrivacyBudget.without_limit("open"))
     book.set_budget(PrivacyBudget.of("new", epsilon=1.0, delta=0.0))
     found = (Finding("disk", "fine", "[/] 5 GB"), Finding("ledger", "wrong", "damaged", "run it"))
-    makers = {
+    account, accounts, advice = book.accounts("people")[0], book.accounts(), advise_study(spec)
+    return {
         "first": print_first,
-        "tuned": lambda: print_tuned(tuned, book.accounts("people")[0]),
-        "evaluated": lambda: print_report(evaluated, None, book.accounts("people")[0]),
+        "tuned": lambda: print_tuned(tuned, account),
+        "evaluated": lambda: print_report(evaluated, None, account),
         "expected": lambda: print_expected(plan),
-        "advice": lambda: print_advice(spec, advise_study(spec)),
-        "accounts": lambda: print_accounts(book.accounts()),
+        "advice": lambda: print_advice(spec, advice),
+        "accounts": lambda: print_accounts(accounts),
         "no accounts": lambda: print_accounts(()),
         "findings": lambda: print_findings(found),
     }
+
+
+@pytest.fixture
+def screens(here, makers, capsys, monkeypatch):
+    """Every screen of a released study, printed: name → text."""
 
     def printed(**environment):
         for name in ("NO_COLOR", "FORCE_COLOR", "DPBO_PLAIN", "COLUMNS"):
@@ -163,13 +172,11 @@ def command(*words, **environment):
     return run.returncode, run.stdout, run.stderr
 
 
-def test_plain_before_and_after_the_command_are_one_thing_and_any_terminal_can_print(here):
-    before, after = command("--plain", "budget"), command("budget", "--plain")
+def test_plain_before_and_after_the_command_are_one_thing_and_any_terminal_can_print(here, dpbo):
+    before, after = dpbo("--plain", "budget"), dpbo("budget", "--plain")
     assert before == after
     assert before[0] == 0
-    assert b"\x1b" not in before[1]
-    code, out, _ = command("plan", "nowhere.toml", PYTHONIOENCODING="ascii")
-    assert (code, out) == (2, b"")
+    assert "\x1b" not in before[1]
     (here / "study.toml").write_text(
         '[study]\nname = "é"\nmethod = "auto"\n[privacy]\ndataset = "d"\nepsilon = 1.0\n[data]\n'
         'source = "breast_cancer"\n[model]\nestimator = "logistic"\n[space]\nlambda = {values = [0.1, 1.0]}\n'
@@ -177,6 +184,8 @@ def test_plain_before_and_after_the_command_are_one_thing_and_any_terminal_can_p
     code, out, err = command("plan", "study.toml", PYTHONIOENCODING="ascii")
     assert (code, err) == (0, b"")
     assert b"is the one to choose" in out
+    code, out, _ = command("budget", "nowhere", PYTHONIOENCODING="ascii")
+    assert (code, out) == (2, b"")
 
 
 def test_the_first_screen_imports_nothing_heavy():

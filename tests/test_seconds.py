@@ -1,7 +1,9 @@
 """Answers in seconds: what a command needs not it does not load, and a replay reads the ledger and stops."""
 
+import copy
 import json
 import os
+import shutil
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -10,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import tomli_w
+from conftest import STUDY
 from intruder import environment
 from test_evaluation import files, of_files
 
@@ -53,17 +56,36 @@ def without(refused, *words, events=ALONE):
     return subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=300)
 
 
-@pytest.fixture
-def shown(here, tables):
-    """A study of two draws, released and shown in MLflow: its spec, and its release."""
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """The folder in which a study of two draws was released and shown in MLflow, its spec, and its release."""
+    folder, tables = tmp_path_factory.mktemp("shown"), small(copy.deepcopy(STUDY))
+    (folder / "study.toml").write_text(tomli_w.dumps(tables))
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("DPBO_DATABASE_URL", "DPBO_LEDGER_URL", "MLFLOW_TRACKING_URI"):
+            patch.delenv(name, raising=False)
+        patch.chdir(folder)
+        Stores().make_folder()
+        spec, ledger = StudySpec.from_dict(tables), PrivacyLedger(Stores().ledger)
+        release = run_study(spec, ledger=ledger).release
+        (account,) = ledger.accounts("people")
+        log_release(release, account, Stores().tracking)
+    return folder, spec, release
+
+
+def small(tables):
+    """Two draws, of four candidates."""
     tables["study"]["method"] = "private_grid"
     tables["space"]["lambda"]["points"] = 4
-    (here / "study.toml").write_text(tomli_w.dumps(tables))
-    Stores().make_folder()
-    spec, ledger = StudySpec.from_dict(tables), PrivacyLedger(Stores().ledger)
-    release = run_study(spec, ledger=ledger).release
-    (account,) = ledger.accounts("people")
-    log_release(release, account, Stores().tracking)
+    return tables
+
+
+@pytest.fixture
+def shown(here, tables, kept):
+    """A copy of it in the current folder: its spec, and its release."""
+    folder, spec, release = kept
+    small(tables)
+    shutil.copytree(folder, here, dirs_exist_ok=True)
     return spec, release
 
 
@@ -87,7 +109,7 @@ def test_a_replay_reads_the_ledger_and_stops(here, shown):
 @pytest.mark.parametrize(
     ("words", "refused"),
     [
-        (("budget",), (*HEAVY, "numpy")),
+        pytest.param(("budget",), (*HEAVY, "numpy"), marks=pytest.mark.slow),  # of the ledger too, as show
         (("show", "trial"), (*HEAVY, "numpy")),
         (("--help",), (*HEAVY, "numpy", "sqlalchemy")),
         (("doctor",), ("prefect", "mlflow", "numpy", "sklearn", "scipy", "pandas", "opendp", "matplotlib")),
@@ -214,13 +236,15 @@ def reported_on(here):
 
 
 @pytest.mark.filterwarnings("ignore:this report will not be usable")
-def test_a_report_that_was_released_is_read_from_the_ledger(here, reported_on, monkeypatch, capsys):
+def test_a_report_that_was_released_is_read_from_the_ledger(here, dpbo, reported_on, monkeypatch, capsys):
     """By its command, and as a study's last step: nothing but the ledger and public files is needed."""
     spec, release, report = reported_on
-    for words, told in ((("evaluate",), report), (("tune",), release)):
-        done = without(LEARNING, *words, "study.toml", "--json")
-        assert (done.returncode, done.stderr) == (0, "")
-        document = json.loads(done.stdout)
+    done = without(LEARNING, "tune", "study.toml", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    code, out, err = dpbo("evaluate", "study.toml", "--json")  # the same, where the slow test has a process for it
+    assert (code, err) == (0, "")
+    for text, told in ((out, report), (done.stdout, release)):
+        document = json.loads(text)
         assert document["replayed"]
         assert document["tracking"]["run_id"] == find_release(told, Stores().tracking).run_id
         assert document["release_id"] == told.release_id
@@ -238,6 +262,14 @@ def test_a_report_that_was_released_is_read_from_the_ledger(here, reported_on, m
         "dpbo.flows.cli.replays.seen_in_file", lambda *_: None
     )  # MLflow lost it: the flow publishes
     assert reported(spec, ".") is None
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:this report will not be usable")
+def test_a_report_is_read_without_what_learning_needs(here, reported_on):
+    done = without(LEARNING, "evaluate", "study.toml", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["release_id"] == reported_on[2].release_id
 
 
 @contextmanager

@@ -131,13 +131,17 @@ def test_everything_that_an_earlier_version_released_is_shown(dpbo, here, monkey
     shutil.copytree(STORE, here / "store")
     monkeypatch.setenv("DPBO_LEDGER_URL", f"sqlite:///{here / 'store' / 'ledger.db'}")
     ledger = PrivacyLedger(f"sqlite:///{here / 'store' / 'ledger.db'}")
-    ids = [entry.release_id for account in ledger.accounts() for entry in account.entries if entry.release_id]
+    kinds = {entry.release_id: entry.method for account in ledger.accounts() for entry in account.entries
+             if entry.release_id}  # fmt: skip
+    ids, seen = list(kinds), set()
     for name in ids:
         code, out, err = dpbo("show", name, "--json")
         assert (code, err) == (0, "")
         assert json.loads(out) == as_tune(ledger.release_named(name))
-        code, out, err = dpbo("show", name)
-        assert (code, err) == (0, ""), name
+        if kinds[name] not in seen:  # a screen is its kind's
+            seen.add(kinds[name])
+            code, out, err = dpbo("show", name)
+            assert (code, err) == (0, ""), name
     kept = {release["release_id"] for release in KEPT["finished"].values() if "release_id" in release}
     assert kept
     assert kept <= set(ids)

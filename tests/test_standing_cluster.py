@@ -99,7 +99,7 @@ def test_dasks_own_settings_name_the_certificates_too(certificate, monkeypatch):
 
 
 def test_a_cluster_that_does_not_answer_is_one_message_before_anything_is_charged(certificate, monkeypatch, capfd):
-    monkeypatch.setattr("dpbo.flows.prefect_runtime.standing_cluster.SECONDS", 1)
+    monkeypatch.setattr("dpbo.flows.prefect_runtime.standing_cluster.SECONDS", 0.2)
     monkeypatch.setenv(ADDRESS, "tls://127.0.0.1:1")
     with workers() as pool, pytest.raises(StudyInvalid, match="no Dask scheduler lets us in") as refused:
         pool.wait()

@@ -8,7 +8,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from test_seconds import HEAVY, shown, without  # noqa: F401  a fixture
+from test_seconds import HEAVY, kept, shown, without  # noqa: F401  fixtures
 
 from dpbo.flows.prefect_runtime.liveness import n_alive
 
@@ -70,7 +70,7 @@ def test_what_prefect_has_is_said_and_a_server_that_is_none_is_survived(dpbo, he
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         monkeypatch.setenv("PREFECT_API_URL", f"http://127.0.0.1:{server.server_port}/api")
         assert "trial · 2  Running, 2026-11-22 21:00 UTC" in dpbo("status")[1]
         answers[0] = "no run"

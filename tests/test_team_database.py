@@ -96,15 +96,6 @@ def of_a_team(url, here, tables, called):
     return url, call
 
 
-def test_the_ledger_and_mlflow_are_one_servers(team, here):
-    """Without the command and Prefect's server, which the slow test below adds."""
-    url, _ = team
-    tracked = publish_once(url, "1", here)
-    check_stores(url, tracked.run_id)
-    assert [path.name for path in here.rglob("*.db")] == []
-    assert (here / "mlruns" / "artifacts").exists()
-
-
 def check_stores(url, run_id):
     found = databases(url)
     assert rows(found.ledger, "SELECT study, edition FROM reservations") == [("trial", "1")]
@@ -155,10 +146,14 @@ def test_a_restored_backup_grants_nothing(team, here):
     assert len(account["entries"]) == 2
 
 
-def test_a_viewer_reads_mlflow_and_writes_nothing(team, here):
-    """The SQL of docs/pipeline.md, run as it stands there."""
+def test_the_ledger_and_mlflow_are_one_servers_where_a_viewer_reads_and_writes_nothing(team, here):
+    """The SQL of docs/pipeline.md, run as it stands there. Without the command and Prefect's server, which the slow
+    test above adds."""
     url, call = team
-    publish_once(url, "1", here)
+    tracked = publish_once(url, "1", here)
+    check_stores(url, tracked.run_id)
+    assert [path.name for path in here.rglob("*.db")] == []
+    assert (here / "mlruns" / "artifacts").exists()
     page = (Path(__file__).parent.parent / "docs" / "pipeline.md").read_text()
     (script,) = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
     found, name, viewer = databases(url), sa.engine.make_url(url).database, f"viewer_{uuid.uuid4().hex[:8]}"
