@@ -134,7 +134,7 @@ def main() -> None:
         with shown(folder, "1", "2", "3", "4") as world:
             experiment = f"{world.mlflow}#/experiments/{world.experiment}"
             charts, run = f"{experiment}/runs?{CHARTS}", f"{experiment}/runs/{world.run_id}"
-            photograph(charts, target / "mlflow_charts.png", size=(1600, 1130))
+            photograph(charts, target / "mlflow_charts.png", size=(1600, 1250))
             photograph(f"{run}?workflowType=machine_learning", target / "mlflow.png", size=(1500, 1500))
             chosen = {"runs": json.dumps(world.editions), "experiments": f'["{world.experiment}"]'}
             together = urlencode(chosen | {"workflowType": "machine_learning"}, quote_via=quote)
