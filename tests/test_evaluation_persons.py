@@ -27,9 +27,9 @@ from dpbo_core.evaluation.certified import CERTIFIED
 from dpbo_core.evaluation.counting import Counter, count_persons, count_persons_of_parts
 from dpbo_core.evaluation.figures import figures
 from dpbo_core.evaluation.intervals import estimates, simulated_noise
+from dpbo_core.evaluation.noised_table import NoisedTable
 from dpbo_core.evaluation.person_cells import ENTRY, MOST, WEIGHT, PersonCells
 from dpbo_core.evaluation.places import Place
-from dpbo_core.evaluation.table import NoisedTable
 from dpbo_core.final_model.train import train_final
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.mechanisms.noise import InjectedNoise, OperatingSystemNoise

@@ -8,6 +8,7 @@ import stat
 import sys
 from types import SimpleNamespace
 
+import known_tables
 import pytest
 import sqlalchemy as sa
 from conftest import new_database
@@ -297,6 +298,23 @@ def test_the_ledgers_of_these_tests_are_what_the_migrations_make(ledger_url, her
     assert one != two
     assert again == made
     for url in (ledger_url, sent):
+        assert audit.verify(url).last.sequence == 1
+
+
+def test_a_new_ledger_is_written_from_statements_that_the_migrations_made(here, from_scratch, monkeypatch):
+    """The very same tables, indexes, triggers and rows. If not: python tests/known_tables.py."""
+    kept = schema.statements_file(schema.HEAD)
+    assert kept.read_text(encoding="utf-8") == known_tables.ledger_statements()
+    written, migrated = (f"sqlite:///{here / name}" for name in ("written.db", "migrated.db"))
+    with monkeypatch.context() as alone:
+        alone.setattr(schema, "migrate", lambda *_: pytest.fail("a migration was run"))
+        PrivacyLedger(written)
+    monkeypatch.setattr(schema, "statements_file", lambda head: here / f"no_{head}.sql")
+    PrivacyLedger(migrated)
+    (one, *made), (two, *again) = everything_in(written), everything_in(migrated)
+    assert one != two
+    assert made == again
+    for url in (written, migrated):
         assert audit.verify(url).last.sequence == 1
 
 

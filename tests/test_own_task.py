@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from dpbo_core.comparison.cells import auto_of, cells_of
+from dpbo_core.comparison.cell_runs import auto_of, cells_of
 from dpbo_core.comparison.measuring import epsilons_of, measured_own
 from dpbo_core.comparison.own_task import read_task
 from dpbo_core.errors import StudyInvalid

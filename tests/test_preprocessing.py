@@ -538,10 +538,31 @@ def test_rows_are_the_same_doubles_with_mantissas_apart_and_without(d, r, seed, 
     raw = rng.normal(size=(d, r)) * 10.0 ** rng.integers(-reach, reach + 1) * (rng.random((d, r)) < 0.9)
     center, scale = rng.normal(size=d) * 10.0 ** rng.integers(-3, 4, d), 10.0 ** rng.integers(-5, 6, d)
     out = np.full((r, d), np.nan)
-    clipped_rows(raw, center, scale, out, radius=radius, bound=0.8)
+
+    def fill(records, rows):
+        rows[:] = raw[:, records]
+        yield slice(0, d)
+
+    clipped_rows(fill, np.zeros(r, dtype=np.bool_), center, scale, out, radius=radius, bound=0.8)
     with np.errstate(all="ignore"):
         by_mantissas = clipped(*scaled_rows(raw, center, scale), radius=radius, bound=0.8)
     normal = np.abs(by_mantissas.T) >= 2.0**-900
     assert (out[normal] == by_mantissas.T[normal]).all()
     assert (np.abs(out[~normal]) < 2.0**-899).all()  # what is this small moves no score
     assert (np.linalg.norm(out, axis=1) <= 0.8).all()
+
+
+def test_broken_and_enormous_records_keep_their_bits_whoever_stands_beside_them() -> None:
+    """More of each than places are kept for, over a border of blocks, with numbers where a column is constant."""
+    rng = np.random.default_rng(4)
+    x, border = rng.normal(size=(4100, 3)), np.arange(4080, 4100)
+    x[border] = [[-1.7e308, 3.0, 1e200], [np.nan, 1.0, 1e300], [np.inf, 0.0, 5e-324], [1e-310, -0.0, 2.0]] * 5
+    columns = {"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "y": np.arange(4100) % 2}
+    training = {name: column[:50] for name, column in columns.items()} | {"b": np.full(50, 3.0)}
+    fitted = Preprocessing.fit(table_of(training), "y", unit_ball=True, bias=0.6)
+    whole = transform_strictly(fitted, table_of(columns))
+    assert whole.broken[border].tolist() == [False, True, True, False] * 5
+    for record in [0, 1, *border]:
+        alone = fitted.transform(table_of({name: column[[record]] for name, column in columns.items()}))
+        assert equal_bits(alone.X[0], whole.X[record])
+        assert alone.X.any() != alone.broken[0]
