@@ -28,6 +28,7 @@ from dpbo_core.study.resolve import advise_study
 from dpbo_core.study.run import run_study
 
 SIGNS = re.compile("[\u2190-\u27bf\u0370-\u03ff\x1b]")  # arrows, boxes, blocks, marks, Greek, terminal codes
+FIRST_COLUMNS = {"study", "figure", "method"}
 COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-7]m")
 
 
@@ -78,10 +79,23 @@ def screens(here, makers, capsys, monkeypatch):
     return printed
 
 
-@pytest.mark.parametrize("columns", ["60", "80", "200"])
+@pytest.mark.parametrize("columns", ["40", "60", "80", "200"])
 def test_no_line_is_longer_than_80_or_the_terminal(screens, columns):
     for text in screens(COLUMNS=columns).values():
         assert max(map(len, text.splitlines())) <= min(80, int(columns))
+
+
+def test_a_narrow_terminal_loses_no_word(screens):
+    """A table that has no room is told row by row; what is indented stays so on its next line."""
+    narrow = screens(COLUMNS="40")
+    for name, text in screens(COLUMNS="80").items():
+        missing = set(re.findall(r"[\w.]+", text)) - set(re.findall(r"[\w.]+", narrow[name])) - FIRST_COLUMNS
+        assert not missing, (name, missing)
+        assert "…" not in narrow[name].replace(" … ", "").replace(" …\n", ""), name
+    rows = narrow["advice"].splitlines()
+    place = rows.index(" private_grid")
+    assert rows[place + 1].startswith("   verdict good; ε 1; δ 0; noise ")
+    assert all(line.startswith("   ") for line in rows[place + 1 : place + 3])
 
 
 def test_no_line_ends_in_blanks(screens):

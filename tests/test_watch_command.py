@@ -1,6 +1,7 @@
 """What `dpbo watch` does without Prefect: what it says before anything is spent, and the schedule it serves."""
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,10 +12,12 @@ from test_evaluate_flow import run  # noqa: F401  a fixture
 from test_evaluation import files, of_files
 
 from dpbo.flows import serve
+from dpbo.flows.cli.screens.account_tables import print_accounts
 from dpbo.flows.cli.screens.terminal import WIDTH
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.evaluation.watch.looks import look_once
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.run import run_study
 
@@ -83,3 +86,27 @@ def test_a_watch_is_served_in_utc_one_look_at_a_time(here, study, monkeypatch, h
     for wrong in ({}, {"cron": "0 6 * * *", "every": "1d"}):
         with pytest.raises(StudyInvalid, match="when it looks"):
             command.serve(Path("study.toml"), section, **words | wrong)
+
+
+def test_a_watch_that_goes_on_is_open_and_not_unfinished(here, study, run, monkeypatch, capsys):  # noqa: F811
+    """On every screen that lists what was charged; of a study that was stopped it says what to do."""
+    monkeypatch.setattr("dpbo.flows.cli.status.PORT", 1)
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    ledger = PrivacyLedger(Stores().ledger)
+    for name in ("monday", "tuesday"):
+        assert not look_once(study, ledger=ledger, vaults=Stores().vaults, name=name).alarm
+    assert "open, 2 looks" in run("budget")[1]
+    assert "not finished" not in run("budget")[1]
+    assert [entry.get("looks") for entry in json.loads(run("budget", "--json")[1])["datasets"][0]["entries"]] == [
+        None,
+        2,
+    ]
+    assert "clinic/watch:1  open since 20" in (status := run("status")[1])
+    assert "run again" not in status
+    assert "not finished" not in run("doctor")[1]
+    (account,) = ledger.accounts("clinic")
+    stopped = replace(account, entries=(replace(account.entries[0], released_at=None),))
+    print_accounts((stopped,))
+    told = " ".join(capsys.readouterr().out.split())
+    assert "not finished clinic:1 was charged on 20" in told
+    assert "run it again" in told

@@ -17,7 +17,7 @@ from dpbo_core.accounting.facts import CAP as CAP_FACT
 from dpbo_core.accounting.facts import facts_about, records_of
 from dpbo_core.accounting.legible import legible
 from dpbo_core.accounting.renyi_filter import NOT_FILTERED, Draw, Filter, draws_in, together
-from dpbo_core.accounting.tables import DATASETS, RELEASES, RESERVATIONS
+from dpbo_core.accounting.tables import DATASETS, DRAWS, RELEASES, RESERVATIONS
 from dpbo_core.accounting.totals import filter_of
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 
@@ -48,7 +48,10 @@ SPENT = (
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of a dataset's history; `cost` is its whole plan in the ledger's unit, `draws` each draw of it."""
+    """One line of a dataset's history; `cost` is its whole plan in the ledger's unit, `draws` each draw of it.
+
+    `recorded` names what it recorded so far, while it has not released.
+    """
 
     study: str
     edition: str
@@ -62,6 +65,7 @@ class Entry:
     release_id: str | None
     cost: Total
     draws: tuple[Draw, ...] = ()
+    recorded: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -156,6 +160,20 @@ def draws_of(connection: sa.Connection, dataset: str) -> Counter[Draw]:
     return Counter(draw for spends in connection.scalars(query) for draw in draws_in(spends))
 
 
+def _recorded_of(connection: sa.Connection, reservations: list[int]) -> dict[int, list[str]]:
+    """Reservation → what it recorded.
+
+    Raises:
+        TypeError: a cell holds what was never written.
+    """
+    query = sa.select(DRAWS.c.reservation, DRAWS.c.what).where(DRAWS.c.reservation.in_(reservations))
+    found: dict[int, list[str]] = {}
+    for reservation, what in connection.execute(query) if reservations else ():
+        _check_cells(whole=(reservation,), texts=(what,))
+        found.setdefault(reservation, []).append(what)
+    return found
+
+
 def account_of(connection: sa.Connection, budget: PrivacyBudget) -> Account:
     """The whole account of a cap's dataset; for inside `legible`, as every cell is checked.
 
@@ -177,6 +195,7 @@ def account_of(connection: sa.Connection, budget: PrivacyBudget) -> Account:
         _check_cells(whole=(), texts=(row.released_at or "", *row.guarantee["assumptions"]))
         if not all(isinstance(number, int | float) for number in numbers):
             raise TypeError
+    recorded = _recorded_of(connection, [row.id for row in rows if row.released_at is None])
     entries = tuple(
         Entry(
             study=row.study,
@@ -191,6 +210,7 @@ def account_of(connection: sa.Connection, budget: PrivacyBudget) -> Account:
             release_id=row.fingerprint[:16] if row.released_at else None,
             cost=Total(row.epsilon_units, row.delta_units, row.rho_units),
             draws=draws_in(row.spends),
+            recorded=tuple(recorded.get(row.id, ())),
         )
         for row in rows
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from dpbo.flows.cli import clusters, exposure
 from dpbo.flows.cli.finding import Finding, Verdict
+from dpbo.flows.cli.screens.account_tables import n_looks
 from dpbo.flows.prefect_runtime.settings import FOLDER, Stores, check_prefect_settings, quiet_environment
 from dpbo_core.accounting import audit
 from dpbo_core.accounting.accounts import Account
@@ -121,7 +122,7 @@ def _budget(account: Account) -> Finding:
     last = list(balances(account))[-1:]
     share = last[0].share if last else 0.0
     seen = f"{share:.0%} of ε = {account.budget.epsilon_units / 1e12:g} spent"
-    open_ended = sum(entry.released_at is None for entry in account.entries)
+    open_ended = sum(entry.released_at is None and n_looks(entry) is None for entry in account.entries)
     if open_ended:
         return Finding(name, "note", f"{seen}; {open_ended} not finished", "run those studies again: they continue")
     return Finding(name, "note" if share >= ALERT else "fine", seen, "plan what the rest is for" * (share >= ALERT))

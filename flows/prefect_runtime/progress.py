@@ -14,6 +14,7 @@ from dpbo_core.methods.contract import Released
 from dpbo_core.privacy.release import Release
 
 Result = TypeVar("Result")
+NARROW = 60  # columns, below which the count has room, and either the name or what was released
 
 
 class Progress:
@@ -23,19 +24,18 @@ class Progress:
         console = Console(stderr=True, emoji=False)
         if console.is_terminal and is_plain():
             sys.stderr.write(f"{steps} {what} to go.\n")
-        columns = (
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-        )
+        narrow = console.width < NARROW
+        name_and_bar = () if narrow else (TextColumn("{task.description}", markup=False), BarColumn())
         self._bar = Bar(
-            *columns,
+            *name_and_bar,
+            MofNCompleteColumn(),
+            *(() if narrow else (TimeElapsedColumn(),)),
             TextColumn("{task.fields[last]}", markup=False),
             console=console,
             disable=not console.is_terminal or is_plain(),
         )
-        self._task = self._bar.add_task(name, total=steps, last="")
+        self._first = name if narrow else ""
+        self._task = self._bar.add_task(name, total=steps, last=self._first)
 
     def __enter__(self) -> "Progress":
         self._bar.start()
@@ -51,7 +51,7 @@ class Progress:
 
     def show(self, released: Released | None) -> None:
         """One more step; `released` is already recorded."""
-        self._bar.update(self._task, advance=1, last="" if released is None else in_short(released))
+        self._bar.update(self._task, advance=1, last=self._first if released is None else in_short(released))
 
 
 def tell(name: str, release: Release) -> None:

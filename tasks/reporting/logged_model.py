@@ -170,8 +170,14 @@ def _made_version(store: Store, run_id: str, release: Release) -> Any:
         source,
         run_id,
         tags={RELEASE_TAG: release.release_id, "dpbo.edition": release.edition},
-        description=in_markdown(release.guarantee.in_words()),
+        description=_promised(release),
     )
+
+
+def _promised(release: Release) -> str:
+    """In words that read the same where MLflow renders Markdown and in its list, where it does not."""
+    guarantee = release.guarantee
+    return f"ε = {guarantee.epsilon:g}, δ = {guarantee.delta:g}; the certificate is in the run it comes from"
 
 
 def registered_name(release: Release) -> str:

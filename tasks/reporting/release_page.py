@@ -27,6 +27,7 @@ h1{font-size:1.5rem;margin-bottom:0}h2{font-size:1.1rem;margin-top:2rem}.sub{col
 .guarantee{border-left:4px solid #c2410c;padding:.5rem 1rem;background:#fdf6f2}
 table{border-collapse:collapse;font-size:.9rem}td,th{text-align:left;padding:.25rem .9rem .25rem 0;
 border-bottom:1px solid #e4e7eb}img{max-width:100%}pre{white-space:pre-wrap;font-size:.75rem}
+@media print{body{margin:0 auto}h2{break-after:avoid}img,table,ul,.guarantee{break-inside:avoid}}
 </style></head><body>
 <h1>$study</h1><p class="sub">$sub</p>
 <div class="value">$value</div>
@@ -36,8 +37,8 @@ $report<h2>What it rests on</h2><ul>$rests</ul>
 <h2>The noise</h2><table><tr><th>draws</th><th>mechanism</th><th>scale, in $unit</th><th>ε each</th>
 <th>ρ each</th></tr>$noise</table>
 $pictures
-<h2>The release</h2><p>Check it: save the JSON below as <code>release.json</code> (it also lies beside this page)
-and run <code>dpbo verify release.json</code>.</p>
+<h2>The release</h2><p>Check it: save the JSON below as <code>release.json</code> (in MLflow it also lies beside
+this page) and run <code>dpbo verify release.json</code>.</p>
 <details><summary>release.json</summary><pre id="release">$document</pre></details>
 </body></html>
 """)
@@ -56,7 +57,7 @@ def page(release: Release, pictures: Iterable[Path]) -> str:
         study=escape(release.study),
         sub=escape(
             f"edition {release.edition} · dataset {release.dataset} · {release.method} · "
-            f"released {release.released_at} · release {release.release_id}"
+            f"released {release.released_at[:16].replace('T', ' ')} UTC · release {release.release_id}"
         ),
         value="".join(_figure(name, text) for name, text in values_shown(release)),
         guarantee=escape(release.guarantee.in_words()),

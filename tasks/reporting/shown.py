@@ -13,7 +13,6 @@ from dpbo.tasks.reporting.mlflow_store import SQLITE
 from dpbo_core.privacy.release import Release
 
 RELEASE_TAG = "dpbo.release_id"
-NOTE_TAG = "mlflow.note.content"  # which MLflow renders above a run's numbers
 MODE = "?workflowType=machine_learning"  # else MLflow opens a run among evaluations of language models
 NEWEST = """
     SELECT runs.run_uuid, runs.status, experiments.experiment_id

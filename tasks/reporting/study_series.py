@@ -5,10 +5,10 @@ The runs of its editions, evaluations and watches are its children. All that it 
 
 from typing import Any
 
+from dpbo.tasks.reporting.experiment_note import NOTE_TAG
 from dpbo.tasks.reporting.literal import in_markdown
 from dpbo.tasks.reporting.logged_numbers import as_metrics, by_edition
 from dpbo.tasks.reporting.mlflow_store import Store
-from dpbo.tasks.reporting.shown import NOTE_TAG
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.balance import balance_after
 from dpbo_core.privacy.release import Release

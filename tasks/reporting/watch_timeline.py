@@ -6,9 +6,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from dpbo.tasks.reporting.experiment_note import NOTE_TAG
 from dpbo.tasks.reporting.literal import in_markdown
 from dpbo.tasks.reporting.mlflow_store import Store, open_store
-from dpbo.tasks.reporting.shown import NOTE_TAG, RELEASE_TAG, Tracked, place_of
+from dpbo.tasks.reporting.shown import RELEASE_TAG, Tracked, place_of
 from dpbo.tasks.reporting.study_series import KIND, PARENT, STUDY, series_of
 from dpbo_core.evaluation.watch import KIND as WATCH
 

@@ -136,17 +136,17 @@ def main() -> None:
             charts, run = f"{experiment}/runs?{CHARTS}", f"{experiment}/runs/{world.run_id}"
             photograph(charts, target / "mlflow_charts.png", size=(1600, 1250))
             photograph(f"{run}?workflowType=machine_learning", target / "mlflow.png", size=(1500, 1500))
-            together = urlencode(
-                {"runs": json.dumps(world.editions), "experiments": f'["{world.experiment}"]'}, quote_via=quote
-            )
+            chosen = {"runs": json.dumps(world.editions), "experiments": f'["{world.experiment}"]'}
+            together = urlencode(chosen | {"workflowType": "machine_learning"}, quote_via=quote)
             photograph(f"{world.mlflow}#/compare-runs?{together}", target / "mlflow_compare.png", size=(1400, 900))
             photograph(
                 f"{run}/artifacts/plots/posterior.png?workflowType=machine_learning",
                 target / "mlflow_posterior.png",
             )
-            photograph(f"{world.mlflow}#/models/breast-cancer", target / "mlflow_model.png")
+            models = f"{world.mlflow}#/models/breast-cancer?workflowType=machine_learning"
+            photograph(models, target / "mlflow_model.png")
             place = folder / "mlruns" / "artifacts" / world.run_id / "artifacts"
-            photograph((place / "release.html").as_uri(), target / "certificate.png", size=(1000, 2650))
+            photograph((place / "release.html").as_uri(), target / "certificate.png", size=(1000, 3080))
             shutil.copy(place / "plots" / "trajectory.png", target / "release.png")
         server = (sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", "4200")
         with serving(folder, *server, until="http://127.0.0.1:4200/api/health"):

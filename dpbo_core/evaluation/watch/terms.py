@@ -13,7 +13,7 @@ from typing import Any
 
 from dpbo_core.accounting.ledger import StudyKey
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.evaluation.watch import KIND
+from dpbo_core.evaluation.watch import KIND, LOOK
 from dpbo_core.evaluation.watch.measure import MeanMeasure, PairMeasure
 from dpbo_core.evaluation.watch.power import Noise
 from dpbo_core.mechanisms.above_threshold import AboveThreshold
@@ -31,7 +31,7 @@ def noise_of(name: str) -> str:
 
 def look_of(name: str) -> str:
     """Under which the ledger keeps a look's bit."""
-    return f"look {name}"
+    return f"{LOOK}{name}"
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,11 @@ from typing import Any
 
 from dpbo.flows.cli.screens.terminal import Screen, named
 from dpbo_core.accounting.accounts import MOST_ROOM, Account, Entry
+from dpbo_core.evaluation.watch import KIND as WATCH
+from dpbo_core.evaluation.watch import LOOK
 from dpbo_core.privacy.amounts import from_units
 
-HEADER = ("study", "edition", "method", "ε", "δ", "reserved", "released")
+HEADER = ("study", "edition", "method", "ε", "δ", "released")
 
 
 def account_line(account: Account) -> str:
@@ -62,6 +64,7 @@ def account_json(account: Account) -> dict[str, Any]:
                 "released_at": entry.released_at,
                 "release_id": entry.release_id,
             }
+            | ({} if (n := n_looks(entry)) is None else {"looks": n})
             for entry in account.entries
         ],
     }
@@ -82,10 +85,20 @@ def print_accounts(accounts: tuple[Account, ...]) -> None:
             if account.rooms:
                 screen.say(f"  {_room(account)}")
             screen.table(HEADER, [_cells(entry) for entry in account.entries], left=3, wraps=0)
+            for line in _unfinished(account):
+                screen.say(f"  {line}")
             if len(account.records) > 1:
                 screen.say(f"  {mixed(account)}")
         else:
             screen.say("  nothing was spent on it yet")
+
+
+def _unfinished(account: Account) -> Iterator[str]:
+    """What was charged and not released, since when, and what to do; a watch that goes on waits for nothing."""
+    for entry in account.entries:
+        if entry.released_at is None and n_looks(entry) is None:
+            which, when = f"{named(entry.study)}:{named(entry.edition)}", named(entry.reserved_at[:10])
+            yield f"{which} was charged on {when}: at work, or run it again: it continues, and pays nothing twice"
 
 
 def approval_lines(account: Account) -> Iterator[str]:
@@ -133,6 +146,22 @@ def _cells(entry: Entry) -> tuple[str, ...]:
         named(entry.method),
         "∞" if entry.epsilon is None else f"{entry.epsilon:g}",
         f"{entry.delta:g}",
-        named(entry.reserved_at[:10]),
-        named(entry.released_at[:10]) if entry.released_at else "not finished",
+        named(entry.released_at[:10]) if entry.released_at else _unreleased(entry),
     )
+
+
+def _unreleased(entry: Entry) -> str:
+    n = n_looks(entry)
+    return "not finished" if n is None else f"open, {looks(n)}"
+
+
+def n_looks(entry: Entry) -> int | None:
+    """How many looks a watch has had while none of them is an alarm; None of anything else."""
+    if entry.method != WATCH or entry.released_at is not None:
+        return None
+    return sum(name.startswith(LOOK) for name in entry.recorded)
+
+
+def looks(n: int) -> str:
+    """So many looks, in words."""
+    return f"{n:,} look{'s' * (n != 1)}"

@@ -17,6 +17,7 @@ TITLES = {"auc": "AUC", "f1": "F1"}  # by which people know them; other figures 
 HEADLINES = ("auc", "average_precision", *AT_THRESHOLD, "calibration_error")  # of a first screen
 TOLD_ELSEWHERE = ("flagged_share",)
 WIDTH, HEIGHT = 40, 6  # of the ROC curve, in characters
+BESIDE = 15  # columns to its left
 STEPS = " ▁▂▃▄▅▆▇█"
 RATES = (0.01, 0.05, 0.1, 0.2, 0.5)  # of false positives, where it is listened to
 READING = (
@@ -145,13 +146,14 @@ def _roc(screen: Screen, points: list[dict[str, Any]]) -> str:
     """The area under the curve, filled; the recall at a few rates where it is listened to."""
     if screen.plain:
         return ", ".join(f"recall {_at(points, rate):.2f} at false positive rate {rate:g}" for rate in RATES)
-    heights = [_at(points, (column + 0.5) / WIDTH) * HEIGHT for column in range(WIDTH)]
+    width = min(WIDTH, screen.width - BESIDE)
+    heights = [_at(points, (column + 0.5) / width) * HEIGHT for column in range(width)]
     lines = []
     for row in reversed(range(HEIGHT)):
         filled = "".join(STEPS[round(8 * min(1.0, max(0.0, height - row)))] for height in heights)
         label = {HEIGHT - 1: "1", 0: "0"}.get(row, " ")
         lines.append(f"[dim]{label}│[/][cyan]{filled.rstrip()}[/]")
-    axis = f"[dim] └{'─' * WIDTH}\n  0{'false positive rate'.center(WIDTH - 2)}1[/]"
+    axis = f"[dim] └{'─' * width}\n  0{'false positive rate'.center(width - 2)}1[/]"
     return "\n".join(["[dim]recall[/]", *lines, axis])
 
 

@@ -15,8 +15,10 @@ def print_first() -> None:
     """Print what `dpbo` alone shows: what it does, and the first commands."""
     screen = Screen()
     screen.say("[bold]dpbo[/] tunes models on validation records that must not leak.")
-    screen.say("The training file is public, the validation file is sensitive; whatever")
-    screen.say("comes out, to the last log line, is differentially private.\n")
+    screen.say(
+        "The training file is public, the validation file is sensitive; whatever comes out, to the last log line, "
+        "is differentially private.\n"
+    )
     screen.say("Five commands, in the order of use:\n")
     screen.facts(COMMANDS)
     screen.say("\nNo data at hand: dpbo tune --example, on bundled data, in an empty folder.")

@@ -2,11 +2,12 @@
 
 from typing import TYPE_CHECKING, Any
 
-from dpbo.flows.cli.screens.account_tables import account_json, account_line
+from dpbo.flows.cli.screens.account_tables import account_json, account_line, looks, n_looks
 from dpbo.flows.cli.screens.terminal import Screen, named
 
 if TYPE_CHECKING:
     from dpbo.flows.cli.status import Status
+    from dpbo_core.accounting.accounts import Entry
 
 
 def status_json(found: "Status") -> dict[str, Any]:
@@ -48,16 +49,19 @@ def print_status(found: "Status") -> None:
     screen.say("\n[bold]Ran last[/]")
     rows = []
     for dataset, entry in found.last:
-        if entry.released_at is None:
-            when = (
-                f"charged {entry.reserved_at[:16].replace('T', ' ')}, not released: run it again, or it is at work"
-            )
-        else:
-            when = f"released {entry.released_at[:16].replace('T', ' ')}"
-        rows.append(
-            (f"{named(entry.study)}:{named(entry.edition)}", f"{when}   {entry.method} on {named(dataset)}")
-        )
+        what = f"{_when(entry)}: {named(entry.method)} on {named(dataset)}"
+        rows.append((f"{named(entry.study)}:{named(entry.edition)}", what))
     screen.facts(rows)
     screen.say("\n[bold]Left[/]")
-    screen.facts([("", account_line(account)) for account in found.accounts])
+    for account in found.accounts:
+        screen.say(f"  {account_line(account)}")
     screen.say("\ndpbo show STUDY:EDITION prints a release; dpbo budget has every entry; dpbo ui the pages.")
+
+
+def _when(entry: "Entry") -> str:
+    moment = (entry.released_at or entry.reserved_at)[:16].replace("T", " ")
+    if entry.released_at is not None:
+        return f"released {moment}"
+    if (n := n_looks(entry)) is not None:
+        return f"open since {moment}, {looks(n)}"
+    return f"charged {moment}, not released (at work, or to be run again)"

@@ -1,7 +1,8 @@
 """Where every screen goes: 80 columns, colours on a terminal alone, and with --plain words that can be listened to.
 
 Colours follow the terminal and NO_COLOR. A plain screen has no table, no bar and no sign that carries a meaning by
-itself: a row is a sentence that names its columns, a Greek letter is its name, and no line is broken.
+itself: a row is a sentence that names its columns, a Greek letter is its name, and no line is broken. On a terminal
+that is too narrow for a table no cell is cut: a row is what its first cell names, and below it the others by name.
 """
 
 import io
@@ -9,9 +10,10 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -19,6 +21,7 @@ from dpbo.flows.plain import is_plain
 from dpbo_core.errors import printable
 
 WIDTH = 80
+NARROWEST = 12  # columns of a cell that may break
 BLANKS = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$")  # before the end of a line, colours aside
 SPECIAL = re.compile(r"\\+|\[")  # what rich's markup is made of
 SPOKEN = {
@@ -64,22 +67,30 @@ class Screen:
         self._console.width = min(self._console.width, WIDTH)
 
     def say(self, markup: str = "") -> None:
-        """Print a paragraph, broken at words to the terminal's width."""
+        """Print a paragraph, broken at words to the terminal's width; every line as far in as the first."""
         if self.plain:
             self._stream.write(spoken(markup) + "\n")
+        elif indent := len(markup) - len(markup.lstrip(" ")):
+            self._show(indented(Text.from_markup(markup.lstrip(" "), emoji=False), indent))
         else:
             self._show(markup)
 
     def facts(self, rows: Iterable[tuple[str, str]]) -> None:
-        """Names and what is known of them, aligned."""
+        """Names and what is known of them, aligned; below one another where names take half of the terminal."""
+        told = list(rows)
         if self.plain:
-            for name, text in rows:
+            for name, text in told:
                 self.say(f"{name}: {text}")
+            return
+        if max((cells(name) for name, _ in told), default=0) + 4 > self.width // 2:
+            for name, text in told:
+                self.say(f"  {name}")
+                self.say(f"    {text}")
             return
         grid = Table.grid(padding=(0, 2))
         grid.add_column(style="dim")
-        grid.add_column()
-        for name, text in rows:
+        grid.add_column(overflow="fold")
+        for name, text in told:
             grid.add_row(f"  {name}", text)
         self._show(grid)
 
@@ -87,22 +98,39 @@ class Screen:
         self, header: Row, rows: Iterable[Row], *, left: int, wraps: int | None = None, title: str = ""
     ) -> None:
         """A table of which the first `left` columns are text and the others numbers; column `wraps` may break."""
+        told = list(rows)
         if self.plain:
             if title:
                 self.say(f"{title}:")
-            for row in rows:
-                cells = zip(header[1:], row[1:], strict=True)
-                words = (f"{name} {'none' if cell == '–' else cell}" for name, cell in cells)
+            for row in told:
+                words = (f"{name} {'none' if cell == '–' else cell}" for name, cell in _others(header, row))
                 self.say(f"{row[0]}: {', '.join(words)}")
+            return
+        widths = [max(map(cells, column)) for column in zip(header, *told, strict=True)]
+        room = self.width - 2 * len(header) - sum(widths)
+        if wraps is not None and room < 0:
+            room += max(0, widths[wraps] - NARROWEST)
+        if room < 0:
+            if title:
+                self.say(title)
+            for row in told:
+                self.say(f" {row[0]}")
+                self.say(f"   {'; '.join(f'{name} {cell}' for name, cell in _others(header, row))}")
             return
         table = Table(box=None, padding=(0, 1), header_style="dim", title=title or None, title_justify="left")
         for place, name in enumerate(header):
-            table.add_column(name, justify="left" if place < left else "right", no_wrap=place != wraps)
-        for row in rows:
+            justify: Literal["left", "right"] = "left" if place < left else "right"
+            table.add_column(name, justify=justify, no_wrap=place != wraps, overflow="fold")
+        for row in told:
             table.add_row(*row)
         self._show(table)
 
-    def _show(self, content: str | Table) -> None:
+    @property
+    def width(self) -> int:
+        """Columns that a line may take."""
+        return self._console.width
+
+    def _show(self, content: RenderableType) -> None:
         """Without the blanks that fill a line: they would be copied along with the text."""
         with self._console.capture() as shown:
             self._console.print(content)
@@ -123,6 +151,21 @@ class Screen:
             return ""
         filled = min(width, max(0, -int(-share * width // 1)))
         return f"[cyan]{'━' * filled}[/][dim]{'─' * (width - filled)}[/]"
+
+
+def cells(markup: str) -> int:
+    """How many columns a text takes."""
+    return Text.from_markup(markup, emoji=False).cell_len
+
+
+def indented(content: RenderableType, columns: int) -> Padding:
+    """With so many blanks before every line."""
+    return Padding(content, (0, 0, 0, columns), expand=False)
+
+
+def _others(header: Row, row: Row) -> Iterable[tuple[str, str]]:
+    """A row's cells but for the first, each with its column's name."""
+    return zip(header[1:], row[1:], strict=True)
 
 
 def spoken(markup: str) -> str:

@@ -9,8 +9,10 @@ from dpbo_core.spec import AxisSection, PersonFiles, PrivacySection, PublicFiles
 def print_written(spec: StudySpec, out: Path) -> None:
     """Print what `dpbo init` wrote, and the next command."""
     screen, data, model = Screen(), spec.data, spec.model
-    screen.say(f"[bold]{named(out)}[/] is written. Of the validation file only the header and the number of")
-    screen.say("records were read; nothing was charged.\n")
+    screen.say(
+        f"[bold]{named(out)}[/] is written. Of the validation file only the header and the number of records were "
+        "read; nothing was charged.\n"
+    )
     facts = [
         ("model", f"{model.estimator}, scored by {model.score}"),
         ("searches", ", ".join(_axis(name, axis) for name, axis in spec.space.items())),
@@ -30,8 +32,10 @@ def print_written(spec: StudySpec, out: Path) -> None:
     if isinstance(data, PublicFiles | PersonFiles) and data.missing == "mean":
         facts.append(("gaps", "filled with the training file's means"))
     screen.facts(facts)
-    screen.say("\nRead it through: price, cap and who is protected are yours to choose. Make sure")
-    screen.say("that nobody in the validation file is in the training file. Then:\n")
+    screen.say(
+        "\nRead it through: price, cap and who is protected are yours to choose. Make sure that nobody in the "
+        "validation file is in the training file. Then:\n"
+    )
     screen.say(f"  dpbo plan {named(out)}")
 
 
