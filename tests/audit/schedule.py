@@ -93,6 +93,10 @@ def day(folder: Path, study: str, *, kill_after: int, until: Callable[[tuple[Fir
             serving.send_signal(signal.SIGTERM)  # an interrupt is ignored by what a shell started in the background
             with suppress(subprocess.TimeoutExpired):
                 serving.wait(PATIENCE)
+        except TimeoutError as told:
+            err.seek(0)
+            told.add_note(err.read().decode(errors="replace")[-4000:])
+            raise
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(serving.pid, signal.SIGKILL)
