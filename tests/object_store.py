@@ -1,7 +1,7 @@
-"""An object store for tests: what S3's protocol asks of whoever reads, on loopback, and no more of it.
+"""An object store for tests: what the protocol of S3 asks of whoever reads, on loopback, and no more of it.
 
-It answers HEAD and GET (ranges too), signed with the one key that it knows; to anybody else it says no, and says it
-with whatever is in `quoted`, as servers do.
+It answers HEAD and GET (ranges and lists of a folder too), signed with the one key that it knows; to anybody else
+it says no, and says it with whatever is in `quoted`, as servers do.
 """
 
 import re
@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 KEY = "READER"
 
@@ -34,6 +35,8 @@ def object_store(objects: Mapping[str, bytes], *, quoted: str = "") -> Iterator[
                 return self._send(
                     403, f"<Error><Code>AccessDenied</Code><Message>{quoted}</Message></Error>".encode(), body=body
                 )
+            if "list-type=2" in self.path:
+                return self._send(200, self._listed().encode(), body=body)
             found = objects.get(self.path.lstrip("/").partition("?")[0])
             if found is None:
                 return self._send(
@@ -44,6 +47,22 @@ def object_store(objects: Mapping[str, bytes], *, quoted: str = "") -> Iterator[
                 return self._send(200, found, body=body)
             first, last = int(ends[1]), min(int(ends[2] or len(found)), len(found) - 1)
             return self._send(206, found[first : last + 1], body=body, ranged=f"bytes {first}-{last}/{len(found)}")
+
+        def _listed(self) -> str:
+            url = urlsplit(self.path)
+            prefix = dict(parse_qsl(url.query)).get("prefix", "")
+            bucket = url.path.strip("/")
+            keys = [name.removeprefix(f"{bucket}/") for name in objects if name.startswith(f"{bucket}/{prefix}")]
+            right_under = [key for key in keys if "/" not in key.removeprefix(prefix)]
+            entries = "".join(
+                f"<Contents><Key>{key}</Key><LastModified>2026-11-22T00:00:00.000Z</LastModified>"
+                f"<Size>{len(objects[f'{bucket}/{key}'])}</Size></Contents>"
+                for key in right_under
+            )
+            return (
+                f"<ListBucketResult><Name>{bucket}</Name><Prefix>{prefix}</Prefix><KeyCount>{len(right_under)}"
+                f"</KeyCount><IsTruncated>false</IsTruncated>{entries}</ListBucketResult>"
+            )
 
         def _send(self, status: int, content: bytes, *, body: bool, ranged: str = "") -> None:
             self.send_response(status)

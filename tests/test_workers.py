@@ -229,6 +229,20 @@ def test_a_stranger_on_the_machine_is_not_let_in(cluster):
         asyncio.run(knock(address.replace("tls://", "tcp://"), Security()))
 
 
+def test_a_worker_keeps_its_memory_and_is_not_watched_by_dask(cluster):
+    """Freed blocks went back to the system, and its profiler kept where in the scoring a worker was."""
+    import dask
+
+    def settings():
+        import os
+
+        names = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_")
+        return [os.environ[name] for name in names], dask.config.get("distributed.worker.profile.enabled")
+
+    found = cluster._client.run(settings)
+    assert set(map(repr, found.values())) == {repr(([str(2**28), str(2**25)], False))}
+
+
 SCAN = """
 found = []
 for port, path in given["asks"]:

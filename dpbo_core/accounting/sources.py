@@ -118,8 +118,16 @@ def same_records(one: Source, other: Source) -> bool:
     if one.kind not in ("file", "table"):
         return False
     if one.kind == "table":
-        return _written_by(one.name, other.name)
+        return any(a == b or _written_by(a, b) for a, b in _names_with_folders(one.name, other.name))
     return _written_by(one.name, other.name) or _lies_in(one, other) or _lies_in(other, one)
+
+
+def _names_with_folders(one: str, other: str) -> Iterable[tuple[str, str]]:
+    """Both names; where one is a folder of a store, it beside the folder that the other lies in."""
+    yield one, other
+    for folder, name in ((one, other), (other, one)):
+        if folder.endswith("/"):
+            yield folder, name.rpartition("/")[0] + "/"
 
 
 def _written_by(one: str, other: str) -> bool:

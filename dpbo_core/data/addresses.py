@@ -1,6 +1,7 @@
 """A sensitive table that is no file: an object in a store, or rows of a PostgreSQL table, by a public address.
 
     s3://bucket/path/v.parquet[?region=…&endpoint_override=host:port&scheme=http]
+    s3://bucket/path/[?…]     the Parquet objects right under it, each of them a part
     postgresql://host[:port]/database?query=SELECT … FROM … [WHERE …] [ORDER BY …]
 
 An address is part of the study, so it holds neither user nor password: those come from the environment of whoever
@@ -25,7 +26,10 @@ SCHEMES = (S3, POSTGRESQL)
 SETTINGS = ("region", "endpoint_override", "scheme")
 QUERY = "?query="
 PORT = 5432
-SHAPES = "write s3://bucket/path/v.parquet, or postgresql://host/database?query=SELECT age, sex FROM visits"
+SHAPES = (
+    "write s3://bucket/path/v.parquet, s3://bucket/path/ of Parquet objects, "
+    "or postgresql://host/database?query=SELECT age, sex FROM visits"
+)
 
 
 @dataclass(frozen=True)
@@ -45,8 +49,27 @@ class ObjectAddress:
     @property
     def identity(self) -> str:
         """What it is called where records are compared: with its endpoint, where that is not Amazon's."""
-        endpoint = dict(self.settings).get("endpoint_override")
-        return f"{S3}://{'' if endpoint is None else f'{endpoint.lower()}/'}{self.bucket}/{self.key}"
+        return _identity(self.bucket, self.key, self.settings)
+
+
+@dataclass(frozen=True)
+class FolderAddress:
+    """The Parquet objects right under a prefix.
+
+    Attributes:
+        bucket: its name.
+        prefix: what their keys begin with, up to its last "/".
+        settings: as an object's.
+    """
+
+    bucket: str
+    prefix: str
+    settings: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def identity(self) -> str:
+        """As an object's; it ends in "/"."""
+        return _identity(self.bucket, self.prefix, self.settings)
 
 
 @dataclass(frozen=True)
@@ -72,8 +95,14 @@ class QueryAddress:
         return f"{POSTGRESQL}://{self.host}{port}/{self.database}#{self.select.schema}.{self.select.table}"
 
 
-Address = ObjectAddress | QueryAddress
+Address = ObjectAddress | FolderAddress | QueryAddress
 Place = Path | Address
+Part = Path | ObjectAddress  # one file of several
+
+
+def _identity(bucket: str, key: str, settings: tuple[tuple[str, str], ...]) -> str:
+    endpoint = dict(settings).get("endpoint_override")
+    return f"{S3}://{'' if endpoint is None else f'{endpoint.lower()}/'}{bucket}/{key}"
 
 
 def conditional(place: Place) -> bool:
@@ -141,11 +170,13 @@ def address_of(text: str, *, shown_as: str = "data.validation") -> Address:
     )
 
 
-def _object(bucket: str, key: str, query: str, shown_as: str) -> ObjectAddress:
+def _object(bucket: str, key: str, query: str, shown_as: str) -> ObjectAddress | FolderAddress:
     settings: Mapping[str, str] = dict(parse_qsl(query, keep_blank_values=True))
     unknown = [name for name in settings if name not in SETTINGS]
-    if not bucket or not key or unknown or settings.get("scheme", "https") not in ("http", "https"):
+    if not bucket or not key.strip("/") or unknown or settings.get("scheme", "https") not in ("http", "https"):
         _refuse(shown_as, f"lacks a bucket or an object, or says more than {', '.join(SETTINGS)}")
+    if key.endswith("/"):
+        return FolderAddress(bucket, key, tuple(sorted(settings.items())))
     if Path(key).suffix.lower() not in (".csv", ".parquet"):
         _refuse(shown_as, "names an object that is neither .csv nor .parquet")
     return ObjectAddress(bucket, key, tuple(sorted(settings.items())))
@@ -153,5 +184,5 @@ def _object(bucket: str, key: str, query: str, shown_as: str) -> ObjectAddress:
 
 def _refuse(shown_as: str, what: str) -> NoReturn:
     raise StudyInvalid(
-        f"{shown_as} {what}", cause="a table is a file, one object, or rows of one table", remedy=SHAPES
+        f"{shown_as} {what}", cause="a table is a file, objects of a store, or rows of one table", remedy=SHAPES
     )

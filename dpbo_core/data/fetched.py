@@ -8,14 +8,16 @@ UTF-8 costs its own cell. NULL means nothing.
 """
 
 import io
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Literal
 
 import numpy as np
 
-from dpbo_core.data.addresses import ObjectAddress, Place, QueryAddress
+from dpbo_core.data.addresses import FolderAddress, ObjectAddress, Place, QueryAddress
 from dpbo_core.data.header import Header, column_names
+from dpbo_core.data.object_store import SUFFIX, downloaded, footer_of, parquet_objects
 from dpbo_core.data.table import Table
 from dpbo_core.data.values import value_column
 from dpbo_core.errors import StudyInvalid
@@ -74,16 +76,47 @@ def fetched(place: Place, *, shown_as: str) -> Contents:
         case Path():
             return place
         case ObjectAddress():
-            content = attempted(lambda: _downloaded(place), None)
-            if content is None:
-                raise unreachable(shown_as)
-            return StoredObject(content, PurePosixPath(place.key).suffix.lower())
+            return _stored(place, downloaded, shown_as)
+        case FolderAddress():
+            raise StudyInvalid(
+                f"{shown_as} is a folder of an object store, and one table is asked for",
+                cause="it holds no object named .parquet, or this study reads its records from one file",
+                remedy="write the parts there; or give one object, s3://bucket/path/v.parquet",
+            )
         case QueryAddress():
             _driver()
             rows = attempted(lambda: _rows(place), None)
             if rows is None:
                 raise unreachable(shown_as)
             return rows
+
+
+def object_header(place: ObjectAddress, *, shown_as: str) -> StoredObject:
+    """As much of it as its header needs: of Parquet the end.
+
+    Raises:
+        StudyInvalid: as `fetched`.
+    """
+    return _stored(place, footer_of if place.key.lower().endswith(SUFFIX) else downloaded, shown_as)
+
+
+def parts_in(folder: FolderAddress, *, shown_as: str) -> tuple[ObjectAddress, ...]:
+    """Its Parquet objects, by name.
+
+    Raises:
+        StudyInvalid: the store could not be asked.
+    """
+    found = attempted(lambda: parquet_objects(folder), None)
+    if found is None:
+        raise unreachable(shown_as)
+    return found
+
+
+def _stored(place: ObjectAddress, read: Callable[[ObjectAddress], bytes], shown_as: str) -> StoredObject:
+    content = attempted(lambda: read(place), None)
+    if content is None:
+        raise unreachable(shown_as)
+    return StoredObject(content, PurePosixPath(place.key).suffix.lower())
 
 
 def query_header(place: QueryAddress, *, shown_as: str) -> Header:
@@ -129,19 +162,6 @@ def _driver() -> None:
             cause="it is an extra of its own",
             remedy="pip install 'dpbo[postgres]'",
         )
-
-
-def _downloaded(place: ObjectAddress) -> bytes:
-    from pyarrow import fs
-
-    store = fs.S3FileSystem(
-        **dict(place.settings),
-        connect_timeout=SECONDS,
-        request_timeout=6 * SECONDS,
-        retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=2),
-    )
-    with store.open_input_file(f"{place.bucket}/{place.key}") as file:
-        return bytes(file.read())
 
 
 def _connected(place: QueryAddress) -> Any:

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dpbo_core.data.addresses import Place, QueryAddress
+from dpbo_core.data.addresses import ObjectAddress, Place, QueryAddress
 from dpbo_core.data.core_dumps import no_core_dumps
 from dpbo_core.data.csv_file import csv_header, read_csv
-from dpbo_core.data.fetched import Contents, QueryRows, StoredObject, fetched, query_header
+from dpbo_core.data.fetched import Contents, QueryRows, StoredObject, fetched, object_header, query_header
 from dpbo_core.data.header import Header
 from dpbo_core.data.parquet_file import parquet_header, read_parquet
 from dpbo_core.data.table import Table
@@ -29,7 +29,11 @@ def read_header(path: str | Place, *, sensitive: bool, shown_as: str) -> Header:
         no_core_dumps()
     if isinstance(path, QueryAddress):
         return query_header(path, shown_as=shown_as)
-    contents = fetched(Path(path) if isinstance(path, str) else path, shown_as=shown_as)
+    place = Path(path) if isinstance(path, str) else path
+    if isinstance(place, ObjectAddress):
+        contents: Contents = object_header(place, shown_as=shown_as)
+    else:
+        contents = fetched(place, shown_as=shown_as)
     if isinstance(contents, QueryRows):
         raise TypeError("a query has a header of its own")
     with _readable(contents, shown_as):

@@ -12,12 +12,13 @@ counts them. Workers are inside the curator's boundary, as when parts are scored
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from dpbo_core import data
 from dpbo_core.data import Preprocessing, Table
+from dpbo_core.data.addresses import Part
+from dpbo_core.data.fetched import fetched
 from dpbo_core.data.people import Person, read_people
 from dpbo_core.errors import Sealed
 from dpbo_core.evaluation.person_cells import PersonCells
@@ -93,11 +94,12 @@ class PartCounter:
         """C: an answer holds so many counts, whatever is in them."""
         return self.counter.size
 
-    def __call__(self, part: Path) -> Answer | None:
+    def __call__(self, part: Part) -> Answer | None:
         """The counts of one file, and its records. Never raises: an error would be written to a worker's log."""
 
         def counted() -> Answer:
-            table = data.read_table(part, sensitive=True, shown_as=_SHOWN_AS, cells=self.counter.reads_cells)
+            read = fetched(part, shown_as=_SHOWN_AS)
+            table = data.read_table(read, sensitive=True, shown_as=_SHOWN_AS, cells=self.counter.reads_cells)
             return self.counter.histogram(table), table.n_records
 
         return attempted(counted, None)
@@ -109,12 +111,13 @@ class PersonPartCounter:
     def __init__(self, counter: Counter, column: str) -> None:
         self.counter, self.column = counter, column
 
-    def __call__(self, part: Path) -> bytes:
+    def __call__(self, part: Part) -> bytes:
         """Whose records of one file are in which cell; nothing at all where it failed. Never raises."""
 
         def counted() -> bytes:
-            table = data.read_table(part, sensitive=True, shown_as=_SHOWN_AS, cells=self.counter.reads_cells)
-            return self.counter.by_person(table, read_people(part, self.column, shown_as=_SHOWN_AS)).to_bytes()
+            read = fetched(part, shown_as=_SHOWN_AS)
+            table = data.read_table(read, sensitive=True, shown_as=_SHOWN_AS, cells=self.counter.reads_cells)
+            return self.counter.by_person(table, read_people(read, self.column, shown_as=_SHOWN_AS)).to_bytes()
 
         return attempted(counted, b"")
 
@@ -138,7 +141,7 @@ def count_persons(
 
 
 def count_parts(
-    counter: Counter, parts: Sequence[Path], n_records: int, workers: Workers | None = None
+    counter: Counter, parts: Sequence[Part], n_records: int, workers: Workers | None = None
 ) -> Sensitive[Integers]:
     """The histogram of a partitioned table, sealed; a process has one part in memory at a time.
 
@@ -153,7 +156,7 @@ def count_parts(
 
 
 def count_persons_of_parts(
-    counter: Counter, parts: Sequence[Path], column: str, n_persons: int, workers: Workers | None = None
+    counter: Counter, parts: Sequence[Part], column: str, n_persons: int, workers: Workers | None = None
 ) -> Sensitive[Integers]:
     """The same where each person counts once, wherever in the parts the records lie.
 

@@ -72,7 +72,7 @@ class FileTable:
         if not isinstance(given, PublicFiles | PersonFiles | SensitiveFiles):
             return public.columns
         path = place_of(self.split.folder, given.validation)
-        first = (parts_of(path) or (path,))[0]
+        first = (parts_of(path, shown_as=given.validation) or (path,))[0]
         return data.read_header(first, sensitive=True, shown_as=given.validation).columns
 
     def count(self, counter: Counter, workers: Workers | None) -> Sensitive[Integers]:
@@ -80,7 +80,7 @@ class FileTable:
         spec, folder = self.split.spec, self.split.folder
         given = spec.data
         if isinstance(given, PublicFiles | PersonFiles):
-            parts = parts_of(place_of(folder, given.validation))
+            parts = parts_of(place_of(folder, given.validation), shown_as=given.validation)
             if parts and isinstance(given, PersonFiles):
                 return count_persons_of_parts(counter, parts, str(spec.privacy.person), given.n_persons, workers)
             if parts and isinstance(given, PublicFiles):

@@ -2,7 +2,7 @@
 
 | symbol | name here | meaning |
 |---|---|---|
-| V_j | `part` | one file of a partitioned set |
+| V_j | `part` | one file, or object of a store, of a partitioned set |
 | L | `limit` | bytes that a process may keep, public |
 
 What is kept follows from the order in which parts are asked for and from their numbers of records and features,
@@ -11,16 +11,15 @@ it was kept or not.
 """
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Generic, TypeVar
 
+from dpbo_core.data.addresses import ObjectAddress, Part
+from dpbo_core.data.object_store import state_of
 from dpbo_core.privacy.sensitive import Opaque
 
 T = TypeVar("T")
 
-State = tuple[
-    int, int, int, int
-]  # which file it is, when it was written as it says and as the disk says, how long it is
+State = tuple[int, ...]
 
 
 class KeptParts(Opaque, Generic[T]):
@@ -30,9 +29,9 @@ class KeptParts(Opaque, Generic[T]):
 
     def __init__(self) -> None:
         self._reader, self._bytes = "", 0
-        self._parts: dict[Path, tuple[State, T]] = {}
+        self._parts: dict[Part, tuple[State, T]] = {}
 
-    def get(self, reader: str, part: Path, read: Callable[[], T], *, size: Callable[[T], int], limit: int) -> T:
+    def get(self, reader: str, part: Part, read: Callable[[], T], *, size: Callable[[T], int], limit: int) -> T:
         """What `read` makes of a part, or made of it when it was last asked for.
 
         Args:
@@ -47,8 +46,7 @@ class KeptParts(Opaque, Generic[T]):
         """
         if reader != self._reader:
             self._reader, self._bytes, self._parts = reader, 0, {}
-        found = part.stat()
-        state = (found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size)
+        state = _state(part)
         kept = self._parts.get(part)
         if kept is not None and kept[0] == state:
             return kept[1]
@@ -59,3 +57,13 @@ class KeptParts(Opaque, Generic[T]):
             self._bytes += size(made)
             self._parts[part] = (state, made)
         return made
+
+
+def _state(part: Part) -> State:
+    """Which file it is, when it was written as it says and as the disk says, how long it is; of an object the last
+    write and the length, as the store says them.
+    """
+    if isinstance(part, ObjectAddress):
+        return state_of(part)
+    found = part.stat()
+    return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size

@@ -24,7 +24,8 @@ import numpy as np
 
 from dpbo_core import data
 from dpbo_core.data import Encoded, Preprocessing
-from dpbo_core.data.addresses import Place
+from dpbo_core.data.addresses import FolderAddress, Part, Place
+from dpbo_core.data.fetched import Contents, fetched, parts_in
 from dpbo_core.errors import Sealed
 from dpbo_core.models.scores.pairs import Integers, PairScore, pairs_of
 from dpbo_core.models.trainer import Score
@@ -35,7 +36,7 @@ from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
 T = TypeVar("T")
 Answer = tuple[int | Integers, int]  # what a part adds, and its number of records
-PartAnswer = Callable[[Path], bytes]
+PartAnswer = Callable[[Part], bytes]
 SHOWN_AS = "a validation file"
 KEPT_AT_MOST = 2.0  # GB of encoded records, in all processes together, unless a study says otherwise
 
@@ -48,7 +49,7 @@ class PartWork(Protocol):
         """How many numbers its answer adds, public: an answer is as wide whatever is in it."""
         ...
 
-    def __call__(self, part: Path) -> Answer | None:
+    def __call__(self, part: Part) -> Answer | None:
         """The answer; None where the part failed."""
         ...
 
@@ -65,11 +66,11 @@ class Keeps(Protocol):
 class Workers(Protocol):
     """Who scores partitions. Anything that maps a function over paths, inside the curator's boundary."""
 
-    def map(self, work: PartWork, parts: Sequence[Path]) -> list[Answer | None]:
+    def map(self, work: PartWork, parts: Sequence[Part]) -> list[Answer | None]:
         """`work` on every part, in any order; a part that was lost is None."""
         ...
 
-    def answers(self, work: PartAnswer, parts: Sequence[Path]) -> list[bytes | None]:
+    def answers(self, work: PartAnswer, parts: Sequence[Part]) -> list[bytes | None]:
         """The same of work that answers in bytes, which are sent as they are."""
         ...
 
@@ -82,20 +83,29 @@ class OneByOne(Opaque):
     def __init__(self) -> None:
         self._kept: KeptParts[Any] = KeptParts()
 
-    def map(self, work: PartWork, parts: Sequence[Path]) -> list[Answer | None]:
+    def map(self, work: PartWork, parts: Sequence[Part]) -> list[Answer | None]:
         """Apply a function to every part, one after the other, in order."""
         if isinstance(work, Keeps):
             work = work.keeping(self._kept, 1)
         return [work(part) for part in parts]
 
-    def answers(self, work: PartAnswer, parts: Sequence[Path]) -> list[bytes | None]:
+    def answers(self, work: PartAnswer, parts: Sequence[Part]) -> list[bytes | None]:
         """The same of work that answers in bytes."""
         if isinstance(work, Keeps):
             work = work.keeping(self._kept, 1)
         return [work(part) for part in parts]
 
 
-def parts_of(path: Place) -> tuple[Path, ...]:
+def parts_of(path: Place, *, shown_as: str = "data.validation") -> tuple[Part, ...]:
+    """The Parquet files of a folder, or the objects under a prefix, by name; empty for anything else.
+
+    Raises:
+        StudyInvalid: the store of such a prefix could not be asked.
+    """
+    return parts_in(path, shown_as=shown_as) if isinstance(path, FolderAddress) else files_of(path)
+
+
+def files_of(path: Place) -> tuple[Path, ...]:
     """The Parquet files of a folder, by name; empty for anything else."""
     if not isinstance(path, Path):
         return ()
@@ -119,24 +129,28 @@ class PartReader:
     limit: int = 0
     name: str = field(default_factory=lambda: secrets.token_hex(16))
 
-    def encoded(self, part: Path) -> Encoded:
+    def encoded(self, part: Contents) -> Encoded:
         """The records of a part, whatever its bytes."""
         cells = self.preprocessing.columns is not None
         return self.preprocessing.transform(data.read_table(part, sensitive=True, shown_as=SHOWN_AS, cells=cells))
 
     def read(
         self,
-        part: Path,
+        part: Part,
         kept: KeptParts[T] | None,
         n_processes: int,
         *,
-        make: Callable[[Path], T],
+        make: Callable[[Contents], T],
         size: Callable[[T], int],
     ) -> T:
         """What `make` makes of a part, or as it was kept by this one of so many processes."""
+
+        def read() -> T:
+            return make(fetched(part, shown_as=SHOWN_AS))
+
         if kept is None:
-            return make(part)
-        return kept.get(self.name, part, lambda: make(part), size=size, limit=self.limit // n_processes)
+            return read()
+        return kept.get(self.name, part, read, size=size, limit=self.limit // n_processes)
 
 
 OF_A_CELL = 16  # times the pointer to it: an object, and a text of some length
@@ -174,7 +188,7 @@ class PartWorker:
             return 2 * self.score.n_cells * len(self.models)
         return len(self.models) * (1 if self.paired_with is None else 2)
 
-    def __call__(self, part: Path) -> Answer | None:
+    def __call__(self, part: Part) -> Answer | None:
         """What one file adds, and its records. Never raises: an error here would be written to a worker's log."""
 
         def scored() -> Answer:
@@ -200,7 +214,7 @@ class PartitionedObjective(Opaque):
 
     def __init__(
         self,
-        parts: Sequence[Path],
+        parts: Sequence[Part],
         preprocessing: Preprocessing,
         score: Score,
         n_records: int,

@@ -12,10 +12,11 @@ an answer follows the number of persons in the part, to the next power of two, a
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from dpbo_core.data import Encoded, Preprocessing
+from dpbo_core.data.addresses import Part
+from dpbo_core.data.fetched import Contents
 from dpbo_core.data.people import read_people
 from dpbo_core.errors import Sealed
 from dpbo_core.models.trainer import Score
@@ -50,7 +51,7 @@ class PersonPartWorker:
         made._memory = (kept, n_processes)
         return made
 
-    def __call__(self, part: Path) -> bytes:
+    def __call__(self, part: Part) -> bytes:
         """The persons' sums of one file; nothing at all where it failed. Never raises."""
 
         def scored() -> bytes:
@@ -61,7 +62,7 @@ class PersonPartWorker:
 
         return attempted(scored, b"")  # the curator's process says that something failed, and nothing else
 
-    def _read(self, part: Path) -> Read:
+    def _read(self, part: Contents) -> Read:
         return self.reader.encoded(part), Persons.of(read_people(part, self.column, shown_as=SHOWN_AS))
 
 
@@ -78,7 +79,7 @@ class PartitionedPersons(Opaque):
 
     def __init__(
         self,
-        parts: Sequence[Path],
+        parts: Sequence[Part],
         preprocessing: Preprocessing,
         column: str,
         score: Score,

@@ -13,13 +13,13 @@ from pathlib import Path
 from dpbo_core import data
 from dpbo_core.accounting.sources import Source, file_source, place_source
 from dpbo_core.data import Preprocessing, Table, bundled
-from dpbo_core.data.addresses import conditional, place_of
+from dpbo_core.data.addresses import FolderAddress, conditional, place_of
 from dpbo_core.data.bundled import TARGET as BUNDLED_TARGET
 from dpbo_core.data.fetched import Contents, fetched
 from dpbo_core.data.people import Person, read_people
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.objective.in_memory import Objective, Scorer
-from dpbo_core.objective.partitioned import KEPT_AT_MOST, PartitionedObjective, Workers, parts_of
+from dpbo_core.objective.partitioned import KEPT_AT_MOST, PartitionedObjective, Workers, files_of, parts_of
 from dpbo_core.objective.partitioned_persons import PartitionedPersons
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem import Problem
@@ -134,10 +134,10 @@ def _check_validation(
     """Presence and header; and the number of records, unless that is private."""
     shown = given.validation
     place = place_of(folder, shown)
-    parts = parts_of(place)
+    parts = parts_of(place, shown_as=shown)
     if isinstance(place, Path):
         training = Path(folder) / given.training
-        _check_distinct(parts_of(training) or (training,), parts or (place,), shown_as=shown)
+        _check_distinct(files_of(training) or (training,), files_of(place) or (place,), shown_as=shown)
     if parts and spec.privacy.person is not None and not isinstance(given, PersonFiles):
         raise StudyInvalid(
             f"{shown} is a folder of files, and privacy.person counts a person's records over one file",
@@ -189,9 +189,12 @@ def _check_distinct(training: Sequence[Path], validation: Sequence[Path], *, sho
 
 
 def is_partitioned(spec: StudySpec, folder: str | Path) -> bool:
-    """Whether the validation set is a folder of files; none is opened."""
+    """Whether the validation set is a folder of files, or of a store's objects; none is opened."""
     given = spec.data
-    return isinstance(given, PublicFiles | PersonFiles) and bool(parts_of(place_of(folder, given.validation)))
+    if not isinstance(given, PublicFiles | PersonFiles):
+        return False
+    place = place_of(folder, given.validation)
+    return isinstance(place, FolderAddress) or bool(files_of(place))
 
 
 def sensitive_half(
@@ -205,7 +208,7 @@ def sensitive_half(
     if isinstance(given, SensitiveData):
         return _both_sensitive(spec, given, folder, public)
     if isinstance(given, PublicFiles | PersonFiles):
-        parts = parts_of(place_of(folder, given.validation))
+        parts = parts_of(place_of(folder, given.validation), shown_as=given.validation)
         score = public.problem.score
         limit = KEPT_AT_MOST if given.memory_limit is None else given.memory_limit
         if parts and isinstance(given, PersonFiles):

@@ -20,6 +20,7 @@ from dpbo_core.spec import StudySpec
 from dpbo_core.study.learning import check_learns
 from dpbo_core.study.named_prototype import named_prototype
 from dpbo_core.study.sizes import n_validation, training_facts
+from dpbo_core.study.stored_parts import check_asks
 from dpbo_core.study.training_set import study_fingerprint
 
 
@@ -83,6 +84,7 @@ def resolve(spec: StudySpec, folder: str | Path = ".", *, unlisted: str | None =
     """
     problem = planning_problem(spec, folder, unlisted=unlisted)
     method, why = choose(spec, problem)
+    check_asks(spec, method)
     return ResolvedStudy(spec, problem, method, why)
 
 

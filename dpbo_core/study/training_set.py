@@ -10,7 +10,7 @@ from dpbo_core.data.bundled import TARGET as BUNDLED_TARGET
 from dpbo_core.data.table_parts import TableParts, parts_fingerprint
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.prototype import Prototype
-from dpbo_core.objective.partitioned import parts_of
+from dpbo_core.objective.partitioned import files_of
 from dpbo_core.spec import (
     Bundled,
     LinearSection,
@@ -37,7 +37,7 @@ def training_parts(spec: StudySpec, folder: str | Path) -> tuple[TableParts, str
     if not isinstance(given, PublicFiles | PersonFiles):
         return None
     place = Path(folder) / given.training
-    paths = parts_of(place)
+    paths = files_of(place)
     if not paths:
         if _is_folder(place):
             raise StudyInvalid(

@@ -24,6 +24,7 @@ import numpy as np
 
 from dpbo.flows.prefect_runtime.dask_fitness import MEMORY, of_facts, own_versions, worker_facts
 from dpbo.flows.prefect_runtime.standing_cluster import StandingCluster, standing_cluster
+from dpbo_core.data.addresses import Part
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods.contract import Method
 from dpbo_core.objective.kept_parts import KeptParts
@@ -43,10 +44,16 @@ CLUSTER: dict[str, Any] = {
     "scheduler_kwargs": {"dashboard": False},
     "silence_logs": 50,  # a worker's log may quote what failed
 }
-NO_PAGES: dict[str, Any] = {
+SETTINGS: dict[str, Any] = {
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
     "distributed.comm.compression": False,  # packed bytes would be as many as what is in them says
+    "distributed.worker.profile.enabled": False,  # it keeps where a worker was, a hundred times a second
+    # Dask has a worker give every freed block back to the system, which then took a third of its time. Both
+    # thresholds, since glibc no longer moves the one where the other is set.
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 2**28,
+    "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**25,
+    "distributed.nanny.pre-spawn-environ.MALLOC_ARENA_MAX": 1,
 }
 ONE_AT_A_TIME = Lock()
 LOOK, LOOKS = 5.0, 12  # seconds between looks for workers, and how many may find none before all is given up
@@ -60,7 +67,7 @@ def cluster(n_workers: int) -> "LocalCluster":
 
     from dpbo.flows.prefect_runtime.dask_certificates import UnwrittenSecurity
 
-    with ONE_AT_A_TIME, dask.config.set(NO_PAGES):  # its settings are the process's
+    with ONE_AT_A_TIME, dask.config.set(SETTINGS):  # its settings are the process's
         return LocalCluster(n_workers=n_workers, security=UnwrittenSecurity.temporary(), **CLUSTER)
 
 
@@ -78,7 +85,7 @@ class DaskWorkers:
         """Until the workers have started. Raises whatever keeps them from it."""
         self._started()
 
-    def map(self, work: PartWork, parts: Sequence[Path]) -> list[Answer | None]:
+    def map(self, work: PartWork, parts: Sequence[Part]) -> list[Answer | None]:
         """`work` on every part; keys say nothing and nothing is cached between models."""
         n = work.n_numbers
         return [
@@ -86,12 +93,15 @@ class DaskWorkers:
             for answer in self.answers(OneWidth(work), parts)
         ]
 
-    def answers(self, work: PartAnswer, parts: Sequence[Path]) -> list[bytes | None]:
+    def answers(self, work: PartAnswer, parts: Sequence[Part]) -> list[bytes | None]:
         """The same of work that answers in bytes; an answer that was lost is left out.
 
         A worker is given every n-th part, the same whenever it is asked; another one takes its place if it is lost.
         """
-        places, homes = [Path(part).resolve() for part in parts], sorted(self._client.nthreads())
+        places, homes = (
+            [part.resolve() if isinstance(part, Path) else part for part in parts],
+            sorted(self._client.nthreads()),
+        )
         n = len(homes)
         futures = [
             self._client.submit(
@@ -132,12 +142,12 @@ class OneWidth:
         """The same, in a process that keeps what it reads."""
         return OneWidth(self.work.keeping(kept, n_processes)) if isinstance(self.work, Keeps) else self
 
-    def __call__(self, part: Path) -> bytes:
+    def __call__(self, part: Part) -> bytes:
         """The answer's bytes."""
         return of_one_width(self.work, part, n_numbers=self.work.n_numbers)
 
 
-def answers_of(work: PartAnswer, parts: Sequence[Path], n_workers: int) -> list[bytes]:
+def answers_of(work: PartAnswer, parts: Sequence[Part], n_workers: int) -> list[bytes]:
     """What one of so many workers answers for its parts, with what it kept of them."""
     if isinstance(work, Keeps):
         work = work.keeping(_memory(), n_workers)
@@ -145,7 +155,7 @@ def answers_of(work: PartAnswer, parts: Sequence[Path], n_workers: int) -> list[
 
 
 def answers_if_fit(
-    versions: dict[str, str], work: PartAnswer, parts: Sequence[Path], n_workers: int
+    versions: dict[str, str], work: PartAnswer, parts: Sequence[Part], n_workers: int
 ) -> list[bytes]:
     """The same on a worker that others started, maybe after the cluster was looked at: none where it is not fit."""
     from distributed import get_worker
@@ -165,7 +175,7 @@ def _memory() -> KeptParts[Any]:
     return found
 
 
-def of_one_width(work: Callable[[Path], Answer | None], part: Path, *, n_numbers: int = 1) -> bytes:
+def of_one_width(work: Callable[[Part], Answer | None], part: Part, *, n_numbers: int = 1) -> bytes:
     """The answer of `work`, in as many bytes whatever it is: others can see how many bytes are sent.
 
     Bytes are the whole answer, its presence too: a part that failed is as wide as one that did not. What adds more

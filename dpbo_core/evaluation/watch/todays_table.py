@@ -108,6 +108,6 @@ def check_watchable(spec: StudySpec) -> None:
 
 def _counted(given: PublicFiles, folder: str | Path) -> int:
     path = place_of(folder, given.validation)
-    parts = parts_of(path) or (path,)
+    parts = parts_of(path, shown_as=given.validation) or (path,)
     headers = [data.read_header(part, sensitive=True, shown_as=given.validation) for part in parts]
     return sum(header.n_records for header in headers)
