@@ -23,8 +23,8 @@ from benchmarks.rows import Row, main
 from dpbo_core.evaluation.bins import expected
 from dpbo_core.evaluation.figures import figures
 from dpbo_core.evaluation.intervals import estimates, simulated_noise
+from dpbo_core.evaluation.noised_table import NoisedTable
 from dpbo_core.evaluation.places import placed
-from dpbo_core.evaluation.table import NoisedTable
 from dpbo_core.evaluation.within import within_bins
 
 DRAWS = 1000

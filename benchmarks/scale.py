@@ -13,9 +13,13 @@ Training is of 30 λ on 50 features: the files are read, the map is fitted, all 
 memory, and from parts whose encoded rows are in a file without a name (`memory_limit = 0`), which the system keeps
 in its cache where there is room. Its memory is what the process itself has allocated, looked at every 20 ms.
 
-What bounds it: a record's margin is one scalar product of its row, about 12 to 25 ns of 30 features, and its score
-about 5 ns more. A matrix product would be faster, and its rounding may depend on where a record stands, which the
-proof does not allow. What a trajectory keeps is memory: 8 bytes a feature and record.
+What bounds it is beside it, in the same unit, as NumPy does it and nothing else: a trajectory's scalar products,
+one a record and step, which are the record's proof and read it from memory; a grid's matrix products; an
+exponential, a sum, a quotient and a rounding for each score. These are timed on one part, and counted as often as
+there are parts. No less than these and a reading is possible, so 2.5 readings are beyond reach where they come to
+more. A grid's product rounds by a record's place, so a record whose score it could move over a border of the grid
+is scored again as a trajectory's is (`dpbo_core/objective/near_steps.py`): every sum is the same integer. What a
+trajectory keeps is memory: 8 bytes a feature and record.
 """
 
 import sys
@@ -57,13 +61,17 @@ def rows() -> Iterator[Row]:
     with tempfile.TemporaryDirectory(prefix="dpbo-scale-") as name:
         folder = Path(name)
         parts, on = written(folder, n), f"{n:,} × {FEATURES}"
-        alone, reading, grid, path, again = in_turn(
+        scalars, matrix, scores = bare(min(PART, n), candidates)
+        alone, reading, grid, path, again, *floors = in_turn(
             [
                 partial(decoded, parts),
                 partial(encoded, parts),
                 lambda: objective(parts, n).evaluate_all(models(candidates)),
                 partial(trajectory, parts, n, steps, 1e6),
                 partial(trajectory, parts, n, steps, 0.0),
+                scalars,
+                matrix,
+                scores,
             ],
             REPETITIONS,
         )
@@ -75,6 +83,14 @@ def rows() -> Iterator[Row]:
             yield spread_row(f"{on}: {what}, of pyarrow alone", ratio(taken, alone), at_most=2.5)
             yield spread_row(f"{on}: {what}, of the product's readings", ratio(taken, reading))
         yield spread_row(f"{on}: trajectory, nothing kept, of the product's readings", ratio(again, reading))
+        times = n / min(PART, n)
+        for what, taken, count in (
+            (f"the scalar products of {steps} steps", floors[0], times * steps),
+            (f"the exponentials and roundings of {steps} steps", floors[2], times * steps / candidates),
+            (f"the matrix products of {candidates} candidates", floors[1], times),
+            (f"the exponentials and roundings of {candidates} candidates", floors[2], times),
+        ):
+            yield spread_row(f"{on}: {what} alone, of pyarrow alone", ratio([count * one for one in taken], alone))
         yield from on_workers(parts, n, steps, on)
         for what, limit in (("grid", None), ("trajectory, kept", 1e6), ("trajectory, nothing kept", 0.0)):
             with get_context("spawn").Pool(1) as pool:
@@ -136,6 +152,32 @@ def trajectory(parts: tuple[Path, ...], n: int, steps: int, limit: float) -> Non
     scored = objective(parts, n, limit)
     for model in models(steps):
         scored.evaluate(model)
+
+
+def bare(m: int, candidates: int) -> tuple[Callable[[], None], Callable[[], None], Callable[[], None]]:
+    """What scoring m records cannot do without: products with one model, with all, and what makes scores."""
+    rng, block = np.random.default_rng(4), 512
+    X, W = rng.normal(size=(m, FEATURES)) / 10.0, np.stack([one.weights for one in models(candidates)], axis=1)
+    w, margins = W[:, 0].copy(), np.empty(m)
+    scaled, found = rng.normal(size=(block, candidates)), np.empty((block, candidates))
+
+    def scalars() -> None:
+        np.vecdot(X, w, out=margins)
+
+    def matrix() -> None:
+        for at in range(0, m, block):
+            part = X[at : at + block]
+            np.matmul(part, W, out=found[: len(part)])
+
+    def scores() -> None:
+        for _ in range(0, m, block):
+            np.exp(scaled, out=found)
+            np.add(found, 1.0, out=found)
+            np.divide(2.0**24, found, out=found)
+            np.rint(found, out=found)
+            found.sum(axis=0)
+
+    return scalars, matrix, scores
 
 
 def on_workers(parts: tuple[Path, ...], n: int, steps: int, on: str) -> Iterator[Row]:

@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from dpbo_core.advice.advise import recommendation
+from dpbo_core.advice.choosing import recommendation
 from dpbo_core.advice.expected_loss import expected
-from dpbo_core.comparison.cells import METHODS_COMPARED, run_of
+from dpbo_core.comparison.cell_runs import METHODS_COMPARED, run_of
 from dpbo_core.comparison.measuring import EPSILONS
 from dpbo_core.comparison.own_task import read_task
 from dpbo_core.comparison.tasks import on_table

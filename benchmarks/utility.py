@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dpbo_core.comparison.cells import NOT_PRIVATE
+from dpbo_core.comparison.cell_runs import NOT_PRIVATE
 from dpbo_core.comparison.contenders import run_on
 from dpbo_core.comparison.measuring import measured, names_of, trained
 from dpbo_core.comparison.tasks import on_table

@@ -28,27 +28,25 @@ from dpbo_core.models.listed.class_names import unlisted_name
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.scores.union import Score
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
-from dpbo_core.space import candidates as candidate_sets
 from dpbo_core.space.candidates import CandidateSet
 from dpbo_core.space.earlier import EarlierEdition
-from dpbo_core.space.search_space import Axis, Categorical, Integer, Real, SearchSpace, Value
+from dpbo_core.space.search_space import Value
 from dpbo_core.spec import (
-    AxisSection,
     ModelSection,
     PersonFiles,
     PredictionsSection,
     PredictionTable,
     SearchSection,
-    SensitiveData,
     StudySpec,
 )
+from dpbo_core.spec.named_candidates import candidates_of
 from dpbo_core.spec.named_score import pair_score, score_of
+from dpbo_core.spec.neighbours import relation_of, unit_of
 
 if TYPE_CHECKING:
     from dpbo_core.models.trainer import Model
 
 DEFAULT_DELTA = 1e-6
-DEFAULT_POINTS = {1: 64, 2: 16, 3: 8}  # a numeric axis, by how many numeric axes there are
 
 
 class Trainer(Protocol):
@@ -220,7 +218,7 @@ class Problem:
 
     @property
     def n_training(self) -> int:
-        """n, the training records."""
+        """n, how many training records there are: public, also where they are sensitive."""
         return self._trainer().n_records if self.training is None else self.training.n_records
 
     def _trainer(self) -> Trainer:
@@ -249,7 +247,7 @@ def problem_of(
     if isinstance(spec.data, PersonFiles):
         _check_no_pairs(spec.model)
     return Problem(
-        candidates=_candidates(spec),
+        candidates=candidates_of(spec),
         n_validation=n_validation,
         score=score_of(spec.model),
         model=spec.model,
@@ -257,7 +255,7 @@ def problem_of(
         epsilon=spec.privacy.epsilon,
         delta=DEFAULT_DELTA if spec.privacy.delta is None else spec.privacy.delta,
         max_records_per_person=spec.privacy.max_records_per_person,
-        unit=_unit(spec),
+        unit=unit_of(spec),
         person=spec.privacy.person,
         n_persons=spec.data.n_persons if isinstance(spec.data, PersonFiles) else None,
         relation=relation_of(spec),
@@ -294,35 +292,3 @@ def _unlisted(spec: StudySpec) -> str:
         return "whoever made the table of predictions"
     values = {name: axis.values for name, axis in spec.space.items() if axis.values is not None}
     return unlisted_name(spec.model.estimator, spec.model.params, values)
-
-
-def _unit(spec: StudySpec) -> PrivacyUnit:
-    """Whom the guarantee of a study is made to."""
-    if isinstance(spec.data, SensitiveData):
-        return PrivacyUnit.TRAINING_RECORD
-    return PrivacyUnit.VALIDATION_RECORD if spec.privacy.person is None else PrivacyUnit.PERSON
-
-
-def relation_of(spec: StudySpec) -> NeighboringRelation:
-    """Which data sets the guarantees of a study, and the cap that it opens, call neighbours."""
-    if isinstance(spec.data, PersonFiles):
-        return NeighboringRelation.REPLACE_ONE_PERSON
-    return NeighboringRelation.REPLACE_ONE
-
-
-def _candidates(spec: StudySpec) -> CandidateSet:
-    conditions = {name: axis.condition for name, axis in spec.space.items() if axis.condition is not None}
-    space = SearchSpace({name: _axis(axis) for name, axis in spec.space.items()}, conditions)
-    if spec.search.candidates == "sobol":
-        return candidate_sets.sobol(space, spec.search.n_candidates, seed=spec.search.seed)
-    numeric = sum(axis.values is None for axis in spec.space.values())
-    default = DEFAULT_POINTS.get(numeric, 4)
-    points = {name: default if axis.points is None else axis.points for name, axis in spec.space.items()}
-    return candidate_sets.grid(space, points)
-
-
-def _axis(section: AxisSection) -> Axis:
-    if section.ends is None:
-        return Categorical(section.values or ())
-    low, high = section.ends
-    return Integer(low, high, log=section.log) if section.integer else Real(low, high, log=section.log)

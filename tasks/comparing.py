@@ -6,7 +6,7 @@ from prefect import task
 
 from dpbo.tasks import policies
 from dpbo.tasks.reporting.comparison_page import save_comparison
-from dpbo_core.comparison.cells import Cell
+from dpbo_core.comparison.cell_runs import Cell
 from dpbo_core.comparison.measuring import measured_at, measured_own, trained
 
 

@@ -1,9 +1,9 @@
 """A private tune: one task a step, and the release shown.
 
 A task of a step trains and scores one model, or its chunk of Λ, where the path is public. Where it is private
-(`noisy_gp`, `exact_gp`) every model was trained by public tasks, a chunk each, before anything was charged, since
-which of them a step trains would tell the path: the step scores. For `dp_hypo` one step runs all trials. Reserving
-trains nothing.
+every model was trained by public tasks, a chunk each, before anything was charged, since which of them a step
+trains would tell the path: the step scores. Where the number of models is private too, one step runs all trials.
+Reserving trains nothing.
 """
 
 from collections.abc import Callable

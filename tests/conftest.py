@@ -40,9 +40,16 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: place(item.nodeid))
 
 
-def pytest_collection_finish():
-    gc.freeze()  # what was imported stays to the end, and need not be looked through for garbage again and again
-    gc.set_threshold(50_000, 50, 50)
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """What is imported stays to the end, and need not be looked through for garbage, meanwhile or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.set_threshold(50_000, 50, 50)
+        gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)  # without -n there is no such hook
@@ -87,7 +94,7 @@ def made_once(databases):
 
 @pytest.fixture(scope="session", autouse=True)
 def unhurried_disk():
-    """Nothing in a SQLite file of a test's outlives the session: a commit is written, and not waited for.
+    """Nothing in a file of a test's outlives the session: what is written is not waited for.
 
     A killed process loses nothing by it; only a machine that loses its power would.
     """
@@ -98,7 +105,9 @@ def unhurried_disk():
             connection.connection.dbapi_connection.execute("PRAGMA synchronous=OFF")
 
     sa.event.listen(sa.Engine, "engine_connect", relax)
-    yield
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda file: None)
+        yield
     sa.event.remove(sa.Engine, "engine_connect", relax)
 
 
@@ -151,11 +160,11 @@ def ledger_url(request, here):
     return new_database(request.getfixturevalue("postgresql"))
 
 
-def new_database(server):
-    """The URL of an empty database in `server`."""
+def new_database(server, of="template1"):
+    """The URL of a new database in `server`, empty or a copy of the database `of`, which nobody may be in."""
     name = f"ledger_{uuid.uuid4().hex}"
     with maintenance(server) as connection:
-        connection.exec_driver_sql(f"CREATE DATABASE {name}")
+        connection.exec_driver_sql(f"CREATE DATABASE {name} TEMPLATE {of}")
     return server.format(name)
 
 

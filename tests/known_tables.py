@@ -1,4 +1,4 @@
-"""Writes the tables of Prefect's and MLflow's SQLite databases down, as their migrations make them.
+"""Writes the tables of the ledger's, Prefect's and MLflow's SQLite databases down, as their migrations make them.
 
 python tests/known_tables.py
 """
@@ -10,8 +10,13 @@ from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
 
+import sqlalchemy as sa
+
 from dpbo.flows.prefect_runtime import prefect_store
 from dpbo.tasks.reporting import mlflow_store
+from dpbo_core.accounting import schema
+
+OBJECTS = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY type = 'trigger', type = 'index', rowid"
 
 
 def migrated_prefect(place):
@@ -44,7 +49,15 @@ def written(tables, migrated):
             return "\n".join([f"-- {tables.names()}", *connection.iterdump(), ""])
 
 
+def ledger_statements():
+    """What makes a new ledger's tables, their indexes and their triggers, in that order."""
+    with sa.create_engine("sqlite://").begin() as connection:
+        schema.migrate(connection, None)
+        return "".join(f"{sql}{schema.END}" for sql in connection.exec_driver_sql(OBJECTS).scalars())
+
+
 if __name__ == "__main__":
+    schema.statements_file(schema.HEAD).write_text(ledger_statements(), encoding="utf-8")
     os.environ.update(mlflow_store.UNREPORTED)
     for tables, migrated in ((prefect_store.TABLES, migrated_prefect), (mlflow_store.TABLES, migrated_mlflow)):
         place(tables).write_text(written(tables, migrated), encoding="utf-8")

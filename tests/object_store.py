@@ -79,7 +79,7 @@ def object_store(objects: Mapping[str, bytes], *, quoted: str = "") -> Iterator[
             """Nothing on the test's output."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:
         yield f"127.0.0.1:{server.server_address[1]}", asked
     finally:

@@ -91,7 +91,7 @@ class Rewriter(ast.NodeTransformer):
             WATCH.raises[self.place] = sorted(set(raised))
         node = self.generic_visit(node)
         if not isinstance(node, ast.ClassDef):
-            enter = ast.Expr(probe("enter", ast.Constant(self.place)))
+            enter = ast.copy_location(ast.Expr(probe(node, "enter", ast.Constant(self.place))), node)
             first = 1 if ast.get_docstring(node) is not None else 0
             node.body.insert(first, enter)
         self.path.pop()
@@ -104,14 +104,17 @@ class Rewriter(ast.NodeTransformer):
         said = said if len(said) <= 60 else said[:57] + "..."
         node = self.generic_visit(node)
         if self.path and said != "super":
-            node.func = probe("call", ast.Constant(f"{self.place}:{said}"), node.func)
+            node.func = probe(node, "call", ast.Constant(f"{self.place}:{said}"), node.func)
         return node
 
 
-def probe(verb, *words):
-    """The syntax of `__watch__.verb(words)`."""
-    watch = ast.Name("__watch__", ast.Load())
-    return ast.Call(ast.Attribute(watch, verb, ast.Load()), list(words), [])
+def probe(place, verb, word, *callee):
+    """The syntax of `__watch__.verb(word, callee)`, which stands where `place` does."""
+    method = ast.Attribute(ast.Name("__watch__", ast.Load()), verb, ast.Load())
+    made = ast.Call(method, [word, *callee], [])
+    for new in (made, method, method.value, word):
+        ast.copy_location(new, place)
+    return made
 
 
 def written(node):
@@ -137,7 +140,7 @@ class Loader(importlib.machinery.SourceFileLoader):
     def get_code(self, fullname):
         path = self.get_filename(fullname)
         tree = ast.parse(self.get_data(path))
-        tree = ast.fix_missing_locations(Rewriter(fullname.removeprefix(PACKAGE + ".")).visit(tree))
+        tree = Rewriter(fullname.removeprefix(PACKAGE + ".")).visit(tree)
         return compile(tree, path, "exec", dont_inherit=True)
 
     def exec_module(self, module):

@@ -84,6 +84,7 @@ def test_one_file_and_one_line_are_all(page, copy, tmp_path):
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_without_the_line_it_is_refused(copy, tmp_path):
     union = copy / "dpbo_core" / "models" / "scores" / "union.py"
     before = union.read_text()

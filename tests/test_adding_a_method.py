@@ -31,7 +31,13 @@ def method():
     del sys.modules[room.__name__]
 
 
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__.removeprefix("test_"))
+def marked(law):
+    """A law as a parameter; the two hundred runs, which the methods of the package make too, are `make audit`'s."""
+    name = law.__name__.removeprefix("test_")
+    return pytest.param(law, id=name, marks=[pytest.mark.slow] * name.startswith("two_hundred_runs"))
+
+
+@pytest.mark.parametrize("law", map(marked, LAWS))
 def test_it_obeys_the_law(law, method):
     assert isinstance(method, Method)
     law(method)

@@ -11,7 +11,8 @@ from worlds import mostly_slow
 
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.advice import expected_loss
-from dpbo_core.advice.advise import advise, choose
+from dpbo_core.advice.advise import advise
+from dpbo_core.advice.choosing import choose
 from dpbo_core.advice.expected_loss import expected
 from dpbo_core.advice.expected_loss_table import DEGREES, RECORDS, ROWS
 from dpbo_core.comparison.contenders import run_on
@@ -73,7 +74,7 @@ def test_auto_asked_twice_is_one_release_even_if_the_advice_has_changed_since(ta
         found = advised(method, problem)
         return found and replace(found, regret=0.0 if method.kind == other else 1.0)
 
-    monkeypatch.setattr("dpbo_core.advice.advise.expected", reversed_)
+    monkeypatch.setattr("dpbo_core.advice.choosing.expected", reversed_)
     assert advise_study(spec).recommended == other
     again = run_study(spec, ledger=book)
     assert again.replayed
@@ -332,7 +333,7 @@ def test_a_verdict_counts_what_there_is_to_choose_between(tmp_path):
 
 
 def test_the_baseline_is_the_public_files_and_unknown_without_it(tmp_path):
-    from dpbo_core.study.baseline import public_baseline
+    from dpbo_core.study.public_baseline import public_baseline
 
     tables = {
         "study": {"name": "s", "method": "auto"},

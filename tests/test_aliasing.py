@@ -135,7 +135,7 @@ def test_the_search_refuses_before_it_pays_and_replays_what_was_released(tmp_pat
             search(url).fit(X, y, X_validation=V, y_validation=z)
     assert PrivacyLedger(url).accounts() == ()
     with monkeypatch.context() as before:  # as it was released before there was a refusal
-        before.setattr("dpbo_core.sklearn_api.private_search.aliased", lambda *_: False)
+        before.setattr("dpbo_core.sklearn_api.search_study.aliased", lambda *_: False)
         first = search(url).fit(A, Y, X_validation=A, y_validation=Y)
     with pytest.warns(UserWarning, match="nothing was drawn"):
         again = search(url).fit(A, Y, X_validation=A, y_validation=Y)

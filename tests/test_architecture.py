@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -100,7 +101,7 @@ PLANTED = [
     ("dpbo_core/bo/loop.py", "import dpbo_core.privacy.sensitive", "the search knows nothing"),
     ("dpbo_core/gp/posterior.py", "import dpbo_core.privacy.amounts", "the search knows nothing"),
     ("dpbo_core/methods/outsourced/modeler.py", "import dpbo_core.data.table", "the modeller knows nothing"),
-    ("dpbo_core/bo/trajectory.py", "import dpbo_core.privacy.sensitive", "the modeller knows nothing"),
+    ("dpbo_core/bo/acquisition.py", "import dpbo_core.privacy.sensitive", "the modeller knows nothing"),
     (
         "dpbo_core/methods/outsourced/session.py",
         "import dpbo_core.methods.outsourced.vault",
@@ -113,7 +114,7 @@ PLANTED = [
 ]
 ALONE = {
     "dpbo_core/errors.py": "all import it: whatever it imports breaks most rules in most files",
-    "dpbo_core/bo/trajectory.py": "another file of its room imports the same, and one way to a module is told",
+    "dpbo_core/bo/acquisition.py": "another file of its room imports the same, and one way to a module is told",
 }
 APART = [[it for it in PLANTED if it[0] not in ALONE], *([it] for it in PLANTED if it[0] in ALONE)]
 
@@ -157,6 +158,25 @@ def test_help_says_more_than_a_symbol():
         if (told := ast.get_docstring(node)) is not None and len(told.split()) < 4
     ]
     assert short == []
+
+
+ALIKE = {
+    "certified": "what a certificate shows: how anything says it, and what reports and watches say",
+    "evaluated": "what an evaluation gives back, and its screen",
+    "evaluating": "`dpbo evaluate`: its tasks, and its command",
+    "learning": "beginning with earlier editions: the search, and what it begins with",
+    "progress": "how far a study is, on the standard error and in Prefect",
+    "run": "a study under way, and the evaluation of its model",
+    "tuned": "what a tune gives back, and its screen",
+    "union": "the closed union of its room",
+    "watch": "a watch: its section of a study, and its story",
+    "watching": "`dpbo watch`: what is watched, its tasks, and its command",
+}
+
+
+def test_files_of_one_name_are_about_one_thing():
+    names = Counter(path.stem for room in ("dpbo_core", "flows", "tasks") for path in (ROOT / room).rglob("*.py"))
+    assert {name for name, times in names.items() if times > 1} - {"__init__"} == set(ALIKE)
 
 
 ASSERTED = 2  # by what a method and a table's own trainer made, whose models no type tells apart

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from dpbo.tasks.reporting.comparison_page import draw, markdown
 from dpbo_core.comparison import rivals
-from dpbo_core.comparison.cells import METHODS_COMPARED, NOT_PRIVATE, cells_of
+from dpbo_core.comparison.cell_runs import METHODS_COMPARED, NOT_PRIVATE, cells_of
 from dpbo_core.comparison.contenders import run_on
 from dpbo_core.comparison.measuring import EPSILONS, measured_at, names_of, trained
 from dpbo_core.comparison.tasks import TASKS, ScoreTable, on_table

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from worlds import at_length
 
 import dpbo_core.data
 from dpbo_core.data import (
@@ -120,7 +121,7 @@ def test_the_meaning_of_a_value(value: object, meaning: object) -> None:
 
 
 @given(st.lists(st.one_of(st.sampled_from(NASTY_FIELDS), st.text(max_size=4), st.floats().map(repr)), max_size=8))
-@settings(QUIET, max_examples=300)
+@settings(QUIET, max_examples=at_length(300))
 def test_a_column_of_texts_is_its_values_one_by_one(texts: list[str]) -> None:
     fast, slow = text_column(texts), value_column(texts)
     assert fast.dtype == slow.dtype
@@ -162,7 +163,7 @@ def test_the_fields_of_a_line(line: bytes, fields: list[str] | None) -> None:
 
 
 @given(st.lists(st.sampled_from(NASTY_FIELDS), min_size=1, max_size=5).map(",".join))
-@settings(QUIET, max_examples=300)
+@settings(QUIET, max_examples=at_length(300))
 def test_the_short_way_through_a_line_is_the_csv_modules(text: str) -> None:
     try:
         (expected,) = csv.reader([text.removesuffix("\r")], strict=True)
@@ -175,7 +176,7 @@ def test_the_short_way_through_a_line_is_the_csv_modules(text: str) -> None:
 
 
 @given(lines, st.sampled_from([b"", b"\n"]), st.sampled_from([b"a,b,y", b"\xef\xbb\xbfa,b,y\r", b'"a","b","y"']))
-@settings(QUIET, max_examples=900)
+@settings(QUIET, max_examples=at_length(900))
 def test_hostile_csv_gives_one_record_a_line_and_each_by_itself(
     body: list[bytes], end: bytes, header: bytes
 ) -> None:
@@ -196,7 +197,7 @@ def test_hostile_csv_gives_one_record_a_line_and_each_by_itself(
 
 
 @given(st.binary(max_size=60))
-@settings(QUIET, max_examples=300)
+@settings(QUIET, max_examples=at_length(300))
 def test_any_bytes_are_a_table_or_a_letter_about_the_header(data: bytes) -> None:
     table = table_or_letter(lambda: of_bytes(data))
     if isinstance(table, StudyInvalid):
@@ -364,7 +365,7 @@ cells = st.one_of(st.none(), st.floats(), st.sampled_from(NASTY_FIELDS))
     st.sampled_from(["none", "snappy", "zstd"]),
     st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), max_size=3),
 )
-@settings(QUIET, max_examples=500)
+@settings(QUIET, max_examples=at_length(500))
 def test_hostile_parquet_gives_what_its_footer_says(
     scratch: Path, records: list[tuple[object, object]], compression: str, damage: list[tuple[float, int]]
 ) -> None:
@@ -388,7 +389,7 @@ def test_hostile_parquet_gives_what_its_footer_says(
 
 
 @given(st.integers(0, 10**6), st.integers(0, 255))
-@settings(QUIET, max_examples=300)
+@settings(QUIET, max_examples=at_length(300))
 def test_a_damaged_footer_is_a_letter_or_a_table(scratch: Path, where: int, byte: int) -> None:
     sink = io.BytesIO()
     pq.write_table(pa.table({"x": [1.0, 2.0], "t": [SECRET, "b"]}), sink)

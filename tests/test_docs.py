@@ -186,6 +186,7 @@ def test_the_page_of_the_study_file_has_every_key():
     from dataclasses import fields
     from typing import get_args
 
+    from dpbo_core.models.scores.union import SCORES
     from dpbo_core.spec import (
         AxisSection,
         BudgetSection,
@@ -195,7 +196,6 @@ def test_the_page_of_the_study_file_has_every_key():
         PrivacySection,
         SearchSection,
     )
-    from dpbo_core.spec.model import SCORES
 
     page = TEXTS["docs/study_file.md"]
     unions = (*get_args(DataSection), *get_args(ModelSection))

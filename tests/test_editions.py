@@ -23,11 +23,11 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.gp.drifting import CHANGE, DRIFTS, LEVEL, Seen, of_the_past
 from dpbo_core.gp.kernels import Matern52
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise, OperatingSystemNoise
-from dpbo_core.methods.contract import make_release
 from dpbo_core.methods.earlier_editions import FADING, followed
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public import Public
+from dpbo_core.methods.releasing import make_release
 from dpbo_core.problem import problem_of
 from dpbo_core.space.earlier import EarlierEdition, ReleasedScore
 from dpbo_core.spec import StudySpec

@@ -13,6 +13,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.estimators import EstimatorFactory, FittedEstimator
 from dpbo_core.models.import_path import estimator_class
 from dpbo_core.models.rowwise import check_rowwise
+from dpbo_core.models.trainer import EstimatorTrainer
 
 FOREST = "sklearn.ensemble.RandomForestClassifier"
 
@@ -268,9 +269,38 @@ def test_honest_estimators_are_rowwise_and_right(path):
 )
 def test_a_prediction_that_sees_its_batch_is_refused(hook):
     X = np.random.default_rng(0).normal(size=(200, 2))
-    with pytest.raises(StudyInvalid, match="depends on the other rows"):
-        check_rowwise(fitted(hook), X)
-    check_rowwise(fitted(), X)
+    for again in (False, True):
+        with pytest.raises(StudyInvalid, match="depends on the other rows"):
+            check_rowwise(fitted(hook), X, again=again)
+        check_rowwise(fitted(), X, again=again)
+
+
+def test_of_a_later_model_every_row_is_still_tried_apart():
+    """64 calls of one row for the first model of a trainer; for the next 8, and 8 of seven rows."""
+    X, asked = np.random.default_rng(0).normal(size=(200, 2)), []
+
+    def hook(rows):
+        asked.append(rows)
+        return (rows[:, 0] > 0).astype(int)
+
+    sizes = []
+    for again in (False, True):
+        asked.clear()
+        check_rowwise(fitted(hook), X, again=again)
+        apart = [rows for rows in asked if len(rows) < 64]
+        assert np.array_equal(np.concatenate(apart), X[:64])
+        sizes.append([len(rows) for rows in apart])
+    assert sizes == [[1] * 64, [1] * 8 + [7] * 8]
+
+
+def test_the_next_model_of_a_trainer_is_asked_less(monkeypatch):
+    told = []
+    monkeypatch.setattr("dpbo_core.models.trainer.check_rowwise", lambda *_, needs, again: told.append(again))
+    X, y = world(n=40)
+    trainer = EstimatorTrainer.of(X, y, "sklearn.linear_model.LogisticRegression", params={}, seed=0)
+    for C in (0.1, 1.0, 1.0):
+        trainer.train({"C": C})
+    assert told == [False, True, True]
 
 
 @pytest.mark.parametrize("strategy", ["stratified", "uniform"])

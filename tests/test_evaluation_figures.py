@@ -11,9 +11,9 @@ from sklearn import metrics
 from dpbo_core.evaluation.bins import expected
 from dpbo_core.evaluation.figures import figures
 from dpbo_core.evaluation.intervals import estimates, simulated_noise, wilson
+from dpbo_core.evaluation.noised_table import NoisedTable
 from dpbo_core.evaluation.places import cells, placed
 from dpbo_core.evaluation.report import best_threshold, report
-from dpbo_core.evaluation.table import NoisedTable
 from dpbo_core.evaluation.within import CHOOSES, SAYS, Within, auc, half, variance, within_bins
 
 EDGES = (-1.0, -0.3, 0.0, 0.4, 1.1, 2.0)

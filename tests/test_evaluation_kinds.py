@@ -25,11 +25,11 @@ from dpbo_core.evaluation.certified import CERTIFIED
 from dpbo_core.evaluation.confusion import ConfusionTable
 from dpbo_core.evaluation.confusion import estimates as of_classes
 from dpbo_core.evaluation.counting import Counter
-from dpbo_core.evaluation.errors import ErrorTable, farthest, of_bins
-from dpbo_core.evaluation.errors import estimates as of_errors
 from dpbo_core.evaluation.foreseen import error_edges, foreseen
 from dpbo_core.evaluation.intervals import simulated_noise
 from dpbo_core.evaluation.places import ClassPlace, ErrorPlace, Grouping
+from dpbo_core.evaluation.regression_errors import ErrorTable, farthest, of_bins
+from dpbo_core.evaluation.regression_errors import estimates as of_errors
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.run import run_study

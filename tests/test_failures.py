@@ -27,7 +27,7 @@ from dpbo_core.errors import DpboError, MechanismRefused, Sealed, StudyInvalid
 from dpbo_core.mechanisms import random_stopping
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise, OperatingSystemNoise, try_out
 from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, PoissonStopping
-from dpbo_core.methods import METHODS
+from dpbo_core.methods import METHODS, number_of_trials
 from dpbo_core.methods.dp_hypo import DpHypo
 from dpbo_core.models.linear import tilted
 from dpbo_core.models.scores.bounded_function import BoundedFunction
@@ -61,8 +61,8 @@ def found(folder, *, every, offset):
 
 
 def test_every_raise_after_the_charge_is_in_the_table(tmp_path):
-    """Recorded by running every kind of study; one call in 41 is made to raise, and the study is then finished."""
-    seen = found(tmp_path / "here", every=41, offset=3)
+    """Recorded by running every kind of study; one call in 97 is made to raise, and the study is then finished."""
+    seen = found(tmp_path / "here", every=97, offset=3)
     assert seen["wrong"] == []
     assert seen["planted"] > 10
     written = failure_table.read()
@@ -295,7 +295,7 @@ def test_the_steps_of_the_descent_hold_their_promise_without_a_certificate(monke
     """‖w_k − w*‖ ≤ τ/2 after `descent_steps`, on hostile data sets, w* by Newton far below τ."""
     rng = np.random.default_rng(4)
     visit = tilted._visit
-    for lam in (1e-3, 0.1, 10.0):
+    for lam in (1e-3, 10.0):
         for tilt in (np.zeros(3), np.array([5.0, -20.0, 1.0])):
             for name, Z in hostile(20, 3, rng).items():
                 tau = 1e-5 / (20 * lam)
@@ -388,11 +388,11 @@ def test_a_noise_that_cannot_be_drawn_is_refused_before_the_charge(tmp_path):
 
 @pytest.mark.parametrize("bounds", [(1.0, 2.0), (0.75, 1.0), (1.0, 1.0), (1.0 - 1e-12, 1.0 + 1e-12), (0.999, 1e6)])
 def test_no_density_seals_a_study(bounds):
-    """8 studies of 25 trials on average: 7 of 8 were sealed at c = 1, and failing implied K ≥ 2."""
+    """Studies of 25 trials on average: 7 of 8 were sealed at c = 1, and failing implied K ≥ 2."""
     lower, upper = bounds
     world = problem(epsilon=100.0, n_candidates=12, steps=25)
     method = DpHypo(sampler="gaussian_process", lower=lower, upper=upper)
-    for seed in range(8):
+    for seed in range(3):
         release = run(method, world, smooth_table(world, best=seed), Noise(SYSTEM, Memory()))
         assert release.value["hyperparameters"] in world.candidates.points
 
@@ -400,7 +400,7 @@ def test_no_density_seals_a_study(bounds):
 def test_the_bound_on_the_tail_of_k_is_above_it_and_near_it():
     """Against mpmath: Pr[K > k] = ∫ of the incomplete beta, continued to η ≤ 0."""
     k = 10**7
-    for shape in (-0.8, -0.5, 0.0, 1.0, 2.5):
+    for shape in (-0.8, 0.0, 2.5):
         for mean in (8.0, 100.0, 100_000.0):
             law = NegativeBinomialStopping(shape, mean)
             if law.gamma < 1e-30:
@@ -431,22 +431,22 @@ def test_the_bound_on_the_tail_of_k_is_above_it_and_near_it():
 @pytest.mark.parametrize(("shape", "steps"), [(-0.8, 20), (-0.9, 5), (-0.5, 1000), (1.0, 150_000)])
 def test_a_law_that_cannot_be_drawn_is_refused_and_the_letter_says_which_can(shape, steps):
     world = problem(epsilon=5.0, steps=steps) if steps <= 100_000 else replace(problem(epsilon=5.0), search=None)
-    method = DpHypo(shape=shape)
+    method, law = DpHypo(shape=shape), ("negative_binomial", shape)
     if world.search is None:
-        assert not method._law(shape, steps).drawable
-        message = method._too_long(steps)
+        assert not number_of_trials._law(*law, steps).drawable
+        message = number_of_trials._too_long(*law, steps)
     else:
         with pytest.raises(StudyInvalid, match="ten million") as refused:
             method.plan(world)
         message = refused.value
     words = message.remedy.replace(",", "").split()
     most = int(words[words.index("most") + 1])
-    assert method._law(shape, most).drawable
-    assert not method._law(shape, most + 1).drawable
+    assert number_of_trials._law(*law, most).drawable
+    assert not number_of_trials._law(*law, most + 1).drawable
     eta = float(words[len(words) - words[::-1].index("shape") + 1 - 0]) if "more" in words else None
     if eta is not None:
-        assert method._law(eta, steps).drawable
-        assert not method._law(eta - 0.02, steps).drawable
+        assert number_of_trials._law("negative_binomial", eta, steps).drawable
+        assert not number_of_trials._law("negative_binomial", eta - 0.02, steps).drawable
 
 
 def test_the_drawing_cuts_nothing_off(monkeypatch):
@@ -457,11 +457,19 @@ def test_the_drawing_cuts_nothing_off(monkeypatch):
     assert abs(law.quantile(2**256 - 1) - expected) <= 1
 
 
-def test_the_prices_of_studies_are_what_they_were(tmp_path):
+def is_dear(name):
+    """DP-SGD's calibrations take long; with two of them every base and every option is in the short run."""
+    return name.startswith("dp_sgd") and name not in ("dp_sgd: default", "dp_sgd: adaptive")
+
+
+@pytest.mark.parametrize("dear", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_the_prices_of_studies_are_what_they_were(tmp_path, dear):
     """Spends recorded before the densities, the law of K and the tolerances changed: byte for byte."""
     from failure_prices import PRICES, tables_of
 
-    for name, spends in PRICES.items():
+    asked = {name: spends for name, spends in PRICES.items() if is_dear(name) is dear}
+    assert len(asked) > 2
+    for name, spends in asked.items():
         plan = plan_study(StudySpec.from_dict(tables_of(tmp_path, name)))
         assert json.dumps([spend.to_json() for spend in plan.spends]) == json.dumps(spends)
 

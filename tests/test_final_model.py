@@ -477,17 +477,20 @@ assert not any(name.split(".")[0] in ("dpbo", "dpbo_core") for name in sys.modul
 """
 
 
-def test_what_mlflow_shows_loads_without_dpbo_and_has_a_signature(tmp_path):
+def test_what_mlflow_shows_loads_without_dpbo_and_has_a_signature(tmp_path, monkeypatch):
     import subprocess
     import sys
 
     from dpbo.tasks.reporting.logged_model import save_served
 
+    looks = "mlflow.utils.requirements_utils._init_packages_to_modules_map"  # at every file that is installed
     models = [KINDS["linear"](), KINDS["forest"]()]
     folders = []
     for i, model in enumerate(models):
         folders.append(tmp_path / f"shown{i}")
-        save_served(model, model.save(tmp_path / f"data{i}"), folders[-1])
+        with monkeypatch.context() as watched:
+            watched.setattr(looks, lambda: pytest.fail("installed packages were looked through"))
+            save_served(model, model.save(tmp_path / f"data{i}"), folders[-1])
         assert "dpbo" not in (folders[-1] / "requirements.txt").read_text()
         assert json.loads((folders[-1] / "input_example.json").read_text())["columns"] == ["a", "b", "colour"]
         assert not [path for path in folders[-1].rglob("*") if path.suffix in (".pkl", ".pickle", ".joblib")]

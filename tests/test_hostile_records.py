@@ -20,7 +20,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import UnsatisfiedAssumption
 from sklearn.linear_model import LogisticRegression
-from worlds import mostly_slow
+from worlds import at_length, mostly_slow
 
 from dpbo_core import PrivacyLedger, PrivateSearch, Real
 from dpbo_core.data import Preprocessing
@@ -520,7 +520,7 @@ BALL = Preprocessing.fit(
 
 
 @pytest.mark.parametrize("kind", INFERRING)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=at_length(30), deadline=None)
 @given(st.data())
 def test_what_a_library_infers_from_one_cell_moves_no_other_record(kind, data):
     """V and V′ differ in one record; each is built by the library from Python values, with its own inference."""

@@ -12,8 +12,8 @@ from dpbo_core.spec import StudySpec
 def test_a_killed_study_is_released_once_and_paid_once(tables, tmp_path, together):
     spec = StudySpec.from_dict(tables)
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
-    figures = campaign(spec, tuple(METHODS), lambda _: url, kills=12, together=together)
-    assert figures.kills >= 12
+    figures = campaign(spec, tuple(METHODS), lambda _: url, kills=6, together=together)
+    assert figures.kills >= 6
     assert figures.clean, figures
 
 

@@ -2,8 +2,6 @@
 
 import os
 import random
-import subprocess
-import sys
 
 import pytest
 from test_ledger import SYSTEM, key, plan
@@ -140,18 +138,14 @@ def test_a_name_that_nothing_can_have_is_a_message(here, url):
     assert list(here.iterdir()) == []
 
 
-def test_the_command_says_it_in_one_line(path):
+def test_the_command_says_it_in_one_line(path, dpbo, monkeypatch):
     """Also through `dpbo`: exit 1, nothing on standard output, the file's name and what to do."""
     path.write_bytes(b"this is a shopping list\n" * 200)
+    monkeypatch.setenv("DPBO_LEDGER_URL", f"sqlite:///{path}")
     for words in (["budget"], ["budget", "verify"], ["show", "s"]):
-        run = subprocess.run(
-            [sys.executable, "-c", "from dpbo.flows.cli import main; main()", *words],
-            capture_output=True,
-            text=True,
-            env=os.environ | {"DPBO_LEDGER_URL": f"sqlite:///{path}"},
-        )
-        assert (run.returncode, run.stdout) == (1, "")
-        assert run.stderr.count("\n") == 1
-        assert "ledger.db" in run.stderr
-        assert "What to do" in run.stderr
-        assert "unexpected" not in run.stderr
+        code, out, err = dpbo(*words)
+        assert (code, out) == (1, "")
+        assert err.count("\n") == 1
+        assert "ledger.db" in err
+        assert "What to do" in err
+        assert "unexpected" not in err

@@ -6,12 +6,14 @@ import shutil
 import stat
 import warnings
 from dataclasses import replace
+from itertools import product
 
 import pytest
 import sqlalchemy as sa
 from test_ledger import GUARANTEE, SYSTEM, key, lift, plan, sql
 from test_ledger_audit import exported
-from worlds import asked_until_it_answers, mostly_slow
+from used_ledgers import DATABASES, UsedLedger, on_each
+from worlds import asked_until_it_answers
 
 from dpbo_core.accounting import audit, sealed_totals
 from dpbo_core.accounting.budget import PrivacyBudget
@@ -45,25 +47,18 @@ def finish(book, name, dataset="d", epsilon=0.25):
 
 @pytest.fixture(scope="module")
 def used_once(tmp_path_factory):
-    """A folder with a SQLite ledger that was used, and the file that lies beside it."""
-    folder = tmp_path_factory.mktemp("used")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_STATE_HOME", str(folder / "state"))
-        use(f"sqlite:///{folder / 'ledger.db'}")
-    return folder
+    return UsedLedger(use, tmp_path_factory.mktemp("used"))
 
 
-@pytest.fixture
-def used(ledger_url, here, used_once, state):
+@pytest.fixture(params=DATABASES)
+def used(request, here, used_once, state):
     """Two datasets, of ε = 1 and 2; of the first one 0.75 is spent, in three studies among the other's."""
-    if ledger_url.startswith("postgresql"):
-        return use(ledger_url)
-    for file in used_once.glob("ledger.db*"):
-        shutil.copy(file, here / file.name)
-    PrivacyLedger(ledger_url).accounts()
-    (seen,), (of_user) = (list(folder.rglob("*.seen")) for folder in (used_once / "state", state))
-    assert [file.read_bytes() for file in of_user] == [seen.read_bytes()]  # as if the user had used it here
-    return ledger_url
+    server = request.getfixturevalue("postgresql") if request.param == "postgresql" else None
+    url = used_once.copy(here, server)
+    (of_user,) = state.rglob("*.seen")
+    last = exported(url)[-1]
+    assert json.loads(of_user.read_text()) == {"sequence": last.sequence, "hash": last.hash}  # as if used here
+    return url
 
 
 def use(ledger_url):
@@ -102,9 +97,13 @@ KEYS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("table", sorted(METADATA.tables))
-def test_no_row_takes_the_place_of_another(used, table):
+def test_no_row_takes_the_place_of_another(used):
     assert set(KEYS) == set(METADATA.tables)
+    for table in KEYS:
+        check_that_no_row_is_replaced(used, table)
+
+
+def check_that_no_row_is_replaced(used, table):
     before = sql(used, f"SELECT * FROM {table}")
     columns = ", ".join(METADATA.tables[table].c.keys())
     one = f"{table} WHERE {KEYS[table]} = (SELECT min({KEYS[table]}) FROM {table}) LIMIT 1"
@@ -217,7 +216,18 @@ TAMPERINGS = {
 }
 
 
-@pytest.mark.parametrize("tampering", mostly_slow(TAMPERINGS, *list(TAMPERINGS)[::2]))
+SHORT = list(TAMPERINGS)[::2]
+ON_POSTGRESQL = ("a raised cap", "a row of nothing put in", "the first study hidden")
+
+
+@pytest.mark.parametrize(
+    ("used", "tampering"),
+    [
+        *on_each(SHORT, *ON_POSTGRESQL),
+        *(pytest.param(*of, marks=pytest.mark.slow) for of in product(DATABASES, list(TAMPERINGS)[1::2])),
+    ],
+    indirect=["used"],
+)
 def test_tampering_is_refused_before_anything_is_charged(used, tampering):
     book = PrivacyLedger(used)  # open already, as a server's would be
     assert admitted(used) is None  # 0.75 + 0.5 > 1
@@ -244,7 +254,7 @@ ADMITTED = ["a raised cap", "a cap declared public", "the oldest spend zeroed", 
             "a row taken out"]  # fmt: skip
 
 
-@pytest.mark.parametrize("tampering", ADMITTED)
+@pytest.mark.parametrize(("used", "tampering"), on_each(ADMITTED, ADMITTED[0]), indirect=["used"])
 def test_without_the_check_the_spend_would_be_admitted(used, tampering, monkeypatch):
     """The planted fault: what the tests above refuse is admitted where nothing is compared."""
     if used.startswith("postgresql"):

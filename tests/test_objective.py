@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from worlds import at_length
 
 from dpbo_core.data import Encoded, Preprocessing, table_of
 from dpbo_core.methods.lipschitz import Lipschitz
@@ -64,7 +65,7 @@ TREE = EstimatorFactory("sklearn.tree.DecisionTreeClassifier", {}, 0).train(
 )
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=at_length(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(RECORD, min_size=1, max_size=8), RECORD, st.data())
 def test_one_record_never_moves_the_sum_at_a_fixed_model_beyond_the_plan(records, other, data):
     place = data.draw(st.integers(0, len(records) - 1))
@@ -119,7 +120,7 @@ def test_scoring_a_broken_record_zero_would_break_theorem_7():
 
 
 @given(st.lists(RECORD, min_size=2, max_size=12), st.randoms())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=at_length(100), deadline=None)
 def test_the_sum_does_not_depend_on_the_order(records, random):
     shuffled = records[:]
     random.shuffle(shuffled)
@@ -144,7 +145,7 @@ def world(model_section, lambdas, m, training=PUBLIC):
     )
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=at_length(50), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(RECORD, min_size=3, max_size=3), RECORD, st.data())
 def test_no_two_paths_on_neighbours_differ_beyond_algorithm_3s_plan(records, other, data):
     """The greatest difference over every pair of models is that of every pair of paths."""

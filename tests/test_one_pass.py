@@ -98,12 +98,20 @@ def exposed(found):
     return [[total.expose() for total in kind] for kind in (found.sums, found.differences)]
 
 
-@pytest.mark.parametrize("persons", [False, True], ids=["records", "persons"])
-@pytest.mark.parametrize("model", MODELS)
+TOGETHER = [  # of persons one score of margins and one of an estimator in the short run
+    pytest.param(
+        model, persons, marks=[pytest.mark.slow] if persons and model not in ("sigmoid", "Brier") else [],
+        id=f"{model}-{'persons' if persons else 'records'}",
+    )
+    for model in MODELS
+    for persons in (False, True)
+    if not persons or not (model.startswith("pairs") or model == "balanced accuracy")  # such are refused
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "persons"), TOGETHER)
 def test_many_models_together_come_to_what_each_comes_to_alone(world, here, model, persons):
     """In memory and over parts, paired and not, by the functions that score one model at a time."""
-    if persons and (model.startswith("pairs") or model == "balanced accuracy"):
-        return  # such a study is refused, or has no record scores
     public = data_split.public_half(world("validation.parquet", model=model, persons=persons), here)
     models = [public.problem.train(i) for i in range(min(4, len(public.problem.candidates)))]
     beside = None if isinstance(public.problem.score, PairScore) else (models[1], GRID // 7)

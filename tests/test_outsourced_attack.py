@@ -141,9 +141,12 @@ def audited_epsilon(mechanism, Q, Q_other, delta, n, share=1.0):
 
 
 @pytest.mark.parametrize("relation", [NeighboringRelation.REPLACE_ONE, BY_ONE])
-def test_an_audit_of_the_curator_stays_under_epsilon_and_sees_less_noise(relation):
-    """10,000 draws on each of two neighbours; a curator with a quarter of the noise is caught."""
-    epsilon, delta, n = 3.0, 1e-5, 10_000
+@pytest.mark.parametrize(
+    ("n", "share", "seen"), [(4_000, 0.125, 0.15), pytest.param(10_000, 0.25, 0.3, marks=pytest.mark.slow)]
+)
+def test_an_audit_of_the_curator_stays_under_epsilon_and_sees_less_noise(relation, n, share, seen):
+    """n draws on each of two neighbours; a curator with an eighth of the noise is caught, by 10,000 a quarter."""
+    epsilon, delta = 3.0, 1e-5
     box = Outsourced(epsilon, delta, relation=relation, norm_bound=2.0)
     geometry = box.geometry(2)
     ends = [[0.6, 0.8], [-0.6, -0.8]]
@@ -151,5 +154,5 @@ def test_an_audit_of_the_curator_stays_under_epsilon_and_sees_less_noise(relatio
     Q, Q_other = (image(table_of({"a": [x[0]], "b": [x[1]]}), geometry).expose()[0] for x in (one, other))
     mechanism = box.mechanism(2 * n, 2)  # the same noise on every row
     found = audited_epsilon(mechanism, Q, Q_other, delta, n)
-    assert 0.3 < found <= epsilon
-    assert audited_epsilon(mechanism, Q, Q_other, delta, n, share=0.25) > epsilon
+    assert seen < found <= epsilon
+    assert audited_epsilon(mechanism, Q, Q_other, delta, n, share=share) > epsilon

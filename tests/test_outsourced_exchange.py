@@ -238,7 +238,7 @@ CAMPAIGNS = {"outsourced": campaign}
 @pytest.mark.parametrize("kind", EXCHANGES)
 def test_either_party_killed_anywhere_ends_in_the_same_state(tmp_path, kind):
     """The short form of the campaign; every exchange has one, or this fails."""
-    figures = CAMPAIGNS[kind](tmp_path, searches=1, exchanges=4, life=0.02)
+    figures = CAMPAIGNS[kind](tmp_path, searches=1, exchanges=2, life=0.04)
     assert figures.kills > 0
     assert figures.clean, figures
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from dpbo_core.comparison.cells import auto_of, cells_of
+from dpbo_core.comparison.cell_runs import auto_of, cells_of
 from dpbo_core.comparison.measuring import epsilons_of, measured_own
 from dpbo_core.comparison.own_task import read_task
 from dpbo_core.errors import StudyInvalid
@@ -114,7 +114,7 @@ def test_the_spread_list_is_another_one_each_time(tmp_path):
     from dataclasses import replace
 
     world = replace(problem, search=replace(problem.search, steps=5), n_validation=M_RECORDS)
-    (spread,) = (c for c in cells_of("mine", world, table, 500.0, 20) if c.contender == "private_grid, sobol")
+    (spread,) = (c for c in cells_of("mine", world, table, 500.0, 10) if c.contender == "private_grid, sobol")
     assert spread.regret_error > 0.01
 
 

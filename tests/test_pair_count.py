@@ -88,7 +88,7 @@ def test_the_sensitivity_is_tight_over_all_tables(m, k):
 RECORD = st.sampled_from(RECORDS) | st.tuples(st.sampled_from((0, 1)), st.integers(0, 20))
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=120)
 @given(
     others=st.lists(RECORD, min_size=4, max_size=60),
     own=st.lists(st.tuples(RECORD, RECORD), min_size=1, max_size=6),
@@ -146,7 +146,7 @@ def test_counts_are_exact_beyond_what_doubles_hold():
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=90)
 @given(st.lists(FLOATS, min_size=2, max_size=30), FLOATS, st.floats(1e-12, 1e12), st.booleans())
 def test_the_grid_reverses_no_two_values(values, centre, scale, probabilities):
     if probabilities:

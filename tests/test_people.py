@@ -61,7 +61,7 @@ def test_the_first_records_count():
     assert uncounted([], 3).tolist() == []
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     st.lists(PEOPLE, min_size=1, max_size=9), st.sampled_from("abc"), st.integers(1, 3), st.booleans(), st.data()
 )
@@ -288,7 +288,7 @@ VALUES = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(VALUES, VALUES), min_size=2, max_size=6),
     st.one_of(VALUES, st.lists(VALUES, max_size=4)),
@@ -315,7 +315,7 @@ def test_in_a_list_of_rows_no_row_says_what_another_means(rows, hostile, contain
     assert all(meant[0][i] == meant[1][i] for i in range(len(rows)) if i != place)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(VALUES, min_size=2, max_size=6), VALUES, st.sampled_from([list, tuple]), st.data())
 def test_in_a_list_of_targets_none_says_what_another_means(targets, hostile, container, data):
     from dpbo_core.data.frames import frame_of

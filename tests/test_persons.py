@@ -97,10 +97,10 @@ def furthest(total, people, steps, sizes, most, n_persons):
     )
 
 
-@pytest.mark.parametrize("n_persons", mostly_slow([1, 2, 3, 9], 2, 3))
-@pytest.mark.parametrize("absent", [0, HALF])
-def test_no_person_moves_the_sum_by_more_than_a_step(n_persons, absent):
+@pytest.mark.parametrize("world", mostly_slow([*itertools.product((0, HALF), (1, 2, 3, 9))], (0, 2), (HALF, 3)))
+def test_no_person_moves_the_sum_by_more_than_a_step(world):
     """More records, fewer, none, and any number of unreadable ones; fewer persons stated than present, and more."""
+    absent, n_persons = world
     total = partial(ours, absent=absent)
     assert furthest(total, ("a", "b", "c", None), (0, 5, GRID), (0, 1, 2, 3), 2, n_persons) == GRID
 
@@ -155,7 +155,7 @@ STEPS = st.integers(0, GRID)
 RECORD = st.tuples(st.sampled_from(["a", "b", "c", "d", None]), STEPS)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.lists(RECORD, max_size=12),
     st.lists(st.tuples(st.sampled_from(["new", None]), STEPS), max_size=40),
@@ -168,7 +168,7 @@ def test_replacing_a_person_moves_the_sum_by_a_step_at_most(table, put, data):
     assert abs(ours(table, n_persons) - ours(after, n_persons)) <= GRID
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(RECORD, max_size=25), st.lists(st.integers(0, 25), max_size=4), st.integers(1, 6))
 def test_parts_add_up_to_the_same_integer(table, cuts, n_persons):
     """Any cut, empty parts too; a person's records may lie in all of them."""
@@ -288,7 +288,7 @@ def test_it_is_the_mean_of_means_without_bias(tmp_path, end, scored):
     assert abs(found - direct) <= Fraction(1.5 * problem.score_range / GRID)  # half a step a record, one a person
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
         st.tuples(

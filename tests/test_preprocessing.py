@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from worlds import at_length
 
 from dpbo_core.data import Encoded, Preprocessing, Table, read_table, table_of
 from dpbo_core.data.csv_file import read_csv
@@ -185,7 +186,7 @@ def test_huge_rows_become_unit_vectors_and_point_the_same_way() -> None:
     st.sampled_from([1e-300, 1e-3, 1.0, 1e300]),
     st.booleans(),
 )
-@settings(QUIET, max_examples=400)
+@settings(QUIET, max_examples=at_length(400))
 def test_no_finite_row_leaves_the_unit_ball_in_exact_arithmetic(
     rows: list[list[float]], bias: float, size: float, standardize: bool
 ) -> None:
@@ -323,7 +324,7 @@ def check_rows(encoded: Encoded, neighbour: Encoded, changed: int, *, unit_ball:
 
 
 @given(hostile_line, st.integers(0, len(GOOD) - 1))
-@settings(QUIET, max_examples=700)
+@settings(QUIET, max_examples=at_length(700))
 def test_one_hostile_line_changes_its_own_row_and_no_other_bit(line: bytes, changed: int) -> None:
     def encode(lines: list[bytes]) -> list[Encoded]:
         file = io.BytesIO(b"x,c,z,y\n" + b"\n".join(lines) + b"\n")
@@ -336,7 +337,7 @@ def test_one_hostile_line_changes_its_own_row_and_no_other_bit(line: bytes, chan
 
 
 @given(st.tuples(st.floats(), st.binary(max_size=4), st.floats(width=32), st.booleans()), st.integers(0, 3))
-@settings(QUIET, max_examples=200)
+@settings(QUIET, max_examples=at_length(200))
 def test_one_hostile_parquet_record_changes_its_own_row_and_no_other_bit(
     tmp_path_factory: pytest.TempPathFactory, record: tuple[float, bytes, float, bool], changed: int
 ) -> None:
@@ -538,10 +539,31 @@ def test_rows_are_the_same_doubles_with_mantissas_apart_and_without(d, r, seed, 
     raw = rng.normal(size=(d, r)) * 10.0 ** rng.integers(-reach, reach + 1) * (rng.random((d, r)) < 0.9)
     center, scale = rng.normal(size=d) * 10.0 ** rng.integers(-3, 4, d), 10.0 ** rng.integers(-5, 6, d)
     out = np.full((r, d), np.nan)
-    clipped_rows(raw, center, scale, out, radius=radius, bound=0.8)
+
+    def fill(records, rows):
+        rows[:] = raw[:, records]
+        yield slice(0, d)
+
+    clipped_rows(fill, np.zeros(r, dtype=np.bool_), center, scale, out, radius=radius, bound=0.8)
     with np.errstate(all="ignore"):
         by_mantissas = clipped(*scaled_rows(raw, center, scale), radius=radius, bound=0.8)
     normal = np.abs(by_mantissas.T) >= 2.0**-900
     assert (out[normal] == by_mantissas.T[normal]).all()
     assert (np.abs(out[~normal]) < 2.0**-899).all()  # what is this small moves no score
     assert (np.linalg.norm(out, axis=1) <= 0.8).all()
+
+
+def test_broken_and_enormous_records_keep_their_bits_whoever_stands_beside_them() -> None:
+    """More of each than places are kept for, over a border of blocks, with numbers where a column is constant."""
+    rng = np.random.default_rng(4)
+    x, border = rng.normal(size=(4100, 3)), np.arange(4080, 4100)
+    x[border] = [[-1.7e308, 3.0, 1e200], [np.nan, 1.0, 1e300], [np.inf, 0.0, 5e-324], [1e-310, -0.0, 2.0]] * 5
+    columns = {"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "y": np.arange(4100) % 2}
+    training = {name: column[:50] for name, column in columns.items()} | {"b": np.full(50, 3.0)}
+    fitted = Preprocessing.fit(table_of(training), "y", unit_ball=True, bias=0.6)
+    whole = transform_strictly(fitted, table_of(columns))
+    assert whole.broken[border].tolist() == [False, True, True, False] * 5
+    for record in [0, 1, *border]:
+        alone = fitted.transform(table_of({name: column[[record]] for name, column in columns.items()}))
+        assert equal_bits(alone.X[0], whole.X[record])
+        assert alone.X.any() != alone.broken[0]

@@ -103,7 +103,7 @@ def test_indices_are_drawn_by_exact_integer_weights():
     assert abs((drawn == 2).mean() - 0.75) < 6 * np.sqrt(0.75 * 0.25 / 2000)
 
 
-@pytest.mark.parametrize("boxes", mostly_slow((600, 3000), 600))
+@pytest.mark.parametrize("boxes", mostly_slow((200, 3000), 200))
 def test_weights_lie_in_the_box_exactly_whatever_the_density(boxes):
     """Exact fractions over so many boxes and densities, hostile ones among them; nothing is raised."""
     rng, worst = np.random.default_rng(7), 0.0

@@ -2,9 +2,6 @@
 
 import json
 import math
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -60,7 +57,7 @@ def value(model, X):
 
 MODELS = {
     "logistic": (LogisticRegression(max_iter=5000), {"C": Categorical([1e-7, 1e-4, 1.0])}),
-    "forest": (RandomForestClassifier(20), {"max_depth": Integer(1, 8)}),
+    "forest": (RandomForestClassifier(5), {"max_depth": Integer(1, 8)}),
     "boosting": (HistGradientBoostingClassifier(max_iter=20), {"max_leaf_nodes": Integer(2, 20)}),
     "vectors": (SVC(), {"C": Real(1e-2, 10.0, log=True)}),
     "bayes": (GaussianNB(), {"var_smoothing": Real(1e-9, 1.0, log=True)}),
@@ -105,7 +102,7 @@ def test_balanced_accuracy_of_two_classes_needs_no_shares(url, labels):
     keep = np.flatnonzero((np.arange(len(Y)) % 2 == 0) | (Y == 1) | (rng.random(len(Y)) < 0.2))
     sensitive = np.isin(np.arange(len(Y)), keep) & (np.arange(len(Y)) % 2 == 1)
     public = np.arange(len(Y)) % 2 == 0
-    it = search(url, RandomForestClassifier(20), {"max_depth": Integer(1, 6)}, scoring="balanced_accuracy")
+    it = search(url, RandomForestClassifier(5), {"max_depth": Integer(1, 6)}, scoring="balanced_accuracy")
     it.fit(X[public], labels[y[public]], X_validation=X[sensitive], y_validation=labels[y[sensitive]])
     exact = balanced_accuracy_score(labels[y[sensitive]], it.best_estimator_.predict(X[sensitive]))
     assert it.best_score_ == pytest.approx(exact, abs=NEAR)
@@ -113,7 +110,7 @@ def test_balanced_accuracy_of_two_classes_needs_no_shares(url, labels):
 
 
 def test_with_class_shares_it_is_the_mean_it_was(url):
-    inner, space = RandomForestClassifier(10), {"max_depth": Integer(1, 4)}
+    inner, space = RandomForestClassifier(3), {"max_depth": Integer(1, 4)}
     found = fit(search(url, inner, space, scoring="balanced_accuracy", class_shares={0: 0.4, 1: 0.6}))
     assert "counts" not in found.release_.facts
     assert found.release_.facts["score_range"] == pytest.approx(1 / 0.8)
@@ -125,7 +122,7 @@ def test_a_search_charged_by_public_shares_goes_on_as_it_began(url):
     from dpbo_core.data.frames import frame_of
 
     shares = class_shares(frame_of(X[0::2], Y[0::2], shown_as="X"))
-    inner, space = RandomForestClassifier(10), {"max_depth": Integer(1, 4)}
+    inner, space = RandomForestClassifier(3), {"max_depth": Integer(1, 4)}
     before = fit(search(url, inner, space, scoring="balanced_accuracy", class_shares=shares))
     with pytest.warns(UserWarning, match="nothing was drawn or spent now"):
         now = fit(search(url, inner, space, scoring="balanced_accuracy"))
@@ -186,7 +183,11 @@ ESTIMATORS = {
         "space": {"max_leaf_nodes": {"values": [2, 5, 20]}},
     },
     "forest, balanced": {
-        "model": {"estimator": "sklearn.ensemble.RandomForestClassifier", "score": "balanced_accuracy"},
+        "model": {
+            "estimator": "sklearn.ensemble.RandomForestClassifier",
+            "score": "balanced_accuracy",
+            "params": {"n_estimators": 10},
+        },
         "space": {"max_depth": {"values": [1, 3]}},
     },
 }
@@ -404,18 +405,12 @@ def test_what_auto_becomes_does_not_hang_on_the_share_that_the_plan_looked_up():
     assert advise(spec, planning_problem(spec)).recommended in chosen
 
 
-def test_the_command_reads_the_public_file_alone(tmp_path):
-    write(tmp_path, study())
-    (tmp_path / "v.csv").unlink()
-    code = "from dpbo.flows.cli.app import main; main()"
-    ran = subprocess.run(
-        [sys.executable, "-c", code, "plan", str(tmp_path / "s.toml"), "--json"],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=Path(__file__).parent.parent,
-    )
-    told = json.loads(ran.stdout)
+def test_the_command_reads_the_public_file_alone(dpbo, here):
+    write(here, study())
+    (here / "v.csv").unlink()
+    code, out, _ = dpbo("plan", here / "s.toml", "--json")
+    assert code == 0
+    told = json.loads(out)
     assert told["public_share"] == pytest.approx(Y[0::2].mean())
     assert all("useful_from" in line for line in told["methods"] if line["kind"] in ("private_grid",))
 

@@ -1,6 +1,7 @@
 """Answers in seconds: what a command needs not it does not load, and a replay reads the ledger and stops."""
 
 import json
+import os
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -9,16 +10,20 @@ from pathlib import Path
 
 import pytest
 import tomli_w
+from intruder import environment
 from test_evaluation import files, of_files
 
 from dpbo.flows.cli.replays import replayed, reported
 from dpbo.flows.cli.screens.tuned import print_tuned
-from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.flows.prefect_runtime import temporary_server
+from dpbo.flows.prefect_runtime.prefect_child import SHORT
+from dpbo.flows.prefect_runtime.settings import QUIET, Stores, known_home
+from dpbo.flows.prefect_runtime.steps_done import StepsDone
 from dpbo.tasks.reporting.mlflow_run import find_release, log_release
 from dpbo.tasks.reporting.shown import experiments_in_file, seen_in_file
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.evaluation.tuning import run_and_evaluate
+from dpbo_core.evaluation.last_step import run_and_evaluate
 from dpbo_core.spec import StudySpec
 from dpbo_core.study import data_split
 from dpbo_core.study.replay import recorded_release
@@ -85,7 +90,7 @@ def test_a_replay_reads_the_ledger_and_stops(here, shown):
         (("budget",), (*HEAVY, "numpy")),
         (("show", "trial"), (*HEAVY, "numpy")),
         (("--help",), (*HEAVY, "numpy", "sqlalchemy")),
-        (("doctor",), ("mlflow", "numpy", "sklearn", "scipy", "pandas", "opendp", "matplotlib")),
+        (("doctor",), ("prefect", "mlflow", "numpy", "sklearn", "scipy", "pandas", "opendp", "matplotlib")),
     ],
 )
 def test_no_command_loads_what_it_needs_not(here, shown, words, refused):
@@ -93,6 +98,99 @@ def test_no_command_loads_what_it_needs_not(here, shown, words, refused):
     done = without(refused, *words, events=ALONE - {"socket.connect"} if asks_the_port else ALONE)
     assert (done.returncode, done.stderr) == (0, "")
     assert not asks_the_port or "2 experiments" in done.stdout
+
+
+FIT = """
+import sys
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+from dpbo_core import PrivateSearch, Real
+X = np.random.default_rng(0).normal(size=(60, 2))
+y = (X[:, 0] > 0).astype(int)
+search = PrivateSearch(LogisticRegression(), {"C": Real(1e-3, 10.0, log=True)}, epsilon=1.0, delta=1e-6,
+                       dataset="rows", budget=(5.0, 1e-5), n_candidates=2)
+search.fit(X[0::2], y[0::2], X_validation=X[1::2], y_validation=y[1::2])
+print(*sorted({"alembic", "sklearn.ensemble", "sklearn.neighbors", "matplotlib", "prefect"} & {*sys.modules}))
+"""
+
+
+def test_a_search_on_arrays_loads_no_migrations_and_no_estimators_of_others(here):
+    """Its ledger is new, and its estimator is known by the list of classes."""
+    done = subprocess.run([sys.executable, "-c", FIT], capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout) == (0, "\n"), done.stderr
+
+
+STARTED = """
+import json, sys
+from dpbo.flows.cli import main
+from dpbo.flows.prefect_runtime import prefect_child
+class Told:
+    def __init__(self, command, *, env, cwd, **_):
+        prefect = {name: text for name, text in env.items() if name.startswith("PREFECT_")}
+        loaded = sorted({"prefect", "mlflow", "sklearn"} & {*sys.modules})
+        print(json.dumps({"loaded": loaded, "prefect": prefect, "cwd": str(cwd)}), file=sys.stderr)
+        raise SystemExit
+prefect_child.Leashed = Told
+sys.argv = ["dpbo", "tune", "--example"]
+main()
+"""
+
+
+def test_prefects_server_starts_before_prefect_is_loaded(here, databases):
+    """It is told all that it would have been told, and looks through no package for blocks."""
+    home = here / "prefect"
+    databases.prefect(home / "prefect.db")
+    done = subprocess.run(
+        [sys.executable, "-c", STARTED], capture_output=True, text=True, timeout=300, env=environment(here)
+    )
+    told = json.loads(done.stderr)
+    password = told["prefect"].pop("PREFECT_API_AUTH_STRING")
+    port = told["prefect"].pop("PREFECT_SERVER_API_PORT")
+    assert (told["loaded"], told["cwd"], len(password)) == ([], str(home), 43)
+    assert told["prefect"] == QUIET | SHORT | {
+        "PREFECT_HOME": str(home),
+        "PREFECT_API_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{home / 'prefect.db'}",
+        "PREFECT_API_DATABASE_MIGRATE_ON_START": "0",
+        "PREFECT_SERVER_API_AUTH_STRING": password,
+        "PREFECT_SERVER_API_HOST": "127.0.0.1",
+        "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": f"http://127.0.0.1:{port},http://localhost:{port}",
+        "PREFECT_UI_API_URL": f"http://127.0.0.1:{port}/api",
+    }
+    assert {SHORT[name] for name in SHORT if "BLOCK" in name} == {"0"}
+
+
+def test_prefects_folder_is_known_only_where_nothing_else_is_set(here, monkeypatch):
+    for name in [name for name in os.environ if name.upper().startswith("PREFECT_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(here))
+    assert known_home() is None  # Prefect is loaded: it is asked
+    monkeypatch.delitem(sys.modules, "prefect")
+    assert known_home() == here / ".prefect"
+    for name in QUIET:
+        monkeypatch.setenv(name, "whatever")
+    monkeypatch.setenv("PREFECT_HOME", str(here / "prefect"))
+    assert known_home() == here / "prefect"
+    for name, value in (("PREFECT_HOME", "beside"), ("prefect_api_url", "http://127.0.0.1:9/api"),
+                        ("PREFECT_PROFILE", "x"), ("PREFECT_RESULTS_PERSIST_BY_DEFAULT", "1")):  # fmt: skip
+        with monkeypatch.context() as also:
+            also.setenv(name, value)
+            assert known_home() is None, name
+    (here / "prefect").mkdir()
+    (here / "prefect" / "profiles.toml").touch()
+    assert known_home() is None
+
+
+def test_a_server_of_ones_own_has_no_page_to_fill(tables, monkeypatch):
+    """So no step is a request: of a study of 20 steps it would be eleven."""
+    made = []
+    monkeypatch.setattr("prefect.artifacts.create_progress_artifact", lambda **_: made.append(_))
+    study = StudySpec.from_dict(tables)
+    token = temporary_server._OURS.set(True)
+    StepsDone(study, 20)
+    temporary_server._OURS.reset(token)
+    assert made == []
+    StepsDone(study, 20)
+    assert len(made) == 1
 
 
 LEARNING = ("prefect", "mlflow", "sklearn", "pandas", "opendp", "matplotlib", "httpx")

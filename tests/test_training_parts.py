@@ -75,9 +75,19 @@ def pair_of_halves(world, here, p, *, on_disk=True, model=None):
     return whole, data_split.public_half(world(f"train{p}", model, **limit), here)
 
 
-@pytest.mark.parametrize("loss", ["logistic", "hinge"])
-@pytest.mark.parametrize("on_disk", [True, False], ids=["file", "array"])
-@pytest.mark.parametrize("p", CUTS)
+PAIRWISE = [(1, True, "logistic"), (3, True, "hinge"), (7, False, "hinge"), (7, True, "logistic")]
+CASES = [
+    pytest.param(
+        p, on_disk, loss, marks=[] if (p, on_disk, loss) in PAIRWISE else [pytest.mark.slow],
+        id=f"{p}-{'file' if on_disk else 'array'}-{loss}",
+    )
+    for p in CUTS
+    for on_disk in (True, False)
+    for loss in ("logistic", "hinge")
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("p", "on_disk", "loss"), CASES)
 def test_parts_give_the_map_and_the_models_of_one_table(world, here, p, on_disk, loss):
     whole, parts = pair_of_halves(world, here, p, on_disk=on_disk, model={"estimator": loss})
     same_map(whole.preprocessing, parts.preprocessing)

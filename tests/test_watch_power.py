@@ -187,7 +187,7 @@ def u_of(measure, table, n, reference):
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 5), st.data())
-@settings(max_examples=200)
+@settings(max_examples=60)
 def test_a_mean_moves_by_no_more_than_is_charged(least, more, k, data):
     """k records of any scores are replaced, in a table of any size from least_records on."""
     measure, m = MeanMeasure(k, 1.0), least + more

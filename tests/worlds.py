@@ -1,5 +1,6 @@
 """Small worlds for tests: a problem whose models are its candidates, and an objective that is a table of scores."""
 
+import os
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -183,6 +184,11 @@ def mostly_slow(values, *short):
     """Parameters of a test, of which `short` are in the short run, and the others in `make audit`."""
     assert set(short) <= set(values)
     return [pytest.param(value, marks=[] if value in short else pytest.mark.slow) for value in values]
+
+
+def at_length(examples):
+    """How many examples Hypothesis tries: a quarter in the short run, all in `make audit`."""
+    return examples if "DPBO_AT_LENGTH" in os.environ else max(10, examples // 4)
 
 
 def asked_until_it_answers(work):

@@ -55,7 +55,7 @@ class PrivacyBudget:
 
     @classmethod
     def without_limit(cls, dataset: str) -> "PrivacyBudget":
-        """A dataset declared public."""
+        """The cap of a dataset declared public, which limits nothing."""
         return cls(dataset, 0, 0, public=True)
 
     @property

@@ -38,7 +38,7 @@ class GenerationFile:
 
     @property
     def exists(self) -> bool:
-        """Whether there is one."""
+        """Whether there is such a file, or a link in its place."""
         return self.path.exists() or self.path.is_symlink()
 
     def read(self) -> Generation:

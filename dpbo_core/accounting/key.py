@@ -50,7 +50,7 @@ class LedgerKey:
 
     @property
     def hex(self) -> str:
-        """As it is kept."""
+        """The key in hexadecimal digits, as its file keeps it."""
         return self.secret.hex()
 
     @property

@@ -51,7 +51,7 @@ class Node:
         return replace(self, totals=replace(self.totals, filter=None), everything=everything)
 
     def text(self) -> str:
-        """As it is sealed."""
+        """The node in the words that its seal is computed of."""
         told: dict[str, Any] = {"of": self.of, "totals": self.totals.to_json()}
         told["path"] = [[bit, *place] for bit, place in sorted(self.path.items())]
         if self.base is not None:

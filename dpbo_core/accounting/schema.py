@@ -1,15 +1,23 @@
-"""Making a ledger's tables, and bringing an older ledger's up to date: the same steps, in one transaction."""
+"""Making a ledger's tables, and bringing an older ledger's up to date: the same steps, in one transaction.
 
+What the steps make of a SQLite file without tables is kept as statements, `ledger_tables_SCHEMA.sql`, so that a new
+ledger need not load Alembic. `python tests/known_tables.py` writes them, and a test holds the two equal.
+"""
+
+import secrets
 import threading
 from pathlib import Path
 
 import sqlalchemy as sa
 
+from dpbo_core.accounting.history import ORIGIN, canonical, seal
+from dpbo_core.accounting.tables import FACTS, HISTORY
 from dpbo_core.errors import DpboError
 
 HEAD = "0004"
 OLDER = ("0001", "0002", "0003")
 MIGRATIONS = Path(__file__).parent / "migrations"
+END = ";\n\n"  # of a statement among those that are kept
 _ONE_AT_A_TIME = threading.Lock()  # Alembic keeps what it is doing in module variables
 
 
@@ -46,6 +54,32 @@ def bring_up_to_date(connection: sa.Connection) -> None:
         return
     if now is not None and now not in OLDER:
         raise _another(now)
+    kept = statements_file(HEAD)
+    if now is None and connection.dialect.name == "sqlite" and kept.is_file():
+        _write(connection, kept)
+    else:
+        migrate(connection, now)
+
+
+def statements_file(head: str) -> Path:
+    """Where the statements are that make a new SQLite ledger of schema `head`, if they are kept."""
+    return Path(__file__).with_name(f"ledger_tables_{head}.sql")
+
+
+def _write(connection: sa.Connection, kept: Path) -> None:
+    """The tables of a new ledger, and the rows that the steps put there: its schema, and an identity of its own."""
+    for statement in kept.read_text(encoding="utf-8").split(END)[:-1]:
+        connection.exec_driver_sql(statement)
+    connection.execute(sa.text("INSERT INTO alembic_version (version_num) VALUES (:head)"), {"head": HEAD})
+    identity = {"name": "identity", "value": secrets.token_hex(16)}
+    content = canonical(identity)
+    entry = {"sequence": 1, "about": "facts", "content": content, "hash": seal(ORIGIN, 1, "facts", content)}
+    connection.execute(FACTS.insert().values(**identity))
+    connection.execute(HISTORY.insert().values(**entry))
+
+
+def migrate(connection: sa.Connection, now: str | None) -> None:
+    """Every step from schema `now`, or from nothing, by Alembic."""
     from alembic import command
     from alembic.config import Config
 

@@ -60,10 +60,12 @@ class LedgerStore:
         self.generation, self.seen = GenerationFile(kept_in), Seen("")  # until the identity is read
         with self.reading() as connection:
             current = schema.found(connection) == schema.HEAD
+            identity = connection.scalar(IDENTITY) if current else None
         if not current:
             self._bring_up_to_date()
-        with self.reading() as connection:
-            self.identity = str(connection.scalar(IDENTITY) or "")
+            with self.reading() as connection:
+                identity = connection.scalar(IDENTITY)
+        self.identity = str(identity or "")
         self.seen = Seen(self.identity, "" if self.server else str(self._engine.url.database))
         with self.reading() as connection:
             last = self._last(connection)

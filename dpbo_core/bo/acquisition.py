@@ -159,7 +159,7 @@ class OwnFunction:
     function: Callable[[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
 
     def scores(self, posterior: Believed, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
-        """Its answer, shape (N,)."""
+        """What the function answers for every candidate, shape (N,)."""
         return self.function(posterior.candidates, posterior.mean, posterior.std)
 
 

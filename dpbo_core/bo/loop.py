@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.bo.acquisition import Acquisition
-from dpbo_core.bo.trajectory import Observation, Trajectory
 from dpbo_core.gp.kernels import Kernel
 from dpbo_core.gp.posterior import Posterior
 
@@ -53,7 +52,6 @@ class BayesianSearch:
         self._posterior = Posterior(encoded, kernel, noise_variance, prior_mean, expected)
         self._acquisition = acquisition
         self._seed = seed
-        self._observed: list[Observation] = []
         self._visited: list[int] = []
 
     @property
@@ -69,19 +67,19 @@ class BayesianSearch:
     @property
     def step(self) -> int:
         """t, the step that the next `ask` is for: one more than the values told."""
-        return len(self._observed) + 1
+        return len(self._visited) + 1
 
     @property
-    def trajectory(self) -> Trajectory:
-        """Everything told so far, in order."""
-        return Trajectory(tuple(self._observed))
+    def visited(self) -> tuple[int, ...]:
+        """The candidates that values were told of so far, in order; one may be there more than once."""
+        return tuple(self._visited)
 
     def ask(self) -> int:
         """λ_t: the candidate with the largest acquisition, the lowest index of equals.
 
         With nothing told yet, the candidate nearest to the centre of the cube.
         """
-        if not self._observed:
+        if not self._visited:
             return int(np.argmin(((self._posterior.candidates - 0.5) ** 2).sum(axis=1)))
         step = self.step
         return int(self._acquisition.scores(self._posterior, step, (self._seed, step), self._visited).argmax())
@@ -93,5 +91,4 @@ class BayesianSearch:
             ValueError: no such candidate, or a value that is not finite (the message does not show it).
         """
         self._posterior.observe(index, value)
-        self._observed.append(Observation(self.step, int(index), float(value)))
         self._visited.append(int(index))

@@ -37,7 +37,7 @@ class ScoreMap:
     top: float
 
     def mapped(self, score: float) -> float:
-        """In the prior's units."""
+        """A score in the prior's units: less its centre, by its scale."""
         return (score - self.centre) / self.scale
 
     def unmapped(self, value: float) -> float:

@@ -43,7 +43,7 @@ class Forgetful:
         return self._kept.get(what)
 
     def record(self, spend: Spend, draw: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-        """Draw, once a run."""
+        """Draw; the same run reads it back, and another draws anew."""
         if spend.what not in self._kept:
             self._kept[spend.what] = draw()
         return self._kept[spend.what]

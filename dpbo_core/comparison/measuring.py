@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dpbo_core.comparison.cells import Cell, cells_of
+from dpbo_core.comparison.cell_runs import Cell, cells_of
 from dpbo_core.comparison.own_task import read_task
 from dpbo_core.comparison.tasks import TASKS, ScoreTable, on_table
 from dpbo_core.errors import StudyInvalid, suggestion

@@ -47,8 +47,8 @@ class Encoded:
         """m: how many records the table holds."""
         return len(self.labels)
 
-    def part(self, records: slice) -> "Encoded":
-        """Some of the records, not copied."""
+    def part(self, records: slice | NDArray[np.intp]) -> "Encoded":
+        """Some of the records; of a slice, not copied."""
         targets = None if self.targets is None else self.targets[records]
         return Encoded(self.X[records], self.labels[records], self.broken[records], self.n_classes, targets)
 

@@ -48,14 +48,12 @@ class Number:
         return (self.mean, self.deviation) if self.deviation > 0 else (0.0, 1.0)
 
     def fill(self, column: Column, out: NDArray[np.float64], broken: NDArray[np.bool_]) -> None:
-        """Writes the finite values to the zeros of `out` (1, r); a record left without one is broken (r,)."""
+        """Writes the values to `out` (1, r); a record without a finite one is broken (r,)."""
         values = numbers(column)
         if self.stand_in is not None:
             values = np.where(np.isfinite(values), values, self.stand_in)
-        finite = np.isfinite(values)
-        broken |= ~finite
-        if self.deviation > 0:
-            np.copyto(out[0], values, where=finite)
+        broken |= ~np.isfinite(values)
+        out[0] = values if self.deviation > 0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -76,7 +74,8 @@ class Category:
         return (0.0, 1.0)
 
     def fill(self, column: Column, out: NDArray[np.float64], broken: NDArray[np.bool_]) -> None:  # noqa: ARG002
-        """Writes a 1 into the zeros of `out` (width, r) where the category is known; nothing breaks a record."""
+        """Writes to `out` (width, r) a 1 where the category is known, else 0; nothing breaks a record."""
+        out[:] = 0.0
         at = positions(column, self.values)
         known = np.flatnonzero(at >= 0)
         out[at[known], known] = 1.0

@@ -94,14 +94,14 @@ class NamedColumn:
             return CANNOT
         return at
 
-    def series(self, cells: NDArray[Any]) -> Any:
-        """Cells (r,) as pandas holds them."""
+    def held(self, cells: NDArray[Any]) -> Any:
+        """What a data frame's column is made of for cells (r,): an array, or a series where the type is pandas'."""
         import pandas as pd
 
         if self.kind == "number":
-            return pd.Series(cells.astype(np.float64), dtype="float64")
+            return cells.astype(np.float64)
         if self.kind == "truth":
-            return pd.Series(cells.astype(bool), dtype="bool")
+            return cells.astype(bool)
         if self.kind == "text":
             return pd.Series(cells, dtype=self.dtype)
         if self.kind == "category":
@@ -138,7 +138,7 @@ def data_frame(columns: tuple[NamedColumn, ...], rows: NDArray[Any]) -> "pd.Data
     """Rows (r, d) of cells as a data frame of those columns; of a row depends what stands in that row."""
     import pandas as pd
 
-    return pd.DataFrame({column.name: column.series(rows[:, j]) for j, column in enumerate(columns)})
+    return pd.DataFrame({column.name: column.held(rows[:, j]) for j, column in enumerate(columns)})
 
 
 def extreme_cells(columns: tuple[NamedColumn, ...], rows: NDArray[Any]) -> list[NDArray[Any]]:

@@ -23,7 +23,7 @@ from dpbo_core.data.header import check_columns
 from dpbo_core.data.named_columns import CANNOT, NamedColumn, fit_columns
 from dpbo_core.data.table import Table
 from dpbo_core.data.table_parts import TableParts
-from dpbo_core.data.unit_ball import clipped_rows, norms, scaled_rows
+from dpbo_core.data.unit_ball import Fill, Records, clipped_rows, norms, scaled_rows
 from dpbo_core.data.values import Value, numbers, positions, sorted_values, value_column
 from dpbo_core.errors import StudyInvalid
 
@@ -211,10 +211,10 @@ class Preprocessing:
         width = self.n_features - (self.bias > 0.0)
         with np.errstate(all="ignore"):
             center, scale = self._centers_and_scales()
-            for rows, raw in self._raw_blocks(table, broken):
-                if self.unit_ball:
-                    clipped_rows(raw, center, scale, X[rows, :width], radius=self.radius, bound=bound)
-                    continue
+            if self.unit_ball:
+                fill = self._fill(table, broken)
+                clipped_rows(fill, broken, center, scale, X[:, :width], radius=self.radius, bound=bound)
+            for rows, raw in () if self.unit_ball else self._raw_blocks(table, broken):
                 block = np.ldexp(*scaled_rows(raw, center, scale))
                 # scikit-learn's trees and neighbours compute in float32 and refuse what it cannot hold
                 broken[rows] |= ~np.isfinite(block.astype(np.float32)).all(axis=0)
@@ -256,15 +256,27 @@ class Preprocessing:
         pairs = [feature.center_and_scale for feature in self._encoded_features]
         return np.repeat([pair[0] for pair in pairs], widths), np.repeat([pair[1] for pair in pairs], widths)
 
-    def _raw_blocks(self, table: Table, broken: NDArray[np.bool_]) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+    def _fill(self, table: Table, broken: NDArray[np.bool_]) -> Fill:
+        """Writes raw features of some records, one column's at a time, and which of the records are broken."""
         features = self._encoded_features
         widths = [len(feature.feature_names) for feature in features]
-        ends = np.cumsum(widths)
+        ends = np.cumsum(widths).tolist()
+
+        def fill(rows: Records, raw: NDArray[np.float64]) -> Iterator[slice]:
+            unusable = broken[rows]
+            for feature, width, end in zip(features, widths, ends, strict=True):
+                feature.fill(table.columns[feature.name][rows], raw[end - width : end], unusable)
+                yield slice(end - width, end)
+
+        return fill
+
+    def _raw_blocks(self, table: Table, broken: NDArray[np.bool_]) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        fill, d = self._fill(table, broken), self.n_features - (self.bias > 0.0)
         for start in range(0, table.n_records, _RECORDS_AT_ONCE):
             rows = slice(start, min(start + _RECORDS_AT_ONCE, table.n_records))
-            raw = np.zeros((int(ends[-1]), rows.stop - start))
-            for feature, width, end in zip(features, widths, ends, strict=True):
-                feature.fill(table.columns[feature.name][rows], raw[end - width : end], broken[rows])
+            raw = np.empty((d, rows.stop - start))
+            for _ in fill(rows, raw):
+                pass
             yield rows, raw
 
     def _quantile(self, table: Table | TableParts, share: float) -> float:

@@ -11,12 +11,20 @@ Arrays are feature by record: a record's norm is summed feature by feature in on
 double whichever records stand beside it.
 """
 
+from collections.abc import Callable, Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
+Records = slice | NDArray[np.intp]
+Fill = Callable[[Records, NDArray[np.float64]], Iterator[slice]]
+
 _FAR = 2.0**900  # a squared norm up to which doubles themselves serve
 _PLAIN = 2.0**400  # nor is a radius this large, or its inverse
-_AT_ONCE = 16  # records beyond that, which a block computes whether it has them or not
+_VALUES_AT_ONCE = 2**18  # keeps the scratch arrays in the cache
+_RECORDS_AT_LEAST = 1024  # and so does this of wide tables, beside what it costs to begin a block
+_RECORDS_AT_ONCE = 4096  # that are computed by mantissas
+_AT_ONCE = 16  # places for records beyond that, of every so many, computed whether needed or not
 _NO_EXPONENT = -100_000  # below that of any quotient of doubles
 
 
@@ -57,7 +65,8 @@ def clipped(
 
 
 def clipped_rows(
-    raw: NDArray[np.float64],
+    fill: Fill,
+    broken: NDArray[np.bool_],
     center: NDArray[np.float64],
     scale: NDArray[np.float64],
     out: NDArray[np.float64],
@@ -65,29 +74,56 @@ def clipped_rows(
     radius: float,
     bound: float,
 ) -> None:
-    """Writes `clipped(*scaled_rows(raw, center, scale))` to `out` (r, d), faster.
+    """Writes `clipped(*scaled_rows(raw, center, scale))` of all records to `out` (m, d), faster.
 
     They are the same but for the last digits of subnormal numbers, and within the same bound in exact arithmetic.
+    What it writes for a broken record means nothing.
 
     Where no number on the way overflows, mantissas and exponents give what doubles give, since a power of two as
     the unit changes no digit; what is too small for a double is too small to move the record's norm. The few
-    records beyond that are computed by mantissas, as many in every block as places are kept for them, so that time
-    tells of none of them, but of more than that.
+    records beyond that are computed by mantissas, as many in every table as places are kept for them, so that time
+    tells of none of them, but of more than that. A feature is standardised while its values are in the cache, and
+    scratch is made once for all records.
+
+    Args:
+        fill: writes raw features of some records, (d, r), and yields the features that it has just written.
+        broken: (m,) records without a meaning, true once `fill` has seen them.
+        center: (d,).
+        scale: (d,), positive.
+        out: where to.
+        radius: R.
+        bound: B.
     """
+    m, d = out.shape
+    size = min(m, max(_RECORDS_AT_LEAST, _VALUES_AT_ONCE // max(1, d)))
+    scratch, squares, far = np.empty((d, size)), np.empty((2, size)), []
+    aim = bound * (1.0 - _slack(d))
+    farthest = _FAR if 1.0 / _PLAIN < radius < _PLAIN else -1.0
     with np.errstate(all="ignore"):
-        z = raw - center[:, None]
-        z /= scale[:, None]
-        total, square = np.zeros(z.shape[1]), np.empty(z.shape[1])
-        for feature in z:  # as `norms`
-            np.multiply(feature, feature, out=square)
-            total += square
-        plain = total <= _FAR if 1.0 / _PLAIN < radius < _PLAIN else np.zeros(len(total), dtype=np.bool_)
-        factor = np.minimum(1.0 / radius, bound * (1.0 - _slack(len(z))) / np.sqrt(total))
-        np.multiply(z.T, factor[:, None], out=out)
-    far = np.flatnonzero(~plain)
-    places = np.concatenate([far, np.zeros(-len(far) % _AT_ONCE if len(far) else _AT_ONCE, dtype=np.intp)])
-    found = clipped(*scaled_rows(raw[:, places], center, scale), radius=radius, bound=bound)
-    out[far] = found.T[: len(far)]
+        for start in range(0, m, max(1, size)):
+            rows = slice(start, min(start + size, m))
+            z, (total, square) = scratch[:, : rows.stop - start], squares[:, : rows.stop - start]
+            total[:] = 0.0
+            for features in fill(rows, z):
+                for row, middle, unit in zip(z[features], center[features], scale[features], strict=True):
+                    np.subtract(row, middle, out=row)
+                    np.divide(row, unit, out=row)
+                    np.multiply(row, row, out=square)
+                    total += square  # feature by feature, as `norms`
+            far.append(start + np.flatnonzero(~((total <= farthest) | broken[rows])))
+            z *= np.minimum(1.0 / radius, aim / np.sqrt(total))
+            out[rows] = z.T
+    places = np.concatenate([*far, np.empty(0, dtype=np.intp)])
+    n_far, kept = len(places), _AT_ONCE * -(-m // _RECORDS_AT_ONCE)
+    if m:
+        places = np.append(places, np.zeros(-n_far % kept if n_far else kept, dtype=np.intp))
+    for start in range(0, len(places), _RECORDS_AT_ONCE):
+        some = places[start : start + _RECORDS_AT_ONCE]
+        raw = np.empty((d, len(some)))
+        for _ in fill(some, raw):
+            pass
+        found = clipped(*scaled_rows(raw, center, scale), radius=radius, bound=bound).T[: max(0, n_far - start)]
+        out[some[: len(found)]] = found
 
 
 def _slack(d: int) -> float:

@@ -8,18 +8,18 @@ import numpy as np
 from dpbo_core.evaluation.bins import Expected
 from dpbo_core.evaluation.certified import KIND
 from dpbo_core.evaluation.confusion import ConfusionTable
-from dpbo_core.evaluation.errors import ErrorTable, of_bins
 from dpbo_core.evaluation.foreseen import Foreseen
 from dpbo_core.evaluation.kind_reports import class_report, error_report
+from dpbo_core.evaluation.noised_table import NoisedTable
 from dpbo_core.evaluation.places import Grouping
-from dpbo_core.evaluation.predictions import Predictions
+from dpbo_core.evaluation.public_predictions import Predictions
 from dpbo_core.evaluation.question import Question, group_names
+from dpbo_core.evaluation.regression_errors import ErrorTable, of_bins
 from dpbo_core.evaluation.report import plain, report
 from dpbo_core.evaluation.subject import Subject
-from dpbo_core.evaluation.table import NoisedTable
 from dpbo_core.evaluation.within import within_bins
 from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.methods.contract import averaged_facts
+from dpbo_core.methods.releasing import averaged_facts
 from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release

@@ -8,7 +8,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.evaluation.bins import Expected, expected
 from dpbo_core.evaluation.foreseen import Foreseen, foreseen
 from dpbo_core.evaluation.places import Grouping
-from dpbo_core.evaluation.predictions import Predictions
+from dpbo_core.evaluation.public_predictions import Predictions
 from dpbo_core.evaluation.question import Question, group_names
 from dpbo_core.evaluation.sensitive_table import FileTable, SensitiveTable
 from dpbo_core.evaluation.subject import Subject, file_model, read_model, released_model

@@ -17,8 +17,8 @@ import numpy as np
 
 from dpbo_core.evaluation.figures import CLASSES_OF_A_GROUP, OF_WHOM_OF_CLASSES, of_matrix
 from dpbo_core.evaluation.intervals import wilson
+from dpbo_core.evaluation.noised_table import Reals, in_units
 from dpbo_core.evaluation.simulation import Estimates, Figures, shifted, simulate, table_json
-from dpbo_core.evaluation.table import Reals, in_units
 
 KIND = "classes"
 

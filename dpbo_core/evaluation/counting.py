@@ -55,7 +55,7 @@ class Counter:
 
     @property
     def size(self) -> int:
-        """C: how many cells."""
+        """C: how many cells a table of the counts has, all groups together."""
         return 1 + self.place.n_cells * self.n_groups
 
     @property

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from dpbo_core.evaluation.names import AT_THRESHOLD as AT_THRESHOLD
-from dpbo_core.evaluation.table import NoisedTable, Reals
+from dpbo_core.evaluation.noised_table import NoisedTable, Reals
 
 Figures = Mapping[str, Reals]
 OF_WHOM = {  # shares, and of how many

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.evaluation.bins import GOOD, MEAN_ABSOLUTE, USABLE, warning_of
-from dpbo_core.evaluation.errors import of_bins
-from dpbo_core.evaluation.predictions import Predictions
+from dpbo_core.evaluation.public_predictions import Predictions
+from dpbo_core.evaluation.regression_errors import of_bins
 
 BINS = 20  # of the errors
 UNKNOWN = 0.5  # share of right predictions, where no public record says it

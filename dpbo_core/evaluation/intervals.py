@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from dpbo_core.evaluation.figures import DIFFERENCES, OF_WHOM, Figures, figures
-from dpbo_core.evaluation.table import NoisedTable, Reals
+from dpbo_core.evaluation.noised_table import NoisedTable, Reals
 from dpbo_core.evaluation.within import variance
 
 Z = 1.6448536269514722  # the normal's 95% quantile

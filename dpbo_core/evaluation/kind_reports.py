@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dpbo_core.evaluation import confusion, errors
+from dpbo_core.evaluation import confusion, regression_errors
 from dpbo_core.evaluation.figures import CLASSES_OF_A_GROUP, METRICS_OF_CLASSES, OF_A_CLASS
 from dpbo_core.evaluation.intervals import wilson
 from dpbo_core.evaluation.report import ends_of, plain
@@ -31,12 +31,12 @@ def class_report(table: confusion.ConfusionTable) -> dict[str, Any]:
     }
 
 
-def error_report(table: errors.ErrorTable) -> dict[str, Any]:
+def error_report(table: regression_errors.ErrorTable) -> dict[str, Any]:
     """The whole report of a released histogram of errors, with the table itself."""
-    found, ends = errors.estimates(table), table.ends.tolist()
+    found, ends = regression_errors.estimates(table), table.ends.tolist()
     return {
         "table": table.to_json(),
-        "metrics": {name: _told(found, name) for name in errors.METRICS},
+        "metrics": {name: _told(found, name) for name in regression_errors.METRICS},
         "errors": [
             {
                 "above": ends[b] if b else None,
@@ -48,10 +48,10 @@ def error_report(table: errors.ErrorTable) -> dict[str, Any]:
         ],
         "binning": {
             "clipped_at": table.bound,
-            "mae_off_at_most": plain(errors.farthest(table)),
+            "mae_off_at_most": plain(regression_errors.farthest(table)),
             "public_variance": table.variance,
         },
-        "groups": _groups(table.groups, found, errors.OF_A_GROUP),
+        "groups": _groups(table.groups, found, regression_errors.OF_A_GROUP),
     }
 
 

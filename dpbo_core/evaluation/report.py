@@ -14,7 +14,7 @@ import numpy as np
 
 from dpbo_core.evaluation.figures import AT_THRESHOLD, METRICS, OF_A_GROUP, Figures
 from dpbo_core.evaluation.intervals import Interval, estimates
-from dpbo_core.evaluation.table import NoisedTable, Reals
+from dpbo_core.evaluation.noised_table import NoisedTable, Reals
 
 Estimates = tuple[Figures, dict[str, Interval], dict[str, Interval]]
 

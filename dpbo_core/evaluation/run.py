@@ -23,11 +23,11 @@ from dpbo_core.evaluation.asking import Asked, ask, check_header, digest_of_rele
 from dpbo_core.evaluation.bins import Expected
 from dpbo_core.evaluation.counting import Counter
 from dpbo_core.evaluation.foreseen import Foreseen
-from dpbo_core.evaluation.predictions import Predictions
+from dpbo_core.evaluation.noised_table import NoisedTable
+from dpbo_core.evaluation.public_predictions import Predictions
 from dpbo_core.evaluation.question import Question
 from dpbo_core.evaluation.report import best_threshold
 from dpbo_core.evaluation.subject import Subject, read_model, subject_counter
-from dpbo_core.evaluation.table import NoisedTable
 from dpbo_core.mechanisms.noise import Noise, NoiseSource, OperatingSystemNoise, standing_of, try_out
 from dpbo_core.objective.partitioned import Workers
 from dpbo_core.privacy.plan import PrivacyPlan

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from dpbo_core.evaluation.intervals import AT_ONCE, LEVEL, PAIRS, SEED, TOO_MANY, Interval, simulated_noise
-from dpbo_core.evaluation.table import Reals, counted, in_units
+from dpbo_core.evaluation.noised_table import Reals, counted, in_units
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -1,5 +1,5 @@
 """The model that is evaluated: public, with its decision values on public records; of other than two classes, or of
-numbers, with what it predicts there (`predictions`).
+numbers, with what it predicts there (`public_predictions`).
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
@@ -22,7 +22,7 @@ from dpbo_core.data import Preprocessing
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.evaluation.counting import Counter
 from dpbo_core.evaluation.places import Grouping, Place, needed, only_needed
-from dpbo_core.evaluation.predictions import Predictions, cross_predicted, of_rows, privately_trained
+from dpbo_core.evaluation.public_predictions import Predictions, cross_predicted, of_rows, privately_trained
 from dpbo_core.final_model import FinalModel, load
 from dpbo_core.final_model.storage import ESTIMATOR, NUMBERS
 from dpbo_core.final_model.train import model_is_public

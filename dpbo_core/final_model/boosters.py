@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dpbo_core.final_model.dpbo_served_model import BOOSTERS
+from dpbo_core.models.installed import distributions_of_packages
 
 
 def parted(estimator: Any) -> tuple[Any, Any]:
@@ -24,10 +25,8 @@ def parted(estimator: Any) -> tuple[Any, Any]:
 
 def packages_of(estimator: Any) -> tuple[str, ...]:
     """The distribution that a booster in `estimator` came with, xgboost-cpu say; none where there is no booster."""
-    from importlib.metadata import packages_distributions
-
     library = _library(parted(estimator)[1])
-    return tuple(packages_distributions()[library][:1]) if library else ()
+    return tuple(distributions_of_packages()[library][:1]) if library else ()
 
 
 def write_booster(folder: Path, booster: Any) -> dict[str, str]:

@@ -25,7 +25,7 @@ from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.trainer import Model
 from dpbo_core.privacy.release import Release
 from dpbo_core.spec import LinearSection, StudySpec
-from dpbo_core.spec.model import PREDICTIONS
+from dpbo_core.spec.prediction_table import PREDICTIONS
 from dpbo_core.study.data_split import public_half
 from dpbo_core.study.public_half import PublicHalf
 

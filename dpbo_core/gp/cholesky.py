@@ -94,6 +94,6 @@ class GrowingCholesky:
         return np.concatenate([np.empty((0, len(chosen))), *parts])[: len(self)]
 
     def lower(self) -> NDArray[np.float64]:
-        """L, shape (t, t)."""
+        """L, lower triangular, shape (t, t): L·Lᵀ is the matrix so far."""
         L = np.tril(self.columns(np.array(self.indices, dtype=np.int64)).T, -1)
         return L + np.diag(self._pivots)

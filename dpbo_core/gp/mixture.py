@@ -63,7 +63,7 @@ class Weighed(Protocol):
 
     @property
     def weights(self) -> NDArray[np.float64]:
-        """Of each component, (C,)."""
+        """How far each component is believed, (C,); they sum to 1."""
         ...
 
     def moments(

@@ -1,4 +1,4 @@
-"""What every method is: a price before purchase, a search, a release. And what their releases share.
+"""What every method is, a price before purchase, a search, a release; and what one may be beside that.
 
 prepare(problem)               where there is one: public work, done before anything is charged
 plan(problem)                  the price; needs no data, is deterministic
@@ -14,22 +14,15 @@ search.finish(noise)           the release
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.noise import Mechanism, Noise
-from dpbo_core.methods.pair_draws import in_pairs, refused
 from dpbo_core.objective.in_memory import Scorer
-from dpbo_core.privacy.amounts import allowed_units, split_units
-from dpbo_core.privacy.assumption import ACQUISITION_FUNCTION, ROWWISE_PREDICTIONS
 from dpbo_core.privacy.certified import Shown
-from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
-from dpbo_core.privacy.release import COUNTS, LEARNED_FROM, PAIRS, Release
+from dpbo_core.privacy.release import Release
 from dpbo_core.problem import Problem
-from dpbo_core.space.earlier import EarlierEdition
-from dpbo_core.versions import library_version
 
 Released = Mapping[str, Any]
 Draws = tuple[tuple[Spend, Mechanism[Any]], ...]
@@ -91,7 +84,7 @@ class Search(Protocol):
 
 @runtime_checkable
 class Method(Protocol):
-    """One algorithm box, whole."""
+    """One algorithm box, whole: what is asked of every member of the closed union."""
 
     @property
     def kind(self) -> str:
@@ -130,11 +123,11 @@ class Method(Protocol):
         ...
 
     def outlook(self, problem: Problem) -> Outlook:
-        """What the price buys."""
+        """What the price buys, in units of the score; needs no data."""
         ...
 
     def n_steps(self, problem: Problem) -> int:
-        """Steps, fixed in advance."""
+        """How many steps the search takes: public, and fixed in advance."""
         ...
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> Search:
@@ -201,7 +194,7 @@ class Learns(Protocol):
 
     @staticmethod
     def begins_with_editions() -> bool:
-        """Whether it uses `problem.earlier`."""
+        """Whether its search begins with what earlier editions released (`problem.earlier`)."""
         ...
 
     @staticmethod
@@ -260,138 +253,3 @@ class SearchesPublic(Protocol):
     def cross_validated(self, problem: Problem) -> tuple[int, ...]:
         """Candidates whose public scores it needs whatever they are; a problem for planning will do."""
         ...
-
-
-def guarantee_of(
-    problem: Problem,
-    *,
-    pure: bool,
-    evidence: Evidence,
-    trains_privately: bool = False,
-    counts_pairs: bool = False,
-    assumptions: tuple[str, ...] = (),
-) -> PrivacyGuarantee:
-    """The guarantee of a whole study: its own (ε, δ), or ε = ∞ where the proof is refuted.
-
-    Raises:
-        StudyInvalid: the training set is sensitive, and the method does not train privately; or the score counts
-            pairs, and the method's proof is about means.
-    """
-    if in_pairs(problem) is not None and not counts_pairs:
-        raise refused(problem, ())
-    if problem.training is not None and not trains_privately:
-        raise StudyInvalid(
-            "this method needs a public training set, and the study declares its training set sensitive",
-            cause="its models are trained without noise, so they would tell of the training records",
-            remedy="use a method that trains privately (dpbo plan says which), or leave sensitive out of [data]",
-        )
-    return PrivacyGuarantee(
-        epsilon=float("inf") if evidence.refuted else problem.epsilon,
-        delta=0.0 if pure else problem.delta,
-        unit=problem.unit,
-        relation=problem.relation,
-        assumptions=assumptions if problem.rowwise else (*assumptions, ROWWISE_PREDICTIONS.name),
-        evidence=evidence,
-        person=problem.person,
-    )
-
-
-def split_epsilon(problem: Problem, shares: tuple[float, ...]) -> tuple[int, ...]:
-    """The study's ε in 10⁻¹² (rounded down: never above the guarantee), split so that the parts sum exactly to it.
-
-    Raises:
-        StudyInvalid: ε is too small for the ledger's unit.
-    """
-    try:
-        return split_units(allowed_units(problem.epsilon), shares)
-    except ValueError:
-        pass
-    raise too_small(problem)
-
-
-def too_small(problem: Problem) -> StudyInvalid:
-    """The message for an ε (or δ) that the ledger's unit cannot divide."""
-    return StudyInvalid(
-        f"ε = {problem.epsilon:g} is too small to be divided among the draws of this method",
-        cause="the ledger counts privacy in units of 1e-12",
-        remedy="raise epsilon, or lower the number of steps",
-    )
-
-
-def refuse_persons(problem: Problem, kind: str, cause: str) -> None:
-    """For a method of which nothing is proved where each person's mean counts once.
-
-    Raises:
-        StudyInvalid: the study counts so.
-    """
-    if problem.n_persons is not None:
-        raise StudyInvalid(
-            f"{kind} cannot be used where each person's mean counts once (data.n_persons)",
-            cause=cause,
-            remedy="use another method (dpbo plan says which); or give n_validation, and max_records_per_person",
-        )
-
-
-def averaged_facts(problem: Problem) -> dict[str, int | None]:
-    """What the score is a mean of: how many persons' means, or how many records of which k are one person's."""
-    if problem.n_persons is not None:
-        return {"n_persons": problem.n_persons}
-    return {
-        "n_validation": problem.n_validation,
-        "max_records_per_person": problem.max_records_per_person,
-    }
-
-
-def _named(earlier: tuple[EarlierEdition, ...]) -> list[dict[str, str]]:
-    return [{"edition": item.edition, "release_id": item.release_id} for item in earlier]
-
-
-def make_release(
-    method: Method,
-    problem: Problem,
-    plan: PrivacyPlan,
-    noise: Noise,
-    value: Mapping[str, Any],
-    score_bound: str = "",
-) -> Release:
-    """The release of `value`, with the public facts a reader needs beside the guarantee.
-
-    A score is stated in its natural unit too, as its metric; so is the baseline, where there is one. `score_bound`
-    is what a theorem says of the score's error, in words.
-    """
-    unit, name = problem.score.natural_unit, problem.model.score_name
-    if "score" in value:
-        value = {**value, "metric": unit.metric(name, value["score"], value.get("interval"))}
-    baseline = {} if problem.baseline is None else {"baseline": unit.of(problem.baseline)}
-    assumed = plan.guarantee.assumptions
-    options = {item.name: getattr(method, item.name) for item in fields(method) if item.name != "kind"}
-    return Release(
-        value=value,
-        guarantee=plan.guarantee.as_drawn(noise.standing),
-        spends=plan.spends,
-        study=problem.study,
-        edition=problem.edition,
-        method=method.kind,
-        dataset=problem.dataset,
-        facts={
-            "version": library_version(),
-            "options": options,
-            "estimator": problem.model.estimator,
-            "score": problem.model.score_name,
-            "score_range": problem.score_range,
-            **baseline,
-            **averaged_facts(problem),
-            "n_candidates": len(problem.candidates),
-            "space": problem.candidates.space.to_json(),
-            "kernel": problem.search.kernel,
-            "lengthscale": problem.search.lengthscale,
-            **({"acquisition": problem.search.acquisition} if ACQUISITION_FUNCTION.name in assumed else {}),
-            "steps": method.n_steps(problem),
-            **({COUNTS: PAIRS, "public_share": problem.positives} if in_pairs(problem) else {}),
-            **({"rowwise": "enforced"} if problem.model.enforced else {}),
-            **({"score_bound": score_bound} if score_bound else {}),
-            **({"chosen_by_advice": problem.advice} if problem.advice else {}),
-            **({} if problem.earlier is None else {LEARNED_FROM: _named(problem.earlier)}),
-        },
-        noise=noise.standing,
-    )

@@ -14,7 +14,6 @@ All trials run inside ONE step: nothing that can be counted from outside depends
 """
 
 import math
-from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -25,12 +24,14 @@ from dpbo_core.bo.adaptive_sampling import GaussianProcessSampler, Sampler, Unif
 from dpbo_core.bo.score_map import CENTRE, SPREAD
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.noise import try_out
-from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, PoissonStopping, Stopping
+from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, Stopping
 from dpbo_core.mechanisms.repeat_and_select import RepeatAndSelect, selection_epsilon
-from dpbo_core.methods.contract import Described, Draws, Outlook, guarantee_of, refuse_persons, too_small
+from dpbo_core.methods.contract import Described, Draws, Outlook
 from dpbo_core.methods.hypo_search import HypoSearch
 from dpbo_core.methods.informed_prior import assumed_of, informed
 from dpbo_core.methods.kernel import stated_kernel
+from dpbo_core.methods.number_of_trials import Law, law_of
+from dpbo_core.methods.pricing import guarantee_of, refuse_persons, too_small
 from dpbo_core.privacy.amounts import allowed_units, from_units
 from dpbo_core.privacy.certified import RECORDS, Shown
 from dpbo_core.privacy.guarantee import Evidence, Standing
@@ -96,7 +97,7 @@ class DpHypo:
     sampler: Literal["uniform", "gaussian_process"] = "uniform"
     lower: float | None = None
     upper: float | None = None
-    stopping: Literal["negative_binomial", "poisson"] = "negative_binomial"
+    stopping: Law = "negative_binomial"
     shape: float = 1.0
     exploration: float = 0.1
     inverse_temperature: float | None = None
@@ -162,7 +163,7 @@ class DpHypo:
 
     @staticmethod
     def private_forms() -> tuple["DpHypo", ...]:
-        """With each built-in training."""
+        """One with each built-in training, in the order of their preference."""
         return tuple(DpHypo(base=base.name) for base in BASES.values() if base.private)
 
     def n_steps(self, problem: Problem) -> int:  # noqa: ARG002  K is inside
@@ -251,44 +252,7 @@ class DpHypo:
         Raises:
             StudyInvalid: no such law has the study's `steps` as its mean.
         """
-        law = self._law(self.shape, problem.search.steps)
-        if law is None:
-            raise StudyInvalid(
-                f"search.steps = {problem.search.steps} with method.shape = {self.shape:g}",
-                cause="steps is the mean of a random number, above 1 and not beyond what the shape allows",
-                remedy="ask for at least 2 steps, and a shape of 0 or 1",
-            )
-        if not law.drawable:
-            raise self._too_long(problem.search.steps)
-        return law
-
-    def _law(self, shape: float, mean: int) -> Stopping | None:
-        """The law, None where there is none."""
-        try:
-            if self.stopping == "poisson":
-                return PoissonStopping(float(mean))
-            return NegativeBinomialStopping(shape, float(mean))
-        except ValueError:
-            return None
-
-    def _too_long(self, mean: int) -> StudyInvalid:
-        """Which mean would do at this η, and which η at this mean."""
-
-        def drawable(shape: float, steps: int) -> bool:
-            law = self._law(shape, steps)
-            return law is not None and law.drawable
-
-        most = bisect_left(range(2, mean), x=True, key=lambda steps: not drawable(self.shape, steps)) + 1
-        hundredths = range(math.ceil(100.0 * self.shape), 1001)
-        least = bisect_left(hundredths, x=True, key=lambda eta: drawable(eta / 100.0, mean))
-        ways = [f"at most {most:,} steps at shape = {self.shape:g}"] if most >= 2 else []
-        if least < len(hundredths):
-            ways.append(f"a shape of {hundredths[least] / 100.0:g} or more at {mean:,} steps")
-        return StudyInvalid(
-            f"search.steps = {mean} with method.shape = {self.shape:g} runs more than ten million trials too often",
-            cause="the chance of that is above 2^-100, and such a number of trials cannot be run",
-            remedy="ask for " + ", or ".join(ways or ["fewer steps and a shape of 1"]),
-        )
+        return law_of(self.stopping, self.shape, problem.search.steps)
 
     def _calibrated(
         self, problem: Problem, bounds: tuple[float, float] | None = None

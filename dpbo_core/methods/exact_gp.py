@@ -30,20 +30,14 @@ from dpbo_core.mechanisms.exponential import EXPONENTIAL, PrivateSelection
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Mechanism, Noise
 from dpbo_core.mechanisms.observation import observation_noise
-from dpbo_core.methods.contract import (
-    Described,
-    Draws,
-    Outlook,
-    guarantee_of,
-    make_release,
-    split_epsilon,
-    too_small,
-)
+from dpbo_core.methods.contract import Described, Draws, Outlook
 from dpbo_core.methods.kernel import stated_kernel
+from dpbo_core.methods.pricing import guarantee_of, split_delta, split_epsilon
 from dpbo_core.methods.prior_scale import PriorScale, check_prior, of_best, only_delta
+from dpbo_core.methods.releasing import make_release
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.objective.in_memory import Scorer
-from dpbo_core.privacy.amounts import allowed_units, from_units, split_units
+from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.assumption import DE_FREITAS_CONSTANTS, GP_PRIOR
 from dpbo_core.privacy.certified import MEANS, Shown, only_shows, score_range
 from dpbo_core.privacy.guarantee import Evidence, Standing
@@ -263,11 +257,7 @@ class ExactGP:
         return CORRECTED_CHOICE if choice else CORRECTED
 
     def _deltas(self, problem: Problem) -> tuple[int, ...]:
-        try:
-            return split_units(allowed_units(problem.delta), (1.0,) * len(self.released))
-        except ValueError:
-            pass
-        raise too_small(problem)
+        return split_delta(problem, (1.0,) * len(self.released))
 
     def _sensitivities(self, problem: Problem) -> dict[Output, float]:
         """Δ of each release, on the prior's scale."""

@@ -22,7 +22,7 @@ from typing import Literal
 
 from dpbo_core.accounting.renyi_filter import draw_units, order
 from dpbo_core.mechanisms.exponential import EXPONENTIAL, PERMUTE_AND_FLIP, PrivateSelection, SelectionKind
-from dpbo_core.methods.contract import too_small
+from dpbo_core.methods.pricing import too_small
 from dpbo_core.privacy.amounts import UNITS_PER_ONE, allowed_units, from_units
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.problem import Problem

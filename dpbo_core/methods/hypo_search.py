@@ -16,7 +16,8 @@ from dpbo_core.bo.adaptive_sampling import Sampler, UniformSampler
 from dpbo_core.mechanisms.noise import Noise, NoiseSource
 from dpbo_core.mechanisms.random_stopping import bounded_weights, draw_index, prior_weights
 from dpbo_core.mechanisms.repeat_and_select import Procedure, RepeatAndSelect
-from dpbo_core.methods.contract import Method, make_release
+from dpbo_core.methods.contract import Method
+from dpbo_core.methods.releasing import make_release
 from dpbo_core.objective.in_memory import Scorable, Scorer
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release

@@ -33,7 +33,7 @@ NOISE_VARIANCE = 1e-2  # of a public study's standardised score
 
 
 def uniform(problem: Problem) -> NDArray[np.float64]:
-    """1/N for every candidate."""
+    """The prior that prefers no candidate: 1/N for each, (N,)."""
     N = len(problem.candidates)
     return np.full(N, 1.0 / N)
 

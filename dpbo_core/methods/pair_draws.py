@@ -123,7 +123,7 @@ def beside(problem: Problem, index: int) -> float:
 
 
 def on_grid(share: float) -> float:
-    """To the nearest 2⁻¹⁶."""
+    """A share rounded to the nearest 2⁻¹⁶."""
     return round(share * SHARES) / SHARES
 
 

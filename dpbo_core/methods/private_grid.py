@@ -25,16 +25,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.exponential import EXPONENTIAL, PERMUTE_AND_FLIP, PrivateSelection
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.methods.contract import (
-    Described,
-    Draws,
-    Outlook,
-    Simulated,
-    Told,
-    guarantee_of,
-    make_release,
-    split_epsilon,
-)
+from dpbo_core.methods.contract import Described, Draws, Outlook, Simulated, Told
 from dpbo_core.methods.earlier_editions import chosen_and_scored, followed
 from dpbo_core.methods.pair_draws import (
     check_unpaired,
@@ -44,6 +35,8 @@ from dpbo_core.methods.pair_draws import (
     said_of,
     shares_of,
 )
+from dpbo_core.methods.pricing import guarantee_of, split_epsilon
+from dpbo_core.methods.releasing import make_release
 from dpbo_core.objective.in_memory import Scorable, Scorer, evaluate_all, models_at_once
 from dpbo_core.objective.paired import Pairing
 from dpbo_core.privacy.certified import Shown
@@ -134,7 +127,7 @@ class PrivateGrid:
 
     @property
     def scores_ahead(self) -> bool:
-        """True: it always does."""
+        """True: its whole list is known before the first is scored."""
         return True
 
     @property

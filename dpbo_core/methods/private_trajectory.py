@@ -33,17 +33,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.noise import Mechanism, Noise
-from dpbo_core.methods.contract import (
-    Described,
-    Draws,
-    Outlook,
-    Released,
-    Simulated,
-    Told,
-    guarantee_of,
-    make_release,
-    too_small,
-)
+from dpbo_core.methods.contract import Described, Draws, Outlook, Released, Simulated, Told
 from dpbo_core.methods.earlier_editions import steps_and_look
 from dpbo_core.methods.final_choice import MIXED_EVIDENCE, FinalChoice, selection
 from dpbo_core.methods.kernel import stated_kernel
@@ -58,6 +48,8 @@ from dpbo_core.methods.pair_draws import (
     unit_drawn,
     unit_of,
 )
+from dpbo_core.methods.pricing import guarantee_of, too_small
+from dpbo_core.methods.releasing import make_release
 from dpbo_core.objective.in_memory import Scorer, evaluate_all, shifted
 from dpbo_core.privacy.amounts import from_units, split_units
 from dpbo_core.privacy.certified import Shown, steps_shown
@@ -144,7 +136,7 @@ class PrivateTrajectory:
 
     @property
     def scores_ahead(self) -> bool:
-        """True, with `[search] one_pass`."""
+        """True: all of Λ at once, where `[search] one_pass` asks for it."""
         return True
 
     @property
@@ -159,7 +151,7 @@ class PrivateTrajectory:
 
     @property
     def fits_lengthscale(self) -> bool:
-        """To the released observations."""
+        """True: it is fitted to released observations, which costs nothing."""
         return True
 
     def n_steps(self, problem: Problem) -> int:

@@ -19,18 +19,11 @@ import numpy as np
 
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.methods.contract import (
-    Described,
-    Draws,
-    Outlook,
-    Simulated,
-    Told,
-    guarantee_of,
-    make_release,
-    split_epsilon,
-)
+from dpbo_core.methods.contract import Described, Draws, Outlook, Simulated, Told
 from dpbo_core.methods.earlier_editions import chosen_and_scored
 from dpbo_core.methods.pair_draws import in_pairs, one_unit_moves, relations_of, said_of, shares_of
+from dpbo_core.methods.pricing import guarantee_of, split_epsilon
+from dpbo_core.methods.releasing import make_release
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.certified import Shown
 from dpbo_core.privacy.guarantee import Evidence, Standing
@@ -88,7 +81,7 @@ class Public:
 
     @staticmethod
     def forms(problem: Problem) -> tuple["Public", ...]:  # noqa: ARG004  the same on every problem
-        """It has one form."""
+        """The one form that it has, on every problem."""
         return (Public(),)
 
     def simulated(self, problem: Problem) -> Simulated:

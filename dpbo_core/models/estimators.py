@@ -28,6 +28,7 @@ from dpbo_core.data.named_columns import CANNOT, NamedColumn, data_frame
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.containment import contained
 from dpbo_core.models.import_path import estimator_class
+from dpbo_core.models.of_rows import OfRows
 from dpbo_core.models.outcome import Verb, shaped
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.pairs import Cells
@@ -269,26 +270,6 @@ class FittedEstimator:
     def given(self, rows: NDArray[Any]) -> Any:
         """Rows (k, d) as the estimator takes them: what works in place (copy=False) must not reach the caller's."""
         return np.array(rows, order="C") if self.columns is None else data_frame(self.columns, rows)
-
-
-@dataclass(frozen=True)
-class OfRows:
-    """A fitted estimator that takes a table's own columns, asked with rows of their cells."""
-
-    estimator: Any
-    columns: tuple[NamedColumn, ...]
-
-    def predict(self, rows: NDArray[Any]) -> Any:
-        """As the estimator does."""
-        return self.estimator.predict(data_frame(self.columns, rows))
-
-    def predict_proba(self, rows: NDArray[Any]) -> Any:
-        """As the estimator does."""
-        return self.estimator.predict_proba(data_frame(self.columns, rows))
-
-    def decision_function(self, rows: NDArray[Any]) -> Any:
-        """As the estimator does."""
-        return self.estimator.decision_function(data_frame(self.columns, rows))
 
 
 def _sound(rows: NDArray[np.float64]) -> NDArray[np.bool_]:

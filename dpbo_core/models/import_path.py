@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.installed import distributions_of_packages
 from dpbo_core.models.listed.predictors import PREDICTORS
 
 _VERBS = ("fit", "predict", "get_params", "set_params")
@@ -87,8 +88,6 @@ def named_object(
     Raises:
         StudyInvalid: a malformed path, a package that is not installed, an import that fails, or nothing there.
     """
-    from importlib.metadata import packages_distributions
-
     article = "an" if what[0] in "aeiou" else "a"
     names = path.split(".") if isinstance(path, str) else []
     if len(names) < 2 or not all(name.isidentifier() and not name.startswith("_") for name in names):
@@ -97,7 +96,7 @@ def named_object(
             cause="a package, a dot and a name are needed, and no name may start with an underscore",
             remedy=f'write it like "{example}"',
         )
-    if names[0] != "sklearn" and names[0] not in packages_distributions():  # scikit-learn came with dpbo
+    if names[0] != "sklearn" and names[0] not in distributions_of_packages():  # scikit-learn came with dpbo
         raise StudyInvalid(
             f"{path!r} is not in an installed package",
             cause=f"no installed distribution provides {names[0]!r}",

@@ -13,6 +13,7 @@ from typing import Any
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.import_path import check_verbs, named_object
+from dpbo_core.models.installed import distributions_of_packages
 
 BESIDE = "dpbo_beside_study_"
 EXAMPLE = 'estimator = "risk_model:pipeline", and in risk_model.py: pipeline = make_pipeline(...)'
@@ -70,9 +71,7 @@ def estimator_named(path: str, folder: str | Path) -> Any:
 
 
 def _distributions() -> set[str]:
-    from importlib.metadata import packages_distributions
-
-    return {*packages_distributions(), "sklearn"}
+    return {*distributions_of_packages(), "sklearn"}
 
 
 def _imported(file: Path) -> ModuleType:

@@ -52,7 +52,7 @@ class Prototype:
 
     @property
     def name(self) -> str:
-        """Its class, for messages."""
+        """The name of the estimator's class, for messages."""
         return type(self.estimator).__name__
 
     def decoded(self, hyperparameters: Mapping[str, Any]) -> dict[str, Any]:

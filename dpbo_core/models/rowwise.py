@@ -4,7 +4,7 @@ A test, not a proof. It finds statistics of the batch, draws at prediction, and 
 where the largest row says: the ways in which one record would have a hand on the scores of the others.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,14 +19,24 @@ from dpbo_core.models.scores.record import equal
 
 _ROWS_TRIED = 64
 _FRAMES_TRIED = 8  # data frames of one row: each takes hundreds of times as long as a row of numbers
+_AGAIN, _FEW = 8, 7  # rows alone of a model whose like was tried, and how many of the others go together
 
 
 @contained()
-def check_rowwise(model: FittedEstimator, X_public: ArrayLike, *, needs: Verb = "predict") -> NDArray[Any]:
+def check_rowwise(
+    model: FittedEstimator, X_public: ArrayLike, *, needs: Verb = "predict", again: bool = False
+) -> NDArray[Any]:
     """Predict up to 64 public rows as a batch, in reverse, one at a time and beside other rows; all must agree.
 
     Numbers may differ in their last digits where the SHAPE of the batch differs (linear algebra then adds in
     another order), never where the other rows of a batch of one shape do.
+
+    Args:
+        model: fitted on public rows.
+        X_public: (n, d) rows; the first 64 are tried.
+        needs: what the score asks of the model.
+        again: another model of this trainer stood this, every row alone. Of this one 8 rows are tried alone and
+            every other with six more, which tells a batch's statistics and its size as well.
 
     Returns:
         The public rows' outcome, (k,) or (k, C), for further checks.
@@ -37,19 +47,19 @@ def check_rowwise(model: FittedEstimator, X_public: ArrayLike, *, needs: Verb = 
     rows = np.asarray(X_public, dtype=np.float64 if model.columns is None else object)[:_ROWS_TRIED]
     together = model.outcome(rows, needs)
     reverse = model.outcome(rows[::-1], needs)
-    n_alone = len(rows) if model.columns is None else min(_FRAMES_TRIED, len(rows))
-    alone = [model.outcome(rows[i : i + 1], needs) for i in range(n_alone)]
+    pieces = list(_pieces(len(rows), frames=model.columns is not None, again=again))
+    apart = [model.outcome(rows[piece], needs) for piece in pieces]
     kept = np.arange(len(rows))[:, None] % 2 == 1
     beside = model.outcome(np.where(kept, rows, model.stand_in), needs)
-    if together is None or reverse is None or beside is None or any(one is None for one in alone):
+    if together is None or reverse is None or beside is None or any(one is None for one in apart):
         raise StudyInvalid(
             f"the estimator cannot {needs} the public rows one at a time",
             cause="" if needs == "predict" else "the score needs probabilities, which it does not give",
             remedy=f"name an estimator whose {needs} takes any number of rows and gives one outcome for each",
         )
-    singles = np.concatenate([one for one in alone if one is not None]) if alone else together
+    found = np.concatenate([one for one in apart if one is not None]) if apart else together
     near = _near if together.dtype.kind == "f" else equal
-    agree = near(together, reverse[::-1]).all() and near(together[:n_alone], singles).all()
+    agree = near(together, reverse[::-1]).all() and near(together[: len(found)], found).all()
     if not (agree and equal(together[1::2], beside[1::2]).all()):
         raise StudyInvalid(
             "the estimator's prediction of a row depends on the other rows of the batch",
@@ -59,6 +69,14 @@ def check_rowwise(model: FittedEstimator, X_public: ArrayLike, *, needs: Verb = 
     extremes = _extremes(rows) if model.columns is None else extreme_cells(model.columns, rows)
     _check_beside_extremes(model, rows, kept, needs, extremes)
     return together
+
+
+def _pieces(n: int, *, frames: bool, again: bool) -> Iterator[slice]:
+    """What is predicted apart, from the first row on: single rows, then few at once where that is enough."""
+    n_alone = min(n, _FRAMES_TRIED if frames else _AGAIN if again else n)
+    yield from (slice(i, i + 1) for i in range(n_alone))
+    if again and not frames:
+        yield from (slice(i, i + _FEW) for i in range(n_alone, n, _FEW))
 
 
 def _extremes(rows: NDArray[np.float64]) -> list[NDArray[np.float64]]:

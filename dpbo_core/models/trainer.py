@@ -211,6 +211,7 @@ class EstimatorTrainer:
     enforced: bool = False
     _modules: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict, repr=False)
     _public_scores: dict[tuple[Any, ...], float] = field(default_factory=dict, repr=False)
+    _tried: set[str] = field(default_factory=set, repr=False)
     _newest: tuple[tuple[Any, ...], NDArray[np.int64]] | None = field(default=None, repr=False)
 
     @classmethod
@@ -253,7 +254,8 @@ class EstimatorTrainer:
 
             how = alone(fitted.by_rows(), self.X, self.truth, scored, known=self._modules)
             return replace(fitted, alone=how)
-        outcome = check_rowwise(fitted, self.X, needs=scored.needs)
+        outcome = check_rowwise(fitted, self.X, needs=scored.needs, again=scored.needs in self._tried)
+        self._tried.add(scored.needs)
         if isinstance(self.score, BoundedFunction):
             self.score.check(outcome, self.truth[: len(outcome)])
         return fitted

@@ -33,6 +33,7 @@ from dpbo_core.models.scores.pairs import Integers, PairScore, counts, pairs_of
 from dpbo_core.models.scores.record import RecordScore
 from dpbo_core.models.scores.union import MarginScore
 from dpbo_core.models.trainer import OF_PAIRS, Model, Score, table_of_estimator
+from dpbo_core.objective.near_steps import NearSteps
 from dpbo_core.objective.paired import stretched
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
@@ -195,15 +196,27 @@ def exact_totals(
         if paired_with is not None:
             raise TypeError(OF_PAIRS)
         return [exact_sum(model, records, score) for model in models], []
-    beside = () if paired_with is None else paired_with[:1]
+    if paired_with is None and len(models) == 1 and isinstance(models[0], LinearModel):
+        return [exact_sum(models[0], records, score)], []
+    scored = tuple(models) if paired_with is None else (*models, paired_with[0])
     sums = np.zeros(len(models), dtype=np.int64)
     differences = np.zeros(0 if paired_with is None else len(models), dtype=np.int64)
-    for part in blocks(records, (*models, *beside)):
-        steps = steps_of_all((*models, *beside), part, score)
-        sums += steps[:, : len(models)].sum(axis=0)
+    for sign, steps in _all_steps(scored, records, score):
+        sums += sign * steps[:, : len(models)].sum(axis=0).astype(np.int64)  # exact: whole numbers, far below 2⁵³
         if paired_with is not None:
-            differences += stretched(steps[:, :-1], steps[:, -1:], paired_with[1]).sum(axis=0)
+            whole = steps.astype(np.int64)
+            differences += sign * stretched(whole[:, :-1], whole[:, -1:], paired_with[1]).sum(axis=0)
     return sums.tolist(), differences.tolist()
+
+
+def _all_steps(
+    models: Sequence[Scorable], records: Encoded, score: Score
+) -> Iterator[tuple[int, NDArray[np.int64] | NDArray[np.float64]]]:
+    """Blocks of steps (r, L) that come to those of every record, as `NearSteps.blocks` has it."""
+    near = NearSteps.of(models, score)
+    if near is not None:
+        return near.blocks(records, lambda part: steps_of_all(models, part, score))
+    return ((1, steps_of_all(models, part, score)) for part in blocks(records, models))
 
 
 def blocks(records: Encoded, models: Sequence[Scorable]) -> Iterator[Encoded]:

@@ -78,7 +78,7 @@ class Declared:
 
 
 def ratio(spend: Spend) -> float:
-    """Δ/s, of positive numbers."""
+    """Δ/s of a sensitivity and a noise scale, both positive."""
     return spend.sensitivity / spend.noise_scale
 
 

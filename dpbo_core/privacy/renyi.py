@@ -52,12 +52,12 @@ class RenyiCurve:
 
     @property
     def pure(self) -> bool:
-        """Whether it is ε-DP."""
+        """Whether the cost is a pure ε, with no δ at any order."""
         return self.rho == 0.0 and not self.table
 
     @property
     def orders(self) -> tuple[float, ...]:
-        """The orders worth trying."""
+        """The orders α at which a guarantee read off this curve may be the best."""
         return tuple(order for order, _ in self.table) or ORDERS
 
     def at(self, alpha: float) -> float:

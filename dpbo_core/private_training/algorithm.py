@@ -40,7 +40,7 @@ class PrivateTraining(Protocol):
 
     @property
     def curve(self) -> RenyiCurve:
-        """What one training costs."""
+        """What one training costs, whichever point of Λ it is at."""
         ...
 
     def check(self, sizes: Sizes, point: Mapping[str, Any]) -> None:
@@ -48,7 +48,7 @@ class PrivateTraining(Protocol):
         ...
 
     def train(self, records: Encoded, point: Mapping[str, Any], source: NoiseSource) -> PrivateModel:
-        """The model at `point`."""
+        """The private model at `point`; every random choice in it comes from `source`."""
         ...
 
 

@@ -16,7 +16,7 @@ from dpbo_core.models.containment import contained
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.sealing import attempted
 from dpbo_core.problem import Problem
-from dpbo_core.sklearn_api.tables_in_memory import person_in_memory
+from dpbo_core.sklearn_api.tables_in_memory import passed_twice, person_in_memory
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.prediction_half import check_prediction_columns, columns_of, prediction_half
 from dpbo_core.study.public_half import PublicHalf, check_person, sealed_half
@@ -62,11 +62,7 @@ class PredictionSplit:
             StudyInvalid: it is not so. No record's content was looked at.
         """
         if self.aliased:
-            raise StudyInvalid(
-                "X or y is, or shares its memory with, X_public or y_public",
-                cause="the same table was passed twice, and a record in both is protected in neither",
-                remedy="split the records into two tables that share no person",
-            )
+            raise passed_twice("X or y", beside="X_public or y_public")
         if not isinstance(self.given, Frame):
             return
         self.given.check_target(shown_as="X")

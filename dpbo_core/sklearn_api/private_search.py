@@ -13,44 +13,30 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, is_regressor
+from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.pipeline import Pipeline
-from sklearn.utils import column_or_1d, get_tags
+from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpbo_core.accounting.address import ledger_url
 from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.advice.advise import AUTO, Advice, advise
-from dpbo_core.data.aliasing import aliased
-from dpbo_core.data.frames import Frame, frame_of
-from dpbo_core.errors import StudyInvalid
+from dpbo_core.advice.advise import Advice, advise
+from dpbo_core.data.frames import frame_of
 from dpbo_core.evaluation.run import EvaluationResult
-from dpbo_core.methods import method_named
-from dpbo_core.models.prototype import Prototype
 from dpbo_core.models.scores.union import OF_CLASSES
 from dpbo_core.sklearn_api.axes import axes_of, conditional
-from dpbo_core.sklearn_api.evaluated import evaluate_search
-from dpbo_core.sklearn_api.given_estimator import check_predicts
-from dpbo_core.sklearn_api.pairs_in_memory import as_it_began, public_positives
+from dpbo_core.sklearn_api.evaluated_search import evaluate_search
+from dpbo_core.sklearn_api.pairs_in_memory import public_positives
 from dpbo_core.sklearn_api.progress import Progress
 from dpbo_core.sklearn_api.public_columns import PublicColumns
-from dpbo_core.sklearn_api.public_encoder import PublicEncoder, target_name
+from dpbo_core.sklearn_api.public_encoder import PublicEncoder
 from dpbo_core.sklearn_api.public_in_parallel import done_by
 from dpbo_core.sklearn_api.released_steps import cv_results
-from dpbo_core.sklearn_api.settings import check_settings
-from dpbo_core.sklearn_api.split_by_position import halves
-from dpbo_core.sklearn_api.tables_in_memory import FrameSplit, model_section, sections_of
-from dpbo_core.spec import (
-    BudgetSection,
-    EvaluationSection,
-    PersonFiles,
-    PrivacySection,
-    PublicFiles,
-    SearchSection,
-    StudySpec,
-)
+from dpbo_core.sklearn_api.search_settings import check_settings
+from dpbo_core.sklearn_api.search_study import public_target, split_of, study_of, two_tables
+from dpbo_core.sklearn_api.tables_in_memory import FrameSplit, sections_of
+from dpbo_core.spec import EvaluationSection, PublicFiles
 from dpbo_core.study.public_half import left_out
 from dpbo_core.study.resolve import ResolvedStudy, planning_problem, resolve
 from dpbo_core.study.run import StudyResult, StudyRun, open_study
@@ -217,12 +203,12 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_settings(self)
         if validation_size is None or y is None:  # of one table's targets some are sensitive
-            self._public_target(y)
-        X, y, X_validation, y_validation, rows = self._two_tables(X, y, X_validation, y_validation, validation_size)
-        target = self._public_target(y)
+            public_target(self.estimator, y)
+        X, y, X_validation, y_validation, rows = two_tables(self, X, y, X_validation, y_validation, validation_size)
+        target = public_target(self.estimator, y)
         frame_of(X, target, shown_as="X")
         validate_data(self, X, reset=True, skip_check_array=True)
-        split = self._split(X, y, X_validation, y_validation)
+        split = split_of(self, X, y, X_validation, y_validation, ledger_url(self.ledger))
         spec, prototype, y = split.spec, split.prototype, target
         progress = Progress(loud=bool(self.verbose))
         result = self._run(resolve(spec, unlisted=prototype.unlisted()), split, progress)
@@ -295,8 +281,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         Raises:
             StudyInvalid: neither is given, or no study follows from the parameters.
         """
-        training = frame_of(X, self._public_target(y), shown_as="X")
-        spec, prototype = self._study(training, n_validation)
+        training = frame_of(X, public_target(self.estimator, y), shown_as="X")
+        spec, prototype = study_of(self, training, n_validation)
         problem = planning_problem(spec, unlisted=prototype.unlisted())
         return advise(spec, replace(problem, positives=public_positives(spec, training)))
 
@@ -340,9 +326,9 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             Sealed: something failed on sensitive data; nothing of it is told, and a rerun continues.
         """
         check_is_fitted(self)
-        X, y, X_validation, y_validation, _ = self._two_tables(X, y, X_validation, y_validation, validation_size)
+        X, y, X_validation, y_validation, _ = two_tables(self, X, y, X_validation, y_validation, validation_size)
         validate_data(self, X, reset=False, skip_check_array=True)
-        split = self._split(X, y, X_validation, y_validation, group)
+        split = split_of(self, X, y, X_validation, y_validation, ledger_url(self.ledger), group)
         section = EvaluationSection(
             epsilon=float(epsilon),
             edition=edition,
@@ -415,110 +401,3 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             for step in range(1, run.n_steps + 1):
                 progress.step(step, run.step())
         return run.finish()
-
-    def _two_tables(
-        self, X: Any, y: Any, X_validation: Any, y_validation: Any, validation_size: float | None
-    ) -> tuple[Any, Any, Any, Any, NDArray[np.int64] | None]:
-        """The public table and the sensitive one, as they were given or by the public rule, and then its rows."""
-        if validation_size is not None:
-            if X_validation is not None or y_validation is not None:
-                raise StudyInvalid(
-                    "both a validation set and validation_size are given",
-                    cause="validation_size takes the validation rows out of X and y",
-                    remedy="leave one of them out",
-                )
-            if self.person is not None:
-                raise StudyInvalid(
-                    "validation_size divides rows, and a person's rows would lie on both sides",
-                    cause=f"person = {self.person!r} says that somebody has several",
-                    remedy="divide the table by persons yourself, and give X_validation and y_validation",
-                )
-            return halves(X, y, validation_size)
-        if X_validation is None or y_validation is None:
-            raise StudyInvalid(
-                "there is no validation set",
-                cause="fit(X, y) alone, as cross_val_score and other searches call it; here X and y are PUBLIC, "
-                "and folds of them hold no sensitive record to score",
-                remedy="call fit(X_public, y_public, X_validation=..., y_validation=...), or, for one table, "
-                "fit(X, y, validation_size=0.3), which declares all other rows public; evaluate(...) then says "
-                "privately what the released model is worth",
-            )
-        return X, y, X_validation, y_validation, None
-
-    def _public_target(self, y: Any) -> NDArray[Any]:
-        if y is None:
-            raise StudyInvalid(
-                "This PrivateSearch estimator requires y to be passed, but the target y is None",
-                remedy="call fit(X_public, y_public, X_validation=..., y_validation=...)",
-            )
-        check_predicts(self.estimator)
-        target = column_or_1d(y, warn=True)
-        if not is_regressor(self.estimator):
-            check_classification_targets(target)
-        return np.asarray(target)
-
-    def _split(self, X: Any, y: Any, X_validation: Any, y_validation: Any, group: str | None = None) -> FrameSplit:
-        """Both tables with the study; of the sensitive one the outside alone is looked at."""
-        training = frame_of(X, self._public_target(y), shown_as="X")
-        named = {name for name in (self.person, group) if name is not None}
-        width = len({*training.names} | named)
-        validation = frame_of(X_validation, y_validation, shown_as="X_validation", width=width)
-        spec, prototype = self._study(training, validation.n_records)
-        return FrameSplit(
-            as_it_began(self, spec, training, prototype, ledger_url(self.ledger)),
-            training,
-            validation,
-            prototype,
-            target_name(training.names),
-            score=self.scoring if callable(self.scoring) else None,
-            aliased=aliased((X, y), (X_validation, y_validation)),
-            beside=() if group is None or group in training.names else (group,),
-        )
-
-    def _data(self, target: str, n_validation: int | None) -> PublicFiles | PersonFiles:
-        """The two tables; of the sensitive one the number of persons is public, or that of records."""
-        if self.n_persons is not None:
-            return PersonFiles("X", "X_validation", n_persons=int(self.n_persons), target=target, missing="mean")
-        if n_validation is None:
-            raise StudyInvalid(
-                "neither n_validation nor n_persons is given", remedy="give the public number of either"
-            )
-        return PublicFiles("X", "X_validation", n_validation=n_validation, target=target, missing="mean")
-
-    def _study(self, training: Frame, n_validation: int | None) -> tuple[StudySpec, Prototype]:
-        """The study these parameters describe, and the estimator by example."""
-        axes, decode = sections_of(self.search_space)
-        model = model_section(self, training)
-        budget = None if self.budget is None else _cap(*map(float, self.budget))
-        spec = StudySpec(
-            name=self.study,
-            edition=self.edition,
-            method=self.method,
-            accepts=tuple(self.accepts),
-            privacy=PrivacySection(
-                dataset=self.dataset,
-                epsilon=float(self.epsilon),
-                delta=float(self.delta),
-                max_records_per_person=int(self.max_records_per_person),
-                person=self.person,
-            ),
-            budget=budget,
-            data=self._data(target_name(training.names), n_validation),
-            model=model,
-            space=axes,
-            search=SearchSection(
-                steps=int(self.n_steps),
-                candidates="sobol",
-                n_candidates=int(self.n_candidates),
-                seed=int(self.random_state or 0),
-            ),
-            options=dict(self.options or {}),
-        )
-        named = None if self.method == AUTO else method_named(self.method, spec.options)
-        if named is not None and not named.releases_hyperparameters:
-            raise StudyInvalid(f"{self.method} releases no hyperparameters", remedy='use method = "auto"')
-        return spec, Prototype(self.estimator, spec.search.seed, model.regression, decode)
-
-
-def _cap(epsilon: float, delta: float = 0.0) -> BudgetSection:
-    return BudgetSection(epsilon, delta)

@@ -13,22 +13,17 @@ from sklearn.base import BaseEstimator
 
 from dpbo_core.accounting.address import ledger_url
 from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.advice.advise import AUTO, Advice, advise
+from dpbo_core.advice.advise import Advice, advise
+from dpbo_core.advice.choosing import AUTO
 from dpbo_core.data.aliasing import aliased
 from dpbo_core.data.frames import frame_of
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.methods import method_named
 from dpbo_core.models.scores.union import OF_CLASSES
+from dpbo_core.sklearn_api.described_study import described
 from dpbo_core.sklearn_api.predictions_in_memory import PredictionSplit, told_by
-from dpbo_core.spec import (
-    AxisSection,
-    BudgetSection,
-    PredictionTable,
-    PrivacySection,
-    SearchSection,
-    StudySpec,
-)
-from dpbo_core.spec.model import PREDICTIONS, read_model
+from dpbo_core.spec import AxisSection, PredictionTable, SearchSection, StudySpec
+from dpbo_core.spec.model import read_model
+from dpbo_core.spec.prediction_table import PREDICTIONS
 from dpbo_core.spec.study import CANDIDATE
 from dpbo_core.study.resolve import planning_problem, resolve
 from dpbo_core.study.run import run_study
@@ -187,19 +182,8 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
             "error_bound": None if self.error_bound is None else float(self.error_bound),
             "class_shares": None if self.class_shares is None else dict(self.class_shares),
         }
-        spec = StudySpec(
-            name=self.study,
-            edition=self.edition,
-            method=self.method,
-            accepts=tuple(self.accepts),
-            privacy=PrivacySection(
-                dataset=self.dataset,
-                epsilon=float(self.epsilon),
-                delta=float(self.delta),
-                max_records_per_person=int(self.max_records_per_person),
-                person=self.person,
-            ),
-            budget=None if self.budget is None else BudgetSection(float(self.budget[0]), float(self.budget[1])),
+        return described(
+            self,
             data=PredictionTable(
                 "X",
                 n_validation,
@@ -210,9 +194,5 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
             model=read_model({key: value for key, value in model.items() if value is not None}),
             space={CANDIDATE: AxisSection(values=self._names())},
             search=SearchSection(steps=int(self.n_steps)),
-            options=dict(self.options or {}),
+            chosen="candidate",
         )
-        named = None if self.method == AUTO else method_named(self.method, spec.options)
-        if named is not None and not named.releases_hyperparameters:
-            raise StudyInvalid(f"{self.method} releases no candidate", remedy='use method = "auto"')
-        return spec

@@ -86,11 +86,7 @@ class FrameSplit:
             StudyInvalid: it is not so. No record's content was looked at.
         """
         if self.aliased:
-            raise StudyInvalid(
-                "X_validation or y_validation is, or shares its memory with, the public X or y",
-                cause="the same table was passed twice, and a record in both is protected in neither",
-                remedy="split the records into two tables that share no person",
-            )
+            raise passed_twice("X_validation or y_validation", beside="the public X or y")
         self.validation.check_target(shown_as="X_validation")
         names = [name for name in self.validation.names if name not in self.beside]
         check_names(self.spec, (*names, self.target), public, shown_as="X_validation")
@@ -118,6 +114,20 @@ def person_in_memory(value: object) -> Person:
     """
     value = plain(value)
     return None if isinstance(value, int | np.integer) and abs(int(value)) >= 2**53 else person_of(value)
+
+
+def passed_twice(sensitive: str, *, beside: str) -> StudyInvalid:
+    """The message for one table that was given as the sensitive one and as the public one.
+
+    Args:
+        sensitive: what the sensitive table is called.
+        beside: what the public one is called.
+    """
+    return StudyInvalid(
+        f"{sensitive} is, or shares its memory with, {beside}",
+        cause="the same table was passed twice, and a record in both is protected in neither",
+        remedy="split the records into two tables that share no person",
+    )
 
 
 def sections_of(space: Mapping[str, Any]) -> tuple[dict[str, AxisSection], dict[str, dict[Any, Any]]]:

@@ -117,7 +117,7 @@ class Integer:
         return min(self.high, max(self.low, round(real)))
 
     def encode(self, value: Value) -> tuple[float, ...]:
-        """The position of `value`."""
+        """The position of `value` on the axis, in [0, 1]."""
         return Real(self.low, self.high, log=self.log).encode(value)
 
     def grid(self, points: int) -> list[Value]:

@@ -5,11 +5,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dpbo_core.spec.data import DataSection, PersonFiles, PredictionTable, PublicFiles, SensitiveData, read_data
+from dpbo_core.spec.data import DataSection, read_data
 from dpbo_core.spec.evaluation import EvaluationSection
-from dpbo_core.spec.model import ModelSection, PredictionsSection, read_model
+from dpbo_core.spec.model import ModelSection, read_model
+from dpbo_core.spec.prediction_table import PredictionsSection, PredictionTable
+from dpbo_core.spec.public_data import PersonFiles, PublicFiles
 from dpbo_core.spec.reading import check_name, read_section, refuse_unknown, require, to_table
 from dpbo_core.spec.sections import AxisSection, BudgetSection, PrivacySection, SearchSection
+from dpbo_core.spec.sensitive_data import SensitiveData
 from dpbo_core.spec.watch import WatchSection
 
 CANDIDATE = "candidate"  # the one axis of a study of predictions

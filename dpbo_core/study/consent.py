@@ -10,8 +10,8 @@ from dpbo_core.errors import AssumptionNotAccepted, PolicyRefused
 from dpbo_core.models.named_estimator import file_beside
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.plan import PrivacyPlan
-from dpbo_core.problem import relation_of
 from dpbo_core.spec import PersonFiles, PredictionTable, PublicFiles, SensitiveFiles, StudySpec
+from dpbo_core.spec.neighbours import relation_of
 from dpbo_core.study.data_split import records_place, sources_of
 
 

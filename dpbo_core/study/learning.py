@@ -14,7 +14,7 @@ from typing import Any
 
 from dpbo_core.accounting.learned import Learned
 from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.advice.advise import AUTO
+from dpbo_core.advice.choosing import AUTO
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods import METHODS
 from dpbo_core.methods.contract import Learns, Method

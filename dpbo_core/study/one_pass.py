@@ -1,6 +1,6 @@
 """Whether a study's method can score all of Λ at once, as one whose path is public can."""
 
-from dpbo_core.advice.advise import AUTO
+from dpbo_core.advice.choosing import AUTO
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods import METHODS
 from dpbo_core.methods.contract import Method, ScoresAhead

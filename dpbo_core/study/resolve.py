@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from dpbo_core.accounting.ledger import StudyKey
-from dpbo_core.advice.advise import Advice, advise, check_scoring, choose
+from dpbo_core.advice.advise import Advice, advise, check_scoring
+from dpbo_core.advice.choosing import choose
 from dpbo_core.methods import AnyMethod, check_counts, check_scored_in_public
 from dpbo_core.methods.kernel import check_lengthscale
 from dpbo_core.models.estimators import EstimatorFactory

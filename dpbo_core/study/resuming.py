@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from dpbo_core.advice.advise import AUTO
+from dpbo_core.advice.choosing import AUTO
 from dpbo_core.errors import DpboError
 from dpbo_core.methods import METHODS, AnyMethod
 from dpbo_core.methods.contract import Advised, Continued

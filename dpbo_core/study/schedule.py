@@ -1,7 +1,7 @@
 """How many editions of a scheduled study its budget is planned for: as many as its cap holds.
 
-A count of prices, from the study alone: no ledger and no file is asked. By it the grid's choice is made, for
-whoever has many releases to make from one cap loses less by the exponential mechanism (`PrivateGrid.editions`).
+A count of prices, from the study alone: no ledger and no file is asked. A method may choose by it: whoever has many
+releases to make from one cap loses less by a mechanism whose price composes better.
 """
 
 from contextlib import suppress

@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from dpbo.flows.cli.words import Debug
+
 
 def alerts(
     webhook: Annotated[
@@ -27,7 +29,7 @@ def alerts(
             "--trust-server", help="Use a server that asks nobody for a password. It can run code as you."
         ),
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")] = False,
+    debug: Debug = False,
 ) -> None:
     """Have Prefect tell you of a budget nearly spent, a refused run, and an alarm of a watch."""
     from dpbo.flows.cli.screens.terminal import print_sentence

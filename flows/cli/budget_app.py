@@ -6,8 +6,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")]
+from dpbo.flows.cli.words import AsJson, Debug
 
 
 class BudgetGroup(TyperGroup):

@@ -221,7 +221,7 @@ def estimator_standing(facts: Mapping[str, Any]) -> audit.Verdict:
     can be told of it; nor of a record that names none.
     """
     from dpbo_core.models.listed.class_names import unlisted_name
-    from dpbo_core.spec.model import OUR_ESTIMATORS
+    from dpbo_core.spec.written_model import OUR_ESTIMATORS
 
     estimator = facts.get("estimator")
     if estimator in OUR_ESTIMATORS or facts.get("rowwise") == "enforced":

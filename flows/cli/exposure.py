@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from dpbo.flows.cli.finding import Finding
 from dpbo.flows.prefect_runtime.password import NAME as PASSWORD_FILE
-from dpbo.flows.prefect_runtime.settings import FOLDER, Stores
+from dpbo.flows.prefect_runtime.settings import FOLDER, PROFILES, Stores, known_home
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.key import SETTING as KEY_SETTING
 
@@ -121,6 +121,9 @@ def prefect_in_the_open(api: str | None) -> Iterator[Finding]:
 
 def _of_prefect() -> tuple[Path, Path]:
     """Where the password of `dpbo serve` is kept, and Prefect's profiles."""
+    home = known_home()
+    if home is not None:
+        return home / PASSWORD_FILE, home / PROFILES
     from prefect.settings import get_current_settings
 
     settings = get_current_settings()

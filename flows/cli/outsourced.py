@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
+from dpbo.flows.cli.words import AsJson, Debug
+
 curate_app = typer.Typer(
     no_args_is_help=True, help="The curator: publish a private table, answer queries about it."
 )
 model_app = typer.Typer(no_args_is_help=True, help="The modeller: search a published table, query by query.")
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")]
 State = Annotated[Path, typer.Option("--state", metavar="FILE", help="The search, as a file.")]
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dpbo.flows.cli.words import AsJson, Debug, Explain
 from dpbo_core.errors import DpboError, StudyInvalid
 
 if TYPE_CHECKING:
@@ -22,12 +23,12 @@ def show(
     study: Annotated[
         str, typer.Argument(metavar="STUDY", help="A study file, NAME, NAME:EDITION, or a release's id.")
     ],
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    json: AsJson = False,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the certificate, one page, here too.")
     ] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="A second screen: what each line means.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")] = False,
+    explain: Explain = False,
+    debug: Debug = False,
 ) -> None:
     """Print a recorded release, from the ledger alone. Opens no data, draws nothing, spends nothing."""
     from dpbo.flows.cli.screens.terminal import print_json

@@ -4,9 +4,9 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+from dpbo.flows.cli.words import AsJson, Debug
 
 if TYPE_CHECKING:
     from dpbo_core.accounting.accounts import Account, Entry
@@ -43,8 +43,8 @@ class Status:
 
 
 def status(
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")] = False,
+    json: AsJson = False,
+    debug: Debug = False,
 ) -> None:
     """Say what runs, what ran last and what is left. Opens no data, changes nothing."""
     from dpbo.flows.cli.screens.standing import print_status, status_json

@@ -11,11 +11,17 @@ from typing import IO
 from dpbo.flows.prefect_runtime.leash import Leashed
 from dpbo.flows.prefect_runtime.own_address import LOOPBACK, origins
 from dpbo.flows.prefect_runtime.prefect_store import SCHEME, is_migrated, prefect_store
+from dpbo.flows.prefect_runtime.settings import known_home
 from dpbo_core.errors import DpboError
 
 PATIENCE = 120.0  # seconds a server may take to answer
 PAUSE = 0.2  # seconds between two looks at it
-SHORT = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1"}  # as Prefect's own temporary server: no page
+SHORT = {  # as Prefect's own temporary server: no page; and no look at each package that brings blocks
+    "PREFECT_UI_ENABLED": "0",
+    "PREFECT__SERVER_EPHEMERAL": "1",
+    "PREFECT_SERVER_MEMOIZE_BLOCK_AUTO_REGISTRATION": "0",
+    "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "0",
+}
 
 
 def address_of(port: int) -> str:
@@ -72,9 +78,11 @@ def not_started(port: int, remedy: str) -> DpboError:
 
 def _environment(auth: str, home: Path, port: int) -> dict[str, str]:
     """The child's: it is Prefect's server, so it is a client of nobody."""
-    from prefect.settings import get_current_settings
+    ours = dict(os.environ)
+    if known_home() is None:
+        from prefect.settings import get_current_settings
 
-    ours = os.environ | get_current_settings().to_environment_variables(exclude_unset=True)
+        ours |= get_current_settings().to_environment_variables(exclude_unset=True)
     kept = {name: value for name, value in ours.items() if name not in ("PREFECT_API_URL", "PREFECT_API_KEY")}
     place = prefect_store()
     if place is not None:  # said in full, since the child stands elsewhere

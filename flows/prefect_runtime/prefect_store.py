@@ -6,11 +6,12 @@ import sys
 from pathlib import Path
 
 from dpbo.flows.prefect_runtime.database import prepare
-from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.flows.prefect_runtime.settings import Stores, known_home
 from dpbo.tasks.reporting.known_tables import KnownTables
 from dpbo_core.atomically import create_atomically
 
 SCHEME = "sqlite+aiosqlite:///"
+DATABASE = "prefect.db"
 TABLES = KnownTables(
     "prefect",
     "server/database/_migrations/versions/sqlite",
@@ -23,14 +24,15 @@ def create_prefect_store() -> None:
 
     A team's databases (DPBO_DATABASE_URL) are made ready here too, before anything opens them.
     """
-    from prefect.settings import get_current_settings
-
     team = Stores().team
     if team is not None:
         prepare(team)
 
-    if get_current_settings().api.url is not None:
-        return
+    if known_home() is None:
+        from prefect.settings import get_current_settings
+
+        if get_current_settings().api.url is not None:
+            return
     place = prefect_store()
     if place is not None:
         create_atomically(place, _make)
@@ -43,11 +45,14 @@ def is_migrated(place: Path) -> bool:
 
 def prefect_store() -> Path | None:
     """The file of Prefect's database; None where it is kept elsewhere."""
+    home = known_home()
+    if home is not None:
+        return home / DATABASE
     from prefect.settings import get_current_settings
 
     settings = get_current_settings()
     url = settings.server.database.connection_url
-    address = url.get_secret_value() if url is not None else f"{SCHEME}{settings.home / 'prefect.db'}"
+    address = url.get_secret_value() if url is not None else f"{SCHEME}{settings.home / DATABASE}"
     place = address.removeprefix(SCHEME)
     return None if place == address or ":memory:" in place else Path(place)
 

@@ -17,6 +17,7 @@ from typing import Literal
 from dpbo.flows.prefect_runtime.listening import ours_alone, taken
 from dpbo.flows.prefect_runtime.password import password_in
 from dpbo.flows.prefect_runtime.prefect_child import address_of, awaited, not_started, start
+from dpbo.flows.prefect_runtime.settings import known_home
 from dpbo_core.errors import DpboError
 
 PAUSE = 1.0  # seconds between two looks at it
@@ -154,6 +155,8 @@ class LoopbackServer:
 
 def configured() -> str | None:
     """The API that Prefect's settings name, if any."""
+    if known_home() is not None:
+        return None
     from prefect.settings import get_current_settings
 
     url = get_current_settings().api.url

@@ -2,6 +2,7 @@
 
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from dpbo.flows.prefect_runtime.database import databases, lead_prefect
-from dpbo.flows.prefect_runtime.folder_settings import refuse_folder_settings
+from dpbo.flows.prefect_runtime.folder_settings import PREFIX, refuse_folder_settings
 from dpbo.tasks.reporting.mlflow_store import UNREPORTED
 from dpbo_core.accounting.address import STATE, ledger_url, team_setting
 from dpbo_core.errors import StudyInvalid
@@ -90,6 +91,22 @@ QUIET = {
 }
 
 
+HOME, PROFILES = "PREFECT_HOME", "profiles.toml"
+
+
+def known_home() -> Path | None:
+    """Prefect's folder, where nothing else of its settings is set, so that it need not be loaded to be asked.
+
+    None where it has to be asked: it is loaded already, a profile is there, or a variable of its own is set. What
+    lies in the current folder was refused before (`quiet_environment`).
+    """
+    theirs = {name.upper() for name in os.environ if name.upper().startswith(f"{PREFIX}_")} - {*QUIET, HOME}
+    home = Path(os.environ.get(HOME) or Path.home() / ".prefect")
+    if "prefect" in sys.modules or theirs or not home.is_absolute() or (home / PROFILES).exists():
+        return None
+    return home.resolve()
+
+
 def quiet_environment() -> None:
     """Defaults for the command, set before Prefect is imported; what the user set stays. Nobody is reported to.
 
@@ -111,6 +128,8 @@ def check_prefect_settings() -> None:
     Raises:
         StudyInvalid: names the setting.
     """
+    if known_home() is not None:  # nothing is set, and what Prefect does by itself is known
+        return
     from prefect.settings import get_current_settings
 
     settings = get_current_settings()

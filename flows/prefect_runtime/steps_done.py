@@ -1,9 +1,13 @@
-"""How far a run is, on Prefect's page: an artifact that fills up, at steps that the study's plan fixes alone."""
+"""How far a run is, on Prefect's page: an artifact that fills up, at steps that the study's plan fixes alone.
+
+A server of the command's own has no page, and the terminal shows a bar: then there is no artifact.
+"""
 
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from dpbo.flows.prefect_runtime.announcing import slug
+from dpbo.flows.prefect_runtime.temporary_server import ends_with_us
 from dpbo.tasks.reporting.literal import in_markdown
 
 if TYPE_CHECKING:
@@ -20,7 +24,7 @@ class StepsDone:
     def __init__(self, study: "StudySpec", steps: int) -> None:
         """`steps` is public; a study of one step shows nothing between its beginning and its end."""
         self._steps, self._done, self._made = steps, 0, None
-        if steps < PARTS:
+        if steps < PARTS or ends_with_us():
             return
         from prefect.artifacts import create_progress_artifact
 

@@ -8,15 +8,19 @@ flow's settings, through pipes between processes of this user or Dask's TLS.
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpbo.flows.prefect_runtime.listening import taken
 from dpbo.flows.prefect_runtime.prefect_child import SHORT, address_of, awaited, not_started, start
+from dpbo.flows.prefect_runtime.settings import known_home
 
 if TYPE_CHECKING:
     from dpbo.flows.prefect_runtime.leash import Leashed
 
 STDERR = 2
+_OURS: ContextVar[bool] = ContextVar("Prefect's server ends with this command", default=False)
 PATIENCE = 5.0  # seconds; nothing of a study depends on what Prefect recorded
 
 
@@ -26,35 +30,47 @@ def locked_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[No
 
     The password is in memory, and in the environments of the server and of this run's task processes.
 
+    It starts before Prefect itself is loaded here, where its folder is known without.
+
     Args:
         meanwhile: what is done while the server starts.
 
     Raises:
         DpboError: the server could not be started.
     """
+    home = known_home()
+    if home is None:
+        from prefect.settings import get_current_settings
+
+        current = get_current_settings()
+        if current.api.url is not None:
+            meanwhile()
+            yield
+            return
+        home = current.home.resolve()
+    password = secrets.token_urlsafe(32)
+    child, port = _started(password, home, meanwhile)
     from prefect import settings
 
-    if settings.get_current_settings().api.url is not None:
-        meanwhile()
-        yield
-        return
-    password = secrets.token_urlsafe(32)
-    child, port = _started(password, meanwhile)
     ours = {settings.PREFECT_API_URL: address_of(port), settings.PREFECT_API_AUTH_STRING: password}
     try:
         with settings.temporary_settings(ours):
+            token = _OURS.set(True)
             try:
                 yield
             finally:
+                _OURS.reset(token)
                 _send_what_is_left()
     finally:
         child.close()
 
 
-def _started(password: str, meanwhile: Callable[[], object]) -> "tuple[Leashed, int]":
-    from prefect.settings import get_current_settings
+def ends_with_us() -> bool:
+    """Whether the flow that runs here has a server of this command's own, without a page to look at."""
+    return _OURS.get()
 
-    home = get_current_settings().home.resolve()
+
+def _started(password: str, home: Path, meanwhile: Callable[[], object]) -> "tuple[Leashed, int]":
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     listening = taken(0)
     port = 0 if listening is None else int(listening.getsockname()[1])

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpbo_core.comparison.cells import MORE_TRAININGS, NOT_PRIVATE, Cell
+from dpbo_core.comparison.cell_runs import MORE_TRAININGS, NOT_PRIVATE, Cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

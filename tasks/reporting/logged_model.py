@@ -1,6 +1,7 @@
 """The final model beside its release, and in the registry when asked."""
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from mlflow.types import Schema
 
 FOLDER = "model"
+COMPARES = "warn_dependency_requirement_mismatches"
 CHAMPION = "champion"  # the alias of the version that serves
 REFUSED_TAG = "dpbo.final_model"  # why a run has no model, where it should have one
 
@@ -85,19 +87,40 @@ def save_served(model: FinalModel, data: Path, folder: Path) -> None:
     needs = ["numpy", "pandas"]
     if not isinstance(model.model, LinearModel):
         needs += ["scikit-learn", "skops", *packages_of(model.model.estimator)]
-    mlflow.pyfunc.save_model(
-        str(folder),
-        loader_module=dpbo_served_model.__name__.rpartition(".")[2],
-        data_path=str(data),
-        code_paths=[str(dpbo_served_model.__file__)],
-        signature=ModelSignature(
-            inputs=_inputs(model),
-            outputs=_outputs(model),
-            params=ParamSchema([ParamSpec("predict_method", "string", dpbo_served_model.PREDICT)]),
-        ),
-        input_example=pd.DataFrame(model.example()),
-        pip_requirements=[f"{name}=={version(name)}" for name in needs],
-    )
+    with _requirements_not_compared():
+        mlflow.pyfunc.save_model(
+            str(folder),
+            loader_module=dpbo_served_model.__name__.rpartition(".")[2],
+            data_path=str(data),
+            code_paths=[str(dpbo_served_model.__file__)],
+            signature=ModelSignature(
+                inputs=_inputs(model),
+                outputs=_outputs(model),
+                params=ParamSchema([ParamSpec("predict_method", "string", dpbo_served_model.PREDICT)]),
+            ),
+            input_example=pd.DataFrame(model.example()),
+            pip_requirements=[f"{name}=={version(name)}" for name in needs],
+        )
+
+
+@contextmanager
+def _requirements_not_compared() -> Iterator[None]:
+    """MLflow would compare them with what is installed here, where they were read, for a warning in its log.
+
+    To find three of them it looks at every file of every installed package, which takes longer than all else that
+    is shown of a model. An MLflow without this function does as it does.
+    """
+    from mlflow.utils import environment
+
+    known = getattr(environment, COMPARES, None)
+    if known is None:
+        yield
+        return
+    setattr(environment, COMPARES, lambda _: None)
+    try:
+        yield
+    finally:
+        setattr(environment, COMPARES, known)
 
 
 def _inputs(model: FinalModel) -> "Schema":

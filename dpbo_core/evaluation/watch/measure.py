@@ -35,7 +35,7 @@ class Measure(Protocol):
 
     @property
     def unit(self) -> float:
-        """h: score per step."""
+        """h: how much of the score one whole step is."""
         ...
 
     @property
@@ -83,7 +83,7 @@ class MeanMeasure:
         return self.score_range
 
     def sensitivity(self, least_records: int) -> int:
-        """⌈k·2²⁴/least_records⌉ of whole steps."""
+        """Δ in whole steps: one person's k records move a mean of `least_records` by ⌈k·2²⁴/least_records⌉."""
         return -((-min(self.counted, least_records) * GRID) // least_records)
 
     def fall(self, reference: float, n: int) -> Fall:
@@ -124,7 +124,7 @@ class PairMeasure:
         return 2.0 * GRID * self.unit
 
     def sensitivity(self, least_records: int) -> int:
-        """⌈2k·2²⁴/least_records⌉ of whole steps."""
+        """Δ in whole steps: a count of pairs moves by twice as much as a mean, ⌈2k·2²⁴/least_records⌉."""
         return -((-2 * min(self.counted, least_records) * GRID) // least_records)
 
     def fall(self, reference: float, n: int) -> Fall:

@@ -21,7 +21,6 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, ndtr, ndtri
 
 Reals = NDArray[np.float64]
 YEAR, SOON = 365, 5  # looks: of a year, one a day, and within which a fall is to be seen
@@ -114,6 +113,8 @@ def alarms(threshold: float, noise: Noise, *, fallen: float, looks: int) -> floa
 
 def alarms_same(threshold: float, noise: Noise, *, fallen: float, looks: int) -> float:
     """The same where every look sees the same records, so that sampling errs once for all of them."""
+    from scipy.special import ndtri
+
     sampled = noise.of_sampling * ndtri((np.arange(_NORMALS) + 0.5) / _NORMALS)
     gaps = threshold + noise.of_threshold * _NODES - fallen - sampled[:, None]
     return float(_within(looks, above(gaps, noise.of_look, 0.0)).mean())
@@ -124,6 +125,8 @@ def above(gap: Reals, scale: float, sigma: float) -> Reals:
     if sigma == 0.0:
         tail = 0.5 * np.exp(-np.abs(gap) / scale)
         return np.where(gap > 0.0, tail, 1.0 - tail)
+    from scipy.special import log_ndtr, ndtr
+
     half = 0.5 * (sigma / scale) ** 2
     right = np.exp(half - gap / scale + log_ndtr(gap / sigma - sigma / scale))
     left = np.exp(half + gap / scale + log_ndtr(-gap / sigma - sigma / scale))

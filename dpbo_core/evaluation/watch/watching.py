@@ -12,7 +12,7 @@ from dpbo_core.evaluation.watch.power import best_threshold
 from dpbo_core.evaluation.watch.terms import LOOKS, THRESHOLD, Terms, asked_terms, check_terms, watch_key
 from dpbo_core.evaluation.watch.todays_table import check_watchable, counted_of, stated_size
 from dpbo_core.final_model.train import model_is_public
-from dpbo_core.methods.contract import guarantee_of
+from dpbo_core.methods.pricing import guarantee_of
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.trainer import Model
 from dpbo_core.privacy.guarantee import Evidence, Standing
@@ -57,7 +57,7 @@ class Watching:
 
     @property
     def measure(self) -> MeanMeasure | PairMeasure:
-        """What a look compares."""
+        """What a look compares with its threshold: a mean of scores, or a count of pairs."""
         return measure_of(self.public.problem)
 
     @property

@@ -152,7 +152,7 @@ class Outsourced:
         return Geometry(n_columns, self.width(n_columns), self.neighbours, self.centre)
 
     def mechanism(self, n_rows: int, n_columns: int) -> GaussianRows:
-        """The gaussian transform's noise."""
+        """The mechanism that adds the gaussian transform's noise to the published rows."""
         geometry = self.geometry(n_columns)
         rho = largest_rho(self.epsilon, self.delta)
         if rho < 1:

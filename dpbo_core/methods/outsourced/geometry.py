@@ -80,7 +80,7 @@ class Geometry:
 
     @property
     def width(self) -> int:
-        """r = min(dim, d)."""
+        """r = min(dim, d): how many columns are published."""
         return min(self.dim, self.n_columns)
 
     @property

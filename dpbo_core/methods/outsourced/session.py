@@ -47,7 +47,7 @@ class State:
 
     @property
     def query(self) -> Query | None:
-        """The query that waits."""
+        """The query that waits for its answer; None where none does."""
         return None if self.waiting is None else self.about(self.waiting)
 
     def about(self, row: int) -> Query:

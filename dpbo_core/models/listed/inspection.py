@@ -142,19 +142,26 @@ def _held(item: Any, entry: Listed) -> dict[str, Any]:
 
 
 @cache
-def _listed() -> Mapping[type, Listed]:
-    """The installed version's classes. One that it does not have is left out."""
-    found: dict[type, Listed] = {}
+def _paths() -> Mapping[str, Mapping[str, Listed]]:
+    """Module → name of a class in it → what the list says of it."""
+    found: dict[str, dict[str, Listed]] = defaultdict(dict)
     for path, entry in {**PREDICTORS, **TRANSFORMERS, **PARTS}.items():
-        kind = imported(path)
-        if isinstance(kind, type):
-            found[kind] = entry
+        module, _, name = path.rpartition(".")
+        found[module][name] = entry
     return found
 
 
+@cache
+def _listed_in(module: str) -> tuple[tuple[type, Listed], ...]:
+    """The installed version's classes in one module. One that it does not have is left out."""
+    found = ((imported(f"{module}.{name}"), entry) for name, entry in _paths()[module].items())
+    return tuple((kind, entry) for kind, entry in found if isinstance(kind, type))
+
+
 def _entry(kind: object) -> Listed | None:
-    """What the list says of a class, by identity."""
-    return next((entry for listed, entry in _listed().items() if listed is kind), None)
+    """What the list says of a class, by identity; a class that exists is in a module that was imported."""
+    loaded = (module for module in _paths() if module in sys.modules)
+    return next((entry for module in loaded for listed, entry in _listed_in(module) if listed is kind), None)
 
 
 @cache
@@ -162,6 +169,7 @@ def _functions() -> tuple[Any, ...]:
     return tuple(found for path in FUNCTIONS if (found := imported(path)) is not None)
 
 
+@cache
 def imported(path: str) -> Any:
     """What is at a path of the list; None where this version has nothing there."""
     module, _, name = path.rpartition(".")
@@ -176,7 +184,7 @@ def _known(item: Any) -> bool:
     if type(item) is np.ufunc:
         return item.nin == item.nout == 1 and getattr(np, item.__name__, None) is item
     if issubclass(type(item), type):
-        return _among(item, (bool, int, float, str, object, *_numbers_of_numpy(), *_listed()))
+        return _among(item, (bool, int, float, str, object, *_numbers_of_numpy())) or _entry(item) is not None
     return any(item is function for function in _functions())
 
 

@@ -8,12 +8,14 @@
 | L | `lipschitz` | Lipschitz constant of one record's score in w, for ‖x‖₂ ≤ 1 | scalar, ∞ for accuracy |
 | G | `score_range` | range of one record's score | scalar, 1 here |
 | φ(0) | `broken_score` | score of a record that was replaced by (x = 0, y = +1) | scalar |
+| η | `rounding` | bound of what is lost in computing φ of a finite margin | scalar |
 | R | `span(‖w‖)` | φ(‖w‖) − φ(−‖w‖), the range over all records at fixed w | scalar ≤ min(G, 2L‖w‖) |
 
 A score never raises and never warns: what it would say could hold a record. A NaN margin scores φ(0).
 """
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,7 +49,7 @@ def check_steepness(steepness: float) -> None:
 
 
 @dataclass(frozen=True)
-class Steep:
+class Steep(ABC):
     """What the scores with a slope share: 0 to 1, and half of it at a margin of 0."""
 
     steepness: float
@@ -56,8 +58,22 @@ class Steep:
         check_steepness(self.steepness)
 
     @property
+    @abstractmethod
+    def lipschitz(self) -> float:
+        """L, which is the Lipschitz constant of φ too."""
+
+    @property
+    @abstractmethod
+    def rounding(self) -> float:
+        """η: how far `phi` and `overwrite` may be from φ of a finite margin."""
+
+    @abstractmethod
+    def overwrite(self, margins: NDArray[np.float64]) -> None:
+        """Puts φ in the place of finite margins, of any shape."""
+
+    @property
     def graded(self) -> bool:
-        """True: φ is continuous."""
+        """True: φ is continuous, so that near models give a record near scores."""
         return True
 
     @property

@@ -23,6 +23,21 @@ class Ramp(Steep):
         with np.errstate(under="ignore"):
             return np.clip(0.5 + 0.5 * steep(margins, self.steepness), 0.0, 1.0)
 
+    @property
+    def rounding(self) -> float:
+        """η: how far `phi` and `overwrite` may be from φ of a finite margin.
+
+        s·t errs by 2⁻⁵³ of itself and matters up to ±1 alone, its half by half of that, the sum by 2⁻⁵³.
+        """
+        return 2.0**-50
+
+    def overwrite(self, margins: NDArray[np.float64]) -> None:
+        """Puts φ in the place of finite margins."""
+        margins *= self.steepness
+        margins *= 0.5
+        margins += 0.5
+        np.clip(margins, 0.0, 1.0, out=margins)
+
     def span(self, norm: float) -> float:
         """R = min(1, s·‖w‖₂): how far apart two records' scores can be at weights w."""
         reach = self.steepness * norm

@@ -51,12 +51,12 @@ class NoisedTable:
 
     @property
     def n_bins(self) -> int:
-        """B: how many bins."""
+        """B: how many bins the decision values fall into."""
         return len(self.edges) + 1
 
     @property
     def n_groups(self) -> int:
-        """G, at least 1."""
+        """G: how many groups are told apart; 1 where none are."""
         return max(1, len(self.groups))
 
     @property

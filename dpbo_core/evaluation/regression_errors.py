@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 
 from dpbo_core.evaluation.intervals import wilson
+from dpbo_core.evaluation.noised_table import Reals, in_units
 from dpbo_core.evaluation.simulation import HIGH, LOW, Estimates, Figures, shifted, simulate, table_json
-from dpbo_core.evaluation.table import Reals, in_units
 
 KIND = "errors"
 QUANTILES = {"error_q05": 0.05, "error_q25": 0.25, "error_q50": 0.5, "error_q75": 0.75, "error_q95": 0.95}

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.advice.advise import recommendation
+from dpbo_core.advice.choosing import recommendation
 from dpbo_core.comparison import rivals
 from dpbo_core.comparison.contenders import Outcome, run_on
 from dpbo_core.comparison.tasks import ScoreTable, TableScorer, on_table

@@ -1,0 +1,153 @@
+"""What method = "auto" becomes: the calibrated methods in every form, best first, and why the first.
+
+A function of the study and of public facts alone: nothing is opened and nothing is charged.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from typing import Any
+
+from dpbo_core.advice.expected_loss import Expected, expected
+from dpbo_core.errors import DpboError, StudyInvalid
+from dpbo_core.methods import METHODS, AnyMethod, check_scored_in_public, counts_pairs, method_named
+from dpbo_core.methods.contract import Advised, TrainsPrivately
+from dpbo_core.problem import Problem
+from dpbo_core.spec import StudySpec
+
+AUTO = "auto"
+EVENLY = ", half of the records positive"
+TIE = 1.1  # the table's means are known to about a tenth
+DROWNED = 12.0  # records at ε = 1: a choice's noise is then a quarter of the range
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A method to choose, its options, and why."""
+
+    kind: str
+    options: Mapping[str, Any]
+    why: str
+
+
+def choose(spec: StudySpec, problem: Problem) -> tuple[AnyMethod, str]:
+    """The study's method, and why: its own with its own options, or with "auto" the one advised.
+
+    Raises:
+        StudyInvalid: the method or its options are not valid, or "auto" finds none that would run.
+    """
+    if spec.method != AUTO:
+        return method_named(spec.method, spec.options), ""
+    check_auto(spec)
+    choice = recommendation(problem)
+    if choice is None:
+        raise StudyInvalid(
+            'method = "auto" finds no method that can run on this study',
+            cause="ε is too small to be divided",
+            remedy="raise epsilon",
+        )
+    return method_named(choice.kind, choice.options), choice.why
+
+
+def recommendation(problem: Problem) -> Choice | None:
+    """What "auto" becomes on this problem; None if nothing calibrated would run."""
+    return choice_of(forms_of(problem), problem)
+
+
+def check_auto(spec: StudySpec) -> None:
+    """A study that leaves the choice open states no options of a method.
+
+    Raises:
+        StudyInvalid: it does.
+    """
+    if spec.method == AUTO and spec.options:
+        raise StudyInvalid(
+            f'[method] has the key {next(iter(spec.options))!r}, and method = "auto" chooses the options too',
+            cause="an option of another method was left over",
+            remedy="remove [method], or name the method",
+        )
+
+
+def forms_of(problem: Problem) -> list[tuple[AnyMethod, Expected]]:
+    """The calibrated methods in every form, best first.
+
+    A pure one that expects at most `TIE` times the least regret, which is all that the simulation can tell, comes
+    first; among those the smaller score error, then the order of METHODS. What is chosen for all that it shows, and
+    pays for that in regret, comes last: who wants it asks for it.
+    """
+    if problem.training is not None:
+        return []  # their models are trained without noise
+    forms = [form for cls in METHODS.values() if issubclass(cls, Advised) for form in cls.forms(problem)]
+    known = []
+    for form in forms:
+        with suppress(DpboError):  # its line says why it cannot run
+            check_scored_in_public(form, problem)
+            found = expected(form, problem)
+            if found is not None and not _drowned(form, problem):
+                known.append((form, found))
+    least = min((found.regret for form, found in known if not form.DESCRIBED.shows_all), default=0.0)
+
+    def rank(pair: tuple[AnyMethod, Expected]) -> tuple[bool, bool, float]:
+        form, found = pair
+        tied = form.plan(problem).guarantee.delta == 0.0 and found.regret <= TIE * least
+        return form.DESCRIBED.shows_all, not tied, found.score_error if tied else found.regret
+
+    return sorted(known, key=rank)
+
+
+def _drowned(form: AnyMethod, problem: Problem) -> bool:
+    """Whether its noise is so near the score's whole range that no choice of its own can be worth anything."""
+    if not isinstance(form, Advised) or form.n_steps(problem) == 1:
+        return False
+    return form.simulated(problem).chosen_by < DROWNED
+
+
+def choice_of(forms: list[tuple[AnyMethod, Expected]], problem: Problem) -> Choice | None:
+    """The first of the forms, and why; None if nothing would run.
+
+    Args:
+        forms: as `forms_of` orders them.
+        problem: the study's.
+    """
+    if problem.training is not None:
+        trained = privately_trained(problem)
+        if trained is None:
+            return None
+        why = "the training set is sensitive, and this method alone trains privately"
+        return Choice(trained.kind, changed_options(trained), why)
+    if not forms:
+        return None
+    (best, found), others = forms[0], forms[1:]
+    evenly = EVENLY if counts_pairs(problem) else ""
+    facts = f"{problem.averaged}, ε = {problem.epsilon:g}, {len(problem.candidates)} candidates{evenly}"
+    if best.n_steps(problem) > 1 or len(problem.candidates) == 1:
+        why = f"of {len(forms)} ways it is expected to lose least with this noise ({facts})"
+    else:
+        why = f"no private choice is expected to be better than the public one with this noise ({facts})"
+    why += f": an expected regret {found.told}, least where the public set is like yours, most where it misleads"
+    if others:
+        second, other = others[0]
+        why += f"; before {_in_short(second)}, {other.told}"
+    return Choice(best.kind, changed_options(best), why)
+
+
+def privately_trained(problem: Problem) -> AnyMethod | None:
+    """The first form of a method that trains privately which knows the study's hyperparameters and can be paid."""
+    for cls in METHODS.values():
+        for form in cls.private_forms() if issubclass(cls, TrainsPrivately) else ():
+            with suppress(DpboError):
+                form.plan(problem)
+                return form
+    return None
+
+
+def changed_options(method: AnyMethod) -> dict[str, Any]:
+    """The options that differ from the method's defaults."""
+    usual = type(method)()
+    pairs = [(item.name, getattr(method, item.name)) for item in fields(method)]
+    return {name: value for name, value in pairs if value != getattr(usual, name)}
+
+
+def _in_short(method: AnyMethod) -> str:
+    options = ", ".join(f"{name} = {value}" for name, value in changed_options(method).items())
+    return f"{method.kind} ({options})" if options else method.kind

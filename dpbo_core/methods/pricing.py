@@ -1,0 +1,91 @@
+"""What the plans of all methods have in common: the guarantee of a whole study, and ε in the ledger's units."""
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.methods.pair_draws import in_pairs, refused
+from dpbo_core.privacy.amounts import allowed_units, split_units
+from dpbo_core.privacy.assumption import ROWWISE_PREDICTIONS
+from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee
+from dpbo_core.problem import Problem
+
+
+def guarantee_of(
+    problem: Problem,
+    *,
+    pure: bool,
+    evidence: Evidence,
+    trains_privately: bool = False,
+    counts_pairs: bool = False,
+    assumptions: tuple[str, ...] = (),
+) -> PrivacyGuarantee:
+    """The guarantee of a whole study: its own (ε, δ), or ε = ∞ where the proof is refuted.
+
+    Raises:
+        StudyInvalid: the training set is sensitive, and the method does not train privately; or the score counts
+            pairs, and the method's proof is about means.
+    """
+    if in_pairs(problem) is not None and not counts_pairs:
+        raise refused(problem, ())
+    if problem.training is not None and not trains_privately:
+        raise StudyInvalid(
+            "this method needs a public training set, and the study declares its training set sensitive",
+            cause="its models are trained without noise, so they would tell of the training records",
+            remedy="use a method that trains privately (dpbo plan says which), or leave sensitive out of [data]",
+        )
+    return PrivacyGuarantee(
+        epsilon=float("inf") if evidence.refuted else problem.epsilon,
+        delta=0.0 if pure else problem.delta,
+        unit=problem.unit,
+        relation=problem.relation,
+        assumptions=assumptions if problem.rowwise else (*assumptions, ROWWISE_PREDICTIONS.name),
+        evidence=evidence,
+        person=problem.person,
+    )
+
+
+def split_epsilon(problem: Problem, shares: tuple[float, ...]) -> tuple[int, ...]:
+    """The study's ε in 10⁻¹² (rounded down: never above the guarantee), split so that the parts sum exactly to it.
+
+    Raises:
+        StudyInvalid: ε is too small for the ledger's unit.
+    """
+    try:
+        return split_units(allowed_units(problem.epsilon), shares)
+    except ValueError:
+        pass
+    raise too_small(problem)
+
+
+def split_delta(problem: Problem, shares: tuple[float, ...]) -> tuple[int, ...]:
+    """The study's δ, as `split_epsilon` splits its ε.
+
+    Raises:
+        StudyInvalid: δ is too small for the ledger's unit.
+    """
+    try:
+        return split_units(allowed_units(problem.delta), shares)
+    except ValueError:
+        pass
+    raise too_small(problem)
+
+
+def too_small(problem: Problem) -> StudyInvalid:
+    """The message for an ε (or δ) that the ledger's unit cannot divide."""
+    return StudyInvalid(
+        f"ε = {problem.epsilon:g} is too small to be divided among the draws of this method",
+        cause="the ledger counts privacy in units of 1e-12",
+        remedy="raise epsilon, or lower the number of steps",
+    )
+
+
+def refuse_persons(problem: Problem, kind: str, cause: str) -> None:
+    """For a method of which nothing is proved where each person's mean counts once.
+
+    Raises:
+        StudyInvalid: the study counts so.
+    """
+    if problem.n_persons is not None:
+        raise StudyInvalid(
+            f"{kind} cannot be used where each person's mean counts once (data.n_persons)",
+            cause=cause,
+            remedy="use another method (dpbo plan says which); or give n_validation, and max_records_per_person",
+        )

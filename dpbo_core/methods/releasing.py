@@ -1,0 +1,80 @@
+"""What the releases of all methods have in common: the value, and the public facts a reader needs beside it."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from dpbo_core.mechanisms.noise import Noise
+from dpbo_core.methods.contract import Method
+from dpbo_core.methods.pair_draws import in_pairs
+from dpbo_core.privacy.assumption import ACQUISITION_FUNCTION
+from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.privacy.release import COUNTS, LEARNED_FROM, PAIRS, Release
+from dpbo_core.problem import Problem
+from dpbo_core.space.earlier import EarlierEdition
+from dpbo_core.versions import library_version
+
+
+def make_release(
+    method: Method,
+    problem: Problem,
+    plan: PrivacyPlan,
+    noise: Noise,
+    value: Mapping[str, Any],
+    score_bound: str = "",
+) -> Release:
+    """The release of `value`, with the public facts a reader needs beside the guarantee.
+
+    A score is stated in its natural unit too, as its metric; so is the baseline, where there is one. `score_bound`
+    is what a theorem says of the score's error, in words.
+    """
+    unit, name = problem.score.natural_unit, problem.model.score_name
+    if "score" in value:
+        value = {**value, "metric": unit.metric(name, value["score"], value.get("interval"))}
+    baseline = {} if problem.baseline is None else {"baseline": unit.of(problem.baseline)}
+    assumed = plan.guarantee.assumptions
+    options = {item.name: getattr(method, item.name) for item in fields(method) if item.name != "kind"}
+    return Release(
+        value=value,
+        guarantee=plan.guarantee.as_drawn(noise.standing),
+        spends=plan.spends,
+        study=problem.study,
+        edition=problem.edition,
+        method=method.kind,
+        dataset=problem.dataset,
+        facts={
+            "version": library_version(),
+            "options": options,
+            "estimator": problem.model.estimator,
+            "score": problem.model.score_name,
+            "score_range": problem.score_range,
+            **baseline,
+            **averaged_facts(problem),
+            "n_candidates": len(problem.candidates),
+            "space": problem.candidates.space.to_json(),
+            "kernel": problem.search.kernel,
+            "lengthscale": problem.search.lengthscale,
+            **({"acquisition": problem.search.acquisition} if ACQUISITION_FUNCTION.name in assumed else {}),
+            "steps": method.n_steps(problem),
+            **({COUNTS: PAIRS, "public_share": problem.positives} if in_pairs(problem) else {}),
+            **({"rowwise": "enforced"} if problem.model.enforced else {}),
+            **({"score_bound": score_bound} if score_bound else {}),
+            **({"chosen_by_advice": problem.advice} if problem.advice else {}),
+            **({} if problem.earlier is None else {LEARNED_FROM: _named(problem.earlier)}),
+        },
+        noise=noise.standing,
+    )
+
+
+def averaged_facts(problem: Problem) -> dict[str, int | None]:
+    """What the score is a mean of: how many persons' means, or how many records of which k are one person's."""
+    if problem.n_persons is not None:
+        return {"n_persons": problem.n_persons}
+    return {
+        "n_validation": problem.n_validation,
+        "max_records_per_person": problem.max_records_per_person,
+    }
+
+
+def _named(earlier: tuple[EarlierEdition, ...]) -> list[dict[str, str]]:
+    return [{"edition": item.edition, "release_id": item.release_id} for item in earlier]

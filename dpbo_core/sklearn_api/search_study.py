@@ -1,0 +1,140 @@
+"""A `PrivateSearch`'s two tables and its study, from its parameters and from what a call of it was given.
+
+Of the sensitive table the outside alone is looked at: how many records it has, and whether it is another object.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_regressor
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+
+from dpbo_core.data.aliasing import aliased
+from dpbo_core.data.frames import Frame, frame_of
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.prototype import Prototype
+from dpbo_core.sklearn_api.described_study import described
+from dpbo_core.sklearn_api.given_estimator import check_predicts
+from dpbo_core.sklearn_api.pairs_in_memory import as_it_began
+from dpbo_core.sklearn_api.public_encoder import target_name
+from dpbo_core.sklearn_api.split_by_position import halves
+from dpbo_core.sklearn_api.tables_in_memory import FrameSplit, model_section, sections_of
+from dpbo_core.spec import PersonFiles, PublicFiles, SearchSection, StudySpec
+
+
+def public_target(estimator: Any, y: Any) -> NDArray[Any]:
+    """The PUBLIC classes or targets, (n,).
+
+    Raises:
+        StudyInvalid: there are none, or what is to be tuned predicts nothing.
+    """
+    if y is None:
+        raise StudyInvalid(
+            "This PrivateSearch estimator requires y to be passed, but the target y is None",
+            remedy="call fit(X_public, y_public, X_validation=..., y_validation=...)",
+        )
+    check_predicts(estimator)
+    target = column_or_1d(y, warn=True)
+    if not is_regressor(estimator):
+        check_classification_targets(target)
+    return np.asarray(target)
+
+
+def two_tables(
+    search: Any, X: Any, y: Any, X_validation: Any, y_validation: Any, validation_size: float | None
+) -> tuple[Any, Any, Any, Any, NDArray[np.int64] | None]:
+    """The public table and the sensitive one, as they were given or by the public rule, and then its rows.
+
+    Raises:
+        StudyInvalid: there is no sensitive table, or it is said twice.
+    """
+    if validation_size is not None:
+        if X_validation is not None or y_validation is not None:
+            raise StudyInvalid(
+                "both a validation set and validation_size are given",
+                cause="validation_size takes the validation rows out of X and y",
+                remedy="leave one of them out",
+            )
+        if search.person is not None:
+            raise StudyInvalid(
+                "validation_size divides rows, and a person's rows would lie on both sides",
+                cause=f"person = {search.person!r} says that somebody has several",
+                remedy="divide the table by persons yourself, and give X_validation and y_validation",
+            )
+        return halves(X, y, validation_size)
+    if X_validation is None or y_validation is None:
+        raise StudyInvalid(
+            "there is no validation set",
+            cause="fit(X, y) alone, as cross_val_score and other searches call it; here X and y are PUBLIC, "
+            "and folds of them hold no sensitive record to score",
+            remedy="call fit(X_public, y_public, X_validation=..., y_validation=...), or, for one table, "
+            "fit(X, y, validation_size=0.3), which declares all other rows public; evaluate(...) then says "
+            "privately what the released model is worth",
+        )
+    return X, y, X_validation, y_validation, None
+
+
+def split_of(
+    search: Any, X: Any, y: Any, X_validation: Any, y_validation: Any, ledger_url: str, group: str | None = None
+) -> FrameSplit:
+    """Both tables with the study, as it began if it was charged before.
+
+    Args:
+        search: the `PrivateSearch`.
+        X: PUBLIC records.
+        y: their classes or targets.
+        X_validation: SENSITIVE records; with the column `group`, where that is given.
+        y_validation: their classes or targets.
+        ledger_url: of the ledger, as the search resolved it.
+        group: a column that a report is also given by.
+    """
+    training = frame_of(X, public_target(search.estimator, y), shown_as="X")
+    named = {name for name in (search.person, group) if name is not None}
+    width = len({*training.names} | named)
+    validation = frame_of(X_validation, y_validation, shown_as="X_validation", width=width)
+    spec, prototype = study_of(search, training, validation.n_records)
+    return FrameSplit(
+        as_it_began(search, spec, training, prototype, ledger_url),
+        training,
+        validation,
+        prototype,
+        target_name(training.names),
+        score=search.scoring if callable(search.scoring) else None,
+        aliased=aliased((X, y), (X_validation, y_validation)),
+        beside=() if group is None or group in training.names else (group,),
+    )
+
+
+def study_of(search: Any, training: Frame, n_validation: int | None) -> tuple[StudySpec, Prototype]:
+    """The study that the search's parameters describe, and the estimator by example.
+
+    Raises:
+        StudyInvalid: no study follows from the parameters.
+    """
+    axes, decode = sections_of(search.search_space)
+    model = model_section(search, training)
+    spec = described(
+        search,
+        data=_data(search.n_persons, target_name(training.names), n_validation),
+        model=model,
+        space=axes,
+        search=SearchSection(
+            steps=int(search.n_steps),
+            candidates="sobol",
+            n_candidates=int(search.n_candidates),
+            seed=int(search.random_state or 0),
+        ),
+        chosen="hyperparameters",
+    )
+    return spec, Prototype(search.estimator, spec.search.seed, model.regression, decode)
+
+
+def _data(n_persons: int | None, target: str, n_validation: int | None) -> PublicFiles | PersonFiles:
+    """The two tables; of the sensitive one the number of persons is public, or that of records."""
+    if n_persons is not None:
+        return PersonFiles("X", "X_validation", n_persons=int(n_persons), target=target, missing="mean")
+    if n_validation is None:
+        raise StudyInvalid("neither n_validation nor n_persons is given", remedy="give the public number of either")
+    return PublicFiles("X", "X_validation", n_validation=n_validation, target=target, missing="mean")

@@ -1,0 +1,98 @@
+"""[data] and [model] where others made the predictions: nothing is trained, its columns are the candidates."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+from dpbo_core.models.scores.union import SCORES
+from dpbo_core.space.search_space import Value
+from dpbo_core.spec.data_checks import check_labels, check_n_validation, check_target
+from dpbo_core.spec.reading import one_of, require
+from dpbo_core.spec.written_model import Written, check_outcome, check_score_keys, check_score_name
+
+PREDICTIONS = "predictions"
+
+
+@dataclass(frozen=True)
+class PredictionTable:
+    """A SENSITIVE file of what public models, each a candidate, said of every record: they are chosen by it, and
+    nothing is trained.
+
+    Attributes:
+        predictions: path; a row a record, the columns of each candidate, and the target.
+        n_validation: m, its number of records.
+        target: the column that was to be predicted.
+        labels: the classes, the one that a single column of probabilities is of last; None for a regression.
+        public: path of a file with the same columns on PUBLIC records, if there is one.
+        ignore: columns that are no predictions.
+    """
+
+    predictions: str
+    n_validation: int
+    target: str
+    labels: tuple[Value, ...] | None = None
+    public: str | None = None
+    ignore: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.labels is not None:
+            check_labels(self.labels)
+        check_target(self.target, self.ignore)
+        check_n_validation(self.n_validation)
+
+
+def read_predictions(given: Mapping[str, Any]) -> PredictionTable:
+    """[data] of predictions, from the keys that are given.
+
+    Raises:
+        StudyInvalid: one is missing, or belongs to another way of giving data.
+    """
+    known = [item.name for item in fields(PredictionTable)]
+    other = [key for key in given if key not in known]
+    require(
+        not other,
+        f"[data] gives {', '.join(other)} beside predictions",
+        cause="of a table of predictions nothing is trained, and there is one sensitive file",
+        remedy=f"keep {', '.join(known)}",
+    )
+    lacking = [key for key in ("n_validation", "target") if key not in given]
+    require(
+        not lacking,
+        f"[data] lacks {', '.join(lacking)}",
+        cause="a table of predictions has a public number of records, and a column that says what is right",
+        remedy="add the missing keys",
+    )
+    return PredictionTable(**given)
+
+
+@dataclass(frozen=True)
+class PredictionsSection(Written):
+    """No model: what others predicted is scored, under a score that has a name.
+
+    Attributes:
+        class_shares: for balanced accuracy, the public share of each class.
+        error_bound: E for an error (in the target's unit) or the log-loss (in nats): what is worse counts as E.
+    """
+
+    class_shares: Mapping[str, Value] | None = None
+    error_bound: float | None = None
+    trained: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        one_of("model.estimator", self.estimator, (PREDICTIONS,))
+        if self.score is not None:
+            check_score_name(self.score)
+        check_outcome(self.estimator, self.score_name)
+        self._check_task(numbers=self.regression)
+        check_score_keys(self.score_name, self.class_shares, self.error_bound)
+        require(
+            not self.params,
+            "model.params are given, and predictions have none",
+            remedy="remove [model.params]",
+        )
+        super().__post_init__()
+
+    @property
+    def regression(self) -> bool:
+        """As the score's own file declares."""
+        return SCORES[self.score_name].regression
