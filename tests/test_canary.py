@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 import tomli_w
 from audit.leaks import FEATURE, LABEL, LEAKS, LEAKY, SCENARIOS, Scenario, make_world
-from canary import forms_of_number, forms_of_text, packed_ways, search
+from canary import Piece, forms_of_number, forms_of_text, packed_ways, search
 from conftest import new_database
 
 from dpbo_core.methods import METHODS
@@ -85,6 +85,20 @@ def test_a_leak_is_found_in_every_place_at_once(world):
     found = world.found(world.go(Scenario(f"{LEAKY}{together}\ndef leak(score):\n{calls}\n")))
     for place in LEAKS:
         assert any(where.startswith(place) and which.startswith("score") for where, which in found), place
+
+
+TEXTS = {
+    b"2026-11-23 01:32:20.566473": False,
+    b"01:32:10.5664730.566473": True,
+    b"score 0.566473": True,
+    b"20.566473": True,
+    b"0.566473": True,
+}
+
+
+@pytest.mark.parametrize(("text", "seen"), TEXTS.items())
+def test_the_seconds_of_a_time_are_no_score(text, seen):
+    assert Piece(text).holds(b"0.566473") is seen
 
 
 def test_the_search_sees_through_any_two_wrappings(tmp_path):

@@ -9,6 +9,7 @@ import newest
 import pytest
 from audit import supply
 from deployment import told, units
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parent.parent
 FILES = ROOT / "examples" / "deployment"
@@ -59,6 +60,22 @@ def test_what_the_newest_lane_asks_for_has_no_upper_bound():
     assert not [line for line in asked if re.search(r"<|==|~=|!=", line.split(";")[0])]
     assert "dp-accounting>=0.6" in asked
     assert not [line for line in asked if line.startswith(newest.THEIRS)]
+
+
+def test_the_page_gives_a_reason_for_every_range_that_ends():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    ended = {line for line in project["dependencies"] if re.search("<|==", line)}
+    page = (ROOT / "docs" / "supply_chain.md").read_text()
+    told = page.partition("## Where a range ends")[2].partition("\n## ")[0]
+    assert set(re.findall(r"^\| `(.+?)` \| \w", told, flags=re.MULTILINE)) == ended
+
+
+def test_prefect_3_8_is_never_resolved_with_what_it_breaks_under():
+    """It says neither itself: without our bounds pip gives it SQLAlchemy 2.1 and a FastAPI that ends every flow."""
+    lines = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    ours = {one.name: one.specifier for one in map(Requirement, lines)}
+    assert not ours["prefect"].contains("3.8.8") or not ours["sqlalchemy"].contains("2.1.9")
+    assert not ours["prefect"].contains("3.8.8") or not ours["fastapi"].contains("0.165.0")
 
 
 def test_a_lock_older_than_a_month_is_said_to_be():

@@ -14,6 +14,9 @@ from observer.notes import Notes
 from observer.run import Seen, Stage, cannot
 from observer.text import parted, plain
 from observer.ways import WAYS
+from prefect import Task
+
+from dpbo.tasks import precomputing, tuning
 
 WORLDS = ("first", "other scores", "no numbers")
 FIRST_SIGHT = {  # where each planted leak shows
@@ -58,6 +61,15 @@ def test_what_is_replaced_is_random_by_construction():
         "sem.joblib-<random> sem.<random> etilqs_<random>"
     )
     assert parted("bytes_total 112, 2.5e3") == ("bytes_total #, #", [112.0, 2500.0])
+
+
+def test_a_task_runs_random_end_is_replaced_whatever_its_task():
+    """Of every task that `tune` may run; of others nothing is."""
+    tasks = [vars(module).values() for module in (precomputing, tuning)]
+    names = {found.name for values in tasks for found in values if isinstance(found, Task)}
+    assert len(names) == 11
+    assert [plain(f'"{name}-1f0"') for name in names] == [f'"{name}-<id>"' for name in names]
+    assert plain("a step-1f0") == "a step-1f0"
 
 
 def test_notes_keep_counts_apart_from_words():

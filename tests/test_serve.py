@@ -2,9 +2,12 @@
 
 import json
 import re
+import tomllib
 from datetime import UTC, datetime, timedelta
+from importlib.metadata import requires
 from pathlib import Path
 
+import newest
 import pytest
 import tomli_w
 from hypothesis import given, settings
@@ -15,6 +18,7 @@ from prefect.context import FlowRunContext
 from prefect.states import AwaitingRetry, Scheduled
 
 from dpbo.flows import serve
+from dpbo.flows.cli import doctor
 from dpbo.flows.cli.doctor import examine
 from dpbo.flows.cli.durations import seconds
 from dpbo.flows.prefect_runtime.scheduled_run import FIELDS, edition_at, refuse_fields
@@ -28,6 +32,7 @@ from dpbo_core.study.study_file import read_study
 
 FOUND = {"started": False, "api": "http://127.0.0.1:1/api", "auth": None, "password_file": None}
 NOON = datetime(2026, 11, 21, 12, 0, 5, tzinfo=UTC)
+MOMENTS = st.datetimes(datetime(1990, 1, 1), datetime(9000, 1, 1))  # noqa: DTZ001  each is made UTC
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +90,7 @@ def test_an_unknown_field_is_a_letter(tables):
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.datetimes(min_value=datetime(1990, 1, 1)), st.timedeltas(timedelta(seconds=1), timedelta(days=900)))  # noqa: DTZ001
+@given(MOMENTS, st.timedeltas(timedelta(seconds=1), timedelta(days=900)))
 def test_two_firings_are_two_editions(moment, later):
     first, second = (m.replace(tzinfo=UTC).strftime(FIELDS["time"]) for m in (moment, moment + later))
     assert first != second
@@ -231,10 +236,30 @@ def test_a_retried_firing_keeps_its_time(server):
         assert abs(client.read_flow_run(run.id).expected_start_time - due) < timedelta(milliseconds=1)
 
 
+def floors(name):
+    """Our requirements as `make newest` has them, which goes beyond our upper bounds on purpose."""
+    return [str(newest.unbounded(line)) for line in requires(name)]
+
+
+PREFECTS = [("3.7.9", "wrong"), ("3.8.0", "fine"), ("3.8.8", "fine"), ("3.9.1", "wrong")]
+
+
+@pytest.mark.parametrize(("prefect", "verdict"), PREFECTS)
+def test_the_doctor_knows_which_prefect_is_ours(monkeypatch, prefect, verdict):
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    ours = [line for line in project["dependencies"] if line.startswith("prefect")]
+    monkeypatch.setattr(doctor, "requires", lambda name: ours)
+    monkeypatch.setattr(doctor, "version", lambda name: prefect)
+    (finding,) = doctor._versions()
+    assert finding.verdict == verdict
+    assert verdict == "fine" or finding.seen == f"prefect {prefect}, wanted <3.9,>=3.8"
+
+
 def test_the_doctor_looks_and_changes_nothing(here, monkeypatch):
     monkeypatch.setattr(
         "dpbo.flows.prefect_runtime.server.configured", lambda: None
     )  # this file's server asks nobody: rightly "wrong"
+    monkeypatch.setattr(doctor, "requires", floors)
     findings = {finding.what: finding for finding in examine()}
     assert list(here.iterdir()) == []
     assert findings["versions"].verdict == "fine"

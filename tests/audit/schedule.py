@@ -14,8 +14,9 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 from audit.leaks import STORES
+from dpbo.flows.serve import MISSED
 
-PATIENCE = 600.0  # seconds for anything on a busy machine
+PATIENCE = 600.0  # seconds between two runs that spend or are refused, on a busy machine
 SERVER = "dpbo.flows.prefect_runtime.prefect_app"
 
 
@@ -84,14 +85,18 @@ def day(folder: Path, study: str, *, kill_after: int, until: Callable[[tuple[Fir
             command, cwd=folder, env=environment, stdout=out, stderr=err, start_new_session=True
         )
         try:
-            _wait(lambda: len(runs(home)) >= kill_after, serving)
+            _wait(lambda: len(runs(home)) >= kill_after, serving, home)
             for process in servers(port):
                 os.kill(process, signal.SIGKILL)
             before = len(runs(home))
-            _wait(lambda: until(runs(home)), serving)
+            _wait(lambda: until(runs(home)), serving, home)
             serving.send_signal(signal.SIGTERM)  # an interrupt is ignored by what a shell started in the background
             with suppress(subprocess.TimeoutExpired):
                 serving.wait(PATIENCE)
+        except TimeoutError as told:
+            err.seek(0)
+            told.add_note(err.read().decode(errors="replace")[-4000:])
+            raise
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(serving.pid, signal.SIGKILL)
@@ -103,9 +108,12 @@ def day(folder: Path, study: str, *, kill_after: int, until: Callable[[tuple[Fir
         return Day(runs(home), before, (out.read(), err.read()), serving.returncode or 0, left)
 
 
-def _wait(done: Callable[[], bool], serving: "subprocess.Popen[bytes]") -> None:
-    end = time.monotonic() + PATIENCE
+def _wait(done: Callable[[], bool], serving: "subprocess.Popen[bytes]", home: Path) -> None:
+    """Until `done`, for as long as runs go on: how many of them a minute holds is the machine's affair."""
+    end, seen = time.monotonic() + PATIENCE, 0
     while not done():
+        if len(ran := [run for run in runs(home) if run.state != MISSED]) > seen:
+            end, seen = time.monotonic() + PATIENCE, len(ran)
         if time.monotonic() > end or serving.poll() is not None:
             raise TimeoutError("the schedule stopped, or took too long")
         time.sleep(0.5)

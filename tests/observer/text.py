@@ -18,7 +18,11 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     (r"(?<=/tmp/)[a-z0-9_]{8}\b", "<random>"),
     (r"(?<=/tmp/spill-)\d+", "<pid>"),
     (r"(?<=prefect_app )\d+ \d+", "<file> <port>"),
-    (r"\b(reserve|step|finish|publish|train[a-z ]*|work[a-z ]*|[a-z]+ candidate[a-z ]*)-[0-9a-f]{3}\b", r"\1-<id>"),
+    (
+        r"\b(reserve the budget|search on public data|search step|draw the release|show the release"
+        r"|train[a-z ]*|work[a-z ]*|[a-z-]+ candidates?)-[0-9a-f]{3}\b",
+        r"\1-<id>",
+    ),
     (r'("(?:total|estimated)_run_time": )[\d.e-]+', r"\1<duration>"),
     (r'\{"input_type": "task_run", "id": "<id>"\}(, )?', ""),  # Prefect takes one address for another's
     (r"2026\\-\d\d\\-\d\dT\d\d\\:\d\d\\:\d\dZ", "<time>"),
