@@ -30,6 +30,7 @@ from dpbo_core.data.values import canonical
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.sklearn_api import tables_in_memory
+from dpbo_core.sklearn_api.search_study import study_of
 from dpbo_core.study.resolve import planning_problem
 
 N = 40
@@ -96,7 +97,7 @@ def told(columns, y, table, *, person=None, k=1):
     training = frame_of(public(table), Y, shown_as="X")
     width = len({*training.names} | ({person} if person else set()))
     validation = frame_of(V, make_y(y), shown_as="X_validation", width=width)
-    spec, prototype = it._study(training, validation.n_records)
+    spec, prototype = study_of(it, training, validation.n_records)
     halves = tables_in_memory.FrameSplit(spec, training, validation, prototype, str(spec.data.target))
     half = halves.public(planning_problem(spec, unlisted=prototype.unlisted()))
     halves.check(half)
@@ -161,7 +162,7 @@ def test_one_at_a_time_the_others_stand_still(place):
     columns, y = honest(9)
     before = told(columns, y, "rows")
     training = frame_of(X, Y, shown_as="X")
-    spec, prototype = search("nowhere")._study(training, 9)
+    spec, prototype = study_of(search("nowhere"), training, 9)
     problem = planning_problem(spec, unlisted=prototype.unlisted())
     half = tables_in_memory.FrameSplit(spec, training, training, prototype, "y").public(problem)
     model = half.problem.train(0)
