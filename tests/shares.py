@@ -13,9 +13,10 @@ SERVERS = (
     "alerts", "evaluate_flow", "flow", "init", "old_names", "pipeline", "policy_runs", "publishing", "serve",
 )  # fmt: skip
 LONG = (
-    SERVED, "failures", "estimator", "enforced", "evaluation", "watch", "workers", "docs", "named_columns", "contract",
-    "listed", "ledger_audit", "ledger_tampering", "seconds", "hostile_records", "architecture", "dashboard", "study",
-    "stored_parts", "ledger", "persons", "replay", "ledger_meaning", "evaluation_persons", "temporary_server",
+    SERVED, "failures", "estimator", "enforced", "evaluation", "watch", "workers", "docs", "named_columns",
+    "contract", "listed", "ledger_audit", "ledger_tampering", "seconds", "hostile_records", "architecture",
+    "dashboard", "study", "stored_parts", "ledger", "persons", "replay", "ledger_meaning", "evaluation_persons",
+    "temporary_server",
 )  # fmt: skip
 
 
