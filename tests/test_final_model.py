@@ -477,6 +477,7 @@ assert not any(name.split(".")[0] in ("dpbo", "dpbo_core") for name in sys.modul
 """
 
 
+@pytest.mark.slow  # a process that loads MLflow; test_dashboard predicts with the same model in this one
 def test_what_mlflow_shows_loads_without_dpbo_and_has_a_signature(tmp_path, monkeypatch):
     import subprocess
     import sys
