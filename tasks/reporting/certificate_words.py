@@ -91,9 +91,8 @@ def guess(release: Release) -> str:
     right = 1.0 / (1.0 + math.exp(-epsilon)) + delta / (1.0 + math.exp(min(epsilon, 700.0)))
     near = ", by a distance of at most 1" if guarantee.relation is NeighboringRelation.ROW_MOVES_BY_ONE else ""
     return (
-        f"Whoever tries to tell which of two data sets it was, that differ in {anyone(guarantee.unit)} alone"
-        f"{near}, is right in at most {100.0 * right:.3g} of 100 cases with this release in hand, and "
-        "in 50 without it."
+        f"Of two data sets that differ in {anyone(guarantee.unit)} alone{near}, whoever guesses which one was used "
+        f"is right in at most {100.0 * right:.3g} of 100 cases with this release in hand, and in 50 without it."
     )
 
 

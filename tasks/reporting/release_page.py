@@ -37,8 +37,8 @@ $report<h2>What it rests on</h2><ul>$rests</ul>
 <h2>The noise</h2><table><tr><th>draws</th><th>mechanism</th><th>scale, in $unit</th><th>ε each</th>
 <th>ρ each</th></tr>$noise</table>
 $pictures
-<h2>The release</h2><p>Check it: save the JSON below as <code>release.json</code> (in MLflow it also lies beside
-this page) and run <code>dpbo verify release.json</code>.</p>
+<h2>The release</h2><p>Check it: save the JSON below as <code>release.json</code> (in MLflow it is an artifact
+of the same run) and run <code>dpbo verify release.json</code>.</p>
 <details><summary>release.json</summary><pre id="release">$document</pre></details>
 </body></html>
 """)

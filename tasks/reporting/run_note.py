@@ -18,6 +18,7 @@ from dpbo_core.privacy.metric_shown import metric_shown
 from dpbo_core.privacy.release import Release
 
 FIRST = ("trajectory.png", "release.png", "evaluation.png")  # the picture that shows the release itself
+BEYOND = ", which may take points of the picture out of the score's range"
 
 
 def run_note(release: Release, account: Account, run_id: str, pictures: Iterable[Path], *, model: bool) -> str:
@@ -44,10 +45,9 @@ def _paragraphs(
         call = f"mlflow.pyfunc.load_model('runs:/{run_id}/{FOLDER}').predict(rows)"
         yield (
             f"**How do I use the model?** `{call}`, where `rows` is a data frame with the training set's "
-            "columns. The model was trained on the public training set at what was chosen, says nothing more of a "
-            "person, and "
-            'loads where dpbo is not installed; `params={"predict_method": "predict_proba"}` gives probabilities '
-            "where the model has them."
+            "columns. The model was trained on the public training set with what was chosen, so it says nothing "
+            "more of a person. It loads where dpbo is not installed; with "
+            '`params={"predict_method": "predict_proba"}` it gives probabilities, where it has them.'
         )
     yield from (
         f"![{name.removesuffix('.png')}](get-artifact?path=plots%2F{name}&run_uuid={run_id})"
@@ -72,10 +72,9 @@ def _value(release: Release) -> str:
     name = in_markdown(metric.name.replace("_", " "))
     said = f"{'' if name == 'score' else 'score '}{name} = **{metric.value:.4g}** ({better} is better)"
     if metric.interval is not None:
-        beyond = "; single scores may lie beyond the range with it" if "trajectory" in release.value else ""
-        said += (
-            f", 90% interval **{metric.interval[0]:.3f}** to **{metric.interval[1]:.3f}** (of the noise{beyond})"
-        )
+        beyond = BEYOND if "trajectory" in release.value else ""
+        low, high = metric.interval
+        said += f", 90% interval **{low:.3f}** to **{high:.3f}** (for the noise alone{beyond})"
     else:
         said += f", with noise of scale {release.noise_of_one:.3g}"
     if metric.baseline is not None:

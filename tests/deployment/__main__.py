@@ -19,6 +19,7 @@ def trial():
     rights.secrets()
     follow(started)
     rights.servers()
+    nightly.half_a_day_away()
     follow(study)
     said = shell("dpbo-as curator dpbo doctor", code=None)
     check("dpbo doctor finds nothing wrong", ", wrong" not in said and "✗" not in said, said)

@@ -2,8 +2,10 @@
 
 import os
 import signal
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from deployment.machine import CHECKOUT
 from deployment.people import mlflow, prefect, rows, shell, until
 from deployment.told import check, follow
 
@@ -11,6 +13,15 @@ UNITS = ("dpbo-postgresql", "dpbo-prefect", "dpbo-mlflow", "dpbo-worker")
 OPERATE = "runuser -u dpbo-operator -- sudo -n -u dpbo-prefect /usr/local/bin/dpbo-operate"
 ENDED = "'COMPLETED','FAILED','CRASHED','CANCELLED'"
 ONE_RUN = "/api/2.0/mlflow/experiments/search?max_results=1"
+
+
+def half_a_day_away():
+    """Move the schedule's hour in the checkout: no run but those that are asked for begins during the trial."""
+    page = CHECKOUT / "examples" / "deployment" / "prefect.yaml"
+    written, later = page.read_text(), datetime.now(UTC) + timedelta(hours=12)
+    moved = written.replace('cron: "0 2 * * *"', f'cron: "0 {later.hour} * * *"')
+    check("the schedule's hour is half a day away", moved != written or later.hour == 2, written)
+    page.write_text(moved)
 
 
 def entries():
