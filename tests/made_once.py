@@ -141,6 +141,7 @@ class Databases:
         """Prefect's own harness, on a database that has its tables; one server a process."""
         from prefect.testing import utilities
 
+        from dpbo.flows.prefect_runtime.prefect_child import SHORT
         from dpbo.flows.prefect_runtime.settings import without_heartbeat
 
         def folder():
@@ -151,6 +152,8 @@ class Databases:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(utilities, "mkdtemp", folder)
             patch.setenv("PREFECT_API_DATABASE_MIGRATE_ON_START", "0")  # they are taken
+            for name, value in SHORT.items():
+                patch.setenv(name, value)
             patch.setattr(utilities, "SubprocessASGIServer", self._standing(utilities.SubprocessASGIServer))
             with utilities.prefect_test_harness(server_startup_timeout=300), without_heartbeat():
                 patch.undo()

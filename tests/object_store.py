@@ -21,6 +21,7 @@ def object_store(objects: Mapping[str, bytes], *, quoted: str = "") -> Iterator[
     asked: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
+        disable_nagle_algorithm = True  # an answer is two writes, and the second would wait for an acknowledgement
         protocol_version = "HTTP/1.1"
 
         def do_HEAD(self) -> None:

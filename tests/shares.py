@@ -13,8 +13,10 @@ SERVERS = (
     "alerts", "evaluate_flow", "flow", "init", "old_names", "pipeline", "policy_runs", "publishing", "serve",
 )  # fmt: skip
 LONG = (
-    SERVED, "contract", "estimators", "estimator", "evaluation_figures", "failures", "docs", "evaluation",
-    "ledger_tampering", "hostile_records", "dashboard", "audit", "listed", "evaluation_cells",
+    SERVED, "failures", "estimator", "enforced", "evaluation", "watch", "workers", "docs", "named_columns",
+    "contract", "listed", "ledger_audit", "ledger_tampering", "seconds", "hostile_records", "architecture",
+    "dashboard", "study", "stored_parts", "ledger", "persons", "replay", "ledger_meaning", "evaluation_persons",
+    "temporary_server",
 )  # fmt: skip
 
 

@@ -97,7 +97,11 @@ REASONS = {
 }
 
 
-@pytest.mark.parametrize("inner", [LogisticRegression(max_iter=20), Ridge()], ids=["classifier", "regressor"])
+@pytest.mark.parametrize(
+    "inner",
+    [LogisticRegression(max_iter=20), pytest.param(Ridge(), marks=pytest.mark.slow)],
+    ids=["classifier", "regressor"],
+)
 def test_scikit_learns_estimator_checks(inner, url):
     PrivacyLedger(url).set_budget(PrivacyBudget.without_limit("checks"))
     failed, tried = {}, 0

@@ -502,6 +502,7 @@ def test_mlflows_own_function_is_back_after_a_failure_and_after_two_at_once():
     assert getattr(environment, COMPARES) is own
 
 
+@pytest.mark.slow  # a process that loads MLflow; test_dashboard predicts with the same model in this one
 def test_what_mlflow_shows_loads_without_dpbo_and_has_a_signature(tmp_path, monkeypatch):
     import subprocess
     import sys

@@ -97,7 +97,7 @@ def first_visits(release):
     return [int(point not in asked[:step]) for step, point in enumerate(asked)]
 
 
-@pytest.mark.parametrize("kind", mostly_slow(METHODS, "private_grid", "private_trajectory", "noisy_gp"))
+@pytest.mark.parametrize("kind", mostly_slow(METHODS, "private_grid", "private_trajectory"))
 def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind, monkeypatch):
     from mlflow.tracking import MlflowClient
 

@@ -32,7 +32,16 @@ from dpbo_core.models.listed.transformers import TRANSFORMERS
 from dpbo_core.models.trainer import EstimatorTrainer
 
 LISTED = {**PREDICTORS, **TRANSFORMERS, **PARTS}
-FORMS = [pytest.param(path, make, id=f"{path.rpartition('.')[2]}-{i}") for i, (path, make) in enumerate(examples())]
+PATHS = [path for path, _ in examples()]
+FORMS = [  # the first form of each class; the others in `make audit`
+    pytest.param(
+        path,
+        make,
+        id=f"{path.rpartition('.')[2]}-{i}",
+        marks=[] if PATHS.index(path) == i else pytest.mark.slow,
+    )
+    for i, (path, make) in enumerate(examples())
+]
 
 
 def test_every_entry_says_why_and_is_scikit_learns_own():

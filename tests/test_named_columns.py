@@ -257,7 +257,7 @@ WORDS = {
 }
 
 
-@pytest.mark.parametrize("name", mostly_slow(WORDS, "tf-idf"))
+@pytest.mark.parametrize("name", mostly_slow(WORDS, "counts"))
 def test_listed_transformers_of_texts_leave_the_other_records_alone(name):
     made, encoded = public()
     model = model_of(pipeline(words=WORDS[name]), made, encoded)
