@@ -192,7 +192,8 @@ def test_prefects_folder_is_known_only_where_nothing_else_is_set(here, monkeypat
         monkeypatch.setenv(name, "whatever")
     monkeypatch.setenv("PREFECT_HOME", str(here / "prefect"))
     assert known_home() == here / "prefect"
-    for name, value in (("PREFECT_HOME", "beside"), ("prefect_api_url", "http://127.0.0.1:9/api"),
+    for name, value in (("PREFECT_HOME", "beside"), ("PREFECT_HOME", ""), ("prefect_home", str(here / "theirs")),
+                        ("prefect_api_url", "http://127.0.0.1:9/api"),
                         ("PREFECT_PROFILE", "x"), ("PREFECT_RESULTS_PERSIST_BY_DEFAULT", "1")):  # fmt: skip
         with monkeypatch.context() as also:
             also.setenv(name, value)

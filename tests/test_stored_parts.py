@@ -3,19 +3,22 @@
 import json
 import os
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 from canary import forms_of_text, search
 from object_store import KEY, object_store
+from pyarrow import fs
 
 from dpbo.flows.prefect_runtime.workers import workers
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.accounting.sources import named_source, same_records
+from dpbo_core.data import object_store as object_store_of_dpbo
 from dpbo_core.data import read_header
 from dpbo_core.data.addresses import FolderAddress, address_of, place_of
-from dpbo_core.data.object_store import TAIL
+from dpbo_core.data.object_store import TAIL, parquet_objects
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.evaluation.run import evaluate_study
 from dpbo_core.spec import StudySpec
@@ -198,6 +201,39 @@ def test_a_method_that_hides_how_often_it_scores_asks_no_store(here, study, stor
     assert resolve(study(one, method="dp_hypo"), here).method.hides_evaluations
 
 
+@pytest.mark.parametrize("kept", ["files", "objects"])
+def test_models_of_a_sensitive_training_set_are_refused_a_folder_before_the_charge(here, store, kept):
+    spec = StudySpec.from_dict(
+        {
+            "study": {"name": "both", "method": "dp_hypo"},
+            "privacy": {"dataset": "clinic", "epsilon": 4.0, "delta": 1e-5},
+            "budget": {"epsilon": 4.0, "delta": 1e-5},
+            "data": {
+                "training": "t.parquet",
+                "validation": "parts" if kept == "files" else store[0],
+                "sensitive": "training",
+                "n_training": 80,
+                "n_validation": 500,
+                "target": "ill",
+                "labels": [0, 1],
+                "bounds": {"*": [-5, 5]},
+            },
+            "model": {"estimator": "softmax"},
+            "space": {
+                "learning_rate": {"values": [0.5, 5.0]},
+                "clipping_norm": {"values": [1.0]},
+                "epochs": {"values": [3]},
+            },
+            "method": {"base": "noisy_gradient_descent"},
+            "search": {"steps": 3},
+        }
+    )
+    ledger = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
+    with pytest.raises(StudyInvalid, match="are scored on one file"):
+        run_study(spec, ledger=ledger, folder=here)
+    assert not ledger.accounts()
+
+
 @pytest.mark.parametrize(
     ("one", "other", "same"),
     [
@@ -209,12 +245,44 @@ def test_a_method_that_hides_how_often_it_scores_asks_no_store(here, study, stor
         ("s3://c/day/", "s3://c/days.parquet", False),
         ("s3://c/day/", "s3://d/day/00.parquet", False),
         ("s3://c/day/", "s3://c/day/?endpoint_override=minio:9000", False),
+        ("s3://c/day/", "s3://c/day/?endpoint_override=", True),
+        ("s3://c/day/", "S3://c//day/?endpoint_override=s3.eu-central-1.amazonaws.com", True),
+        (
+            "s3://c/{date}/?endpoint_override=minio:9",
+            "s3://c/2026-11-22/00.parquet?endpoint_override=http://minio:9/",
+            True,
+        ),
+        ("s3://c/day/?endpoint_override=minio:9", "s3://c/day/?endpoint_override=http://other:9/", False),
     ],
 )
 def test_a_folder_and_what_lies_in_it_are_the_same_records(one, other, same):
     assert isinstance(address_of(one), FolderAddress)
     assert same_records(named_source(one), named_source(other)) is same
     assert same_records(named_source(other), named_source(one)) is same
+
+
+@pytest.mark.parametrize(
+    "key", ["day//", "./day/", "x/../day/", "day/./00.parquet", "x/../day/00.parquet", "day//00.csv"]
+)
+def test_an_address_that_another_spelling_of_reads_the_same_is_refused(key):
+    """Else the owner's policy for the one would not hold for the other."""
+    with pytest.raises(StudyInvalid, match="without a name, or by"):
+        address_of(f"s3://c/{key}")
+
+
+def test_what_a_store_lists_beside_the_folder_or_twice_is_no_part(store, monkeypatch):
+    folder = address_of(store[0])
+    listed = [
+        "day/01.parquet",
+        "day/01.parquet",
+        "../x.parquet",
+        "other/x.parquet",
+        "day/../x.parquet",
+        "day/s/x.parquet",
+    ]
+    found = [fs.FileInfo(f"clinic/{key}", fs.FileType.File) for key in listed]
+    monkeypatch.setattr(object_store_of_dpbo, "_store", lambda _: SimpleNamespace(get_file_info=lambda _: found))
+    assert [part.key for part in parquet_objects(folder)] == ["day/01.parquet"]
 
 
 @pytest.mark.slow

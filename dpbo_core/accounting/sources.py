@@ -13,6 +13,7 @@ A copy is another file, and so is a hard link to a part of a folder.
 """
 
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -89,7 +90,7 @@ def named_source(text: str, bundled: Iterable[str] = ()) -> Source:
         return MEMORY
     if text in bundled and not Path(text).exists():
         return Source("bundled", text)
-    if text.startswith(f"{S3}://") or QUERY in text:
+    if text.lower().startswith(f"{S3}://") or QUERY in text:
         return place_source(address_of(text, shown_as="the address"))
     url, found, table = text.partition("#")
     if found and "://" in url:
@@ -118,8 +119,17 @@ def same_records(one: Source, other: Source) -> bool:
     if one.kind not in ("file", "table"):
         return False
     if one.kind == "table":
-        return any(a == b or _written_by(a, b) for a, b in _names_with_folders(one.name, other.name))
+        return any(a == b or _written_by(a, b) for a, b in _names_with_folders(_as_asked(one), _as_asked(other)))
     return _written_by(one.name, other.name) or _lies_in(one, other) or _lies_in(other, one)
+
+
+def _as_asked(source: Source) -> str:
+    """The name; of an object in a store without what another spelling of its endpoint or folder may add."""
+    store, found, rest = source.name.partition("s3://")
+    if store or not found:
+        return source.name
+    slashes = re.sub(r"/+", "/", re.sub(r"^https?://", "", rest)).lstrip("/")
+    return found + re.sub(r"^s3[\w.-]*\.amazonaws\.com(\.cn)?/", "", slashes)
 
 
 def _names_with_folders(one: str, other: str) -> Iterable[tuple[str, str]]:

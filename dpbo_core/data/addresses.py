@@ -175,6 +175,8 @@ def _object(bucket: str, key: str, query: str, shown_as: str) -> ObjectAddress |
     unknown = [name for name in settings if name not in SETTINGS]
     if not bucket or not key.strip("/") or unknown or settings.get("scheme", "https") not in ("http", "https"):
         _refuse(shown_as, f"lacks a bucket or an object, or says more than {', '.join(SETTINGS)}")
+    if {"", ".", ".."} & set(key.removesuffix("/").split("/")):
+        _refuse(shown_as, "goes by a folder without a name, or by . or ..")
     if key.endswith("/"):
         return FolderAddress(bucket, key, tuple(sorted(settings.items())))
     if Path(key).suffix.lower() not in (".csv", ".parquet"):

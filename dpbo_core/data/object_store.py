@@ -35,14 +35,17 @@ def footer_of(place: ObjectAddress) -> bytes:
 
 
 def parquet_objects(folder: FolderAddress) -> tuple[ObjectAddress, ...]:
-    """The Parquet objects right under it, by their keys."""
+    """The Parquet objects right under it, each once, by their keys; whatever else the store lists is left out."""
     from pyarrow import fs
 
     selected = fs.FileSelector(f"{folder.bucket}/{folder.prefix.rstrip('/')}", allow_not_found=True)
     found = _store(folder.settings).get_file_info(selected)
-    names = [info.path for info in found if info.type == fs.FileType.File and info.path.endswith(SUFFIX)]
-    keys = sorted(name.removeprefix(f"{folder.bucket}/") for name in names)
-    return tuple(ObjectAddress(folder.bucket, key, folder.settings) for key in keys)
+    under = f"{folder.bucket}/{folder.prefix}"
+    paths = {info.path for info in found if info.type == fs.FileType.File and info.path.endswith(SUFFIX)}
+    names = sorted(path.removeprefix(under) for path in paths if path.startswith(under))
+    return tuple(
+        ObjectAddress(folder.bucket, folder.prefix + name, folder.settings) for name in names if "/" not in name
+    )
 
 
 def state_of(place: ObjectAddress) -> ObjectState:

@@ -20,7 +20,7 @@ def _changed(folder: str) -> int:
     """When something was last put into a folder or taken out of it, in nanoseconds; 0 where there is none."""
     try:
         return Path(folder).stat().st_mtime_ns
-    except OSError:
+    except (OSError, TypeError, ValueError):  # no folder, or nothing that could name one
         return 0
 
 

@@ -138,6 +138,12 @@ def _check_validation(
     if isinstance(place, Path):
         training = Path(folder) / given.training
         _check_distinct(files_of(training) or (training,), files_of(place) or (place,), shown_as=shown)
+    if parts and isinstance(given, SensitiveFiles):
+        raise StudyInvalid(
+            f"{shown} is a folder, and models of a sensitive training set are scored on one file",
+            cause="parts are scored apart, by models that are public",
+            remedy="write the validation records to one file",
+        )
     if parts and spec.privacy.person is not None and not isinstance(given, PersonFiles):
         raise StudyInvalid(
             f"{shown} is a folder of files, and privacy.person counts a person's records over one file",

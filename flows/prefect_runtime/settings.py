@@ -100,8 +100,8 @@ def known_home() -> Path | None:
     None where it has to be asked: it is loaded already, a profile is there, or a variable of its own is set. What
     lies in the current folder was refused before (`quiet_environment`).
     """
-    theirs = {name.upper() for name in os.environ if name.upper().startswith(f"{PREFIX}_")} - {*QUIET, HOME}
-    home = Path(os.environ.get(HOME) or Path.home() / ".prefect")
+    theirs = {name for name in os.environ if name.upper().startswith(f"{PREFIX}_")} - {*QUIET, HOME}
+    home = Path(os.environ.get(HOME, Path.home() / ".prefect"))
     if "prefect" in sys.modules or theirs or not home.is_absolute() or (home / PROFILES).exists():
         return None
     return home.resolve()

@@ -1,5 +1,6 @@
 """The final model beside its release, and in the registry when asked."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 FOLDER = "model"
 COMPARES = "warn_dependency_requirement_mismatches"
+_ONE_AT_A_TIME = threading.Lock()  # else one would put back what another had put there
 CHAMPION = "champion"  # the alias of the version that serves
 REFUSED_TAG = "dpbo.final_model"  # why a run has no model, where it should have one
 
@@ -112,15 +114,16 @@ def _requirements_not_compared() -> Iterator[None]:
     """
     from mlflow.utils import environment
 
-    known = getattr(environment, COMPARES, None)
-    if known is None:
-        yield
-        return
-    setattr(environment, COMPARES, lambda _: None)
-    try:
-        yield
-    finally:
-        setattr(environment, COMPARES, known)
+    with _ONE_AT_A_TIME:
+        known = getattr(environment, COMPARES, None)
+        if known is None:
+            yield
+            return
+        setattr(environment, COMPARES, lambda _: None)
+        try:
+            yield
+        finally:
+            setattr(environment, COMPARES, known)
 
 
 def _inputs(model: FinalModel) -> "Schema":
