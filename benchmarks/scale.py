@@ -214,7 +214,10 @@ def together(side: Callable[[], PartitionedObjective], count: int) -> None:
 
 
 def peak_of(folder: Path, n: int, count: int, limit: float | None) -> float:
-    """GB that this process, which does nothing else, has had resident at the most."""
+    """GB that this process, which does nothing else, has had resident at the most.
+
+    By its own map of memory: what `getrusage` says is inherited from the process that started it.
+    """
     import resource
 
     parts = parts_of(folder)
@@ -222,6 +225,10 @@ def peak_of(folder: Path, n: int, count: int, limit: float | None) -> float:
         objective(parts, n).evaluate_all(models(count))
     else:
         trajectory(parts, n, count, limit)
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return float(line.split()[1]) * 1024 / 1e9
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * resource_unit() / 1e9
 
 
