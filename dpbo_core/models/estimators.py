@@ -16,7 +16,7 @@ the same shape, at the same position, whatever it was.
 
 import difflib
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -175,6 +175,19 @@ def _refused(import_path: str, what: str, error: Exception, *, named: bool = Fal
     )
 
 
+@dataclass(frozen=True, repr=False, eq=False)
+class PreparedRows:
+    """Rows as estimators are given them, with x₀ in the place of those that cannot be predicted.
+
+    Attributes:
+        rows: (m, d), for trees in single precision.
+        sound: (m,) which rows are their own.
+    """
+
+    rows: NDArray[Any]
+    sound: NDArray[np.bool_]
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class FittedEstimator:
     """A fitted estimator and one public row. Its repr is constant.
@@ -225,10 +238,41 @@ class FittedEstimator:
             scores = self.alone.scores(np.where(sound[:, None], rows, self.stand_in), y, score)
             return np.where(sound, scores, 0.0)
         result = np.zeros(len(rows))
-        together = _ROWS_OF_TREES if type(self.estimator).__module__ in _TREES else _BLOCK_ROWS
-        for start in range(0, len(rows), together):
-            block = slice(start, start + together)
+        for block in self.batches(len(rows)):
             result[block] = self.batch_scores(rows[block], y[block], score)
+        return result
+
+    @property
+    def of_trees(self) -> bool:
+        """Whether it is scikit-learn's own tree or forest: it casts rows to single precision, and writes none."""
+        return type(self.estimator).__module__ in _TREES and self.columns is None
+
+    def batches(self, m: int) -> Iterator[slice]:
+        """Those of m rows that are predicted together."""
+        together = _ROWS_OF_TREES if self.of_trees else _BLOCK_ROWS
+        return (slice(start, start + together) for start in range(0, m, together))
+
+    def prepared(self, X: NDArray[Any]) -> "PreparedRows":
+        """Rows (m, d) as this model is given them; others of the same study and class of estimator too."""
+        sound = _sound(X)
+        rows = np.where(sound[:, None], X, self.stand_in)
+        with np.errstate(all="ignore"):  # what is too small for single precision is 0 there
+            return PreparedRows(rows.astype(np.float32) if self.of_trees else rows, sound)
+
+    def prepares_like(self, other: "FittedEstimator") -> bool:
+        """Whether `prepared` of both are the same, whatever the rows: they stand on the same public x₀."""
+        return (
+            self.alone is None
+            and other.alone is None
+            and (self.of_trees, self.columns) == (other.of_trees, other.columns)
+            and np.array_equal(self.stand_in, other.stand_in)
+        )
+
+    def scores_of(self, given: "PreparedRows", truth: NDArray[Any], score: RecordScore) -> NDArray[np.float64]:
+        """`scores` of rows that were prepared for several models, (m,): the same to the last bit."""
+        result = np.zeros(len(truth))
+        for block in self.batches(len(truth)):
+            result[block] = self._batch_scores(given.rows[block], given.sound[block], truth[block], score)
         return result
 
     def correct(self, X: ArrayLike, labels: ArrayLike) -> NDArray[np.bool_]:
@@ -239,9 +283,15 @@ class FittedEstimator:
         self, rows: NDArray[np.float64], truth: NDArray[Any], score: RecordScore
     ) -> NDArray[np.float64]:
         """`scores` of rows (k, d) that are predicted together: i follows from k, i, row i and truth i."""
-        sound = _sound(rows)
-        outcome = self.outcome(np.where(sound[:, None], rows, self.stand_in), score.needs)
+        given = self.prepared(rows)
+        return self._batch_scores(given.rows, given.sound, truth, score)
+
+    def _batch_scores(
+        self, rows: NDArray[Any], sound: NDArray[np.bool_], truth: NDArray[Any], score: RecordScore
+    ) -> NDArray[np.float64]:
+        outcome = self.outcome(rows, score.needs)
         if outcome is None:
+            sound = sound.copy()
             for i in np.flatnonzero(sound):
                 sound[i] = self.outcome(rows[i : i + 1], score.needs) is not None
             outcome = self.outcome(np.where(sound[:, None], rows, self.stand_in), score.needs)
@@ -269,6 +319,8 @@ class FittedEstimator:
 
     def given(self, rows: NDArray[Any]) -> Any:
         """Rows (k, d) as the estimator takes them: what works in place (copy=False) must not reach the caller's."""
+        if self.of_trees:
+            return rows
         return np.array(rows, order="C") if self.columns is None else data_frame(self.columns, rows)
 
 

@@ -58,6 +58,10 @@ class Told:
 class Predicted(FittedEstimator):
     """One candidate. Its `estimator` is a `Told`."""
 
+    def prepares_like(self, other: FittedEstimator) -> bool:  # noqa: ARG002  each has columns of its own
+        """False: which rows are sound follows from a candidate's own columns."""
+        return False
+
     def batch_scores(
         self, rows: NDArray[np.float64], truth: NDArray[Any], score: RecordScore
     ) -> NDArray[np.float64]:

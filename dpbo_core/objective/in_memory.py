@@ -238,9 +238,28 @@ def steps_of_all(models: Sequence[Scorable], records: Encoded, score: Score) -> 
     """`steps_of` under each of several models, (m, L)."""
     linear = [model for model in models if isinstance(model, LinearModel)]
     if len(linear) < len(models) or not isinstance(score, MarginScore):
+        alike = _prepared_alike(models)
+        if alike and not isinstance(score, MarginScore | PairScore):
+            return np.stack(list(_steps_of_alike(alike, records, score)), axis=1)
         return np.stack([steps_of(model, records, score) for model in models], axis=1)
     scores = score.phi(margins_of(linear, records.X, records.signs))
     return to_grid(scores, score.score_range, broken_score=score.broken_score)
+
+
+def _prepared_alike(models: Sequence[Scorable]) -> list[FittedEstimator]:
+    """The models, if a block of rows can be prepared for all of them at once; else none."""
+    fitted = [model for model in models if isinstance(model, FittedEstimator)]
+    alike = len(fitted) == len(models) and all(fitted[0].prepares_like(model) for model in fitted)
+    return fitted if alike else []
+
+
+def _steps_of_alike(
+    models: Sequence[FittedEstimator], records: Encoded, score: RecordScore
+) -> Iterator[NDArray[np.int64]]:
+    usable, given = _usable(records), models[0].prepared(records.X)
+    for model in models:
+        scores = np.where(usable, model.scores_of(given, records.truth, score), 0.0)
+        yield to_grid(scores, score.score_range, broken_score=0.0)
 
 
 def steps_of(model: Scorable, records: Encoded, score: Score) -> NDArray[np.int64]:
