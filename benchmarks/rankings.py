@@ -21,6 +21,7 @@ import numpy as np
 from benchmarks.rows import Row, main, missing
 from dpbo_core.methods.pair_draws import SHARE_OF_PAIRS, on_grid
 from dpbo_core.models.aggregates.pair_count import PairCount
+from dpbo_core.models.estimator_trainer import EstimatorTrainer, table_of_estimator, with_cells
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.brier import Brier
@@ -28,7 +29,6 @@ from dpbo_core.models.scores.grid import GRID, to_grid
 from dpbo_core.models.scores.log_loss import LogLoss
 from dpbo_core.models.scores.pairs import pairs_of
 from dpbo_core.models.scores.roc_auc import RocAuc
-from dpbo_core.models.trainer import EstimatorTrainer, table_of_estimator, with_cells
 from dpbo_core.problem import PublicSearch
 from dpbo_core.public_search import head_start
 

@@ -44,7 +44,7 @@ from dpbo_core.spec.named_score import pair_score, score_of
 from dpbo_core.spec.neighbours import relation_of, unit_of
 
 if TYPE_CHECKING:
-    from dpbo_core.models.trainer import Model
+    from dpbo_core.models.union import Model
 
 DEFAULT_DELTA = 1e-6
 

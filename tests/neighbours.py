@@ -12,8 +12,9 @@ from pathlib import Path
 
 from dpbo_core.data import Preprocessing, read_table, table_of
 from dpbo_core.data.people import read_people
+from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.estimators import EstimatorFactory
-from dpbo_core.models.trainer import EstimatorTrainer, LinearTrainer
+from dpbo_core.models.linear_trainer import LinearTrainer
 from dpbo_core.objective.in_memory import Objective
 from dpbo_core.objective.persons import PersonObjective, Persons
 from dpbo_core.privacy.sensitive import Sensitive

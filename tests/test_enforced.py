@@ -336,8 +336,8 @@ def test_fifty_neighbouring_pairs(act):
     ],
 )
 def test_scikit_learns_own_score_as_they_do_in_process(path, score, regression):
+    from dpbo_core.models.estimator_trainer import EstimatorTrainer
     from dpbo_core.models.estimators import EstimatorFactory
-    from dpbo_core.models.trainer import EstimatorTrainer
 
     rng = np.random.default_rng(3)
     X = rng.random((80, 3))

@@ -17,8 +17,8 @@ from dpbo_core.advice.advise import advise
 from dpbo_core.data.encoded import Encoded
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.enforced import available, engine
+from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.scores.accuracy import Correct
-from dpbo_core.models.trainer import EstimatorTrainer
 from dpbo_core.objective.in_memory import exact_sum
 from dpbo_core.problem import problem_of
 from dpbo_core.spec import EstimatorSection, StudySpec

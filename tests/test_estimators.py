@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.estimators import EstimatorFactory, FittedEstimator
 from dpbo_core.models.import_path import estimator_class
 from dpbo_core.models.rowwise import check_rowwise
-from dpbo_core.models.trainer import EstimatorTrainer
 
 FOREST = "sklearn.ensemble.RandomForestClassifier"
 
@@ -295,7 +295,9 @@ def test_of_a_later_model_every_row_is_still_tried_apart():
 
 def test_the_next_model_of_a_trainer_is_asked_less(monkeypatch):
     told = []
-    monkeypatch.setattr("dpbo_core.models.trainer.check_rowwise", lambda *_, needs, again: told.append(again))
+    monkeypatch.setattr(
+        "dpbo_core.models.estimator_trainer.check_rowwise", lambda *_, needs, again: told.append(again)
+    )
     X, y = world(n=40)
     trainer = EstimatorTrainer.of(X, y, "sklearn.linear_model.LogisticRegression", params={}, seed=0)
     for C in (0.1, 1.0, 1.0):

@@ -30,7 +30,7 @@ from dpbo.flows.tune import tune_privately
 from dpbo.tasks import policies
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.methods import METHODS
-from dpbo_core.models import trainer
+from dpbo_core.models import linear_trainer
 from dpbo_core.objective.in_memory import Objective
 from dpbo_core.spec import StudySpec
 
@@ -101,9 +101,13 @@ def first_visits(release):
 def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind, monkeypatch):
     from mlflow.tracking import MlflowClient
 
-    trained, cross_validated, solve, fold = [], [], trainer.minimise, trainer.train
-    monkeypatch.setattr(trainer, "minimise", lambda *a, **k: (trained.append(time.time()), solve(*a, **k))[1])
-    monkeypatch.setattr(trainer, "train", lambda *a, **k: (cross_validated.append(time.time()), fold(*a, **k))[1])
+    trained, cross_validated, solve, fold = [], [], linear_trainer.minimise, linear_trainer.train
+    monkeypatch.setattr(
+        linear_trainer, "minimise", lambda *a, **k: (trained.append(time.time()), solve(*a, **k))[1]
+    )
+    monkeypatch.setattr(
+        linear_trainer, "train", lambda *a, **k: (cross_validated.append(time.time()), fold(*a, **k))[1]
+    )
     tables["space"]["lambda"]["points"] = n = POINTS.get(kind, 16)
     before = {run.id for run in flow_runs("tune privately")}
     tuned = tune_privately(StudySpec.from_dict(with_method(tables, kind)))

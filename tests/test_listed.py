@@ -22,6 +22,7 @@ from worlds import mostly_slow
 from dpbo_core import PrivateSearch, Real
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import AssumptionNotAccepted, StudyInvalid
+from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.listed import class_names, inspection
 from dpbo_core.models.listed.class_names import unlisted_name
 from dpbo_core.models.listed.entry import Listed
@@ -29,7 +30,6 @@ from dpbo_core.models.listed.inspection import check_listed, imported, unlisted_
 from dpbo_core.models.listed.parts import PARTS
 from dpbo_core.models.listed.predictors import PREDICTORS
 from dpbo_core.models.listed.transformers import TRANSFORMERS
-from dpbo_core.models.trainer import EstimatorTrainer
 
 LISTED = {**PREDICTORS, **TRANSFORMERS, **PARTS}
 PATHS = [path for path, _ in examples()]

@@ -15,8 +15,8 @@ from dpbo_core.models.linear.fit import minimise, train
 from dpbo_core.models.linear.newton import Start
 from dpbo_core.models.linear.path import LogisticPath
 from dpbo_core.models.linear.signed_rows import SignedRows
+from dpbo_core.models.linear_trainer import LinearTrainer
 from dpbo_core.models.scores.sigmoid import Sigmoid
-from dpbo_core.models.trainer import LinearTrainer
 
 
 def trainer(X, signs, tolerance=None):

@@ -14,8 +14,9 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.models.cross_validation import FOLDS, fold_of
+from dpbo_core.models.estimator_trainer import EstimatorTrainer
+from dpbo_core.models.linear_trainer import LinearTrainer
 from dpbo_core.models.scores.sigmoid import Sigmoid
-from dpbo_core.models.trainer import EstimatorTrainer, LinearTrainer
 from dpbo_core.public_search import doubt, head_start, public_shortlist, search_on_public_data
 from dpbo_core.space.candidates import grid, sobol
 from dpbo_core.space.search_space import Categorical, Integer, Real, SearchSpace
@@ -199,11 +200,11 @@ def test_the_landscape_keeps_what_was_measured_and_guesses_the_rest_well():
 
 
 def test_the_public_score_is_kept_by_the_trainer(tables, monkeypatch):
-    from dpbo_core.models import trainer
+    from dpbo_core.models import linear_trainer
 
     public = data_split.public_half(StudySpec.from_dict(tables), ".")
     first, trained = public.problem.public_score(3), []
-    monkeypatch.setattr(trainer, "train", lambda *a, **k: trained.append(1))
+    monkeypatch.setattr(linear_trainer, "train", lambda *a, **k: trained.append(1))
     assert public.problem.public_score(3) == first
     assert trained == []
 
@@ -228,7 +229,7 @@ def test_a_public_training_that_fails_costs_nothing(tables, tmp_path, monkeypatc
     def fails(*_, **__):
         raise StudyInvalid("the training did not converge")
 
-    monkeypatch.setattr("dpbo_core.models.trainer.train", fails)
+    monkeypatch.setattr("dpbo_core.models.linear_trainer.train", fails)
     book = PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}")
     with pytest.raises(StudyInvalid, match="converge"):
         open_study(StudySpec.from_dict(tables), ledger=book)

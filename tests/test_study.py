@@ -311,16 +311,16 @@ def test_a_private_path_seals_even_a_trainings_letter(tables, tmp_path, monkeypa
 
 def test_a_training_that_fails_after_the_charge_is_a_public_fact(on_files, tmp_path, monkeypatch):
     """In the steps of `lipschitz`: the same words at the same step whatever the records are, and one price."""
-    from dpbo_core.models import trainer
+    from dpbo_core.models import linear_trainer
 
-    honest = trainer.minimise
+    honest = linear_trainer.minimise
 
     def fails(*arguments, regularization, **named):
         if 0.01 < regularization < 0.1:
             raise StudyInvalid(f"training at lambda = {regularization:.6g} failed")
         return honest(*arguments, regularization=regularization, **named)
 
-    monkeypatch.setattr(trainer, "minimise", fails)
+    monkeypatch.setattr(linear_trainer, "minimise", fails)
     on_files["study"]["method"] = "lipschitz"
     spec, told = StudySpec.from_dict(on_files), []
     for other in (False, True):
@@ -384,15 +384,15 @@ def test_evidence_is_spelt_out():
 
 def test_a_private_path_trains_everything_before_it_is_charged(tables, tmp_path, monkeypatch):
     """Which λ is trained when, for how long, and whether it fails would tell the path."""
-    from dpbo_core.models import trainer
+    from dpbo_core.models import linear_trainer
 
-    trained, honest = [], trainer.minimise
+    trained, honest = [], linear_trainer.minimise
 
     def counted(*arguments, **named):
         trained.append(named["regularization"])
         return honest(*arguments, **named)
 
-    monkeypatch.setattr(trainer, "minimise", counted)
+    monkeypatch.setattr(linear_trainer, "minimise", counted)
     tables["study"]["method"], tables["method"] = "lipschitz", {"evaluate": "path"}
     run = open_study(StudySpec.from_dict(tables), ledger=ledger(tmp_path))
     assert len(trained) == len(set(trained)) == 16

@@ -12,11 +12,11 @@ from audit.rowwise import public
 from scipy.stats import binom
 
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.estimators import fitted
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.bounded_function import BoundedFunction
 from dpbo_core.models.scores.grid import GRID, to_grid
-from dpbo_core.models.trainer import EstimatorTrainer
 
 SCORES = [BoundedFunction(score.__name__, 0.0, 1.0, score, (0, 1)) for score in zoo.SCORES]
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.data import Encoded, bundled
-from dpbo_core.models.trainer import EstimatorTrainer
+from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.objective.in_memory import Scorable, steps_of
 from dpbo_core.objective.paired import stretched
 from dpbo_core.privacy.sensitive import Sensitive

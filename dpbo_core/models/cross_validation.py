@@ -10,6 +10,8 @@
 p(λ) is a function of λ, the public training set, the score and the search seed alone.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -44,3 +46,8 @@ def fold_of(labels: NDArray[np.int64], *, seed: int) -> NDArray[np.int64]:
     folds = np.empty(n, dtype=np.int64)
     folds[by_class] = np.arange(n) % min(FOLDS, n)
     return folds
+
+
+def one_class(truth: NDArray[Any], out: NDArray[np.bool_]) -> bool:
+    """Whether a fold, or what is left without it, has no pair of two classes."""
+    return any(len(np.unique(part)) < 2 for part in (truth[out], truth[~out]))

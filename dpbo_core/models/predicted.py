@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.baseline import constant_score
+from dpbo_core.models.estimator_trainer import table_of_estimator, with_cells
 from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.models.scores.grid import GRID, to_grid
-from dpbo_core.models.scores.pairs import PairScore, auc_of
+from dpbo_core.models.scores.pairs import OF_PAIRS, PairScore, auc_of
 from dpbo_core.models.scores.record import RecordScore
-from dpbo_core.models.trainer import OF_PAIRS, table_of_estimator, with_cells
 
 
 @dataclass(frozen=True)

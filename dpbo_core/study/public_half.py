@@ -14,11 +14,12 @@ from dpbo_core.data.people import Person, uncounted
 from dpbo_core.data.table_parts import TableParts
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.models.baseline import constant_margin, constant_score
+from dpbo_core.models.estimator_trainer import EstimatorTrainer, Factory
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.models.linear.stored_rows import StoredRows
+from dpbo_core.models.linear_trainer import LinearTrainer
 from dpbo_core.models.prototype import Prototype
 from dpbo_core.models.scores.pairs import PairScore
-from dpbo_core.models.trainer import EstimatorTrainer, Factory, LinearTrainer
 from dpbo_core.objective.in_memory import Objective, Scorer
 from dpbo_core.objective.persons import PersonObjective, Persons
 from dpbo_core.privacy.sensitive import Sensitive

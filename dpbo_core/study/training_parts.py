@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from dpbo_core.data import Preprocessing
 from dpbo_core.data.table_parts import PartsFingerprint, TableParts
 from dpbo_core.models.linear.stored_rows import StoredRows, stored
+from dpbo_core.models.linear_trainer import check_two_classes
 from dpbo_core.models.scores.pairs import PairScore
-from dpbo_core.models.trainer import check_two_classes
 from dpbo_core.objective.partitioned import KEPT_AT_MOST
 from dpbo_core.problem import Problem
 from dpbo_core.spec import LinearSection, PersonFiles, PublicFiles, StudySpec

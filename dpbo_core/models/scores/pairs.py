@@ -25,6 +25,7 @@ from dpbo_core.models.outcome import Verb
 from dpbo_core.models.scores.record import Jumps, RecordScore, Scores
 
 Integers = NDArray[np.int64]
+OF_PAIRS = "a score of pairs is no record's own"
 Asked = Callable[[Verb], "NDArray[Any] | None"]  # what a fitted estimator gives for public rows
 
 

@@ -1,190 +1,24 @@
-"""Training one candidate on the public set: ours with a certificate, or any scikit-learn estimator."""
+"""Training any scikit-learn estimator on the public set: fitted from scratch, held to what it is trusted with."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.cross_validation import fold_of
+from dpbo_core.models.cross_validation import fold_of, one_class
 from dpbo_core.models.estimators import EstimatorFactory, FittedEstimator
-from dpbo_core.models.linear.fit import LinearModel, minimise, train
-from dpbo_core.models.linear.path import LARGEST, LogisticPath
-from dpbo_core.models.linear.signed_rows import SignedRows
-from dpbo_core.models.linear.stored_rows import StoredRows
 from dpbo_core.models.listed.inspection import check_listed
 from dpbo_core.models.outcome import Verb
 from dpbo_core.models.rowwise import check_rowwise
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.bounded_function import BoundedFunction
 from dpbo_core.models.scores.grid import GRID, to_grid
-from dpbo_core.models.scores.pairs import Cells, Integers, PairScore, auc_of, counts
+from dpbo_core.models.scores.pairs import OF_PAIRS, Cells, Integers, PairScore, auc_of, counts
 from dpbo_core.models.scores.record import RecordScore
-from dpbo_core.models.scores.union import OF_CLASSES, MarginScore
 
-Model = LinearModel | FittedEstimator
-Score = MarginScore | RecordScore | PairScore
 PUBLIC_ROWS = 4096  # whose decision values say on which scale a model's are
-OF_PAIRS = "a score of pairs is no record's own"
-
-
-@dataclass(eq=False)
-class LinearTrainer:
-    """The public training set of a binary linear model. It keeps what it trained and cross-validated.
-
-    The model of λ is a function of (λ, training set): the same to the last bit whichever others were trained before
-    it. So a search that is killed and run again, or another search on the same rows, trains the same models. Rows
-    that are stored train the models that an array of them would, by the same sums.
-    """
-
-    X: NDArray[np.float64] | StoredRows = field(repr=False)
-    signs: NDArray[np.float64] = field(repr=False)
-    loss: str
-    score: MarginScore | PairScore
-    tolerance: float | None
-    _trained: dict[float, LinearModel] = field(default_factory=dict, repr=False)
-    _public_scores: dict[tuple[float, int], float] = field(default_factory=dict, repr=False)
-    _newest: tuple[tuple[float, int], NDArray[np.float64]] | None = field(default=None, repr=False)
-
-    @classmethod
-    def of(
-        cls,
-        X: NDArray[np.float64] | StoredRows,
-        labels: NDArray[np.int64],
-        loss: str,
-        *,
-        score: MarginScore | PairScore,
-        tolerance: float | None,
-    ) -> "LinearTrainer":
-        """From class indices 0 and 1; the larger class is +1.
-
-        Raises:
-            StudyInvalid: more than two classes.
-        """
-        check_two_classes(int(labels.max()) + 1, loss)
-        return cls(X, np.where(labels == 1, 1.0, -1.0), loss, score, tolerance)
-
-    @property
-    def n_records(self) -> int:
-        """n: how many public training records there are."""
-        return len(self.X)
-
-    def train(self, point: Mapping[str, Any]) -> LinearModel:
-        """The certified model at point["lambda"], begun near it where the loss is logistic."""
-        regularization = float(point["lambda"])
-        if regularization not in self._trained:
-            self._trained[regularization] = minimise(
-                self._rows,
-                loss=self.loss,
-                regularization=regularization,
-                tolerance=self.tolerance,
-                start=None if self._path is None else self._path.start(regularization),
-            )
-        return self._trained[regularization]
-
-    @cached_property
-    def _rows(self) -> SignedRows:
-        return self.X.signed() if isinstance(self.X, StoredRows) else SignedRows.of(self.X, self.signs)
-
-    @cached_property
-    def _path(self) -> LogisticPath | None:
-        return LogisticPath(self._rows) if self.loss == "logistic" and self.X.shape[1] <= LARGEST else None
-
-    def public_score(self, point: Mapping[str, Any], *, seed: int) -> float:
-        """Cross-validated score at point["lambda"], in [0, G]; folds are cold starts, pairs within a fold."""
-        key = (float(point["lambda"]), seed)
-        if key not in self._public_scores:
-            if isinstance(self.score, PairScore):
-                self._public_scores[key] = self._public_pairs(self.score, point, seed)
-            else:
-                self._public_scores[key] = float(self.score.phi(self.public_margins(point, seed=seed)).mean())
-        return self._public_scores[key]
-
-    def public_steps(self, point: Mapping[str, Any], *, seed: int) -> NDArray[np.int64]:
-        """Each public record's margin score in whole steps, (n,), under the model trained without its fold."""
-        if isinstance(self.score, PairScore):
-            raise TypeError(OF_PAIRS)
-        scores = self.score.phi(self.public_margins(point, seed=seed))
-        return to_grid(scores, self.score.score_range, broken_score=self.score.broken_score)
-
-    def public_margins(self, point: Mapping[str, Any], *, seed: int) -> NDArray[np.float64]:
-        """Each public record's margin y·ŵᵀx, (n,), under the model trained without its fold."""
-        key = (float(point["lambda"]), seed)
-        if self._newest is None or self._newest[0] != key:
-            self._newest = key, self._cross_validated(point, seed)
-        return self._newest[1]
-
-    def _cross_validated(self, point: Mapping[str, Any], seed: int) -> NDArray[np.float64]:
-        folds = fold_of(self.signs.astype(np.int64), seed=seed)
-        margins = np.empty(len(folds))
-        for fold in range(folds.max() + 1):
-            out = folds == fold
-            margins[out] = self._margins(self._without(out, point), out)
-        return margins
-
-    def _public_pairs(self, score: PairScore, point: Mapping[str, Any], seed: int) -> float:
-        folds, tables = (
-            fold_of(self.signs.astype(np.int64), seed=seed),
-            [np.zeros((2, score.n_cells), dtype=np.int64)],
-        )
-        for fold in range(folds.max() + 1):
-            out = folds == fold
-            if not one_class(self.signs, out):
-                model = self._without(out, point)
-                positive = self.signs[out] > 0.0
-                values = self.signs[out] * self._margins(model, out)
-                tables.append(table_of_margins(values, model.norm, positive, score))
-        return auc_of(np.array(tables))
-
-    def _without(self, out: NDArray[np.bool_], point: Mapping[str, Any]) -> LinearModel:
-        """A cold start on the records that are not left out."""
-        regularization = float(point["lambda"])
-        if isinstance(self.X, StoredRows):
-            rows = self.X.signed_where(~out)
-            return minimise(rows, loss=self.loss, regularization=regularization, tolerance=self.tolerance)
-        return train(
-            self.X[~out],
-            self.signs[~out],
-            loss=self.loss,
-            regularization=regularization,
-            tolerance=self.tolerance,
-        )
-
-    def _margins(self, model: LinearModel, out: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """y·ŵᵀx of the records that are left out."""
-        if isinstance(self.X, StoredRows):
-            return np.concatenate([model.margins(X, signs) for X, signs in self.X.unsigned_where(out)])
-        return model.margins(self.X[out], self.signs[out])
-
-
-def check_two_classes(n_classes: int, loss: str) -> None:
-    """A linear model separates two.
-
-    Raises:
-        StudyInvalid: there are more or fewer.
-    """
-    if n_classes != 2:
-        raise StudyInvalid(
-            f"the target has {n_classes} classes, and a {loss} model separates two",
-            cause="a multi-class target, or an identifier named as the target",
-            remedy=f'use a scikit-learn estimator by import path with score = "{OF_CLASSES}"',
-        )
-
-
-def one_class(truth: NDArray[Any], out: NDArray[np.bool_]) -> bool:
-    """Whether a fold, or what is left without it, has no pair of two classes."""
-    return any(len(np.unique(part)) < 2 for part in (truth[out], truth[~out]))
-
-
-def table_of_margins(
-    values: NDArray[np.float64], norm: float, positive: NDArray[np.bool_], score: PairScore
-) -> Integers:
-    """Records of each class in each cell under a linear model of that norm, (2, B), from ŵᵀx of each (m,)."""
-    cells = score.of_margins(values, norm)
-    return counts(positive.astype(np.int64), np.ones(len(values), dtype=bool), cells, score.n_cells)
 
 
 class Factory(Protocol):
