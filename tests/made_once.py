@@ -96,22 +96,21 @@ class Pixels:
 
 
 class Certificates:
-    """What stands for `ssl.create_default_context`: those of certifi's file are read once, and not by every client.
+    """What stands for `ssl.create_default_context`: those of one file are read once, and not by every client.
 
     Prefect makes such a context for each of its clients, though it speaks to a server of this machine without TLS.
     """
 
     def __init__(self, honest):
-        self.honest, self.kept = honest, None
+        self.honest, self.kept = honest, {}
 
     def __call__(self, *given, **options):
-        import certifi
-
-        if given or options != {"cafile": certifi.where()}:
+        if given or set(options) != {"cafile"}:
             return self.honest(*given, **options)
-        if self.kept is None:
-            self.kept = self.honest(**options)
-        return self.kept
+        file = options["cafile"]
+        if file not in self.kept:
+            self.kept[file] = self.honest(**options)
+        return self.kept[file]
 
 
 class Databases:

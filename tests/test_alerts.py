@@ -92,6 +92,7 @@ def test_a_webhook_is_told_of_a_budget_a_refusal_and_an_alarm(here, tables):
         to_block("custom-webhook/nobody")
 
 
+@pytest.mark.slow
 def test_what_is_no_address_is_refused_and_what_is_kept_is_a_secret(here):
     for wrong in ("ftp://host/x", "host", "https://host/ x", "https://host/\n"):
         with pytest.raises(StudyInvalid, match="no address"):

@@ -69,6 +69,7 @@ MANY_RUNS = [
     pytest.param(name, marks=[pytest.mark.slow] * (FIRST[type(variant)] != name))
     for name, variant in VARIANTS.items()
 ]
+SCATTERED = mostly_slow(VARIANTS, "trajectory", "grid", "noisy GP")
 REPETITIONS = 200
 
 
@@ -229,7 +230,7 @@ def test_each_step_trains_once(name):
     assert len(set(trainer.asked)) == len(trainer.asked) or not chunked
 
 
-@pytest.mark.parametrize("method", MANY_RUNS, indirect=True)
+@pytest.mark.parametrize("method", SCATTERED, indirect=True)
 def test_two_hundred_runs_scatter_as_the_noise_scale_says(method):
     """The mean of |noise|/scale over 200 runs, within five standard errors: false alarm below 1e-6."""
     world = problem(steps=3, n_validation=1000)

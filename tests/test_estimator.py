@@ -219,6 +219,7 @@ def test_four_processes_race_for_a_cap_that_three_fill_to_the_last_unit(url):
     assert spent(url) == 3 * 10**11 == PrivacyLedger(url).accounts("wine")[0].budget.epsilon_units
 
 
+@pytest.mark.slow
 def test_an_estimators_identity_is_the_same_in_every_process():
     code = (
         "from sklearn.svm import SVC; from sklearn.pipeline import make_pipeline\n"

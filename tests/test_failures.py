@@ -60,6 +60,7 @@ def found(folder, *, every, offset):
     return json.loads(ran.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_every_raise_after_the_charge_is_in_the_table(tmp_path):
     """Recorded by running every kind of study; one call in 97 is made to raise, and the study is then finished."""
     seen = found(tmp_path / "here", every=97, offset=3)

@@ -319,6 +319,7 @@ def test_a_transformer_that_looks_at_other_rows_does_not_slip_in(kind, tmp_path)
         search.fit(X, y, X_validation=X.copy(), y_validation=y.copy())
 
 
+@pytest.mark.slow
 def test_a_search_in_memory_needs_no_assumption_and_its_best_estimator_takes_frames(tmp_path):
     frame, sensitive_ = table(), table(200, seed=2)
     search = PrivateSearch(

@@ -92,6 +92,7 @@ assert is_telemetry_disabled()
 """
 
 
+@pytest.mark.slow
 def test_publishing_reports_to_nobody_in_a_program_of_ones_own(here):
     """No command and no setting: the library alone, in a program that imported MLflow before."""
     log, watch = here / "connections.txt", here / "watch.py"

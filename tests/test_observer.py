@@ -116,6 +116,7 @@ def test_every_reason_on_the_list_is_a_sentence():
     assert all(len(why.split()) >= 4 for _, _, why in compare.COUNTED)
 
 
+@pytest.mark.slow
 def test_a_plain_study_shows_what_was_planted_and_nothing_else(observed):
     """The fast form: one way, two worlds, two leaks; every other item of some hundreds is equal."""
     stage, faults = Stage(WAYS["plain"]), ("a file's size", "a line of the log")

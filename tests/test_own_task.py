@@ -92,6 +92,7 @@ def test_a_file_that_is_none_is_refused_and_never_unpickled(tmp_path):
         read_task(tmp_path / "objects.npz")
 
 
+@pytest.mark.slow
 def test_every_contender_runs_on_it_and_auto_is_one(tmp_path):
     file = written(tmp_path / "mine.npz")
     cells = measured_own(file, 1.0, 3)

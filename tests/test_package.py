@@ -129,6 +129,7 @@ def run(environment, tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_a_teams_own_flows_and_tasks_do_not_meet_ours(run, environment):
     """Python itself puts the folder where it runs before everything that is installed."""
     code = (

@@ -35,8 +35,7 @@ VARIANTS = {
 }
 REPETITIONS = 200
 MANY_RUNS = [  # one of each kind in the short run
-    pytest.param(name, marks=[pytest.mark.slow] * (name not in ("grid", "public", "trajectory")))
-    for name in VARIANTS
+    pytest.param(name, marks=[pytest.mark.slow] * (name not in ("grid", "trajectory"))) for name in VARIANTS
 ]
 
 

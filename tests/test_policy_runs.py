@@ -130,6 +130,7 @@ def begun_with(story, parameters, job_variables):
     return run_flow(story, flow_run=run, parameters=parameters, return_type="state")
 
 
+@pytest.mark.slow
 def test_a_run_with_an_environment_of_its_own_is_refused(server, study, folder, monkeypatch):
     """DPBO_SERVED_STUDY of another study, DPBO_LEDGER_URL of another ledger: both come as job variables."""
     run_study(study(), ledger=ledger())

@@ -136,6 +136,7 @@ print(*sorted({"alembic", "sklearn.ensemble", "sklearn.neighbors", "matplotlib",
 """
 
 
+@pytest.mark.slow
 def test_a_search_on_arrays_loads_no_migrations_and_no_estimators_of_others(here):
     """Its ledger is new, and its estimator is known by the list of classes."""
     done = subprocess.run([sys.executable, "-c", FIT], capture_output=True, text=True, timeout=300)
@@ -236,6 +237,7 @@ def reported_on(here):
     return spec, tuned.release, evaluated.release
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:this report will not be usable")
 def test_a_report_that_was_released_is_read_from_the_ledger(here, dpbo, reported_on, monkeypatch, capsys):
     """By its command, and as a study's last step: nothing but the ledger and public files is needed."""

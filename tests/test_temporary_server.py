@@ -74,6 +74,7 @@ def password_of(pid):
     return found
 
 
+@pytest.mark.slow
 def test_a_killed_command_leaves_no_server_and_nobody_else_got_in(tmp_path, databases):
     """One server, which a second user cannot ask anything; SIGKILL of its starter ends it."""
     databases.prefect(tmp_path / "prefect" / "prefect.db")

@@ -252,6 +252,7 @@ def test_the_file_of_rows_has_no_name(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_memory_is_bounded_by_a_part_and_not_by_the_set(tmp_path, tables, monkeypatch):
     """Rows that take 29 MB encoded are trained on with less than half of that allocated."""
     rng, n, d, p = np.random.default_rng(1), 60_000, 60, 12

@@ -1,6 +1,7 @@
 """What a study file alone can tell: a class by its import path, its parameters. scikit-learn is not imported."""
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -21,6 +22,7 @@ def version_was_read(package: str = SCIKIT_LEARN) -> str:
     return f"{package} {installed}, whose code was not read for the list of known classes"
 
 
+@cache  # read from the disk once: what a process has imported stays what it is
 def _installed(distribution: str) -> str:
     """Its version; "" where it is not installed."""
     try:
