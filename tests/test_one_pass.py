@@ -14,6 +14,7 @@ from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import METHODS
+from dpbo_core.models import estimators
 from dpbo_core.models.linear.fit import LinearModel, margins_of
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.pairs import PairScore
@@ -157,6 +158,22 @@ def test_blocks_of_any_size_come_to_the_same(world, here, monkeypatch, block):
     monkeypatch.setattr(in_memory, "BLOCK", block)
     monkeypatch.setattr(in_memory, "FEWEST", 1)
     assert exposed(half.evaluate_all(models, (models[0], 99))) == whole
+
+
+@pytest.mark.parametrize(("rows", "cells"), [(1, 1), (7, 2**25), (256, 2**25), (2**18, 3 * 100)])
+def test_trees_come_to_the_same_however_many_rows_they_are_given(world, here, monkeypatch, rows, cells):
+    """Alone and together, paired and not: rows that cannot be predicted stand among them."""
+    spec = world("validation.parquet", model="accuracy")
+    public = data_split.public_half(spec, here)
+    models = [public.problem.train(i) for i in range(3)]
+    half = data_split.sensitive_half(spec, here, public)
+    whole = exposed(half.evaluate_all(models, (models[0], 99)))
+    monkeypatch.setattr(estimators, "_BLOCK_ROWS", 1)
+    monkeypatch.setattr(estimators, "_ROWS_OF_TREES", rows)
+    monkeypatch.setattr(estimators, "_CELLS_OF_TREES", cells)
+    assert models[0].together == min(rows, max(1, cells // 3))
+    assert exposed(half.evaluate_all(models, (models[0], 99))) == whole
+    assert [half.evaluate(one).expose() for one in models] == whole[0]
 
 
 def test_a_record_moves_each_of_many_sums_by_one_grid_at_most(world, here):

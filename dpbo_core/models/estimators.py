@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from dpbo_core.models.enforced.enforced_model import Alone
 
 _BLOCK_ROWS = 1024
-_ROWS_OF_TREES = 131_072  # a call of a forest has the cost of its trees, and no row's leaves depend on another's
+_ROWS_OF_TREES = 262_144  # a call of a forest has the cost of its trees, and no row's leaves depend on another's
+_CELLS_OF_TREES = 2**25  # however wide rows are
 _TREES = ("sklearn.tree._classes", "sklearn.ensemble._forest")
 
 
@@ -247,17 +248,26 @@ class FittedEstimator:
         """Whether it is scikit-learn's own tree or forest: it casts rows to single precision, and writes none."""
         return type(self.estimator).__module__ in _TREES and self.columns is None
 
+    @property
+    def together(self) -> int:
+        """How many rows are predicted together."""
+        if not self.of_trees:
+            return _BLOCK_ROWS
+        return max(_BLOCK_ROWS, min(_ROWS_OF_TREES, _CELLS_OF_TREES // len(self.stand_in)))
+
     def batches(self, m: int) -> Iterator[slice]:
         """Those of m rows that are predicted together."""
-        together = _ROWS_OF_TREES if self.of_trees else _BLOCK_ROWS
-        return (slice(start, start + together) for start in range(0, m, together))
+        return (slice(start, start + self.together) for start in range(0, m, self.together))
 
     def prepared(self, X: NDArray[Any]) -> "PreparedRows":
         """Rows (m, d) as this model is given them; others of the same study and class of estimator too."""
-        sound = _sound(X)
-        rows = np.where(sound[:, None], X, self.stand_in)
+        if not self.of_trees:
+            sound = _sound(X)
+            return PreparedRows(np.where(sound[:, None], X, self.stand_in), sound)
         with np.errstate(all="ignore"):  # what is too small for single precision is 0 there
-            return PreparedRows(rows.astype(np.float32) if self.of_trees else rows, sound)
+            rows, stand_in = X.astype(np.float32), self.stand_in.astype(np.float32)
+        sound = np.asarray(np.isfinite(rows).all(axis=1), dtype=bool)
+        return PreparedRows(np.where(sound[:, None], rows, stand_in), sound)
 
     def prepares_like(self, other: "FittedEstimator") -> bool:
         """Whether `prepared` of both are the same, whatever the rows: they stand on the same public x₀."""

@@ -41,7 +41,7 @@ from dpbo_core.privacy.sensitive import Opaque, Sensitive
 Scorable = Model | SoftmaxModel
 SHARES = 2**16
 BLOCK = 16_384  # scores that are in memory at once: larger arrays cost a system call each
-BATCHES = 131_072  # records of a block that estimators predict
+BATCHES = 16_384  # records of a block that estimators predict, a whole number of their batches
 FEWEST = 256  # records of a block, however many models score it
 
 Paired = tuple[Scorable, int]  # the model that all others are compared with, and c
@@ -223,15 +223,18 @@ def _all_steps(
 def blocks(records: Encoded, models: Sequence[Scorable]) -> Iterator[Encoded]:
     """The records in blocks of a size that the models say.
 
-    What predicts batches of rows (at most `BATCHES` of them) gets a whole number of batches: a record stands in the
-    batch, and at the place, where it stands if all records are scored at once. What scores each record in a process
-    of its own gets all at once.
+    What predicts batches of rows gets a whole number of batches: a record stands in the batch, and at the place,
+    where it stands if all records are scored at once. Trees look at no other row, and get as many as they predict
+    together. What scores each record in a process of its own gets all at once.
     """
+    fitted = [model for model in models if isinstance(model, FittedEstimator)]
     size = BATCHES
     if all(isinstance(model, LinearModel) for model in models):
         size = max(FEWEST, BLOCK // max(1, len(models)))
-    elif any(isinstance(model, FittedEstimator) and model.alone is not None for model in models):
+    elif any(model.alone is not None for model in fitted):
         size = max(1, records.n_records)
+    elif len(fitted) == len(models) and all(model.of_trees for model in fitted):
+        size = min(model.together for model in fitted)
     return (records.part(slice(at, at + size)) for at in range(0, records.n_records, size))
 
 
