@@ -267,7 +267,9 @@ class FittedEstimator:
         with np.errstate(all="ignore"):  # what is too small for single precision is 0 there
             rows, stand_in = X.astype(np.float32), self.stand_in.astype(np.float32)
         sound = np.asarray(np.isfinite(rows).all(axis=1), dtype=bool)
-        return PreparedRows(np.where(sound[:, None], rows, stand_in), sound)
+        rows = np.where(sound[:, None], rows, stand_in)
+        rows.setflags(write=False)  # the next model is given the same array
+        return PreparedRows(rows, sound)
 
     def prepares_like(self, other: "FittedEstimator") -> bool:
         """Whether `prepared` of both are the same, whatever the rows: they stand on the same public x₀."""
