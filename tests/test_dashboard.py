@@ -93,6 +93,10 @@ def test_every_number_is_the_releases_own(shown):
         assert low < middle < high
     note = client.get_experiment(run.info.experiment_id).tags["mlflow.note.content"]
     assert "differentially private" in note
+    (explained,) = (part for part in run.data.tags["mlflow.note.content"].split("\n\n") if "metrics below" in part)
+    assert set(re.findall(r"`(\w+)/…`", explained)) == {name.partition("/")[0] for name in metrics}
+    of_steps = {name.partition("/")[2] for name in metrics if name.startswith("trajectory/")}
+    assert set(re.findall(r"`(\w+)`", explained)) | {"score"} == of_steps
 
 
 @pytest.mark.parametrize("lengthscale", [0.3, "fit"])

@@ -12,6 +12,7 @@ from dpbo.tasks.reporting.certificate_words import choice_shown, figures_shown, 
 from dpbo.tasks.reporting.evaluation_picture import is_report
 from dpbo.tasks.reporting.literal import in_markdown
 from dpbo.tasks.reporting.logged_model import FOLDER
+from dpbo.tasks.reporting.logged_numbers import metrics
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.balance import balance_after
 from dpbo_core.privacy.metric_shown import metric_shown
@@ -59,6 +60,22 @@ def _paragraphs(
         "certificate with every draw and the pictures; `dpbo verify release.json` recomputes ε and δ from the "
         "release alone."
     )
+    yield f"**What are the metrics below?** {_metrics(release, account)}"
+
+
+def _metrics(release: Release, account: Account) -> str:
+    """Those that the run has, group by group."""
+    keys = [metric.key for metric in metrics(release, account)]
+    searched = ", and where the search took that candidate's score to be: `posterior`, between `low` and `high`"
+    said = {
+        "release": "`release/…` is the score that was released, with the ends of its interval",
+        "budget": "`budget/…` is the dataset's ε that is spent after this study, and what is left",
+        "trajectory": "`trajectory/…` has numbers for every step, of which this page shows the last: its noised "
+        f"score{searched if 'trajectory/posterior' in keys else ''}",
+        "evaluation": "`evaluation/…` are the figures of the report",
+    }
+    there = {key.partition("/")[0] for key in keys}
+    return "; ".join(text for group, text in said.items() if group in there) + "."
 
 
 def _value(release: Release) -> str:
