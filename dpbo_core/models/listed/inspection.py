@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, partial, partialmethod
 from pathlib import Path
-from types import BuiltinFunctionType, FunctionType, MethodType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from dpbo_core.models.listed.transformers import TRANSFORMERS
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, range, type(...))
 _MANY = (list, tuple, set, frozenset)
 ASKS = "sklearn.utils._metadata_requests.RequestMethod"
-_CALLED = (FunctionType, BuiltinFunctionType, MethodType, np.ufunc)
+_CALLED = (FunctionType, BuiltinFunctionType, MethodType, ModuleType, np.ufunc)
 
 
 def unlisted_part(estimator: Any) -> str:
@@ -180,7 +180,7 @@ def imported(path: str) -> Any:
 
 
 def _known(item: Any) -> bool:
-    """A function or a type that is on the list itself."""
+    """A function, a module or a type that is on the list itself."""
     if type(item) is np.ufunc:
         return item.nin == item.nout == 1 and getattr(np, item.__name__, None) is item
     if issubclass(type(item), type):
@@ -238,5 +238,7 @@ def _files(member: Any) -> Iterator[str]:
 
 
 def _named(item: Any) -> str:
+    if type(item) is ModuleType:
+        return f"the module {item.__name__}"
     module, name = getattr(item, "__module__", None), getattr(item, "__qualname__", None)
     return f"{module or 'unknown'}.{name or type(item).__name__}"

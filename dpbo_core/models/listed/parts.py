@@ -14,6 +14,7 @@ _COMPILED_LOSS = Listed("a loss, applied elementwise", closed=True)
 _LOSS = Listed("a loss, applied elementwise; its link too")
 _KERNEL = Listed("a kernel between two rows, computed from those two alone")
 _METRIC = Listed("a distance between two rows, computed from those two alone", compiled=True)
+_CURVE = Listed("a fitted function of one number, elementwise")
 _FITTING = Listed("used when fitting only", closed=True)
 _HANDLE = Listed("compiled trees of numbers, made by the library's own training", closed=True)
 _MEMBER = Listed("a fitted part that is called on the same rows, and works on each by itself")
@@ -74,7 +75,8 @@ PARTS: Mapping[str, Listed] = {
     **_each("collections", "defaultdict OrderedDict", Listed("a dict: what it holds is looked at too")),
     **_each("functools", "partial", Listed("`check_array` with some of its arguments given")),
     **_each("sklearn.utils", "Bunch", Listed("a dict whose keys are attributes too")),
-    **_each("scipy.interpolate", "BSpline interp1d", Listed("a fitted function of one number, elementwise")),
+    **_each("scipy.interpolate", "BSpline interp1d", _CURVE),
+    **_each("scipy.interpolate._bsplines", "_BSpline", _CURVE),  # what a BSpline hands its work to, from 1.18 on
     **_each("sklearn.preprocessing", "LabelBinarizer LabelEncoder", Listed("one class to its columns, and back")),
     **_each("sklearn.isotonic", "IsotonicRegression", _MEMBER),
     **_each("sklearn.calibration", "_CalibratedClassifier _SigmoidCalibration", _MEMBER),
@@ -93,4 +95,5 @@ FUNCTIONS: tuple[str, ...] = (
     *(f"sklearn.feature_selection.{name}" for name in _SELECTION.split()),
     CHECK,  # refuses a table or hands it on, cell by cell
     "scipy._lib.array_api_compat.numpy.asarray",  # what a fitted spline makes arrays with
+    "scipy._external.array_api_compat.numpy",  # from SciPy 1.18 on, the module
 )
