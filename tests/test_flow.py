@@ -60,9 +60,14 @@ def flow_runs(name):
 
 
 def task_runs(*runs):
+    """Those of these runs, each with its state: the server writes both down some time after it was told of them."""
     chosen = FlowRunFilter(id=FlowRunFilterId(any_=[run.id for run in runs]))
     with get_client(sync_client=True) as client:
-        return client.read_task_runs(flow_run_filter=chosen)
+        while True:
+            found = client.read_task_runs(flow_run_filter=chosen)
+            if all(run.state is not None for run in found):
+                return found
+            time.sleep(0.1)
 
 
 def logs(*runs):
