@@ -69,7 +69,7 @@ def test_a_whole_tune_connects_to_nobody(here, tables, prelude):
     """Prefect's temporary server, its client, MLflow with a registered model: 0. MLflow's default: 1 or more."""
     (here / "study.toml").write_text(tomli_w.dumps(tables))
     inward, outward = connections(here, prelude)
-    assert len(inward) > 10  # the hook sees
+    assert len(inward) > 4  # the hook sees
     if prelude:
         assert any("mlflow" in line for line in outward)
     else:

@@ -99,9 +99,9 @@ from dpbo.tasks.reporting import mlflow_run
 honest_pictures = mlflow_run.save_pictures
 def save_pictures(release, account, folder):
     import pyarrow, pyarrow.parquet
-    shown = honest_pictures(release, account, folder)
+    shown, undrawn = honest_pictures(release, account, folder)
     pyarrow.parquet.write_table(pyarrow.table({"score": [float(score) for score in kept]}), folder / "p.parquet")
-    return [*shown, folder / "p.parquet"]
+    return [*shown, folder / "p.parquet"], undrawn
 mlflow_run.save_pictures = save_pictures
 """,
     "ledger": """
