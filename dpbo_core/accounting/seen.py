@@ -60,7 +60,8 @@ class Seen:
             folder = path.parent.lstat()
             if not stat.S_ISDIR(folder.st_mode) or folder.st_uid != os.geteuid():
                 raise OSError
-            path.parent.chmod(0o700)
+            if stat.S_IMODE(folder.st_mode) != 0o700:
+                path.parent.chmod(0o700)
             GenerationFile(path, durable=False).keep(last, whatever=whatever)
         except (DpboError, OSError, ValueError):
             _warn()
