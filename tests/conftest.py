@@ -10,6 +10,7 @@ import tempfile
 import uuid
 
 import absl.logging  # comes with dp-accounting
+import debian_postgresql
 import pytest
 from hypothesis import HealthCheck, settings
 from made_once import Certificates, Databases, LedgerTables, Pixels, shared
@@ -130,22 +131,32 @@ def real_pixels(made_once, monkeypatch):
 
 @pytest.fixture(scope="session")
 def postgresql_server():
-    """A real PostgreSQL server of this session's own, of pgserver's kind."""
-    pgserver = pytest.importorskip("pgserver", reason="pgserver has no wheel for this Python")
+    """The URL of a real PostgreSQL server of this session's own, ending where a database's name goes.
+
+    It is pgserver's, or Debian's where pgserver has no wheel for this Python.
+    """
+    try:
+        import pgserver
+    except ImportError:
+        if (why := debian_postgresql.missing()) is not None:
+            pytest.skip(f"pgserver has no wheel for this Python, and there is {why}")
+        with debian_postgresql.server() as url:
+            yield url
+        return
     folder = tempfile.mkdtemp()  # not pytest's: as root the server runs under another user, who must get there
     server = pgserver.get_server(folder, cleanup_mode="stop")
     for unneeded in ("fsync", "full_page_writes"):  # nothing here outlives the session
         server.psql(f"ALTER SYSTEM SET {unneeded} = off")
     server.psql("SELECT pg_reload_conf()")
-    yield server
+    yield server.get_uri("{}").replace("postgresql://", "postgresql+psycopg://")
     server.cleanup()
     shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture
 def postgresql(postgresql_server):
-    """The server's URL, ending where a database's name goes; what a test leaves connected is sent away after it."""
-    url = postgresql_server.get_uri("{}").replace("postgresql://", "postgresql+psycopg://")
+    """The server's URL; what a test leaves connected is sent away after it."""
+    url = postgresql_server
     yield url
     with maintenance(url) as connection:  # a test's ledgers are garbage, collected late; a hundred are let in
         connection.exec_driver_sql(
