@@ -241,7 +241,7 @@ def floors(name):
     return [str(newest.unbounded(line)) for line in requires(name)]
 
 
-PREFECTS = [("3.7.9", "wrong"), ("3.8.0", "fine"), ("3.8.8", "fine"), ("3.9.1", "wrong")]
+PREFECTS = [("3.7.9", "wrong"), ("3.8.0", "fine"), ("3.9.1", "fine"), ("3.10.0", "wrong")]
 
 
 @pytest.mark.parametrize(("prefect", "verdict"), PREFECTS)
@@ -252,7 +252,7 @@ def test_the_doctor_knows_which_prefect_is_ours(monkeypatch, prefect, verdict):
     monkeypatch.setattr(doctor, "version", lambda name: prefect)
     (finding,) = doctor._versions()
     assert finding.verdict == verdict
-    assert verdict == "fine" or finding.seen == f"prefect {prefect}, wanted <3.9,>=3.8"
+    assert verdict == "fine" or finding.seen == f"prefect {prefect}, wanted <3.10,>=3.8"
 
 
 def test_the_doctor_looks_and_changes_nothing(here, monkeypatch):
