@@ -62,9 +62,9 @@ What stays short of what was asked, and why nothing more is expected of it:
   memory that the row comes from, and its score 4: 20 steps are two readings. 64 candidates take 1.4 to 2 ns each
   in matrix products and 2 ns in exponentials and roundings, more than one reading, and as much again to see which
   records the product's rounding could move: those are scored again, since no score may depend on a record's place.
-* **A forest, beside calling predict in a loop: as fast, and no faster.** 99% of the time of either is scikit-learn's
-  own `predict`. Rows are prepared once for all models, in the single precision that trees cast to; that pays for
-  what a loop does not do: look for rows that cannot be predicted, and round each record's score.
+* **A forest, beside calling predict in a loop: as fast, and no faster.** 99% of the time of either is
+  scikit-learn's own `predict`. Rows are prepared once for all models, in the single precision that trees cast to;
+  that pays for what a loop does not do: look for rows that cannot be predicted, and round each record's score.
 * **A trajectory over files that are read once** keeps the encoded records, 8 bytes a feature. With less memory
   (`[data] memory_limit`) the parts that do not fit are read at every step.
 * **Training sets** of linear models may be a folder of Parquet files; beyond `[data] memory_limit` their encoded

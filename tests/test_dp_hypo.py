@@ -477,7 +477,16 @@ def run_two_point(p, n, world):
     """(best, K) of n runs."""
     method, source = DpHypo(), InjectedNoise(np.random.default_rng(int(p * 1e6)))
     trial, mechanism = method._calibrated(world)
-    search = TwoPoint(method, world, method.plan(world), trial, mechanism, lambda: method._sampler(world, trial))
+    prior = informed(method.prior, world)
+    search = TwoPoint(
+        method,
+        world,
+        method.plan(world),
+        trial,
+        mechanism,
+        lambda: method._sampler(world, trial, prior),
+        prior.tolist(),
+    )
     search.p, outcomes = p, []
     for _ in range(n):
         search.count = 0

@@ -147,7 +147,7 @@ def test_a_teams_own_flows_and_tasks_do_not_meet_ours(run, environment):
 def test_the_wheel_runs_the_example_in_a_teams_folder(run, tmp_path):
     assert run("python", "-c", COMMAND, "plan", EXAMPLE_HERE) == run("dpbo", "plan", EXAMPLE_HERE)
     first = json.loads(run("python", "-c", COMMAND, "tune", "--example", "--json"))
-    assert set(first["value"]) == {"hyperparameters", "score", "interval", "trajectory"}
+    assert set(first["value"]) == {"hyperparameters", "score", "interval", "metric", "trajectory"}
     assert first["replayed"] is False
     assert list((tmp_path / "team").rglob("trajectory.png"))
     assert "breast-cancer: ε" in run("dpbo", "budget")

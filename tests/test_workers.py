@@ -474,7 +474,7 @@ def test_a_study_on_workers_shows_prefect_candidates_and_steps_only(world, table
         with get_client(sync_client=True) as client:
             names = {run.name.rsplit("-", 1)[0] for run in client.read_task_runs(limit=200)}
     assert 0.0 < release.value["score"] < 1.2
-    assert {"train candidate", "reserve the budget", "search step"} <= names
+    assert {"train candidates", "reserve the budget", "search step"} <= names
 
 
 LEAKY_PARTS = """

@@ -172,8 +172,20 @@ class LedgerStore:
             failed = self._message(error)
             if failed is None:
                 raise
+        except UnicodeDecodeError:  # what SQLite says of a damaged page quotes its bytes
+            if self.server:
+                raise
+            failed = self._damaged()
         if failed is not None:
             raise failed
+
+    def _damaged(self) -> LedgerDamaged:
+        return LedgerDamaged(
+            f"{self._name} is damaged: SQLite cannot read it",
+            cause="the disk or a copy failed, or something else than dpbo wrote to the file",
+            remedy="restore the newest sound copy with the generation beside it, then run dpbo budget verify "
+            "with the newest export; never delete a ledger, it is the record of what was spent",
+        )
 
     def _message(self, error: sa.exc.SQLAlchemyError) -> DpboError | None:
         """What a person is told of a driver's error; None of a row that the ledger refuses, or a statement of ours.
@@ -189,15 +201,8 @@ class LedgerStore:
             )
         if isinstance(error, sa.exc.IntegrityError | sa.exc.ProgrammingError | sa.exc.DataError):
             return None
-        if (
-            type(error) in (sa.exc.DatabaseError, sa.exc.InternalError) and not self.server
-        ):  # "malformed", "not a database"
-            return LedgerDamaged(
-                f"{self._name} is damaged: SQLite cannot read it",
-                cause="the disk or a copy failed, or something else than dpbo wrote to the file",
-                remedy="restore the newest sound copy with the generation beside it, then run dpbo budget verify "
-                "with the newest export; never delete a ledger, it is the record of what was spent",
-            )
+        if type(error) in (sa.exc.DatabaseError, sa.exc.InternalError) and not self.server:
+            return self._damaged()  # "malformed", "not a database"
         longest = "it does not answer, or another process holds it" if self.server else "another process holds it"
         return DpboError(
             f"{self._name} cannot be used now",
