@@ -1,9 +1,8 @@
-"""Library calls and raises that are reached after a study was charged, found by running.
+"""Library calls that are reached after a study was charged, found by running.
 
-Importing this module, before anything of `dpbo_core`, compiles that package with a probe at every call and at the
-top of every function. Between the end of `reserve` and the recording of the release the probes note what is
-reached, or make one call raise. Rewriting the syntax tree sees every kind of callable, array functions too, the
-same on every Python.
+Importing this module, before anything of `dpbo_core`, compiles that package with a probe at every call. Between the
+end of `reserve` and the recording of the release the probes note what is reached, or make one call raise. Rewriting
+the syntax tree sees every kind of callable, array functions too, the same on every Python.
 """
 
 import ast
@@ -34,7 +33,7 @@ class Watch:
 
     def __init__(self):
         self.active, self.target, self.kind, self.fired = False, None, Planted, False
-        self.calls, self.entered, self.raises = set(), set(), {}
+        self.calls = set()
 
     def call(self, site, callee):
         if self.active and not self.fired and foreign(callee):
@@ -43,10 +42,6 @@ class Watch:
                 self.fired = True
                 raise self.kind(SECRET)
         return callee
-
-    def enter(self, place):
-        if self.active:
-            self.entered.add(place)
 
 
 WATCH = Watch()
@@ -75,7 +70,7 @@ def foreign(callee):
 
 
 class Rewriter(ast.NodeTransformer):
-    """A probe around every callee, and one at the top of every function."""
+    """A probe around every callee."""
 
     def __init__(self, module):
         self.path, self.module = [], module
@@ -86,14 +81,7 @@ class Rewriter(ast.NodeTransformer):
 
     def _scope(self, node):
         self.path.append(node.name)
-        if not isinstance(node, ast.ClassDef):
-            raised = [ast.unparse(n.exc).partition("(")[0] for n in own(node) if isinstance(n, ast.Raise) and n.exc]
-            WATCH.raises[self.place] = sorted(set(raised))
         node = self.generic_visit(node)
-        if not isinstance(node, ast.ClassDef):
-            enter = ast.copy_location(ast.Expr(probe(node, "enter", ast.Constant(self.place))), node)
-            first = 1 if ast.get_docstring(node) is not None else 0
-            node.body.insert(first, enter)
         self.path.pop()
         return node
 
@@ -124,16 +112,6 @@ def written(node):
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name | ast.Attribute):
         return f"{written(node.value)}.{node.attr}"
     return ast.unparse(node)
-
-
-def own(function):
-    """The nodes of a function, without those of the functions in it."""
-    waiting = list(function.body)
-    while waiting:
-        node = waiting.pop()
-        yield node
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
-            waiting.extend(ast.iter_child_nodes(node))
 
 
 class Loader(importlib.machinery.SourceFileLoader):
@@ -176,7 +154,7 @@ def watching(target=None, kind=Planted):
     """From the end of each `reserve` in the block until its release is recorded."""
     from dpbo_core.accounting.ledger import PrivacyLedger, Reservation
 
-    WATCH.target, WATCH.kind, WATCH.fired, WATCH.calls, WATCH.entered = target, kind, False, set(), set()
+    WATCH.target, WATCH.kind, WATCH.fired, WATCH.calls = target, kind, False, set()
     plain, concluded = PrivacyLedger.reserve, Reservation.conclude
 
     def reserve(self, *args, **kwargs):
