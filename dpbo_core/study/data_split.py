@@ -13,7 +13,7 @@ from pathlib import Path
 from dpbo_core import data
 from dpbo_core.accounting.sources import Source, file_source, place_source
 from dpbo_core.data import Preprocessing, Table, bundled
-from dpbo_core.data.addresses import FolderAddress, conditional, place_of
+from dpbo_core.data.addresses import FolderAddress, place_of
 from dpbo_core.data.bundled import TARGET as BUNDLED_TARGET
 from dpbo_core.data.fetched import Contents, fetched
 from dpbo_core.data.people import Person, read_people
@@ -155,7 +155,7 @@ def _check_validation(
         header = data.read_header(path, sensitive=True, shown_as=shown)
         check_names(spec, header.columns, public, shown_as=shown)
         n_records += header.n_records
-    check_n_validation(spec, n_records, shown_as=shown, told=not conditional(place))
+    check_n_validation(spec, n_records, shown_as=shown)
 
 
 def _check_predictions(spec: StudySpec, given: PredictionTable, folder: str | Path, public: PublicHalf) -> None:
@@ -166,7 +166,7 @@ def _check_predictions(spec: StudySpec, given: PredictionTable, folder: str | Pa
     header = data.read_header(place, sensitive=True, shown_as=shown)
     check_person(spec, header.columns, shown_as=shown)
     check_prediction_columns(public, header.columns, shown_as=shown)
-    check_n_validation(spec, header.n_records, shown_as=shown, told=not conditional(place))
+    check_n_validation(spec, header.n_records, shown_as=shown)
 
 
 def _check_distinct(training: Sequence[Path], validation: Sequence[Path], *, shown_as: str) -> None:
