@@ -4,14 +4,15 @@ from pathlib import Path
 
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.accounting.policy import unallowed_score
 from dpbo_core.accounting.sources import file_source
 from dpbo_core.errors import AssumptionNotAccepted, PolicyRefused
 from dpbo_core.models.named_estimator import file_beside
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.plan import PrivacyPlan
-from dpbo_core.spec import PersonFiles, PredictionTable, PublicFiles, StudySpec
+from dpbo_core.spec import FunctionSection, PersonFiles, PredictionTable, PublicFiles, StudySpec
 from dpbo_core.spec.neighbours import relation_of
-from dpbo_core.study.data_split import sources_of
+from dpbo_core.study.data_split import allows_own_score, sources_of
 
 
 def opening_cap(spec: StudySpec) -> PrivacyBudget | None:
@@ -53,6 +54,8 @@ def approve_study(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path)
     Raises:
         StudyInvalid, PolicyRefused: nothing was written.
     """
+    if isinstance(spec.model, FunctionSection) and not allows_own_score(spec, ledger):
+        raise unallowed_score(spec.model.score, spec.privacy.dataset)
     ledger.approve(spec.privacy.dataset, opening_cap(spec), sources_of(spec, folder))
 
 
