@@ -26,7 +26,7 @@ from dpbo.flows.tune import tune
 from dpbo.tasks import policies
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetRefused
-from dpbo_core.study.consent import approve_study, refuse_beside, refuse_conditions
+from dpbo_core.study.consent import approve_study, refuse_beside
 from dpbo_core.study.resolve import plan_study
 from dpbo_core.study.run import StudyResult
 from dpbo_core.study.schedule import planned_for_schedule
@@ -160,7 +160,6 @@ def serve(
     spec = read_study(path)
     check_fields(spec)
     refuse_beside(spec, path.parent)
-    refuse_conditions(spec, path.parent)
     plan_study(spec, path.parent)
     parameters = {"study": os.path.relpath(path), "pad_steps": pad_steps, "register": register}
     planned = planned_for_schedule(spec).budget

@@ -12,15 +12,15 @@ from dpbo_core.study.public_work import PublicWork
 
 
 @task(name="train candidate", **policies.SENSITIVE_TASK)
-def candidate(study: StudySpec, folder: str | Path, index: int) -> Model:
+def candidate(study: StudySpec, folder: str | Path, index: int, own_score: bool) -> Model:  # noqa: FBT001
     """The model of candidate `index`: a function of the study and its public training set alone."""
-    return train_candidate(study, folder, index)
+    return train_candidate(study, folder, index, own_score=own_score)
 
 
 @task(name="cross-validate candidate", **policies.SENSITIVE_TASK)
-def public_score(study: StudySpec, folder: str | Path, index: int) -> float:
+def public_score(study: StudySpec, folder: str | Path, index: int, own_score: bool) -> float:  # noqa: FBT001
     """The score of candidate `index`: a function of the study and its public training set alone."""
-    return cross_validate_candidate(study, folder, index)
+    return cross_validate_candidate(study, folder, index, own_score=own_score)
 
 
 @task(name="cross-validate candidates", **policies.SENSITIVE_TASK)

@@ -25,7 +25,6 @@ from dpbo_core.errors import PolicyRefused, Sealed, StudyInvalid
 from dpbo_core.evaluation.run import evaluate_study
 from dpbo_core.evaluation.watch.todays_table import todays_table
 from dpbo_core.spec import StudySpec
-from dpbo_core.study.consent import check_public_file
 from dpbo_core.study.data_split import public_half
 from dpbo_core.study.run import run_study
 
@@ -37,23 +36,24 @@ PG = "postgresql://db.example/ehr?query="
 
 
 @pytest.mark.parametrize(
-    ("query", "source", "columns", "rest"),
+    ("query", "source", "columns", "order"),
     [
         ("select * from visits", "public.visits", (), ""),
         ('SELECT Age, "Sex" FROM ward.Visits;', "ward.visits", ("age", "Sex"), ""),
         (
-            "select a from v where year >= 2025 and b <> 'x''y' and c is not null order by d desc, e",
+            'select a from v order by d desc, "E,""f" asc,g',
             "public.v",
             ("a",),
-            ' WHERE "year" >= 2025 AND "b" <> \'x\'\'y\' AND "c" IS NOT NULL ORDER BY "d" DESC, "e"',
+            ' ORDER BY "d" DESC, "E,""f" ASC, "g"',
         ),
+        ('select"a"from"v"order by"b"', "public.v", ("a",), ' ORDER BY "b"'),
         ("select alter from ärzte", "public.ärzte", ("alter",), ""),
     ],
 )
-def test_a_query_of_one_table_is_read(query, source, columns, rest):
+def test_a_query_of_one_table_is_read(query, source, columns, order):
     address = address_of(PG + query)
     assert address.identity == f"postgresql://db.example/ehr#{source}"
-    assert (address.select.columns, address.select.rest) == (columns, rest)
+    assert (address.select.columns, address.select.order) == (columns, order)
 
 
 @pytest.mark.parametrize(
@@ -67,21 +67,20 @@ def test_a_query_of_one_table_is_read(query, source, columns, rest):
         "select a from v, w",
         "select a from v join w using (id)",
         "select a from (select a from v) x",
-        "select a from v where b in (select b from w)",
-        "select a from v where b = c",
-        "select a from v where f(b) = 1",
-        "select a from v where b = 1 or c = 2",
+        "select a from v where b = 1",  # how many records meet it would be told before any charge
+        "select a from v where b is null order by a",
         "select a from v; drop table v",
         "select a from v union select a from w",
         "select a from v limit 3",
-        "select a from v where b = E'\\n'",
-        "select a from v where b = 'it\\''s'",
         "select a from v -- note",
         "delete from v",
         "select select from v",
         'select "" from v',
         "select a from v order by",
-        "select a from v where b = $$x$$",
+        "select a from v order by desc",
+        "select a from order",
+        "select a from v order by b nulls first",
+        "select a from v order by b where c = 1",
     ],
 )
 def test_a_query_that_could_fail_on_a_record_or_mix_records_is_refused(query):
@@ -127,7 +126,7 @@ def test_the_training_data_are_a_file(tables):
 
 
 def test_the_owner_names_an_address_as_the_study_does():
-    of = named_source(PG + "select age from visits where year = 2025")
+    of = named_source(PG + "select age from visits")
     assert (of.kind, of.name) == ("table", "postgresql://db.example/ehr#public.visits")
     assert same_records(of, named_source(PG + "select * from visits order by id"))
     assert not same_records(of, named_source(PG + "select * from patients"))
@@ -191,7 +190,7 @@ def test_rows_are_read_as_those_of_a_file(here, tables, database):
 def test_a_study_runs_on_rows_and_its_release_holds_no_secret(here, tables, database, monkeypatch):
     engine, address = database
     monkeypatch.setenv("PGPASSWORD", CANARY)
-    query = "select x, ward, y from visits where x is not null order by x"
+    query = "select x, ward, y from visits order by x"
     study = study_of(tables, here, address(query))
     in_table(engine, here)
     ledger = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
@@ -207,17 +206,11 @@ def test_a_study_runs_on_rows_and_its_release_holds_no_secret(here, tables, data
 
 def test_the_number_of_rows_is_as_stated(here, tables, database):
     engine, address = database
-    study = study_of(tables, here, address("select * from visits where y = 1"))
+    study = study_of(tables, here, address("select * from visits"), n=39)
     in_table(engine, here)
     ledger = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
-    with pytest.raises(PolicyRefused, match="chooses records by a condition"):
-        check_public_file(study, ledger=ledger, folder=here)
-    with pytest.raises(StudyInvalid, match=r"holds another number of records than n_validation = 40"):
+    with pytest.raises(StudyInvalid, match=r"holds 40 records, the study says n_validation = 39"):
         run_study(study, ledger=ledger, folder=here)
-    place = place_of(here, address("select x from visits where ward <> 'a order by b' order by x"))
-    assert read_header(place, sensitive=True, shown_as="v").n_records == 40
-    quoted = place_of(here, address("select x from visits where ward <> 'a ORDER BY b'"))
-    assert read_header(quoted, sensitive=True, shown_as="v").n_records == 40
     assert ledger.accounts() == ()
 
 
@@ -306,7 +299,7 @@ def test_what_the_server_says_of_a_record_is_sealed(here, tables, database, capl
 
 
 @pytest.mark.parametrize(
-    "wrong", ["select * from missing", "select missing from visits", "select * from visits where x = 'abc'"]
+    "wrong", ["select * from missing", "select missing from visits", "select * from visits order by missing"]
 )
 def test_what_cannot_be_asked_is_one_message(here, tables, database, wrong, caplog, capfd):
     engine, address = database
@@ -396,14 +389,15 @@ def test_a_report_and_a_look_read_the_same_rows(here, tables, database):
     tables["evaluation"] = {"epsilon": 1.0}
     study = study_of(tables, here, address("select * from visits"))
     in_table(engine, here)
+    made(engine, "CREATE VIEW positives AS SELECT * FROM visits WHERE y = 1")
     ledger = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
     run_study(study, ledger=ledger, folder=here)
     report = evaluate_study(study, ledger=ledger, folder=here)
     assert 0.5 < report.release.value["metrics"]["accuracy"]["value"] < 1.5
     public = public_half(study, here)
-    table = todays_table(study, here, public, address("select x, ward, y from visits where y = 1"))
+    table = todays_table(study, here, public, address("select x, ward, y from positives"))
     assert table.n == int(pd.read_csv(here / "v.csv")["y"].sum())
-    assert table.sources()[0].name.endswith("#public.visits")
+    assert table.sources()[0].name.endswith("#public.positives")
 
 
 @pytest.mark.slow

@@ -146,7 +146,7 @@ def panics(truth, prediction):
 
 
 def test_a_panic_stays_inside():
-    score = BoundedFunction("scores.panics", 0.0, 1.0, panics, ("a", "b"))
+    score = BoundedFunction("scores.panics", 0.0, 1.0, panics)
     assert np.isnan(score.of(np.array([0, 1]), np.array([1, 1]))).all()
     with pytest.raises(Sealed) as caught:
         sealed(lambda: panics(41, 0))

@@ -16,11 +16,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from worlds import mostly_slow
 
-from dpbo_core import PrivateSearch, Real
+from dpbo_core import Categorical, PrivateSearch, Real, evaluate_study
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.data.cells import NO_VALUE
+from dpbo_core.data.frames import frame_of
 from dpbo_core.errors import BudgetRefused, CertificateFalse, Sealed, StudyInvalid
+from dpbo_core.evaluation.watch.looks import look_once
 from dpbo_core.methods import CERTIFIED
 from dpbo_core.models import by_content
 from dpbo_core.models.estimators import EstimatorFactory
@@ -30,7 +33,8 @@ from dpbo_core.models.scores.log_loss import LogLoss
 from dpbo_core.objective.persons import Persons, PersonSums, record_steps
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
-from dpbo_core.spec import StudySpec
+from dpbo_core.sklearn_api.tables_in_memory import person_in_memory
+from dpbo_core.spec import StudySpec, WatchSection
 from dpbo_core.study import data_split
 from dpbo_core.study.resolve import advise_study, plan_study
 from dpbo_core.study.run import run_study
@@ -730,3 +734,126 @@ def test_private_search_counts_each_person_once(tmp_path):
         search("3").fit(X, y, X_validation=V, y_validation=t)
     advice = search("4", n_persons=5000).advise(X, y)
     assert "(5000 persons, " in advice.choice.why
+
+
+# --- without a record: what replacing persons by nobody leaves
+
+WATCHED = WatchSection(drop=0.2, epsilon=5.0)
+WITHOUT = {
+    "numpy": lambda rows: np.empty((0, 3)),
+    "numpy of no rows": lambda rows: np.array([]),
+    "list": lambda rows: [],
+    "pandas": lambda rows: rows[:0],
+    "pandas of no rows": lambda rows: type(rows)([]),
+    "polars": lambda rows: pytest.importorskip("polars").from_pandas(rows[:0]),
+    "arrow": lambda rows: pa.Table.from_pandas(rows[:0], preserve_index=False),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "model"),
+    [*((kind, "columns") for kind in ("pandas", "pandas of no rows", "polars", "arrow")), ("pandas", "numbers")]
+    + [(kind, "numbers") for kind in ("numpy", "numpy of no rows", "list")],
+)
+def test_a_table_in_memory_without_a_record_is_released_and_charged_as_any(tmp_path, kind, model):
+    """Neighbours by `replace_one_person`: one was refused with its row count, uncharged, and the other released."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    X, y, V, t = frames(tmp_path)
+    person = "who"
+    if kind.startswith("numpy") or kind == "list":  # without names, the persons are the last column
+        X, person, V = X.to_numpy(), "x2", V[["x", "z", "who"]]
+    inner = LogisticRegression() if model == "numbers" else make_pipeline(StandardScaler(), LogisticRegression())
+    said = {}
+    for name in ("one", "none"):
+        book = f"sqlite:///{tmp_path / name}.db"
+        search = PrivateSearch(
+            inner,
+            {("C" if model == "numbers" else "logisticregression__C"): Categorical([0.1, 1.0])},
+            epsilon=1.0,
+            delta=1e-6,
+            dataset="d",
+            budget=(5.0, 1e-5),
+            method="private_grid",
+            scoring="log_loss",
+            error_bound=3.0,
+            ledger=book,
+            person=person,
+            n_persons=5,
+            random_state=0,
+        )
+        rows = V[:1] if not kind.startswith("numpy") and kind != "list" else V[:1].values.tolist()
+        table, truth = (rows, t[:1]) if name == "one" else (WITHOUT[kind](V), t[:0])
+        search.fit(X, y, X_validation=table, y_validation=truth)
+        report = search.evaluate(X, y, X_validation=table, y_validation=truth, epsilon=0.5)
+        (account,) = PrivacyLedger(book).accounts()
+        said[name] = ([str(spend) for spend in search.release_.spends], account.spent, sorted(report.release.value))
+    assert said["one"] == said["none"]
+
+
+def test_tables_of_several_lengths_are_refused_without_a_number_where_that_is_private(tmp_path):
+    from sklearn.linear_model import LogisticRegression
+
+    X, y, V, t = frames(tmp_path)
+    asked = {"epsilon": 1.0, "delta": 1e-6, "dataset": "d", "person": "who", "n_persons": 5}
+    search = PrivateSearch(LogisticRegression(), {"C": Real(0.1, 1.0)}, **asked)
+    with pytest.raises(StudyInvalid) as refusal:
+        search.fit(X, y, X_validation=V, y_validation=t[:-1])
+    assert not re.search(r"\d", str(refusal.value))
+
+
+@pytest.mark.parametrize(("end", "parts"), [("csv", 0), ("parquet", 0), ("parquet", 3)])
+def test_a_file_without_a_record_is_released_evaluated_and_watched_as_any(tmp_path, monkeypatch, end, parts):
+    """A CSV file of a header, a Parquet file of none, and a folder of such parts."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    said = {}
+    for name, ids in (("one", ["a", "b", "a"]), ("none", [])):
+        folder = tmp_path / name
+        folder.mkdir()
+        make(folder, ids, end=end, parts=parts)
+        spec = study(end=end, validation="validation" if parts else None, **LOGISTIC, evaluation={"epsilon": 0.5})
+        book = ledger(folder)
+        release = run_study(spec, ledger=book, folder=folder).release
+        report = evaluate_study(spec, ledger=book, folder=folder).release
+        look = look_once(spec, ledger=book, vaults=folder / "vaults", name="monday", folder=folder, wanted=WATCHED)
+        (account,) = book.accounts()
+        told = [str(spend) for found in (release, report) for spend in found.spends]
+        said[name] = (told, account.spent, look.number, sorted(report.value))
+    assert said["one"] == said["none"]
+
+
+MISSING = sorted(NO_VALUE)
+
+
+@pytest.mark.parametrize("end", ["csv", "parquet", "folder"])
+def test_a_missing_values_text_is_nobody_by_every_door(tmp_path, end):
+    """A human with a readable name and a row of "NA" weighed twice: once as that human and once as "NA"."""
+    column = ["ann", *MISSING, "b"]
+    make(tmp_path, column, end="csv" if end == "csv" else "parquet", parts=3 if end == "folder" else 0)
+    by_name = study(end="csv" if end == "csv" else "parquet", validation="validation" if end == "folder" else None)
+    before = total(by_name, tmp_path)
+    (tmp_path / "again").mkdir()
+    changed = ["ann", *(["" if end == "csv" else None] * len(MISSING)), "b"]
+    make(tmp_path / "again", changed, end="csv" if end == "csv" else "parquet", parts=3 if end == "folder" else 0)
+    assert total(by_name, tmp_path / "again") == before
+
+
+def test_a_missing_values_text_is_nobody_in_memory():
+    pd = pytest.importorskip("pandas")
+    values = [
+        *MISSING,
+        f" {MISSING[-1]} ",
+        None,
+        pd.NA,
+        pd.NaT,
+        float("nan"),
+        np.datetime64("NaT"),
+        b"NA",
+        np.str_("NA"),
+    ]
+    assert {person_in_memory(value) for value in values} == {None}
+    for frame in (pd.DataFrame({"who": MISSING}), pd.DataFrame({"who": pd.Categorical(MISSING)})):
+        assert {person_in_memory(value) for value in frame_of(frame, None, shown_as="V").values("who")} == {None}
+    assert [person_in_memory(name) for name in ("Nan", "nana", "NA1", "Null")] == ["Nan", "nana", "NA1", "Null"]

@@ -107,6 +107,17 @@ def test_whoever_may_start_runs_reads_no_record_of_somebody_elses(server, study)
     assert tune_privately(study("2")).result.replayed  # a release is shown before anything is refused
 
 
+def test_an_operator_names_no_function_to_score_by(server, study):
+    run_study(study(), ledger=ledger())
+    sent = study("2").to_dict()
+    sent["model"] = {"estimator": "sklearn.linear_model.LogisticRegression", "score": "joblib.load"}
+    sent["model"] |= {"score_low": 0.0, "score_high": 1.0}
+    sent["space"] = {"C": {"values": [0.1, 1.0]}}
+    with pytest.raises(PolicyRefused, match="did not allow") as refused:
+        tune_privately(sent)
+    assert refused.value.exit_code == 3
+
+
 def test_the_owners_word_is_no_parameter_and_reaches_a_subflow(server, study):
     def looked(spec):
         return tune_privately(spec).result.replayed, at_the_terminal()

@@ -18,7 +18,7 @@ from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.bounded_function import BoundedFunction
 from dpbo_core.models.scores.grid import GRID, to_grid
 
-SCORES = [BoundedFunction(score.__name__, 0.0, 1.0, score, (0, 1)) for score in zoo.SCORES]
+SCORES = [BoundedFunction(score.__name__, 0.0, 1.0, score) for score in zoo.SCORES]
 
 
 @dataclass
@@ -88,7 +88,7 @@ def test_everybody_of_the_zoo_alone(name):
     check(zoo.ALL[name], Correct(), 50)
 
 
-DRAWN = BoundedFunction("score_that_draws", 0.0, 1.0, zoo.score_that_draws, (0, 1))
+DRAWN = BoundedFunction("score_that_draws", 0.0, 1.0, zoo.score_that_draws)
 
 
 @pytest.mark.slow

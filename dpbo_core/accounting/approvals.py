@@ -16,6 +16,7 @@ from dpbo_core.accounting.facts import (
     LARGEST,
     MARK,
     MEMBER,
+    SCORE,
     SHARES,
     SOURCE,
     facts_about,
@@ -46,12 +47,13 @@ NAMES = sa.union_all(
 
 @dataclass(frozen=True)
 class Approvals:
-    """What is shown of a dataset beside its cap: its sources, who pays with it, its group, its largest ε."""
+    """What is shown of a dataset beside its cap: sources, who pays with it, its group, its largest ε, scores."""
 
     sources: tuple[Approved, ...] = ()
     shares: tuple[str, ...] = ()
     members: tuple[str, ...] = ()
     largest: int | None = None
+    scores: tuple[str, ...] = ()
 
 
 NOTHING_APPROVED = Approvals()
@@ -64,6 +66,7 @@ def approvals_of(connection: sa.Connection, account: str) -> Approvals:
         tuple(sorted(facts_about(connection, account, SHARES))),
         tuple(sorted(facts_about(connection, account, MEMBER))),
         largest_of(connection, account),
+        tuple(sorted(facts_about(connection, account, SCORE))),
     )
 
 
@@ -194,6 +197,15 @@ def add_members(pen: Pen, account: str, members: Iterable[str]) -> tuple[str, ..
         write_fact(pen, account, MEMBER, name, {})
         taken.add(name)
     return tuple(new)
+
+
+def allow_score(pen: Pen, dataset: str, path: str) -> bool:
+    """The owner allows a score function by its import path; False if it was allowed already."""
+    account = account_named(pen.connection, dataset)
+    if path in facts_about(pen.connection, account, SCORE):
+        return False
+    write_fact(pen, account, SCORE, path, {})
+    return True
 
 
 @legible()

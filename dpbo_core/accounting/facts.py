@@ -11,6 +11,7 @@
 | `shares_people` | another dataset | {}: the owner said that the people of a file pay both |
 | `member` | another name | {}: this dataset's cap pays for its studies |
 | `largest_epsilon` | 10⁻¹², as text | {}: of a study that Prefect starts; the smallest holds |
+| `score` | an import path | {}: a function that the dataset's studies may be scored by |
 | `learned` | a study's fingerprint | {"series", "releases"}: what its search begins with, fixed with its charge |
 
 A fact is written once. Later rules that need to know something of a dataset put it here, without a migration.
@@ -28,7 +29,7 @@ from dpbo_core.accounting.tables import DATASET_FACTS
 
 RECORDS, ANSWERS, RECOVERED, CAP = "max_records_per_person", "answers", "recovered", "cap"
 SOURCE, MARK, SHARES, MEMBER, LARGEST = "source", "mark", "shares_people", "member", "largest_epsilon"
-LEARNED = "learned"
+LEARNED, SCORE = "learned", "score"
 
 # Built once: building a statement takes longer than running it, and a reservation is made while others wait.
 ABOUT = sa.select(DATASET_FACTS.c.item, DATASET_FACTS.c.value).where(

@@ -19,7 +19,7 @@ from dpbo_core.accounting import admission, approvals, lookup, policy, sealed_to
 from dpbo_core.accounting.accounts import Account, account_of, cap_of, draws_of, spent_of
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import compose
-from dpbo_core.accounting.facts import ANSWERS, RECORDS, facts_about, records_of, write_fact
+from dpbo_core.accounting.facts import ANSWERS, RECORDS, SCORE, facts_about, records_of, write_fact
 from dpbo_core.accounting.learned import Learned, learned_by, released_in, releases_named, write_learned
 from dpbo_core.accounting.legible import legible
 from dpbo_core.accounting.lookup import Recorded
@@ -105,6 +105,28 @@ class PrivacyLedger:
             if cap_of(pen.connection, approvals.account_named(pen.connection, dataset)) is None:
                 raise no_budget(dataset)
             return approvals.allow(pen, dataset, source, shared=shared)
+
+    def allow_score(self, dataset: str, path: str) -> bool:
+        """The owner lets the dataset's studies be scored by a function; False if they could be already.
+
+        Args:
+            dataset: which has a cap.
+            path: of the function, "ourpackage.scores.utility" or "ourpackage.scores:utility". It is not imported.
+
+        Raises:
+            NoBudget: the dataset has no cap.
+            StudyInvalid: it is no such path.
+        """
+        path = policy.score_path(path)
+        with self._store.writing() as pen:
+            if cap_of(pen.connection, approvals.account_named(pen.connection, dataset)) is None:
+                raise no_budget(dataset)
+            return approvals.allow_score(pen, dataset, path)
+
+    def allows_score(self, dataset: str, path: str) -> bool:
+        """Whether the owner allowed the dataset's studies a function as their score."""
+        with self._store.reading() as connection:
+            return path in facts_about(connection, approvals.account_named(connection, dataset), SCORE)
 
     def check_public(self, source: Source) -> None:
         """Return if no dataset is scored on what a study would read as public.

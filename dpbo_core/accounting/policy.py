@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dpbo_core.accounting.sources import Source, same_records
-from dpbo_core.errors import PolicyRefused
+from dpbo_core.errors import PolicyRefused, StudyInvalid
 from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 
@@ -29,6 +29,7 @@ class Use:
     owner: bool = True
 
 
+LONGEST = 512  # characters of a path
 OWNERS = Use()
 
 
@@ -137,6 +138,35 @@ def check_public(asked: Source, approved: Sequence[Approved]) -> None:
             cause="data.training and data.validation were exchanged, or somebody asked for another's records",
             remedy="name the public file in data.training",
         )
+
+
+def score_path(text: str) -> str:
+    """The import path of a score function as studies write it, "package.module.function".
+
+    Args:
+        text: that, or "package.module:function".
+
+    Raises:
+        StudyInvalid: it is no such path.
+    """
+    path = text.replace(":", ".")
+    names = path.split(".")
+    if len(names) < 2 or len(path) > LONGEST or not all(name.isidentifier() and name[0] != "_" for name in names):
+        raise StudyInvalid(
+            f"{text!r} is not the import path of a function",
+            cause="a package, a dot and a name are needed, and no name may start with an underscore",
+            remedy='write it like "ourpackage.scores.utility"',
+        )
+    return path
+
+
+def unallowed_score(path: str, dataset: str) -> PolicyRefused:
+    """The message for a study that names a score function which the dataset's owner did not allow."""
+    return PolicyRefused(
+        f"the score {path!r} is a function that the owner of dataset {dataset!r} did not allow",
+        cause="a study names it, and it would run beside the records",
+        remedy=f"if you answer for it: dpbo budget allow {dataset} --score {path}; in Python give the function",
+    )
 
 
 def check_opening(dataset: str, *, owner: bool) -> None:

@@ -2,30 +2,46 @@
 
     s3://bucket/path/v.parquet[?region=…&endpoint_override=host:port&scheme=http]
     s3://bucket/path/[?…]     the Parquet objects right under it, each of them a part
-    postgresql://host[:port]/database?query=SELECT … FROM … [WHERE …] [ORDER BY …]
+    postgresql://host[:port]/database?query=SELECT … FROM … [ORDER BY …]
 
 An address is part of the study, so it holds neither user nor password: those come from the environment of whoever
 reads (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile; PGUSER, PGPASSWORD, PGPASSFILE).
 
-A query lists columns of ONE table or view and compares them with constants: what `select` reads, nothing else. A
-cast, a function or a join could fail on one record, or make a row of several; where a view does, that is for its
-maker to know. What identifies the records, for the owner's policy, is the table and not the query.
+A query lists columns of ONE table or view:
+
+    SELECT {column, … | *} FROM [schema.]table [ORDER BY column [ASC | DESC], …]
+
+A cast, a function or a join could fail on one record, or make a row of several; a condition would tell before any
+charge how many records meet it. Where a view does one of these, that is for its maker to know. Names are folded to
+lower case unless they stand in double quotes, as PostgreSQL does. What is sent is written anew from what was read
+here. What identifies the records, for the owner's policy, is the table and not the query.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from dpbo_core.data.select import Select, select
 from dpbo_core.errors import StudyInvalid
 
 S3, POSTGRESQL = "s3", "postgresql"
 SCHEMES = (S3, POSTGRESQL)
 SETTINGS = ("region", "endpoint_override", "scheme")
 QUERY = "?query="
+PUBLIC = "public"  # the schema of a table without one
 PORT = 5432
+WORDS = ("select", "from", "order", "by", "asc", "desc")
+NAME = re.compile(r'[^\W\d]\w*|"(?:[^"\x00]|"")+"')
+KEY = re.compile(rf"({NAME.pattern})(?:\s+(asc|desc)\b)?", re.IGNORECASE)
+_N = f"(?:{NAME.pattern})"
+_K = rf"{_N}(?:\s+(?:asc|desc)\b)?"
+SELECT = re.compile(
+    rf"\s*select\b\s*(?P<columns>\*|{_N}(?:\s*,\s*{_N})*)\s*\bfrom\b\s*(?:(?P<schema>{_N})\s*\.\s*)?(?P<table>{_N})"
+    rf"(?:\s*\border\s+by\b\s*(?P<keys>{_K}(?:\s*,\s*{_K})*))?\s*;?\s*",
+    re.IGNORECASE,
+)
 SHAPES = (
     "write s3://bucket/path/v.parquet, s3://bucket/path/ of Parquet objects, "
     "or postgresql://host/database?query=SELECT age, sex FROM visits"
@@ -73,6 +89,72 @@ class FolderAddress:
 
 
 @dataclass(frozen=True)
+class Select:
+    """What is asked of one table.
+
+    Attributes:
+        schema: of the table.
+        table: its name.
+        columns: in order; none for all.
+        order: as PostgreSQL reads it; "" for none.
+    """
+
+    schema: str
+    table: str
+    columns: tuple[str, ...]
+    order: str = ""
+
+    @property
+    def source(self) -> str:
+        """FROM and what follows."""
+        return f"FROM {_quoted(self.schema)}.{_quoted(self.table)}{self.order}"
+
+    def texts(self, columns: tuple[str, ...]) -> str:
+        """The query for `columns`, each as its text, which every value has."""
+        return f"SELECT {', '.join(f'{_quoted(name)}::text' for name in columns)} {self.source}"
+
+    def names(self) -> str:
+        """A query of the columns' names, without a row."""
+        listed = ", ".join(map(_quoted, self.columns)) or "*"
+        return f"SELECT {listed} FROM {_quoted(self.schema)}.{_quoted(self.table)} LIMIT 0"  # noqa: S608  quoted
+
+    def count(self) -> str:
+        """A query of how many rows there are."""
+        return f"SELECT count(*) FROM (SELECT {self.source}) AS selected"  # noqa: S608  as above
+
+
+def _quoted(name: str) -> str:
+    """A name as PostgreSQL reads it, whatever it holds."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _select(query: str, shown_as: str) -> Select:
+    """The query, read.
+
+    Raises:
+        StudyInvalid: it is of another shape.
+    """
+    parts = SELECT.fullmatch(query)
+    if parts is not None:
+        columns, keys = NAME.findall(parts["columns"]), KEY.findall(parts["keys"] or "")
+        names = [parts["schema"] or PUBLIC, parts["table"], *columns, *(column for column, _ in keys)]
+        if not any(name.lower() in WORDS for name in names):
+            order = ", ".join(f"{_quoted(_name(column))} {way.upper()}".rstrip() for column, way in keys)
+            schema, table, *listed = map(_name, names[: 2 + len(columns)])
+            return Select(schema, table, tuple(listed), f" ORDER BY {order}" if order else "")
+    raise StudyInvalid(
+        f"the query of {shown_as} is not of columns of one table",
+        cause="a condition, a cast, a function, a join or a subquery could tell of one record, or mix several",
+        remedy="write it like SELECT age, sex, outcome FROM visits ORDER BY id; what needs more is a view in the "
+        "database, which its owner answers for",
+    )
+
+
+def _name(text: str) -> str:
+    return text[1:-1].replace('""', '"') if text.startswith('"') else text.lower()
+
+
+@dataclass(frozen=True)
 class QueryAddress:
     """Rows of one table.
 
@@ -103,11 +185,6 @@ Part = Path | ObjectAddress  # one file of several
 def _identity(bucket: str, key: str, settings: tuple[tuple[str, str], ...]) -> str:
     endpoint = dict(settings).get("endpoint_override")
     return f"{S3}://{'' if endpoint is None else f'{endpoint.lower()}/'}{bucket}/{key}"
-
-
-def conditional(place: Place) -> bool:
-    """Whether it is a query that chooses rows by what they hold."""
-    return isinstance(place, QueryAddress) and place.select.conditional
 
 
 def is_address(text: str) -> bool:
@@ -166,7 +243,7 @@ def address_of(text: str, *, shown_as: str = "data.validation") -> Address:
         host.rstrip(":").lower() if not host.startswith("/") else host,
         port or PORT,
         unquote(database),
-        select(query, shown_as=shown_as),
+        _select(query, shown_as),
     )
 
 

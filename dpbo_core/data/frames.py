@@ -89,7 +89,7 @@ class Frame:
             )
 
 
-def frame_of(X: Any, y: Any, *, shown_as: str, width: int | None = None) -> Frame:
+def frame_of(X: Any, y: Any, *, shown_as: str, width: int | None = None, counted: bool = True) -> Frame:
     """Look at the outside of a table: its columns' names and its number of records.
 
     Args:
@@ -97,6 +97,8 @@ def frame_of(X: Any, y: Any, *, shown_as: str, width: int | None = None) -> Fram
         y: (n,) of anything, or None.
         shown_as: what messages call it, "X_validation" say.
         width: for a SENSITIVE list of rows, its public number of columns: a row of another length is no record.
+        counted: whether the number of records is public. Where it is not, no record at all is a table too, whose
+            columns may be missing with them, and no message says how many there are.
 
     Raises:
         StudyInvalid: it is no such table, or y has another number of records.
@@ -112,12 +114,12 @@ def frame_of(X: Any, y: Any, *, shown_as: str, width: int | None = None) -> Fram
     if isinstance(given, nw.DataFrame):
         names, n_records = tuple(str(name) for name in given.columns), len(given)
     else:
-        given = _array(X, shown_as, width)
+        given = _array(X, shown_as, width, empty=not counted)
         d = given.width if isinstance(given, RowList) else given.shape[1]
         names, n_records = tuple(f"x{j}" for j in range(d)), len(given)
     if len(set(names)) < len(names) or not all(names):
         raise _bad_names(shown_as)
-    if not names or not n_records:
+    if (not names or not n_records) and (counted or n_records):
         raise StudyInvalid(
             f"{shown_as}: Found array with 0 {'sample(s)' if names else 'feature(s)'} "
             f"(shape=({n_records}, {len(names)})) while a minimum of 1 is required",
@@ -126,7 +128,9 @@ def frame_of(X: Any, y: Any, *, shown_as: str, width: int | None = None) -> Fram
     target = None if y is None else _target(y, shown_as)
     if target is not None and len(target) != n_records:
         raise StudyInvalid(
-            f"{shown_as} has {n_records} records and its target {len(target)}",
+            f"{shown_as} has {n_records} records and its target {len(target)}"
+            if counted
+            else f"{shown_as} and its target have different numbers of records",
             remedy="give one target for each record",
         )
     return Frame(names, n_records, given, target)
@@ -140,7 +144,7 @@ def _bad_names(shown_as: str) -> StudyInvalid:
     )
 
 
-def _array(X: Any, shown_as: str, width: int | None) -> Any:
+def _array(X: Any, shown_as: str, width: int | None, *, empty: bool) -> Any:
     """X as an array (m, d), masked if it is, or as a list of rows, so that no row says what another means."""
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise StudyInvalid(
@@ -156,6 +160,8 @@ def _array(X: Any, shown_as: str, width: int | None) -> Any:
         array = np.ma.asarray(X) if isinstance(X, np.ma.MaskedArray) else np.asarray(X)
     if isinstance(array, RowList):
         return array
+    if empty and array.ndim == 1 and not array.size:  # what NumPy makes of a list without a row
+        return RowList([], width or 0)
     if array.ndim != 2 or (width is None and array.dtype.kind == "c"):  # in a SENSITIVE table one record decides it
         raise StudyInvalid(
             f"{shown_as} is not a table of records and columns",

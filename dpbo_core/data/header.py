@@ -90,17 +90,16 @@ def check_columns(
 
 
 def check_record_count(
-    found: int, stated: int, *, shown_as: str = "the validation file", key: str = "n_validation", told: bool = True
+    found: int, stated: int, *, shown_as: str = "the validation file", key: str = "n_validation"
 ) -> None:
     """The sensitive file holds the number of records that the study states under `key`.
 
     Raises:
-        StudyInvalid: it does not; says the two numbers, or where it is not to be `told` the stated one alone.
+        StudyInvalid: it does not; says the two numbers.
     """
     if found != stated:
-        holds = f"holds {found} records, the study says" if told else "holds another number of records than"
         raise StudyInvalid(
-            f"{shown_as} {holds} {key} = {stated}",
+            f"{shown_as} holds {found} records, the study says {key} = {stated}",
             cause="the file changed after the study was written",
             remedy=f"correct {key}; it is public, and every score is divided by it",
         )

@@ -11,8 +11,10 @@ that one double could not tell apart. Neighbours replace all records of one pers
 otherwise present, in the same places. Whatever the new records hold, at most k places of the old person counted and
 at most k of the new one do, and nobody else's places change, so a score with range G moves the sum by at most kG.
 
-A record whose person cannot be read scores the constant too. Were such records taken for one person's, or for a
-person each, then replacing somebody's readable records by a mixture could change up to 2k counted places, or all.
+A record whose person cannot be read scores the constant too; a text that R or pandas writes or reads as a missing
+value ("NA", "null", `cells.NO_VALUE`) names nobody, as the empty one. Were such records taken for one person's, or
+for a person each, then replacing somebody's readable records by a mixture could change up to 2k counted places, or
+all.
 """
 
 import math
@@ -27,6 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbo_core.data.cells import NO_VALUE
 from dpbo_core.data.csv_file import LINES_AT_ONCE, csv_fields, csv_names
 from dpbo_core.data.fetched import Contents, QueryRows
 from dpbo_core.data.parquet_file import parquet_values
@@ -44,7 +47,8 @@ def person_of(value: object) -> Person:
         except UnicodeDecodeError:
             return None
     if isinstance(value, str):
-        return value.strip() or None
+        text = value.strip()
+        return None if text in NO_VALUE else text
     if isinstance(value, bool | np.bool_):
         return None
     if isinstance(value, int | np.integer):

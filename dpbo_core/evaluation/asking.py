@@ -15,7 +15,7 @@ from dpbo_core.evaluation.subject import Subject, file_model, read_model, releas
 from dpbo_core.final_model import FinalModel
 from dpbo_core.privacy.release import Release
 from dpbo_core.spec import SensitiveData, StudySpec
-from dpbo_core.study.data_split import FileSplit
+from dpbo_core.study.data_split import FileSplit, allows_own_score
 from dpbo_core.study.public_half import PublicHalf, left_out
 from dpbo_core.study.resolve import ResolvedStudy, resolve
 
@@ -77,7 +77,7 @@ def ask(
     """What is asked and of which model; only public files and the ledger are read."""
     resolved = resolve(spec, folder)
     question = Question.of(spec, resolved.problem, epsilon)
-    split = FileSplit(spec, folder)
+    split = FileSplit(spec, folder, own_score=allows_own_score(spec, ledger))
     public, table = split.public(resolved.problem), FileTable(split)
     if model is None:
         return ask_of_released(resolved, question, public, table, ledger)

@@ -35,7 +35,7 @@ from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sealing import messages, sealed
 from dpbo_core.spec import SensitiveData, StudySpec
 from dpbo_core.study.consent import check_accepted, opening_cap
-from dpbo_core.study.data_split import public_half
+from dpbo_core.study.data_split import allows_own_score, public_half
 from dpbo_core.study.resolve import resolve
 from dpbo_core.study.run import padded
 from dpbo_core.study.training_set import training_digest
@@ -161,7 +161,7 @@ def recorded_report(
     elif question.section.group is None:
         digest = digest_of_released(resolved.key(training_digest(study, folder)))
     else:
-        public = public_half(study, folder, resolved.problem)
+        public = public_half(study, folder, resolved.problem, own_score=allows_own_score(study, ledger))
         digest, grouping = (
             digest_of_released(resolved.key(public.fingerprint)),
             question.grouping(public.preprocessing),

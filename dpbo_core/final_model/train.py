@@ -126,18 +126,22 @@ class FinalModel:
         return cls(*storage.read(Path(folder)))
 
     @classmethod
-    def of_release(cls, spec: StudySpec, folder: str | Path, release: Release) -> "FinalModel | None":
+    def of_release(
+        cls, spec: StudySpec, folder: str | Path, release: Release, *, own_score: bool = False
+    ) -> "FinalModel | None":
         """Trained on the public set at what `release` chose; None where it chose nothing.
 
         Args:
             spec: the study.
             folder: the folder that the study's data paths are relative to.
             release: what it released.
+            own_score: whether you answer for the function that the study names as its score; it is imported then.
 
         Raises:
             StudyInvalid: the training data is no longer what the study says.
+            PolicyRefused: the study's score is a function that nobody allowed.
         """
-        return train_final(spec, folder, release)
+        return train_final(spec, folder, release, own_score=own_score)
 
     def save(self, folder: Path) -> Path:
         """Write it into `folder`, which is made; the folder.
@@ -151,7 +155,12 @@ class FinalModel:
 
 
 def train_final(
-    spec: StudySpec, folder: str | Path, release: Release, public: PublicHalf | None = None
+    spec: StudySpec,
+    folder: str | Path,
+    release: Release,
+    public: PublicHalf | None = None,
+    *,
+    own_score: bool = False,
 ) -> FinalModel | None:
     """The model at what `release` chose; None where it released no hyperparameters, or a model of its own.
 
@@ -161,13 +170,15 @@ def train_final(
         release: what it released.
         public: its public half where that is at hand. A trainer's models are functions of its rows and the point,
             so one that has trained this very point need not do it again.
+        own_score: whether the function that the study names as its score is allowed, where there is no `public`.
 
     Raises:
         StudyInvalid: the training data is no longer what the study says.
+        PolicyRefused: the study's score is a function that nobody allowed.
     """
     if not model_is_public(release):
         return None
-    public = public or public_half(spec, folder)
+    public = public or public_half(spec, folder, own_score=own_score)
     if public.problem.trainer is None:  # the training set is sensitive: nothing but the release may come of it
         return None
     return FinalModel(

@@ -72,8 +72,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         n_steps: observations of a search.
         n_candidates: points that are spread over the space; the best of them is sought.
         scoring: "accuracy", "roc_auc", "balanced_accuracy", "brier", "log_loss", "absolute_error", "squared_error",
-            or a function f(truth, prediction) of ONE record, defined at the top of a module. Larger is better; of a
-            loss clipped at E the score is E − loss.
+            or a function f(truth, prediction) of ONE record, defined at the top of a module: of two numbers, or of
+            the indices of two classes in `classes_`. Larger is better; a loss clipped at E becomes E − loss.
         score_bounds: (low, high) of a function; values outside are clipped.
         error_bound: E of an error or the log-loss: public.
         class_shares: public share of each class for the balanced accuracy. Where None pairs of two classes are

@@ -3,6 +3,7 @@
 Of the sensitive table the outside alone is looked at: how many records it has, and whether it is another object.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from dpbo_core.data.aliasing import aliased
 from dpbo_core.data.frames import Frame, frame_of
+from dpbo_core.data.row_lists import RowList
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.prototype import Prototype
 from dpbo_core.sklearn_api.described_study import described
@@ -93,7 +95,12 @@ def split_of(
     training = frame_of(X, public_target(search.estimator, y), shown_as="X")
     named = {name for name in (search.person, group) if name is not None}
     width = len({*training.names} | named)
-    validation = frame_of(X_validation, y_validation, shown_as="X_validation", width=width)
+    validation = frame_of(
+        X_validation, y_validation, shown_as="X_validation", width=width, counted=search.n_persons is None
+    )
+    if not validation.names:  # without a record, and with its number of records private: of the public columns
+        names = (*training.names, *sorted(named - {*training.names}))
+        validation = replace(validation, names=names, given=RowList([], len(names)))
     spec, prototype = study_of(search, training, validation.n_records)
     return FrameSplit(
         as_it_began(search, spec, training, prototype, ledger_url),

@@ -10,7 +10,6 @@ from typing import Any
 
 from dpbo_core.data.values import canonical, shown
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.import_path import function_at
 from dpbo_core.models.scores.balanced_accuracy import BalancedAccuracy
 from dpbo_core.models.scores.bounded_function import BoundedFunction
 from dpbo_core.models.scores.brier import BRIER
@@ -32,7 +31,7 @@ def score_of(model: ModelSection) -> Score:
     """The score of a study, from the study alone: its range is what every price depends on.
 
     Raises:
-        StudyInvalid: a name or a number it cannot use, or a user's function that cannot be imported.
+        StudyInvalid: a name or a number it cannot use.
     """
     return margin_score(model) if isinstance(model, LinearSection) else record_score(model)
 
@@ -97,11 +96,10 @@ def score_on(
     Args:
         model: of the study.
         classes: of the public training set, in order.
-        function: the user's; by its import path where None.
+        function: the user's, where the score is one.
 
     Raises:
-        StudyInvalid: the shares are those of other classes, there are other than two classes to count pairs of, or
-            the function cannot be imported.
+        StudyInvalid: the shares are those of other classes, or there are other than two classes to count pairs of.
     """
     score = record_score(model)
     if isinstance(score, PairScore):
@@ -117,6 +115,6 @@ def score_on(
                 cause="a class is missing or misspelt",
                 remedy="give the share of every class of the training set",
             )
-    if isinstance(score, BoundedFunction):
-        return replace(score, function=function or function_at(score.name), classes=classes)
+    if isinstance(score, BoundedFunction) and function is not None:
+        return replace(score, function=function)
     return score

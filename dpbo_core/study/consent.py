@@ -4,15 +4,15 @@ from pathlib import Path
 
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.accounting.policy import unallowed_score
 from dpbo_core.accounting.sources import file_source
-from dpbo_core.data.addresses import conditional, place_of
 from dpbo_core.errors import AssumptionNotAccepted, PolicyRefused
 from dpbo_core.models.named_estimator import file_beside
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.plan import PrivacyPlan
-from dpbo_core.spec import PersonFiles, PredictionTable, PublicFiles, SensitiveFiles, StudySpec
+from dpbo_core.spec import FunctionSection, PersonFiles, PredictionTable, PublicFiles, StudySpec
 from dpbo_core.spec.neighbours import relation_of
-from dpbo_core.study.data_split import records_place, sources_of
+from dpbo_core.study.data_split import allows_own_score, sources_of
 
 
 def opening_cap(spec: StudySpec) -> PrivacyBudget | None:
@@ -54,20 +54,20 @@ def approve_study(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path)
     Raises:
         StudyInvalid, PolicyRefused: nothing was written.
     """
+    if isinstance(spec.model, FunctionSection) and not allows_own_score(spec, ledger):
+        raise unallowed_score(spec.model.score, spec.privacy.dataset)
     ledger.approve(spec.privacy.dataset, opening_cap(spec), sources_of(spec, folder))
 
 
 def check_public_file(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path) -> None:
     """What somebody else's study would read as public is no dataset's sensitive file; before it is opened.
 
-    Nor does it name code of a file beside it, which the owner did not write, or choose rows by a condition, which
-    its author could count groups by: whether their number is the stated one is told before anything is charged.
+    Nor does it name code of a file beside it, which the owner did not write.
 
     Raises:
         PolicyRefused: it is one, or it does.
     """
     refuse_beside(spec, folder)
-    refuse_conditions(spec, folder)
     if isinstance(spec.data, PublicFiles | PersonFiles):
         ledger.check_public(file_source(Path(folder) / spec.data.training))
     if isinstance(spec.data, PredictionTable) and spec.data.public is not None:
@@ -85,20 +85,4 @@ def refuse_beside(spec: StudySpec, folder: str | Path) -> None:
             f"the study's estimator {spec.model.estimator!r} is in a file beside it",
             cause="only a study that is started by hand, at a terminal, may run code that lies beside it",
             remedy='put it into an installed package, and name it "ourpackage.models:pipeline"',
-        )
-
-
-def refuse_conditions(spec: StudySpec, folder: str | Path) -> None:
-    """A study that others start reads a whole table, or a view that the owner made.
-
-    Raises:
-        PolicyRefused: it chooses rows by a condition of its own.
-    """
-    if isinstance(spec.data, PublicFiles | PersonFiles | SensitiveFiles | PredictionTable) and conditional(
-        place_of(folder, records_place(spec.data))
-    ):
-        raise PolicyRefused(
-            "the study's query chooses records by a condition",
-            cause="only a study that is started by hand, at a terminal, may say which records it reads",
-            remedy="have the data's owner make a view of these records, and read that",
         )

@@ -11,13 +11,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dpbo_core import data
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.accounting.policy import unallowed_score
 from dpbo_core.accounting.sources import Source, file_source, place_source
 from dpbo_core.data import Preprocessing, Table, bundled
-from dpbo_core.data.addresses import FolderAddress, conditional, place_of
+from dpbo_core.data.addresses import FolderAddress, place_of
 from dpbo_core.data.bundled import TARGET as BUNDLED_TARGET
 from dpbo_core.data.fetched import Contents, fetched
 from dpbo_core.data.people import Person, read_people
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.import_path import function_at
 from dpbo_core.objective.in_memory import Objective, Scorer
 from dpbo_core.objective.partitioned import KEPT_AT_MOST, PartitionedObjective, Workers, files_of, parts_of
 from dpbo_core.objective.partitioned_persons import PartitionedPersons
@@ -26,6 +29,7 @@ from dpbo_core.problem import Problem
 from dpbo_core.spec import (
     Bundled,
     BundledData,
+    FunctionSection,
     PersonFiles,
     PredictionTable,
     PublicFiles,
@@ -47,15 +51,23 @@ from dpbo_core.study.training_set import training_table as training_table
 
 @dataclass(frozen=True)
 class FileSplit:
-    """The files a study names, or a bundled set."""
+    """The files a study names, or a bundled set.
+
+    Attributes:
+        spec: the study.
+        folder: the folder that its paths are relative to.
+        workers: who scores the parts of a folder; this process where None.
+        own_score: whether the dataset's owner allowed the function that the study names as its score.
+    """
 
     spec: StudySpec
     folder: str | Path
     workers: Workers | None = None
+    own_score: bool = False
 
     def public(self, problem: Problem) -> "PublicHalf":
         """Read and fit the training set."""
-        return public_half(self.spec, self.folder, problem)
+        return public_half(self.spec, self.folder, problem, own_score=self.own_score)
 
     def sources(self) -> tuple[Source, ...]:
         """The sensitive files, by the names under which they really are; none is opened."""
@@ -87,17 +99,32 @@ def sources_of(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
             return (file_source(folder / training, "training records"),)
 
 
-def public_half(spec: StudySpec, folder: str | Path, problem: Problem | None = None) -> PublicHalf:
+def allows_own_score(spec: StudySpec, ledger: PrivacyLedger) -> bool:
+    """Whether the dataset's owner allowed the function that the study names as its score; False for any other."""
+    return isinstance(spec.model, FunctionSection) and ledger.allows_score(spec.privacy.dataset, spec.model.score)
+
+
+def public_half(
+    spec: StudySpec, folder: str | Path, problem: Problem | None = None, *, own_score: bool = False
+) -> PublicHalf:
     """Read and fit the public training set.
 
     Args:
         spec: the study.
         folder: the folder that its paths are relative to.
         problem: the problem it poses; worked out from the study where None.
+        own_score: whether the dataset's owner allowed the function that the study names as its score. It is
+            imported then, and at no other time.
 
     Raises:
         StudyInvalid: the training data cannot be used as the study says.
+        PolicyRefused: nobody allowed the study's score function.
     """
+    function = None
+    if isinstance(spec.model, FunctionSection):
+        if not own_score:
+            raise unallowed_score(spec.model.score, spec.privacy.dataset)
+        function = function_at(spec.model.score)
     problem = planning_problem(spec, folder) if problem is None else problem
     if isinstance(spec.data, SensitiveData):
         return _declared_half(spec, spec.data, folder, problem)
@@ -108,7 +135,7 @@ def public_half(spec: StudySpec, folder: str | Path, problem: Problem | None = N
     if parts is not None:
         return half_of_parts(spec, problem, *parts)
     prototype = named_prototype(spec, folder)
-    public = fitted_half(spec, problem, *training_table(spec, folder), factory=prototype)
+    public = fitted_half(spec, problem, *training_table(spec, folder), factory=prototype, function=function)
     return replace(public, fingerprint=fingerprint_with(public.fingerprint, prototype))
 
 
@@ -155,7 +182,7 @@ def _check_validation(
         header = data.read_header(path, sensitive=True, shown_as=shown)
         check_names(spec, header.columns, public, shown_as=shown)
         n_records += header.n_records
-    check_n_validation(spec, n_records, shown_as=shown, told=not conditional(place))
+    check_n_validation(spec, n_records, shown_as=shown)
 
 
 def _check_predictions(spec: StudySpec, given: PredictionTable, folder: str | Path, public: PublicHalf) -> None:
@@ -166,7 +193,7 @@ def _check_predictions(spec: StudySpec, given: PredictionTable, folder: str | Pa
     header = data.read_header(place, sensitive=True, shown_as=shown)
     check_person(spec, header.columns, shown_as=shown)
     check_prediction_columns(public, header.columns, shown_as=shown)
-    check_n_validation(spec, header.n_records, shown_as=shown, told=not conditional(place))
+    check_n_validation(spec, header.n_records, shown_as=shown)
 
 
 def _check_distinct(training: Sequence[Path], validation: Sequence[Path], *, shown_as: str) -> None:

@@ -86,14 +86,14 @@ def known_public(study: ResolvedStudy) -> tuple[int, ...]:
     return method.cross_validated(problem) if isinstance(method, SearchesPublic) else ()
 
 
-def train_candidate(spec: StudySpec, folder: str | Path, index: int) -> Model:
+def train_candidate(spec: StudySpec, folder: str | Path, index: int, *, own_score: bool = False) -> Model:
     """The model of one candidate; a process that trains many reads the training set once."""
-    return _read(json.dumps(spec.to_dict(), sort_keys=True), str(folder)).problem.train(index)
+    return _read(json.dumps(spec.to_dict(), sort_keys=True), str(folder), own_score).problem.train(index)
 
 
-def cross_validate_candidate(spec: StudySpec, folder: str | Path, index: int) -> float:
+def cross_validate_candidate(spec: StudySpec, folder: str | Path, index: int, *, own_score: bool = False) -> float:
     """p(λ) of one candidate, under the study's own score and seed."""
-    return _read(json.dumps(spec.to_dict(), sort_keys=True), str(folder)).problem.public_score(index)
+    return _read(json.dumps(spec.to_dict(), sort_keys=True), str(folder), own_score).problem.public_score(index)
 
 
 @dataclass(frozen=True)
@@ -148,5 +148,5 @@ def named(point: Mapping[str, Value]) -> str:
 
 
 @lru_cache(maxsize=2)
-def _read(text: str, folder: str) -> PublicHalf:
-    return public_half(StudySpec.from_dict(json.loads(text)), folder)
+def _read(text: str, folder: str, own_score: bool) -> PublicHalf:  # noqa: FBT001  a key of the cache
+    return public_half(StudySpec.from_dict(json.loads(text)), folder, own_score=own_score)

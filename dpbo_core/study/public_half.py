@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core import data
+from dpbo_core.accounting.policy import unallowed_score
 from dpbo_core.accounting.sources import Source
 from dpbo_core.data import Preprocessing, Table
 from dpbo_core.data.people import Person, uncounted
@@ -24,7 +25,7 @@ from dpbo_core.objective.in_memory import Objective, Scorer
 from dpbo_core.objective.persons import PersonObjective, Persons
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem import Problem
-from dpbo_core.spec import LinearSection, PersonFiles, PublicData, StudySpec
+from dpbo_core.spec import FunctionSection, LinearSection, PersonFiles, PublicData, StudySpec
 from dpbo_core.spec.named_score import margin_score, score_on
 from dpbo_core.study.sizes import check_n_validation
 from dpbo_core.study.training_set import left_out as left_out
@@ -80,13 +81,16 @@ def fitted_half(
         table: the training records.
         target: the column to predict.
         factory: of estimators; by the study's import path where None.
-        function: the user's score function; by its import path where None.
+        function: the user's score function, where the study has one: nothing is imported here.
         columns: whether the estimator is given the table's own columns; as the study says where None.
         hints: their pandas types, of a table in memory.
 
     Raises:
         StudyInvalid: the training data cannot be used as the study says.
+        PolicyRefused: the study names a score function, and it was not handed in.
     """
+    if isinstance(spec.model, FunctionSection) and function is None:
+        raise unallowed_score(spec.model.score, spec.privacy.dataset)
     table, model = table.without(left_out(spec)), spec.model
     if model.takes_columns if columns is None else columns:
         named = Preprocessing.named(table, target, regression=model.regression, hints=hints)

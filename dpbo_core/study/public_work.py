@@ -33,16 +33,18 @@ Chunks = tuple[tuple[int, ...], ...]
 class PublicWork:
     """The public work of one study, under way."""
 
-    def __init__(self, study: ResolvedStudy, folder: str | Path, given: Precomputed | None) -> None:
-        """Nothing done but what was `given`.
+    def __init__(
+        self, study: ResolvedStudy, folder: str | Path, given: Precomputed | None, *, own_score: bool = False
+    ) -> None:
+        """Nothing done but what was `given`; `own_score` as `public_half` has it.
 
         Raises:
-            StudyInvalid, AssumptionNotAccepted: the study would be refused whatever the work came to.
+            StudyInvalid, BudgetRefused, AssumptionNotAccepted: it would be refused whatever the work came to.
         """
         given = Precomputed() if given is None else given
         check_lengthscale(study.method, study.problem)
         trained_first(study.method, study.problem)
-        half = public_half(study.spec, folder, study.problem)
+        half = public_half(study.spec, folder, study.problem, own_score=own_score)
         check_accepted(study.spec, study.plan, half.problem.unlisted)
         self._study = study
         self._problem = remembering(half.problem, given)

@@ -28,7 +28,7 @@ from dpbo_core.privacy.sensitive import Opaque
 from dpbo_core.problem import Problem
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.consent import check_accepted, opening_cap
-from dpbo_core.study.data_split import FileSplit
+from dpbo_core.study.data_split import FileSplit, allows_own_score
 from dpbo_core.study.learning import check_learns, learns, to_learn_from, with_earlier
 from dpbo_core.study.one_pass import check_one_pass
 from dpbo_core.study.precomputed import Precomputed, remembering, trained_first
@@ -159,7 +159,7 @@ def open_study(
     """
     with padded(pad):
         resolved = resolve(study, folder) if isinstance(study, StudySpec) else study
-        data = data or FileSplit(resolved.spec, folder, workers)
+        data = data or FileSplit(resolved.spec, folder, workers, allows_own_score(resolved.spec, ledger))
         public = data.public(resolved.problem)
         key = resolved.key(public.fingerprint)
         library_version()  # read here: a release states it, and after the reservation nothing public is looked up

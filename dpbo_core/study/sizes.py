@@ -50,17 +50,15 @@ def n_public(spec: StudySpec, folder: str | Path) -> int | None:
             return None
 
 
-def check_n_validation(
-    spec: StudySpec, found: int, *, shown_as: str = "the validation file", told: bool = True
-) -> None:
+def check_n_validation(spec: StudySpec, found: int, *, shown_as: str = "the validation file") -> None:
     """There are as many validation records as the study says. Where m is private nothing is looked at.
 
     Raises:
-        StudyInvalid: there are not; says the two numbers, or where it is not to be `told` the stated one alone.
+        StudyInvalid: there are not; says the two numbers.
     """
     stated = n_validation(spec)
     if stated is not None:
-        check_record_count(found, stated, shown_as=shown_as, told=told)
+        check_record_count(found, stated, shown_as=shown_as)
 
 
 def training_facts(spec: StudySpec) -> TrainingFacts | None:

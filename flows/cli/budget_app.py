@@ -89,18 +89,23 @@ def budget_set(
 def budget_allow(
     dataset: Annotated[str, typer.Argument(help="The dataset's name in the ledger.")],
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="A path ({date} allowed), URL#table, bundled name, or memory.")
-    ],
+        str | None,
+        typer.Argument(metavar="FILE", help="A path ({date} allowed), URL#table, bundled name, or memory."),
+    ] = None,
     shared: Annotated[
         bool, typer.Option("--shared", help="Its people pay another dataset too; both accounts say so.")
     ] = False,
+    score: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MODULE:FUNCTION", help="A function of yours that studies may name as their score."),
+    ] = None,
     debug: Debug = False,
 ) -> None:
-    """Add a file to what a dataset may be scored on. Charges nothing."""
+    """Add to what a dataset may be scored on, or by. Charges nothing."""
     from dpbo.flows.cli import budget_commands as command
     from dpbo.flows.cli.screens.terminal import print_sentence
 
-    print_sentence(command.allow(dataset, file, shared=shared))
+    print_sentence(command.allow(dataset, file, shared=shared, scores=tuple(score or ())))
 
 
 @budget_app.command("merge")

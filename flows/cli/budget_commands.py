@@ -133,20 +133,28 @@ def set_budget(
     return printable(f"{dataset}: {limit} ({'opened' if new else 'as before'})")
 
 
-def allow(dataset: str, text: str, *, shared: bool) -> str:
-    """Add to what a dataset may be scored on; one sentence about it.
+def allow(dataset: str, text: str | None, *, shared: bool, scores: tuple[str, ...] = ()) -> str:
+    """Add to what a dataset may be scored on, and by which functions; a sentence about each.
 
     Raises:
+        StudyInvalid: neither is given, or one is no import path.
         BudgetRefused: the dataset has no cap, or the file is another dataset's and not said to be shared.
     """
+    if text is None and not scores:
+        raise StudyInvalid("nothing is said that may be", remedy="give a FILE, or --score package.module:function")
     stores = Stores()
     stores.make_folder()
-    source = _source(text)
-    others = PrivacyLedger(stores.ledger).allow(dataset, source, shared=shared)
-    if others is None:
-        return printable(f"{dataset}: may be scored on {source} (as before).")
-    told = f" Its people pay {', '.join(others)} too, and each of these accounts says so." if others else ""
-    return printable(f"{dataset}: may be scored on {source} from now on.{told}")
+    ledger, lines = PrivacyLedger(stores.ledger), []
+    if text is not None:
+        source = _source(text)
+        others = ledger.allow(dataset, source, shared=shared)
+        since = "(as before)" if others is None else "from now on"
+        told = f" Its people pay {', '.join(others)} too, and each of these accounts says so." if others else ""
+        lines.append(f"{dataset}: may be scored on {source} {since}.{told}")
+    for score in scores:
+        since = "from now on" if ledger.allow_score(dataset, score) else "(as before)"
+        lines.append(f"{dataset}: may be scored by {score} {since}.")
+    return printable(" ".join(lines))
 
 
 def merge() -> str:

@@ -47,6 +47,9 @@ def plan(
     """Price every method on a study and say what to expect of it. Opens no sensitive file, charges nothing."""
     from dpbo.flows.cli.screens.advice import print_advice
     from dpbo.flows.cli.screens.terminal import print_json
+    from dpbo.flows.prefect_runtime.settings import Stores
+    from dpbo_core.accounting.ledger import PrivacyLedger
+    from dpbo_core.study.data_split import allows_own_score
     from dpbo_core.study.positives import public_share
     from dpbo_core.study.public_baseline import public_baseline
     from dpbo_core.study.public_spread import public_spread
@@ -58,7 +61,9 @@ def plan(
     spec = planned_if_scheduled(read_study(study), study.parent)
     folder = study.parent
     read = {"positives": public_share(spec, folder), "baseline": public_baseline(spec, folder)}
-    read["spread"] = public_spread(spec, folder) if fit else None
+    if fit:
+        own_score = spec.model.own_score and allows_own_score(spec, PrivacyLedger(Stores().ledger))
+        read["spread"] = public_spread(spec, folder, own_score=own_score)
     advice = advise_study(spec, folder, **read, n_public=n_public(spec, folder))
     print_json(advice.to_json()) if json else print_advice(spec, advice, refused=all_methods)
 

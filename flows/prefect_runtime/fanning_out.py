@@ -27,6 +27,7 @@ from dpbo.tasks.precomputing import (
 )
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.spec import StudySpec
+from dpbo_core.study.data_split import allows_own_score
 from dpbo_core.study.precomputed import Precomputed, known_candidates, known_public
 from dpbo_core.study.public_work import PublicWork
 from dpbo_core.study.replay import recorded_release
@@ -62,11 +63,13 @@ def task_runner(n_tasks: int) -> TaskRunner[Any]:
 
 
 @flow(name="precompute", **policies.FLOW)
-def fan_out(study: StudySpec, folder: str, trained: tuple[int, ...], scored: tuple[int, ...]) -> Precomputed:
+def fan_out(
+    study: StudySpec, folder: str, trained: tuple[int, ...], scored: tuple[int, ...], *, own_score: bool = False
+) -> Precomputed:
     """The models of the candidates `trained` and the public scores of `scored`, wherever they are worked out."""
     here = Path(folder).resolve()  # a worker may stand elsewhere; a task's arguments are not stored, a flow's are
-    scores = {index: public_score.submit(study, here, index) for index in scored}
-    models = {index: candidate.submit(study, here, index) for index in trained}
+    scores = {index: public_score.submit(study, here, index, own_score) for index in scored}
+    models = {index: candidate.submit(study, here, index, own_score) for index in trained}
     with Progress(f"{study.name}: public work", len(scores) + len(models), PIECES) as progress:
         return Precomputed(
             scores={index: progress.told(future.result()) for index, future in scores.items()},
@@ -74,7 +77,7 @@ def fan_out(study: StudySpec, folder: str, trained: tuple[int, ...], scored: tup
         )
 
 
-def precompute(study: ResolvedStudy, folder: str) -> Precomputed | None:
+def precompute(study: ResolvedStudy, folder: str, *, own_score: bool = False) -> Precomputed | None:
     """The public work that is known to be needed, done by DPBO_WORKERS processes; None where none are asked for."""
     if not asked():
         return None
@@ -82,7 +85,9 @@ def precompute(study: ResolvedStudy, folder: str) -> Precomputed | None:
     n_tasks = len(trained) + len(scored)
     if n_tasks < 2:
         return None
-    done: Precomputed = fan_out.with_options(task_runner=task_runner(n_tasks))(study.spec, folder, trained, scored)
+    done: Precomputed = fan_out.with_options(task_runner=task_runner(n_tasks))(
+        study.spec, folder, trained, scored, own_score=own_score
+    )
     return done
 
 
@@ -92,11 +97,12 @@ def prepared(study: ResolvedStudy, folder: str, ledger: PrivacyLedger) -> tuple[
     None where there is none: a sensitive training set, or a study that was released before.
 
     Raises:
-        StudyInvalid, AssumptionNotAccepted: nothing was charged.
+        StudyInvalid, PolicyRefused, AssumptionNotAccepted: nothing was charged.
     """
     if study.problem.training is not None or recorded_release(study.spec, ledger=ledger, folder=folder) is not None:
         return None, 0
-    work = PublicWork(study, folder, precompute(study, folder))
+    own_score = allows_own_score(study.spec, ledger)
+    work = PublicWork(study, folder, precompute(study, folder, own_score=own_score), own_score=own_score)
     pieces: list[Callable[[], object]] = [
         partial(cross_validate_chunk, work, part) for part in work.to_cross_validate
     ]

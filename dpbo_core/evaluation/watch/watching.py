@@ -20,7 +20,7 @@ from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
 from dpbo_core.problem import Problem, Trainer
 from dpbo_core.spec import StudySpec, WatchSection
-from dpbo_core.study.data_split import FileSplit
+from dpbo_core.study.data_split import FileSplit, allows_own_score
 from dpbo_core.study.public_half import PublicHalf
 from dpbo_core.study.resolve import resolve
 
@@ -111,7 +111,7 @@ def watching(
     """
     check_watchable(spec)
     resolved = resolve(spec, folder)
-    public = FileSplit(spec, folder).public(resolved.problem)
+    public = FileSplit(spec, folder, own_score=allows_own_score(spec, ledger)).public(resolved.problem)
     study = resolved.key(public.fingerprint)
     tuned = ledger.release_of(study.fingerprint)
     if tuned is None and not planned:

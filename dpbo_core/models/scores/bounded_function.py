@@ -25,20 +25,21 @@ def _planned(_truth: object, _prediction: object) -> float:
 class BoundedFunction(Jumps):
     """A user's function f(truth, prediction) of ONE record, clipped to [low, high]; g = f − low.
 
+    It is called with two whole numbers, the indices of classes among the sorted PUBLIC ones, or of a regression
+    with two floats; never with a text, which a function that is no score could take for a path or a command.
+
     Attributes:
         name: its import path.
         low: public lower end.
         high: public upper end, above `low`.
         function: called once a record with what that record holds; if it raises, the record scores 0. While the
             study is only planned there is none to call.
-        classes: the classes' values, handed to the function in place of their indices; empty for a regression.
     """
 
     name: str
     low: float
     high: float
     function: Callable[[Any, Any], float] = field(default=_planned, repr=False)
-    classes: tuple[Any, ...] = ()
 
     @property
     def score_range(self) -> float:
@@ -75,10 +76,7 @@ class BoundedFunction(Jumps):
 
     def _one(self, pair: tuple[Any, Any]) -> float:
         truth, prediction = pair
-        return float(self.function(self._value(truth), self._value(prediction))) - self.low
-
-    def _value(self, item: Any) -> Any:
-        return self.classes[int(item)] if self.classes else item
+        return float(self.function(truth, type(truth)(prediction))) - self.low  # an estimator may predict texts
 
 
 def _pairs(outcome: NDArray[Any], truth: NDArray[Any]) -> Iterator[tuple[Any, Any]]:

@@ -49,6 +49,7 @@ def account_json(account: Account) -> dict[str, Any]:
         ],
         "shares_people_with": list(account.approvals.shares),
         "members": list(account.approvals.members),
+        "scores": list(account.approvals.scores),
         "largest_epsilon": None if account.approvals.largest is None else from_units(account.approvals.largest),
         "room": account.rooms,
         "entries": [
@@ -109,6 +110,8 @@ def approval_lines(account: Account) -> Iterator[str]:
     for item in approvals.sources:
         of = "" if item.dataset == account.budget.dataset else f" (as {named(item.dataset)})"
         yield f"scored on {named(str(item.source))}{of}"
+    for path in approvals.scores:
+        yield f"scored by {named(path)}, where a study names it"
     if approvals.shares:
         yield f"its people pay {', '.join(map(named, approvals.shares))} too: add the two accounts up for them"
     if approvals.largest is not None:
