@@ -11,6 +11,9 @@
 | `shares_people` | another dataset | {}: the owner said that the people of a file pay both |
 | `member` | another name | {}: this dataset's cap pays for its studies |
 | `largest_epsilon` | 10⁻¹², as text | {}: of a study that Prefect starts; the smallest holds |
+| `validation_size` | share and number of rows | {"share", "rows"}: how one table was divided by position |
+| `public` | hash of what follows | {"dataset", "name", "marks"}: a file that was read as public |
+| `published` | hash of what follows | {"dataset", "name", "marks"}: a file that is public, says the owner |
 | `learned` | a study's fingerprint | {"series", "releases"}: what its search begins with, fixed with its charge |
 
 A fact is written once. Later rules that need to know something of a dataset put it here, without a migration.
@@ -29,6 +32,7 @@ from dpbo_core.accounting.tables import DATASET_FACTS
 RECORDS, ANSWERS, RECOVERED, CAP = "max_records_per_person", "answers", "recovered", "cap"
 SOURCE, MARK, SHARES, MEMBER, LARGEST = "source", "mark", "shares_people", "member", "largest_epsilon"
 LEARNED = "learned"
+VALIDATION_SIZE, READ_AS_PUBLIC, PUBLISHED = "validation_size", "public", "published"
 
 # Built once: building a statement takes longer than running it, and a reservation is made while others wait.
 ABOUT = sa.select(DATASET_FACTS.c.item, DATASET_FACTS.c.value).where(

@@ -8,6 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from dpbo_core.accounting.approvals import account_named, as_published
 from dpbo_core.accounting.learned import Learned
 from dpbo_core.accounting.legible import legible
 from dpbo_core.accounting.store import LedgerStore
@@ -81,6 +82,9 @@ class Reservation:
             stored = pen.connection.scalar(query)
             if stored is None:
                 now = utc_now()
+                account = account_named(pen.connection, self._key.dataset)
+                guarantee = as_published(pen.connection, account, release.guarantee)
+                release = replace(release, guarantee=guarantee)
                 recorded = {"identity": self._store.identity, "head": pen.last.hash}
                 final = replace(release, release_id=self._key.fingerprint[:16], released_at=now, ledger=recorded)
                 stored = final.to_json()

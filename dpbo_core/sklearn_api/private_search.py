@@ -208,7 +208,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         target = public_target(self.estimator, y)
         frame_of(X, target, shown_as="X")
         validate_data(self, X, reset=True, skip_check_array=True)
-        split = split_of(self, X, y, X_validation, y_validation, ledger_url(self.ledger))
+        split = split_of(self, X, y, X_validation, y_validation, ledger_url(self.ledger), share=validation_size)
         spec, prototype, y = split.spec, split.prototype, target
         progress = Progress(loud=bool(self.verbose))
         result = self._run(resolve(spec, unlisted=prototype.unlisted()), split, progress)
@@ -328,7 +328,9 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         X, y, X_validation, y_validation, _ = two_tables(self, X, y, X_validation, y_validation, validation_size)
         validate_data(self, X, reset=False, skip_check_array=True)
-        split = split_of(self, X, y, X_validation, y_validation, ledger_url(self.ledger), group)
+        split = split_of(
+            self, X, y, X_validation, y_validation, ledger_url(self.ledger), share=validation_size, group=group
+        )
         section = EvaluationSection(
             epsilon=float(epsilon),
             edition=edition,
