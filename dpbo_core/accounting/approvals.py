@@ -195,7 +195,7 @@ def as_published(connection: sa.Connection, account: str, guarantee: PrivacyGuar
 
 
 @legible()
-def _divisions(connection: sa.Connection, account: str) -> tuple[Division, ...]:
+def divisions(connection: sa.Connection, account: str) -> tuple[Division, ...]:
     """How one table of the dataset was divided in each study before."""
     facts = facts_about(connection, account, VALIDATION_SIZE).values()
     return tuple(Division(float(value["share"]), int(value["rows"])) for value in facts)
@@ -209,8 +209,9 @@ def _divide(pen: Pen, division: Division | None, *, dataset: str, account: str) 
     """
     if division is None:
         return
-    earlier = _divisions(pen.connection, account)
-    policy.check_division(division, earlier, dataset=dataset)
+    earlier = divisions(pen.connection, account)
+    policy.check_share(division.share, earlier, dataset=dataset)
+    policy.check_grown(division.n_rows, earlier, dataset=dataset)
     if division not in earlier:
         value = {"share": division.share, "rows": division.n_rows}
         write_fact(pen, account, VALIDATION_SIZE, f"{division.share!r} of {division.n_rows}", value)

@@ -15,7 +15,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dpbo_core.accounting import admission, approvals, lookup, sealed_totals
+from dpbo_core.accounting import admission, approvals, lookup, policy, sealed_totals
 from dpbo_core.accounting.accounts import Account, account_of, cap_of, draws_of, spent_of
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import compose
@@ -114,6 +114,16 @@ class PrivacyLedger:
         """
         with self._store.reading() as connection:
             approvals.check_public(connection, source)
+
+    def check_share(self, dataset: str, share: float) -> None:
+        """Return if one table of the dataset was always divided with this share; the charge asks again.
+
+        Raises:
+            PolicyRefused: it was divided with another.
+        """
+        with self._store.reading() as connection:
+            account = approvals.account_named(connection, dataset)
+            policy.check_share(share, approvals.divisions(connection, account), dataset=dataset)
 
     def publish(self, dataset: str, source: Source) -> bool:
         """The owner's word that the records of a file are public; False if it was given before.

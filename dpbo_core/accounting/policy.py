@@ -177,29 +177,39 @@ def is_published(asked: Source, published: Sequence[Approved], *, account: str) 
     return any(item.account == account and covers(item.source, asked) for item in published)
 
 
-def check_division(asked: Division, earlier: Sequence[Division], *, dataset: str) -> None:
-    """One table that is divided by position keeps its share, and only grows at its end.
+def check_share(share: float, earlier: Sequence[Division], *, dataset: str) -> None:
+    """One table that is divided by position keeps its share.
 
     Args:
-        asked: of the study.
+        share: of the study.
         earlier: of every study of the dataset before.
         dataset: the study's.
 
     Raises:
-        PolicyRefused: a row could change its side: what was protected would be public, or was public already.
+        PolicyRefused: it is another: what was protected would be public, or was public already.
     """
-    other = next((division.share for division in earlier if division.share != asked.share), None)
+    other = next((division.share for division in earlier if division.share != share), None)
     if other is not None:
         raise PolicyRefused(
-            f"dataset {dataset!r} is divided with validation_size = {other:g}, and this study says {asked.share:g}",
+            f"dataset {dataset!r} is divided with validation_size = {other:g}, and this study says {share:g}",
             cause="with another share rows change sides: those of a smaller one's public half were protected, and "
             "those that a larger one protects were public",
             remedy=f"say validation_size = {other:g}",
         )
-    n_rows = max((division.n_rows for division in earlier), default=0)
-    if asked.n_rows < n_rows:
+
+
+def check_grown(n_rows: int, earlier: Sequence[Division], *, dataset: str) -> None:
+    """One table that is divided by position only grows, at its end.
+
+    Args: as `check_share`; `n_rows` of the study's table.
+
+    Raises:
+        PolicyRefused: it has fewer rows than before.
+    """
+    most = max((division.n_rows for division in earlier), default=0)
+    if n_rows < most:
         raise PolicyRefused(
-            f"dataset {dataset!r} was divided as a table of {n_rows} rows, and this one has {asked.n_rows}",
+            f"dataset {dataset!r} was divided as a table of {most} rows, and this one has {n_rows}",
             cause="a row's position says whether it is protected, and where rows were deleted it may be public now",
             remedy="give the whole table in its order, new rows at its end; or two tables, divided as in the first "
             "study by its validation_rows_",

@@ -4,8 +4,8 @@ Tables in memory have no name, so that yesterday's X_validation passed as today'
 with another seed, is known by its rows alone. Of every row that was charged for the vault keeps 8 bytes of an HMAC,
 under a key that was drawn with it; it is its owner's alone (0600), beside the ledger and no part of it.
 
-That rows were sensitive is told to whoever holds the vault, and of a PUBLIC table alone: the sensitive one is marked
-after it was paid for, and never compared. What Prefect starts reads files, and no marks.
+That rows were sensitive is told to whoever holds the vault, and of a PUBLIC table alone: the sensitive one is
+marked after it was paid for, and never compared. What Prefect starts reads files, and no marks.
 
 Not noticed: a tenth of the rows or fewer, since some are equal by chance; rows of a table in which more than one in
 a hundred is there twice, as of few categories; rows whose values or columns were changed; files, which have names.
@@ -69,7 +69,7 @@ class RowMarks:
         if len(marks) >= DISTINCT * n_records and np.isin(marks, earlier).sum() > MOVED * n_records:
             raise StudyInvalid(
                 f"{shown_as} holds rows that were sensitive in an earlier study, and would be read as public",
-                cause="the tables were exchanged, divided with another seed, or sorted before they were divided",
+                cause="the tables were exchanged or divided with another seed, or one was sorted or lost rows",
                 remedy="divide them as in the first study: whoever was validated on stays so",
             )
 

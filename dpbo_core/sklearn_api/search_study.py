@@ -11,6 +11,7 @@ from sklearn.base import is_regressor
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
+from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.accounting.sources import Division
 from dpbo_core.data.aliasing import aliased
 from dpbo_core.data.frames import Frame, frame_of
@@ -101,6 +102,9 @@ def split_of(
         share: of one table's rows that are validated on; None where two tables were given.
         group: a column that a report is also given by.
     """
+    marks = RowMarks.of(ledger_url, search.dataset)
+    if share is not None and marks is not None:
+        PrivacyLedger(ledger_url).check_share(search.dataset, float(share))
     training = frame_of(X, public_target(search.estimator, y), shown_as="X")
     named = {name for name in (search.person, group) if name is not None}
     width = len({*training.names} | named)
@@ -116,7 +120,7 @@ def split_of(
         aliased=aliased((X, y), (X_validation, y_validation)),
         beside=() if group is None or group in training.names else (group,),
         division=None if share is None else Division(float(share), training.n_records + validation.n_records),
-        marks=RowMarks.of(ledger_url, search.dataset),
+        marks=marks,
     )
 
 
