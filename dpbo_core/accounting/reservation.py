@@ -13,6 +13,7 @@ from dpbo_core.accounting.learned import Learned
 from dpbo_core.accounting.legible import legible
 from dpbo_core.accounting.store import LedgerStore
 from dpbo_core.accounting.tables import DRAWS, RELEASES
+from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release
 
@@ -82,14 +83,20 @@ class Reservation:
             stored = pen.connection.scalar(query)
             if stored is None:
                 now = utc_now()
-                account = account_named(pen.connection, self._key.dataset)
-                guarantee = as_published(pen.connection, account, release.guarantee)
-                release = replace(release, guarantee=guarantee)
+                release = replace(release, guarantee=self._as_published(pen.connection, release.guarantee))
                 recorded = {"identity": self._store.identity, "head": pen.last.hash}
                 final = replace(release, release_id=self._key.fingerprint[:16], released_at=now, ledger=recorded)
                 stored = final.to_json()
                 pen.write(RELEASES, {"reservation": self._id, "release": stored, "released_at": now})
         return Release.from_json(json.loads(json.dumps(stored)))
+
+    def assumed(self, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
+        """The guarantee as a release states it today: with `published_records`, where the owner published any."""
+        with self._store.reading() as connection:
+            return self._as_published(connection, guarantee)
+
+    def _as_published(self, connection: sa.Connection, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
+        return as_published(connection, account_named(connection, self._key.dataset), guarantee)
 
     @legible()
     def _outcome(self, connection: sa.Connection, what: str) -> Mapping[str, Any] | None:

@@ -50,7 +50,8 @@ class RowMarks:
         address = sa.engine.make_url(url)
         if address.get_backend_name() == "sqlite":
             return cls(Path(f"{address.database}.rows").resolve())
-        return cls(STATE.resolve() / f"rows-{hashlib.sha256(url.encode()).hexdigest()[:16]}")
+        place = address.set(username=None, password=None).render_as_string()
+        return cls(STATE.resolve() / f"rows-{hashlib.sha256(place.encode()).hexdigest()[:16]}")
 
     def check(self, public: Table, names: Collection[str], *, shown_as: str) -> None:
         """Refuse a PUBLIC table of which more than a tenth was sensitive before.
