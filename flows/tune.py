@@ -27,8 +27,8 @@ from dpbo_core.evaluation.run import EvaluationResult
 from dpbo_core.final_model.train import model_is_public
 from dpbo_core.objective.partitioned import Workers
 from dpbo_core.spec import StudySpec
-from dpbo_core.study.consent import check_public_file
-from dpbo_core.study.data_split import is_partitioned
+from dpbo_core.study.consent import check_public_file, check_public_sources
+from dpbo_core.study.data_split import is_partitioned, public_sources
 from dpbo_core.study.resolve import resolve
 from dpbo_core.study.run import StudyRun
 
@@ -73,6 +73,7 @@ def tune(
     if not at_the_terminal():
         refuse_job_variables()
         check_public_file(study, ledger=PrivacyLedger(stores.ledger), folder=folder)
+    check_public_sources(public_sources(study, folder), PrivacyLedger(stores.ledger))  # public work reads them
     resolved, warnings = resolve(study, folder), Warnings()
     warnings.tried(UNNAMED, lambda: name_run(study))
     evaluates = asks_for_evaluation(study)

@@ -16,9 +16,12 @@ from dpbo_core.accounting.facts import (
     LARGEST,
     MARK,
     MEMBER,
+    PUBLISHED,
+    READ_AS_PUBLIC,
     SCORE,
     SHARES,
     SOURCE,
+    VALIDATION_SIZE,
     facts_about,
     write_fact,
 )
@@ -26,8 +29,19 @@ from dpbo_core.accounting.legible import legible
 from dpbo_core.accounting.patterns import filled, is_pattern, values_in
 from dpbo_core.accounting.pen import Pen
 from dpbo_core.accounting.policy import Approved, Use
-from dpbo_core.accounting.sources import KINDS, ROLES, Kind, Role, Source, marks_of, same_records
+from dpbo_core.accounting.sources import (
+    KINDS,
+    PUBLIC,
+    ROLES,
+    Division,
+    Kind,
+    Role,
+    Source,
+    marks_of,
+    same_records,
+)
 from dpbo_core.accounting.tables import DATASET_FACTS, DATASETS
+from dpbo_core.privacy.assumption import PUBLISHED_RECORDS
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 
 # Built once: building a statement takes longer than running it, and a reservation is made while others wait.
@@ -47,9 +61,13 @@ NAMES = sa.union_all(
 
 @dataclass(frozen=True)
 class Approvals:
-    """What is shown of a dataset beside its cap: sources, who pays with it, its group, its largest ε, scores."""
+    """What is shown of a dataset beside its cap: its sources, who pays with it, its group, its largest ε, scores.
+
+    `published` are the files whose records are public on the owner's word.
+    """
 
     sources: tuple[Approved, ...] = ()
+    published: tuple[str, ...] = ()
     shares: tuple[str, ...] = ()
     members: tuple[str, ...] = ()
     largest: int | None = None
@@ -63,6 +81,7 @@ def approvals_of(connection: sa.Connection, account: str) -> Approvals:
     """Everything that the owner approved for the dataset."""
     return Approvals(
         tuple(item for item in approved(connection) if item.account == account),
+        tuple(sorted({item.source.name for item in remembered(connection, PUBLISHED) if item.account == account})),
         tuple(sorted(facts_about(connection, account, SHARES))),
         tuple(sorted(facts_about(connection, account, MEMBER))),
         largest_of(connection, account),
@@ -105,21 +124,100 @@ def approved(connection: sa.Connection, asked: Iterable[Source] = ()) -> tuple[A
     return tuple(found.values())
 
 
-def check_sources(pen: Pen, use: Use, *, dataset: str, account: str, public: bool) -> None:
-    """Every source of the study is the dataset's, or becomes so because its owner asks.
+@legible()
+def remembered(connection: sa.Connection, about: str, asked: Iterable[Source] = ()) -> tuple[Approved, ...]:
+    """Every file that was read as public, or was published, whichever `about` says, with its marks.
+
+    As in `approved`, one that may be an asked one under another name is looked at again.
+    """
+    inodes = {mark.rpartition(":")[0] for source in asked for mark in source.marks}
+    found = []
+    for account, _, value in connection.execute(OF_ALL, {"about": about}):
+        name, dataset, marks = value["name"], value["dataset"], frozenset(value["marks"])
+        if not all(isinstance(text, str) for text in (name, dataset, *marks)):
+            raise TypeError
+        if inodes & {mark.rpartition(":")[0] for mark in marks}:
+            marks |= marks_of(name)
+        found.append(Approved(account, dataset, Source("file", name, PUBLIC, marks)))
+    return tuple(found)
+
+
+def remember(pen: Pen, about: str, source: Source, *, dataset: str, account: str) -> bool:
+    """Write down a file that is read as public, or is published, as `about` says; False if it was before."""
+    value = {"dataset": dataset, "name": source.name, "marks": sorted(source.marks)}
+    item = hashlib.sha256("\n".join((dataset, source.name, *value["marks"])).encode("utf-8", "surrogateescape"))
+    if item.hexdigest() in facts_about(pen.connection, account, about):
+        return False
+    write_fact(pen, account, about, item.hexdigest(), value)
+    return True
+
+
+def check_public(connection: sa.Connection, source: Source) -> None:
+    """What would be read as public is no dataset's, or was published; the ONE place that decides so.
 
     Raises:
-        PolicyRefused: nothing was written.
+        PolicyRefused: it is one's.
     """
-    known = approved(pen.connection, use.sources)
+    known, published = approved(connection, (source,)), remembered(connection, PUBLISHED, (source,))
+    policy.check_public(source, known, published)
+
+
+def check_sources(pen: Pen, use: Use, *, dataset: str, account: str, public: bool) -> None:
+    """Every sensitive source of the study is the dataset's, or becomes so because its owner asks; no public one is.
+
+    What is read as public is remembered, and so is how one table was divided.
+
+    Raises:
+        PolicyRefused: the transaction is to be left, and then nothing was written.
+    """
     facts = {"dataset": dataset, "account": account}
-    new = [
-        source for source in use.sources if policy.is_new(source, known, **facts, owner=use.owner, public=public)
-    ]
+    charged = [source for source in use.sources if source.role != PUBLIC]
+    known, read = approved(pen.connection, charged), remembered(pen.connection, READ_AS_PUBLIC, charged)
+    published = remembered(pen.connection, PUBLISHED, charged)
+    new = [source for source in charged if policy.is_new(source, known, **facts, owner=use.owner, public=public)]
+    for source in charged:
+        if not public:
+            policy.check_never_public(source, read, published, **facts)
+            _divide(pen, source.division, **facts)
     for source in new:
         write_source(pen, Approved(account, dataset, source))
-    for source in use.sources:
+    for source in charged:
         _write_marks(pen, account, dataset, source)
+    for source in use.sources:
+        if source.role == PUBLIC:
+            check_public(pen.connection, source)
+            remember(pen, READ_AS_PUBLIC, source, **facts)
+
+
+def as_published(connection: sa.Connection, account: str, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
+    """The guarantee with what it rests on where the owner published records of the dataset."""
+    name = PUBLISHED_RECORDS.name
+    if name in guarantee.assumptions or not facts_about(connection, account, PUBLISHED):
+        return guarantee
+    return replace(guarantee, assumptions=(*guarantee.assumptions, name))
+
+
+@legible()
+def divisions(connection: sa.Connection, account: str) -> tuple[Division, ...]:
+    """How one table of the dataset was divided in each study before."""
+    facts = facts_about(connection, account, VALIDATION_SIZE).values()
+    return tuple(Division(float(value["share"]), int(value["rows"])) for value in facts)
+
+
+def _divide(pen: Pen, division: Division | None, *, dataset: str, account: str) -> None:
+    """The rows that a dataset protects by their positions stay protected; its first study fixes the share.
+
+    Raises:
+        PolicyRefused: a row could change its side.
+    """
+    if division is None:
+        return
+    earlier = divisions(pen.connection, account)
+    policy.check_share(division.share, earlier, dataset=dataset)
+    policy.check_grown(division.n_rows, earlier, dataset=dataset)
+    if division not in earlier:
+        value = {"share": division.share, "rows": division.n_rows}
+        write_fact(pen, account, VALIDATION_SIZE, f"{division.share!r} of {division.n_rows}", value)
 
 
 def check_same_sources(connection: sa.Connection, use: Use, *, dataset: str, account: str) -> None:
@@ -130,7 +228,10 @@ def check_same_sources(connection: sa.Connection, use: Use, *, dataset: str, acc
     """
     known = approved(connection, use.sources)
     for source in use.sources:
-        policy.still_own(source, known, dataset=dataset, account=account)
+        if source.role == PUBLIC:
+            check_public(connection, source)
+        else:
+            policy.still_own(source, known, dataset=dataset, account=account)
 
 
 def allow(pen: Pen, dataset: str, source: Source, *, shared: bool) -> tuple[str, ...] | None:
@@ -250,7 +351,7 @@ def template_of(
     Returns:
         The template's name, and its sources as this run has them; None where there is no such template.
     """
-    known = approved(connection)
+    known, sources = approved(connection), [source for source in sources if source.role != PUBLIC]
     for name in filter(is_pattern, names_of(connection)):
         values = values_in(name, dataset)
         if values is None:

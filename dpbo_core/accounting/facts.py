@@ -12,6 +12,9 @@
 | `member` | another name | {}: this dataset's cap pays for its studies |
 | `largest_epsilon` | 10⁻¹², as text | {}: of a study that Prefect starts; the smallest holds |
 | `score` | an import path | {}: a function that the dataset's studies may be scored by |
+| `validation_size` | share and number of rows | {"share", "rows"}: how one table was divided by position |
+| `public` | hash of what follows | {"dataset", "name", "marks"}: a file that was read as public |
+| `published` | hash of what follows | {"dataset", "name", "marks"}: a file that is public, says the owner |
 | `learned` | a study's fingerprint | {"series", "releases"}: what its search begins with, fixed with its charge |
 
 A fact is written once. Later rules that need to know something of a dataset put it here, without a migration.
@@ -30,6 +33,7 @@ from dpbo_core.accounting.tables import DATASET_FACTS
 RECORDS, ANSWERS, RECOVERED, CAP = "max_records_per_person", "answers", "recovered", "cap"
 SOURCE, MARK, SHARES, MEMBER, LARGEST = "source", "mark", "shares_people", "member", "largest_epsilon"
 LEARNED, SCORE = "learned", "score"
+VALIDATION_SIZE, READ_AS_PUBLIC, PUBLISHED = "validation_size", "public", "published"
 
 # Built once: building a statement takes longer than running it, and a reservation is made while others wait.
 ABOUT = sa.select(DATASET_FACTS.c.item, DATASET_FACTS.c.value).where(

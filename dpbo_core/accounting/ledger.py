@@ -19,7 +19,7 @@ from dpbo_core.accounting import admission, approvals, lookup, policy, sealed_to
 from dpbo_core.accounting.accounts import Account, account_of, cap_of, draws_of, spent_of
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import compose
-from dpbo_core.accounting.facts import ANSWERS, RECORDS, SCORE, facts_about, records_of, write_fact
+from dpbo_core.accounting.facts import ANSWERS, PUBLISHED, RECORDS, SCORE, facts_about, records_of, write_fact
 from dpbo_core.accounting.learned import Learned, learned_by, released_in, releases_named, write_learned
 from dpbo_core.accounting.legible import legible
 from dpbo_core.accounting.lookup import Recorded
@@ -129,13 +129,41 @@ class PrivacyLedger:
             return path in facts_about(connection, approvals.account_named(connection, dataset), SCORE)
 
     def check_public(self, source: Source) -> None:
-        """Return if no dataset is scored on what a study would read as public.
+        """Return if no dataset is scored on what somebody would read as public, or its owner published it.
 
         Raises:
             PolicyRefused: one is.
         """
         with self._store.reading() as connection:
-            policy.check_public(source, approvals.approved(connection, (source,)))
+            approvals.check_public(connection, source)
+
+    def check_share(self, dataset: str, share: float) -> None:
+        """Return if one table of the dataset was always divided with this share; the charge asks again.
+
+        Raises:
+            PolicyRefused: it was divided with another.
+        """
+        with self._store.reading() as connection:
+            account = approvals.account_named(connection, dataset)
+            policy.check_share(share, approvals.divisions(connection, account), dataset=dataset)
+
+    def publish(self, dataset: str, source: Source) -> bool:
+        """The owner's word that the records of a file are public; False if it was given before.
+
+        It is never taken back, and every later release of the dataset lists `published_records`.
+
+        Args:
+            dataset: which has a cap.
+            source: the file, or the folder of Parquet files.
+
+        Raises:
+            NoBudget: the dataset has no cap.
+        """
+        with self._store.writing() as pen:
+            account = approvals.account_named(pen.connection, dataset)
+            if cap_of(pen.connection, account) is None:
+                raise no_budget(dataset)
+            return approvals.remember(pen, PUBLISHED, source, dataset=dataset, account=account)
 
     def approve(self, dataset: str, opening: PrivacyBudget | None, sources: tuple[Source, ...]) -> None:
         """The owner's word for studies that others will start: as the first of them at the owner's own terminal.
@@ -261,7 +289,8 @@ class PrivacyLedger:
         approvals.check_largest(pen.connection, use, guarantees, account=account)
         approvals.check_sources(pen, use, **charged, public=budget.public)
         row = asdict(key) | asdict(asked) | {"dataset": account}
-        row |= {"unit": plan.guarantee.unit.value, "guarantee": plan.guarantee.to_json(), "spends": spends}
+        guarantee = approvals.as_published(pen.connection, account, plan.guarantee)
+        row |= {"unit": plan.guarantee.unit.value, "guarantee": guarantee.to_json(), "spends": spends}
         number = pen.reserve(row | {"noise": noise, "reserved_at": utc_now()})
         if not (fixed or budget.public or plan.guarantee.unit is PrivacyUnit.PERSON):
             write_fact(pen, account, RECORDS, str(max_records_per_person), {})

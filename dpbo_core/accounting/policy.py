@@ -8,7 +8,7 @@ the owner did before: it opens no cap, adds no file, and asks for no more than t
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dpbo_core.accounting.sources import Source, same_records
+from dpbo_core.accounting.sources import Division, Source, covers, same_records
 from dpbo_core.errors import PolicyRefused, StudyInvalid
 from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
@@ -125,18 +125,95 @@ def another_source(dataset: str, asked: Source, before: Source) -> PolicyRefused
     )
 
 
-def check_public(asked: Source, approved: Sequence[Approved]) -> None:
-    """What a run that Prefect started reads as public is no dataset's: its values could be printed and released.
+def check_public(asked: Source, approved: Sequence[Approved], published: Sequence[Approved]) -> None:
+    """What anybody reads as public is no dataset's: its values could be printed and released.
+
+    Args:
+        asked: what a study would read as public.
+        approved: every sensitive source that the ledger knows.
+        published: every file that an owner said is public.
 
     Raises:
-        PolicyRefused: it is.
+        PolicyRefused: it is one's, whose owner did not publish it.
     """
-    owner = next((item.dataset for item in approved if same_records(asked, item.source)), None)
-    if owner is not None:
+    for item in approved:
+        if same_records(asked, item.source) and not is_published(asked, published, account=item.account):
+            raise PolicyRefused(
+                f"{asked} is what dataset {item.dataset!r} is scored on, and would be read as public",
+                cause="data.training and data.validation were exchanged, or somebody asked for another's records",
+                remedy="name the public file; if its records are public after all, their owner says so: "
+                f"dpbo budget publish {item.dataset} {asked}",
+            )
+
+
+def check_never_public(
+    asked: Source, read: Sequence[Approved], published: Sequence[Approved], *, dataset: str, account: str
+) -> None:
+    """What is charged for was never read as public: models and caches may hold it, which no ε protects.
+
+    Args:
+        asked: what a study is charged for.
+        read: every file that a study read as public.
+        published: every file that an owner said is public.
+        dataset: the study's.
+        account: whose cap pays for it.
+
+    Raises:
+        PolicyRefused: it was read so, and the dataset's owner did not publish it.
+    """
+    if asked.kind in UNCOMPARED or is_published(asked, published, account=account):
+        return
+    before = next((item.dataset for item in read if same_records(asked, item.source)), None)
+    if before is not None:
         raise PolicyRefused(
-            f"the study's training file is what dataset {owner!r} is scored on, and would be read as public",
-            cause="data.training and data.validation were exchanged, or somebody asked for another's records",
-            remedy="name the public file in data.training",
+            f"{asked} was read as public by a study of dataset {before!r}, and would be protected now",
+            cause="data.training and data.validation were exchanged; models that were trained on it may hold it",
+            remedy=f"name another file; or say that its records are public: dpbo budget publish {dataset} {asked}, "
+            "which every later release of the dataset lists",
+        )
+
+
+def is_published(asked: Source, published: Sequence[Approved], *, account: str) -> bool:
+    """Whether the owner of the account said that these very records are public, all of them."""
+    return any(item.account == account and covers(item.source, asked) for item in published)
+
+
+def check_share(share: float, earlier: Sequence[Division], *, dataset: str) -> None:
+    """One table that is divided by position keeps its share.
+
+    Args:
+        share: of the study.
+        earlier: of every study of the dataset before.
+        dataset: the study's.
+
+    Raises:
+        PolicyRefused: it is another: what was protected would be public, or was public already.
+    """
+    other = next((division.share for division in earlier if division.share != share), None)
+    if other is not None:
+        raise PolicyRefused(
+            f"dataset {dataset!r} is divided with validation_size = {other:g}, and this study says {share:g}",
+            cause="with another share rows change sides: those of a smaller one's public half were protected, and "
+            "those that a larger one protects were public",
+            remedy=f"say validation_size = {other:g}",
+        )
+
+
+def check_grown(n_rows: int, earlier: Sequence[Division], *, dataset: str) -> None:
+    """One table that is divided by position only grows, at its end.
+
+    Args: as `check_share`; `n_rows` of the study's table.
+
+    Raises:
+        PolicyRefused: it has fewer rows than before.
+    """
+    most = max((division.n_rows for division in earlier), default=0)
+    if n_rows < most:
+        raise PolicyRefused(
+            f"dataset {dataset!r} was divided as a table of {most} rows, and this one has {n_rows}",
+            cause="a row's position says whether it is protected, and where rows were deleted it may be public now",
+            remedy="give the whole table in its order, new rows at its end; or two tables, divided as in the first "
+            "study by its validation_rows_",
         )
 
 

@@ -8,10 +8,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from dpbo_core.accounting.approvals import account_named, as_published
 from dpbo_core.accounting.learned import Learned
 from dpbo_core.accounting.legible import legible
 from dpbo_core.accounting.store import LedgerStore
 from dpbo_core.accounting.tables import DRAWS, RELEASES
+from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release
 
@@ -81,11 +83,20 @@ class Reservation:
             stored = pen.connection.scalar(query)
             if stored is None:
                 now = utc_now()
+                release = replace(release, guarantee=self._as_published(pen.connection, release.guarantee))
                 recorded = {"identity": self._store.identity, "head": pen.last.hash}
                 final = replace(release, release_id=self._key.fingerprint[:16], released_at=now, ledger=recorded)
                 stored = final.to_json()
                 pen.write(RELEASES, {"reservation": self._id, "release": stored, "released_at": now})
         return Release.from_json(json.loads(json.dumps(stored)))
+
+    def assumed(self, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
+        """The guarantee as a release states it today: with `published_records`, where the owner published any."""
+        with self._store.reading() as connection:
+            return self._as_published(connection, guarantee)
+
+    def _as_published(self, connection: sa.Connection, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
+        return as_published(connection, account_named(connection, self._key.dataset), guarantee)
 
     @legible()
     def _outcome(self, connection: sa.Connection, what: str) -> Mapping[str, Any] | None:

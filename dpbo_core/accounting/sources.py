@@ -29,8 +29,17 @@ if TYPE_CHECKING:
 
 Kind = Literal["file", "table", "bundled", "memory"]
 KINDS: tuple[str, ...] = get_args(Kind)
-Role = Literal["records", "training records", "rows", "answers"]
+Role = Literal["records", "training records", "rows", "answers", "public records"]
 ROLES: tuple[str, ...] = get_args(Role)
+PUBLIC: Role = "public records"  # read as public: charged for by nobody
+
+
+@dataclass(frozen=True)
+class Division:
+    """How one table in memory is divided: by the positions of its rows, of which `share` are validated on."""
+
+    share: float
+    n_rows: int
 
 
 @dataclass(frozen=True)
@@ -40,6 +49,7 @@ class Source:
     Attributes:
         marks: of the file as it is, or as it was whenever it was charged for: "device:inode:time".
         parts: real paths of a folder's Parquet files.
+        division: of one table in memory, whose other rows are public; None of two tables.
     """
 
     kind: Kind
@@ -47,6 +57,7 @@ class Source:
     role: Role = "records"
     marks: frozenset[str] = field(default=frozenset(), compare=False)
     parts: frozenset[str] = field(default=frozenset(), compare=False)
+    division: Division | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return {"memory": "tables in memory", "bundled": f"the bundled set {self.name}"}.get(self.kind, self.name)
@@ -121,6 +132,12 @@ def same_records(one: Source, other: Source) -> bool:
     if one.kind == "table":
         return any(a == b or _written_by(a, b) for a, b in _names_with_folders(_as_asked(one), _as_asked(other)))
     return _written_by(one.name, other.name) or _lies_in(one, other) or _lies_in(other, one)
+
+
+def covers(published: Source, asked: Source) -> bool:
+    """Whether all of the records that `asked` leads to are of the file or the folder `published`."""
+    inside = str(Path(asked.name).parent) == published.name and asked.name.endswith(".parquet")
+    return asked.kind == "file" and (asked.name == published.name or bool(asked.marks & published.marks) or inside)
 
 
 def _as_asked(source: Source) -> str:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
+from dpbo_core.accounting.sources import PUBLIC, file_source
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.evaluation.bins import Expected, expected
 from dpbo_core.evaluation.foreseen import Foreseen, foreseen
@@ -15,7 +16,8 @@ from dpbo_core.evaluation.subject import Subject, file_model, read_model, releas
 from dpbo_core.final_model import FinalModel
 from dpbo_core.privacy.release import Release
 from dpbo_core.spec import SensitiveData, StudySpec
-from dpbo_core.study.data_split import FileSplit, allows_own_score
+from dpbo_core.study.consent import check_public_sources
+from dpbo_core.study.data_split import FileSplit, allows_own_score, public_sources
 from dpbo_core.study.public_half import PublicHalf, left_out
 from dpbo_core.study.resolve import ResolvedStudy, resolve
 
@@ -74,7 +76,13 @@ def ask(
     epsilon: float | None,
     folder: str | Path,
 ) -> Asked:
-    """What is asked and of which model; only public files and the ledger are read."""
+    """What is asked and of which model; only public files and the ledger are read.
+
+    Raises:
+        PolicyRefused: the training file, or the model's, is what a dataset is scored on.
+    """
+    saved = () if model is None else (file_source(model, PUBLIC),)
+    check_public_sources((*public_sources(spec, folder), *saved), ledger)
     resolved = resolve(spec, folder)
     question = Question.of(spec, resolved.problem, epsilon)
     split = FileSplit(spec, folder, own_score=allows_own_score(spec, ledger))

@@ -34,8 +34,8 @@ from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sealing import messages, sealed
 from dpbo_core.spec import SensitiveData, StudySpec
-from dpbo_core.study.consent import check_accepted, opening_cap
-from dpbo_core.study.data_split import allows_own_score, public_half
+from dpbo_core.study.consent import check_accepted, check_public_sources, opening_cap
+from dpbo_core.study.data_split import allows_own_score, public_half, public_sources
 from dpbo_core.study.resolve import resolve
 from dpbo_core.study.run import padded
 from dpbo_core.study.training_set import training_digest
@@ -151,6 +151,7 @@ def recorded_report(
     """
     if all(found.release is None for found in ledger.editions(f"{study.name}/{KIND}")):
         return None
+    check_public_sources(public_sources(study, folder), ledger)
     resolved = resolve(study)
     question, grouping = Question.of(study, resolved.problem, epsilon), None
     if isinstance(study.data, SensitiveData) and (model is not None or question.section.group is not None):

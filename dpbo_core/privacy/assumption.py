@@ -65,6 +65,13 @@ PUBLIC_PRIOR = Assumption(
     VerifiedBy.CALLER,
 )
 
+PUBLISHED_RECORDS = Assumption(
+    "published_records",
+    "The records of the files that the data set's owner published (dpbo budget publish) are public: they are not "
+    "among those that this guarantee protects.",
+    VerifiedBy.CALLER,
+)
+
 CALLER_ASSUMPTIONS = {
     a.name: a
     for a in (
@@ -75,5 +82,6 @@ CALLER_ASSUMPTIONS = {
         PRIVATE_TRAINING_FUNCTION,
         ACQUISITION_FUNCTION,
         PUBLIC_PRIOR,
+        PUBLISHED_RECORDS,
     )
 }

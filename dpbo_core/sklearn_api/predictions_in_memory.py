@@ -16,6 +16,7 @@ from dpbo_core.models.containment import contained
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.sealing import attempted
 from dpbo_core.problem import Problem
+from dpbo_core.sklearn_api.row_marks import RowMarks
 from dpbo_core.sklearn_api.tables_in_memory import passed_twice, person_in_memory
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.prediction_half import check_prediction_columns, columns_of, prediction_half
@@ -37,6 +38,7 @@ class PredictionSplit:
         public_table: predictions for PUBLIC records, if there are any.
         target: the target's name in the study.
         aliased: whether the call gave one table, or part of it, as both.
+        marks: of rows that were sensitive before; None for a dataset that was declared public.
     """
 
     spec: StudySpec
@@ -46,6 +48,7 @@ class PredictionSplit:
     public_table: Table | None
     target: str
     aliased: bool = False
+    marks: RowMarks | None = None
 
     def public(self, problem: Problem) -> PublicHalf:
         """The candidates' names, and what they score in public where that is known."""
@@ -63,6 +66,8 @@ class PredictionSplit:
         """
         if self.aliased:
             raise passed_twice("X or y", beside="X_public or y_public")
+        if self.marks is not None and self.public_table is not None:
+            self.marks.check(self.public_table, self._row_names, shown_as="X_public")
         if not isinstance(self.given, Frame):
             return
         self.given.check_target(shown_as="X")
@@ -80,7 +85,14 @@ class PredictionSplit:
                 people = [person_in_memory(value) for value in self.given.values(self.spec.privacy.person)]
         else:
             table = told_by(self.spec, self.functions or {}, self.given, self.truth, self.target, sensitive=True)
+        if self.marks is not None:
+            self.marks.remember(table, self._row_names)
         return sealed_half(self.spec, table, people, public)
+
+    @property
+    def _row_names(self) -> tuple[str, ...]:
+        """The columns that both tables have."""
+        return (*(column for columns in columns_of(self.spec).values() for column in columns), self.target)
 
 
 def told_by(

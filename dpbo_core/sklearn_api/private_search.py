@@ -56,8 +56,9 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     Models are trained on the public X and y alone. The validation set is touched through differentially private
     releases only, paid from the budget of `dataset`. Nobody in the validation set may be in the public training
-    set: one object, or one piece of memory, given as both is refused; equal content is not looked for, because the
-    answer would be an output that no ε prices.
+    set: one object, or one piece of memory, given as both is refused; equal content of the two is not looked for,
+    because the answer would be an output that no ε prices. A public table of which much was validated on before is
+    refused, which tells its owner of earlier rows, and nobody else (`row_marks`).
 
     Args:
         estimator: any scikit-learn classifier or regressor. A Pipeline is given the columns of a data frame as they
@@ -193,7 +194,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             validation_size: for one table X, y in the place of two: the share of its rows that is SENSITIVE and
                 validated on. Which rows those are is a public rule of their positions alone, `validation_rows_`.
                 It declares ALL OTHER ROWS PUBLIC: models are trained on them, and no ε protects them. Give the
-                table in the same order every time, new rows at its end.
+                table in the same order every time, new rows at its end. The dataset's first study fixes the share:
+                another one is refused, and so is a table with fewer rows.
 
         Raises:
             StudyInvalid: something cannot be used as it is, X_validation sharing memory with X, say. Nothing inside
@@ -208,7 +210,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         target = public_target(self.estimator, y)
         frame_of(X, target, shown_as="X")
         validate_data(self, X, reset=True, skip_check_array=True)
-        split = split_of(self, X, y, X_validation, y_validation, ledger_url(self.ledger))
+        split = split_of(self, X, y, X_validation, y_validation, ledger_url(self.ledger), share=validation_size)
         spec, prototype, y = split.spec, split.prototype, target
         progress = Progress(loud=bool(self.verbose))
         result = self._run(resolve(spec, unlisted=prototype.unlisted()), split, progress)
@@ -328,7 +330,9 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         X, y, X_validation, y_validation, _ = two_tables(self, X, y, X_validation, y_validation, validation_size)
         validate_data(self, X, reset=False, skip_check_array=True)
-        split = split_of(self, X, y, X_validation, y_validation, ledger_url(self.ledger), group)
+        split = split_of(
+            self, X, y, X_validation, y_validation, ledger_url(self.ledger), share=validation_size, group=group
+        )
         section = EvaluationSection(
             epsilon=float(epsilon),
             edition=edition,

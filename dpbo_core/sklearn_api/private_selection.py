@@ -21,6 +21,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.scores.union import OF_CLASSES
 from dpbo_core.sklearn_api.described_study import described
 from dpbo_core.sklearn_api.predictions_in_memory import PredictionSplit, told_by
+from dpbo_core.sklearn_api.row_marks import RowMarks
 from dpbo_core.spec import AxisSection, PredictionTable, SearchSection, StudySpec
 from dpbo_core.spec.model import read_model
 from dpbo_core.spec.prediction_table import PREDICTIONS
@@ -145,8 +146,10 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         elif X_public is not None and functions is not None:
             public = told_by(spec, functions, X_public, y_public, TARGET, sensitive=False)
         shared = X_public is not None and aliased((X_public, y_public), (X, y))
-        split = PredictionSplit(spec, given, y, functions, public, TARGET, aliased=shared)
-        result = run_study(resolve(spec), ledger=PrivacyLedger(ledger_url(self.ledger)), data=split)
+        url = ledger_url(self.ledger)
+        marks = RowMarks.of(url, self.dataset)
+        split = PredictionSplit(spec, given, y, functions, public, TARGET, aliased=shared, marks=marks)
+        result = run_study(resolve(spec), ledger=PrivacyLedger(url), data=split)
         release = result.release
         self.release_, self.guarantee_, self.replayed_ = release, release.guarantee, result.replayed
         self.best_candidate_: str = release.value["hyperparameters"][CANDIDATE]

@@ -12,6 +12,8 @@ from sklearn.base import is_regressor
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.accounting.sources import Division
 from dpbo_core.data.aliasing import aliased
 from dpbo_core.data.frames import Frame, frame_of
 from dpbo_core.data.row_lists import RowList
@@ -21,6 +23,7 @@ from dpbo_core.sklearn_api.described_study import described
 from dpbo_core.sklearn_api.given_estimator import check_predicts
 from dpbo_core.sklearn_api.pairs_in_memory import as_it_began
 from dpbo_core.sklearn_api.public_encoder import target_name
+from dpbo_core.sklearn_api.row_marks import RowMarks
 from dpbo_core.sklearn_api.split_by_position import halves
 from dpbo_core.sklearn_api.tables_in_memory import FrameSplit, model_section, sections_of
 from dpbo_core.spec import PersonFiles, PublicFiles, SearchSection, StudySpec
@@ -79,7 +82,15 @@ def two_tables(
 
 
 def split_of(
-    search: Any, X: Any, y: Any, X_validation: Any, y_validation: Any, ledger_url: str, group: str | None = None
+    search: Any,
+    X: Any,
+    y: Any,
+    X_validation: Any,
+    y_validation: Any,
+    ledger_url: str,
+    *,
+    share: float | None,
+    group: str | None = None,
 ) -> FrameSplit:
     """Both tables with the study, as it began if it was charged before.
 
@@ -90,8 +101,12 @@ def split_of(
         X_validation: SENSITIVE records; with the column `group`, where that is given.
         y_validation: their classes or targets.
         ledger_url: of the ledger, as the search resolved it.
+        share: of one table's rows that are validated on; None where two tables were given.
         group: a column that a report is also given by.
     """
+    marks = RowMarks.of(ledger_url, search.dataset)
+    if share is not None and marks is not None:
+        PrivacyLedger(ledger_url).check_share(search.dataset, float(share))
     training = frame_of(X, public_target(search.estimator, y), shown_as="X")
     named = {name for name in (search.person, group) if name is not None}
     width = len({*training.names} | named)
@@ -111,6 +126,8 @@ def split_of(
         score=search.scoring if callable(search.scoring) else None,
         aliased=aliased((X, y), (X_validation, y_validation)),
         beside=() if group is None or group in training.names else (group,),
+        division=None if share is None else Division(float(share), training.n_records + validation.n_records),
+        marks=marks,
     )
 
 

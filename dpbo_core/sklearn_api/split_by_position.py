@@ -2,8 +2,8 @@
 
 Row i is validated on where u_i < share. u_i is the i-th number of one fixed public sequence, even in [0, 1), the
 same for every table, seed, study and edition. So rows that are added at the end move no other row to the other
-side, and a larger share keeps the rows of a smaller one. A table that was sorted otherwise, or that lost rows, is
-split otherwise: then what was protected before may be public now.
+side. The ledger remembers a dataset's share and its number of rows: another share, or fewer rows, is refused, since
+what was protected would be public. A table that was sorted otherwise is noticed by its rows (`row_marks`).
 """
 
 import hashlib

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dpbo_core.accounting.sources import MEMORY, Source
+from dpbo_core.accounting.sources import MEMORY, Division, Source
 from dpbo_core.data.core_dumps import no_core_dumps
 from dpbo_core.data.frames import Frame
 from dpbo_core.data.people import Person, person_of
@@ -20,6 +20,7 @@ from dpbo_core.models.scores.union import SCORES
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.problem import Problem
 from dpbo_core.sklearn_api.axes import axis_of, conditional
+from dpbo_core.sklearn_api.row_marks import RowMarks
 from dpbo_core.space.search_space import Axis, Categorical, Integer, Real
 from dpbo_core.spec import AxisSection, ModelSection, StudySpec
 from dpbo_core.spec.model import read_model
@@ -43,6 +44,8 @@ class FrameSplit:
         score: the user's score function, if there is one.
         aliased: whether the call gave one table, or part of it, as both.
         beside: columns of the validation table alone, which are no features.
+        division: how one table was divided into the two; None where two were given.
+        marks: of rows that were sensitive before; None for a dataset that was declared public.
     """
 
     spec: StudySpec
@@ -53,6 +56,8 @@ class FrameSplit:
     score: Any = None
     aliased: bool = False
     beside: tuple[str, ...] = ()
+    division: Division | None = None
+    marks: RowMarks | None = None
 
     @property
     def takes_columns(self) -> bool:
@@ -76,14 +81,14 @@ class FrameSplit:
         return replace(public, fingerprint=hashlib.sha256(identity.encode()).hexdigest())
 
     def sources(self) -> tuple[Source, ...]:
-        """Tables in memory have no name."""
-        return (MEMORY,)
+        """Tables in memory have no name; how one was divided is remembered."""
+        return (replace(MEMORY, division=self.division),)
 
     def check(self, public: PublicHalf) -> None:
-        """Names, numbers of records where they are public, and that the two tables are two.
+        """Names, numbers of records where they are public, and that the two tables are two, now and before.
 
         Raises:
-            StudyInvalid: it is not so. No record's content was looked at.
+            StudyInvalid: it is not so. No sensitive record's content was looked at.
         """
         if self.aliased:
             raise passed_twice("X_validation or y_validation", beside="the public X or y")
@@ -91,6 +96,9 @@ class FrameSplit:
         names = [name for name in self.validation.names if name not in self.beside]
         check_names(self.spec, (*names, self.target), public, shown_as="X_validation")
         check_n_validation(self.spec, self.validation.n_records, shown_as="X_validation")
+        if self.marks is not None:
+            table = self.training.table(target_name=self.target, source="X")
+            self.marks.check(table, self._row_names, shown_as="X")
 
     def sensitive(self, public: PublicHalf) -> Scorer:
         """Read the validation records."""
@@ -103,7 +111,14 @@ class FrameSplit:
         if self.spec.privacy.person is not None:
             people = [person_in_memory(value) for value in self.validation.values(self.spec.privacy.person)]
         table = self.validation.table(target_name=self.target, source="X_validation", cells=self.takes_columns)
+        if self.marks is not None:
+            self.marks.remember(table, self._row_names)
         return table, people
+
+    @property
+    def _row_names(self) -> tuple[str, ...]:
+        """The columns that both tables have."""
+        return (*self.training.names, self.target)
 
 
 def person_in_memory(value: object) -> Person:

@@ -1,18 +1,19 @@
 """What a study and its data's owner must have said before a charge: the cap, the sources, assumptions by name."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.accounting.policy import unallowed_score
-from dpbo_core.accounting.sources import file_source
+from dpbo_core.accounting.sources import PUBLIC, Source
 from dpbo_core.errors import AssumptionNotAccepted, PolicyRefused
 from dpbo_core.models.named_estimator import file_beside
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.plan import PrivacyPlan
-from dpbo_core.spec import FunctionSection, PersonFiles, PredictionTable, PublicFiles, StudySpec
+from dpbo_core.spec import FunctionSection, StudySpec
 from dpbo_core.spec.neighbours import relation_of
-from dpbo_core.study.data_split import allows_own_score, sources_of
+from dpbo_core.study.data_split import allows_own_score, public_sources, sources_of
 
 
 def opening_cap(spec: StudySpec) -> PrivacyBudget | None:
@@ -68,10 +69,24 @@ def check_public_file(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | P
         PolicyRefused: it is one, or it does.
     """
     refuse_beside(spec, folder)
-    if isinstance(spec.data, PublicFiles | PersonFiles):
-        ledger.check_public(file_source(Path(folder) / spec.data.training))
-    if isinstance(spec.data, PredictionTable) and spec.data.public is not None:
-        ledger.check_public(file_source(Path(folder) / spec.data.public))
+    check_public_sources(public_sources(spec, folder), ledger)
+
+
+def check_public_sources(sources: Iterable[Source], ledger: PrivacyLedger) -> None:
+    """What anybody, the owner too, would read as public is no dataset's sensitive file; before it is opened.
+
+    A charge checks it again in its own transaction.
+
+    Args:
+        sources: of a study; those that it is charged for are passed over.
+        ledger: where sensitive files are recorded.
+
+    Raises:
+        PolicyRefused: it is one.
+    """
+    for source in sources:
+        if source.role == PUBLIC:
+            ledger.check_public(source)
 
 
 def refuse_beside(spec: StudySpec, folder: str | Path) -> None:

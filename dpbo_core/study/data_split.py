@@ -13,7 +13,7 @@ from pathlib import Path
 from dpbo_core import data
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.accounting.policy import unallowed_score
-from dpbo_core.accounting.sources import Source, file_source, place_source
+from dpbo_core.accounting.sources import PUBLIC, Source, file_source, place_source
 from dpbo_core.data import Preprocessing, Table, bundled
 from dpbo_core.data.addresses import FolderAddress, place_of
 from dpbo_core.data.bundled import TARGET as BUNDLED_TARGET
@@ -83,20 +83,33 @@ class FileSplit:
 
 
 def sources_of(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
-    """What a study on files is charged for: its bundled set, or every sensitive file that it names."""
+    """Every file that a study names: those that it is charged for, or its bundled set, and what it reads as public.
+
+    A bundled set is everybody's, whatever share of it plays the sensitive half: no share is remembered.
+    """
     folder = Path(folder)
+    public = public_sources(spec, folder)
     match spec.data:
         case BundledData(source) | SensitiveBundled(source):
             return (Source("bundled", source),)
         case PublicFiles(validation=validation) | PersonFiles(validation=validation):
-            return (place_source(place_of(folder, validation), "records"),)
+            return (place_source(place_of(folder, validation), "records"), *public)
         case PredictionTable(predictions):
-            return (place_source(place_of(folder, predictions), "records"),)
+            return (place_source(place_of(folder, predictions), "records"), *public)
         case SensitiveFiles(training, validation):
             records = place_source(place_of(folder, validation), "records")
             return (records, file_source(folder / training, "training records"))
         case SensitiveTraining(training):
             return (file_source(folder / training, "training records"),)
+
+
+def public_sources(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
+    """The file that a study reads as public, if it names one."""
+    match spec.data:
+        case PublicFiles(training=public) | PersonFiles(training=public) | PredictionTable(public=str(public)):
+            return (file_source(Path(folder) / public, PUBLIC),)
+        case _:
+            return ()
 
 
 def allows_own_score(spec: StudySpec, ledger: PrivacyLedger) -> bool:

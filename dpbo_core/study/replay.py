@@ -6,6 +6,8 @@ from pathlib import Path
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.privacy.release import Release
 from dpbo_core.spec import StudySpec
+from dpbo_core.study.consent import check_public_sources
+from dpbo_core.study.data_split import public_sources
 from dpbo_core.study.training_set import study_fingerprint, training_digest
 
 
@@ -30,8 +32,10 @@ def recorded_release(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Pa
 
     Raises:
         StudyInvalid: the training data cannot be read.
+        PolicyRefused: they are a dataset's sensitive records.
         LedgerDamaged: the ledger cannot be read.
     """
     if all(found.release is None for found in ledger.editions(spec.name, edition=spec.edition)):
         return None
+    check_public_sources(public_sources(spec, folder), ledger)
     return ledger.release_of(study_fingerprint(spec, training_digest(spec, folder)))

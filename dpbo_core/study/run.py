@@ -27,8 +27,8 @@ from dpbo_core.privacy.sealing import Message, messages, sealed
 from dpbo_core.privacy.sensitive import Opaque
 from dpbo_core.problem import Problem
 from dpbo_core.spec import StudySpec
-from dpbo_core.study.consent import check_accepted, opening_cap
-from dpbo_core.study.data_split import FileSplit, allows_own_score
+from dpbo_core.study.consent import check_accepted, check_public_sources, opening_cap
+from dpbo_core.study.data_split import FileSplit, allows_own_score, public_sources
 from dpbo_core.study.learning import check_learns, learns, to_learn_from, with_earlier
 from dpbo_core.study.one_pass import check_one_pass
 from dpbo_core.study.precomputed import Precomputed, remembering, trained_first
@@ -158,6 +158,8 @@ def open_study(
         StudyInvalid, BudgetRefused, AssumptionNotAccepted: nothing was charged.
     """
     with padded(pad):
+        spec = study if isinstance(study, StudySpec) else study.spec
+        check_public_sources(public_sources(spec, folder) if data is None else data.sources(), ledger)
         resolved = resolve(study, folder) if isinstance(study, StudySpec) else study
         data = data or FileSplit(resolved.spec, folder, workers, allows_own_score(resolved.spec, ledger))
         public = data.public(resolved.problem)

@@ -108,6 +108,19 @@ def budget_allow(
     print_sentence(command.allow(dataset, file, shared=shared, scores=tuple(score or ())))
 
 
+@budget_app.command("publish")
+def budget_publish(
+    dataset: Annotated[str, typer.Argument(help="The dataset's name in the ledger.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file, or a folder of Parquet files.")],
+    debug: Debug = False,
+) -> None:
+    """Say for ever that a file's records are public: it may be read so, and every later release says it."""
+    from dpbo.flows.cli import budget_commands as command
+    from dpbo.flows.cli.screens.terminal import print_sentence
+
+    print_sentence(command.publish(dataset, file))
+
+
 @budget_app.command("merge")
 def budget_merge(debug: Debug = False) -> None:
     """Charge what was spent in ./mlruns/ledger.db to the team's ledger. Asked twice it adds nothing."""

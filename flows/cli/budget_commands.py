@@ -17,13 +17,18 @@ from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.forecast import Forecast, forecast
 from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.accounting.sources import Source, named_source
+from dpbo_core.accounting.sources import PUBLIC, Source, file_source, named_source
 from dpbo_core.errors import StudyInvalid, printable, suggestion
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.unit import NeighboringRelation
 
-WORDS = ("recover", "allow", "merge")  # no cap was ever refused for them before: a study that has one keeps it
+WORDS = (
+    "recover",
+    "allow",
+    "merge",
+    "publish",
+)  # no cap was ever refused for them before: a study that has one keeps it
 
 
 def accounts(dataset: str | None) -> tuple[Account, ...]:
@@ -155,6 +160,23 @@ def allow(dataset: str, text: str | None, *, shared: bool, scores: tuple[str, ..
         since = "from now on" if ledger.allow_score(dataset, score) else "(as before)"
         lines.append(f"{dataset}: may be scored by {score} {since}.")
     return printable(" ".join(lines))
+
+
+def publish(dataset: str, file: Path) -> str:
+    """The owner's word that a file's records are public; one sentence about it.
+
+    Raises:
+        StudyInvalid: there is no such file.
+        NoBudget: the dataset has no cap.
+    """
+    source = file_source(file, PUBLIC)
+    if not source.marks:
+        raise StudyInvalid(f"there is no file {str(file)!r}", remedy="name the file whose records are public")
+    stores = Stores()
+    stores.make_folder()
+    new = PrivacyLedger(stores.ledger).publish(dataset, source)
+    said = "every later release says so (published_records)" if new else "as before"
+    return printable(f"{dataset}: the records of {source} are public ({said}).")
 
 
 def merge() -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from dpbo.flows.cli.durations import seconds
-from dpbo.flows.cli.replays import replayed
+from dpbo.flows.cli.replays import check_public_here, replayed
 from dpbo.flows.cli.screens.error_message import print_warnings
 from dpbo.flows.cli.show import recorded_all_the_same
 from dpbo.flows.cli.text_file import lines_of
@@ -20,6 +20,7 @@ from dpbo.flows.prefect_runtime.settings import Stores, quiet_environment, witho
 from dpbo.flows.prefect_runtime.temporary_server import locked_server
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.accounting.sources import PUBLIC, file_source
 from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid, printable
 from dpbo_core.privacy.release import Release
 from dpbo_core.study.study_file import read_study
@@ -53,9 +54,11 @@ def init(
 
     Raises:
         StudyInvalid: a file that cannot serve, or `out` is there already.
+        PolicyRefused: the public file is what a dataset is scored on.
     """
     from dpbo.flows.cli.init import study_text, write_study
 
+    check_public_here((file_source(training, PUBLIC),))
     text = study_text(
         training, validation, target=target, name=name, folder=out.parent, person=person, n_persons=n_persons
     )
@@ -212,6 +215,7 @@ def compare(
     if own is not None:
         if only:
             raise StudyInvalid("--task and --only together", remedy="give one of them")
+        check_public_here((file_source(own, PUBLIC),))
         read_task(own)
     quiet_environment()
     from dpbo.flows.compare import compare_methods

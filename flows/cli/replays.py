@@ -4,6 +4,7 @@ Neither Prefect nor MLflow is loaded, no sensitive file is opened, nothing drawn
 be shown whole is no replay: then the flow runs as ever, and publishes what is missing.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from dpbo.flows.cli.show import is_there
@@ -13,6 +14,7 @@ from dpbo.flows.tuned import Tuned
 from dpbo.tasks.reporting.shown import Tracked, seen_in_file
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.accounting.sources import Source
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.privacy.release import Release
 from dpbo_core.spec import StudySpec
@@ -68,6 +70,19 @@ def reported(
         return None
     (account,) = ledger.accounts(study.privacy.dataset)
     return Evaluated(result, shown), account
+
+
+def check_public_here(sources: Iterable[Source]) -> None:
+    """Nothing that a command reads as public is a sensitive file of this folder's ledger, if there is one.
+
+    Raises:
+        PolicyRefused: it is one.
+    """
+    from dpbo_core.study.consent import check_public_sources
+
+    ledger = _ledger_here()
+    if ledger is not None:
+        check_public_sources(sources, ledger)
 
 
 def _ledger_here() -> PrivacyLedger | None:

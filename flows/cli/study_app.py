@@ -45,11 +45,12 @@ def plan(
     study: Study, json: AsJson = False, all_methods: AllMethods = False, fit: Fit = False, debug: Debug = False
 ) -> None:
     """Price every method on a study and say what to expect of it. Opens no sensitive file, charges nothing."""
+    from dpbo.flows.cli.replays import check_public_here
     from dpbo.flows.cli.screens.advice import print_advice
     from dpbo.flows.cli.screens.terminal import print_json
     from dpbo.flows.prefect_runtime.settings import Stores
     from dpbo_core.accounting.ledger import PrivacyLedger
-    from dpbo_core.study.data_split import allows_own_score
+    from dpbo_core.study.data_split import allows_own_score, public_sources
     from dpbo_core.study.positives import public_share
     from dpbo_core.study.public_baseline import public_baseline
     from dpbo_core.study.public_spread import public_spread
@@ -60,6 +61,7 @@ def plan(
 
     spec = planned_if_scheduled(read_study(study), study.parent)
     folder = study.parent
+    check_public_here(public_sources(spec, folder))
     read = {"positives": public_share(spec, folder), "baseline": public_baseline(spec, folder)}
     if fit:
         own_score = spec.model.own_score and allows_own_score(spec, PrivacyLedger(Stores().ledger))

@@ -20,7 +20,8 @@ from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
 from dpbo_core.problem import Problem, Trainer
 from dpbo_core.spec import StudySpec, WatchSection
-from dpbo_core.study.data_split import FileSplit, allows_own_score
+from dpbo_core.study.consent import check_public_sources
+from dpbo_core.study.data_split import FileSplit, allows_own_score, public_sources
 from dpbo_core.study.public_half import PublicHalf
 from dpbo_core.study.resolve import resolve
 
@@ -108,8 +109,10 @@ def watching(
 
     Raises:
         StudyInvalid: it released no model, or the watch is open on other terms. Nothing is charged.
+        PolicyRefused: the training file is what a dataset is scored on.
     """
     check_watchable(spec)
+    check_public_sources(public_sources(spec, folder), ledger)
     resolved = resolve(spec, folder)
     public = FileSplit(spec, folder, own_score=allows_own_score(spec, ledger)).public(resolved.problem)
     study = resolved.key(public.fingerprint)

@@ -136,7 +136,7 @@ def _draw(
 ) -> Release:
     box, (spend,) = publication.box, plan.spends
     identity = publication.key(*shape).fingerprint[:16]
-    guarantee = plan.guarantee.as_drawn(standing_of(source))
+    guarantee = reservation.assumed(plan.guarantee.as_drawn(standing_of(source)))
     gaussian = box.transform == "gaussian"
 
     def keep(rows: NDArray[Any]) -> str:

@@ -47,6 +47,7 @@ def account_json(account: Account) -> dict[str, Any]:
             {"dataset": item.dataset, "kind": item.source.kind, "name": item.source.name, "shared": item.shared}
             for item in account.approvals.sources
         ],
+        "published": list(account.approvals.published),
         "shares_people_with": list(account.approvals.shares),
         "members": list(account.approvals.members),
         "scores": list(account.approvals.scores),
@@ -112,6 +113,8 @@ def approval_lines(account: Account) -> Iterator[str]:
         yield f"scored on {named(str(item.source))}{of}"
     for path in approvals.scores:
         yield f"scored by {named(path)}, where a study names it"
+    for name in approvals.published:
+        yield f"{named(name)} is public on the owner's word: later releases assume published_records"
     if approvals.shares:
         yield f"its people pay {', '.join(map(named, approvals.shares))} too: add the two accounts up for them"
     if approvals.largest is not None:

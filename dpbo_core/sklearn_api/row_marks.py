@@ -1,0 +1,135 @@
+"""Keyed marks of rows that were sensitive once: their owner's own mistake is noticed before anything is charged.
+
+Tables in memory have no name, so that yesterday's X_validation passed as today's X, or a split that was made anew
+with another seed, is known by its rows alone. Of every row that was charged for the vault keeps 8 bytes of an HMAC,
+under a key that was drawn with it; it is its owner's alone (0600), beside the ledger and no part of it.
+
+That rows were sensitive is told to whoever holds the vault, and of a PUBLIC table alone: the sensitive one is
+marked after it was paid for, and never compared. What Prefect starts reads files, and no marks.
+
+Not noticed: a tenth of the rows or fewer, since some are equal by chance; rows of a table in which more than one in
+a hundred is there twice, as of few categories; rows whose values or columns were changed; files, which have names.
+"""
+
+import hashlib
+import hmac
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+
+from dpbo_core.accounting.address import STATE
+from dpbo_core.accounting.key import BYTES, LedgerKey
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.atomically import locked_folder, replace_atomically
+from dpbo_core.data.table import Table
+from dpbo_core.data.values import Column
+from dpbo_core.errors import DpboError, StudyInvalid
+
+DISTINCT, MOVED = 0.99, 0.1  # shares of a public table's rows
+MARK = np.dtype("<u8")
+
+Marks = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class RowMarks:
+    """The vault of one ledger's marks, in a folder of its owner's."""
+
+    folder: Path
+
+    @classmethod
+    def of(cls, url: str, dataset: str) -> "RowMarks | None":
+        """The vault beside a SQLite ledger, or in ./mlruns; None for a dataset that was declared public."""
+        budget = PrivacyLedger(url).budget(dataset)
+        if budget is not None and budget.public:
+            return None
+        address = sa.engine.make_url(url)
+        if address.get_backend_name() == "sqlite":
+            return cls(Path(f"{address.database}.rows").resolve())
+        place = address.set(username=None, password=None).render_as_string()
+        return cls(STATE.resolve() / f"rows-{hashlib.sha256(place.encode()).hexdigest()[:16]}")
+
+    def check(self, public: Table, names: Collection[str], *, shown_as: str) -> None:
+        """Refuse a PUBLIC table of which more than a tenth was sensitive before.
+
+        Args:
+            public: the table, its target among its columns.
+            names: of the columns that say which row it is.
+            shown_as: what the message calls it.
+
+        Raises:
+            StudyInvalid: it is such a table.
+            DpboError: the vault cannot be read.
+        """
+        key, earlier = self._read()
+        marks, n_records = np.unique(_marks(key, public, names)), public.n_records
+        if len(marks) >= DISTINCT * n_records and np.isin(marks, earlier).sum() > MOVED * n_records:
+            raise StudyInvalid(
+                f"{shown_as} holds rows that were sensitive in an earlier study, and would be read as public",
+                cause="the tables were exchanged or divided with another seed, or one was sorted or lost rows",
+                remedy="divide them as in the first study: whoever was validated on stays so",
+            )
+
+    def remember(self, sensitive: Table, names: Collection[str]) -> None:
+        """Keep the marks of a SENSITIVE table, durably; nothing that a record holds raises.
+
+        Raises:
+            DpboError: the vault cannot be read.
+            OSError: it cannot be written.
+        """
+        with locked_folder(self.folder):
+            key, earlier = self._read()
+            marks = np.union1d(earlier, _marks(key, sensitive, names))
+            if len(marks) > len(earlier):
+                replace_atomically(self._file, key.secret + marks.astype(MARK).tobytes())
+
+    @property
+    def _file(self) -> Path:
+        return self.folder / "sensitive_rows"
+
+    def _read(self) -> tuple[LedgerKey, Marks]:
+        """The key and the marks (n,), sorted; a new key and none before the first."""
+        try:
+            content = self._file.read_bytes()
+        except FileNotFoundError:
+            return LedgerKey.drawn(), np.empty(0, dtype=np.uint64)
+        except OSError:
+            content = b""
+        if len(content) < BYTES or len(content) % MARK.itemsize:
+            raise DpboError(
+                f"the marks of sensitive rows, {self._file}, cannot be read",
+                cause="the file was edited, or belongs to another user",
+                remedy="restore it; where it is lost, remove it, and no earlier row is noticed any more",
+            )
+        return LedgerKey(content[:BYTES]), np.frombuffer(content[BYTES:], dtype=MARK).astype(np.uint64)
+
+
+def _marks(key: LedgerKey, table: Table, names: Collection[str]) -> Marks:
+    """One a row (n,): of its values, which are floats and texts, under the names of its columns in their order."""
+    ordered = sorted(names)
+    secret = hmac.digest(key.secret, repr(ordered).encode(), "sha256")
+    rows = np.column_stack([_numbers(table.columns[name]) for name in ordered])
+    size, content = rows.shape[1] * MARK.itemsize, rows.tobytes()
+    digests = (
+        hmac.digest(secret, content[at : at + size], "sha256")[: MARK.itemsize]
+        for at in range(0, len(content), size)
+    )
+    return np.frombuffer(b"".join(digests), dtype=MARK).astype(np.uint64)
+
+
+def _numbers(column: Column) -> Marks:
+    """Eight bytes a value (n,): a float's own, a text's digest; every gap is the same one."""
+    if column.dtype != object:
+        floats = column.astype(np.float64) + 0.0
+        return np.where(np.isnan(floats), np.nan, floats).view(np.uint64)
+    digests = [
+        hashlib.blake2b(value.encode("utf-8", "surrogatepass"), digest_size=MARK.itemsize).digest()
+        if isinstance(value, str)
+        else _numbers(np.array([value], dtype=np.float64)).tobytes()
+        for value in column.tolist()
+    ]
+    return np.frombuffer(b"".join(digests), dtype=np.uint64)
