@@ -69,6 +69,18 @@ def test_asked_twice_it_gives_the_same_release_and_pays_once(tables, tmp_path, k
     assert len(book.accounts("people")[0].entries) == 2
 
 
+def test_another_training_file_is_another_study(on_files, tmp_path):
+    """Whoever changes a public record asks for another release, and pays for it."""
+    spec, book = StudySpec.from_dict(with_method(on_files, "private_grid")), ledger(tmp_path)
+    first = run_study(spec, ledger=book, folder=tmp_path)
+    lines = (tmp_path / "train.csv").read_text().splitlines()
+    (tmp_path / "train.csv").write_text("\n".join(lines[:-1]) + "\n")
+    second = run_study(spec, ledger=book, folder=tmp_path)
+    assert not second.replayed
+    assert second.release.release_id != first.release.release_id
+    assert len(book.accounts("people")[0].entries) == 2
+
+
 def test_one_pure_release_costs_one_and_thirty_trajectory_releases_far_less_than_thirty(tables, tmp_path):
     tables["search"]["steps"], tables["budget"] = 30, {"epsilon": 10.0, "delta": 1e-6}
     spec, book = StudySpec.from_dict(tables), ledger(tmp_path)
