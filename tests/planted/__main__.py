@@ -22,7 +22,7 @@ from queue import Queue
 
 from planted import ROOT, Fault, faults
 
-SECONDS = 120.0  # a test that hangs on a fault has not noticed it
+SECONDS = 300.0  # a test that hangs on a fault has not noticed it
 BROKEN = re.compile(r"^E +(SyntaxError|IndentationError|ImportError|ModuleNotFoundError|NameError)", re.MULTILINE)
 IMPORTED = (
     "import dpbo_core, dpbo.flows, dpbo.tasks as tasks; print(dpbo_core.__file__, dpbo.__file__, tasks.__file__)"
