@@ -1,5 +1,6 @@
 # make tune    set everything up into .venv and run the first private study
 # make test    set everything up and run the tests
+# make planted plant the mistake of every line of tests/promises.md in a copy, and see its test fail (twenty minutes)
 # make audit   kill, fuzz and search campaigns; their figures go to docs/audit.md (half an hour)
 # make intruder  attack every server, budget and ledger as another user, an operator and a web page; the figures
 #              go to docs/audit.md (a quarter of an hour; needs root for a second user, Chromium for the page)
@@ -26,7 +27,7 @@ STAMP  := $(VENV)/.installed
 # Processes that tests and measurements start find the package compiled, wherever this is set for other reasons.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup tune test audit intruder supply deployment newest pythons look check bench papers docs docs-run frameworks format \
+.PHONY: setup tune test planted audit intruder supply deployment newest pythons look check bench papers docs docs-run frameworks format \
 	lock clean
 
 setup: $(STAMP)
@@ -44,6 +45,9 @@ tune: $(STAMP)
 
 test: $(STAMP)
 	@$(BIN)/python -m pytest -n 2 -m "not slow"
+
+planted: $(STAMP)
+	@cd tests && ../$(BIN)/python -m planted -j 2
 
 audit: $(STAMP)
 	@cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m audit

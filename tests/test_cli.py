@@ -1,6 +1,7 @@
 """The command: its JSON, its exit codes, one line on standard error, and nothing charged on refusal."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 import tomli_w
 
+from dpbo.flows.cli.screens.terminal import print_json
 from dpbo.flows.cli.screens.tuned import print_tuned, tuned_json
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
@@ -171,6 +173,13 @@ def test_the_release_prints_and_serialises(here, tables, capsys):
         assert "differentially private" in printed
         assert "dpbo ui" in printed
     assert PrivacyBudget.of("people", epsilon=30.0, delta=1e-5) == book.budget("people")
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_no_document_holds_what_json_has_no_number_for(number, capsys):
+    with pytest.raises(ValueError, match="JSON compliant"):
+        print_json({"value": {"score": number}})
+    assert capsys.readouterr().out == ""
 
 
 def test_help_is_fast_and_whole():

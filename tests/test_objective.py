@@ -14,6 +14,7 @@ from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.models.linear.fit import LinearModel, train
 from dpbo_core.models.scores.accuracy import Accuracy, Correct
+from dpbo_core.models.scores.brier import Brier
 from dpbo_core.models.scores.grid import GRID, to_grid
 from dpbo_core.models.scores.ramp import Ramp
 from dpbo_core.models.scores.sigmoid import Sigmoid
@@ -107,7 +108,8 @@ def test_a_broken_record_scores_phi_of_zero_under_margins_and_nothing_elsewhere(
         for model in MODELS:
             both, alone = total([whole, broken], LINEAR, model, score), total([whole], LINEAR, model, score)
             assert both - alone == round(score.broken_score * GRID)
-    assert total([whole, broken], FREE, TREE, Correct()) == total([whole], FREE, TREE, Correct())
+    for score in (Correct(), Brier()):
+        assert total([whole, broken], FREE, TREE, score) == total([whole], FREE, TREE, score)
 
 
 def test_scoring_a_broken_record_zero_would_break_theorem_7():

@@ -28,6 +28,7 @@ from dpbo_core.errors import (
 from dpbo_core.mechanisms.noise import InjectedNoise, OperatingSystemNoise
 from dpbo_core.methods import EXCHANGES, METHODS, method_named
 from dpbo_core.methods.outsourced import curator
+from dpbo_core.methods.outsourced.answers import Curator
 from dpbo_core.methods.outsourced.box import Outsourced
 from dpbo_core.methods.outsourced.geometry import AnyRow, Geometry, NearRow, image
 from dpbo_core.methods.outsourced.private_answers import PrivateAnswers
@@ -473,6 +474,19 @@ def test_the_ledger_decides_how_a_table_is_answered_and_not_the_vault(tmp_path):
             w.answer(private=other)
     assert w.answer(private=PRIVATE, accepts=()) == first  # drawn once, in the ledger
     assert w.ledger.accounts("people")[0].spent == spent
+
+
+def test_a_row_has_one_answer_at_whichever_step_of_whichever_search(tmp_path):
+    """From the ledger alone: two noises on one row's answer would be paid for once."""
+    w = world(tmp_path)
+    w.publish()
+    query = w.suggest()
+    first = w.answer(private=PRIVATE, accepts=())
+    forget(w)
+    for step, row in ((1, (query.row + 1) % 60), (2, query.row)):
+        other = replace(query, session="0" * 16, step=step, row=row)
+        answer = Curator.of(w.ledger, w.vaults).answer(other, tmp_path / "Y.csv", private=PRIVATE)
+    assert answer.value == first.value
 
 
 def test_a_table_answered_publicly_stays_so_without_its_vault(tmp_path):

@@ -20,13 +20,14 @@ from dpbo_core import Categorical, PrivateSearch, Real, evaluate_study
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.data import Encoded
 from dpbo_core.data.cells import NO_VALUE
 from dpbo_core.data.frames import frame_of
 from dpbo_core.errors import BudgetRefused, CertificateFalse, Sealed, StudyInvalid
 from dpbo_core.evaluation.watch.looks import look_once
 from dpbo_core.methods import CERTIFIED
 from dpbo_core.models import by_content
-from dpbo_core.models.estimators import EstimatorFactory
+from dpbo_core.models.estimators import EstimatorFactory, FittedEstimator
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.log_loss import LogLoss
@@ -381,6 +382,17 @@ def test_other_records_score_the_same_whoever_leaves(planted):
         )
     assert changed["ours"] == 0
     assert not planted or changed["blocks"] > 1000
+
+
+def test_a_sum_by_person_takes_each_record_where_its_content_puts_it():
+    """The model above, in the objective: whoever leaves, the steps of the others stay."""
+    rng = np.random.default_rng(2)
+    X, labels = rng.normal(size=(1100, 3)), rng.integers(0, 2, 1100)
+    model, records = FittedEstimator(ByPlace(), np.zeros(3)), Encoded(X, labels, np.zeros(1100, dtype=bool), 2)
+    whole = record_steps(model, records, Correct())
+    assert set(whole.tolist()) == {0, GRID}
+    for k in (1, 80, 999):
+        assert (record_steps(model, records.part(slice(k, None)), Correct()) == whole[k:]).all()
 
 
 @settings(max_examples=40, deadline=None)

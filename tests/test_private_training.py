@@ -242,6 +242,33 @@ def test_no_replaced_record_moves_the_weights_further_than_corollary_8():
     assert worst > 0.3
 
 
+def test_what_chaudhuri_proves_by_hand():
+    """No logistic loss comes near the bound: two records that are both badly wrong cannot pull apart."""
+    moved = corollary_8_sensitivity(n_records=8, regularization=0.1, solver_tolerance=1e-3)
+    assert moved == pytest.approx(2 / 0.8 + 2e-3)
+    assert theorem_9_jacobian(n_records=8, regularization=0.1, curvature=0.25) == pytest.approx(
+        math.log(1 + 0.25 / 0.8)
+    )
+
+
+def test_the_tilt_of_an_objective_has_the_scale_that_its_price_asks_for():
+    """A replaced record moves the sum of gradients by 2 in length, so by 2√d in ℓ₁."""
+    n, d, epsilon, lam = 5, 4, 6.0, 0.3
+    algorithm, seen = ObjectivePerturbation(epsilon), []
+
+    class Watch(OperatingSystemNoise):
+        def draw(self, measurement, value, imitation):
+            seen.append(super().draw(measurement, value, imitation))
+            return seen[-1]
+
+    for _ in range(200):
+        algorithm.train(records(n=n, d=d), {"lambda": lam}, Watch())
+    tilts = np.array(seen[::2]) * 2.0**-20  # the other draw hides how the minimum was computed
+    b = 2.0 * math.sqrt(d) / algorithm.tilt_epsilon(n_records=n, regularization=lam)
+    assert tilts.shape == (200, d)
+    assert abs(np.abs(tilts).mean() / b - 1) < 6 / math.sqrt(200 * d)
+
+
 def test_output_perturbation_honours_its_promise_in_one_dimension():
     """The released integer is round(w/h) plus discrete Laplace noise: the loss is |shift|/b, both measured."""
     n, lam, epsilon = 5, 0.3, 0.7

@@ -1,7 +1,9 @@
 """A study from its file to its release: prices, reruns, refusals, and files whatever their bytes."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,7 +26,7 @@ from dpbo_core.study import data_split
 from dpbo_core.study import resolve as resolving
 from dpbo_core.study.precomputed import Precomputed, known_candidates, train_candidate
 from dpbo_core.study.resolve import advise_study, plan_study, resolve
-from dpbo_core.study.run import open_study, run_study
+from dpbo_core.study.run import open_study, padded, run_study
 
 HEADER = "age,dose,ill\n"
 
@@ -66,6 +68,18 @@ def test_asked_twice_it_gives_the_same_release_and_pays_once(tables, tmp_path, k
     assert len(account.entries) == 1
     third = run_study(replace(spec, edition="2"), ledger=book)
     assert third.release.release_id != first.release.release_id
+    assert len(book.accounts("people")[0].entries) == 2
+
+
+def test_another_training_file_is_another_study(on_files, tmp_path):
+    """Whoever changes a public record asks for another release, and pays for it."""
+    spec, book = StudySpec.from_dict(with_method(on_files, "private_grid")), ledger(tmp_path)
+    first = run_study(spec, ledger=book, folder=tmp_path)
+    lines = (tmp_path / "train.csv").read_text().splitlines()
+    (tmp_path / "train.csv").write_text("\n".join(lines[:-1]) + "\n")
+    second = run_study(spec, ledger=book, folder=tmp_path)
+    assert not second.replayed
+    assert second.release.release_id != first.release.release_id
     assert len(book.accounts("people")[0].entries) == 2
 
 
@@ -347,6 +361,20 @@ def test_no_content_is_read_before_the_budget_is_reserved(on_files, tmp_path, mo
     with pytest.raises(BudgetExceeded):
         run_study(StudySpec.from_dict(on_files), ledger=ledger(tmp_path), folder=tmp_path)
     assert opened == []
+
+
+@pytest.mark.parametrize(("working", "whole"), [(0.3, 2.0), (1.9, 2.0), (2.5, 4.0)])
+def test_what_is_padded_takes_a_whole_number_of_its_seconds(monkeypatch, working, whole):
+    now = [100.0]
+    clock = SimpleNamespace(monotonic=lambda: now[0], sleep=lambda seconds: now.append(now.pop() + seconds))
+    monkeypatch.setattr("dpbo_core.study.run.time", clock)
+    for ends in (nullcontext(), pytest.raises(Sealed)):
+        begun = now[0]
+        with ends, padded(2.0):
+            clock.sleep(working)
+            if not isinstance(ends, nullcontext):
+                raise Sealed
+        assert now[0] - begun == pytest.approx(whole)
 
 
 def test_planning_opens_no_file(on_files, monkeypatch):

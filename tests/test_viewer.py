@@ -250,7 +250,8 @@ def test_a_taken_port_is_a_letter(here):
     from dpbo.flows.prefect_runtime.listening import listening, owners
 
     with listening(0) as held:
-        port = held.getsockname()[1]
+        host, port = held.getsockname()
+        assert host == "127.0.0.1"
         assert owners(port) == {os.geteuid()}
         with pytest.raises(DpboError, match=f"port {port}"), listening(port):
             pass

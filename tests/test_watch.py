@@ -311,6 +311,14 @@ def _kept(place):
     return kept.identity, kept.threshold.expose(), noise
 
 
+def test_every_look_has_noise_of_its_own(place):
+    place.look("monday")
+    place.look("tuesday")
+    _, threshold, noise = _kept(place)
+    assert len({threshold, *(nu for _, nu in noise.values())}) == 3
+    assert len({identity for identity, _ in noise.values()}) == 2
+
+
 def _count(patch, name, drawn):
     call = getattr(AboveThreshold, name)
     patch.setattr(AboveThreshold, name, lambda *args: (drawn.append(name), call(*args))[1])

@@ -1,0 +1,45 @@
+"""Every promise has one planted fault that can still be planted, and a fast test that is there to catch it.
+
+That it is caught says `make planted`.
+"""
+
+import ast
+import re
+from collections import Counter
+from functools import cache
+
+import pytest
+from planted import PROMISES, ROOT, faults
+
+FAULTS = faults()
+LINES = re.findall(r"^\| ([a-z0-9-]+) \|(.+)\|$", PROMISES.read_text(encoding="utf-8"), re.MULTILINE)
+
+
+@cache
+def functions(file):
+    return {node.name: node for node in ast.parse((ROOT / file).read_text(encoding="utf-8")).body
+            if isinstance(node, ast.FunctionDef)}  # fmt: skip
+
+
+def test_every_promise_has_one_fault_and_every_fault_a_promise():
+    lines = Counter(name for name, _ in LINES if name != "id")
+    assert lines == Counter(fault.promise for fault in FAULTS)
+    assert set(lines.values()) == {1}
+    assert len(lines) >= 100
+
+
+def test_a_line_names_the_tests_that_catch_its_fault():
+    catchers = {name: set(re.findall(r"`(test_\w+)`", line)) for name, line in LINES}
+    for fault in FAULTS:
+        assert catchers[fault.promise] == {re.split(r"::|\[", test)[1] for test in fault.tests}, fault.promise
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.promise)
+def test_a_fault_can_be_planted_and_is_caught_by_a_fast_test(fault):
+    text = fault.plant((ROOT / fault.file).read_text(encoding="utf-8"))
+    if fault.file.endswith(".py"):
+        ast.parse(text)
+    for test in fault.tests:
+        file, _, name = test.partition("::")
+        function = functions(file)[name.partition("[")[0]]
+        assert not any(ast.unparse(mark) == "pytest.mark.slow" for mark in function.decorator_list), test
