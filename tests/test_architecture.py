@@ -232,7 +232,6 @@ NAMES = {
 WORDS = ("models/scores", "mechanisms")  # their names are ordinary words: a text may hold them, unless in quotes
 EXCEPTED = {
     "accounting/migrations": "a migration speaks of the tables of its day",
-    "advice/expected_loss_table.py": "benchmarks/advice_calibration.py writes it, by keys that the methods declare",
     "evaluation/figures.py": "the figures of a report, some of which scores are called by too",
     "evaluation/names.py": "their names, for screens that count nothing",
     "comparison": "it sets chosen forms of methods beside their rivals",
