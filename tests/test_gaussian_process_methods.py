@@ -24,10 +24,9 @@ from dpbo_core.gp.kernels import SquaredExponential
 from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
 from dpbo_core.mechanisms.observation import observation_noise
 from dpbo_core.methods import CERTIFIED
-from dpbo_core.methods.exact_gp import ExactGP
 from dpbo_core.methods.kernel import stated_kernel
-from dpbo_core.methods.noisy_gp import NoisyGP
-from dpbo_core.methods.prior_scale import PriorScale
+from dpbo_core.methods.kusner_gp import ExactGP, NoisyGP
+from dpbo_core.methods.kusner_pricing import PriorScale
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.resolve import advise_study, plan_study
@@ -61,7 +60,7 @@ def test_to_the_letter_the_release_rests_on_the_prior():
 
 def test_sensitivities_are_the_theorems_on_the_grid():
     world, method = problem(steps=7), NoisyGP(cap_at_range=False, dataset_similarity=0.7)
-    X, kernel = world.candidates.encoded, stated_kernel(method, world)
+    X, kernel = world.candidates.encoded, stated_kernel(world)
     gain = srinivas_2010.information_gain_bound(
         gram=kernel.matrix(X, X), n_steps=7, noise_variance=method.noise_variance
     )
@@ -326,7 +325,7 @@ def test_the_plan_says_when_the_choice_is_hardly_better_than_a_uniform_draw(tabl
 def test_the_outlook_is_theorems_2_4_and_6_at_the_scales_that_are_paid():
     """At a = 1, that is at failure probability 1/e; in units of the score, a prior standard deviation being G/4."""
     world, free, capped = problem(steps=7), NoisyGP(cap_at_range=False), NoisyGP()
-    X, kernel = world.candidates.encoded, stated_kernel(free, world)
+    X, kernel = world.candidates.encoded, stated_kernel(world)
     gain = srinivas_2010.information_gain_bound(gram=kernel.matrix(X, X), n_steps=7, noise_variance=0.01)
     choice, score = free.plan(world).spends
     second = min(1.0, 2 * choice.sensitivity / choice.epsilon * (math.log(12) + 1))

@@ -20,10 +20,9 @@ from worlds import plain, problem
 from dpbo.tasks import tuning as step_task
 from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.methods.dp_hypo import DpHypo
-from dpbo_core.methods.exact_gp import ExactGP
 from dpbo_core.methods.kernel import stated_kernel
+from dpbo_core.methods.kusner_gp import ExactGP, NoisyGP
 from dpbo_core.methods.lipschitz import Lipschitz
-from dpbo_core.methods.noisy_gp import NoisyGP
 from dpbo_core.methods.outsourced.box import Outsourced
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
@@ -140,7 +139,7 @@ def theorem_1(method, delta):
 
 
 def theorem_3(method, delta):
-    X, kernel, published = WORLD.candidates.encoded, stated_kernel(method, WORLD), method.calibration == "published"
+    X, kernel, published = WORLD.candidates.encoded, stated_kernel(WORLD), method.calibration == "published"
     gain = srinivas_2010.information_gain_bound(gram=kernel.matrix(X, X), n_steps=T, noise_variance=SIGMA2)
     parts = 2 if published else 5
     beta = 2 * math.log(parts * N * T**2 * math.pi**2 / (6 * delta))

@@ -1,9 +1,4 @@
-"""The kernel of a method whose search fits none, and the refusal of a study that asks for a fitted one there.
-
-A study that was charged before such a study was refused goes on as it began, at `UNFITTED`.
-"""
-
-from typing import Protocol, runtime_checkable
+"""The kernel that a study states, and the refusal of one that asks for a fitted kernel where none is fitted."""
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.gp.kernels import Kernel, kernel_named
@@ -13,19 +8,8 @@ from dpbo_core.problem import Problem
 UNFITTED = 0.3  # in the unit cube, where a study names no lengthscale
 
 
-@runtime_checkable
-class FixedKernel(Protocol):
-    """A method that uses the study's kernel as it is stated, at least until there is something to fit it to."""
-
-    @property
-    def fits_lengthscale(self) -> bool:
-        """Whether the search itself then finds the lengthscale, where the study says "fit"."""
-        ...
-
-
-def stated_kernel(method: FixedKernel, problem: Problem, variance: float = 1.0) -> Kernel:
-    """The study's kernel at its own lengthscale, or at `UNFITTED`, for a method that says if it fits one later."""
-    del method  # asked for by its type: none that is silent about fitting can have the kernel
+def stated_kernel(problem: Problem, variance: float = 1.0) -> Kernel:
+    """The study's kernel at its own lengthscale, or at `UNFITTED` until there is something to fit it to."""
     search = problem.search
     return kernel_named(
         search.kernel, UNFITTED if isinstance(search.lengthscale, str) else search.lengthscale, variance
@@ -39,7 +23,7 @@ def check_lengthscale(method: Method, problem: Problem) -> None:
         StudyInvalid: the method would use a fixed one all the same.
     """
     asked = isinstance(problem.search.lengthscale, str)
-    if asked and isinstance(method, FixedKernel) and not method.fits_lengthscale:
+    if asked and not method.fits_lengthscale:
         raise StudyInvalid(
             f'{method.kind} fits no kernel, and the study says search.lengthscale = "fit"',
             cause="what it could be fitted to is private, and its price holds for a kernel fixed in advance",

@@ -83,6 +83,8 @@ class Lipschitz:
         delta="0",
         trainings="one a candidate",
     )
+    hides_evaluations: ClassVar = False  # how many models are scored is public: T
+    releases_hyperparameters: ClassVar = False  # a score alone: Algorithm 3 releases no candidate
 
     evaluate: Literal["auto", "all", "path"] = "auto"
     calibration: Calibration = "corrected"
@@ -125,16 +127,6 @@ class Lipschitz:
     def scores_ahead(self) -> bool:
         """Where all of Λ is scored it always does."""
         return self.scores_all
-
-    @property
-    def hides_evaluations(self) -> bool:
-        """How many models are scored is public: T."""
-        return False
-
-    @property
-    def releases_hyperparameters(self) -> bool:
-        """A score alone: Algorithm 3 releases no candidate."""
-        return False
 
     @property
     def fits_lengthscale(self) -> bool:
@@ -314,7 +306,7 @@ class LipschitzSearch(Opaque):
         self._best, self._map = Sensitive(-1), ScoreMap(CENTRE, SPREAD, 1.0)
         self._bo = BayesianSearch(
             problem.candidates.encoded,
-            stated_kernel(method, problem),
+            stated_kernel(problem),
             noise_variance=1e-6,
             acquisition=acquisition_of(search),
             seed=search.seed,

@@ -103,6 +103,10 @@ class PrivateTrajectory:
         counts_pairs=True,
         shows_all=True,
     )
+    public_path: ClassVar = True  # the path follows released observations only
+    hides_evaluations: ClassVar = False  # how many models are scored is public: T
+    releases_hyperparameters: ClassVar = True  # those of the choice, and of every step
+    fits_lengthscale: ClassVar = True  # it is fitted to released observations, which costs nothing
 
     look_share: float = USUAL_LOOK
     final_share: float = 0.0
@@ -130,28 +134,8 @@ class PrivateTrajectory:
         check_trials(self.public_trials)
 
     @property
-    def public_path(self) -> bool:
-        """The path follows released observations only."""
-        return True
-
-    @property
     def scores_ahead(self) -> bool:
         """True: all of Λ at once, where `[search] one_pass` asks for it."""
-        return True
-
-    @property
-    def hides_evaluations(self) -> bool:
-        """How many models are scored is public: T."""
-        return False
-
-    @property
-    def releases_hyperparameters(self) -> bool:
-        """True: those of the choice, and of every step."""
-        return True
-
-    @property
-    def fits_lengthscale(self) -> bool:
-        """True: it is fitted to released observations, which costs nothing."""
         return True
 
     def n_steps(self, problem: Problem) -> int:
@@ -228,7 +212,7 @@ class PrivateTrajectory:
         sigma = self.observations(problem)[0].scale * problem.metric_per_step
         T, scale = self.n_steps(problem), SPREAD * problem.score_range
         spread = np.unique(np.linspace(0, len(problem.candidates) - 1, T).round().astype(int))
-        kernel = stated_kernel(self, problem)
+        kernel = stated_kernel(problem)
         K = kernel.matrix(problem.candidates.encoded[spread], problem.candidates.encoded[spread])
         noise = (sigma / scale) ** 2 * len(spread) / T  # repeats average the noise
         freedom = float(np.trace(np.linalg.solve(K + noise * np.eye(len(K)), K)))

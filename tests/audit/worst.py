@@ -20,9 +20,8 @@ from worlds import Memory, problem
 from audit.laws import Gaussian, GaussianAndChoice, Pure
 from audit.runs import Case, Sums
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise
-from dpbo_core.methods.exact_gp import ExactGP
+from dpbo_core.methods.kusner_gp import ExactGP, NoisyGP
 from dpbo_core.methods.lipschitz import Lipschitz
-from dpbo_core.methods.noisy_gp import NoisyGP
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public import Public
