@@ -29,10 +29,15 @@ from dpbo_core.mechanisms.noise import InjectedNoise, OperatingSystemNoise
 from dpbo_core.methods import EXCHANGES, METHODS, method_named
 from dpbo_core.methods.outsourced import curator
 from dpbo_core.methods.outsourced.answers import Curator
-from dpbo_core.methods.outsourced.box import Outsourced
-from dpbo_core.methods.outsourced.geometry import AnyRow, Geometry, NearRow, image
-from dpbo_core.methods.outsourced.private_answers import PrivateAnswers
-from dpbo_core.methods.outsourced.projection import public_projection, spectral_norm_bound
+from dpbo_core.methods.outsourced.box import Outsourced, PrivateAnswers
+from dpbo_core.methods.outsourced.geometry import (
+    AnyRow,
+    Geometry,
+    NearRow,
+    image,
+    public_projection,
+    spectral_norm_bound,
+)
 from dpbo_core.methods.outsourced.published_table import read_published
 from dpbo_core.methods.outsourced.vault import Vault
 from dpbo_core.privacy.sensitive import Sensitive

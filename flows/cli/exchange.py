@@ -217,7 +217,7 @@ def answer(
         DpboError: as a message.
     """
     from dpbo_core.methods.outsourced.answers import Curator
-    from dpbo_core.methods.outsourced.private_answers import PrivateAnswers
+    from dpbo_core.methods.outsourced.box import PrivateAnswers
     from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 
     for name in accepts:

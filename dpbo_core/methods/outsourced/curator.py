@@ -32,8 +32,7 @@ from dpbo_core.mechanisms.noise import (
 )
 from dpbo_core.mechanisms.random_projection import RandomProjection
 from dpbo_core.methods.outsourced.box import Outsourced
-from dpbo_core.methods.outsourced.geometry import image, in_order
-from dpbo_core.methods.outsourced.published import algorithm_1_rows
+from dpbo_core.methods.outsourced.geometry import algorithm_1_rows, image, in_order
 from dpbo_core.methods.outsourced.published_table import PublishedTable, content_digest, table_bytes
 from dpbo_core.methods.outsourced.vault import Vault
 from dpbo_core.privacy.plan import PrivacyPlan
