@@ -14,9 +14,16 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from dpbo_core.atomically import replace_atomically
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.methods.outsourced.messages import HUGE, Answer, Query, digest, read_message, write_message
+from dpbo_core.methods.outsourced.messages import (
+    HUGE,
+    Answer,
+    Query,
+    digest,
+    read_message,
+    write_file,
+    write_message,
+)
 from dpbo_core.methods.outsourced.modeler import DELTA_UCB, Modeler, Prior, Told
 from dpbo_core.methods.outsourced.published_table import read_published
 
@@ -254,13 +261,7 @@ def _parsed(text: bytes) -> State | None:
 
 def _write(path: Path, state: State) -> None:
     document: dict[str, Any] = {"format": FORMAT, **asdict(state)}
-    try:
-        replace_atomically(path, json.dumps(document, allow_nan=False).encode())
-    except OSError as error:
-        reason = (error.strerror or "no reason given").lower()
-    else:
-        return
-    raise StudyInvalid(f"{str(path)!r} cannot be written ({reason})", remedy="choose another place for --state")
+    write_file(path, json.dumps(document, allow_nan=False).encode(), option="--state")
 
 
 @contextmanager
