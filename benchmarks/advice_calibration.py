@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from dpbo_core.advice.expected_loss import DEGREES, RECORDS, TABLE, UNITS, rows
-from dpbo_core.comparison.contenders import run_on
+from dpbo_core.comparison.rivals import run_on
 from dpbo_core.comparison.tasks import ScoreTable, on_table
 from dpbo_core.gp.kernels import Matern52
 from dpbo_core.methods.private_grid import PrivateGrid

@@ -15,7 +15,7 @@ from dpbo_core.advice.advise import advise
 from dpbo_core.advice.choosing import choose
 from dpbo_core.advice.expected_loss import DEGREES, RECORDS, expected
 from dpbo_core.advice.expected_loss import rows as table_rows
-from dpbo_core.comparison.contenders import run_on
+from dpbo_core.comparison.rivals import run_on
 from dpbo_core.comparison.tasks import ScoreTable, on_table
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods.lipschitz import Lipschitz

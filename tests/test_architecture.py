@@ -96,7 +96,7 @@ PLANTED = [
     ("dpbo_core/mechanisms/laplace.py", "import dpbo_core.accounting.ledger", "the floors of dpbo_core"),
     ("dpbo_core/errors.py", "import dpbo_core.privacy.plan", "the floors of dpbo_core"),
     ("dpbo_core/methods/lipschitz.py", "import dpbo_core.methods.private_grid", "methods do not import"),
-    ("dpbo_core/methods/kernel.py", "import dpbo_core.methods.kusner_gp", "methods do not import"),
+    ("dpbo_core/methods/stated_search.py", "import dpbo_core.methods.kusner_gp", "methods do not import"),
     ("dpbo_core/methods/kusner_pricing.py", "import dpbo_core.methods.outsourced.box", "methods do not import"),
     ("dpbo_core/bo/loop.py", "import dpbo_core.privacy.sensitive", "the search knows nothing"),
     ("dpbo_core/gp/posterior.py", "import dpbo_core.privacy.amounts", "the search knows nothing"),

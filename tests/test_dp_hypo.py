@@ -20,8 +20,7 @@ from dpbo_core.mechanisms.random_stopping import SCALE, NegativeBinomialStopping
 from dpbo_core.mechanisms.repeat_and_select import RepeatAndSelect, selection_epsilon
 from dpbo_core.methods import METHODS
 from dpbo_core.methods.dp_hypo import DpHypo
-from dpbo_core.methods.hypo_search import HypoSearch
-from dpbo_core.methods.informed_prior import informed
+from dpbo_core.methods.hypo_search import HypoSearch, informed
 from dpbo_core.privacy.amounts import spent_units
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.privacy.sensitive import Sensitive

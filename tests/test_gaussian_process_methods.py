@@ -21,12 +21,12 @@ from dpbo_core.bo.branch_and_bound import JITTER, BranchAndBound
 from dpbo_core.bo.loop import BayesianSearch
 from dpbo_core.errors import AssumptionNotAccepted, CertificateFalse, StudyInvalid
 from dpbo_core.gp.kernels import SquaredExponential
+from dpbo_core.mechanisms.gaussian import observation_noise
 from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
-from dpbo_core.mechanisms.observation import observation_noise
 from dpbo_core.methods import CERTIFIED
-from dpbo_core.methods.kernel import stated_kernel
 from dpbo_core.methods.kusner_gp import ExactGP, NoisyGP
 from dpbo_core.methods.kusner_pricing import PriorScale
+from dpbo_core.methods.stated_search import stated_kernel
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.resolve import advise_study, plan_study

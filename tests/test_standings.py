@@ -20,13 +20,13 @@ from worlds import plain, problem
 from dpbo.tasks import tuning as step_task
 from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.methods.dp_hypo import DpHypo
-from dpbo_core.methods.kernel import stated_kernel
 from dpbo_core.methods.kusner_gp import ExactGP, NoisyGP
 from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.methods.outsourced.box import Outsourced
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public import Public
+from dpbo_core.methods.stated_search import stated_kernel
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.privacy.guarantee import Evidence
 from dpbo_core.privacy.unit import NeighboringRelation

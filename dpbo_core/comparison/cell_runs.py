@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dpbo_core.advice.choosing import recommendation
 from dpbo_core.comparison import rivals
-from dpbo_core.comparison.contenders import Outcome, run_on
+from dpbo_core.comparison.rivals import Outcome, run_on
 from dpbo_core.comparison.tasks import ScoreTable, TableScorer, on_table
 from dpbo_core.errors import DpboError
 from dpbo_core.methods import method_named

@@ -27,11 +27,9 @@ from dpbo_core.mechanisms.noise import try_out
 from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, Stopping
 from dpbo_core.mechanisms.repeat_and_select import RepeatAndSelect, selection_epsilon
 from dpbo_core.methods.contract import Described, Draws, Outlook
-from dpbo_core.methods.hypo_search import HypoSearch
-from dpbo_core.methods.informed_prior import assumed_of, informed
-from dpbo_core.methods.kernel import stated_kernel
-from dpbo_core.methods.number_of_trials import Law, law_of
+from dpbo_core.methods.hypo_search import HypoSearch, Law, assumed_of, informed, law_of
 from dpbo_core.methods.pricing import guarantee_of, refuse_persons, too_small
+from dpbo_core.methods.stated_search import stated_kernel
 from dpbo_core.privacy.amounts import allowed_units, from_units
 from dpbo_core.privacy.certified import RECORDS, Shown
 from dpbo_core.privacy.guarantee import Evidence, Standing

@@ -33,15 +33,19 @@ from dpbo_core.bo.acquisition import UCB, Acquisition
 from dpbo_core.bo.branch_and_bound import JITTER, BranchAndBound
 from dpbo_core.bo.loop import BayesianSearch
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.mechanisms.gaussian import observation_noise
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.mechanisms.observation import observation_noise
 from dpbo_core.methods import kusner_pricing as pricing
 from dpbo_core.methods.contract import Described, Draws, Outlook
-from dpbo_core.methods.kernel import stated_kernel
-from dpbo_core.methods.own_acquisition import acquisition_of, assumed_of_acquisition, shown_of_acquisition
 from dpbo_core.methods.pricing import guarantee_of
 from dpbo_core.methods.releasing import make_release
+from dpbo_core.methods.stated_search import (
+    acquisition_of,
+    assumed_of_acquisition,
+    shown_of_acquisition,
+    stated_kernel,
+)
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.assumption import DE_FREITAS_CONSTANTS, GP_PRIOR

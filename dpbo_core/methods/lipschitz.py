@@ -29,10 +29,14 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
 from dpbo_core.methods.contract import Described, Draws, Outlook
-from dpbo_core.methods.kernel import stated_kernel
-from dpbo_core.methods.own_acquisition import acquisition_of, assumed_of_acquisition, shown_of_acquisition
 from dpbo_core.methods.pricing import guarantee_of, refuse_persons, split_epsilon
 from dpbo_core.methods.releasing import make_release
+from dpbo_core.methods.stated_search import (
+    acquisition_of,
+    assumed_of_acquisition,
+    shown_of_acquisition,
+    stated_kernel,
+)
 from dpbo_core.models.linear.certificates import default_tolerance
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.linear.losses import loss_named

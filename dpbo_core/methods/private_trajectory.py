@@ -36,8 +36,6 @@ from dpbo_core.mechanisms.noise import Mechanism, Noise
 from dpbo_core.methods.contract import Described, Draws, Outlook, Released, Simulated, Told
 from dpbo_core.methods.earlier_editions import steps_and_look
 from dpbo_core.methods.final_choice import MIXED_EVIDENCE, FinalChoice, selection
-from dpbo_core.methods.kernel import stated_kernel
-from dpbo_core.methods.own_acquisition import acquisition_of
 from dpbo_core.methods.pair_draws import (
     SHARE_OF_PAIRS_RHO,
     USUAL,
@@ -50,6 +48,7 @@ from dpbo_core.methods.pair_draws import (
 )
 from dpbo_core.methods.pricing import guarantee_of, too_small
 from dpbo_core.methods.releasing import make_release
+from dpbo_core.methods.stated_search import acquisition_of, stated_kernel
 from dpbo_core.objective.in_memory import Scorer, evaluate_all, shifted
 from dpbo_core.privacy.amounts import from_units, split_units
 from dpbo_core.privacy.certified import Shown, steps_shown

@@ -34,8 +34,7 @@ from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.private_training.algorithm import Axis, PrivateModel, Sizes
 from dpbo_core.private_training.base import Base
-from dpbo_core.private_training.noised_weights import noise_of, noised
-from dpbo_core.private_training.solving import LOGISTIC_ONLY, check_solvable, tolerance
+from dpbo_core.private_training.solving import LOGISTIC_ONLY, check_solvable, noise_of, noised, tolerance
 from dpbo_core.private_training.trial import Trial, TrialFacts, pure_trial
 from dpbo_core.theorems.chaudhuri_2011 import theorem_9_jacobian
 

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from dpbo_core.bo.acquisition import UCB
 from dpbo_core.bo.loop import BayesianSearch
 from dpbo_core.gp.kernels import TYPICAL, BlurredSquaredExponential, typical_lengthscale
-from dpbo_core.gp.spectrum import spectrum
+from dpbo_core.gp.likelihood import spectrum
 
 LENGTHSCALES = np.geomspace(0.03, 3.0, 24)  # times √r
 SHARES = (1e-6, 1e-4, 1e-2, 1e-1)  # σ_n²/s² tried where the answers' noise is not known

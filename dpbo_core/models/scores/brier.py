@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.models.outcome import Verb
-from dpbo_core.models.scores.declared import Declared
-from dpbo_core.models.scores.natural_unit import NaturalUnit
+from dpbo_core.models.scores.declared import Declared, NaturalUnit
 from dpbo_core.models.scores.record import Jumps, Scores
 
 

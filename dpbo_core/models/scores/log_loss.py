@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.models.outcome import Verb
-from dpbo_core.models.scores.declared import Declared
-from dpbo_core.models.scores.natural_unit import NaturalUnit
+from dpbo_core.models.scores.declared import Declared, NaturalUnit
 from dpbo_core.models.scores.record import Jumps, Scores
 
 LOG_LOSS_BOUND = math.log(100.0)  # a probability below 1% counts as 1%

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.scores.natural_unit import NaturalUnit
+from dpbo_core.models.scores.declared import NaturalUnit
 
 
 def steep(margins: ArrayLike, steepness: float) -> NDArray[np.float64]:
