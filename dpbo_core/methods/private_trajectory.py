@@ -106,6 +106,7 @@ class PrivateTrajectory:
     hides_evaluations: ClassVar = False  # how many models are scored is public: T
     releases_hyperparameters: ClassVar = True  # those of the choice, and of every step
     fits_lengthscale: ClassVar = True  # it is fitted to released observations, which costs nothing
+    scores_ahead: ClassVar[bool] = True  # all of Λ at once, where `[search] one_pass` asks for it
 
     look_share: float = USUAL_LOOK
     final_share: float = 0.0
@@ -131,11 +132,6 @@ class PrivateTrajectory:
                 remedy="say final_share too; 0.8, with look_share = 0.05, is usual",
             )
         check_trials(self.public_trials)
-
-    @property
-    def scores_ahead(self) -> bool:
-        """True: all of Λ at once, where `[search] one_pass` asks for it."""
-        return True
 
     def n_steps(self, problem: Problem) -> int:
         """T: how many models are trained and scored, `[search] steps`."""

@@ -37,6 +37,7 @@ error in D hardly matters, where AUC = C₂/D would take all of it.
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 from dpbo_core.models.scores.grid import GRID
 
@@ -87,6 +88,9 @@ EVEN = 0.5  # share of positives at which the noise is least; what is shown whil
 class PairCount:
     """C₂ and D of m records, k of which one person may own."""
 
+    score_range: ClassVar[float] = 1.0  # 1: a ranking has no pair right, or all
+    spread: ClassVar[float] = 0.5  # ½: whoever guesses gets the other half
+
     n_records: int
     counted: int
     share: float | None = None
@@ -113,16 +117,6 @@ class PairCount:
         """AUC per step at the public share of positives."""
         share = EVEN if self.share is None else self.share
         return 1.0 / (2.0 * self.n_records**2 * share * (1.0 - share))
-
-    @property
-    def score_range(self) -> float:
-        """1: a ranking has no pair right, or all."""
-        return 1.0
-
-    @property
-    def spread(self) -> float:
-        """½: whoever guesses gets the other half."""
-        return 0.5
 
     @property
     def fewest_likely(self) -> int:

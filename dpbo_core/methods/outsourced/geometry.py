@@ -82,13 +82,10 @@ class AnyRow:
 class NearRow:
     """Neighbours move one row by a distance of at most 1; a bound on its length is the curator's choice."""
 
+    distance: ClassVar[float] = 1.0  # Δ = 1: how far one row moves, ℓ₂, in the table's units
+
     norm_bound: float | None = None
     relation: ClassVar = NeighboringRelation.ROW_MOVES_BY_ONE
-
-    @property
-    def distance(self) -> float:
-        """Δ = 1: how far one row moves, ℓ₂, in the table's units."""
-        return 1.0
 
 
 Neighbours = AnyRow | NearRow

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,9 @@ LOG_LOSS_BOUND = math.log(100.0)  # a probability below 1% counts as 1%
 class LogLoss(Jumps):
     """g = E − min(−log p_y, E)."""
 
-    bound: float = LOG_LOSS_BOUND
+    needs: ClassVar[Verb] = "predict_proba"  # what it asks of an estimator: probabilities
 
-    @property
-    def needs(self) -> Verb:
-        """What it asks of an estimator: probabilities."""
-        return "predict_proba"
+    bound: float = LOG_LOSS_BOUND
 
     @property
     def score_range(self) -> float:

@@ -14,7 +14,7 @@ since a model may be much surer of the rows that it was fitted to than of others
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,10 +89,7 @@ def _log_odds(p: Scores) -> Scores:
 class RocAuc(PairScore):
     """AUC by the count of pairs."""
 
-    @property
-    def needs(self) -> Verb:
-        """Decision values, where there are such: a class alone ranks nothing."""
-        return "decision_function"
+    needs: ClassVar[Verb] = "decision_function"  # decision values, where there are such
 
     @property
     def n_cells(self) -> int:
