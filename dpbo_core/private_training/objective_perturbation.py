@@ -20,7 +20,7 @@ Guarantee: ε = ε_Z + ε_J + ε_out, pure, under replace-one; no assumption.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -48,12 +48,11 @@ GRID = 2.0**-20
 class ObjectivePerturbation:
     """ε-DP training of a logistic model."""
 
-    epsilon: float
+    relation: ClassVar[NeighboringRelation] = (
+        NeighboringRelation.REPLACE_ONE
+    )  # neighbours differ in one record, replaced by any other
 
-    @property
-    def relation(self) -> NeighboringRelation:
-        """Neighbours differ in one record, replaced by any other."""
-        return NeighboringRelation.REPLACE_ONE
+    epsilon: float
 
     @property
     def curve(self) -> RenyiCurve:

@@ -15,7 +15,7 @@ shorter by √2 on average and has no exact sampler.)
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -39,12 +39,11 @@ AXES = {"lambda": Axis(None)}
 class OutputPerturbation:
     """ε-DP training of a logistic model."""
 
-    epsilon: float
+    relation: ClassVar[NeighboringRelation] = (
+        NeighboringRelation.REPLACE_ONE
+    )  # neighbours differ in one record, replaced by any other
 
-    @property
-    def relation(self) -> NeighboringRelation:
-        """Neighbours differ in one record, replaced by any other."""
-        return NeighboringRelation.REPLACE_ONE
+    epsilon: float
 
     @property
     def curve(self) -> RenyiCurve:

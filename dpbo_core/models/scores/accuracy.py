@@ -18,16 +18,12 @@ class Accuracy:
     graded: ClassVar[bool] = False  # a record is right or wrong
     score_range: ClassVar[float] = 1.0  # G = 1: a record is right or wrong
     broken_score: ClassVar[float] = 0.0  # φ(0): what a record that cannot be read scores
+    natural_unit: ClassVar[NaturalUnit] = NaturalUnit()  # A share of right predictions as it is
 
     @property
     def lipschitz(self) -> float:
         """L = ∞: a step."""
         return math.inf
-
-    @property
-    def natural_unit(self) -> NaturalUnit:
-        """A share of right predictions as it is."""
-        return NaturalUnit()
 
     def phi(self, margins: ArrayLike) -> NDArray[np.float64]:
         """1.0 where the margin is above 0, else 0.0, (m,)."""

@@ -56,6 +56,7 @@ class Steep(ABC):
     graded: ClassVar[bool] = True  # φ is continuous, so that near models give a record near scores
     score_range: ClassVar[float] = 1.0  # G: one record's scores lie in [0, G]
     broken_score: ClassVar[float] = 0.5  # φ(0): what a record that cannot be read scores
+    natural_unit: ClassVar[NaturalUnit] = NaturalUnit()  # A margin score is its own unit
 
     steepness: float
 
@@ -75,8 +76,3 @@ class Steep(ABC):
     @abstractmethod
     def overwrite(self, margins: NDArray[np.float64]) -> None:
         """Puts φ in the place of finite margins, of any shape."""
-
-    @property
-    def natural_unit(self) -> NaturalUnit:
-        """A margin score is its own unit."""
-        return NaturalUnit()

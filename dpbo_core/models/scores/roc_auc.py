@@ -90,11 +90,7 @@ class RocAuc(PairScore):
     """AUC by the count of pairs."""
 
     needs: ClassVar[Verb] = "decision_function"  # decision values, where there are such
-
-    @property
-    def n_cells(self) -> int:
-        """B: as many as values can be told apart by."""
-        return N_CELLS
+    n_cells: ClassVar[int] = N_CELLS  # B: as many as values can be told apart by
 
     def cells(self, name: str, asked: Asked) -> Decisions:
         """The map of an estimator, on the scale of its values for public rows.
