@@ -9,10 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import tomli_w
 from worlds import Memory, Table, problem, with_method
 
-from dpbo.flows.cli import app as cli
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.accounting.ledger import PrivacyLedger
@@ -136,34 +134,6 @@ def test_both_run_under_their_assumptions(here, tables, kind):
     assert told["guarantee"]["assumptions"][0] == "gp_prior"
     assert set(told["value"]) == ({"metric", "score"} | ({"hyperparameters"} if kind == "noisy_gp" else set()))
     assert told["spends"][0]["delta"] > 0.0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["noisy_gp", "exact_gp"])
-def test_both_run_through_the_command_under_their_assumptions(here, tables, capsys, kind):
-    with_method(tables, kind)
-    tables["method"] |= {"cap_at_range": False}
-    (here / "study.toml").write_text(tomli_w.dumps(tables))
-    assert run_command("tune", "study.toml") == 4
-    said = capsys.readouterr().err
-    assert "gp_prior" in said
-    assert "accepts" in said
-    tables["study"]["accepts"] = ["gp_prior", "de_freitas_constants"]
-    (here / "study.toml").write_text(tomli_w.dumps(tables))
-    assert run_command("tune", "study.toml", "--json") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["guarantee"]["assumptions"][0] == "gp_prior"
-    assert set(told["value"]) == ({"metric", "score"} | ({"hyperparameters"} if kind == "noisy_gp" else set()))
-    assert told["spends"][0]["delta"] > 0.0
-
-
-def run_command(*words):
-    sys.argv = ["dpbo", *words]
-    try:
-        cli.main()
-    except SystemExit as ended:
-        return ended.code or 0
-    return 0
 
 
 def test_exact_gp_asks_for_its_constants(tables):

@@ -100,14 +100,6 @@ def gradient(
     return g
 
 
-def hessian_product(
-    Z: NDArray[np.float64], w: NDArray[np.float64], regularization: float, v: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """∇²O_λ(w) v for the logistic loss, (d,), without the matrix."""
-    product: NDArray[np.float64] = regularization * v + Z.T @ (Logistic().curvatures(Z @ w) * (Z @ v)) / len(Z)
-    return product
-
-
 def hessian(Z: NDArray[np.float64], curvatures: NDArray[np.float64], regularization: float) -> NDArray[np.float64]:
     """λI + (1/n) Zᵀ diag(curvatures) Z, (d, d): ∇²O_λ for ℓ″ of the margins, or an interior point's matrix.
 
