@@ -29,8 +29,7 @@ from dpbo_core.final_model.train import model_is_public
 from dpbo_core.models.cross_validation import fold_of
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.estimators import FittedEstimator, Model
-from dpbo_core.models.linear.fit import LinearModel
-from dpbo_core.models.linear.softmax import SoftmaxModel
+from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel
 from dpbo_core.models.linear_trainer import LinearTrainer
 from dpbo_core.models.listed.inspection import unlisted_part
 from dpbo_core.models.outcome import Verb

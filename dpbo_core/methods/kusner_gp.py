@@ -164,10 +164,8 @@ class NoisyGP:
 
     def sensitivities(self, problem: Problem) -> dict[pricing.Output, float]:
         """Δ of each output, in order, on the prior's scale."""
-        bounds: dict[pricing.Output, float] = {}
-        if self.outputs != "score":
-            stated = (self.scale, self.dataset_similarity, self.calibration)
-            bounds["candidate"] = pricing.choice_sensitivity(problem, self.outputs, *stated)
+        stated = (self.scale, self.dataset_similarity, self.calibration)
+        bounds = pricing.choice_sensitivity(problem, self.outputs, *stated)
         if self.outputs != "candidate":
             bounds["score"] = kusner_2015.theorem_3_sensitivity(
                 n_candidates=len(problem.candidates),
@@ -332,10 +330,8 @@ class ExactGP:
         Raises:
             StudyInvalid: no constants or no theorem for the score that is asked for.
         """
-        bounds: dict[pricing.Output, float] = {}
-        if self.outputs != "score":
-            stated = (self.scale, self.dataset_similarity, self.calibration)
-            bounds["candidate"] = pricing.choice_sensitivity(problem, self.outputs, *stated)
+        stated = (self.scale, self.dataset_similarity, self.calibration)
+        bounds = pricing.choice_sensitivity(problem, self.outputs, *stated)
         if self.outputs != "candidate":
             pricing.checked_rate(problem, self.rate_constant, self.decay_constant)
             bounds["score"] = kusner_2015.theorem_5_sensitivity(

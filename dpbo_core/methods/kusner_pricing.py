@@ -179,9 +179,11 @@ def last_delta(problem: Problem, outputs: Outputs) -> float:
 
 def choice_sensitivity(
     problem: Problem, outputs: Outputs, scale: PriorScale, dataset_similarity: float, calibration: Calibration
-) -> float:
-    """Δ of μ_T, on the prior's scale."""
-    return kusner_2015.theorem_1_sensitivity(
+) -> dict[Output, float]:
+    """Δ of μ_T, on the prior's scale, where λ̃ is among the outputs."""
+    if outputs == "score":
+        return {}
+    bound = kusner_2015.theorem_1_sensitivity(
         n_candidates=len(problem.candidates),
         n_steps=problem.search.steps,
         delta=from_units(_deltas(problem, outputs)[0]),
@@ -189,6 +191,7 @@ def choice_sensitivity(
         calibration=calibration,
         score_change=scale.one_record(problem),
     )
+    return {"candidate": bound}
 
 
 def priced_draws(

@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 from dpbo_core.data import Encoded
 from dpbo_core.models.estimator_trainer import table_of_estimator
 from dpbo_core.models.estimators import FittedEstimator, Model
-from dpbo_core.models.linear.fit import LinearModel, margins_of
-from dpbo_core.models.linear.softmax import SoftmaxModel
+from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel, margins_of
 from dpbo_core.models.scores.accuracy import Accuracy, Correct
 from dpbo_core.models.scores.grid import GRID, to_grid
 from dpbo_core.models.scores.pairs import OF_PAIRS, Integers, PairScore, counts, pairs_of
