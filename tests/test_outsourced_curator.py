@@ -445,6 +445,16 @@ def test_no_answer_moves_the_sum_beyond_its_sensitivity(one, other):
     assert moved <= PRIVATE.mechanism.sensitivity
 
 
+def test_a_table_has_one_way_of_answering(tmp_path):
+    w = world(tmp_path)
+    w.publish()
+    w.exchange(private=PRIVATE, accepts=())
+    w.suggest()
+    for other in (None, replace(PRIVATE, low=-10.0), replace(PRIVATE, epsilon=2.0)):
+        with pytest.raises(StudyInvalid, match="another way"):
+            w.answer(private=other)
+
+
 def forget(w):
     (kept,) = w.vaults.glob("*/answers.json")
     kept.unlink()
