@@ -29,8 +29,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.containment import contained
 from dpbo_core.models.import_path import estimator_class
 from dpbo_core.models.linear.fit import LinearModel
-from dpbo_core.models.of_rows import OfRows
-from dpbo_core.models.outcome import Verb, shaped
+from dpbo_core.models.outcome import OfRows, Verb, shaped
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.pairs import Cells
 from dpbo_core.models.scores.record import RecordScore
