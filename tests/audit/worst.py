@@ -229,6 +229,6 @@ def _inside(method: NoisyGP, asked: Problem, table: Sums, n: int) -> tuple[Any, 
         search = method.start(asked, method.plan(asked))
         for _ in range(method.n_steps(asked)):
             search.step(table, noise)
-        utilities.append(search._steps(search._bo.posterior.mean))
-        best.append(search._steps(np.array([max(search._values.expose())]))[0])
+        utilities.append(method.scale.to_steps(search._bo.posterior.mean))
+        best.append(method.scale.to_steps(np.array([max(search._values.expose())]))[0])
     return np.array(utilities, dtype=float), np.array(best, dtype=float)
