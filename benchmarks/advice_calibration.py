@@ -11,8 +11,8 @@ another sample of n records: a smooth difference of half a standard error (candi
 records, so that half of the error is shared). It is of the same population (alike), of one whose landscape is off
 by half of its own amplitude (apart), or by one and a half of it (misleading).
 Methods run as they are, on the table of scores, at ε = 1; the validation set's size sets the noise; trajectories
-and shortlists, which are slow, on three landscapes in ten. The outcome
-replaces dpbo_core/advice/expected_loss_table.py, and is printed in docs/calibration.md.
+and shortlists, which are slow, on three landscapes in ten. The outcome replaces dpbo_core/advice/expected_loss.csv,
+its losses in units of 1e-5 of the score's range, and is printed in docs/calibration.md.
 """
 
 import os
@@ -26,7 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from dpbo_core.comparison.contenders import run_on
+from dpbo_core.advice.expected_loss import DEGREES, RECORDS, TABLE, UNITS, rows
+from dpbo_core.comparison.rivals import run_on
 from dpbo_core.comparison.tasks import ScoreTable, on_table
 from dpbo_core.gp.kernels import Matern52
 from dpbo_core.methods.private_grid import PrivateGrid
@@ -41,51 +42,16 @@ from dpbo_core.spec import EstimatorSection, SearchSection
 
 N, SIZES = 256, (16, 64, 256, 1_024)  # SIZES: of Λ, where all of it is scored
 UNSHARED, USUAL = 0.5, 500
-DEGREES = {"alike": 0.0, "apart": 0.5, "misleading": 1.5}
+OFF_BY = dict(zip(DEGREES, (0.0, 0.5, 1.5), strict=True))  # of its own amplitude
 ROUGH, WARPED = 1 / 2, 0.5
-DIMENSIONS, STEPS, RECORDS = (1, 2, 4), (10, 20, 40), (50, 200, 800, 3_000, 12_000, 50_000)
+DIMENSIONS, STEPS = (1, 2, 4), (10, 20, 40)
 PUBLIC = (50, 500, 5_000)
 FEW = 0.3  # share of the landscapes where a run is slow
 SOBOL, SHORTLIST = PrivateGrid(evaluate="sobol"), PrivateGrid(evaluate="public_shortlist")
 BASE = PrivateGrid(evaluate="tried", base_measure="public")
 FLAT, PRIOR = PrivateTrajectory(), PrivateTrajectory(prior="public", amplitude="public")
 ROOT = Path(__file__).parent.parent
-OUT, PAGE = ROOT / "dpbo_core" / "advice" / "expected_loss_table.py", ROOT / "docs" / "calibration.md"
-
-
-HEADER = '''"""Mean losses on {count} synthetic landscapes a row; written by benchmarks/advice_calibration.py.
-
-| symbol | name here | meaning | shape |
-|---|---|---|---|
-| d | `dimensions` | coordinates of the unit cube | scalar |
-| n | `trainings` | candidates trained and scored | scalar |
-| — | `public` | public records; 0 where they have no say | scalar |
-| — | `degree` | how far the public population is from the sensitive one | text |
-| m̃ | `RECORDS` | validation records, at ε = 1, k = 1, δ = 1e-6 and the usual shares | (6,) |
-| r | `regret` | what the choice loses, at each m̃; G = 1 | (6,) |
-| e | `score_error` | error of the released score, at each m̃; G = 1 | (6,) |
-"""
-
-from typing import NamedTuple
-
-
-class Row(NamedTuple):
-    """One form of a method at one size."""
-
-    form: str
-    dimensions: int
-    trainings: int
-    public: int
-    degree: str
-    regret: tuple[float, ...]
-    score_error: tuple[float, ...]
-
-
-RECORDS = {records}
-DEGREES = {degrees}
-# fmt: off
-ROWS = (
-'''
+PAGE = ROOT / "docs" / "calibration.md"
 
 
 @dataclass(frozen=True)
@@ -115,7 +81,7 @@ def landscape(d: int, encoded: Any, rng: Any, public: int, degree: str) -> tuple
     height, amplitude = rng.uniform(0.0, 2.0), 0.6 * np.exp(0.8 * rng.normal())
     logit = height + amplitude * (L @ rng.normal(size=len(encoded)))
     score = 1.0 / (1.0 + np.exp(-logit))
-    elsewhere = 1.0 / (1.0 + np.exp(-(logit + DEGREES[degree] * amplitude * (L @ rng.normal(size=len(encoded))))))
+    elsewhere = 1.0 / (1.0 + np.exp(-(logit + OFF_BY[degree] * amplitude * (L @ rng.normal(size=len(encoded))))))
     error = UNSHARED * np.sqrt(elsewhere * (1.0 - elsewhere) / public)
     return score, np.clip(elsewhere + error * (L @ rng.normal(size=len(encoded))), 0.0, 1.0)
 
@@ -140,10 +106,9 @@ def row(
             found = run_on(method, *on_table(base, table), seed=i)
             regrets.append(float(score.max() - score[found.index]))
             errors.append(abs(found.score - float(score[found.index])))
-        regret.append(round(float(np.mean(regrets)), 5))
-        error.append(round(float(np.mean(errors)), 5))
-    size = f'{d}, {method.n_steps(bases[0])}, {public}, "{degree}"'
-    text = f'    Row("{form}", {size},\n        {tuple(regret)},\n        {tuple(error)}),'
+        regret.append(round(float(np.mean(regrets)) * UNITS))
+        error.append(round(float(np.mean(errors)) * UNITS))
+    text = ",".join(map(str, (form, d, method.n_steps(bases[0]), public, degree, *regret, *error)))
     print(text, flush=True)
     return text
 
@@ -174,27 +139,26 @@ def main(count: int) -> None:
     workers = int(os.environ.get("PROCESSES", "2"))
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         jobs = [pool.submit(rows_in, d, count) for d in DIMENSIONS]
-        rows = [text for job in jobs for text in job.result()]
-    header = HEADER.format(count=count, records=RECORDS, degrees=tuple(DEGREES))
-    OUT.write_text(header + "\n".join(rows) + "\n)\n", encoding="utf-8")
+        lines = [text for job in jobs for text in job.result()]
+    losses = (f"{letter}{m}" for letter in "re" for m in RECORDS)
+    header = ",".join(("form", "dimensions", "trainings", "public", "degree", *losses))
+    TABLE.write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
 
 
 def page() -> str:
     """docs/calibration.md: what each form loses at each size, and what is simulated."""
-    from dpbo_core.advice.expected_loss_table import RECORDS, ROWS
-
     told = __doc__.partition("\n\n")[2].partition("\n\n")[2].strip().partition(" The outcome")[0]
     head = (
         "| form | trainings | public set | " + " | ".join(f"m = {m:,}" for m in RECORDS) + " |\n" + "|---" * 9 + "|"
     )
     parts = []
     for d in DIMENSIONS:
-        rows = [row for row in ROWS if row.dimensions == d]
+        in_d = [row for row in rows() if row.dimensions == d]
         lines = [
             f"| {row.form} | {row.trainings} | {f'{row.public:,}, {row.degree}' if row.degree else '–'} | "
             + " | ".join(f"{r:.4f}, {e:.4f}" for r, e in zip(row.regret, row.score_error, strict=True))
             + " |"
-            for row in rows
+            for row in in_d
         ]
         parts.append(f"## {d} dimension{'s' if d > 1 else ''}\n\n{head}\n" + "\n".join(lines))
     cells = "Each cell: the mean regret of the choice, then the mean error of the released score, both as shares of"

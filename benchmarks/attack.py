@@ -15,8 +15,7 @@ import numpy as np
 from dpbo_core.data.table import table_of
 from dpbo_core.mechanisms.noise import OperatingSystemNoise
 from dpbo_core.methods.outsourced.box import Outsourced
-from dpbo_core.methods.outsourced.geometry import image
-from dpbo_core.methods.outsourced.published import raised
+from dpbo_core.methods.outsourced.geometry import image, raised
 from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.theorems.balle_wang_2018 import gaussian_sigma
 from dpbo_core.theorems.kharkovskii_2020 import singular_value_floor

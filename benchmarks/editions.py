@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.rows import Row, main
-from dpbo_core.comparison.contenders import Forgetful
+from dpbo_core.comparison.rivals import Forgetful
 from dpbo_core.comparison.tasks import ScoreTable, TableScorer, TableTrainer
 from dpbo_core.gp.kernels import Matern52
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise

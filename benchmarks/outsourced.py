@@ -23,9 +23,8 @@ from threadpoolctl import threadpool_limits
 from dpbo_core.data.table import table_of
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods.outsourced.box import Outsourced
-from dpbo_core.methods.outsourced.geometry import image
+from dpbo_core.methods.outsourced.geometry import image, raised
 from dpbo_core.methods.outsourced.modeler import Modeler, Prior
-from dpbo_core.methods.outsourced.published import raised
 from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.theorems.kharkovskii_2020 import largest_projection_dim, singular_value_floor
 

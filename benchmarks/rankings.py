@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks.rows import Row, main, missing
 from dpbo_core.methods.pair_draws import SHARE_OF_PAIRS, on_grid
-from dpbo_core.models.aggregates.pair_count import PairCount
+from dpbo_core.models.aggregates import PairCount
 from dpbo_core.models.estimator_trainer import EstimatorTrainer, table_of_estimator, with_cells
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.models.scores.accuracy import Correct

@@ -17,9 +17,9 @@ from benchmarks.training import table
 from dpbo_core.data import Encoded
 from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
+from dpbo_core.models.estimators import Model
 from dpbo_core.models.linear_trainer import LinearTrainer
 from dpbo_core.models.scores.sigmoid import Sigmoid
-from dpbo_core.models.union import Model
 from dpbo_core.objective.in_memory import Objective, Scorer
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem import Problem, problem_of

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from dpbo_core.comparison.cell_runs import NOT_PRIVATE
-from dpbo_core.comparison.contenders import run_on
 from dpbo_core.comparison.measuring import measured, names_of, trained
+from dpbo_core.comparison.rivals import run_on
 from dpbo_core.comparison.tasks import on_table
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 

@@ -21,10 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.aggregates.mean_of_records import MeanOfRecords
-from dpbo_core.models.aggregates.pair_count import PairCount
-from dpbo_core.models.aggregates.union import Aggregate
-from dpbo_core.models.listed.class_names import unlisted_name
+from dpbo_core.models.aggregates import Aggregate, MeanOfRecords, PairCount
+from dpbo_core.models.listed.predictors import unlisted_name
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.scores.union import Score
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
@@ -44,7 +42,7 @@ from dpbo_core.spec.named_score import pair_score, score_of
 from dpbo_core.spec.neighbours import relation_of, unit_of
 
 if TYPE_CHECKING:
-    from dpbo_core.models.union import Model
+    from dpbo_core.models.estimators import Model
 
 DEFAULT_DELTA = 1e-6
 

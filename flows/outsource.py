@@ -23,8 +23,8 @@ from dpbo.tasks.outsourcing import answer_query, publish_table, suggest_row, tak
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import DpboError
 from dpbo_core.methods.outsourced.answers import Curator
+from dpbo_core.methods.outsourced.box import PrivateAnswers
 from dpbo_core.methods.outsourced.curator import Publication
-from dpbo_core.methods.outsourced.private_answers import PrivateAnswers
 from dpbo_core.methods.outsourced.session import Progress, where
 
 PATIENCE = 3600.0  # seconds one party waits for a file of the other's

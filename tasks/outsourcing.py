@@ -8,9 +8,9 @@ from dpbo.tasks import policies
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.methods.outsourced import session
 from dpbo_core.methods.outsourced.answers import Curator
+from dpbo_core.methods.outsourced.box import PrivateAnswers
 from dpbo_core.methods.outsourced.curator import Publication, Published, publish
 from dpbo_core.methods.outsourced.messages import Answer, Query
-from dpbo_core.methods.outsourced.private_answers import PrivateAnswers
 from dpbo_core.methods.outsourced.session import Progress
 
 

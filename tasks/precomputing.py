@@ -5,7 +5,7 @@ from pathlib import Path
 from prefect import task
 
 from dpbo.tasks import policies
-from dpbo_core.models.union import Model
+from dpbo_core.models.estimators import Model
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.precomputed import cross_validate_candidate, train_candidate
 from dpbo_core.study.public_work import PublicWork

@@ -9,10 +9,9 @@ from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.methods.outsourced import session
 from dpbo_core.methods.outsourced.answers import Curator
-from dpbo_core.methods.outsourced.box import Outsourced
+from dpbo_core.methods.outsourced.box import Outsourced, PrivateAnswers
 from dpbo_core.methods.outsourced.curator import Publication, publish
 from dpbo_core.methods.outsourced.messages import Query, read_message, write_message
-from dpbo_core.methods.outsourced.private_answers import PrivateAnswers
 from dpbo_core.privacy.unit import NeighboringRelation
 
 PRIVATE = PrivateAnswers(-20.0, 0.0, 1.0, 1e-6)

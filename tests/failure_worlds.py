@@ -192,10 +192,9 @@ def worlds(folder):
     from dpbo_core.evaluation.run import evaluate_study
     from dpbo_core.evaluation.watch.looks import look_once
     from dpbo_core.methods.outsourced.answers import Curator
-    from dpbo_core.methods.outsourced.box import Outsourced
+    from dpbo_core.methods.outsourced.box import Outsourced, PrivateAnswers
     from dpbo_core.methods.outsourced.curator import Publication, publish
     from dpbo_core.methods.outsourced.messages import Query
-    from dpbo_core.methods.outsourced.private_answers import PrivateAnswers
     from dpbo_core.privacy.unit import NeighboringRelation
     from dpbo_core.spec import StudySpec, WatchSection
     from dpbo_core.study.run import run_study

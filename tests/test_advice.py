@@ -13,9 +13,9 @@ from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.advice import expected_loss
 from dpbo_core.advice.advise import advise
 from dpbo_core.advice.choosing import choose
-from dpbo_core.advice.expected_loss import expected
-from dpbo_core.advice.expected_loss_table import DEGREES, RECORDS, ROWS
-from dpbo_core.comparison.contenders import run_on
+from dpbo_core.advice.expected_loss import DEGREES, RECORDS, expected
+from dpbo_core.advice.expected_loss import rows as table_rows
+from dpbo_core.comparison.rivals import run_on
 from dpbo_core.comparison.tasks import ScoreTable, on_table
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods.lipschitz import Lipschitz
@@ -145,7 +145,7 @@ def named(form):
 @pytest.mark.parametrize("form", FORMS, ids=str)
 def test_at_a_node_the_lookup_is_the_table(form):
     """Also with the noise of another (ε, k) that comes to the same; over the degrees its ends and its mean."""
-    of = [row for row in ROWS if row.form == named(form) and row.public in (0, 500)]
+    of = [row for row in table_rows() if row.form == named(form) and row.public in (0, 500)]
     d, n, at = of[0].dimensions, of[0].trainings, RECORDS.index(3_000)
     rows = [row for row in of if (row.dimensions, row.trainings) == (d, n)]
     assert [row.degree for row in rows] in ([""], list(DEGREES))

@@ -96,8 +96,8 @@ PLANTED = [
     ("dpbo_core/mechanisms/laplace.py", "import dpbo_core.accounting.ledger", "the floors of dpbo_core"),
     ("dpbo_core/errors.py", "import dpbo_core.privacy.plan", "the floors of dpbo_core"),
     ("dpbo_core/methods/lipschitz.py", "import dpbo_core.methods.private_grid", "methods do not import"),
-    ("dpbo_core/methods/kernel.py", "import dpbo_core.methods.noisy_gp", "methods do not import"),
-    ("dpbo_core/methods/prior_scale.py", "import dpbo_core.methods.outsourced.box", "methods do not import"),
+    ("dpbo_core/methods/stated_search.py", "import dpbo_core.methods.kusner_gp", "methods do not import"),
+    ("dpbo_core/methods/kusner_pricing.py", "import dpbo_core.methods.outsourced.box", "methods do not import"),
     ("dpbo_core/bo/loop.py", "import dpbo_core.privacy.sensitive", "the search knows nothing"),
     ("dpbo_core/gp/posterior.py", "import dpbo_core.privacy.amounts", "the search knows nothing"),
     ("dpbo_core/methods/outsourced/modeler.py", "import dpbo_core.data.table", "the modeller knows nothing"),
@@ -232,7 +232,6 @@ NAMES = {
 WORDS = ("models/scores", "mechanisms")  # their names are ordinary words: a text may hold them, unless in quotes
 EXCEPTED = {
     "accounting/migrations": "a migration speaks of the tables of its day",
-    "advice/expected_loss_table.py": "benchmarks/advice_calibration.py writes it, by keys that the methods declare",
     "evaluation/figures.py": "the figures of a report, some of which scores are called by too",
     "evaluation/names.py": "their names, for screens that count nothing",
     "comparison": "it sets chosen forms of methods beside their rivals",

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from dpbo.tasks.reporting.comparison_page import draw, markdown
 from dpbo_core.comparison import rivals
 from dpbo_core.comparison.cell_runs import METHODS_COMPARED, NOT_PRIVATE, cells_of
-from dpbo_core.comparison.contenders import run_on
 from dpbo_core.comparison.measuring import EPSILONS, measured_at, names_of, trained
+from dpbo_core.comparison.rivals import run_on
 from dpbo_core.comparison.tasks import TASKS, ScoreTable, on_table
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods import METHODS

@@ -19,9 +19,8 @@ from dpbo_core.mechanisms.noise import InjectedNoise, Noise, OperatingSystemNois
 from dpbo_core.methods import METHODS, method_named
 from dpbo_core.methods.contract import Method
 from dpbo_core.methods.dp_hypo import DpHypo
-from dpbo_core.methods.exact_gp import ExactGP
+from dpbo_core.methods.kusner_gp import ExactGP, NoisyGP
 from dpbo_core.methods.lipschitz import Lipschitz
-from dpbo_core.methods.noisy_gp import NoisyGP
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public import Public

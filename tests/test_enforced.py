@@ -18,7 +18,7 @@ from worlds import mostly_slow
 
 from dpbo_core.data.encoded import Encoded
 from dpbo_core.errors import Sealed, StudyInvalid
-from dpbo_core.models.enforced import available, enforced_model, engine, handle, probe, seccomp
+from dpbo_core.models.enforced import available, child, enforced_model, engine, handle, seccomp
 from dpbo_core.models.enforced.child import Record, model_bytes, result_of
 from dpbo_core.models.enforced.limits import Limits
 from dpbo_core.models.estimators import FittedEstimator
@@ -190,12 +190,12 @@ def test_this_machine_can():
 def test_no_attempt_of_the_probe_succeeds():
     images = engine.Engine((), (), BRIEF)
     try:
-        whole = model_bytes(pickle.dumps(probe.Probe()), pickle.dumps(Correct()))
+        whole = model_bytes(pickle.dumps(child.Probe()), pickle.dumps(Correct()))
         one = np.ones(1, dtype=np.int64)
-        found = [images.trial(whole, Record(np.array([float(i)]), one))[0] for i in range(len(probe.ATTEMPTS))]
+        found = [images.trial(whole, Record(np.array([float(i)]), one))[0] for i in range(len(child.ATTEMPTS))]
     finally:
         images.close()
-    assert found == [GRID] + [None] * (len(probe.ATTEMPTS) - 1)
+    assert found == [GRID] + [None] * (len(child.ATTEMPTS) - 1)
 
 
 def test_a_child_makes_no_instructions_and_no_pages_that_vanish():

@@ -26,7 +26,7 @@ from dpbo_core.errors import DpboError, MechanismRefused, Sealed, StudyInvalid
 from dpbo_core.mechanisms import random_stopping
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise, OperatingSystemNoise, try_out
 from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, PoissonStopping
-from dpbo_core.methods import METHODS, number_of_trials
+from dpbo_core.methods import METHODS, hypo_search
 from dpbo_core.methods.dp_hypo import DpHypo
 from dpbo_core.models.linear import tilted
 from dpbo_core.models.scores.bounded_function import BoundedFunction
@@ -413,20 +413,20 @@ def test_a_law_that_cannot_be_drawn_is_refused_and_the_letter_says_which_can(sha
     world = problem(epsilon=5.0, steps=steps) if steps <= 100_000 else replace(problem(epsilon=5.0), search=None)
     method, law = DpHypo(shape=shape), ("negative_binomial", shape)
     if world.search is None:
-        assert not number_of_trials._law(*law, steps).drawable
-        message = number_of_trials._too_long(*law, steps)
+        assert not hypo_search._law(*law, steps).drawable
+        message = hypo_search._too_long(*law, steps)
     else:
         with pytest.raises(StudyInvalid, match="ten million") as refused:
             method.plan(world)
         message = refused.value
     words = message.remedy.replace(",", "").split()
     most = int(words[words.index("most") + 1])
-    assert number_of_trials._law(*law, most).drawable
-    assert not number_of_trials._law(*law, most + 1).drawable
+    assert hypo_search._law(*law, most).drawable
+    assert not hypo_search._law(*law, most + 1).drawable
     eta = float(words[len(words) - words[::-1].index("shape") + 1 - 0]) if "more" in words else None
     if eta is not None:
-        assert number_of_trials._law("negative_binomial", eta, steps).drawable
-        assert not number_of_trials._law("negative_binomial", eta - 0.02, steps).drawable
+        assert hypo_search._law("negative_binomial", eta, steps).drawable
+        assert not hypo_search._law("negative_binomial", eta - 0.02, steps).drawable
 
 
 def test_the_drawing_cuts_nothing_off(monkeypatch):

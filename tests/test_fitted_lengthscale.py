@@ -5,9 +5,8 @@ import pytest
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.spec import StudySpec
-from dpbo_core.study import run as study_run
 from dpbo_core.study.resolve import advise_study, plan_study
-from dpbo_core.study.run import open_study, run_study
+from dpbo_core.study.run import run_study
 
 FIXED = {
     "lipschitz": {"evaluate": "path"},
@@ -59,20 +58,3 @@ def test_a_new_study_of_a_method_that_fits_none_is_refused_uncharged(method, led
 @pytest.mark.parametrize("method", FITTED)
 def test_a_method_that_fits_one_or_needs_none_is_not(method):
     assert plan_study(study(method, FITTED[method])).spends
-
-
-@pytest.mark.parametrize("method", FIXED)
-def test_what_was_charged_before_goes_on_as_it_began_and_is_replayed(method, ledger, monkeypatch):
-    spec = study(method, FIXED[method])
-    with monkeypatch.context() as before:
-        before.setattr(study_run, "check_lengthscale", lambda method, problem: None)
-        open_study(spec, ledger=ledger).step()
-    (account,) = ledger.accounts()
-    run = open_study(spec, ledger=ledger)
-    for _ in range(run.n_steps):
-        run.step()
-    released = run.finish()
-    assert released.release.facts["lengthscale"] == "fit"
-    again = run_study(spec, ledger=ledger)
-    assert (again.replayed, again.release) == (True, released.release)
-    assert ledger.accounts()[0].spent == account.spent

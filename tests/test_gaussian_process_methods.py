@@ -9,10 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import tomli_w
 from worlds import Memory, Table, problem, with_method
 
-from dpbo.flows.cli import app as cli
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.accounting.ledger import PrivacyLedger
@@ -21,13 +19,12 @@ from dpbo_core.bo.branch_and_bound import JITTER, BranchAndBound
 from dpbo_core.bo.loop import BayesianSearch
 from dpbo_core.errors import AssumptionNotAccepted, CertificateFalse, StudyInvalid
 from dpbo_core.gp.kernels import SquaredExponential
+from dpbo_core.mechanisms.gaussian import observation_noise
 from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
-from dpbo_core.mechanisms.observation import observation_noise
 from dpbo_core.methods import CERTIFIED
-from dpbo_core.methods.exact_gp import ExactGP
-from dpbo_core.methods.kernel import stated_kernel
-from dpbo_core.methods.noisy_gp import NoisyGP
-from dpbo_core.methods.prior_scale import PriorScale
+from dpbo_core.methods.kusner_gp import ExactGP, NoisyGP
+from dpbo_core.methods.kusner_pricing import PriorScale
+from dpbo_core.methods.stated_search import stated_kernel
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.resolve import advise_study, plan_study
@@ -61,7 +58,7 @@ def test_to_the_letter_the_release_rests_on_the_prior():
 
 def test_sensitivities_are_the_theorems_on_the_grid():
     world, method = problem(steps=7), NoisyGP(cap_at_range=False, dataset_similarity=0.7)
-    X, kernel = world.candidates.encoded, stated_kernel(method, world)
+    X, kernel = world.candidates.encoded, stated_kernel(world)
     gain = srinivas_2010.information_gain_bound(
         gram=kernel.matrix(X, X), n_steps=7, noise_variance=method.noise_variance
     )
@@ -137,34 +134,6 @@ def test_both_run_under_their_assumptions(here, tables, kind):
     assert told["guarantee"]["assumptions"][0] == "gp_prior"
     assert set(told["value"]) == ({"metric", "score"} | ({"hyperparameters"} if kind == "noisy_gp" else set()))
     assert told["spends"][0]["delta"] > 0.0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["noisy_gp", "exact_gp"])
-def test_both_run_through_the_command_under_their_assumptions(here, tables, capsys, kind):
-    with_method(tables, kind)
-    tables["method"] |= {"cap_at_range": False}
-    (here / "study.toml").write_text(tomli_w.dumps(tables))
-    assert run_command("tune", "study.toml") == 4
-    said = capsys.readouterr().err
-    assert "gp_prior" in said
-    assert "accepts" in said
-    tables["study"]["accepts"] = ["gp_prior", "de_freitas_constants"]
-    (here / "study.toml").write_text(tomli_w.dumps(tables))
-    assert run_command("tune", "study.toml", "--json") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["guarantee"]["assumptions"][0] == "gp_prior"
-    assert set(told["value"]) == ({"metric", "score"} | ({"hyperparameters"} if kind == "noisy_gp" else set()))
-    assert told["spends"][0]["delta"] > 0.0
-
-
-def run_command(*words):
-    sys.argv = ["dpbo", *words]
-    try:
-        cli.main()
-    except SystemExit as ended:
-        return ended.code or 0
-    return 0
 
 
 def test_exact_gp_asks_for_its_constants(tables):
@@ -326,7 +295,7 @@ def test_the_plan_says_when_the_choice_is_hardly_better_than_a_uniform_draw(tabl
 def test_the_outlook_is_theorems_2_4_and_6_at_the_scales_that_are_paid():
     """At a = 1, that is at failure probability 1/e; in units of the score, a prior standard deviation being G/4."""
     world, free, capped = problem(steps=7), NoisyGP(cap_at_range=False), NoisyGP()
-    X, kernel = world.candidates.encoded, stated_kernel(free, world)
+    X, kernel = world.candidates.encoded, stated_kernel(world)
     gain = srinivas_2010.information_gain_bound(gram=kernel.matrix(X, X), n_steps=7, noise_variance=0.01)
     choice, score = free.plan(world).spends
     second = min(1.0, 2 * choice.sensitivity / choice.epsilon * (math.log(12) + 1))

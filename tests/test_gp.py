@@ -85,20 +85,6 @@ def test_a_space_of_one_point_has_no_distances() -> None:
     assert Matern52(0.3, 2.0).column(np.empty((3, 0)), np.empty(0)).tolist() == [2.0, 2.0, 2.0]
 
 
-@pytest.mark.parametrize("name", KERNELS)
-@pytest.mark.parametrize("variance", [1.0, 1.7])
-@pytest.mark.parametrize("d", [0, 1, 3])
-def test_a_column_is_the_same_in_blocks_of_any_size(
-    name: str, variance: float, d: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kernel, Λ = kernel_named(name, 0.3, variance), np.random.default_rng(0).random((501, d))
-    whole = kernel.column(Λ, Λ[7])
-    np.testing.assert_array_equal(whole, kernel.matrix(Λ, Λ[7:8])[:, 0])
-    for block in (1, 7, 500):
-        monkeypatch.setattr("dpbo_core.gp.kernels._BLOCK", block)
-        np.testing.assert_array_equal(kernel.column(Λ, Λ[7]), whole)
-
-
 def test_kernels_refuse_in_messages() -> None:
     with pytest.raises(StudyInvalid, match="did you mean 'matern52'"):
         kernel_named("matern", 0.3)
@@ -133,20 +119,6 @@ def test_the_factor_is_that_of_the_whole_matrix(indices: list[int], noise: float
     np.testing.assert_allclose(L @ V, kernel.matrix(X, points), atol=1e-13)
     if noise >= 1e-2:
         np.testing.assert_allclose(L, np.linalg.cholesky(whole), atol=1e-11)
-
-
-@pytest.mark.parametrize("n_candidates", [12, 5000])
-@pytest.mark.parametrize("expected", [1, 5, 6, 7, 70, 10**9])
-def test_room_made_precomputed_changes_no_more_than_rounding(n_candidates: int, expected: int) -> None:
-    points = np.random.default_rng(0).random((n_candidates, 2))
-    kernel, scratch = Matern52(0.3), np.empty(n_candidates)
-    factors = [GrowingCholesky(n_candidates, 1e-2, room) for room in (0, expected)]
-    for index in np.random.default_rng(1).integers(0, n_candidates, 80):
-        for factor in factors:
-            factor.append(int(index), kernel.column(points, points[index]), scratch)
-    everywhere = np.arange(n_candidates)
-    np.testing.assert_allclose(factors[1].columns(everywhere), factors[0].columns(everywhere), atol=1e-12)
-    np.testing.assert_allclose(factors[1].lower(), factors[0].lower(), atol=1e-12)
 
 
 # -------------------------------------------------------------------------------------------------- posterior
@@ -273,19 +245,6 @@ def test_a_prior_mean_is_a_shift() -> None:
     np.testing.assert_allclose(shifted.mean, m + plain.mean, atol=1e-13)
     np.testing.assert_array_equal(shifted.variance, plain.variance)
     np.testing.assert_array_equal(Posterior(candidates, Matern52(0.4), 0.1, 0.7).mean, np.full(50, 0.7))
-
-
-def test_what_was_handed_out_stays_as_it_was() -> None:
-    m = np.zeros(3)
-    posterior = Posterior(np.array([[0.1], [0.5], [0.9]]), Matern52(0.3), 0.1, m)
-    mean, variance = posterior.mean, posterior.variance
-    posterior.observe(1, 2.0)
-    assert mean.tolist() == [0.0, 0.0, 0.0]
-    assert variance.tolist() == [1.0, 1.0, 1.0]
-    assert m.tolist() == [0.0, 0.0, 0.0]
-    for array in (posterior.mean, posterior.variance):
-        with pytest.raises(ValueError, match="read-only"):
-            array[0] = 1.0
 
 
 def test_refusals_never_show_a_value() -> None:
@@ -422,25 +381,3 @@ def test_little_data_stays_tame(values: list[float], noise: float) -> None:
     assert 1e-3 * 0.99 <= fitted.variance <= 1e2 * 1.01
     assert abs(fitted.mean) <= 2.0
     assert fit(X, np.array(values), noise, "matern52") == fitted
-
-
-def test_fit_with_repeated_points_and_no_noise() -> None:
-    X = np.array([[0.2], [0.2], [0.2], [0.8]])
-    fitted = fit(X, np.array([0.5, 0.5, 0.5, 1.0]), 0.0, "se")
-    assert all(map(math.isfinite, (fitted.lengthscale, fitted.variance, fitted.mean)))
-
-
-def test_fit_refuses() -> None:
-    X, y = np.zeros((2, 1)), np.array([0.0, 1.0])
-    for bad_X, bad_y, noise in (
-        (X[:0], y[:0], 0.1),
-        (X, y[:1], 0.1),
-        (X[:, 0], y, 0.1),
-        (X, np.array([0.4711, math.nan]), 0.1),
-        (X, y, -1.0),
-    ):
-        with pytest.raises(ValueError, match=r"points|not finite") as caught:
-            fit(bad_X, bad_y, noise, "se")
-        assert "4711" not in str(caught.value)
-    with pytest.raises(StudyInvalid, match="not known"):
-        fit(X, y, 0.1, "rbf")

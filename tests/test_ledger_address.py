@@ -70,9 +70,9 @@ def diagnosed():
 
 
 def exchanged():
-    from dpbo.flows.cli import exchange
+    from dpbo.flows.cli import outsourced
 
-    exchange._ledger()
+    outsourced._ledger()
 
 
 def shown():
@@ -114,7 +114,7 @@ FACES = {
     command("export", None): set(),
     command("verify", None, accept_restored=False): set(),
     copied: set(),
-    exchanged: {"flows/cli/exchange.py"},
+    exchanged: {"flows/cli/outsourced.py"},
     diagnosed: {"flows/cli/doctor.py"},
     outsourcing: {"flows/outsource.py"},
     shown: {"flows/cli/show.py"},

@@ -13,7 +13,7 @@ from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.ramp import Ramp
 from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.objective import near_steps
-from dpbo_core.objective.in_memory import exact_sum, exact_totals, paired_sum, steps_of, steps_of_all
+from dpbo_core.objective.in_memory import exact_sum, exact_totals, paired_sum, steps_of_all
 from dpbo_core.objective.near_steps import NearSteps
 
 SCORES = [Sigmoid(10.0), Sigmoid(0.01), Sigmoid(300.0), Ramp(0.5), Ramp(20.0), Accuracy()]
@@ -189,14 +189,3 @@ def test_who_cannot_be_bounded_is_scored_one_at_a_time():
         records = encoded(*rows_of("broken", rng, 50, 3, models, Sigmoid(10.0)))
         assert exact_totals(far, records, Sigmoid(10.0))[0] == [exact_sum(m, records, Sigmoid(10.0)) for m in far]
     assert NearSteps.of(models, Sigmoid(1e300)) is None
-
-
-def test_records_in_the_unit_ball_are_scored_by_the_product():
-    """Else nothing were gained: but for the places, no record is scored the other way."""
-    rng = np.random.default_rng(5)
-    models, score = models_of(rng, 64, 30), Sigmoid(10.0)
-    records = encoded(*rows_of("broken", rng, 5000, 30, models, score))
-    found, again = near_blocks(NearSteps.of(models, score), records, models, score)
-    assert again < 40
-    assert found[7] == steps_of(models[7], records, score).sum()
-    assert near_blocks(NearSteps.of(models, score), records.part(slice(0, 0)), models, score) == ([0] * 64, 0)

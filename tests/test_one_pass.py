@@ -328,22 +328,3 @@ def test_who_can_score_one_model_alone_scores_many_one_by_one():
 
     assert evaluate_all(Alone(), [4, 5]).sums == (4, 5)
     assert evaluate_all(Alone(), [4, 5], (1, 3)).differences == (1, 2)
-
-
-@pytest.mark.parametrize("method", ["private_grid", "lipschitz"])
-def test_records_in_memory_are_scored_by_the_step_that_trained(world, here, monkeypatch, method):
-    """Of a folder of files, which would be read each time, by the last one."""
-    scored = []
-    told = in_memory.exact_totals
-
-    def counted(models, *rest):
-        scored.append(len(models))
-        return told(models, *rest)
-
-    monkeypatch.setattr(in_memory, "exact_totals", counted)
-    steps, _ = run(world("validation.parquet", method=method), here, "whole")
-    assert len(scored) >= len(steps)
-    scored.clear()
-    monkeypatch.setattr(partitioned, "exact_totals", counted)
-    run(world(method=method), here, "parts")
-    assert len(scored) == 7

@@ -14,8 +14,7 @@ from scipy import stats
 from dpbo_core.data.table import table_of
 from dpbo_core.mechanisms.noise import OperatingSystemNoise
 from dpbo_core.methods.outsourced.box import Outsourced
-from dpbo_core.methods.outsourced.geometry import image
-from dpbo_core.methods.outsourced.published import raised
+from dpbo_core.methods.outsourced.geometry import image, raised
 from dpbo_core.methods.outsourced.published_table import read_published
 from dpbo_core.methods.outsourced.vault import Vault
 from dpbo_core.privacy.sensitive import Sensitive

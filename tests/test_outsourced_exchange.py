@@ -261,20 +261,20 @@ def test_a_state_written_in_pieces_would_be_caught(tmp_path, monkeypatch):
     w.publish()
     whole = []
     with monkeypatch.context() as measured:
-        measured.setattr(session, "replace_atomically", lambda path, content: whole.append(len(content)))
+        measured.setattr(session, "write_file", lambda path, content, option: whole.append(len(content)))
         w.suggest()
     n_pieces = -(-whole[0] // PIECE)
     assert n_pieces > 4
     for n in (0, 1, n_pieces // 2, n_pieces - 1):
 
-        def in_place(path, content, n=n):
+        def in_place(path, content, option, n=n):
             with path.open("wb", buffering=0) as file:
                 for start in range(0, n * PIECE, PIECE):
                     file.write(content[start : start + PIECE])
                 at_its_worst()
 
         with monkeypatch.context() as planted:
-            planted.setattr(session, "replace_atomically", in_place)
+            planted.setattr(session, "write_file", in_place)
             assert ended_by_itself(w.suggest) == -signal.SIGKILL
         with pytest.raises(StudyInvalid):
             w.suggest()

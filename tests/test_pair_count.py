@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.aggregates.pair_count import PairCount
+from dpbo_core.models.aggregates import PairCount
 from dpbo_core.models.scores.balanced_accuracy import PairedBalancedAccuracy
 from dpbo_core.models.scores.pairs import auc_of, counts, pairs_of
 from dpbo_core.models.scores.roc_auc import N_CELLS, Decisions, RocAuc

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from test_training import DEGENERATE, LAMBDAS, audit, exact_logistic, world
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.linear import newton, path
+from dpbo_core.models.linear import newton
 from dpbo_core.models.linear.fit import minimise, train
 from dpbo_core.models.linear.newton import Start
 from dpbo_core.models.linear.path import LogisticPath
@@ -65,32 +65,6 @@ def test_no_start_however_bad_changes_what_a_certificate_says(seed, log_lam, sca
     cold = train(X, signs, loss="logistic", regularization=lam)
     assert ours.certificate <= 1e-6
     assert np.linalg.norm(ours.weights - cold.weights) <= ours.certificate + cold.certificate
-
-
-def test_a_path_needs_few_visits_and_no_curvature_but_its_anchors(monkeypatch):
-    counts = {"visit": 0, "curvature": 0}
-    for name in counts:
-        real = getattr(newton, name)
-
-        def counted(*arguments, name=name, real=real):
-            counts[name] += 1
-            return real(*arguments)
-
-        for module in (newton, path):
-            monkeypatch.setattr(module, name, counted)
-    X, signs = world(3000, 20)
-    starts = LogisticPath(rows := SignedRows.of(X, signs))
-    starts.start(1.001e-4)
-    counts.update(visit=0, curvature=0)
-    lambdas = np.random.default_rng(0).permutation(np.geomspace(1.001e-4, 10.0, 50))
-    for lam in lambdas:
-        minimise(rows, loss="logistic", regularization=lam, tolerance=1e-8 / lam, start=starts.start(lam))
-    assert counts["curvature"] == 0
-    assert counts["visit"] <= 150
-    counts.update(visit=0)
-    for lam in lambdas[:10]:
-        train(X, signs, loss="logistic", regularization=lam, tolerance=1e-8 / lam)
-    assert counts["visit"] >= 40  # what the count is without a path: the first assertion would notice
 
 
 @pytest.mark.parametrize("factor", [1e-9, 1e-3, 1.0])

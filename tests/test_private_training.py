@@ -12,8 +12,7 @@ from scipy import optimize, special, stats
 from dpbo_core.data import Encoded
 from dpbo_core.errors import MechanismRefused, StudyInvalid
 from dpbo_core.mechanisms.noise import InjectedNoise, OperatingSystemNoise
-from dpbo_core.mechanisms.subsampling import poisson_sample
-from dpbo_core.mechanisms.vectors import DiscreteGaussianVector, DiscreteLaplaceVector
+from dpbo_core.mechanisms.vectors import DiscreteGaussianVector, DiscreteLaplaceVector, poisson_sample
 from dpbo_core.models.linear.tilted import _descend, minimise_tilted
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.privacy.unit import NeighboringRelation

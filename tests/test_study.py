@@ -381,7 +381,7 @@ def test_planning_opens_no_file(on_files, monkeypatch):
     honest = Path.open
 
     def only_the_calibration(path, *arguments, **named):
-        assert path.name == "advice_calibration.csv", "opened a file"  # the package's own table
+        assert path.name == "expected_loss.csv", "opened a file"  # the package's own table
         return honest(path, *arguments, **named)
 
     monkeypatch.setattr(Path, "open", only_the_calibration)

@@ -431,14 +431,6 @@ def test_margins_take_bounded_memory():
     assert peak < 400_000 * 8 + 4_000_000  # the answer, and a block; X is 64 MB
 
 
-@pytest.mark.parametrize(
-    ("X", "signs"), [(np.zeros((2, 3)), [1, 1]), (np.zeros((2, 2)), [1]), (np.zeros(2), [1, 1])]
-)
-def test_margins_of_another_table_are_refused(X, signs):
-    with pytest.raises(StudyInvalid, match="a model of 2 features"):
-        LinearModel(np.ones(2), 1.0, 0.0).margins(X, signs)
-
-
 def test_a_model_is_frozen_and_its_repr_holds_no_number_of_a_step():
     given_ = np.array([1.0, 2.0])
     model = LinearModel(given_, 0.12345, 1e-7)

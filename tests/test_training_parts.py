@@ -18,8 +18,8 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.evaluation.subject import file_model, model_at
 from dpbo_core.final_model import FinalModel
 from dpbo_core.mechanisms.noise import InjectedNoise
-from dpbo_core.models.linear import stored_rows
-from dpbo_core.models.linear.stored_rows import stored
+from dpbo_core.models.linear import signed_rows
+from dpbo_core.models.linear.signed_rows import stored
 from dpbo_core.spec import StudySpec
 from dpbo_core.study import data_split
 from dpbo_core.study.positives import public_share
@@ -238,7 +238,7 @@ def test_no_room_for_the_rows_is_a_message(monkeypatch):
         def write(self, _):
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(stored_rows.tempfile, "TemporaryFile", lambda **_: Full())
+    monkeypatch.setattr(signed_rows.tempfile, "TemporaryFile", lambda **_: Full())
     with pytest.raises(StudyInvalid, match="has no room"):
         stored([np.ones((4, 2))], (4, 2), 63)
     assert (stored([np.ones((4, 2))], (4, 2), 64) == 1.0).all()  # 64 bytes fit

@@ -8,22 +8,28 @@
 | m̃ | `records` | records that give this noise at ε = 1, k = 1, δ = 1e-6, the usual shares | scalar |
 | r, e | `regret`, `score_error` | mean loss of the choice, mean error of the released score | scalars |
 
-The table is benchmarks/advice_calibration.py's, once for each of three degrees to which the two populations may
-differ: nobody knows beforehand which it is, so a loss is said as a range about them, wide enough to hold nine in
-ten losses of `benchmarks/shift.py`'s tasks. Between its nodes log r and log e are linear in log d, log N′, log n
-and log m̃; beyond them the nearest node speaks, except that e goes on as 1/m̃.
+The table, expected_loss.csv beside this file, is benchmarks/advice_calibration.py's, once for each of three degrees
+to which the two populations may differ: nobody knows beforehand which it is, so a loss is said as a range about
+them, wide enough to hold nine in ten losses of `benchmarks/shift.py`'s tasks. Between its nodes log r and log e are
+linear in log d, log N′, log n and log m̃; beyond them the nearest node speaks, except that e goes on as 1/m̃.
 """
 
+import csv
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
+from typing import NamedTuple
 
-from dpbo_core.advice.expected_loss_table import DEGREES, RECORDS, ROWS
 from dpbo_core.methods import AnyMethod
 from dpbo_core.methods.contract import Advised
 from dpbo_core.problem import Problem
 
+TABLE = Path(__file__).with_suffix(".csv")
+UNITS = 100_000  # of a loss in the table, in the score's range
+RECORDS = (50, 200, 800, 3_000, 12_000, 50_000)  # m̃ of the table's columns
+DEGREES = ("alike", "apart", "misleading")
 LEAST = 1e-5  # what five digits of the table can tell from 0
 TOLD = 5e-4  # of the score's range: a smaller loss is said to be under it
 FEWEST, MOST = 50, 5_000  # public records, where their number is not known
@@ -102,11 +108,45 @@ def public_records(problem: Problem) -> int | None:
     return problem.n_public if problem.trainer is None and problem.training is None else problem.n_training
 
 
+class Row(NamedTuple):
+    """Mean losses of one form of a method at one size, each a share of the score's range at each of `RECORDS`.
+
+    Attributes:
+        form: the method and its options.
+        dimensions: d.
+        trainings: N′.
+        public: public records; 0 where they have no say.
+        degree: how far the public population is from the sensitive one; "" where it has no say.
+        regret: what the choice loses.
+        score_error: error of the released score.
+    """
+
+    form: str
+    dimensions: int
+    trainings: int
+    public: int
+    degree: str
+    regret: tuple[float, ...]
+    score_error: tuple[float, ...]
+
+
+@cache
+def rows() -> tuple[Row, ...]:
+    """The table, read once."""
+    with TABLE.open(encoding="utf-8", newline="") as file:
+        _, *lines = csv.reader(file)
+    table, n = [], len(RECORDS)
+    for form, d, trainings, public, degree, *numbers in lines:
+        losses = tuple(int(number) / UNITS for number in numbers)
+        table.append(Row(form, int(d), int(trainings), int(public), degree, losses[:n], losses[n:]))
+    return tuple(table)
+
+
 @cache
 def _table(form: str, degree: str, which: int) -> dict[Node, float]:
     return {
         (row.dimensions, row.trainings, row.public, records): (row.regret, row.score_error)[which][i]
-        for row in ROWS
+        for row in rows()
         if row.form == form and row.degree in ("", degree)
         for i, records in enumerate(RECORDS)
     }

@@ -18,14 +18,13 @@ from numpy.typing import NDArray
 
 from dpbo_core.advice.choosing import recommendation
 from dpbo_core.comparison import rivals
-from dpbo_core.comparison.contenders import Outcome, run_on
+from dpbo_core.comparison.rivals import Outcome, run_on
 from dpbo_core.comparison.tasks import ScoreTable, TableScorer, on_table
 from dpbo_core.errors import DpboError
 from dpbo_core.methods import method_named
 from dpbo_core.methods.contract import Method, SearchesPublic
-from dpbo_core.methods.exact_gp import ExactGP
+from dpbo_core.methods.kusner_gp import ExactGP, NoisyGP
 from dpbo_core.methods.lipschitz import Lipschitz
-from dpbo_core.methods.noisy_gp import NoisyGP
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public import Public

@@ -26,8 +26,7 @@ from dpbo_core.data import Encoded, Preprocessing, Table
 from dpbo_core.data.values import Value, positions
 from dpbo_core.models.by_content import scores_by_content
 from dpbo_core.models.estimators import FittedEstimator
-from dpbo_core.models.linear.fit import LinearModel
-from dpbo_core.models.linear.softmax import SoftmaxModel
+from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel
 from dpbo_core.models.outcome import Verb
 from dpbo_core.models.scores.record import Jumps, Scores
 from dpbo_core.models.scores.regression_error import as_numbers

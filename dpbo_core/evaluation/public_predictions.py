@@ -23,8 +23,7 @@ from dpbo_core.evaluation.places import ClassPlace, ErrorPlace, needed
 from dpbo_core.models.cross_validation import fold_of
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.estimators import FittedEstimator
-from dpbo_core.models.linear.fit import LinearModel
-from dpbo_core.models.linear.softmax import SoftmaxModel
+from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel
 from dpbo_core.models.rowwise import check_rowwise
 from dpbo_core.models.scores.regression_error import as_numbers
 from dpbo_core.spec import StudySpec

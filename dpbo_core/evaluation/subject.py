@@ -28,14 +28,12 @@ from dpbo_core.final_model.storage import ESTIMATOR, NUMBERS
 from dpbo_core.final_model.train import model_is_public
 from dpbo_core.models.cross_validation import fold_of
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
-from dpbo_core.models.estimators import FittedEstimator
-from dpbo_core.models.linear.fit import LinearModel
-from dpbo_core.models.linear.softmax import SoftmaxModel
+from dpbo_core.models.estimators import FittedEstimator, Model
+from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel
 from dpbo_core.models.linear_trainer import LinearTrainer
 from dpbo_core.models.listed.inspection import unlisted_part
 from dpbo_core.models.outcome import Verb
 from dpbo_core.models.rowwise import check_rowwise
-from dpbo_core.models.union import Model
 from dpbo_core.privacy.release import Release
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.data_split import training_table

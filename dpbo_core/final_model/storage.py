@@ -30,9 +30,8 @@ from dpbo_core.final_model.dpbo_served_model import ESTIMATOR as ESTIMATOR
 from dpbo_core.final_model.dpbo_served_model import FORMAT, boosted
 from dpbo_core.final_model.dpbo_served_model import NUMBERS as NUMBERS
 from dpbo_core.final_model.dpbo_served_model import TRUSTED as TRUSTED
-from dpbo_core.models.estimators import FittedEstimator
+from dpbo_core.models.estimators import FittedEstimator, Model
 from dpbo_core.models.linear.fit import LinearModel
-from dpbo_core.models.union import Model
 
 
 def write(folder: Path, preprocessing: Preprocessing, model: Model, loss: str | None) -> None:

@@ -21,8 +21,8 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.final_model import storage
 from dpbo_core.final_model.dpbo_served_model import LOGISTIC, data_frame
 from dpbo_core.final_model.raw_rows import columns_of
+from dpbo_core.models.estimators import Model
 from dpbo_core.models.linear.fit import LinearModel
-from dpbo_core.models.union import Model
 from dpbo_core.privacy.release import Release
 from dpbo_core.spec import LinearSection, StudySpec
 from dpbo_core.spec.prediction_table import PREDICTIONS

@@ -14,6 +14,16 @@ What is maximised: log N(y; m1, A) plus three mild public priors, so that two ob
 an extreme: log ℓ ~ N(log 0.3√d, 1) (distances in the cube grow like √d), log s² ~ N(0, 1.5²), m ~ N(0, 2²). The
 best m at given ℓ and s² is generalised least squares with that prior: m = 1ᵀA⁻¹y / (1ᵀA⁻¹1 + 1/4).
 Source: Rasmussen and Williams (2006), equations 2.30 and 2.43. Deterministic: a grid, refined about its best point.
+
+One decomposition of a correlation matrix serves every variance and every share of noise: what kernel fits share.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| R | — | correlations of the points, R = Q diag(ω) Qᵀ | (t, t) |
+| ω | `omega` | eigenvalues, at least 0 | (t,) |
+| Qᵀ1, Qᵀy | `one`, `rotated` | ones and values in its basis | (t,) |
+| W | `weights` | eigenvalues of A⁻¹ for k choices of A = s²R + σ²I, up to a factor a choice | (k, t) |
+| m | `means(…)` | of the prior, by generalised least squares: 1ᵀA⁻¹y / (1ᵀA⁻¹1 + precision) | (k,) |
 """
 
 import math
@@ -24,7 +34,30 @@ from numpy.typing import NDArray
 
 from dpbo_core.gp.cholesky import JITTER
 from dpbo_core.gp.kernels import TYPICAL, Kernel, kernel_named, typical_lengthscale
-from dpbo_core.gp.spectrum import spectrum
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """ω, Qᵀ1 and Qᵀy."""
+
+    omega: NDArray[np.float64]
+    one: NDArray[np.float64]
+    rotated: NDArray[np.float64]
+
+    def means(self, weights: NDArray[np.float64], precision: float = 0.0) -> NDArray[np.float64]:
+        """m, where `precision` is that of a prior m ~ N(0, 1/precision); 0 for none."""
+        return np.asarray((weights @ (self.one * self.rotated)) / (weights @ self.one**2 + precision))
+
+    def residuals(self, means: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Qᵀ(y − m1), (k, t)."""
+        return self.rotated - means[:, None] * self.one
+
+
+def spectrum(correlations: NDArray[np.float64], values: NDArray[np.float64]) -> Spectrum:
+    """Of R (t, t) and y (t,). O(t³)."""
+    omega, Q = np.linalg.eigh(correlations)
+    return Spectrum(np.maximum(omega, 0.0), Q.sum(axis=0), values @ Q)
+
 
 _LOG_VARIANCE_SPREAD = 1.5
 _MEAN_VARIANCE = 4.0

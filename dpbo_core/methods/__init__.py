@@ -8,9 +8,8 @@ from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.mechanisms.worth import WORTH
 from dpbo_core.methods.contract import SearchesPublic
 from dpbo_core.methods.dp_hypo import DpHypo
-from dpbo_core.methods.exact_gp import ExactGP
+from dpbo_core.methods.kusner_gp import ExactGP, NoisyGP
 from dpbo_core.methods.lipschitz import Lipschitz
-from dpbo_core.methods.noisy_gp import NoisyGP
 from dpbo_core.methods.outsourced.box import Exchange, Outsourced
 from dpbo_core.methods.pair_draws import in_pairs, refused
 from dpbo_core.methods.private_grid import PrivateGrid

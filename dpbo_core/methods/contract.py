@@ -109,6 +109,11 @@ class Method(Protocol):
         """Whether its release names a candidate, so that a final model can be trained."""
         ...
 
+    @property
+    def fits_lengthscale(self) -> bool:
+        """Whether a study may leave the kernel's lengthscale to it: it fits one, or has no kernel."""
+        ...
+
     def plan(self, problem: Problem) -> PrivacyPlan:
         """The price of a study, from public facts alone: its draws and the guarantee they compose to."""
         ...

@@ -27,11 +27,9 @@ from dpbo_core.mechanisms.noise import try_out
 from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, Stopping
 from dpbo_core.mechanisms.repeat_and_select import RepeatAndSelect, selection_epsilon
 from dpbo_core.methods.contract import Described, Draws, Outlook
-from dpbo_core.methods.hypo_search import HypoSearch
-from dpbo_core.methods.informed_prior import assumed_of, informed
-from dpbo_core.methods.kernel import stated_kernel
-from dpbo_core.methods.number_of_trials import Law, law_of
+from dpbo_core.methods.hypo_search import HypoSearch, Law, assumed_of, informed, law_of
 from dpbo_core.methods.pricing import guarantee_of, refuse_persons, too_small
+from dpbo_core.methods.stated_search import stated_kernel
 from dpbo_core.privacy.amounts import allowed_units, from_units
 from dpbo_core.privacy.certified import RECORDS, Shown
 from dpbo_core.privacy.guarantee import Evidence, Standing
@@ -92,6 +90,9 @@ class DpHypo:
         delta="mostly > 0",
         trainings="a hidden number",
     )
+    public_path: ClassVar = False  # which candidates are tried, and how many, is private
+    hides_evaluations: ClassVar = True  # K itself: models are scored in this process, where nobody can count them
+    releases_hyperparameters: ClassVar = True  # those of the best trial
 
     base: str = PUBLIC_TRAINING.name
     sampler: Literal["uniform", "gaussian_process"] = "uniform"
@@ -140,21 +141,6 @@ class DpHypo:
     def pure(self) -> bool:
         """Pure trials, a negative binomial K, no capped tail."""
         return base_named(self.base).pure and self.stopping == "negative_binomial" and not self.hide_duration
-
-    @property
-    def public_path(self) -> bool:
-        """Which candidates are tried, and how many, is private."""
-        return False
-
-    @property
-    def hides_evaluations(self) -> bool:
-        """How many models are scored is K itself: they are scored in this process, where nobody can count them."""
-        return True
-
-    @property
-    def releases_hyperparameters(self) -> bool:
-        """True: those of the best trial."""
-        return True
 
     @property
     def fits_lengthscale(self) -> bool:
@@ -325,7 +311,7 @@ class DpHypo:
         deviation = min(1.0, trial.score_scale / problem.range_steps)
         return GaussianProcessSampler(  # qualities in units of their range: no range is too small or large for it
             problem.candidates.encoded,
-            stated_kernel(self, problem, SPREAD**2),
+            stated_kernel(problem, SPREAD**2),
             noise_variance=max(deviation**2, 1e-8),
             prior_mean=CENTRE,
             prior=prior,

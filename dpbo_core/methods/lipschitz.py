@@ -29,10 +29,14 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
 from dpbo_core.methods.contract import Described, Draws, Outlook
-from dpbo_core.methods.kernel import stated_kernel
-from dpbo_core.methods.own_acquisition import acquisition_of, assumed_of_acquisition, shown_of_acquisition
 from dpbo_core.methods.pricing import guarantee_of, refuse_persons, split_epsilon
 from dpbo_core.methods.releasing import make_release
+from dpbo_core.methods.stated_search import (
+    acquisition_of,
+    assumed_of_acquisition,
+    shown_of_acquisition,
+    stated_kernel,
+)
 from dpbo_core.models.linear.certificates import default_tolerance
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.linear.losses import loss_named
@@ -83,6 +87,8 @@ class Lipschitz:
         delta="0",
         trainings="one a candidate",
     )
+    hides_evaluations: ClassVar = False  # how many models are scored is public: T
+    releases_hyperparameters: ClassVar = False  # a score alone: Algorithm 3 releases no candidate
 
     evaluate: Literal["auto", "all", "path"] = "auto"
     calibration: Calibration = "corrected"
@@ -125,16 +131,6 @@ class Lipschitz:
     def scores_ahead(self) -> bool:
         """Where all of Λ is scored it always does."""
         return self.scores_all
-
-    @property
-    def hides_evaluations(self) -> bool:
-        """How many models are scored is public: T."""
-        return False
-
-    @property
-    def releases_hyperparameters(self) -> bool:
-        """A score alone: Algorithm 3 releases no candidate."""
-        return False
 
     @property
     def fits_lengthscale(self) -> bool:
@@ -314,7 +310,7 @@ class LipschitzSearch(Opaque):
         self._best, self._map = Sensitive(-1), ScoreMap(CENTRE, SPREAD, 1.0)
         self._bo = BayesianSearch(
             problem.candidates.encoded,
-            stated_kernel(method, problem),
+            stated_kernel(problem),
             noise_variance=1e-6,
             acquisition=acquisition_of(search),
             seed=search.seed,

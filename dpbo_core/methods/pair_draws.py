@@ -2,7 +2,7 @@
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
-| C₂, D | — | pairs ranked right, and all pairs, in half pairs (`models.aggregates.pair_count`) | integers |
+| C₂, D | — | pairs ranked right, and all pairs, in half pairs (`models.aggregates`) | integers |
 | D̂ | `n_pairs` | D with noise, at least a quarter of what it is at the public share, at most m²/2 | integer |
 | r | `beside` | a PUBLIC guess of the AUC, to the nearest 2⁻¹⁶ | scalar |
 | B | — | C₂ − ⌊rD⌋, which is what is drawn for a score | integer |
@@ -19,7 +19,7 @@ from typing import Any
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.models.aggregates.pair_count import PairCount
+from dpbo_core.models.aggregates import PairCount
 from dpbo_core.models.scores.union import SCORES
 from dpbo_core.objective.in_memory import SHARES, shifted
 from dpbo_core.privacy.certified import MEANS, counted_of_one, one_record_moves

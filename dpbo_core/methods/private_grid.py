@@ -98,6 +98,11 @@ class PrivateGrid:
         trainings="one a candidate",
         counts_pairs=True,
     )
+    public_path: ClassVar = True  # which candidates are scored, and in which order, is public
+    hides_evaluations: ClassVar = False  # how many models are scored is public: |Λ′|
+    releases_hyperparameters: ClassVar = True  # those of the candidate that was chosen
+    fits_lengthscale: ClassVar = True  # it has no kernel, or that of a public search, which fits its own
+    scores_ahead: ClassVar[bool] = True  # its whole list is known before the first is scored
 
     evaluate: Literal["all", "tried", "sobol", "public_shortlist"] = "all"
     score_share: float = 0.25
@@ -119,26 +124,6 @@ class PrivateGrid:
             raise StudyInvalid(
                 f"method.editions = {self.editions}", remedy="give the number that is planned, 1 or more"
             )
-
-    @property
-    def public_path(self) -> bool:
-        """Which candidates are scored, and in which order, is public."""
-        return True
-
-    @property
-    def scores_ahead(self) -> bool:
-        """True: its whole list is known before the first is scored."""
-        return True
-
-    @property
-    def hides_evaluations(self) -> bool:
-        """How many models are scored is public: |Λ′|."""
-        return False
-
-    @property
-    def releases_hyperparameters(self) -> bool:
-        """True: those of the candidate that was chosen."""
-        return True
 
     def n_steps(self, problem: Problem) -> int:
         """|Λ′|: how many candidates are scored."""

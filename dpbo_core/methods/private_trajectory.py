@@ -36,8 +36,6 @@ from dpbo_core.mechanisms.noise import Mechanism, Noise
 from dpbo_core.methods.contract import Described, Draws, Outlook, Released, Simulated, Told
 from dpbo_core.methods.earlier_editions import steps_and_look
 from dpbo_core.methods.final_choice import MIXED_EVIDENCE, FinalChoice, selection
-from dpbo_core.methods.kernel import stated_kernel
-from dpbo_core.methods.own_acquisition import acquisition_of
 from dpbo_core.methods.pair_draws import (
     SHARE_OF_PAIRS_RHO,
     USUAL,
@@ -50,6 +48,7 @@ from dpbo_core.methods.pair_draws import (
 )
 from dpbo_core.methods.pricing import guarantee_of, too_small
 from dpbo_core.methods.releasing import make_release
+from dpbo_core.methods.stated_search import acquisition_of, stated_kernel
 from dpbo_core.objective.in_memory import Scorer, evaluate_all, shifted
 from dpbo_core.privacy.amounts import from_units, split_units
 from dpbo_core.privacy.certified import Shown, steps_shown
@@ -103,6 +102,11 @@ class PrivateTrajectory:
         counts_pairs=True,
         shows_all=True,
     )
+    public_path: ClassVar = True  # the path follows released observations only
+    hides_evaluations: ClassVar = False  # how many models are scored is public: T
+    releases_hyperparameters: ClassVar = True  # those of the choice, and of every step
+    fits_lengthscale: ClassVar = True  # it is fitted to released observations, which costs nothing
+    scores_ahead: ClassVar[bool] = True  # all of Λ at once, where `[search] one_pass` asks for it
 
     look_share: float = USUAL_LOOK
     final_share: float = 0.0
@@ -128,31 +132,6 @@ class PrivateTrajectory:
                 remedy="say final_share too; 0.8, with look_share = 0.05, is usual",
             )
         check_trials(self.public_trials)
-
-    @property
-    def public_path(self) -> bool:
-        """The path follows released observations only."""
-        return True
-
-    @property
-    def scores_ahead(self) -> bool:
-        """True: all of Λ at once, where `[search] one_pass` asks for it."""
-        return True
-
-    @property
-    def hides_evaluations(self) -> bool:
-        """How many models are scored is public: T."""
-        return False
-
-    @property
-    def releases_hyperparameters(self) -> bool:
-        """True: those of the choice, and of every step."""
-        return True
-
-    @property
-    def fits_lengthscale(self) -> bool:
-        """True: it is fitted to released observations, which costs nothing."""
-        return True
 
     def n_steps(self, problem: Problem) -> int:
         """T: how many models are trained and scored, `[search] steps`."""
@@ -228,7 +207,7 @@ class PrivateTrajectory:
         sigma = self.observations(problem)[0].scale * problem.metric_per_step
         T, scale = self.n_steps(problem), SPREAD * problem.score_range
         spread = np.unique(np.linspace(0, len(problem.candidates) - 1, T).round().astype(int))
-        kernel = stated_kernel(self, problem)
+        kernel = stated_kernel(problem)
         K = kernel.matrix(problem.candidates.encoded[spread], problem.candidates.encoded[spread])
         noise = (sigma / scale) ** 2 * len(spread) / T  # repeats average the noise
         freedom = float(np.trace(np.linalg.solve(K + noise * np.eye(len(K)), K)))

@@ -53,27 +53,16 @@ class Public:
         trainings="1",
         counts_pairs=True,
     )
+    public_path: ClassVar = True  # the one candidate that is scored is a public fact
+    hides_evaluations: ClassVar = False  # how many models are scored is public: one
+    releases_hyperparameters: ClassVar = True  # those of the public choice
+    fits_lengthscale: ClassVar = True  # the public search fits its own
 
     public_trials: int = 256
     kind: Literal["public"] = "public"
 
     def __post_init__(self) -> None:
         check_trials(self.public_trials)
-
-    @property
-    def public_path(self) -> bool:
-        """The one candidate that is scored is a public fact."""
-        return True
-
-    @property
-    def hides_evaluations(self) -> bool:
-        """How many models are scored is public: one."""
-        return False
-
-    @property
-    def releases_hyperparameters(self) -> bool:
-        """True: those of the public choice."""
-        return True
 
     def n_steps(self, problem: Problem) -> int:  # noqa: ARG002  the same on every problem
         """1: only the public choice is scored."""

@@ -28,8 +28,8 @@ from dpbo_core.data.named_columns import CANNOT, NamedColumn, data_frame
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.containment import contained
 from dpbo_core.models.import_path import estimator_class
-from dpbo_core.models.of_rows import OfRows
-from dpbo_core.models.outcome import Verb, shaped
+from dpbo_core.models.linear.fit import LinearModel
+from dpbo_core.models.outcome import OfRows, Verb, shaped
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.pairs import Cells
 from dpbo_core.models.scores.record import RecordScore
@@ -363,3 +363,6 @@ def _numeric(X: ArrayLike, d: int) -> NDArray[np.float64]:
 
 def _is_seed(name: str) -> bool:
     return name.rpartition("__")[2] == "random_state"
+
+
+Model = LinearModel | FittedEstimator  # what a candidate is trained to

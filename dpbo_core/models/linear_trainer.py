@@ -12,8 +12,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.cross_validation import fold_of, one_class
 from dpbo_core.models.linear.fit import LinearModel, minimise, train
 from dpbo_core.models.linear.path import LARGEST, LogisticPath
-from dpbo_core.models.linear.signed_rows import SignedRows
-from dpbo_core.models.linear.stored_rows import StoredRows
+from dpbo_core.models.linear.signed_rows import SignedRows, StoredRows
 from dpbo_core.models.scores.grid import to_grid
 from dpbo_core.models.scores.pairs import OF_PAIRS, Integers, PairScore, auc_of, counts
 from dpbo_core.models.scores.union import OF_CLASSES, MarginScore

@@ -25,15 +25,13 @@ from numpy.typing import NDArray
 
 from dpbo_core.data import Encoded
 from dpbo_core.models.estimator_trainer import table_of_estimator
-from dpbo_core.models.estimators import FittedEstimator
-from dpbo_core.models.linear.fit import LinearModel, margins_of
-from dpbo_core.models.linear.softmax import SoftmaxModel
+from dpbo_core.models.estimators import FittedEstimator, Model
+from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel, margins_of
 from dpbo_core.models.scores.accuracy import Accuracy, Correct
 from dpbo_core.models.scores.grid import GRID, to_grid
 from dpbo_core.models.scores.pairs import OF_PAIRS, Integers, PairScore, counts, pairs_of
 from dpbo_core.models.scores.record import RecordScore
-from dpbo_core.models.scores.union import MarginScore
-from dpbo_core.models.union import Model, Score
+from dpbo_core.models.scores.union import MarginScore, Score
 from dpbo_core.objective.near_steps import NearSteps
 from dpbo_core.objective.paired import stretched
 from dpbo_core.privacy.sensitive import Opaque, Sensitive

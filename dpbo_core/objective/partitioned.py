@@ -28,7 +28,7 @@ from dpbo_core.data.addresses import FolderAddress, Part, Place
 from dpbo_core.data.fetched import Contents, fetched, parts_in
 from dpbo_core.errors import Sealed
 from dpbo_core.models.scores.pairs import Integers, PairScore, pairs_of
-from dpbo_core.models.union import Score
+from dpbo_core.models.scores.union import Score
 from dpbo_core.objective.in_memory import Paired, Scorable, Together, exact_totals, table_of_part
 from dpbo_core.objective.kept_parts import KeptParts
 from dpbo_core.privacy.sealing import attempted

@@ -19,7 +19,7 @@ from dpbo_core.data.addresses import Part
 from dpbo_core.data.fetched import Contents
 from dpbo_core.data.people import read_people
 from dpbo_core.errors import Sealed
-from dpbo_core.models.union import Score
+from dpbo_core.models.scores.union import Score
 from dpbo_core.objective.in_memory import Paired, Scorable, Together
 from dpbo_core.objective.kept_parts import KeptParts
 from dpbo_core.objective.partitioned import KEPT_AT_MOST, SHOWN_AS, OneByOne, PartReader, Workers, bytes_of

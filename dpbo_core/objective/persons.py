@@ -33,8 +33,7 @@ from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.scores.grid import GRID, to_grid
 from dpbo_core.models.scores.pairs import PairScore
-from dpbo_core.models.scores.union import MarginScore
-from dpbo_core.models.union import Score
+from dpbo_core.models.scores.union import MarginScore, Score
 from dpbo_core.objective.in_memory import BLOCK, Paired, Scorable, Together
 from dpbo_core.objective.paired import EQUAL, stretched
 from dpbo_core.privacy.sensitive import Opaque, Sensitive

@@ -13,8 +13,7 @@ from typing import Any, Protocol
 from dpbo_core.data import Encoded
 from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.mechanisms.noise import NoiseSource
-from dpbo_core.models.linear.fit import LinearModel
-from dpbo_core.models.linear.softmax import SoftmaxModel
+from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.privacy.unit import NeighboringRelation
 

@@ -22,8 +22,7 @@ import numpy as np
 
 from dpbo_core.data import Encoded
 from dpbo_core.mechanisms.noise import NoiseSource
-from dpbo_core.mechanisms.subsampling import poisson_sample
-from dpbo_core.mechanisms.vectors import DiscreteGaussianVector, check_vector
+from dpbo_core.mechanisms.vectors import DiscreteGaussianVector, check_vector, poisson_sample
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.private_training.algorithm import Axis, PrivateModel, Sizes, check_moderate, value_of

@@ -24,8 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.data import Encoded
-from dpbo_core.models.linear.fit import LinearModel
-from dpbo_core.models.linear.softmax import SoftmaxModel
+from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel
 from dpbo_core.private_training.algorithm import PrivateModel
 
 Estimator = Literal["logistic", "softmax"]

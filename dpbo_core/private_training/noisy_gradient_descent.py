@@ -13,7 +13,7 @@ Guarantee: ρ-zCDP under replace-one (n is public). Each step releases a rounded
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -35,13 +35,12 @@ AXES = {"learning_rate": Axis(1.0), "clipping_norm": Axis(1.0), "epochs": Axis(2
 class NoisyGradientDescent:
     """ρ-zCDP training of a logistic or softmax model."""
 
+    relation: ClassVar[NeighboringRelation] = (
+        NeighboringRelation.REPLACE_ONE
+    )  # neighbours differ in one record, replaced by any other
+
     estimator: str
     rho: float
-
-    @property
-    def relation(self) -> NeighboringRelation:
-        """Neighbours differ in one record, replaced by any other."""
-        return NeighboringRelation.REPLACE_ONE
 
     @property
     def curve(self) -> RenyiCurve:

@@ -20,7 +20,7 @@ Guarantee: ε = ε_Z + ε_J + ε_out, pure, under replace-one; no assumption.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -34,8 +34,7 @@ from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.private_training.algorithm import Axis, PrivateModel, Sizes
 from dpbo_core.private_training.base import Base
-from dpbo_core.private_training.noised_weights import noise_of, noised
-from dpbo_core.private_training.solving import LOGISTIC_ONLY, check_solvable, tolerance
+from dpbo_core.private_training.solving import LOGISTIC_ONLY, check_solvable, noise_of, noised, tolerance
 from dpbo_core.private_training.trial import Trial, TrialFacts, pure_trial
 from dpbo_core.theorems.chaudhuri_2011 import theorem_9_jacobian
 
@@ -49,12 +48,11 @@ GRID = 2.0**-20
 class ObjectivePerturbation:
     """ε-DP training of a logistic model."""
 
-    epsilon: float
+    relation: ClassVar[NeighboringRelation] = (
+        NeighboringRelation.REPLACE_ONE
+    )  # neighbours differ in one record, replaced by any other
 
-    @property
-    def relation(self) -> NeighboringRelation:
-        """Neighbours differ in one record, replaced by any other."""
-        return NeighboringRelation.REPLACE_ONE
+    epsilon: float
 
     @property
     def curve(self) -> RenyiCurve:

@@ -10,13 +10,43 @@
 τ is a part of the sensitivity, so it is a function of public numbers alone: 10⁻⁴ of 1/(nλ), and never below twice
 what doubles are sure to certify for EVERY data set of that size. Where not even τ = 1/(nλ), half the sensitivity,
 can be had, or where the descent that never fails would take more than `MOST_STEPS`, the study is refused.
+
+Discrete Laplace noise on the weights of a linear model, for the algorithms that are pure.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| w | `w` | weights | (d,) |
+| Δ₂ | `sensitivity` | most they move in ℓ₂ between neighbours | scalar > 0 |
+| h | — | the grid they are rounded to, a power of two near Δ₂·2⁻²⁰ | scalar |
 """
 
 import math
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.mechanisms.noise import NoiseSource
+from dpbo_core.mechanisms.vectors import DiscreteLaplaceVector
 from dpbo_core.models.linear.certificates import certifiable
 from dpbo_core.models.linear.tilted import descent_steps
+
+
+def noise_of(sensitivity: float, epsilon: float, size: int) -> tuple[DiscreteLaplaceVector, float]:
+    """The noise on weights that move by at most `sensitivity` in ℓ₂; its grid h, a power of two: w/h is exact."""
+    h = 2.0 ** (math.floor(math.log2(sensitivity)) - 20)
+    steps = math.ceil(math.sqrt(size) * sensitivity / h * (1.0 + 1e-12)) + size
+    return DiscreteLaplaceVector(steps, epsilon, size), h
+
+
+def noised(
+    w: NDArray[np.float64], *, sensitivity: float, epsilon: float, source: NoiseSource
+) -> NDArray[np.float64]:
+    """Weights that move by at most `sensitivity` in ℓ₂, rounded to a grid, with discrete Laplace noise: ε-DP."""
+    noise, h = noise_of(sensitivity, epsilon, len(w))
+    rounded = np.clip(np.rint(w / h), -(2.0**61), 2.0**61).astype(np.int64)
+    return np.asarray((rounded + noise.draw(source)).astype(np.float64) * h, dtype=np.float64)
+
 
 TOLERANCE = 1e-4  # of 1/(nλ): far below the noise
 MOST_STEPS = 1_000_000

@@ -14,7 +14,7 @@ can check what it guarantees: that is the CALLER assumption `private_training_fu
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -37,13 +37,12 @@ ORDERS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 48, 64, 128, 256)
 class UserFunction:
     """Training by somebody else's code."""
 
+    relation: ClassVar[NeighboringRelation] = (
+        NeighboringRelation.REPLACE_ONE
+    )  # replace one, as the assumption states it
+
     estimator: str
     path: str
-
-    @property
-    def relation(self) -> NeighboringRelation:
-        """Replace one, as the assumption states it."""
-        return NeighboringRelation.REPLACE_ONE
 
     @property
     def curve(self) -> RenyiCurve:

@@ -13,7 +13,7 @@ at the middle of the cube there: two points that differ in nothing else are one 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,8 @@ def _check_ends(low: float, high: float, *, log: bool) -> None:
 class Real:
     """A real axis [low, high], evenly spaced in the value or in its logarithm."""
 
+    dimensions: ClassVar[int] = 1  # coordinates it takes in the unit cube
+
     low: float
     high: float
     log: bool = False
@@ -57,11 +59,6 @@ class Real:
         object.__setattr__(self, "low", float(low))
         object.__setattr__(self, "high", float(high))
         object.__setattr__(self, "log", log)
-
-    @property
-    def dimensions(self) -> int:
-        """Coordinates it takes in the unit cube."""
-        return 1
 
     def at(self, position: float) -> float:
         """The value at `position` in [0, 1]; the ends are exact."""
@@ -91,6 +88,8 @@ class Real:
 class Integer:
     """An integer axis low … high, both included."""
 
+    dimensions: ClassVar[int] = 1  # coordinates it takes in the unit cube
+
     low: int
     high: int
     log: bool = False
@@ -105,11 +104,6 @@ class Integer:
         object.__setattr__(self, "low", int(low))
         object.__setattr__(self, "high", int(high))
         object.__setattr__(self, "log", log)
-
-    @property
-    def dimensions(self) -> int:
-        """Coordinates it takes in the unit cube."""
-        return 1
 
     def at(self, position: float) -> int:
         """The nearest integer at `position` in [0, 1]."""

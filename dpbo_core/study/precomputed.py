@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods.contract import FixedPath, Method, SearchesPublic, TrainsFirst
-from dpbo_core.models.union import Model
+from dpbo_core.models.estimators import Model
 from dpbo_core.problem import Problem, Trainer
 from dpbo_core.space.search_space import Value
 from dpbo_core.spec import StudySpec

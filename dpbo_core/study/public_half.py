@@ -17,7 +17,7 @@ from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.models.baseline import constant_margin, constant_score
 from dpbo_core.models.estimator_trainer import EstimatorTrainer, Factory
 from dpbo_core.models.estimators import EstimatorFactory
-from dpbo_core.models.linear.stored_rows import StoredRows
+from dpbo_core.models.linear.signed_rows import StoredRows
 from dpbo_core.models.linear_trainer import LinearTrainer
 from dpbo_core.models.prototype import Prototype
 from dpbo_core.models.scores.pairs import PairScore

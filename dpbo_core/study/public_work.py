@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.methods.contract import SearchesPublic
-from dpbo_core.methods.kernel import check_lengthscale
-from dpbo_core.models.union import Model
+from dpbo_core.methods.stated_search import check_lengthscale
+from dpbo_core.models.estimators import Model
 from dpbo_core.problem import Trainer
 from dpbo_core.space.search_space import Value
 from dpbo_core.study.consent import check_accepted

@@ -13,7 +13,7 @@ from dpbo_core.accounting.ledger import StudyKey
 from dpbo_core.advice.advise import Advice, advise, check_scoring
 from dpbo_core.advice.choosing import choose
 from dpbo_core.methods import AnyMethod, check_counts, check_scored_in_public
-from dpbo_core.methods.kernel import check_lengthscale
+from dpbo_core.methods.stated_search import check_lengthscale
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.problem import Problem, problem_of

@@ -18,7 +18,7 @@ from dpbo_core.accounting.policy import Use
 from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid
 from dpbo_core.mechanisms.noise import Noise, NoiseSource, OperatingSystemNoise, standing_of, try_out
 from dpbo_core.methods.contract import Method, Released, Search, SearchesPublic
-from dpbo_core.methods.kernel import check_lengthscale
+from dpbo_core.methods.stated_search import check_lengthscale
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.objective.partitioned import Workers
 from dpbo_core.privacy.plan import PrivacyPlan

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dpbo_core.data import Preprocessing
 from dpbo_core.data.table_parts import PartsFingerprint, TableParts
-from dpbo_core.models.linear.stored_rows import StoredRows, stored
+from dpbo_core.models.linear.signed_rows import StoredRows, stored
 from dpbo_core.models.linear_trainer import check_two_classes
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.objective.partitioned import KEPT_AT_MOST

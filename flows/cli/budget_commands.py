@@ -250,7 +250,7 @@ def estimator_standing(facts: Mapping[str, Any]) -> audit.Verdict:
     A release of a notebook names a class by its package alone ("sklearn.Pipeline"), and not what it holds: nothing
     can be told of it; nor of a record that names none.
     """
-    from dpbo_core.models.listed.class_names import unlisted_name
+    from dpbo_core.models.listed.predictors import unlisted_name
     from dpbo_core.spec.written_model import OUR_ESTIMATORS
 
     estimator = facts.get("estimator")

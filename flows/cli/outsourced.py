@@ -1,11 +1,19 @@
 """`dpbo curate …` and `dpbo model …`: the two parties of an outsourced search, who exchange files only."""
 
+import math
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
 from dpbo.flows.cli.words import AsJson, Debug
+from dpbo_core.errors import StudyInvalid, suggestion
+
+if TYPE_CHECKING:
+    from dpbo_core.accounting.ledger import PrivacyLedger
+    from dpbo_core.methods.outsourced.box import Outsourced
+    from dpbo_core.methods.outsourced.utility import Utility
 
 curate_app = typer.Typer(
     no_args_is_help=True, help="The curator: publish a private table, answer queries about it."
@@ -34,26 +42,28 @@ def publish(
     debug: Debug = False,
 ) -> None:
     """Publish a noised image of the candidates' rows, in a secret order."""
-    from dpbo.flows.cli import exchange
     from dpbo.flows.cli.screens.terminal import print_json
+    from dpbo.flows.prefect_runtime.settings import Stores
+    from dpbo_core.methods.outsourced.curator import Publication
+    from dpbo_core.methods.outsourced.curator import publish as publish_table
+    from dpbo_core.spec.sections import PrivacySection
 
-    published = exchange.publish(
-        data,
-        out,
-        dataset=dataset,
-        edition=edition,
-        epsilon=epsilon,
-        delta=delta,
-        transform=transform,
-        relation=relation,
-        norm_bound=norm_bound,
-        dim=dim,
-        centre=centre,
-    )
+    PrivacySection(dataset=dataset, epsilon=1.0)  # refuses names the ledger could not keep
+    numbers = {"epsilon": epsilon, "delta": delta, "norm_bound": norm_bound, "dim": dim}
+    box = _box(transform, relation, centre=_numbers(centre), **numbers)
+    publication = Publication(box, dataset, edition)
+    published = publish_table(publication, data, out, ledger=_ledger(), vaults=Stores().vaults)
+    release = published.release
     if json:
-        print_json(published.release.to_json() | {"replayed": published.replayed, "file": str(out)})
-    else:
-        typer.echo(exchange.published_text(published, out))
+        print_json(release.to_json() | {"replayed": published.replayed, "file": str(out)})
+        return
+    (spend,) = release.spends
+    typer.echo(f"{out}: {release.value['rows']} rows, {release.value['columns']} columns, in a secret order")
+    typer.echo(f"guarantee   {release.guarantee.in_words()}")
+    typer.echo(f"noise     {spend.mechanism}, scale {spend.noise_scale:.4g} in every entry")
+    typer.echo("answers   not part of this guarantee: see dpbo curate answer")
+    if published.replayed:
+        typer.echo(f"released on {release.released_at[:10]}; nothing was drawn or spent now")
 
 
 @curate_app.command()
@@ -82,31 +92,25 @@ def plan(
     debug: Debug = False,
 ) -> None:
     """Say how many columns, how much noise and what regret to expect of a table; nothing is read or charged."""
-    from dpbo.flows.cli import exchange
     from dpbo.flows.cli.screens.terminal import print_json
+    from dpbo_core.methods.outsourced.utility import Expected, utility
 
-    size = exchange.table_size(data, rows, columns)
-    planned = exchange.plan(
-        size,
-        epsilon=epsilon,
-        delta=delta,
-        relation=relation,
-        norm_bound=norm_bound,
-        dim=dim,
-        expected={
-            "diameter": diameter,
-            "singular_value": singular_value,
-            "lengthscale": lengthscale,
-            "signal_variance": signal_variance,
-            "noise_variance": noise_variance,
-            "answer_bound": answer_bound,
-            "n_steps": steps,
-            "approximation": approximation,
-            "delta_ucb": delta_ucb,
-            "information_gain": information_gain,
-        },
+    size = _table_size(data, rows, columns)
+    box = _box("gaussian", relation, epsilon=epsilon, delta=delta, norm_bound=norm_bound, dim=dim)
+    expected = Expected(
+        diameter=diameter,
+        singular_value=singular_value,
+        lengthscale=lengthscale,
+        signal_variance=signal_variance,
+        noise_variance=noise_variance,
+        answer_bound=answer_bound,
+        n_steps=steps,
+        approximation=approximation,
+        delta_ucb=delta_ucb,
+        information_gain=information_gain,
     )
-    print_json(exchange.plan_json(planned)) if json else typer.echo(exchange.plan_text(planned, size))
+    planned = utility(box, *size, expected)
+    print_json(_finite(asdict(planned))) if json else typer.echo(_plan_text(planned, size))
 
 
 @curate_app.command()
@@ -124,22 +128,33 @@ def answer(
     debug: Debug = False,
 ) -> None:
     """Answer one query; the same query gets the same answer."""
-    from dpbo.flows.cli import exchange
     from dpbo.flows.cli.screens.terminal import print_json
+    from dpbo.flows.prefect_runtime.settings import Stores
+    from dpbo_core.methods.outsourced.answers import Curator
+    from dpbo_core.methods.outsourced.box import PrivateAnswers
+    from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 
-    given = exchange.answer(
-        query,
-        answers,
-        out,
-        private=private_answers,
-        epsilon=epsilon,
-        delta=delta,
-        accepts=tuple(accept or ()),
-    )
+    for name in accept or ():
+        if name not in CALLER_ASSUMPTIONS:
+            raise StudyInvalid(f"assumption {name!r} is not known{suggestion(name, CALLER_ASSUMPTIONS)}")
+    noised = None
+    if private_answers is not None:
+        if epsilon is None or delta is None:
+            raise StudyInvalid(
+                "private answers have no price",
+                remedy="add --epsilon 1 --delta 1e-6, say, for all of them together",
+            )
+        noised = PrivateAnswers(*private_answers, epsilon, delta)
+    elif epsilon is not None or delta is not None:
+        raise StudyInvalid(
+            "--epsilon and --delta are the price of private answers", remedy="add --private-answers LOW HIGH"
+        )
+    curator = Curator.of(_ledger(), Stores().vaults)
+    message = curator.answer_file(query, answers, out, private=noised, accepts=tuple(accept or ()))
     if json:
-        print_json(given)
+        print_json(asdict(message))
     else:
-        typer.echo(f"step {given['step']}: row {given['row']} answered in {out}")
+        typer.echo(f"step {message.step}: row {message.row} answered in {out}")
 
 
 @model_app.command()
@@ -156,14 +171,19 @@ def suggest(
     debug: Debug = False,
 ) -> None:
     """Choose the next row to ask about."""
-    from dpbo.flows.cli import exchange
     from dpbo.flows.cli.screens.terminal import print_json
+    from dpbo_core.methods.outsourced import session
+    from dpbo_core.methods.outsourced.modeler import Prior
 
-    prior = None if lengthscale is None else (lengthscale, signal_variance, noise_variance, mean)
     if lengthscale is None and (signal_variance, noise_variance, mean) != (1.0, 0.0, 0.0):
-        exchange.refuse_half_a_prior()
-    asked = exchange.suggest(table, state, out, delta_ucb=delta_ucb, prior=prior)
-    print_json(asked) if json else typer.echo(f"step {asked['step']}: row {asked['row']} asked in {out}")
+        raise StudyInvalid(
+            "a known variance or mean needs a known lengthscale",
+            cause="the prior is known whole, or fitted whole",
+            remedy="add --lengthscale, in the table's units, or leave the others out",
+        )
+    prior = None if lengthscale is None else Prior(lengthscale, signal_variance, noise_variance, mean)
+    query = session.suggest(table, state, out, session.Settings(delta_ucb, prior))
+    print_json(asdict(query)) if json else typer.echo(f"step {query.step}: row {query.row} asked in {out}")
 
 
 @model_app.command()
@@ -174,11 +194,128 @@ def update(
     debug: Debug = False,
 ) -> None:
     """Take in an answer."""
-    from dpbo.flows.cli import exchange
     from dpbo.flows.cli.screens.terminal import print_json
+    from dpbo_core.methods.outsourced import session
 
-    now = exchange.update(answer, state)
+    now = session.update(answer, state)
     if json:
-        print_json(now)
+        print_json(asdict(now))
     else:
-        typer.echo(f"{now['steps']} answers; the largest, {now['value']:g}, is row {now['row']}")
+        typer.echo(f"{now.steps} answers; the largest, {now.value:g}, is row {now.row}")
+
+
+def _box(transform: str, relation: str | None, **options: Any) -> "Outsourced":
+    """The curator's box, with its words checked.
+
+    Raises:
+        StudyInvalid: a word that is not known, or numbers that make no box.
+    """
+    from dpbo_core.methods.outsourced.box import Outsourced
+    from dpbo_core.privacy.unit import NeighboringRelation
+
+    transforms = get_args(get_type_hints(Outsourced)["transform"])
+    relations = [item.value for item in NeighboringRelation]
+    for flag, value, valid in (("--transform", transform, transforms), ("--relation", relation, relations)):
+        if value is not None and value not in valid:
+            raise StudyInvalid(
+                f"{flag} {value!r} is not known{suggestion(value, valid)}",
+                remedy=f"choose one of {', '.join(valid)}",
+            )
+    return Outsourced(
+        transform=transform,  # type: ignore[arg-type]  # checked above
+        relation=None if relation is None else NeighboringRelation(relation),
+        **options,
+    )
+
+
+def _numbers(text: str | None) -> tuple[float, ...]:
+    """Numbers between commas.
+
+    Raises:
+        StudyInvalid: something else.
+    """
+    try:
+        return () if text is None else tuple(float(part) for part in text.split(","))
+    except ValueError:
+        pass
+    raise StudyInvalid(f"--centre {text!r} is no list of numbers", remedy="write it like --centre 1.5,-2,0")
+
+
+def _table_size(data: Path | None, rows: int | None, columns: int | None) -> tuple[int, int]:
+    """n and d, as said, or of a file, of which nothing else is looked at.
+
+    Raises:
+        StudyInvalid: both or neither, or a file without them.
+    """
+    from dpbo_core.data import read_header
+
+    if (data is None) == (rows is None and columns is None) or (data is None and None in (rows, columns)):
+        raise StudyInvalid(
+            "the size of the table is not said, or said twice",
+            remedy="give the file, or --rows and --columns",
+        )
+    if data is None:
+        return int(rows or 0), int(columns or 0)
+    header = read_header(data, sensitive=True, shown_as=str(data))
+    return header.n_records, len(header.columns)
+
+
+def _finite(value: Any) -> Any:
+    """The plan for programs; null for what nothing bounds."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _plan_text(planned: "Utility", size: tuple[int, int]) -> str:
+    """What a person reads of it."""
+    lines = [
+        f"{size[0]:,} rows of {size[1]} columns; diameter {planned.diameter:g}.",
+        "No row was read and nothing was charged.",
+        "",
+        "--transform gaussian, the default, private:",
+        f"  r      {planned.sound_dim}: all columns; with fewer, image and noise shrink alike",
+        f"  noise  {planned.noise_scale:.4g} in every entry",
+        f"  rows   nearer than {planned.told_apart:.4g} are closer than their noise"
+        + (": no two rows are told apart" if planned.told_apart >= planned.diameter else ""),
+        "",
+        "--transform published, the paper's, which protects nobody (ε = ∞):",
+        f"  Theorem 3 asks for ν ≤ {planned.wanted_distortion:.3g}, Lemma 1 then for r = {planned.wanted_dim:,}",
+        "  the largest r with ω ≤ σ_min is "
+        + ("not known without --singular-value" if planned.largest_dim is None else f"{planned.largest_dim}"),
+    ]
+    if planned.dominant is False:
+        lines.append("  no such rows are diagonally dominant (Definition 3), which Theorem 3 assumes of them")
+    lines += ["", f"  {'r':>12}  {'ω':>9}  {'ν':>7}  {'distances²':>17}  {'ε_ucb':>8}  {'regret':>8}"]
+    for line in planned.by_dim:
+        near = "none" if line.distortion == math.inf else f"{line.distortion:.3g}"
+        low, high = line.distances
+        apart = "not bounded" if near == "none" else f"{low:.3g} … {high:.3g}"
+        kept = "" if line.raised is None else " raised" if line.raised else ""
+        lines.append(
+            f"  {line.dim:>12,}  {line.floor:>9.4g}  {near:>7}  {apart:>17}  {_bounded(line.approximation):>8}"
+            f"  {_bounded(line.regret):>8}{kept}"
+        )
+    lines += [
+        "",
+        "ω: what the smallest singular value must reach, or all are raised; ν: by how much a squared distance",
+        "may be off (Lemma 1, Theorem 2); ε_ucb: the regret that no step removes (Theorem 3), or what takes its",
+        "place where singular values are raised (Remark 2); regret: the bound of Theorem 3. none: nothing is",
+        "proved.",
+    ]
+    return "\n".join(lines)
+
+
+def _bounded(value: float) -> str:
+    return "none" if value == math.inf else f"{value:.3g}"
+
+
+def _ledger() -> "PrivacyLedger":
+    from dpbo.flows.prefect_runtime.settings import Stores
+    from dpbo_core.accounting.ledger import PrivacyLedger
+
+    stores = Stores()
+    stores.make_folder()
+    return PrivacyLedger(stores.ledger)

@@ -27,9 +27,8 @@ from audit.worst import grid_case, last_case, margin_case, noisy_case, trajector
 from audit.worst_rows import answers_case, moved_case, rows_case
 from audit.worst_trials import trials_case
 from dpbo_core.methods.dp_hypo import DpHypo
-from dpbo_core.methods.exact_gp import ExactGP
+from dpbo_core.methods.kusner_gp import ExactGP, NoisyGP
 from dpbo_core.methods.lipschitz import Lipschitz
-from dpbo_core.methods.noisy_gp import NoisyGP
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public import Public

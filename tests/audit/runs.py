@@ -29,7 +29,7 @@ from dpbo_core.mechanisms.gaussian_rows import GaussianRows
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Additive, Noise, OperatingSystemNoise
 from dpbo_core.methods.contract import Method
-from dpbo_core.methods.noisy_gp import NoisyGP
+from dpbo_core.methods.kusner_gp import NoisyGP
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem import Problem
 

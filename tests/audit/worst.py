@@ -20,9 +20,8 @@ from worlds import Memory, problem
 from audit.laws import Gaussian, GaussianAndChoice, Pure
 from audit.runs import Case, Sums
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise
-from dpbo_core.methods.exact_gp import ExactGP
+from dpbo_core.methods.kusner_gp import ExactGP, NoisyGP
 from dpbo_core.methods.lipschitz import Lipschitz
-from dpbo_core.methods.noisy_gp import NoisyGP
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public import Public
@@ -230,6 +229,6 @@ def _inside(method: NoisyGP, asked: Problem, table: Sums, n: int) -> tuple[Any, 
         search = method.start(asked, method.plan(asked))
         for _ in range(method.n_steps(asked)):
             search.step(table, noise)
-        utilities.append(search._steps(search._bo.posterior.mean))
-        best.append(search._steps(np.array([max(search._values.expose())]))[0])
+        utilities.append(method.scale.to_steps(search._bo.posterior.mean))
+        best.append(method.scale.to_steps(np.array([max(search._values.expose())]))[0])
     return np.array(utilities, dtype=float), np.array(best, dtype=float)

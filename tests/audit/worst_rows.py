@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from audit.laws import Gaussian
 from dpbo_core.data.table import table_of
 from dpbo_core.mechanisms.noise import OperatingSystemNoise
-from dpbo_core.methods.outsourced.box import Outsourced
+from dpbo_core.methods.outsourced.box import Outsourced, PrivateAnswers
 from dpbo_core.methods.outsourced.geometry import image
-from dpbo_core.methods.outsourced.private_answers import PrivateAnswers
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.privacy.unit import NeighboringRelation
 

@@ -24,8 +24,7 @@ from audit.worst import chosen, sums, world
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.methods.dp_hypo import DpHypo
-from dpbo_core.methods.hypo_search import HypoSearch
-from dpbo_core.methods.informed_prior import informed
+from dpbo_core.methods.hypo_search import HypoSearch, informed
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.problem import Problem

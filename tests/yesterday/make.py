@@ -11,9 +11,8 @@ import numpy as np
 
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.methods.outsourced.answers import Curator
-from dpbo_core.methods.outsourced.box import Outsourced
+from dpbo_core.methods.outsourced.box import Outsourced, PrivateAnswers
 from dpbo_core.methods.outsourced.curator import Publication, publish
-from dpbo_core.methods.outsourced.private_answers import PrivateAnswers
 from dpbo_core.methods.outsourced.session import suggest, update
 from dpbo_core.spec import StudySpec
 from dpbo_core.study import open_study, run_study

@@ -39,7 +39,7 @@ from dpbo_core.evaluation.watch.watching import Watching, wanted_of, watching
 from dpbo_core.mechanisms.above_threshold import alarm
 from dpbo_core.mechanisms.noise import NoiseSource, OperatingSystemNoise, standing_of, try_out
 from dpbo_core.mechanisms.noise_vault import Kept, NoiseVault, Shredded
-from dpbo_core.models.union import Model
+from dpbo_core.models.estimators import Model
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.sealing import messages, sealed
 from dpbo_core.privacy.sensitive import Sensitive

@@ -13,8 +13,8 @@ from dpbo_core.evaluation.watch.terms import LOOKS, THRESHOLD, Terms, asked_term
 from dpbo_core.evaluation.watch.todays_table import check_watchable, counted_of, stated_size
 from dpbo_core.final_model.train import model_is_public
 from dpbo_core.methods.pricing import guarantee_of
+from dpbo_core.models.estimators import Model
 from dpbo_core.models.scores.grid import GRID
-from dpbo_core.models.union import Model
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release

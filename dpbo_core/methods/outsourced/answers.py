@@ -22,16 +22,14 @@ from dpbo_core.data import read_header, read_table
 from dpbo_core.data.values import numbers
 from dpbo_core.errors import AssumptionNotAccepted, DpboError, LedgerDamaged, Sealed, StudyInvalid
 from dpbo_core.mechanisms.noise import Noise, NoiseSource, OperatingSystemNoise, standing_of, try_out
+from dpbo_core.methods.outsourced.box import PrivateAnswers
 from dpbo_core.methods.outsourced.messages import Answer, Query, digest, read_message, write_message
-from dpbo_core.methods.outsourced.private_answers import PrivateAnswers
 from dpbo_core.methods.outsourced.vault import Vault
 from dpbo_core.privacy.assumption import ANSWERS_PUBLIC
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sealing import messages, sealed
 from dpbo_core.privacy.sensitive import Sensitive
-
-UNFINISHED = {"public": False}  # what an upgraded ledger knows of private answers that were paid and never recorded
 
 
 @dataclass(frozen=True)
@@ -87,11 +85,8 @@ class Curator:
         vault = Vault(self.vaults / query.publication)
         release = self._published(query, vault)
         with vault.locked():
-            kept = vault.answers() or {"mode": _mode(private), "steps": {}, "rows": {}}
-            for fixed in (kept["mode"], self.ledger.way_of_answers(release.dataset, query.publication)):
-                self._check_way(fixed, private, query.publication)
-            if kept["rows"]:  # an older version wrote the vault alone
-                self._fix_way(release, query.publication, private)
+            kept = vault.answers() or {"steps": {}, "rows": {}}
+            _check_way(self.ledger.way_of_answers(release.dataset, query.publication), private)
             known = _answered(kept, query)
             if known is not None:
                 return known
@@ -109,34 +104,13 @@ class Curator:
             vault.keep_answers(kept)
         return answer
 
-    def _check_way(self, fixed: Mapping[str, Any] | None, private: PrivateAnswers | None, publication: str) -> None:
-        """What is asked for is how this table was answered before.
-
-        Args:
-            fixed: what the ledger, or the vault, says; None if nothing was answered yet.
-            private: what is asked for.
-            publication: the table.
-
-        Raises:
-            StudyInvalid: it was answered another way. Nothing was drawn.
-        """
-        same = fixed is None or fixed == _mode(private)
-        if fixed == UNFINISHED and private is not None:  # an older version paid for answers and was stopped
-            same = self.ledger.reserved(_fingerprint(publication, private)) is not None
-        if not same:
-            raise StudyInvalid(
-                "answers about this table were given another way before",
-                cause="a row answered both with and without noise, or with two noises, would have no guarantee",
-                remedy="use the first range, ε and δ again, or publish a new edition",
-            )
-
     def _fix_way(self, table: Release, publication: str, private: PrivateAnswers | None) -> None:
         """Before the first answer is drawn or shown: how this table's rows are answered, for good.
 
         Raises:
             StudyInvalid: somebody else's first answer, given meanwhile, fixed another way.
         """
-        self._check_way(self.ledger.fix_answers(table.dataset, publication, _mode(private)), private, publication)
+        _check_way(self.ledger.fix_answers(table.dataset, publication, _mode(private)), private)
 
     def _published(self, query: Query, vault: Vault) -> Release:
         """The release of the table that a query is about."""
@@ -234,6 +208,20 @@ def _drawn(
     noise.prepare_draws([(spend, private.mechanism)])
     exact = private.steps(_column(answers)[place])
     return noise.release(spend, private.mechanism, Sensitive(exact), row=row)
+
+
+def _check_way(fixed: Mapping[str, Any] | None, private: PrivateAnswers | None) -> None:
+    """What is asked for is how this table was answered before, as the ledger says; None before the first answer.
+
+    Raises:
+        StudyInvalid: it was answered another way. Nothing was drawn.
+    """
+    if fixed is not None and fixed != _mode(private):
+        raise StudyInvalid(
+            "answers about this table were given another way before",
+            cause="a row answered both with and without noise, or with two noises, would have no guarantee",
+            remedy="use the first range, ε and δ again, or publish a new edition",
+        )
 
 
 def _mode(private: PrivateAnswers | None) -> dict[str, Any]:

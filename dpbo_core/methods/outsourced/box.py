@@ -6,6 +6,13 @@
 | ρ_Z | — | the largest zCDP that (ε, δ) holds | scalar |
 | B | `norm_bound` | rows are clipped to this distance from the centre | scalar > 0 |
 | r | `dim` | columns published; None for d | scalar ≥ 1 |
+| y_i | `answer` | the answer of row i, a function of that row alone | scalar |
+| [a, b] | `low`, `high` | public range that private answers are clipped to | two scalars |
+| ρ_y | — | the largest zCDP that the answers' (ε, δ) holds, paid once for all rows | scalar |
+| σ_y | `PrivateAnswers.mechanism.scale` | (b − a)/√(2ρ_y), in grid steps of (b − a)/2²⁴ | scalar |
+
+Neighbours differ in one row, so in one row of Z and one answer: the run costs ρ_Z + ρ_y however the modeller
+chooses, as long as no row is noised twice.
 
 It is no method of a study: it has two parties, its candidates are the sensitive records themselves, and it takes as
 many steps as the modeller likes. So it has a Protocol of its own, `Exchange`, and is named in `methods.EXCHANGES`.
@@ -21,9 +28,7 @@ from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.gaussian_rows import GaussianRows
 from dpbo_core.mechanisms.random_projection import RandomProjection
 from dpbo_core.methods.contract import Described
-from dpbo_core.methods.outsourced.geometry import AnyRow, Geometry, NearRow, Neighbours
-from dpbo_core.methods.outsourced.private_answers import ANSWERS
-from dpbo_core.methods.outsourced.published import REFUTED
+from dpbo_core.methods.outsourced.geometry import REFUTED, AnyRow, Geometry, NearRow, Neighbours
 from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.certified import Shown
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
@@ -37,6 +42,13 @@ EVIDENCE = Evidence(
     Standing.STANDARD,
     "discrete Gaussian on every entry of a public linear image of each row (Canonne, Kamath, Steinke 2020, Theorem "
     "14); what the modeller does with it is post-processing",
+)
+STEPS = 2**24  # grid steps between a and b
+ANSWERS = "one answer a row"
+ANSWERS_EVIDENCE = Evidence(
+    Standing.STANDARD,
+    "discrete Gaussian on each row's own answer, drawn once (Canonne, Kamath, Steinke 2020); neighbours differ in "
+    "one row, so all answers cost what one does",
 )
 BY_ONE, REPLACE = NeighboringRelation.ROW_MOVES_BY_ONE, NeighboringRelation.REPLACE_ONE
 
@@ -154,10 +166,9 @@ class Outsourced:
     def mechanism(self, n_rows: int, n_columns: int) -> GaussianRows:
         """The mechanism that adds the gaussian transform's noise to the published rows."""
         geometry = self.geometry(n_columns)
-        rho = largest_rho(self.epsilon, self.delta)
-        if rho < 1:
-            raise StudyInvalid(f"ε = {self.epsilon:g} is too small", cause="the ledger counts in units of 1e-12")
-        return GaussianRows(geometry.sensitivity, rho, geometry.step, (n_rows, geometry.width))
+        return GaussianRows(
+            geometry.sensitivity, _rho(self.epsilon, self.delta), geometry.step, (n_rows, geometry.width)
+        )
 
     @staticmethod
     def shown(release: Release) -> Shown:
@@ -209,3 +220,54 @@ def _check_guarantee(epsilon: float, delta: float) -> None:
             cause="Gaussian noise needs ε > 0 and δ between 0 and 1",
             remedy="give --epsilon 1 --delta 1e-6, say",
         )
+
+
+def _rho(epsilon: float, delta: float) -> int:
+    """The largest zCDP that (ε, δ) holds, in the ledger's units."""
+    rho = largest_rho(epsilon, delta)
+    if rho < 1:
+        raise StudyInvalid(
+            f"ε = {epsilon:g} is too small", cause="the ledger counts in units of 1e-12", remedy="raise --epsilon"
+        )
+    return rho
+
+
+@dataclass(frozen=True)
+class PrivateAnswers:
+    """How answers are noised: clipped to [low, high], at (epsilon, delta) for all of them together."""
+
+    low: float
+    high: float
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.low) and math.isfinite(self.high) and 1e-12 <= self.high - self.low <= 1e12):
+            raise StudyInvalid(
+                f"private answers between {self.low:g} and {self.high:g}",
+                cause="the range is empty or not finite",
+                remedy="give --private-answers LOW HIGH from public knowledge, LOW below HIGH",
+            )
+        _check_guarantee(self.epsilon, self.delta)
+        _rho(self.epsilon, self.delta)
+
+    @property
+    def mechanism(self) -> DiscreteGaussian:
+        """The noise on one answer, in grid steps of (b − a)/2²⁴."""
+        return DiscreteGaussian(STEPS, _rho(self.epsilon, self.delta), (self.high - self.low) / STEPS)
+
+    def plan(self, table: PrivacyGuarantee) -> PrivacyPlan:
+        """The price of every answer there can be, under the relation of the table."""
+        guarantee = PrivacyGuarantee(self.epsilon, self.delta, table.unit, table.relation, (), ANSWERS_EVIDENCE)
+        return PrivacyPlan(guarantee, (self.mechanism.spend(ANSWERS),))
+
+    def steps(self, answer: float) -> int:
+        """An answer on the grid; one that is no finite number counts as the middle."""
+        if not math.isfinite(answer):
+            return STEPS // 2
+        clipped = min(max(answer, self.low), self.high)
+        return min(STEPS, max(0, round((clipped - self.low) / (self.high - self.low) * STEPS)))
+
+    def value(self, drawn: int) -> float:
+        """The answer that a draw stands for."""
+        return self.low + drawn * self.mechanism.unit

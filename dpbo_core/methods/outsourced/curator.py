@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from dpbo_core.accounting.ledger import PrivacyLedger, Reservation, StudyKey
 from dpbo_core.accounting.policy import Use
 from dpbo_core.accounting.sources import file_source
-from dpbo_core.atomically import replace_atomically
 from dpbo_core.data import read_header, read_table
 from dpbo_core.data.table import Table
 from dpbo_core.errors import DpboError, LedgerDamaged, Sealed, StudyInvalid
@@ -32,8 +31,8 @@ from dpbo_core.mechanisms.noise import (
 )
 from dpbo_core.mechanisms.random_projection import RandomProjection
 from dpbo_core.methods.outsourced.box import Outsourced
-from dpbo_core.methods.outsourced.geometry import image, in_order
-from dpbo_core.methods.outsourced.published import algorithm_1_rows
+from dpbo_core.methods.outsourced.geometry import algorithm_1_rows, image, in_order
+from dpbo_core.methods.outsourced.messages import write_file
 from dpbo_core.methods.outsourced.published_table import PublishedTable, content_digest, table_bytes
 from dpbo_core.methods.outsourced.vault import Vault
 from dpbo_core.privacy.plan import PrivacyPlan
@@ -211,10 +210,4 @@ def _hand_out(vault: Vault, release: Release, out: Path) -> None:
             cause="the command runs in another folder than the first time, or the copy was removed",
             remedy="run it where the table was first published, or give it a new --edition (a new spend)",
         )
-    try:
-        replace_atomically(out, content, mode=0o644)
-    except OSError as error:
-        reason = (error.strerror or "no reason given").lower()
-    else:
-        return
-    raise StudyInvalid(f"{str(out)!r} cannot be written ({reason})", remedy="choose another place for --out")
+    write_file(out, content, option="--out", mode=0o644)

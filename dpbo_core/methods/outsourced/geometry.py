@@ -11,9 +11,15 @@
 | Δ | — | most ‖x − x′‖₂ between neighbours after clipping: 2B, or 1 | scalar |
 | h | `step` | the grid, a power of two at most 2⁻²⁰Δ | scalar |
 | Q | `image` | round((X − c)P/h) | (n, r) int64 |
+| ω | `floor` | `singular_value_floor` of the published transform | scalar |
+| X̃ | `raised` | X with its singular values raised to √(σ² + ω²) | (n, d) |
 
 Totality: a row with an entry that is no finite number is replaced by c. Every step moves neighbours no further
-apart: clamping a coordinate and clipping to a ball are non-expansive, P has norm 1, and rounding adds h√r.
+apart: clamping a coordinate and clipping to a ball are non-expansive, P has norm 1, and rounding adds h√r. P is
+determined by d and r alone, so that it tells nothing of anybody.
+
+At the end stands Algorithm 1 of Kharkovskii et al. (2020), to the letter, both branches: XM/√r or X̃M/√r, M in
+`mechanisms/random_projection`. It protects nobody.
 """
 
 import math
@@ -27,12 +33,36 @@ from numpy.typing import NDArray
 from dpbo_core.data.table import Table
 from dpbo_core.data.unit_ball import clipped, norms, scaled_rows
 from dpbo_core.data.values import numbers
-from dpbo_core.methods.outsourced.projection import public_projection, spectral_norm_bound
+from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.privacy.unit import NeighboringRelation
 
 CLAMP = 2.0**24  # coordinates further from the centre than this are clamped, so that doubles hold all of the grid
 _GRID_BITS = 20
+REFUTED = Evidence(
+    Standing.REFUTED,
+    "Kharkovskii et al. (2020), Theorem 1, is false: every published row is the same secret linear map of its own "
+    "row, so whoever knows the other rows solves for the map, and for the row",
+)
+
+
+def public_projection(n_columns: int, dim: int) -> NDArray[np.float64]:
+    """P, (d, min(r, d)): the first columns of the orthogonal factor of a fixed Gaussian matrix.
+
+    A projection drawn in ignorance of the data keeps, on the average, r/d of every squared distance; the public
+    choice costs nothing in privacy because the guarantee holds for every fixed P.
+    """
+    if dim >= n_columns:
+        return np.eye(n_columns)
+    fixed = np.random.default_rng((n_columns, dim)).standard_normal((n_columns, dim))
+    Q, R = np.linalg.qr(fixed)
+    return np.ascontiguousarray(Q * np.sign(np.diag(R)))
+
+
+def spectral_norm_bound(P: NDArray[np.float64]) -> float:
+    """An upper bound on ‖P‖₂ that a computer proves: ‖P‖₂² = ‖PᵀP‖₂ ≤ ‖PᵀP‖_∞, with room for rounding."""
+    gram = np.abs(P.T @ P)
+    return float(np.sqrt(gram.sum(axis=1).max()) * (1.0 + 1e-12) + 1e-12)
 
 
 @dataclass(frozen=True)
@@ -52,13 +82,10 @@ class AnyRow:
 class NearRow:
     """Neighbours move one row by a distance of at most 1; a bound on its length is the curator's choice."""
 
+    distance: ClassVar[float] = 1.0  # Δ = 1: how far one row moves, ℓ₂, in the table's units
+
     norm_bound: float | None = None
     relation: ClassVar = NeighboringRelation.ROW_MOVES_BY_ONE
-
-    @property
-    def distance(self) -> float:
-        """Δ = 1: how far one row moves, ℓ₂, in the table's units."""
-        return 1.0
 
 
 Neighbours = AnyRow | NearRow
@@ -145,3 +172,20 @@ def _product(X: NDArray[np.float64], P: NDArray[np.float64]) -> NDArray[np.float
     for x, p in zip(X.T, P, strict=True):
         total += x[:, None] * p
     return total
+
+
+def algorithm_1_rows(table: Table, floor: float, order: NDArray[np.int64]) -> Sensitive[NDArray[np.float64]]:
+    """The rows that M multiplies, in the published order. An unreadable entry counts as 0."""
+    X = np.stack([numbers(column) for column in table.columns.values()], axis=1)
+    X = np.where(np.isfinite(X) & ~table.broken[:, None], X, 0.0)
+    return Sensitive(raised(X, floor)[order])
+
+
+def raised(X: NDArray[np.float64], floor: float) -> NDArray[np.float64]:
+    """X centred if σ_min ≥ ω, else X̃."""
+    X = X - X.mean(axis=0)  # Alg. 1, line 2
+    U, S, Vt = np.linalg.svd(X, full_matrices=False)  # line 4
+    if S.min() >= floor:  # line 6
+        return X
+    lifted: NDArray[np.float64] = (U * np.sqrt(S**2 + floor**2)) @ Vt  # line 9
+    return lifted

@@ -90,13 +90,22 @@ def write_message(message: Query | Answer, path: Path) -> None:
     """
     document = _content(message) | {"digest": digest(message)}
     text = json.dumps(document, indent=2, allow_nan=False) + "\n"
+    write_file(path, text.encode(), option="--out", mode=0o644)
+
+
+def write_file(path: Path, content: bytes, *, option: str, mode: int = 0o600) -> None:
+    """Put a file of ours where `option` says, whole or not at all.
+
+    Raises:
+        StudyInvalid: it cannot be written.
+    """
     try:
-        replace_atomically(path, text.encode(), mode=0o644)
+        replace_atomically(path, content, mode=mode)
     except OSError as error:
         reason = (error.strerror or "no reason given").lower()
     else:
         return
-    raise StudyInvalid(f"{str(path)!r} cannot be written ({reason})", remedy="choose another place for --out")
+    raise StudyInvalid(f"{str(path)!r} cannot be written ({reason})", remedy=f"choose another place for {option}")
 
 
 def read_message(kind: type[M], path: Path) -> M:

@@ -14,9 +14,16 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from dpbo_core.atomically import replace_atomically
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.methods.outsourced.messages import HUGE, Answer, Query, digest, read_message, write_message
+from dpbo_core.methods.outsourced.messages import (
+    HUGE,
+    Answer,
+    Query,
+    digest,
+    read_message,
+    write_file,
+    write_message,
+)
 from dpbo_core.methods.outsourced.modeler import DELTA_UCB, Modeler, Prior, Told
 from dpbo_core.methods.outsourced.published_table import read_published
 
@@ -236,8 +243,8 @@ def _parsed(text: bytes) -> State | None:
         if document.pop("format") != FORMAT:
             return None
         told = tuple(Told(**one) for one in document.pop("told"))
-        prior = document.pop("prior", None)
-        settings = Settings(document.pop("delta_ucb", None), None if prior is None else Prior(**prior))
+        prior = document.pop("prior")
+        settings = Settings(document.pop("delta_ucb"), None if prior is None else Prior(**prior))
         state = State(told=told, delta_ucb=settings.delta_ucb, prior=settings.prior, **document)
         rows = [one.row for one in told] + ([] if state.waiting is None else [state.waiting])
         for step, row in enumerate([0, *rows], start=1):
@@ -254,16 +261,7 @@ def _parsed(text: bytes) -> State | None:
 
 def _write(path: Path, state: State) -> None:
     document: dict[str, Any] = {"format": FORMAT, **asdict(state)}
-    for name in ("delta_ucb", "prior"):  # only what was said: the files of before have neither
-        if document[name] is None:
-            del document[name]
-    try:
-        replace_atomically(path, json.dumps(document, allow_nan=False).encode())
-    except OSError as error:
-        reason = (error.strerror or "no reason given").lower()
-    else:
-        return
-    raise StudyInvalid(f"{str(path)!r} cannot be written ({reason})", remedy="choose another place for --state")
+    write_file(path, json.dumps(document, allow_nan=False).encode(), option="--state")
 
 
 @contextmanager

@@ -30,10 +30,9 @@ def check_enforceable() -> None:
 def _obstacle(process: int) -> str:  # noqa: ARG001  a copy of this process asks again
     if not sys.platform.startswith("linux"):
         return f"{sys.platform} has no seccomp"
-    from dpbo_core.models.enforced.child import Record, model_bytes
+    from dpbo_core.models.enforced.child import ATTEMPTS, Probe, Record, model_bytes
     from dpbo_core.models.enforced.engine import Engine
     from dpbo_core.models.enforced.limits import Limits
-    from dpbo_core.models.enforced.probe import ATTEMPTS, Probe
 
     model = model_bytes(pickle.dumps(Probe()), pickle.dumps(Correct()))
     try:

@@ -8,10 +8,15 @@
 Nothing of an exception, a wrong shape or a death is told: the pipe then holds no 8 bytes, which is the constant.
 """
 
+import datetime
 import os
 import pickle
+import signal
+import socket
 import struct
 import sys
+import threading
+import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -21,13 +26,40 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.data.cells import as_cells
-from dpbo_core.models.enforced.probe import Probe
 from dpbo_core.models.enforced.seccomp import RESULT_FD
 from dpbo_core.models.outcome import shaped
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.bounded_function import BoundedFunction
 from dpbo_core.models.scores.grid import to_grid
 from dpbo_core.models.scores.record import RecordScore
+
+
+class Probe:
+    """Predicts 1 where nothing prevented it."""
+
+    def predict(self, rows: NDArray[Any]) -> NDArray[np.int64]:
+        """The label 1 for the one row it is given, shape (1,)."""
+        ATTEMPTS[int(rows[0, 0])]()
+        return np.ones(1, dtype=np.int64)
+
+
+def _tell_the_time() -> None:
+    if datetime.datetime.now(tz=datetime.UTC).year == 1970:
+        raise ValueError
+
+
+ATTEMPTS: tuple[Callable[[], Any], ...] = (
+    lambda: None,
+    lambda: time.sleep(0.001),
+    _tell_the_time,
+    lambda: os.open("/proc/self/mem", os.O_RDONLY),
+    lambda: socket.socket(),
+    lambda: os.fork(),
+    lambda: threading.Thread(target=int).start(),
+    lambda: os.kill(os.getppid(), signal.SIGTERM),
+    lambda: os.read(0, 1),
+)
+
 
 _HEAD = struct.Struct("<qq8s")  # features, whether the target is a number, the class index or target
 _CELLS = 2  # in the place of that: bytes of pickled cells, and the number's flag beside it

@@ -28,7 +28,7 @@ from dpbo_core.models.enforced.handle import Handle
 from dpbo_core.models.enforced.limits import Limits
 from dpbo_core.models.scores.grid import GRID
 
-BASE = ("dpbo_core.models.scores.accuracy", "dpbo_core.models.enforced.probe")
+BASE = ("dpbo_core.models.scores.accuracy",)
 
 
 class Engine:

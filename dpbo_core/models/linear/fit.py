@@ -6,6 +6,12 @@
 | ŵ | `weights` | the weights | (d,) |
 | λ | `regularization` | strength of the penalty | scalar > 0 |
 | τ_λ | `certificate` | ‖ŵ − w_λ‖ ≤ τ_λ | scalar ≥ 0 |
+
+The softmax (multinomial logistic) model: one column of weights a class.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| W | `weights` | one column a class | (d, K) |
 """
 
 import math
@@ -179,3 +185,38 @@ def _check_positive(what: str, value: float) -> None:
             cause="without a penalty the model has no certificate" if what == "regularisation" else "",
             remedy="give a finite number above 0",
         )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SoftmaxModel:
+    """W. It predicts the class of the largest score, the first of equals. Its repr gives the shape alone."""
+
+    weights: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        weights = np.array(self.weights, dtype=np.float64)
+        weights.flags.writeable = False
+        object.__setattr__(self, "weights", weights)
+
+    def __repr__(self) -> str:
+        d, K = self.weights.shape
+        return f"SoftmaxModel(d={d}, K={K})"
+
+    def correct(self, X: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether each row's predicted class equals its label, (m,)."""
+        return np.asarray(self.predicted(X) == labels)
+
+    def predicted(self, X: NDArray[np.float64]) -> NDArray[np.int64]:
+        """The index of each row's class, (m,).
+
+        Each answer is a function of its own row and W alone, to the last bit: sums run feature by feature.
+        """
+        classes = np.empty(len(X), dtype=np.int64)
+        K = self.weights.shape[1]
+        with np.errstate(all="ignore"):
+            for block in row_blocks(*X.shape):
+                scores = np.zeros((K, len(X[block])))
+                for j, row in enumerate(self.weights):
+                    scores += row[:, None] * X[block, j]
+                classes[block] = np.argmax(scores, axis=0)
+        return classes

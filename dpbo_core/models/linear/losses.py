@@ -14,6 +14,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,10 +59,7 @@ class Logistic:
 class Hinge:
     """ℓ(m) = max(0, 1 − m)."""
 
-    @property
-    def initial_loss(self) -> float:
-        """ℓ₀ = 1: the loss at w = 0."""
-        return 1.0
+    initial_loss: ClassVar[float] = 1.0  # ℓ₀ = 1: the loss at w = 0
 
     def values(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
         """The loss ℓ(m) of each margin m, in the margins' shape."""
@@ -100,14 +98,6 @@ def gradient(
     """∇O_λ(w), (d,); a subgradient for the hinge."""
     g: NDArray[np.float64] = regularization * w + Z.T @ loss.slopes(Z @ w) / len(Z)
     return g
-
-
-def hessian_product(
-    Z: NDArray[np.float64], w: NDArray[np.float64], regularization: float, v: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """∇²O_λ(w) v for the logistic loss, (d,), without the matrix."""
-    product: NDArray[np.float64] = regularization * v + Z.T @ (Logistic().curvatures(Z @ w) * (Z @ v)) / len(Z)
-    return product
 
 
 def hessian(Z: NDArray[np.float64], curvatures: NDArray[np.float64], regularization: float) -> NDArray[np.float64]:

@@ -5,8 +5,22 @@
 | Z | `Z` | signed rows z_i = y_i x_i, y_i ∈ {−1, +1} | (n, d) |
 | r | `norm` | max ‖z_i‖, rounded up | scalar |
 | k | `summands` | the longest chain of additions when a sum over rows is taken block by block | scalar |
+
+Public rows that need not fit in memory: in an array up to a limit, beyond it in a file that has no name.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| Z | `Z` | signed rows z_i = y_i x_i | (n, d) |
+| y | `signs` | classes in {−1, +1} | (n,) |
+| L | `limit` | bytes of rows that an array may take | scalar ≥ 0 |
+
+The file lies in the folder of temporary files (TMPDIR) and goes with the process. It is mapped into memory: the
+system holds as much of it as there is room for, and the solvers see one matrix, so that their sums are those of an
+array, in the same order. It is written as a file and not through the map, where a full disk would end the process.
 """
 
+import tempfile
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -54,3 +68,67 @@ class SignedRows:
     def summands(self) -> int:
         """How many products each entry of a matrix-vector product adds up, for the bound on its rounding."""
         return int(self.blocks[0].stop) + len(self.blocks)
+
+
+Rows = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class StoredRows:
+    """A binary training set for `LinearTrainer`, in the place of an array X."""
+
+    Z: Rows = field(repr=False)
+    signs: Rows = field(repr=False)
+    limit: int
+
+    def __len__(self) -> int:
+        return len(self.Z)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many rows there are and how many features: (n, d)."""
+        n, d = self.Z.shape
+        return n, d
+
+    def signed(self) -> SignedRows:
+        """All of them, as the solvers see them."""
+        return SignedRows(self.Z)
+
+    def signed_where(self, kept: NDArray[np.bool_]) -> SignedRows:
+        """Those that are `kept` (n,), stored as the others are until they are dropped."""
+        blocks = (self.Z[block][kept[block]] for block in row_blocks(*self.shape))
+        return SignedRows(stored(blocks, (int(kept.sum()), self.shape[1]), self.limit))
+
+    def unsigned_where(self, kept: NDArray[np.bool_]) -> Iterator[tuple[Rows, Rows]]:
+        """x_i and y_i of those that are `kept` (n,), a block at a time."""
+        for block in row_blocks(*self.shape):
+            chosen = kept[block]
+            signs = self.signs[block][chosen]
+            yield self.Z[block][chosen] * signs[:, None], signs
+
+
+def stored(blocks: Iterable[Rows], shape: tuple[int, int], limit: int) -> Rows:
+    """Blocks of rows one after the other, n of them together: a matrix of `shape` (n, d).
+
+    Raises:
+        StudyInvalid: there is no room for the file.
+    """
+    size = 8 * shape[0] * shape[1]
+    if size <= limit:
+        rows, end = np.empty(shape), 0
+        for block in blocks:
+            rows[end : end + len(block)] = block
+            end += len(block)
+        return rows
+    try:
+        with tempfile.TemporaryFile(prefix="dpbo-") as file:
+            for block in blocks:
+                file.write(np.ascontiguousarray(block, dtype=np.float64).data)
+            file.flush()
+            return np.asarray(np.memmap(file, dtype=np.float64, mode="r", shape=shape))
+    except OSError:
+        raise StudyInvalid(
+            f"the training rows take {size / 1e9:.3g} GB, for which the folder of temporary files has no room",
+            cause="they are more than data.memory_limit, so they are kept on disk while models are trained",
+            remedy="name a folder with more room in TMPDIR, or raise data.memory_limit where there is memory",
+        ) from None

@@ -17,11 +17,9 @@ from typing import Any
 import numpy as np
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.listed.class_names import version_was_read
 from dpbo_core.models.listed.entry import Listed
-from dpbo_core.models.listed.parts import CHECK, FUNCTIONS, PARTS
-from dpbo_core.models.listed.predictors import PREDICTORS
-from dpbo_core.models.listed.transformers import TRANSFORMERS
+from dpbo_core.models.listed.predictors import PREDICTORS, version_was_read
+from dpbo_core.models.listed.transformers import CHECK, FUNCTIONS, PARTS, TRANSFORMERS
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, range, type(...))
 _MANY = (list, tuple, set, frozenset)

@@ -2,13 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpbo_core.models.scores.declared import Declared
-from dpbo_core.models.scores.natural_unit import NaturalUnit
+from dpbo_core.models.scores.declared import Declared, NaturalUnit
 from dpbo_core.models.scores.record import Jumps, Scores, equal
 
 
@@ -16,30 +15,15 @@ from dpbo_core.models.scores.record import Jumps, Scores, equal
 class Accuracy:
     """φ(t) = 1 where t > 0, else 0. It has no Lipschitz constant."""
 
+    graded: ClassVar[bool] = False  # a record is right or wrong
+    score_range: ClassVar[float] = 1.0  # G = 1: a record is right or wrong
+    broken_score: ClassVar[float] = 0.0  # φ(0): what a record that cannot be read scores
+    natural_unit: ClassVar[NaturalUnit] = NaturalUnit()  # A share of right predictions as it is
+
     @property
     def lipschitz(self) -> float:
         """L = ∞: a step."""
         return math.inf
-
-    @property
-    def graded(self) -> bool:
-        """False: a record is right or wrong."""
-        return False
-
-    @property
-    def score_range(self) -> float:
-        """G = 1: a record is right or wrong."""
-        return 1.0
-
-    @property
-    def broken_score(self) -> float:
-        """φ(0): what a record that cannot be read scores, as one on the boundary does."""
-        return 0.0
-
-    @property
-    def natural_unit(self) -> NaturalUnit:
-        """A share of right predictions as it is."""
-        return NaturalUnit()
 
     def phi(self, margins: ArrayLike) -> NDArray[np.float64]:
         """1.0 where the margin is above 0, else 0.0, (m,)."""
@@ -54,10 +38,7 @@ class Accuracy:
 class Correct(Jumps):
     """Accuracy: g = 1 where ŷ = y."""
 
-    @property
-    def graded(self) -> bool:
-        """False: a record is right or wrong."""
-        return False
+    graded: ClassVar[bool] = False  # a record is right or wrong
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
         """1.0 where the prediction is right, else 0.0."""

@@ -6,7 +6,7 @@ predicted class for a decision value, (recall + specificity)/2, whatever the sha
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,8 @@ from dpbo_core.models.scores.record import Jumps, Scores, equal
 class BalancedAccuracy(Jumps):
     """g = 1/(C·π_y) where ŷ = y: its mean is the balanced accuracy of a set whose classes have the shares π."""
 
+    graded: ClassVar[bool] = False  # a record is right or wrong
+
     shares: tuple[float, ...]
 
     def __post_init__(self) -> None:
@@ -31,11 +33,6 @@ class BalancedAccuracy(Jumps):
                 cause="a share is 0 or missing, or they do not add up to 1",
                 remedy="write the public share of every class, such as { no = 0.9, yes = 0.1 }",
             )
-
-    @property
-    def graded(self) -> bool:
-        """False: a record is right or wrong."""
-        return False
 
     @property
     def score_range(self) -> float:
@@ -53,10 +50,7 @@ class BalancedAccuracy(Jumps):
 class PredictedClass(Jumps):
     """Two cells: above for whom the second class was predicted."""
 
-    @property
-    def score_range(self) -> float:
-        """B = 2, a cell a class."""
-        return 2.0
+    score_range: ClassVar[float] = 2.0  # B = 2, a cell a class
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
         """1 + the cell of each record, (k,)."""
@@ -67,10 +61,7 @@ class PredictedClass(Jumps):
 class PairedBalancedAccuracy(PairScore):
     """Balanced accuracy of two classes by the count of pairs."""
 
-    @property
-    def n_cells(self) -> int:
-        """B = 2, one a class."""
-        return 2
+    n_cells: ClassVar[int] = 2  # B = 2, one a class
 
     def cells(self, name: str, asked: Asked) -> PredictedClass:
         """The same for every estimator.

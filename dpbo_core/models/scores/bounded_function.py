@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.containment import contained
-from dpbo_core.models.scores.declared import Declared
-from dpbo_core.models.scores.natural_unit import NaturalUnit
+from dpbo_core.models.scores.declared import Declared, NaturalUnit
 from dpbo_core.models.scores.record import Jumps, Scores
 from dpbo_core.privacy.sealing import each
 

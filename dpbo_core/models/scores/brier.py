@@ -1,14 +1,13 @@
 """The Brier score."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.models.outcome import Verb
-from dpbo_core.models.scores.declared import Declared
-from dpbo_core.models.scores.natural_unit import NaturalUnit
+from dpbo_core.models.scores.declared import Declared, NaturalUnit
 from dpbo_core.models.scores.record import Jumps, Scores
 
 
@@ -16,10 +15,7 @@ from dpbo_core.models.scores.record import Jumps, Scores
 class Brier(Jumps):
     """g = 1 − ½ Σ_c (p_c − [c = y])²; for two classes 1 − (p − y)²."""
 
-    @property
-    def needs(self) -> Verb:
-        """What it asks of an estimator: probabilities."""
-        return "predict_proba"
+    needs: ClassVar[Verb] = "predict_proba"  # what it asks of an estimator: probabilities
 
     @property
     def natural_unit(self) -> NaturalUnit:

@@ -2,14 +2,13 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.models.outcome import Verb
-from dpbo_core.models.scores.declared import Declared
-from dpbo_core.models.scores.natural_unit import NaturalUnit
+from dpbo_core.models.scores.declared import Declared, NaturalUnit
 from dpbo_core.models.scores.record import Jumps, Scores
 
 LOG_LOSS_BOUND = math.log(100.0)  # a probability below 1% counts as 1%
@@ -19,12 +18,9 @@ LOG_LOSS_BOUND = math.log(100.0)  # a probability below 1% counts as 1%
 class LogLoss(Jumps):
     """g = E − min(−log p_y, E)."""
 
-    bound: float = LOG_LOSS_BOUND
+    needs: ClassVar[Verb] = "predict_proba"  # what it asks of an estimator: probabilities
 
-    @property
-    def needs(self) -> Verb:
-        """What it asks of an estimator: probabilities."""
-        return "predict_proba"
+    bound: float = LOG_LOSS_BOUND
 
     @property
     def score_range(self) -> float:

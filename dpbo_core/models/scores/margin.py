@@ -17,12 +17,13 @@ A score never raises and never warns: what it would say could hold a record. A N
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.scores.natural_unit import NaturalUnit
+from dpbo_core.models.scores.declared import NaturalUnit
 
 
 def steep(margins: ArrayLike, steepness: float) -> NDArray[np.float64]:
@@ -52,6 +53,11 @@ def check_steepness(steepness: float) -> None:
 class Steep(ABC):
     """What the scores with a slope share: 0 to 1, and half of it at a margin of 0."""
 
+    graded: ClassVar[bool] = True  # φ is continuous, so that near models give a record near scores
+    score_range: ClassVar[float] = 1.0  # G: one record's scores lie in [0, G]
+    broken_score: ClassVar[float] = 0.5  # φ(0): what a record that cannot be read scores
+    natural_unit: ClassVar[NaturalUnit] = NaturalUnit()  # A margin score is its own unit
+
     steepness: float
 
     def __post_init__(self) -> None:
@@ -70,23 +76,3 @@ class Steep(ABC):
     @abstractmethod
     def overwrite(self, margins: NDArray[np.float64]) -> None:
         """Puts φ in the place of finite margins, of any shape."""
-
-    @property
-    def graded(self) -> bool:
-        """True: φ is continuous, so that near models give a record near scores."""
-        return True
-
-    @property
-    def score_range(self) -> float:
-        """G: one record's scores lie in [0, G]."""
-        return 1.0
-
-    @property
-    def broken_score(self) -> float:
-        """φ(0): what a record that cannot be read scores, as one on the boundary does."""
-        return 0.5
-
-    @property
-    def natural_unit(self) -> NaturalUnit:
-        """A margin score is its own unit."""
-        return NaturalUnit()

@@ -15,7 +15,7 @@ a model cannot predict, is in the lowest. A record's CLASS is its label's alone,
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,10 +40,7 @@ class Cells(RecordScore, Protocol):
 class PairScore(Jumps, ABC):
     """A score by the count of pairs. Its own name is in the study; a member says how values become cells."""
 
-    @property
-    def graded(self) -> bool:
-        """False: a record has no score of its own."""
-        return False
+    graded: ClassVar[bool] = False  # a record has no score of its own
 
     @property
     @abstractmethod

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.models.outcome import Verb
-from dpbo_core.models.scores.natural_unit import NaturalUnit
+from dpbo_core.models.scores.declared import NaturalUnit
 
 Scores = NDArray[np.float64]
 

@@ -14,7 +14,7 @@ since a model may be much surer of the rows that it was fitted to than of others
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,15 +89,8 @@ def _log_odds(p: Scores) -> Scores:
 class RocAuc(PairScore):
     """AUC by the count of pairs."""
 
-    @property
-    def needs(self) -> Verb:
-        """Decision values, where there are such: a class alone ranks nothing."""
-        return "decision_function"
-
-    @property
-    def n_cells(self) -> int:
-        """B: as many as values can be told apart by."""
-        return N_CELLS
+    needs: ClassVar[Verb] = "decision_function"  # decision values, where there are such
+    n_cells: ClassVar[int] = N_CELLS  # B: as many as values can be told apart by
 
     def cells(self, name: str, asked: Asked) -> Decisions:
         """The map of an estimator, on the scale of its values for public rows.

@@ -1,9 +1,9 @@
-"""The acquisition a study asks for: one of ours by name, or a user's own function by its import path.
+"""The kernel and the acquisition that a study states: one of ours by name, or a user's own function by its path.
 
-The function is given the candidates in the unit cube (N, d), the posterior's mean (N,) and its deviation (N,), all
-read-only copies, and nothing else; it answers how promising each candidate is, (N,), and the largest is tried next.
-Where the path is private so are the mean and the deviation: what it does beside answering nobody can check, so the
-study takes that on by name. Whatever it raises, and whatever is no such answer, counts as the deviation itself.
+A user's acquisition is given the candidates in the unit cube (N, d), the posterior's mean (N,) and deviation (N,),
+all read-only copies, and nothing else; it answers how promising each candidate is, (N,), and the largest is tried
+next. Where the path is private so are the mean and the deviation: what it does beside answering nobody can check,
+so the study takes that on by name. Whatever it raises, and whatever is no such answer, counts as the deviation.
 """
 
 from collections.abc import Callable
@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from dpbo_core.bo.acquisition import Acquisition, OwnFunction, acquisition_named
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.gp.kernels import Kernel, kernel_named
+from dpbo_core.methods.contract import Method
 from dpbo_core.models.containment import contained
 from dpbo_core.models.import_path import function_at
 from dpbo_core.privacy.assumption import ACQUISITION_FUNCTION
@@ -21,6 +23,32 @@ from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sealing import attempted
 from dpbo_core.problem import Problem
 from dpbo_core.spec import SearchSection
+
+UNFITTED = 0.3  # in the unit cube, where a study names no lengthscale
+
+
+def stated_kernel(problem: Problem, variance: float = 1.0) -> Kernel:
+    """The study's kernel at its own lengthscale, or at `UNFITTED` until there is something to fit it to."""
+    search = problem.search
+    return kernel_named(
+        search.kernel, UNFITTED if isinstance(search.lengthscale, str) else search.lengthscale, variance
+    )
+
+
+def check_lengthscale(method: Method, problem: Problem) -> None:
+    """A study that asks for a fitted lengthscale gets one.
+
+    Raises:
+        StudyInvalid: the method would use a fixed one all the same.
+    """
+    asked = isinstance(problem.search.lengthscale, str)
+    if asked and not method.fits_lengthscale:
+        raise StudyInvalid(
+            f'{method.kind} fits no kernel, and the study says search.lengthscale = "fit"',
+            cause="what it could be fitted to is private, and its price holds for a kernel fixed in advance",
+            remedy=f"give a length in the unit cube, {UNFITTED:g} say",
+        )
+
 
 Arrays = NDArray[np.float64]
 FACT = "acquisition"

@@ -1,4 +1,17 @@
-"""The count of pairs ranked right: AUC and balanced accuracy of two classes, without knowing their shares.
+"""How records' outcomes become one number for a candidate: each way with its sensitivity and unit.
+
+The mean of bounded scores, one a record, as an exact integer sum.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| m | `n_records` | validation records | scalar |
+| k | `counted` | records one person may own | scalar |
+| G | `score_range` | range of one record's score | scalar |
+| Δ | `record_steps` | most k replaced records move the sum at a fixed model, k·2²⁴ (never above m·2²⁴) | integer |
+| — | `range_steps` | the whole range of the sum, m·2²⁴ | integer |
+| — | `score_per_step` | mean score of one step of the sum, G/(m·2²⁴) | scalar |
+
+The count of pairs ranked right: AUC and balanced accuracy of two classes, without knowing their shares.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
@@ -24,6 +37,49 @@ error in D hardly matters, where AUC = C₂/D would take all of it.
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
+
+from dpbo_core.models.scores.grid import GRID
+
+
+@dataclass(frozen=True)
+class MeanOfRecords:
+    """f = (1/m) Σ g."""
+
+    n_records: int
+    counted: int
+    score_range: float
+
+    @property
+    def record_steps(self) -> int:
+        """Δ, k records at once."""
+        return min(self.counted, self.n_records) * GRID
+
+    @property
+    def range_steps(self) -> int:
+        """The whole range of the sum."""
+        return self.n_records * GRID
+
+    @property
+    def score_per_step(self) -> float:
+        """Of a plan's and a release's draws."""
+        return self.score_range / (self.n_records * GRID)
+
+    @property
+    def metric_per_step(self) -> float:
+        """The same: a mean is said in the unit it is drawn in."""
+        return self.score_per_step
+
+    @property
+    def spread(self) -> float:
+        """G: how far apart a useless and a perfect model are."""
+        return self.score_range
+
+    def doubt(self, best: float, n_public: int) -> float:
+        """A standard error of a public score near `best` on so many public records, in units of the score."""
+        G = self.score_range
+        return math.sqrt(max(best * (G - best), G**2 / n_public) / n_public)
+
 
 EVEN = 0.5  # share of positives at which the noise is least; what is shown while nobody knows theirs
 
@@ -31,6 +87,9 @@ EVEN = 0.5  # share of positives at which the noise is least; what is shown whil
 @dataclass(frozen=True)
 class PairCount:
     """C₂ and D of m records, k of which one person may own."""
+
+    score_range: ClassVar[float] = 1.0  # 1: a ranking has no pair right, or all
+    spread: ClassVar[float] = 0.5  # ½: whoever guesses gets the other half
 
     n_records: int
     counted: int
@@ -60,16 +119,6 @@ class PairCount:
         return 1.0 / (2.0 * self.n_records**2 * share * (1.0 - share))
 
     @property
-    def score_range(self) -> float:
-        """1: a ranking has no pair right, or all."""
-        return 1.0
-
-    @property
-    def spread(self) -> float:
-        """½: whoever guesses gets the other half."""
-        return 0.5
-
-    @property
     def fewest_likely(self) -> int:
         """Below which a drawn D is taken for noise: a quarter of what it is at the public share, if that is known.
 
@@ -85,3 +134,6 @@ class PairCount:
         share = EVEN if self.share is None else self.share
         rarer = max(1.0, n_public * min(share, 1.0 - share))
         return math.sqrt(max(best * (1.0 - best), 1.0 / rarer) / rarer)
+
+
+Aggregate = MeanOfRecords | PairCount

@@ -1,0 +1,450 @@
+"""Kusner et al. 2015, Algorithms 1 and 2: Gaussian-process search, whose outcome alone is released, with noise.
+
+Algorithm 1 observes with noise and releases λ̃ and ṽ; Algorithm 2 searches exact scores by branch and bound and
+releases f̃ = f_V(λ_T) + Lap(Δ/ε), or λ̃.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| λ_t, v_t | `index`, `_values` | Algorithm 1: candidate and noisy score of step t; PRIVATE | index, scalar |
+| λ_t, f_V(λ_t) | `index`, `_last` | Algorithm 2: candidate and exact integer sum; PRIVATE | index, integer |
+| σ² | `noise_variance` | variance of N(0, σ²) drawn onto each observation, on the prior's scale | scalar |
+| A, τ | `rate_constant`, `decay_constant` | of de Freitas et al. (2012); asserted by the user | scalars |
+| k₁ | `dataset_similarity` | prior correlation of f_V and f_V′ for neighbours | scalar in [0, 1] |
+| β_t | `UCB(delta=…)` | width of the confidence bounds (Alg. 1, line 4) | scalar |
+| μ_T | `posterior.mean`, `_bo.mean` | posterior mean over ALL of Λ after T observations | (N,) |
+| Δ | `sensitivities` | of μ_T (Theorem 1), max_t v_t (3) and f_V(λ_T) (5), on the prior's scale | scalars |
+
+Two proofs, and a release says which one it rests on. Where the score's range is no wider than a theorem's Δ, which
+is the usual case, clipping to the range makes it pure ε-differentially private with no assumption. Otherwise it is
+(ε, δ) only if f_V and f_V′ are draws of the stated prior; that δ is over the draw of f. Then f̃ rests on A and τ
+too, which depend on the private f: nothing can estimate them, and they must hold for the score of every
+neighbouring data set. Branch and bound may finish early; it goes on asking for its last candidate, so that no one
+can count.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.bo.acquisition import UCB, Acquisition
+from dpbo_core.bo.branch_and_bound import JITTER, BranchAndBound
+from dpbo_core.bo.loop import BayesianSearch
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.mechanisms.gaussian import observation_noise
+from dpbo_core.mechanisms.laplace import DiscreteLaplace
+from dpbo_core.mechanisms.noise import Noise
+from dpbo_core.methods import kusner_pricing as pricing
+from dpbo_core.methods.contract import Described, Draws, Outlook
+from dpbo_core.methods.pricing import guarantee_of
+from dpbo_core.methods.releasing import make_release
+from dpbo_core.methods.stated_search import (
+    acquisition_of,
+    assumed_of_acquisition,
+    shown_of_acquisition,
+    stated_kernel,
+)
+from dpbo_core.models.scores.grid import GRID
+from dpbo_core.objective.in_memory import Scorer
+from dpbo_core.privacy.assumption import DE_FREITAS_CONSTANTS, GP_PRIOR
+from dpbo_core.privacy.certified import MEANS, Shown
+from dpbo_core.privacy.guarantee import Evidence
+from dpbo_core.privacy.plan import PrivacyPlan, Spend
+from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.sensitive import Opaque, Sensitive
+from dpbo_core.problem import Problem
+from dpbo_core.theorems import kusner_2015, srinivas_2010
+from dpbo_core.theorems.kusner_2015 import Calibration
+
+
+@dataclass(frozen=True)
+class NoisyGP:
+    """Algorithm 1.
+
+    Attributes:
+        calibration: "corrected", or "published" to reproduce the paper; with a score among the outputs that is
+            refuted, and runs on a public dataset alone.
+        cap_at_range: clip what is released to the range that scores can have; with false and "published" it is the
+            paper to the letter.
+        outputs: "both" λ̃ and ṽ, each at half of (ε, δ), or one of them at the whole.
+        dataset_similarity: k₁ in [0, 1], the modeller's statement about neighbours.
+        noise_variance: σ² on the prior's scale.
+        score_center: public guess of the score, as a share of its range: the prior's mean.
+        score_spread: public guess of its standard deviation over Λ, likewise.
+    """
+
+    DESCRIBED: ClassVar = Described(
+        wants="Algorithm 1 of Kusner et al.",
+        gives="a choice and a score",
+        needs="ε far above 1, or the paper's prior taken on by name",
+        delta="see [errata](docs/errata.md)",
+        trainings="one a candidate",
+    )
+    public_path: ClassVar = False  # the path follows scores that are not private
+    hides_evaluations: ClassVar = False  # how many models are scored is public: T, however many were needed
+    fits_lengthscale: ClassVar = False  # k₂ is fixed: nothing private may be fitted
+
+    calibration: Calibration = "corrected"
+    cap_at_range: bool = True
+    outputs: pricing.Outputs = "both"
+    dataset_similarity: float = 0.99
+    noise_variance: float = 0.01
+    score_center: float = 0.5
+    score_spread: float = 0.25
+    kind: Literal["noisy_gp"] = "noisy_gp"
+
+    def __post_init__(self) -> None:
+        pricing.check_prior(self.dataset_similarity, self.noise_variance)
+        _ = self.scale
+
+    @property
+    def scale(self) -> pricing.PriorScale:
+        """The public map between scores and the prior."""
+        return pricing.PriorScale(self.score_center, self.score_spread, capped=self.cap_at_range)
+
+    @property
+    def releases_hyperparameters(self) -> bool:
+        """Where λ̃ is among the outputs."""
+        return self.outputs != "score"
+
+    def n_steps(self, problem: Problem) -> int:
+        """T: how many models are scored, `[search] steps`."""
+        return problem.search.steps
+
+    def plan(self, problem: Problem) -> PrivacyPlan:
+        """At most one selection and one Laplace draw.
+
+        Raises:
+            StudyInvalid: an ε or δ too small to be split, or an acquisition that Theorem 3 does not speak of.
+        """
+        pure = all(map(self.scale.binds, self.sensitivities(problem).values()))
+        if not pure and self.outputs != "candidate" and problem.search.acquisition != "ucb":
+            raise StudyInvalid(
+                f"noisy_gp with search.acquisition = {problem.search.acquisition!r}",
+                cause="Theorem 3 bounds the regret of UCB alone",
+                remedy='use acquisition = "ucb", or outputs = "candidate"',
+            )
+        evidence = self._evidence(pure=pure)
+        assumptions = () if evidence.refuted else (GP_PRIOR.name,) * (not pure) + assumed_of_acquisition(problem)
+        spends = tuple(spend for spend, _ in self.draws(problem))
+        return PrivacyPlan(guarantee_of(problem, pure=pure, evidence=evidence, assumptions=assumptions), spends)
+
+    def draws(self, problem: Problem) -> Draws:
+        """The draws of the plan, each with its δ where the range does not cap it."""
+        return pricing.priced_draws(problem, self.scale, self.sensitivities(problem), self.score_draw)
+
+    @staticmethod
+    def shown(release: Release) -> Shown:
+        """A draw for each output. Where one says less than the range, that rests on the prior."""
+        draws, uncapped = pricing.certified_draws(release, "best score")
+        return Shown(draws, 0.0, (GP_PRIOR.name,) * bool(uncapped) + shown_of_acquisition(release), relations=MEANS)
+
+    def outlook(self, problem: Problem) -> Outlook:
+        """Theorem 2's loss of the selection, or Theorem 4's error of the score if larger, both with a = 1."""
+        spends, error = self.plan(problem).spends, 0.0
+        words = pricing.score_noise_words(problem, spends[-1])
+        if self.outputs != "score":
+            error, words = pricing.choice_outlook(problem, self.scale, spends[0])
+        if self.outputs != "candidate":
+            error = max(error, self._score_error(problem, spends[-1]))
+        return Outlook(spends[-1].noise_scale, error, len(problem.candidates), words)
+
+    def start(self, problem: Problem, plan: PrivacyPlan) -> "NoisyGPSearch":
+        """A search with nothing observed."""
+        return NoisyGPSearch(self, problem, plan)
+
+    def acquisition(self, problem: Problem) -> Acquisition:
+        """UCB with the β_t of line 4, or what the study asks for where no theorem needs it."""
+        if problem.search.acquisition != "ucb":
+            return acquisition_of(problem.search)
+        events = 2.0 if self.calibration == "published" else 5.0
+        return UCB(delta=pricing.last_delta(problem, self.outputs) / events)  # Alg. 1, line 4
+
+    def sensitivities(self, problem: Problem) -> dict[pricing.Output, float]:
+        """Δ of each output, in order, on the prior's scale."""
+        stated = (self.scale, self.dataset_similarity, self.calibration)
+        bounds = pricing.choice_sensitivity(problem, self.outputs, *stated)
+        if self.outputs != "candidate":
+            bounds["score"] = kusner_2015.theorem_3_sensitivity(
+                n_candidates=len(problem.candidates),
+                n_steps=problem.search.steps,
+                delta=pricing.last_delta(problem, self.outputs),
+                dataset_similarity=self.dataset_similarity,
+                noise_variance=self.noise_variance,
+                information_gain=self._information_gain(problem),
+                calibration=self.calibration,
+                score_change=self.scale.one_record(problem),
+            )
+        return bounds
+
+    def score_draw(self, problem: Problem, sensitivity: float, epsilon_units: int) -> tuple[Spend, DiscreteLaplace]:
+        """The noise on max_t v_t, in steps of the grid that real scores are rounded on."""
+        steps = self.scale.sensitivity_steps(sensitivity)
+        mechanism = DiscreteLaplace(steps, epsilon_units, problem.score_range / GRID)
+        return mechanism.spend("best score"), mechanism
+
+    def _evidence(self, *, pure: bool) -> Evidence:
+        if self.calibration == "published" and self.outputs != "candidate":
+            return pricing.REFUTED
+        if pure:
+            return pricing.CAPPED
+        if self.calibration == "published":
+            return pricing.PRINTED
+        return {"both": pricing.BOTH, "candidate": pricing.CHOICE, "score": pricing.SCORE}[self.outputs]
+
+    def _score_error(self, problem: Problem, spend: Spend) -> float:
+        """Theorem 4 at the Δ that is really paid for; before the noise, no score is further off than the range."""
+        unit = self.score_spread * problem.score_range  # of the prior's scale
+        bound = kusner_2015.theorem_4_error_bound(
+            n_candidates=len(problem.candidates),
+            n_steps=problem.search.steps,
+            delta=pricing.last_delta(problem, self.outputs),
+            noise_variance=self.noise_variance,
+            information_gain=self._information_gain(problem),
+            sensitivity=spend.sensitivity / unit,
+            epsilon=spend.epsilon,
+            failure_probability=pricing.FAILURE,
+            calibration=self.calibration,
+        )
+        return min(bound * unit, problem.score_range + spend.noise_scale)
+
+    def _information_gain(self, problem: Problem) -> float:
+        """An upper bound on γ_T from public quantities alone; the run's own gain is never used."""
+        X, kernel = problem.candidates.encoded, stated_kernel(problem)
+        return srinivas_2010.information_gain_bound(
+            gram=lambda i: kernel.column(X, X[i]), n_steps=problem.search.steps, noise_variance=self.noise_variance
+        )
+
+
+@dataclass(frozen=True)
+class ExactGP:
+    """Algorithm 2.
+
+    Attributes:
+        rate_constant: A > 0 on the prior's scale; yours to assert, no default is possible. For a score alone.
+        decay_constant: τ > 0; likewise.
+        outputs: the "score" f̃ of Algorithm 2, the "candidate" λ̃ of section 4, or "both", each at half of (ε, δ) and
+            the score at its range, as Theorem 5 does not speak of a search on noised observations.
+        cap_at_range: the range of scores bounds Δ; with false and "published" it is the paper to the letter.
+        dataset_similarity: k₁ in [0, 1], the modeller's statement about neighbours.
+        score_center: public guess of the score, as a share of its range: the prior's mean.
+        score_spread: public guess of its standard deviation over Λ, likewise.
+        calibration: "corrected", c no larger than k·G/m, or "published", c as printed whatever one record can do.
+    """
+
+    DESCRIBED: ClassVar = Described(
+        wants="Algorithm 2 of Kusner et al.",
+        gives="a score, or a choice, or both",
+        needs="as above, and for a score two constants that nobody can know",
+        delta="see [errata](docs/errata.md)",
+        trainings="one a candidate",
+    )
+    public_path: ClassVar = False  # the path follows scores that are not private
+    hides_evaluations: ClassVar = False  # how many models are scored is public: T, however many were needed
+    fits_lengthscale: ClassVar = False  # k₂ is fixed: nothing private may be fitted
+
+    rate_constant: float = 0.0
+    decay_constant: float = 0.0
+    cap_at_range: bool = True
+    dataset_similarity: float = 0.99
+    score_center: float = 0.5
+    score_spread: float = 0.25
+    outputs: pricing.Outputs = "score"
+    calibration: Calibration = "corrected"
+    kind: Literal["exact_gp"] = "exact_gp"
+
+    def __post_init__(self) -> None:
+        pricing.check_prior(self.dataset_similarity, 1.0)
+        _ = self.scale
+
+    @property
+    def scale(self) -> pricing.PriorScale:
+        """The public map between scores and the prior."""
+        return pricing.PriorScale(self.score_center, self.score_spread, capped=self.cap_at_range)
+
+    @property
+    def releases_hyperparameters(self) -> bool:
+        """Where λ̃ is among the outputs."""
+        return self.outputs != "score"
+
+    def n_steps(self, problem: Problem) -> int:
+        """T: how many models are scored, `[search] steps`."""
+        return problem.search.steps
+
+    def plan(self, problem: Problem) -> PrivacyPlan:
+        """At most one selection and one Laplace draw.
+
+        Raises:
+            StudyInvalid: a score is asked for, and the constants A and τ were not given, or T < 2; or an ε or δ too
+                small to be split.
+        """
+        uncapped = [output for output, bound in self.sensitivities(problem).items() if not self.scale.binds(bound)]
+        assumptions = (GP_PRIOR.name,) * bool(uncapped) + (DE_FREITAS_CONSTANTS.name,) * ("score" in uncapped)
+        evidence = self._evidence(pure=not uncapped)
+        guarantee = guarantee_of(problem, pure=not uncapped, evidence=evidence, assumptions=assumptions)
+        return PrivacyPlan(guarantee, tuple(spend for spend, _ in self.draws(problem)))
+
+    def draws(self, problem: Problem) -> Draws:
+        """The draws of the plan, each with its δ where the range does not cap it."""
+        return pricing.priced_draws(problem, self.scale, self.sensitivities(problem), self.score_draw)
+
+    @staticmethod
+    def shown(release: Release) -> Shown:
+        """A draw for each output. Below the range it rests on the prior, and a score on the constants too."""
+        draws, uncapped = pricing.certified_draws(release, "last score")
+        constants = "last score" in uncapped
+        if "best candidate" in draws and constants:
+            raise ValueError("outputs")  # no theorem
+        assumed = (GP_PRIOR.name,) * bool(uncapped) + (DE_FREITAS_CONSTANTS.name,) * constants
+        return Shown(draws, 0.0, assumed, relations=MEANS)
+
+    def outlook(self, problem: Problem) -> Outlook:
+        """Theorem 6 and Theorem 2 with a = 1, at the Δ that is paid; nothing is further off than the range."""
+        spends = [spend for spend, _ in self.draws(problem)]
+        spend, error, words = spends[-1], 0.0, list[str]()
+        if self.outputs != "score":
+            error, loss = pricing.choice_outlook(problem, self.scale, spends[0])
+            words.append(loss)
+        if self.outputs != "candidate":
+            unit = self.score_spread * problem.score_range  # of the prior's scale
+            bound = kusner_2015.theorem_6_error_bound(
+                rate=pricing.checked_rate(problem, self.rate_constant, self.decay_constant),
+                sensitivity=spend.sensitivity / unit,
+                epsilon=spend.epsilon,
+                failure_probability=pricing.FAILURE,
+            )
+            error = max(error, min(bound * unit, problem.score_range + spend.noise_scale))
+            alone = "" if words else "; it releases a score and no hyperparameter"
+            words.append(pricing.score_noise_words(problem, spend) + alone)
+        return Outlook(spend.noise_scale, error, len(problem.candidates), "; ".join(words))
+
+    def start(self, problem: Problem, plan: PrivacyPlan) -> "ExactGPSearch":
+        """A search with nothing observed."""
+        return ExactGPSearch(self, problem, plan)
+
+    def sensitivities(self, problem: Problem) -> dict[pricing.Output, float]:
+        """Δ of each output, in order, on the prior's scale.
+
+        Raises:
+            StudyInvalid: no constants or no theorem for the score that is asked for.
+        """
+        stated = (self.scale, self.dataset_similarity, self.calibration)
+        bounds = pricing.choice_sensitivity(problem, self.outputs, *stated)
+        if self.outputs != "candidate":
+            pricing.checked_rate(problem, self.rate_constant, self.decay_constant)
+            bounds["score"] = kusner_2015.theorem_5_sensitivity(
+                n_candidates=len(problem.candidates),
+                n_steps=problem.search.steps,
+                delta=pricing.last_delta(problem, self.outputs),
+                dataset_similarity=self.dataset_similarity,
+                dimension=problem.candidates.encoded.shape[1],
+                rate_constant=self.rate_constant,
+                decay_constant=self.decay_constant,
+                score_change=math.inf if self.calibration == "published" else self.scale.one_record(problem),
+            )
+        if self.outputs == "both" and not self.scale.binds(bounds["score"]):
+            raise StudyInvalid(
+                'exact_gp with outputs = "both" and a score whose noise rests on Theorem 5',
+                cause="where a choice is released the search follows noised observations, and the theorem is of a "
+                "search on exact ones",
+                remedy="ask for one of the two, or both of Algorithm 1; or state constants at which the score's "
+                "range is the smaller bound, with cap_at_range",
+            )
+        return bounds
+
+    def score_draw(self, problem: Problem, sensitivity: float, epsilon_units: int) -> tuple[Spend, DiscreteLaplace]:
+        """The noise on f_V(λ_T), in steps of the exact sum, which is an integer already; Δ is rounded up."""
+        steps = problem.range_steps
+        if not self.scale.binds(sensitivity):
+            steps = math.ceil(sensitivity * self.score_spread * problem.range_steps) + 1
+        mechanism = DiscreteLaplace(steps, epsilon_units, problem.score_per_step)
+        return mechanism.spend("last score"), mechanism
+
+    def _evidence(self, *, pure: bool) -> Evidence:
+        choice = self.outputs != "score"
+        if pure:
+            return pricing.CAPPED if choice else pricing.CAPPED_SCORE
+        if self.calibration == "published":
+            return pricing.PRINTED_EXACT_CHOICE if choice else pricing.PRINTED_EXACT_SCORE
+        return pricing.EXACT_CHOICE if choice else pricing.EXACT_SCORE
+
+
+class NoisyGPSearch(Opaque):
+    """Algorithm 1 under way. The path, the scores and the posterior are private until `finish`."""
+
+    __slots__ = ("_bo", "_method", "_noise", "_plan", "_problem", "_values")
+
+    def __init__(self, method: NoisyGP, problem: Problem, plan: PrivacyPlan) -> None:
+        self._method, self._problem, self._plan = method, problem, plan
+        self._noise: Sensitive[tuple[float, ...]] | None = None
+        self._values: Sensitive[list[float]] = Sensitive([])
+        self._bo = BayesianSearch(
+            problem.candidates.encoded,
+            stated_kernel(problem),
+            noise_variance=method.noise_variance,
+            acquisition=method.acquisition(problem),
+            seed=problem.search.seed,
+            expected=method.n_steps(problem),
+        )
+
+    def step(self, objective: Scorer, noise: Noise) -> None:
+        """One observation, v_t = f_V(λ_t) + N(0, σ²)."""
+        if self._noise is None:
+            sigma, T = self._method.noise_variance**0.5, self._method.n_steps(self._problem)
+            self._noise = noise.unreleased(lambda source: observation_noise(sigma, T, source))
+        t = self._bo.step - 1
+        index = self._bo.ask()  # Alg. 1, line 5
+        total = objective.evaluate(self._problem.train(index)).expose()
+        value = self._method.scale.to_prior(total, self._problem.range_steps) + self._noise.expose()[t]  # line 6
+        self._bo.tell(index, value)  # line 7
+        self._values.expose().append(value)
+
+    def finish(self, noise: Noise) -> Release:
+        """λ̃ by the exponential mechanism on μ_T over all of Λ, then ṽ = max_t v_t + Lap(Δ/ε)."""
+        best = self._method.scale.to_steps(np.array([max(self._values.expose())]))
+        return _release(self, noise, self._bo.posterior.mean, Sensitive(int(best[0])))
+
+
+class ExactGPSearch(Opaque):
+    """Algorithm 2 under way. The path and the scores are private: nothing is returned before `finish`."""
+
+    __slots__ = ("_bo", "_last", "_method", "_noise", "_plan", "_problem", "_step")
+
+    def __init__(self, method: ExactGP, problem: Problem, plan: PrivacyPlan) -> None:
+        self._method, self._problem, self._plan = method, problem, plan
+        self._last, self._step = Sensitive(0), 0
+        self._noise: Sensitive[tuple[float, ...]] | None = None
+        self._bo = BranchAndBound(problem.candidates.encoded, stated_kernel(problem))
+
+    def step(self, objective: Scorer, noise: Noise) -> None:
+        """Score the candidate with the largest upper confidence bound, without noise; the sum stays sealed."""
+        if self._noise is None:
+            T = self._method.n_steps(self._problem)
+            self._noise = Sensitive((0.0,) * T)
+            if self._method.releases_hyperparameters:  # whose posterior must be of what is observed
+                self._noise = noise.unreleased(lambda source: observation_noise(JITTER**0.5, T, source))
+        index = self._bo.ask()
+        self._last = objective.evaluate(self._problem.train(index))  # Alg. 2, line 2
+        value = self._method.scale.to_prior(self._last.expose(), self._problem.range_steps)
+        self._bo.tell(index, value + self._noise.expose()[self._step])
+        self._step += 1
+
+    def finish(self, noise: Noise) -> Release:
+        """λ̃ by the exponential mechanism on μ_T over all of Λ; f̃ = f_V(λ_T) + Lap(Δ/ε)."""
+        return _release(self, noise, self._bo.mean, self._last)
+
+
+def _release(
+    search: NoisyGPSearch | ExactGPSearch, noise: Noise, mean: NDArray[np.float64], score: Sensitive[int]
+) -> Release:
+    """The draws of a search that ended, on its μ_T, (N,), and on its score in steps."""
+    method, problem, value = search._method, search._problem, dict[str, object]()
+    for spend, mechanism in method.draws(problem):
+        if isinstance(mechanism, DiscreteLaplace):  # Alg. 1, lines 13 to 15; Alg. 2, lines 4 and 5
+            value["score"] = noise.release(spend, mechanism, score)["draw"] * mechanism.unit
+        else:  # Alg. 1, line 12
+            place = noise.release(spend, mechanism, Sensitive(method.scale.to_steps(mean)))["draw"]
+            value["hyperparameters"] = dict(problem.candidates.points[place])
+    return make_release(method, problem, search._plan, noise, value)

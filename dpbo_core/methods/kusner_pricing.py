@@ -1,0 +1,301 @@
+"""What Algorithms 1 and 2 of Kusner et al. share: the prior's scale, the cap, the evidence, and priced draws.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| z | `to_prior` | the score on the prior's scale, z = (f/G − center)/spread | scalar |
+| [a, b] | `low`, `width` | the range that z can have: a = −center/spread, b − a = 1/spread | scalars |
+| h | `width`/2²⁴ | grid on which a real utility is rounded before a draw; G/2²⁴ in units of the score | scalar |
+| Δ | `sensitivity` | a theorem's bound, on the prior's scale | scalar |
+| Δ_int | `sensitivity_steps` | min(⌈Δ/h⌉ + 1, 2²⁴ where the range caps it) | integer |
+
+The map's constants are public options of the study: they never come from V.
+
+The λ̃ of Algorithm 2 is that of section 4 ("Theorems 1 and 2 still hold"), which needs neither A nor τ: the
+posterior at the end bounds how far μ_T is from f whatever chose the observations. It must be the posterior of what
+was observed, and ours has a variance of 1e-10 on its diagonal (no matrix of exact observations is safely inverted):
+so where λ̃ is released that much noise is really drawn onto each observation, 1e-5 of a prior standard deviation.
+That search is none of Theorem 5's, whose branch and bound follows exact scores: beside λ̃ a score is released at its
+range, or not at all.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.bo.score_map import ScoreMap
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.mechanisms.exponential import EXPONENTIAL, PrivateSelection
+from dpbo_core.mechanisms.laplace import DiscreteLaplace
+from dpbo_core.mechanisms.noise import Mechanism
+from dpbo_core.methods.contract import Draws
+from dpbo_core.methods.pricing import split_delta, split_epsilon
+from dpbo_core.models.scores.grid import GRID
+from dpbo_core.privacy.amounts import from_units, spent_units
+from dpbo_core.privacy.certified import only_shows, score_range
+from dpbo_core.privacy.guarantee import Evidence, Standing
+from dpbo_core.privacy.plan import Spend
+from dpbo_core.privacy.release import Release
+from dpbo_core.problem import Problem
+from dpbo_core.theorems import kusner_2015
+from dpbo_core.theorems.kusner_2015 import Calibration
+
+Output = Literal["candidate", "score"]
+Outputs = Literal["both", "candidate", "score"]
+FAILURE = math.exp(-1.0)  # e^{−a} of the error bounds at a = 1, where Laplace noise is at its mean
+CAPPED = Evidence(
+    Standing.STANDARD,
+    "the score's range bounds what is released; exponential mechanism and discrete Laplace, composed by adding ε",
+)
+CAPPED_SCORE = Evidence(Standing.STANDARD, "the score's range bounds what is released; discrete Laplace")
+CHOICE = Evidence(
+    Standing.CORRECTED,
+    "Kusner et al. 2015, Theorem 1, tightened: at time T alone, and c at most what one person moves a score by",
+)
+SCORE = Evidence(
+    Standing.CORRECTED,
+    "Kusner et al. 2015, Theorem 3, with five events at δ/5, a union over T in q, and c at most what one person "
+    "moves a score by",
+)
+BOTH = Evidence(
+    Standing.CORRECTED,
+    "Kusner et al. 2015, Theorem 1 at time T alone, and Theorem 3 with five events at δ/5 and a union over T in q; "
+    "c at most what one person moves a score by",
+)
+PRINTED = Evidence(Standing.PRINTED, "Kusner et al. 2015, Theorem 1 and Corollary 1")
+REFUTED = Evidence(
+    Standing.REFUTED,
+    "Theorem 3 as printed spends a failure budget of 5δ/3 and bounds the noise at an index that the data chose",
+)
+EXACT_SCORE = Evidence(
+    Standing.CORRECTED,
+    "Kusner et al. 2015, Theorem 5 and Corollary 3, tightened: c is at most what one person moves a score by",
+)
+EXACT_CHOICE = Evidence(
+    Standing.CORRECTED,
+    "Kusner et al. 2015, section 4: Theorem 1 at time T alone, on observations with the posterior's own noise; "
+    "c at most what one person moves a score by",
+)
+PRINTED_EXACT_SCORE = Evidence(Standing.PRINTED, "Kusner et al. 2015, Theorem 5 and Corollary 3")
+PRINTED_EXACT_CHOICE = Evidence(Standing.PRINTED, "Kusner et al. 2015, section 4: Theorem 1 and Corollary 1")
+
+
+@dataclass(frozen=True)
+class PriorScale:
+    """The public affine map of a mean score in [0, G] to a prior of zero mean and unit variance, and its grid.
+
+    Attributes:
+        center: the score expected before any is seen, as a share of G.
+        spread: one prior standard deviation, as a share of G.
+        capped: clip to the range that scores can have, so that no utility moves by more than b − a.
+    """
+
+    center: float
+    spread: float
+    capped: bool
+
+    def __post_init__(self) -> None:
+        if not (0.0 <= self.center <= 1.0 and 0.0 < self.spread <= 1.0):
+            raise StudyInvalid(
+                f"the score is mapped with center {self.center:g} and spread {self.spread:g}",
+                cause="both are shares of the score's range; the spread is positive",
+                remedy="use score_center = 0.5 and score_spread = 0.25, or what public data suggests",
+            )
+
+    @property
+    def low(self) -> float:
+        """a: where a score of 0 lies on the prior's standard scale."""
+        return -self.center / self.spread
+
+    @property
+    def width(self) -> float:
+        """b − a: how wide the score's range is on the prior's standard scale."""
+        return 1.0 / self.spread
+
+    def to_prior(self, total: int, range_steps: int) -> float:
+        """z of an exact integer sum."""
+        return ScoreMap(self.center, self.spread, 1.0).mapped(total / range_steps)
+
+    def to_steps(self, z: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Whole steps of h above a, shape of `z`; clipped to [0, 2²⁴] where the range caps."""
+        steps = np.rint((z - self.low) / self.width * GRID)
+        limits = (0.0, float(GRID)) if self.capped else (-(2.0**52), 2.0**52)
+        return np.asarray(np.clip(steps, *limits), dtype=np.int64)
+
+    def binds(self, sensitivity: float) -> bool:
+        """Whether the range bounds the query at least as well as a theorem does."""
+        return self.capped and sensitivity >= self.width
+
+    def sensitivity_steps(self, sensitivity: float) -> int:
+        """Δ_int: rounding can add one step, and the quotient is rounded up; the range is exact."""
+        if self.binds(sensitivity):
+            return GRID
+        steps = sensitivity / self.width * GRID
+        if not math.isfinite(steps) or steps > 2.0**52:
+            raise StudyInvalid(
+                "the theorem's sensitivity is too large to draw noise for",
+                cause="it grows without bound as δ goes to 0",
+                remedy="keep cap_at_range = true",
+            )
+        return math.ceil(steps) + 1
+
+    def one_record(self, problem: Problem) -> float:
+        """k·G/m on the prior's scale: what one person moves the score at a fixed λ, whatever the prior says."""
+        return problem.record_steps / problem.range_steps / self.spread
+
+
+def check_prior(dataset_similarity: float, noise_variance: float) -> None:
+    """The two constants of the prior that a study states.
+
+    Raises:
+        StudyInvalid: out of range.
+    """
+    if not 0.0 <= dataset_similarity <= 1.0:
+        raise StudyInvalid(
+            f"method.dataset_similarity = {dataset_similarity:g}",
+            cause="it is a correlation between the scores of neighbouring data sets",
+            remedy="choose a number from 0 to 1, 0.99 say",
+        )
+    if not 0.0 < noise_variance < float("inf"):
+        raise StudyInvalid(
+            f"method.noise_variance = {noise_variance:g}",
+            cause="Algorithm 1 draws noise onto each observation",
+            remedy="choose a positive variance on the prior's scale, 0.01 say",
+        )
+
+
+def _deltas(problem: Problem, outputs: Outputs) -> tuple[int, ...]:
+    """δ of each output, in the ledger's units."""
+    return split_delta(problem, (1.0, 1.0) if outputs == "both" else (1.0,))
+
+
+def last_delta(problem: Problem, outputs: Outputs) -> float:
+    """δ of the last output, which is the score where there is one."""
+    return from_units(_deltas(problem, outputs)[-1])
+
+
+def choice_sensitivity(
+    problem: Problem, outputs: Outputs, scale: PriorScale, dataset_similarity: float, calibration: Calibration
+) -> dict[Output, float]:
+    """Δ of μ_T, on the prior's scale, where λ̃ is among the outputs."""
+    if outputs == "score":
+        return {}
+    bound = kusner_2015.theorem_1_sensitivity(
+        n_candidates=len(problem.candidates),
+        n_steps=problem.search.steps,
+        delta=from_units(_deltas(problem, outputs)[0]),
+        dataset_similarity=dataset_similarity,
+        calibration=calibration,
+        score_change=scale.one_record(problem),
+    )
+    return {"candidate": bound}
+
+
+def priced_draws(
+    problem: Problem,
+    scale: PriorScale,
+    sensitivities: Mapping[Output, float],
+    score_draw: Callable[[Problem, float, int], tuple[Spend, DiscreteLaplace]],
+) -> Draws:
+    """The draws of a plan, each with its δ where the range does not cap it.
+
+    Args:
+        problem: the study's.
+        scale: of the prior.
+        sensitivities: Δ of each output, in order, on the prior's scale.
+        score_draw: spend and noise of a score at its Δ and ε in the ledger's units.
+    """
+    shares, draws = (1.0,) * len(sensitivities), list[tuple[Spend, Mechanism[Any]]]()
+    parts = zip(sensitivities.items(), split_epsilon(problem, shares), split_delta(problem, shares), strict=True)
+    for (output, sensitivity), epsilon, delta in parts:
+        mechanism: Mechanism[Any]
+        if output == "candidate":
+            steps = scale.sensitivity_steps(sensitivity)
+            mechanism = PrivateSelection(steps, epsilon, problem.score_range / GRID, EXPONENTIAL)
+            spend = mechanism.spend("best candidate")
+        else:
+            spend, mechanism = score_draw(problem, sensitivity, epsilon)
+        draws.append((spend if scale.binds(sensitivity) else _up_to(delta, spend), mechanism))
+    return tuple(draws)
+
+
+def _up_to(delta_units: int, spend: Spend) -> Spend:
+    """A spend whose ε holds up to δ: priced ε²/2 in zCDP (rounded up), with its δ beside it."""
+    epsilon = from_units(spend.epsilon_units or 0)
+    return replace(spend, delta_units=delta_units, rho_units=spent_units(0.5 * epsilon**2 * (1.0 + 1e-12)))
+
+
+def certified_draws(release: Release, score: str) -> tuple[dict[str, tuple[str, ...]], set[str]]:
+    """The draws that a certificate must show, and the names of those that say less than the score's range.
+
+    Raises:
+        ValueError, KeyError: the release is none of these two methods.
+    """
+    if not only_shows(release, "hyperparameters", "score"):
+        raise ValueError("value")
+    draws: dict[str, tuple[str, ...]] = {}
+    if "hyperparameters" in release.value:
+        draws["best candidate"] = tuple(PrivateSelection.WORTH)
+    if "score" in release.value:
+        draws[score] = tuple(DiscreteLaplace.WORTH)
+    caps = release.facts["options"]["cap_at_range"] is True
+    return draws, {s.what for s in release.spends if not (caps and s.sensitivity >= score_range(release))}
+
+
+def choice_outlook(problem: Problem, scale: PriorScale, spend: Spend) -> tuple[float, str]:
+    """Theorem 2's loss of the selection at a = 1, in units of the score, and what it says in words."""
+    loss = kusner_2015.theorem_2_utility_bound(
+        n_candidates=len(problem.candidates),
+        sensitivity=spend.sensitivity,
+        epsilon=spend.epsilon,
+        failure_probability=FAILURE,
+    )
+    loss = min(problem.score_range, loss)
+    if scale.capped and spend.sensitivity >= problem.score_range:
+        return loss, _best_words(problem, spend)
+    return loss, f"its choice loses up to {loss:.2g}, if the scores are draws of the stated prior"
+
+
+def score_noise_words(problem: Problem, spend: Spend) -> str:
+    """The noise on a score, in words."""
+    return f"its noise has scale {spend.noise_scale:.3g} on a score between 0 and {problem.score_range:g}"
+
+
+def _best_words(problem: Problem, spend: Spend) -> str:
+    """What Corollary 1's weights leave of a choice whose utilities all lie in the score's range, in words."""
+    N = len(problem.candidates)
+    utilities = np.where(np.arange(N) == 0, problem.score_range, 0.0)
+    weights = kusner_2015.corollary_1_weights(
+        utilities=utilities, sensitivity=spend.sensitivity, epsilon=spend.epsilon
+    )
+    return (
+        f"no candidate is more than e^(ε/2) = {math.exp(spend.epsilon / 2.0):.3g} times as likely as another, and "
+        f"the best of {N} is chosen with a probability of at most {weights[0]:.2g}: the choice is hardly better "
+        "than a uniform draw"
+    )
+
+
+def checked_rate(problem: Problem, A: float, tau: float) -> float:
+    """Theorem 5's rate at the constants that a study asserts.
+
+    Raises:
+        StudyInvalid: they are not positive numbers, or T < 2.
+    """
+    T = problem.search.steps
+    if not (0.0 < A < math.inf and 0.0 < tau < math.inf):
+        raise StudyInvalid(
+            "the score of Algorithm 2 needs method.rate_constant and method.decay_constant",
+            cause="they are A and τ of de Freitas et al. (2012), which depend on the private score; nothing "
+            "can estimate them",
+            remedy="assert both, positive, if you can answer for them, or choose another method",
+        )
+    if T < 2:
+        raise StudyInvalid(
+            f"the score of Algorithm 2 after search.steps = {T}", cause="Theorem 5 needs T ≥ 2", remedy="ask for 2"
+        )
+    return kusner_2015.theorem_5_rate(
+        n_steps=T, dimension=problem.candidates.encoded.shape[1], rate_constant=A, decay_constant=tau
+    )
