@@ -36,6 +36,21 @@ def examine() -> tuple[Finding, ...]:
     return tuple(finding for look in looks for finding in _looked(look))
 
 
+def prepare_machine() -> str:
+    """Set up once what the first study would wait for; one sentence about it.
+
+    Raises:
+        StudyInvalid: the current folder holds settings of Prefect's.
+    """
+    quiet_environment()
+    from dpbo.flows.prefect_runtime.prefect_store import template
+
+    place = template()
+    if place is None:
+        return "No folder keeps Prefect's database here: each new PREFECT_HOME waits about 15 seconds for its own."
+    return f"Prefect's database is set up; new ones are copied from {place.parent}"
+
+
 def _looked(look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
     name = look.__name__.strip("_").replace("_", " ")
     try:

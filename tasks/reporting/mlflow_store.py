@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpbo.tasks.reporting.experiment_note import NOTE, NOTE_TAG, is_an_older_one
-from dpbo.tasks.reporting.known_tables import KnownTables
 from dpbo_core.accounting.patience import make_patient_by_name, named
 from dpbo_core.atomically import create_atomically
 from dpbo_core.errors import DpboError
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from mlflow.entities import Experiment, LoggedModel
     from mlflow.tracking import MlflowClient
 
-TABLES = KnownTables("mlflow", "store/db_migrations/versions", (Path(__file__).with_name("mlflow_tables.sql"),))
 UNREPORTED = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}  # asked for at every call MLflow counts
 SQLITE, POSTGRESQL = "sqlite:///", "postgresql"
 LOCATION = "mlruns/artifacts"
@@ -83,7 +81,7 @@ class Store:
                     raise
             else:
                 if self.root is not None:
-                    _make_relative(self.uri, int(made))
+                    _make_relative(_sql_store(self.uri, self.root), int(made))
                 return str(made)
         return str(found.experiment_id)
 
@@ -217,19 +215,20 @@ def _sql_store(uri: str, root: Path) -> Any:
     return SqlAlchemyStore(uri, str(root / LOCATION))
 
 
-def _make_relative(uri: str, experiment: int) -> None:
-    """Runs take their location from their experiment's, so it is set before the first run."""
-    import sqlalchemy as sa
+def _make_relative(store: Any, experiment: int) -> None:
+    """Set an experiment's location before its first run takes it over; MLflow's client would make it absolute."""
+    from mlflow.store.tracking.dbmodels.models import SqlExperiment
+    from sqlalchemy.orm import Session
 
-    relative = sa.text("UPDATE experiments SET artifact_location = :place WHERE experiment_id = :id")
-    with sa.create_engine(uri, poolclass=sa.pool.NullPool).begin() as connection:
-        connection.execute(relative, {"place": LOCATION, "id": experiment})  # its own interface makes it absolute
+    with Session(store.engine) as session, session.begin():
+        session.get(SqlExperiment, experiment).artifact_location = LOCATION
 
 
 def _make(path: Path) -> None:
-    TABLES.write(path)  # where they are not known MLflow makes them
-    _sql_store(f"{SQLITE}{path}", path.parent).engine.dispose()
-    _make_relative(f"{SQLITE}{path}", experiment=0)
+    """MLflow's own tables in a new file, which no other process sees before it is whole."""
+    store = _sql_store(f"{SQLITE}{path}", path.parent)
+    _make_relative(store, experiment=0)
+    store.engine.dispose()
 
 
 def _make_postgresql(uri: str) -> None:
@@ -262,5 +261,6 @@ def _make_tables(uri: str, engine: "sa.Engine") -> None:
         if hasattr(ours, "silence"):
             ours.silence = CREATION
         connection.execute(sa.select(sa.func.pg_advisory_lock(CREATION_LOCK)))
-        _sql_store(uri, Path.cwd()).engine.dispose()
-        _make_relative(uri, experiment=0)
+        store = _sql_store(uri, Path.cwd())
+        _make_relative(store, experiment=0)
+        store.engine.dispose()
