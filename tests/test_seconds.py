@@ -20,8 +20,8 @@ from dpbo.flows.cli.replays import replayed, reported
 from dpbo.flows.cli.screens.tuned import print_tuned
 from dpbo.flows.prefect_runtime import temporary_server
 from dpbo.flows.prefect_runtime.prefect_child import SHORT
+from dpbo.flows.prefect_runtime.prefect_page import StepsDone
 from dpbo.flows.prefect_runtime.settings import QUIET, Stores, known_home
-from dpbo.flows.prefect_runtime.steps_done import StepsDone
 from dpbo.tasks.reporting.mlflow_run import find_release, log_release
 from dpbo.tasks.reporting.shown import experiments_in_file, seen_in_file
 from dpbo_core.accounting.budget import PrivacyBudget

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from dpbo.flows.prefect_runtime.own_address import OwnAddress
+from dpbo.flows.prefect_runtime.loopback import OwnAddress
 from dpbo.flows.viewer.allowed import only_reads, passes
 from dpbo.flows.viewer.artifacts import NotOurs, content, listing, names_below, names_of
 from dpbo.flows.viewer.gate import Gate
@@ -247,7 +247,7 @@ def test_a_team_server_is_named_and_nothing_is_started(here, monkeypatch, capsys
 
 
 def test_a_taken_port_is_a_letter(here):
-    from dpbo.flows.prefect_runtime.listening import listening, owners
+    from dpbo.flows.prefect_runtime.loopback import listening, owners
 
     with listening(0) as held:
         host, port = held.getsockname()
@@ -260,7 +260,7 @@ def test_a_taken_port_is_a_letter(here):
 LEASHED = """
 import os, sys, time
 from pathlib import Path
-from dpbo.flows.prefect_runtime.leash import Leashed
+from dpbo.flows.prefect_runtime.child_process import Leashed
 inner = "import os, subprocess, sys, time;"
 inner += " p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']);"
 inner += " open('pids', 'w').write(f'{os.getpid()} {p.pid}'); time.sleep(600)"

@@ -159,7 +159,7 @@ def _mlflow() -> Iterator[Finding]:
 
 
 def _server() -> Iterator[Finding]:
-    from dpbo.flows.prefect_runtime.own_address import LOOPBACK
+    from dpbo.flows.prefect_runtime.loopback import LOOPBACK
     from dpbo.flows.prefect_runtime.prefect_child import answers
     from dpbo.flows.prefect_runtime.server import configured, standing
 

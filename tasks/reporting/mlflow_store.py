@@ -221,7 +221,8 @@ def _make_relative(store: Any, experiment: int) -> None:
     from sqlalchemy.orm import Session
 
     with Session(store.engine) as session, session.begin():
-        session.get(SqlExperiment, experiment).artifact_location = LOCATION
+        row: Any = session.get(SqlExperiment, experiment)
+        row.artifact_location = LOCATION
 
 
 def _make(path: Path) -> None:
