@@ -15,7 +15,7 @@ from dpbo.flows.publishing import UNNAMED, Warnings, publish_release, ready_for
 from dpbo.flows.renamed import warn_of_old_name
 from dpbo.flows.tuned import Tuned as Tuned
 from dpbo.tasks import policies
-from dpbo.tasks.reporting.shown import Tracked
+from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.tuning import finish, reserve, step
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import AssumptionNotAccepted, BudgetRefused, DpboError, StudyInvalid

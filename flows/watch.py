@@ -15,7 +15,7 @@ from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings
 from dpbo.flows.publishing import Warnings, ready_for
 from dpbo.flows.tune import Tuned, tune
 from dpbo.tasks import policies
-from dpbo.tasks.reporting.shown import Tracked
+from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.watching import look, prepare_look, publish_looks
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetRefused, DpboError

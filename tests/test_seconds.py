@@ -22,8 +22,8 @@ from dpbo.flows.prefect_runtime import temporary_server
 from dpbo.flows.prefect_runtime.prefect_child import SHORT
 from dpbo.flows.prefect_runtime.prefect_page import StepsDone
 from dpbo.flows.prefect_runtime.settings import QUIET, Stores, known_home
+from dpbo.tasks.reporting.mlflow_lookup import experiments_in_file, seen_in_file
 from dpbo.tasks.reporting.mlflow_run import find_release, log_release
-from dpbo.tasks.reporting.shown import experiments_in_file, seen_in_file
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.evaluation.last_step import run_and_evaluate

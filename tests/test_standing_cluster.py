@@ -301,6 +301,7 @@ def test_a_cluster_of_another_user_on_other_hosts(network, spec, capfd, monkeypa
     monkeypatch.setattr("dpbo.flows.prefect_runtime.workers.LOOKS", 4)
     nobody_left = Search(spec, "nobody")
     with workers() as pool:
+        pool.wait()  # a worker that is stopped while it is looked at says nothing for as long
         run = nobody_left.opened(pool)
         network.send(3, signal.SIGSTOP)
         given_up = in_the_middle(network, run.step, lambda: network.send(3, signal.SIGKILL))

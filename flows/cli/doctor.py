@@ -148,7 +148,7 @@ def _mlflow() -> Iterator[Finding]:
     if not _exists(uri):
         yield Finding("mlflow", "note", "no store yet; the first study makes it")
         return
-    from dpbo.tasks.reporting.shown import experiments_in_file
+    from dpbo.tasks.reporting.mlflow_lookup import experiments_in_file
 
     n = experiments_in_file(uri)
     if n is None:

@@ -12,9 +12,9 @@ from prefect.events import emit_event
 
 from dpbo.flows.prefect_runtime.temporary_server import ends_with_us
 from dpbo.tasks.reporting.certificate_words import meaning, values_shown
-from dpbo.tasks.reporting.literal import in_markdown
-from dpbo.tasks.reporting.panels import ALERT
-from dpbo.tasks.reporting.shown import Tracked
+from dpbo.tasks.reporting.escaping import in_markdown
+from dpbo.tasks.reporting.mlflow_lookup import Tracked
+from dpbo.tasks.reporting.pictures import ALERT
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.balance import Balance, balance_after
 from dpbo_core.errors import BudgetRefused

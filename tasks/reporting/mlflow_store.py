@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpbo.tasks.reporting.experiment_note import NOTE, NOTE_TAG, is_an_older_one
 from dpbo_core.accounting.patience import make_patient_by_name, named
 from dpbo_core.atomically import create_atomically
 from dpbo_core.errors import DpboError
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
     from mlflow.entities import Experiment, LoggedModel
     from mlflow.tracking import MlflowClient
+
 
 UNREPORTED = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}  # asked for at every call MLflow counts
 SQLITE, POSTGRESQL = "sqlite:///", "postgresql"
@@ -33,6 +33,26 @@ release meanwhile"""
 CREATION_LOCK = (
     0x6D6C666C  # "mlfl": an advisory lock of PostgreSQL's; two processes must not make the tables at once
 )
+NOTE_TAG = "mlflow.note.content"  # which MLflow renders above an experiment's runs, and above a run's numbers
+NOTE = """\
+Every number here is a **differentially private release**; no raw validation score is stored.
+
+* Open a run: its page begins with what came out and how sure it is, what was tuned, what may be concluded about a
+  person, what is left, and how the model is used. A run named after a study alone is the one above its editions.
+* `release/score` is what a study edition released, with its noise (it may lie outside the score's range) and the
+  ends of its 90% interval; `release/NAME`, with NAME the metric's (`release/log_loss`), is the same in the metric's
+  own unit where that is another number. Its step is the edition's place in the dataset's account.
+* `budget/spent` and `budget/left` are ε of the dataset's account after the edition.
+* `trajectory/…` is its private trajectory: at each step the noised score, and what the scores so far say of that
+  step's candidate (`posterior`, with its 90% band `low` … `high`).
+* `evaluation/…` are the figures of a report; what noise and what sampling leave open of each are parameters.
+  `watch/alarm` is a watch: a look a step, 0 holds, 1 alarm.
+* Parameters say ε, δ, the noise with its unit, the choice (`release.NAME`) and public facts. Tags find runs:
+  ``tags.`dpbo.study` = 'NAME'``, and `dpbo.edition`, `dpbo.method`, `dpbo.dataset`, `dpbo.unit`, `dpbo.kind`
+  (`edition`, `evaluation`, `watch`, `study`).
+* `release.html` is the certificate, `release.json` the same for programs: `dpbo verify release.json` recomputes ε
+  and δ from it alone. `model/` is trained on the public set at the released hyperparameters.
+"""
 
 
 class StoreSilent(DpboError):
@@ -84,11 +104,6 @@ class Store:
                     _make_relative(_sql_store(self.uri, self.root), int(made))
                 return str(made)
         return str(found.experiment_id)
-
-    def renew_note(self, experiment: str) -> None:
-        """The description as it is written today, where an earlier version wrote it and nobody changed it since."""
-        if is_an_older_one(self.client.get_experiment(experiment).tags.get(NOTE_TAG)):
-            self.client.set_experiment_tag(experiment, NOTE_TAG, NOTE)
 
     def put(self, run_id: str, path: Path, folder: str = "") -> None:
         """A file or a folder into the run's artifacts, under `folder`."""
