@@ -144,7 +144,7 @@ def test_other_versions_are_refused(no_routes, package):
         ({"threads": 2}, "several threads"),
     ],
 )
-def test_a_cluster_that_is_not_fit_is_refused(no_routes, wrong, says):
+def test_a_worker_that_is_not_fit_is_refused(no_routes, wrong, says):
     assert problems(Cluster()) == ()
     assert {says in problem.what for problem in problems(Cluster(**wrong))} == {True}
 
