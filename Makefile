@@ -38,12 +38,14 @@ $(STAMP): requirements.lock pyproject.toml
 	@echo "Installing into $(VENV) (about a minute, once) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/dpbo doctor --prepare
 	@touch $(STAMP)
 
 tune: $(STAMP)
 	@$(BIN)/dpbo tune examples/two_scanners.toml
 
 test: $(STAMP)
+	@$(BIN)/dpbo doctor --prepare
 	@$(BIN)/python -m pytest -n 2 -m "not slow"
 
 planted: $(STAMP)

@@ -32,7 +32,7 @@ import pandas as pd
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.rows import Row, main
-from dpbo.flows.prefect_runtime.scheduled_run import edition_at
+from dpbo.flows.prefect_runtime.requested_study import edition_at
 from dpbo_core.accounting import audit
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.forecast import Forecast, forecast

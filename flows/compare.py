@@ -9,7 +9,7 @@ from pathlib import Path
 from prefect import flow
 
 from dpbo.flows.prefect_runtime.fanning_out import task_runner
-from dpbo.flows.prefect_runtime.recording import wait_until_recorded
+from dpbo.flows.prefect_runtime.prefect_page import wait_until_recorded
 from dpbo.flows.prefect_runtime.settings import FOLDER, Stores
 from dpbo.tasks import policies
 from dpbo.tasks.comparing import compare_on, compare_on_own, show_comparison, train_table

@@ -3,12 +3,10 @@
 from prefect import flow
 
 from dpbo.flows.evaluated import Evaluated as Evaluated
-from dpbo.flows.prefect_runtime.announcing import told_of
-from dpbo.flows.prefect_runtime.form import study_of
 from dpbo.flows.prefect_runtime.liveness import alive
-from dpbo.flows.prefect_runtime.naming import name_run
 from dpbo.flows.prefect_runtime.owner import at_the_terminal, refuse_job_variables
-from dpbo.flows.prefect_runtime.recording import wait_until_recorded
+from dpbo.flows.prefect_runtime.prefect_page import announce_refusal, name_run, wait_until_recorded
+from dpbo.flows.prefect_runtime.requested_study import study_of
 from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings
 from dpbo.flows.prefect_runtime.workers import workers
 from dpbo.flows.publishing import UNNAMED, Warnings, publish_release, ready_for
@@ -122,6 +120,6 @@ def report(
             workers=workers,
         )
         if isinstance(drawn, BudgetRefused):
-            raise told_of(drawn, study)
+            raise announce_refusal(drawn, study)
         result = drawn
     return result, publish_release(study, folder, None, result.release, stores, warnings, register=False)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dpbo.tasks.reporting.shown import Tracked
+from dpbo.tasks.reporting.mlflow_lookup import Tracked
 
 if TYPE_CHECKING:
     from dpbo_core.evaluation.run import EvaluationResult

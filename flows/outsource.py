@@ -15,7 +15,7 @@ from prefect import flow
 
 from dpbo.flows.prefect_runtime.liveness import alive
 from dpbo.flows.prefect_runtime.owner import at_the_terminal, owners_terminal
-from dpbo.flows.prefect_runtime.recording import wait_until_recorded
+from dpbo.flows.prefect_runtime.prefect_page import wait_until_recorded
 from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings, without_heartbeat
 from dpbo.flows.prefect_runtime.temporary_server import locked_server
 from dpbo.tasks import policies

@@ -9,12 +9,11 @@ from typing import TypeVar
 
 from prefect import get_run_logger
 
-from dpbo.flows.prefect_runtime.announcing import announce
 from dpbo.flows.prefect_runtime.owner import at_the_terminal
+from dpbo.flows.prefect_runtime.prefect_page import announce
 from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.tasks.reporting.mlflow_lookup import Tracked, check_target
 from dpbo.tasks.reporting.mlflow_run import find_release
-from dpbo.tasks.reporting.shown import Tracked
-from dpbo.tasks.reporting.targets import check_target
 from dpbo.tasks.tuning import publish, train
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import DpboError, printable

@@ -13,14 +13,12 @@ from prefect import flow, get_run_logger
 from prefect.client.schemas.objects import State
 from prefect.states import Cancelled, Completed
 
-from dpbo.flows.prefect_runtime import outage
-from dpbo.flows.prefect_runtime.announcing import slug
-from dpbo.flows.prefect_runtime.folder_settings import refuse_folder_settings
-from dpbo.flows.prefect_runtime.following import follow
+from dpbo.flows.prefect_runtime.child_process import follow
+from dpbo.flows.prefect_runtime.prefect_page import slug
 from dpbo.flows.prefect_runtime.progress import in_short
-from dpbo.flows.prefect_runtime.scheduled_run import check_fields, edition_at
-from dpbo.flows.prefect_runtime.server import LoopbackServer
-from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.flows.prefect_runtime.requested_study import check_fields, edition_at
+from dpbo.flows.prefect_runtime.server import LoopbackServer, is_outage, wait_for_server
+from dpbo.flows.prefect_runtime.settings import Stores, refuse_folder_settings
 from dpbo.flows.renamed import warn_of_old_name
 from dpbo.flows.tune import tune
 from dpbo.tasks import policies
@@ -228,10 +226,10 @@ def served(
             try:
                 prefect.serve(deployment, limit=1, print_starting_message=False)
             except Exception as error:
-                if not outage.behind(error):
+                if not is_outage(error):
                     raise
                 told(f"No Prefect server answers at {server.api}; the schedule goes on when one does.")
-                outage.wait(server.api)
+                wait_for_server(server.api)
                 told(f"A Prefect server answers again; {spec.name} is served.")
             else:
                 return

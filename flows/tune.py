@@ -3,22 +3,19 @@
 from prefect import flow, get_run_logger
 
 from dpbo.flows.evaluate import n_tasks, report
-from dpbo.flows.prefect_runtime.announcing import told_of
 from dpbo.flows.prefect_runtime.fanning_out import prepared
-from dpbo.flows.prefect_runtime.form import study_of
 from dpbo.flows.prefect_runtime.liveness import alive
-from dpbo.flows.prefect_runtime.naming import name_run
 from dpbo.flows.prefect_runtime.owner import at_the_terminal, refuse_job_variables
+from dpbo.flows.prefect_runtime.prefect_page import StepsDone, announce_refusal, name_run, wait_until_recorded
 from dpbo.flows.prefect_runtime.progress import Progress, in_short, tell
-from dpbo.flows.prefect_runtime.recording import wait_until_recorded
+from dpbo.flows.prefect_runtime.requested_study import study_of
 from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings
-from dpbo.flows.prefect_runtime.steps_done import StepsDone
 from dpbo.flows.prefect_runtime.workers import workers, workers_for
 from dpbo.flows.publishing import UNNAMED, Warnings, publish_release, ready_for
 from dpbo.flows.renamed import warn_of_old_name
 from dpbo.flows.tuned import Tuned as Tuned
 from dpbo.tasks import policies
-from dpbo.tasks.reporting.shown import Tracked
+from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.tuning import finish, reserve, step
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import AssumptionNotAccepted, BudgetRefused, DpboError, StudyInvalid
@@ -96,7 +93,7 @@ def tune(
             scheduled=scheduled,
         )
         if isinstance(run, BudgetRefused):
-            raise told_of(run, study)
+            raise announce_refusal(run, study)
         steps = 0
         if isinstance(run, StudyRun):
             steps = run.n_steps

@@ -7,16 +7,15 @@ from typing import Any
 from prefect import flow, get_run_logger
 from prefect.events import emit_event
 
-from dpbo.flows.prefect_runtime.announcing import ALARM, slug, told_of
-from dpbo.flows.prefect_runtime.form import study_of
 from dpbo.flows.prefect_runtime.liveness import alive
 from dpbo.flows.prefect_runtime.owner import at_the_terminal, refuse_job_variables
-from dpbo.flows.prefect_runtime.recording import wait_until_recorded
+from dpbo.flows.prefect_runtime.prefect_page import ALARM, announce_refusal, slug, wait_until_recorded
+from dpbo.flows.prefect_runtime.requested_study import study_of
 from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings
 from dpbo.flows.publishing import Warnings, ready_for
 from dpbo.flows.tune import Tuned, tune
 from dpbo.tasks import policies
-from dpbo.tasks.reporting.shown import Tracked
+from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.watching import look, prepare_look, publish_looks
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetRefused, DpboError
@@ -148,7 +147,7 @@ def _looked(
         owner=at_the_terminal(),
     )
     if isinstance(answer, BudgetRefused):
-        raise told_of(answer, study)
+        raise announce_refusal(answer, study)
     return answer
 
 

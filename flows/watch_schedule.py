@@ -10,11 +10,10 @@ from prefect import flow, get_run_logger
 from prefect.client.schemas.objects import State
 from prefect.states import Cancelled, Completed
 
-from dpbo.flows.prefect_runtime.announcing import slug
-from dpbo.flows.prefect_runtime.folder_settings import refuse_folder_settings
-from dpbo.flows.prefect_runtime.following import follow
-from dpbo.flows.prefect_runtime.scheduled_run import refuse_fields
-from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.flows.prefect_runtime.child_process import follow
+from dpbo.flows.prefect_runtime.prefect_page import slug
+from dpbo.flows.prefect_runtime.requested_study import refuse_fields
+from dpbo.flows.prefect_runtime.settings import Stores, refuse_folder_settings
 from dpbo.flows.serve import (
     FROZEN,
     REFUSED,

@@ -7,7 +7,7 @@ from typing import Any
 from prefect import task
 
 from dpbo.tasks import policies
-from dpbo.tasks.reporting.targets import CheckedLedger
+from dpbo.tasks.reporting.mlflow_lookup import CheckedLedger
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.evaluation.run import EvaluationResult, OpenEvaluation, open_evaluation

@@ -13,9 +13,8 @@ from typing import Any
 from prefect import task
 
 from dpbo.tasks import policies
+from dpbo.tasks.reporting.mlflow_lookup import CheckedLedger, Tracked
 from dpbo.tasks.reporting.mlflow_run import log_release
-from dpbo.tasks.reporting.shown import Tracked
-from dpbo.tasks.reporting.targets import CheckedLedger
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.final_model.train import FinalModel, train_final

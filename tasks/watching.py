@@ -7,9 +7,8 @@ from typing import Any
 from prefect import task
 
 from dpbo.tasks import policies
-from dpbo.tasks.reporting.shown import Tracked
-from dpbo.tasks.reporting.targets import CheckedLedger
-from dpbo.tasks.reporting.watch_timeline import log_looks
+from dpbo.tasks.reporting.mlflow_lookup import CheckedLedger, Tracked
+from dpbo.tasks.reporting.study_series import log_looks
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.evaluation.watch.looks import OpenLook, open_look

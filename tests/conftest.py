@@ -8,6 +8,7 @@ import ssl
 import sys
 import tempfile
 import uuid
+from pathlib import Path
 
 import absl.logging  # comes with dp-accounting
 import debian_postgresql
@@ -21,6 +22,7 @@ from dpbo_core.accounting import schema
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 STATE = tempfile.TemporaryDirectory()  # what a user saw of a ledger is kept here, and not in the real home
 os.environ["XDG_STATE_HOME"] = STATE.name
+os.environ.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))  # a test's own home is not set up again
 # Prefect, configuring logging, closes every handler, and this one would close pytest's own stream with itself.
 absl.logging.get_absl_handler().python_handler.stream = sys.__stderr__
 # No example has a deadline: what a busy machine needs for one says nothing of it.

@@ -21,13 +21,19 @@ PORT = 8786
 
 def written_certificate(folder, name="cluster"):
     """(certificate, key) as files, made as a run of this project makes its own."""
-    from dpbo.flows.prefect_runtime.dask_certificates import UnwrittenSecurity
+    from distributed.security import Security
 
-    made, paths = UnwrittenSecurity.temporary(), (folder / f"{name}.crt", folder / f"{name}.pem")
+    made, paths = Security.temporary(), (folder / f"{name}.crt", folder / f"{name}.pem")
     for path, text in zip(paths, (made.tls_client_cert, made.tls_client_key), strict=True):
         path.write_text(text)
         path.chmod(0o600)
     return paths
+
+
+def tls(certificate, key):
+    """What the curator sets of Dask's."""
+    told = {"ca-file": certificate, "client.cert": certificate, "client.key": key}
+    return {f"distributed.comm.tls.{name}": str(path) for name, path in told.items()}
 
 
 def _do(*words):
@@ -46,21 +52,11 @@ class Hosts:
     def address(self):
         return f"tls://10.88.77.2:{PORT}"
 
-    def settings(self):
-        """What the curator sets."""
-        cert, key = map(str, self.certificate)
-        return {
-            "DPBO_DASK": self.address,
-            "DPBO_DASK_CA": cert,
-            "DPBO_DASK_CERT": cert,
-            "DPBO_DASK_KEY": key,
-        }
-
     def start(self, host, *words, first="true", **settings):
         """`dask` on a host, by nobody; `first` is run there by root, in a mount namespace of its own."""
         cert, key = (str(self.folder / "theirs" / path.name) for path in self.certificate)
-        tls = ["--tls-ca-file", cert, "--tls-cert", cert, "--tls-key", key]
-        given = [sys.executable, "-m", "dask", *words, "--host", f"10.88.77.{host}", "--no-dashboard", *tls]
+        ours = ["--tls-ca-file", cert, "--tls-cert", cert, "--tls-key", key]
+        given = [sys.executable, "-m", "dask", *words, "--host", f"10.88.77.{host}", "--no-dashboard", *ours]
         line = f'{first} && exec setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups "$@"'
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("DPBO_", "DASK_"))}
         with (self.folder / "theirs" / "log").open("ab") as log:

@@ -114,7 +114,7 @@ class Certificates:
 
 
 class Databases:
-    """MLflow's and Prefect's databases in SQLite files, each made once for every process of the session."""
+    """MLflow's and Prefect's databases in SQLite files, made once for every process of the session."""
 
     def __init__(self, folder: Path):
         from dpbo.tasks.reporting import mlflow_store
@@ -123,17 +123,16 @@ class Databases:
 
     def mlflow(self, place: Path):
         """As `_make` makes it, at `place`: nothing in it depends on where it lies."""
-        self._copy("mlflow.db", self.make_mlflow, place)
+        create_atomically(self.folder / "mlflow.db", self.make_mlflow)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(self.folder / "mlflow.db", place)
 
     def prefect(self, place: Path):
-        from dpbo.flows.prefect_runtime.prefect_store import _make
+        """As a first command makes it, which copies what is in the cache."""
+        from dpbo.flows.prefect_runtime.prefect_store import make_database
 
-        self._copy("prefect.db", _make, place)
-
-    def _copy(self, name, make, place):
-        create_atomically(self.folder / name, make)
         place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(self.folder / name, place)
+        make_database(place)
 
     @contextmanager
     def prefect_server(self):

@@ -56,3 +56,12 @@ def test_mlflows_store_appears_whole(tmp_path):
         assert raw.execute("SELECT count(*) FROM alembic_version").fetchone() == (1,)
     assert client.get_experiment_by_name("nothing") is None
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.slow
+def test_of_four_first_commands_each_has_mlflows_store(tmp_path):
+    """MLflow itself crashes where two make the tables of one file."""
+    script = "import sys; from dpbo.tasks.reporting.mlflow_store import open_store; open_store(sys.argv[1])"
+    command = [sys.executable, "-c", script, f"sqlite:///{tmp_path / 'mlflow.db'}"]
+    running = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(4)]
+    assert [process.wait() for process in running] == [0] * 4, [process.stderr.read() for process in running]

@@ -18,10 +18,10 @@ from conftest import STUDY
 from markdown_it import MarkdownIt
 from worlds import Memory, mostly_slow, problem, smooth_table, with_method
 
-from dpbo.tasks.reporting import experiment_note, find_release, log_release
+from dpbo.tasks.reporting import find_release, log_release
 from dpbo.tasks.reporting.certificate_words import guess
-from dpbo.tasks.reporting.experiment_note import NOTE_TAG
-from dpbo.tasks.reporting.panels import draw_noise, noises
+from dpbo.tasks.reporting.mlflow_store import NOTE_TAG
+from dpbo.tasks.reporting.pictures import draw_noise, noises
 from dpbo.tasks.reporting.posterior_picture import band_by_step, slice_through_choice
 from dpbo.tasks.reporting.release_page import page
 from dpbo_core.accounting.ledger import PrivacyLedger
@@ -181,17 +181,6 @@ def test_runs_are_found_by_guarantee_study_edition_and_method_and_stand_below_th
             (2, second.data.metrics[name]),
         ]
     assert "Every edition of the study trial" in series.data.tags[NOTE_TAG]
-
-
-def test_a_description_of_an_earlier_version_is_renewed_and_somebodys_own_is_kept(shown, monkeypatch):
-    client, run, _ = shown()
-    place, today = run.info.experiment_id, experiment_note.NOTE
-    assert experiment_note.digest(today) in experiment_note.WRITTEN  # or the next version cannot know it
-    monkeypatch.setattr(experiment_note, "WRITTEN", {experiment_note.digest("as it was in spring")})
-    for edition, before, after in (("2", "as it was in spring", today), ("3", "our ward's", "our ward's")):
-        client.set_experiment_tag(place, NOTE_TAG, before)
-        shown(edition=edition)
-        assert client.get_experiment(place).tags[NOTE_TAG] == after
 
 
 def test_a_guess_is_right_as_often_as_the_guarantee_allows(released):

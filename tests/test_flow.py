@@ -47,7 +47,7 @@ def server(databases):
 @pytest.fixture(autouse=True)
 def terminal(monkeypatch):
     """The owner's own process, as `dpbo tune` is: the studies here open their caps. A busy server is waited for."""
-    monkeypatch.setattr("dpbo.flows.prefect_runtime.recording.PATIENCE", 600.0)
+    monkeypatch.setattr("dpbo.flows.prefect_runtime.prefect_page.PATIENCE", 600.0)
     with owners_terminal():
         yield
 

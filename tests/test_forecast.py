@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dpbo.flows.cli.app import app
-from dpbo.tasks.reporting.panels import draw_burn_down
+from dpbo.tasks.reporting.pictures import draw_burn_down
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.forecast import FAR, forecast
 from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey

@@ -14,10 +14,9 @@ from rich.text import Text
 
 from dpbo.flows.cli.screens.terminal import Screen, named, spoken
 from dpbo.flows.cli.screens.tuned import print_release
-from dpbo.tasks.reporting.literal import in_markdown, in_picture
+from dpbo.tasks.reporting.escaping import in_markdown, in_picture
 from dpbo.tasks.reporting.logged_numbers import metrics, params
-from dpbo.tasks.reporting.panels import draw_budget, draw_noise, draw_posterior
-from dpbo.tasks.reporting.pictures import save_pictures
+from dpbo.tasks.reporting.pictures import draw_budget, draw_noise, draw_posterior, save_pictures
 from dpbo.tasks.reporting.release_page import page
 from dpbo.tasks.reporting.release_picture import draw
 from dpbo_core.accounting.ledger import PrivacyLedger

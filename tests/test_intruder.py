@@ -31,9 +31,8 @@ from team import (
     running,
 )
 
-from dpbo.flows.prefect_runtime.listening import owners
-from dpbo.flows.prefect_runtime.password import NAME
-from dpbo.flows.prefect_runtime.server import credentials
+from dpbo.flows.prefect_runtime.loopback import owners
+from dpbo.flows.prefect_runtime.server import NAME, credentials
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from dpbo.flows.prefect_runtime.scheduled_run import edition_at
+from dpbo.flows.prefect_runtime.requested_study import edition_at
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetExceeded, StudyInvalid

@@ -15,9 +15,8 @@ import pytest
 from intruder import NOBODY, family, wait_until
 
 from dpbo.flows.prefect_runtime import server as server_module
-from dpbo.flows.prefect_runtime.listening import ours_alone, owners, taken
-from dpbo.flows.prefect_runtime.password import NAME, password_in
-from dpbo.flows.prefect_runtime.server import LoopbackServer, credentials, standing
+from dpbo.flows.prefect_runtime.loopback import ours_alone, owners, taken
+from dpbo.flows.prefect_runtime.server import NAME, LoopbackServer, credentials, password_in, standing
 from dpbo_core.errors import DpboError, StudyInvalid
 
 
@@ -179,7 +178,7 @@ def test_the_port_is_held_while_the_server_is_started_again():
 
 FOLLOWER = """
 import os, subprocess, sys, time
-code = "import sys, time; from dpbo.flows.prefect_runtime.following import follow; follow(sys.argv[1]);"
+code = "import sys, time; from dpbo.flows.prefect_runtime.child_process import follow; follow(sys.argv[1]);"
 code += " print('up', flush=True); time.sleep(600)"
 child = subprocess.Popen([sys.executable, "-c", code, sys.argv[1].format(pid=os.getpid())])
 time.sleep(600)
@@ -207,7 +206,7 @@ def test_a_run_follows_the_process_that_serves_it_and_nobody_else(starter, ends)
 
 def is_follower(pid):
     try:
-        return b"dpbo.flows.prefect_runtime.following" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"dpbo.flows.prefect_runtime.child_process" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
 
@@ -218,7 +217,7 @@ def is_follower(pid):
     (".env", "prefect_logging_settings_path=evil.yml\n"),
 ])  # fmt: skip
 def test_settings_beside_a_study_are_refused(here, name, text):
-    from dpbo.flows.prefect_runtime.folder_settings import refuse_folder_settings
+    from dpbo.flows.prefect_runtime.settings import refuse_folder_settings
 
     refuse_folder_settings(here)
     (here / "pyproject.toml").write_text("[tool.ruff]\n[project]\nname = 'x'\n")

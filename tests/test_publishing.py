@@ -15,7 +15,7 @@ from dpbo.flows.cli.show import recorded_release
 from dpbo.flows.prefect_runtime.owner import owners_terminal
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo.flows.tune import tune_privately
-from dpbo.tasks.reporting import targets
+from dpbo.tasks.reporting import mlflow_lookup
 from dpbo.tasks.reporting.mlflow_store import open_store
 from dpbo.tasks.tuning import publish
 from dpbo_core.accounting.ledger import PrivacyLedger
@@ -189,7 +189,7 @@ def test_a_local_store_that_takes_nothing_is_refused_before_paying(study, here, 
         (here / "mlruns" / "artifacts").write_text("")
     else:
         monkeypatch.setattr(
-            "dpbo.tasks.reporting.targets.os", SimpleNamespace(access=lambda *_: False, W_OK=os.W_OK)
+            "dpbo.tasks.reporting.mlflow_lookup.os", SimpleNamespace(access=lambda *_: False, W_OK=os.W_OK)
         )
     with pytest.raises(DpboError, match="MLflow's store cannot be") as refused:
         tune_privately(study())
@@ -211,7 +211,7 @@ def test_a_tracking_server_that_never_answers_is_told_before_and_holds_nothing_u
 
 
 def test_the_check_looks_and_writes_nothing(here):
-    assert targets.check_target("people", f"sqlite:///{here / 'mlruns' / 'mlflow.db'}") == ""
+    assert mlflow_lookup.check_target("people", f"sqlite:///{here / 'mlruns' / 'mlflow.db'}") == ""
     assert list(here.iterdir()) == []
 
 
@@ -290,5 +290,5 @@ def test_a_database_of_mlflows_that_stops_holds_nothing_up(server):  # noqa: F81
         with within(), pytest.raises(StoreSilent, match="does not answer"):
             open_store(url)
         with within():
-            assert "does not answer" in targets.check_target("people", url)
+            assert "does not answer" in mlflow_lookup.check_target("people", url)
     assert store.client.get_experiment_by_name("people") is None

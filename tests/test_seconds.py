@@ -18,12 +18,10 @@ from test_evaluation import files, of_files
 
 from dpbo.flows.cli.replays import replayed, reported
 from dpbo.flows.cli.screens.tuned import print_tuned
-from dpbo.flows.prefect_runtime import temporary_server
 from dpbo.flows.prefect_runtime.prefect_child import SHORT
 from dpbo.flows.prefect_runtime.settings import QUIET, Stores, known_home
-from dpbo.flows.prefect_runtime.steps_done import StepsDone
+from dpbo.tasks.reporting.mlflow_lookup import experiments_in_file, seen_in_file
 from dpbo.tasks.reporting.mlflow_run import find_release, log_release
-from dpbo.tasks.reporting.shown import experiments_in_file, seen_in_file
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.evaluation.last_step import run_and_evaluate
@@ -202,19 +200,6 @@ def test_prefects_folder_is_known_only_where_nothing_else_is_set(here, monkeypat
     (here / "prefect").mkdir()
     (here / "prefect" / "profiles.toml").touch()
     assert known_home() is None
-
-
-def test_a_server_of_ones_own_has_no_page_to_fill(tables, monkeypatch):
-    """So no step is a request: of a study of 20 steps it would be eleven."""
-    made = []
-    monkeypatch.setattr("prefect.artifacts.create_progress_artifact", lambda **_: made.append(_))
-    study = StudySpec.from_dict(tables)
-    token = temporary_server._OURS.set(True)
-    StepsDone(study, 20)
-    temporary_server._OURS.reset(token)
-    assert made == []
-    StepsDone(study, 20)
-    assert len(made) == 1
 
 
 LEARNING = ("prefect", "mlflow", "sklearn", "pandas", "opendp", "matplotlib", "httpx")

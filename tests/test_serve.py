@@ -21,7 +21,7 @@ from dpbo.flows import serve
 from dpbo.flows.cli import doctor
 from dpbo.flows.cli.doctor import examine
 from dpbo.flows.cli.durations import seconds
-from dpbo.flows.prefect_runtime.scheduled_run import FIELDS, edition_at, refuse_fields
+from dpbo.flows.prefect_runtime.requested_study import FIELDS, edition_at, refuse_fields
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo.flows.serve import MISSED, REFUSED, tune_on_schedule
 from dpbo_core.accounting.ledger import PrivacyLedger
@@ -116,7 +116,7 @@ def fire(study, moment, monkeypatch):
 def test_a_retry_returns_the_release_and_the_next_firing_is_a_new_spend(server, study, monkeypatch, caplog, capsys):
     """And from 80 percent on an event says so, that an automation can listen to: not at ε = 1 of 3 and 2 of 3."""
     said = []
-    monkeypatch.setattr("dpbo.flows.prefect_runtime.announcing.emit_event", lambda **event: said.append(event))
+    monkeypatch.setattr("dpbo.flows.prefect_runtime.prefect_page.emit_event", lambda **event: said.append(event))
     first = fire(study, NOON, monkeypatch)
     kept_of(first)
     again = fire(study, NOON, monkeypatch)
@@ -307,9 +307,10 @@ def test_a_schedule_outlives_its_server(here, study, monkeypatch, capsys):
     server = SimpleNamespace(**FOUND)
     monkeypatch.setattr(serve, "LoopbackServer", lambda *_, **__: nullcontext(server))
     monkeypatch.setattr(prefect, "serve", runner)
-    monkeypatch.setattr(serve.outage.signal, "signal", lambda *_: None)
-    monkeypatch.setattr(serve.outage, "PAUSE", 0.0)
-    monkeypatch.setattr(serve.outage, "answers", lambda api: asked.append(api) or len(asked) % 2 == 0)
+    waiting = "dpbo.flows.prefect_runtime.server"
+    monkeypatch.setattr(f"{waiting}.signal.signal", lambda *_: None)
+    monkeypatch.setattr(f"{waiting}.PAUSE", 0.0)
+    monkeypatch.setattr(f"{waiting}.answers", lambda api: asked.append(api) or len(asked) % 2 == 0)
     words = {"cron": None, "every": 3600.0, "port": 1, "pad_steps": 0.0, "register": False, "trust": False}
     serve.serve(Path(study), **words)
     assert asked == [server.api] * 4  # twice no answer, twice one

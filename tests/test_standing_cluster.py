@@ -1,23 +1,24 @@
 """A Dask cluster that stands: refused unless records are safe there; what is lost tells and costs nothing."""
 
-import os
 import signal
 import tempfile
 import threading
+from collections import UserDict
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
-from dask_hosts import hosts, written_certificate
+from dask_hosts import hosts, tls, written_certificate
 from intruder import as_nobody, wait_until
 from worlds import with_method
 
 from dpbo.flows.cli.clusters import dask_cluster
-from dpbo.flows.prefect_runtime.dask_fitness import PACKAGES, Problem, of_facts, of_versions, processor
-from dpbo.flows.prefect_runtime.standing_cluster import ADDRESS, PATHS, standing_cluster
+from dpbo.flows.prefect_runtime.dask_fitness import PACKAGES, problems
+from dpbo.flows.prefect_runtime.standing_cluster import ADDRESS, standing_cluster
 from dpbo.flows.prefect_runtime.workers import SETTING, scorers, workers, workers_for
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
@@ -28,74 +29,41 @@ from dpbo_core.spec import StudySpec
 from dpbo_core.study.resolve import resolve
 from dpbo_core.study.run import open_study
 
-FIT = {
-    "plain": False,
-    "pages_for": "nobody",
-    "packs": False,
-    "spills": False,
-    "threads": 1,
-    "processor": processor(),
-}
-
 
 @pytest.fixture
-def certificate(here, monkeypatch):
-    """The settings of the cluster's certificates; (certificate, key)."""
-    pytest.importorskip("distributed", reason="the extra dask is not installed")
+def certificate(here):
+    """Dask's settings of the cluster's certificates; (certificate, key)."""
+    dask = pytest.importorskip("dask", reason="the extra dask is not installed")
     made = written_certificate(here)
-    for name, path in zip(PATHS, (made[0], *made), strict=True):
-        monkeypatch.setenv(name, str(path))
-    return made
+    with dask.config.set(tls(*made)):
+        yield made
 
 
-@pytest.mark.parametrize(
-    ("address", "says"),
-    [
-        ("tcp://10.0.0.2:8786", "no tls:// address"),
-        ("10.0.0.2:8786", "no tls:// address"),
-        ("ws://10.0.0.2:8786", "no tls:// address"),
-        ("tls://10.0.0.2", "names no host and port"),
-        ("tls://10.0.0.2:many", "names no host and port"),
-        ("tls://:8786", "names no host and port"),
-    ],
-)
-def test_an_address_without_tls_is_refused(certificate, monkeypatch, address, says):
+@pytest.mark.parametrize("address", [
+    "tcp://10.0.0.2:8786", "10.0.0.2:8786", "ws://10.0.0.2:8786", "tls://10.0.0.2", "tls://10.0.0.2:many",
+    "tls://:8786", "tls://user@10.0.0.2:8786",
+])  # fmt: skip
+def test_an_address_without_tls_is_refused(certificate, monkeypatch, address):
     monkeypatch.setenv(ADDRESS, address)
-    with pytest.raises(StudyInvalid, match=says):
-        scorers()
-    with pytest.raises(StudyInvalid, match=says):
-        list(dask_cluster())
+    for look in (scorers, lambda: list(dask_cluster())):
+        with pytest.raises(StudyInvalid, match="no tls:// address of a host and port"):
+            look()
 
 
 def test_a_certificate_that_is_missing_or_wrong_is_refused(certificate, here, monkeypatch):
-    monkeypatch.setenv(ADDRESS, "tls://127.0.0.1:1")
-    security = standing_cluster().security()
-    assert security.require_encryption
-    assert (security.tls_client_cert, security.tls_client_key) == tuple(map(str, certificate))
-    for name in ("DPBO_DASK_CA", "DPBO_DASK_CERT"):
-        with monkeypatch.context() as without:
-            without.delenv(name)
-            with pytest.raises(StudyInvalid, match=f"{name} no file"):
-                scorers()
-    other = written_certificate(here, "other")[1]
-    for name, path in (("DPBO_DASK_CA", "nowhere.crt"), ("DPBO_DASK_KEY", str(other))):
-        with monkeypatch.context() as wrong:
-            wrong.setenv(name, path)
-            with pytest.raises(StudyInvalid, match="cannot be used") as refused:
-                standing_cluster().security()
-            assert refused.value.__suppress_context__
-
-
-def test_dasks_own_settings_name_the_certificates_too(certificate, monkeypatch):
     import dask
 
     monkeypatch.setenv(ADDRESS, "tls://127.0.0.1:1")
-    for name in PATHS:
-        monkeypatch.delenv(name)
-    cert, key = map(str, certificate)
-    theirs = {"ca-file": cert, "client": {"cert": cert, "key": key}}
-    with dask.config.set({f"distributed.comm.tls.{name}": value for name, value in theirs.items()}):
-        assert standing_cluster().security().tls_client_key == key
+    other = written_certificate(here, "other")[1]
+    nowhere = here / "nowhere.crt"
+    for wrong in (tls(certificate[0], other), tls(nowhere, certificate[1]), dict.fromkeys(tls("", ""))):
+        with (
+            dask.config.set(wrong),
+            workers() as pool,
+            pytest.raises(StudyInvalid, match=r"certificates .* cannot be used") as refused,
+        ):
+            pool.wait()
+        assert refused.value.__suppress_context__ or refused.value.__context__ is None
 
 
 def test_a_cluster_that_does_not_answer_is_one_message_before_anything_is_charged(certificate, monkeypatch, capfd):
@@ -115,52 +83,95 @@ def test_who_hides_the_number_of_evaluations_is_not_scored_there(certificate, he
     assert workers_for(method) == (0 if kind == "dp_hypo" else standing_cluster())
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_other_versions_are_refused(package):
-    def versions(changed):
-        return {"packages": dict.fromkeys(PACKAGES, "3.11.7") | changed}
+class Cluster:
+    """A scheduler and two workers as Dask's client shows them, fit for records unless `wrong` says otherwise."""
 
-    same, other = versions({}), versions({package: "3.12.1"})
-    assert of_versions({"client": same, "scheduler": same, "workers": {"w": same}}) == ()
-    for found in (
-        {"scheduler": other, "workers": {"w": same}},
-        {"scheduler": same, "workers": {"v": same, "w": other}},
-    ):
-        (problem,) = of_versions({"client": same} | found)
-        assert f"has {package} 3.12" in problem.what
-    assert len(of_versions({"client": same, "scheduler": None, "workers": {}})) == len(PACKAGES)
+    def __init__(self, versions=(), **wrong):
+        pages = wrong.pop("pages", [])
+        self.versions = dict(versions)
+        self.scheduler, self.worker = (
+            SimpleNamespace(
+                address="tls://w:1",
+                listeners=[SimpleNamespace(listen_address=wrong.get("listens", "tls://w:1"))],
+                http_application=SimpleNamespace(applications=pages),
+                data=wrong.get("data", {}),
+                state=SimpleNamespace(nthreads=wrong.get("threads", 1)),
+            )
+            for _ in "sw"
+        )
+
+    def nthreads(self):
+        return {"v": 1, "w": 1}
+
+    def get_versions(self, packages):
+        same = {"packages": dict.fromkeys(packages, "3.11.7")}
+        return {"client": same, "scheduler": same, "workers": {"v": same, "w": {"packages": self.versions}}} | (
+            {} if self.versions else {"workers": {"v": same}}
+        )
+
+    def run(self, function, *given):
+        return {"w": function(*given, dask_worker=self.worker)}
+
+    def run_on_scheduler(self, function):
+        return function(dask_scheduler=self.scheduler)
+
+
+@pytest.fixture
+def no_routes():
+    dask = pytest.importorskip("dask", reason="the extra dask is not installed")
+    settings = {f"distributed.{kind}.http.routes": [] for kind in ("scheduler", "worker")}
+    with dask.config.set(settings | {"distributed.comm.compression": False}):
+        yield dask.config
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_other_versions_are_refused(no_routes, package):
+    same = dict.fromkeys(PACKAGES, "3.11.7")
+    assert problems(Cluster(same | {"python": "3.11.9"})) == ()
+    (problem,) = problems(Cluster(same | {package: "3.12.1"}, threads=2))  # and is asked no more
+    assert f"'{package}': '3.12" in problem.what
+    same.pop(package)
+    (problem,) = problems(Cluster(same))
+    assert "missing" in problem.what or package == "python"
 
 
 @pytest.mark.parametrize(
-    ("fact", "says"),
+    ("wrong", "says"),
     [
-        ({"plain": True}, "without TLS"),
-        ({"pages_for": "the network"}, "pages to the network"),
-        ({"packs": True}, "compresses"),
-        ({"spills": True}, "write exact sums to disk"),
+        ({"listens": "tcp://w:1"}, "without TLS"),
+        ({"pages": ["a dashboard"]}, "Dask's pages"),
+        ({"data": UserDict()}, "write exact sums to disk"),
         ({"threads": 2}, "several threads"),
-        ({"processor": "ASIMD"}, "another kind of processor"),
     ],
 )
-def test_a_worker_that_is_not_fit_is_refused(fact, says):
-    assert of_facts("w", FIT) == of_facts("w", FIT | {"pages_for": "its machine"}) == ()
-    (problem,) = of_facts("w", FIT | fact)
-    assert isinstance(problem, Problem)
-    assert says in problem.what
-    assert says in "; ".join(item.what for item in of_facts("w", {}))  # what does not say is not fit
+def test_a_worker_that_is_not_fit_is_refused(no_routes, wrong, says):
+    assert problems(Cluster()) == ()
+    assert {says in problem.what for problem in problems(Cluster(**wrong))} == {True}
+
+
+def test_settings_of_dask_that_are_not_fit_are_refused(no_routes, monkeypatch):
+    for setting, value, says in (
+        ("distributed.comm.compression", "zlib", "compresses"),
+        ("distributed.scheduler.http.routes", ["distributed.http.scheduler.json"], "Dask's pages"),
+        ("distributed.worker.http.routes", ["distributed.http.worker.prometheus"], "Dask's pages"),
+    ):
+        with no_routes.set({setting: value}):
+            assert says in problems(Cluster())[0].what
+    monkeypatch.setattr("dpbo.flows.prefect_runtime.dask_fitness.processor", iter(["AVX2", "ASIMD"]).__next__)
+    (problem,) = problems(Cluster())
+    assert "another kind of processor" in problem.what
 
 
 @pytest.fixture
 def network(monkeypatch):
     """Three hosts, and a study's files where every user of them can read."""
-    pytest.importorskip("distributed", reason="the extra dask is not installed")
+    dask = pytest.importorskip("dask", reason="the extra dask is not installed")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o755)
         monkeypatch.chdir(folder)
-        with hosts(folder) as made:
-            for setting, value in made.settings().items():
-                monkeypatch.setenv(setting, value)
+        with hosts(folder) as made, dask.config.set(tls(*made.certificate)):
+            monkeypatch.setenv(ADDRESS, made.address)
             yield made
 
 
@@ -234,9 +245,9 @@ def test_a_cluster_of_another_user_on_other_hosts(network, spec, capfd, monkeypa
     network.wait_for_workers(2)
     alone = Search(spec, "alone")
     expected = alone.finished(None)
-    found = {finding.what: finding for finding in dask_cluster()}
-    assert [finding.verdict for finding in found.values()] == ["fine", "fine"]
-    assert "2 workers" in found["dask cluster"].seen
+    (found,) = dask_cluster()
+    assert found.verdict == "fine"
+    assert "2 workers" in found.seen
 
     whole = Search(spec, "whole")
     with workers() as pool:
@@ -290,6 +301,7 @@ def test_a_cluster_of_another_user_on_other_hosts(network, spec, capfd, monkeypa
     monkeypatch.setattr("dpbo.flows.prefect_runtime.workers.LOOKS", 4)
     nobody_left = Search(spec, "nobody")
     with workers() as pool:
+        pool.wait()  # a worker that is stopped while it is looked at says nothing for as long
         run = nobody_left.opened(pool)
         network.send(3, signal.SIGSTOP)
         given_up = in_the_middle(network, run.step, lambda: network.send(3, signal.SIGKILL))
@@ -304,14 +316,16 @@ def test_a_cluster_of_another_user_on_other_hosts(network, spec, capfd, monkeypa
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Mismatched versions")  # of Python, whose patch releases may differ
 def test_a_worker_that_is_not_fit_and_a_stranger_are_found(network, spec, monkeypatch):
-    """Real processes with Dask's own settings: pages for everybody, spilling; and who has no certificate."""
+    """Real processes with Dask's own settings: pages, spilling; and who has no certificate, or another."""
+    import dask
+
     network.scheduler()
     network.worker(3, "--memory-limit", "2GB")
     network.worker(4, DASK_DISTRIBUTED__WORKER__HTTP__ROUTES="['distributed.http.worker.prometheus']")
     network.wait_for_workers(2)
     seen = "; ".join(finding.seen for finding in dask_cluster() if finding.verdict == "wrong")
     assert "10.88.77.3" in seen.partition("write exact sums to disk")[0]
-    assert "shows Dask's pages to the network" in seen
+    assert "10.88.77.4" in seen.partition("has Dask's pages")[0]
     with workers() as pool, pytest.raises(StudyInvalid, match="not fit for records"):
         pool.wait()
     from dpbo.flows.prefect_runtime.workers import DaskWorkers
@@ -332,10 +346,10 @@ for tls in (True, False):
 print(json.dumps(said))
 """
     assert as_nobody(ask) == [0, 0]
-    monkeypatch.setenv("DPBO_DASK_KEY", os.environ["DPBO_DASK_KEY"])
-    strangers = written_certificate(network.folder, "stranger")
-    for name, path in zip(PATHS, (strangers[0], *strangers), strict=True):
-        monkeypatch.setenv(name, str(path))
     monkeypatch.setattr("dpbo.flows.prefect_runtime.standing_cluster.SECONDS", 3)
-    with workers() as pool, pytest.raises(StudyInvalid, match="no Dask scheduler lets us in"):
+    with (
+        dask.config.set(tls(*written_certificate(network.folder, "stranger"))),
+        workers() as pool,
+        pytest.raises(StudyInvalid, match="no Dask scheduler lets us in"),
+    ):
         pool.wait()

@@ -315,36 +315,6 @@ def sizes_of(keys, dask_scheduler):
     return [dask_scheduler.tasks[key].nbytes for key in keys]
 
 
-def test_the_certificate_is_in_no_file(tmp_path, monkeypatch):
-    """Dask's own writes the private key below $TMPDIR whenever a context is made; ours makes the same context."""
-    import ssl
-    import sys
-    import tempfile
-
-    from distributed.security import Security
-
-    from dpbo.flows.prefect_runtime.dask_certificates import UnwrittenSecurity
-
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    written, watching = [], [True]
-
-    def watch(event, arguments):
-        if watching[0] and event == "open" and str(arguments[0]).startswith(str(tmp_path)):
-            written.append(arguments[0])
-
-    sys.addaudithook(watch)  # it cannot be taken off: it looks while `watching`
-    try:
-        ours = UnwrittenSecurity.temporary()
-        for role in ("client", "scheduler", "worker"):
-            assert isinstance(ours.get_connection_args(role)["ssl_context"], ssl.SSLContext)
-            assert isinstance(pickle.loads(pickle.dumps(ours)).get_listen_args(role)["ssl_context"], ssl.SSLContext)
-        assert written == []
-        Security.temporary().get_connection_args("client")
-        assert {str(name).rsplit("/", 1)[1] for name in written} >= {"dask.crt", "dask.pem"}
-    finally:
-        watching[0] = False
-
-
 @pytest.mark.parametrize("kind", METHODS)
 def test_no_worker_counts_the_evaluations_of_who_hides_them(world, monkeypatch, kind):
     monkeypatch.setenv(SETTING, "3")

@@ -100,11 +100,21 @@ def verify(
     print_sentence(command.check_certificate(certificate))
 
 
-def doctor(debug: Debug = False) -> None:
+def doctor(
+    prepare: Annotated[
+        bool,
+        typer.Option("--prepare", help="Set up Prefect's database for this user's studies, and look no further."),
+    ] = False,
+    debug: Debug = False,
+) -> None:
     """Look whether this machine is fit: versions, stores, settings, server, budgets. Changes nothing."""
-    from dpbo.flows.cli.doctor import examine
+    from dpbo.flows.cli.doctor import examine, prepare_machine
     from dpbo.flows.cli.screens.findings import print_findings
+    from dpbo.flows.cli.screens.terminal import print_sentence
 
+    if prepare:
+        print_sentence(prepare_machine())
+        return
     findings = examine()
     print_findings(findings)
     if any(finding.verdict == "wrong" for finding in findings):

@@ -3,16 +3,17 @@
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from dpbo.flows.cli.finding import Finding
-from dpbo.flows.prefect_runtime.dask_fitness import scheduler_facts, worker_facts
-from dpbo.flows.prefect_runtime.standing_cluster import StandingCluster, standing_cluster
+from dpbo.flows.prefect_runtime.dask_fitness import problems
+from dpbo.flows.prefect_runtime.standing_cluster import standing_cluster
 
 WHAT = "dask cluster"
 
 
 def dask_cluster() -> Iterator[Finding]:
-    """Who reaches it, its versions and its settings, all that is wrong; nothing where none is named.
+    """Its certificates, versions and settings, all that is wrong; nothing where no cluster is named.
 
     Raises:
         StudyInvalid: it cannot be reached, or its address or certificates cannot be used.
@@ -20,10 +21,10 @@ def dask_cluster() -> Iterator[Finding]:
     cluster = standing_cluster()
     if cluster is None:
         return
-    yield from _key(cluster)
+    yield from _key()
     with ExitStack() as running:
         client = cluster.client(running)
-        wrong = cluster.problems(client)
+        wrong = problems(client)
         if wrong:
             yield from (Finding(WHAT, "wrong", problem.what, problem.remedy) for problem in wrong)
             return
@@ -32,21 +33,9 @@ def dask_cluster() -> Iterator[Finding]:
         yield Finding(
             WHAT,
             "fine",
-            f"{cluster.address}: {n} {workers} with these versions, TLS alone, none let in without a certificate, "
-            "nothing spilt or compressed",
+            f"{cluster.address}: {n} {workers} with these versions, TLS alone, no pages, nothing spilt or packed",
         )
-        scheduler = client.run_on_scheduler(scheduler_facts)
-        seen = [scheduler, *client.run(worker_facts).values()]
-        if all(facts["pages_for"] == "nobody" for facts in seen):
-            yield Finding("dask pages", "fine", "none are served")
-        else:
-            yield Finding(
-                "dask pages",
-                "note",
-                "every user of the machines sees how many bytes went where and when",
-                "set distributed.scheduler.http.routes and distributed.worker.http.routes to []; --no-dashboard",
-            )
-        others = scheduler["clients"] - 1
+        others = client.run_on_scheduler(n_clients) - 1
         if others:
             yield Finding(
                 "dask clients",
@@ -56,8 +45,15 @@ def dask_cluster() -> Iterator[Finding]:
             )
 
 
-def _key(cluster: StandingCluster) -> Iterator[Finding]:
-    files = dict(cluster.files)
-    path = Path(files.get("tls_client_key", files["tls_client_cert"]))
-    if path.exists() and path.stat().st_mode & 0o077:
+def n_clients(dask_scheduler: Any) -> int:
+    """Run on the scheduler: how many clients there are; Dask's own, for the tasks of workers, is none."""
+    return sum(name.startswith("Client") for name in dask_scheduler.clients)
+
+
+def _key() -> Iterator[Finding]:
+    import dask
+
+    tls = dask.config.get("distributed.comm.tls.client")
+    path = Path(tls["key"] or tls["cert"] or "")
+    if path.is_file() and path.stat().st_mode & 0o077:
         yield Finding("dask key", "wrong", f"others can read {path}", f"chmod 600 {path}")

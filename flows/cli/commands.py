@@ -15,7 +15,7 @@ from dpbo.flows.cli.screens.error_message import print_warnings
 from dpbo.flows.cli.show import recorded_all_the_same
 from dpbo.flows.cli.text_file import lines_of
 from dpbo.flows.prefect_runtime.own_output import own_output
-from dpbo.flows.prefect_runtime.scheduled_run import refuse_fields
+from dpbo.flows.prefect_runtime.requested_study import refuse_fields
 from dpbo.flows.prefect_runtime.settings import Stores, quiet_environment, without_heartbeat
 from dpbo.flows.prefect_runtime.temporary_server import locked_server
 from dpbo_core.accounting.accounts import Account

@@ -36,6 +36,21 @@ def examine() -> tuple[Finding, ...]:
     return tuple(finding for look in looks for finding in _looked(look))
 
 
+def prepare_machine() -> str:
+    """Set up once what the first study would wait for; one sentence about it.
+
+    Raises:
+        StudyInvalid: the current folder holds settings of Prefect's.
+    """
+    quiet_environment()
+    from dpbo.flows.prefect_runtime.prefect_store import template
+
+    place = template()
+    if place is None:
+        return "No folder keeps Prefect's database here: each new PREFECT_HOME waits about 15 seconds for its own."
+    return f"Prefect's database is set up; new ones are copied from {place.parent}"
+
+
 def _looked(look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
     name = look.__name__.strip("_").replace("_", " ")
     try:
@@ -133,7 +148,7 @@ def _mlflow() -> Iterator[Finding]:
     if not _exists(uri):
         yield Finding("mlflow", "note", "no store yet; the first study makes it")
         return
-    from dpbo.tasks.reporting.shown import experiments_in_file
+    from dpbo.tasks.reporting.mlflow_lookup import experiments_in_file
 
     n = experiments_in_file(uri)
     if n is None:
@@ -144,7 +159,7 @@ def _mlflow() -> Iterator[Finding]:
 
 
 def _server() -> Iterator[Finding]:
-    from dpbo.flows.prefect_runtime.own_address import LOOPBACK
+    from dpbo.flows.prefect_runtime.loopback import LOOPBACK
     from dpbo.flows.prefect_runtime.prefect_child import answers
     from dpbo.flows.prefect_runtime.server import configured, standing
 

@@ -8,7 +8,7 @@ from dpbo.flows.cli.commands import check_padding, run_here
 from dpbo.flows.cli.replays import reported
 from dpbo.flows.cli.screens.error_message import print_warnings
 from dpbo.flows.cli.show import is_there
-from dpbo.flows.prefect_runtime.scheduled_run import refuse_fields
+from dpbo.flows.prefect_runtime.requested_study import refuse_fields
 from dpbo.flows.prefect_runtime.settings import Stores, quiet_environment
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.ledger import PrivacyLedger

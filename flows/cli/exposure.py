@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpbo.flows.cli.finding import Finding
-from dpbo.flows.prefect_runtime.password import NAME as PASSWORD_FILE
+from dpbo.flows.prefect_runtime.server import NAME as PASSWORD_FILE
 from dpbo.flows.prefect_runtime.settings import FOLDER, PROFILES, Stores, known_home
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.key import SETTING as KEY_SETTING

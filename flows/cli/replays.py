@@ -11,7 +11,7 @@ from dpbo.flows.cli.show import is_there
 from dpbo.flows.evaluated import Evaluated
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo.flows.tuned import Tuned
-from dpbo.tasks.reporting.shown import Tracked, seen_in_file
+from dpbo.tasks.reporting.mlflow_lookup import Tracked, seen_in_file
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.accounting.sources import Source

@@ -95,10 +95,9 @@ def _run(item: Mapping[str, Any]) -> Run:
 
 def _server() -> tuple[str, dict[str, str]] | None:
     """The API that the environment names, or that of this user's own server here; and what it is to be told."""
-    from dpbo.flows.prefect_runtime.listening import ours_alone
-    from dpbo.flows.prefect_runtime.password import NAME, password_in
+    from dpbo.flows.prefect_runtime.loopback import ours_alone
     from dpbo.flows.prefect_runtime.prefect_child import address_of
-    from dpbo.flows.prefect_runtime.server import credentials
+    from dpbo.flows.prefect_runtime.server import NAME, credentials, password_in
 
     auth, api = os.environ.get("PREFECT_API_AUTH_STRING"), os.environ.get("PREFECT_API_URL")
     home = Path(os.environ.get("PREFECT_HOME", "~/.prefect")).expanduser()

@@ -10,7 +10,7 @@ from dpbo.flows.cli.commands import OWNER_ALONE, check_padding, run_here
 from dpbo.flows.cli.durations import seconds
 from dpbo.flows.cli.screens.error_message import print_warnings
 from dpbo.flows.cli.show import is_there
-from dpbo.flows.prefect_runtime.scheduled_run import refuse_fields
+from dpbo.flows.prefect_runtime.requested_study import refuse_fields
 from dpbo.flows.prefect_runtime.settings import Stores, quiet_environment
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.ledger import PrivacyLedger

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from dpbo.flows.prefect_runtime.announcing import ALARM, NEARLY_SPENT, RUN_REFUSED
+from dpbo.flows.prefect_runtime.prefect_page import ALARM, NEARLY_SPENT, RUN_REFUSED
 from dpbo_core.errors import StudyInvalid
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ def main() -> None:
     import uvicorn
     from prefect.server.api.server import create_app
 
-    from dpbo.flows.prefect_runtime.following import follow
-    from dpbo.flows.prefect_runtime.own_address import OwnAddress
+    from dpbo.flows.prefect_runtime.child_process import follow
+    from dpbo.flows.prefect_runtime.loopback import OwnAddress
 
     follow(str(os.getppid()))  # its leash
     handle, port = int(sys.argv[1]), int(sys.argv[2])

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
-from dpbo.flows.prefect_runtime.leash import Leashed
-from dpbo.flows.prefect_runtime.own_address import LOOPBACK, origins
+from dpbo.flows.prefect_runtime.child_process import Leashed
+from dpbo.flows.prefect_runtime.loopback import LOOPBACK, origins
 from dpbo.flows.prefect_runtime.prefect_store import SCHEME, is_migrated, prefect_store
 from dpbo.flows.prefect_runtime.settings import known_home
 from dpbo_core.errors import DpboError

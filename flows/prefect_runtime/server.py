@@ -7,22 +7,60 @@ that is found is used only if it asks for a password too, and is this user's own
 
 import base64
 import os
+import secrets
+import signal
+import stat
+import sys
 import threading
+import time
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Literal
 
-from dpbo.flows.prefect_runtime.listening import ours_alone, taken
-from dpbo.flows.prefect_runtime.password import password_in
-from dpbo.flows.prefect_runtime.prefect_child import address_of, awaited, not_started, start
+from dpbo.flows.prefect_runtime.loopback import ours_alone, taken
+from dpbo.flows.prefect_runtime.prefect_child import address_of, answers, awaited, not_started, start
 from dpbo.flows.prefect_runtime.settings import known_home
 from dpbo_core.errors import DpboError
 
-PAUSE = 1.0  # seconds between two looks at it
+NAME = "dpbo-password"
+PAUSE = 1.0  # seconds between two looks at a server
 ASKED = "/flows/count"  # every Prefect server has it, and it says nothing of anybody
+GIVEN_UP = "Service exceeded error threshold"  # what Prefect's runner raises after three polls without an answer
 Standing = Literal["open", "ours", "locked", "silent"]
+
+
+def password_in(folder: Path) -> tuple[str, Path]:
+    """(password, file): made at first use and then the same, so that pages stay open and servers are found again.
+
+    Raises:
+        DpboError: somebody else can read or write the file, or it cannot be kept.
+    """
+    path = folder / NAME
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        try:
+            handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
+        except FileExistsError:
+            pass
+        else:
+            with os.fdopen(handle, "w", encoding="ascii") as new:
+                new.write(secrets.token_urlsafe(32) + "\n")
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        with os.fdopen(handle, encoding="ascii") as file:
+            facts = os.fstat(file.fileno())
+            private = facts.st_uid == os.geteuid() and not facts.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+            text = file.readline().strip()
+    except (OSError, UnicodeDecodeError):
+        private, text = False, ""
+    if not private or len(text) < 32:
+        raise DpboError(
+            f"the file {path.name} in Prefect's folder is no password of yours alone",
+            cause="it was copied, linked, cut short or opened to others",
+            remedy=f"remove {path}; a new one is made",
+        )
+    return text, path
 
 
 def standing(api: str, headers: Mapping[str, str]) -> Standing:
@@ -161,3 +199,19 @@ def configured() -> str | None:
 
     url = get_current_settings().api.url
     return None if url is None else str(url).rstrip("/")
+
+
+def is_outage(error: BaseException) -> bool:
+    """Whether no server answering is among the causes that `error` groups."""
+    import httpx
+
+    if isinstance(error, BaseExceptionGroup):
+        return any(is_outage(part) for part in error.exceptions)
+    return isinstance(error, httpx.TransportError) or GIVEN_UP in str(error)
+
+
+def wait_for_server(api: str) -> None:
+    """Return when a server answers at `api`; a termination signal ends the process in good order."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the runner that had it is no more
+    while not answers(api):
+        time.sleep(PAUSE)

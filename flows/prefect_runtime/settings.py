@@ -3,6 +3,7 @@
 import os
 import stat
 import sys
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -10,7 +11,6 @@ from functools import cached_property
 from pathlib import Path
 
 from dpbo.flows.prefect_runtime.database import databases, lead_prefect
-from dpbo.flows.prefect_runtime.folder_settings import PREFIX, refuse_folder_settings
 from dpbo.tasks.reporting.mlflow_store import UNREPORTED
 from dpbo_core.accounting.address import STATE, ledger_url, team_setting
 from dpbo_core.errors import StudyInvalid
@@ -91,7 +91,7 @@ QUIET = {
 }
 
 
-HOME, PROFILES = "PREFECT_HOME", "profiles.toml"
+HOME, PROFILES, PREFIX = "PREFECT_HOME", "profiles.toml", "PREFECT"
 
 
 def known_home() -> Path | None:
@@ -120,6 +120,49 @@ def quiet_environment() -> None:
     team = team_setting()
     if team is not None:
         lead_prefect(team)
+
+
+def refuse_folder_settings(folder: Path) -> None:
+    """Refuse settings of Prefect's that lie beside a study: who wrote its folder wrote them too.
+
+    Prefect reads `prefect.toml`, `[tool.prefect]` of `pyproject.toml` and `.env` of the current folder when it is
+    imported, and one of its settings names code that runs then. The environment and profiles are the user's own.
+
+    Raises:
+        StudyInvalid: names the file.
+    """
+    for name in _settings_files(folder):
+        raise StudyInvalid(
+            f"{name} in this folder holds settings of Prefect's, and some of them run code",
+            cause="the folder came from somebody else, or is another project's",
+            remedy="run in a folder of your own; put what you need into the environment or a profile of Prefect's",
+        )
+
+
+def _settings_files(folder: Path) -> Iterator[str]:
+    if _is_there(folder / "prefect.toml"):
+        yield "prefect.toml"
+    if _is_there(folder / "pyproject.toml"):
+        try:
+            project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
+            yield "pyproject.toml, which cannot be read,"
+        else:
+            tool = project.get("tool")
+            if isinstance(tool, dict) and "prefect" in tool:
+                yield "pyproject.toml"
+    if _is_there(folder / ".env"):
+        try:
+            text = (folder / ".env").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            yield ".env, which cannot be read,"
+        else:
+            if PREFIX in text.upper():
+                yield ".env"
+
+
+def _is_there(path: Path) -> bool:
+    return path.is_symlink() or path.exists()
 
 
 def check_prefect_settings() -> None:

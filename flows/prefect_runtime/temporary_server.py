@@ -12,12 +12,12 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpbo.flows.prefect_runtime.listening import taken
+from dpbo.flows.prefect_runtime.loopback import taken
 from dpbo.flows.prefect_runtime.prefect_child import SHORT, address_of, awaited, not_started, start
 from dpbo.flows.prefect_runtime.settings import known_home
 
 if TYPE_CHECKING:
-    from dpbo.flows.prefect_runtime.leash import Leashed
+    from dpbo.flows.prefect_runtime.child_process import Leashed
 
 STDERR = 2
 _OURS: ContextVar[bool] = ContextVar("Prefect's server ends with this command", default=False)

@@ -1,7 +1,7 @@
 """Dask for what one process is too small for: scoring partitions, and training candidates. Optional extra `dask`.
 
 Workers are processes of this machine, inside the curator's boundary, reachable on the loopback alone and by who
-holds this run's certificate: other users do not, and it is in no file. They have no pages: Dask's would show to
+holds this run's certificate: other users do not. They have no pages: Dask's would show to
 every local user how many bytes an exact sum took and how often one was asked for. Nothing of a partition is kept by
 Dask: its answer is bytes of one width (where persons are averaged, a power of two of entries), which are forgotten
 when they arrive, and spilling is off. A worker scores the same parts whenever it is asked, so that those it could
@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpbo.flows.prefect_runtime.dask_fitness import MEMORY, of_facts, own_versions, worker_facts
-from dpbo.flows.prefect_runtime.standing_cluster import StandingCluster, standing_cluster
+from dpbo.flows.prefect_runtime.dask_fitness import own_packages, processor, worker_problems
+from dpbo.flows.prefect_runtime.standing_cluster import MEMORY, StandingCluster, standing_cluster
 from dpbo_core.data.addresses import Part
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods.contract import Method
@@ -64,18 +64,20 @@ def cluster(n_workers: int) -> "LocalCluster":
     """`n_workers` processes and their scheduler. Workers that are started again take these settings too."""
     import dask
     from distributed import LocalCluster
-
-    from dpbo.flows.prefect_runtime.dask_certificates import UnwrittenSecurity
+    from distributed.security import Security
 
     with ONE_AT_A_TIME, dask.config.set(SETTINGS):  # its settings are the process's
-        return LocalCluster(n_workers=n_workers, security=UnwrittenSecurity.temporary(), **CLUSTER)
+        return LocalCluster(n_workers=n_workers, security=Security.temporary(), **CLUSTER)
 
 
 class DaskWorkers:
     """Scores parts on a cluster, which may still be starting. An answer that was lost with its worker is None."""
 
     def __init__(self, started: Callable[[], Any], *, standing: bool = False) -> None:
-        self._started, self._task = started, partial(answers_if_fit, own_versions()) if standing else answers_of
+        self._started, self._task = (
+            started,
+            partial(answers_if_fit, own_packages(), processor()) if standing else answers_of,
+        )
 
     @property
     def _client(self) -> Any:
@@ -155,12 +157,15 @@ def answers_of(work: PartAnswer, parts: Sequence[Part], n_workers: int) -> list[
 
 
 def answers_if_fit(
-    versions: dict[str, str], work: PartAnswer, parts: Sequence[Part], n_workers: int
+    versions: dict[str, str], kind: str, work: PartAnswer, parts: Sequence[Part], n_workers: int
 ) -> list[bytes]:
-    """The same on a worker that others started, maybe after the cluster was looked at: none where it is not fit."""
+    """The same on a worker that others started, maybe after the cluster was looked at: none where it is not fit.
+
+    `versions` and `kind` are the packages and the processor of the curator's host.
+    """
     from distributed import get_worker
 
-    fit = own_versions() == versions and not of_facts("a worker", worker_facts(get_worker()))
+    fit = own_packages() == versions and not worker_problems(kind, get_worker())
     return answers_of(work, parts, n_workers) if fit else []
 
 

@@ -17,7 +17,6 @@ from starlette.types import Receive, Scope, Send
 
 from dpbo.flows.viewer.allowed import LARGEST, passes
 from dpbo.flows.viewer.artifacts import NotOurs, content, listing, names_below, names_of
-from dpbo.flows.viewer.unfolded import unfolded
 
 TOKEN = "token"  # noqa: S105  the name of the parameter
 PAGE = "/"  # all of MLflow's pages are this one
@@ -27,6 +26,14 @@ SENT_ON = ("accept", "content-type", "if-none-match", "if-modified-since")
 SENT_BACK = ("content-type", "cache-control", "etag", "last-modified")
 ASLEEP = "MLflow's server does not answer.\n"
 LOCKED = "Open the link that `dpbo ui` printed: it holds this session's token.\n"
+STYLE = b"""<style>
+#root div:has(> [data-testid="truncation-gradient"]) {max-height: none !important; overflow: visible !important}
+#root [data-testid="truncation-gradient"], #root [data-testid="show-comment-toggle"] {display: none !important}
+#root [data-assistant-ui] {display: none !important}
+[data-testid="note-editor-preview-content"] p {margin: 0 0 8px !important}
+[data-testid="note-editor-preview-content"] img {max-width: 100%}
+</style>"""
+END = b"</head>"
 
 
 class Gate:
@@ -137,3 +144,12 @@ async def _body(request: Request) -> bytes | None:
 def refusal(why: str, status: int = 403) -> Response:
     """As MLflow's page expects an error."""
     return JSONResponse({"error_code": "PERMISSION_DENIED", "message": why}, status)
+
+
+def unfolded(page: bytes) -> bytes:
+    """MLflow's first page with a style: a run's description opens whole, and nothing invites to a chat.
+
+    MLflow folds a description to 100 pixels, and opens a panel for a language model beside every page, whose
+    requests are refused here. Where MLflow names its parts otherwise some day, its page is as it made it.
+    """
+    return page.replace(END, STYLE + END, 1)

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING
 
 import httpx
 
-from dpbo.flows.prefect_runtime.leash import Leashed
-from dpbo.flows.prefect_runtime.listening import listening
-from dpbo.flows.prefect_runtime.own_address import LOOPBACK, OwnAddress, names, origins
+from dpbo.flows.prefect_runtime.child_process import Leashed
+from dpbo.flows.prefect_runtime.loopback import LOOPBACK, OwnAddress, listening, names, origins
 from dpbo.flows.viewer.gate import TOKEN, Gate
 from dpbo.tasks.reporting.mlflow_store import LOCATION, UNREPORTED, Store, charts
 from dpbo_core.errors import DpboError

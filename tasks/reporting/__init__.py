@@ -7,11 +7,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dpbo.tasks.reporting.mlflow_lookup import Tracked as Tracked
     from dpbo.tasks.reporting.mlflow_run import find_release as find_release
     from dpbo.tasks.reporting.mlflow_run import log_release as log_release
-    from dpbo.tasks.reporting.shown import Tracked as Tracked
 
-_HOME = {"Tracked": "shown", "find_release": "mlflow_run", "log_release": "mlflow_run"}
+_HOME = {"Tracked": "mlflow_lookup", "find_release": "mlflow_run", "log_release": "mlflow_run"}
 __all__ = list(_HOME)
 
 

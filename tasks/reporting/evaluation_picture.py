@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from dpbo.tasks.reporting.escaping import in_picture
+from dpbo.tasks.reporting.kinds_picture import bar, gaps
 from dpbo.tasks.reporting.kinds_picture import panels as kinds_panels
-from dpbo.tasks.reporting.literal import in_picture
 from dpbo.tasks.reporting.release_picture import CHOICE, INK, NOISE, plain
 from dpbo_core.evaluation.figures import METRICS
 from dpbo_core.privacy.release import Release
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
 UNDRAWN = ("positive_share", "unread_share", "flagged_share", "lift")  # what says nothing good or bad by itself
 GAPS = ("recall", "precision", "flagged_share")  # of a group, from all other records
-COLORS = (CHOICE, INK, NOISE)
 Told = Mapping[str, Any]
 
 
@@ -95,7 +95,7 @@ def _figures(axes: "Axes", value: Told) -> None:
     known = [name for name in drawn if value["metrics"].get(name, {}).get("value") is not None]
     for place, name in enumerate(reversed(known)):
         told = value["metrics"][name]
-        _bar(axes, told, float(place), INK)
+        bar(axes, told, float(place), INK)
         axes.text(1.16, place, f"{told['value']:.3f}", ha="right", va="center", fontsize=8, color=INK)
     axes.set(xlim=(0.0, 1.16), yticks=range(len(known)))
     axes.set_yticklabels([name.replace("_", " ") for name in reversed(known)])
@@ -103,26 +103,7 @@ def _figures(axes: "Axes", value: Told) -> None:
 
 
 def _gaps(axes: "Axes", value: Told) -> None:
-    names, shown = list(value["groups"]), {name: name.replace("_", " ") for name in GAPS}
-    for place, name in enumerate(reversed(names)):
-        for number, figure in enumerate(GAPS):
-            told = value["groups"][name]["gaps"][figure]
-            if None not in (told["value"], told["noise_interval"]):
-                _bar(axes, told, place + 0.22 * (1 - number), COLORS[number], shown.pop(figure, "_"))
-    axes.axvline(0.0, color=NOISE, lw=0.8, ls=":")
-    axes.set(yticks=range(len(names)))
-    axes.set_yticklabels([in_picture(name) for name in reversed(names)])
-    axes.set_title("Groups: distance from all other records", fontsize=10)
-    if len(shown) < len(GAPS):  # some were drawn
-        axes.legend(frameon=False, fontsize=8, ncols=len(GAPS), loc="upper center", bbox_to_anchor=(0.5, -0.1))
-
-
-def _bar(axes: "Axes", told: Told, place: float, color: str, label: str = "_") -> None:
-    """A figure with its noise interval, thick, and its sampling interval, thin."""
-    for interval, width in ((told["sampling_interval"], 1.0), (told["noise_interval"], 4.0)):
-        if interval is not None:
-            axes.plot(interval, [place, place], color=color, lw=width, alpha=0.5, solid_capstyle="butt")
-    axes.plot([told["value"]], [place], "o", color=color, ms=3, label=label)
+    gaps(axes, value, GAPS)
 
 
 def _cross(axes: "Axes", x: float, y: float, across: Told | None, up: Told, *, own: bool) -> None:

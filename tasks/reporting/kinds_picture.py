@@ -1,26 +1,18 @@
 """The picture of a report of several classes or of errors: matrix or histogram, figures, classes, groups."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpbo.tasks.reporting.literal import in_picture
+from dpbo.tasks.reporting.escaping import in_picture
 from dpbo.tasks.reporting.release_picture import CHOICE, INK, NOISE, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Told = Mapping[str, Any]
-UNDRAWN = (
-    "_share",
-    "_q05",
-    "_q25",
-    "_q50",
-    "_q75",
-    "_q90",
-    "_q95",
-)  # shares, and quantiles: the histogram has them
+UNDRAWN = ("_share", "_q05", "_q25", "_q50", "_q75", "_q90", "_q95")  # shares; quantiles: the histogram has them
 WRITTEN = 12  # classes of a matrix whose counts can be read
 COLORS = (INK, CHOICE, NOISE)
 
@@ -68,7 +60,7 @@ def _figures(axes: "Axes", value: Told) -> None:
     known = [name for name, told in value["metrics"].items() if _said(told) and not name.endswith(UNDRAWN)]
     for place, name in enumerate(reversed(known)):
         told = value["metrics"][name]
-        _bar(axes, told, float(place), INK)
+        bar(axes, told, float(place), INK)
         at = (1.02, float(place))
         axes.annotate(
             f"{told['value']:.3g}", at, xycoords=("axes fraction", "data"), va="center", fontsize=8, color=INK
@@ -81,7 +73,7 @@ def _classes(axes: "Axes", value: Told) -> None:
     for number, figure in enumerate(("recall", "precision")):
         for place, told in enumerate(reversed(value["classes"])):
             if _said(told[figure]):
-                _bar(axes, told[figure], place + 0.15 - 0.3 * number, COLORS[number])
+                bar(axes, told[figure], place + 0.15 - 0.3 * number, COLORS[number])
         axes.plot([], [], "o", color=COLORS[number], ms=3, label=figure)
     _named(axes, (in_picture(told["class"]) for told in value["classes"]))
     axes.set_xlim(0.0, 1.0)
@@ -90,24 +82,31 @@ def _classes(axes: "Axes", value: Told) -> None:
 
 
 def _gaps(axes: "Axes", value: Told) -> None:
-    figures = list(next(iter(value["groups"].values()))["gaps"])
-    for number, figure in enumerate(figures):
-        for place, told in enumerate(reversed(value["groups"].values())):
+    gaps(axes, value, list(next(iter(value["groups"].values()))["gaps"]))
+
+
+def gaps(axes: "Axes", value: Told, figures: Sequence[str]) -> None:
+    """Each group's distance from all other records, in figures that are known."""
+    drawn = dict.fromkeys(figures, False)
+    for place, told in enumerate(reversed(value["groups"].values())):
+        for number, figure in enumerate(figures):
             if _said(told["gaps"][figure]):
-                _bar(axes, told["gaps"][figure], place + 0.22 * (1 - number), COLORS[number])
-        axes.plot([], [], "o", color=COLORS[number], ms=3, label=figure.replace("_", " "))
+                label = "_" if drawn[figure] else figure.replace("_", " ")
+                bar(axes, told["gaps"][figure], place + 0.22 * (1 - number), COLORS[number], label)
+                drawn[figure] = True
     _named(axes, map(in_picture, value["groups"]))
     axes.axvline(0.0, color=NOISE, lw=0.8, ls=":")
     axes.set_title("Groups: distance from all other records", fontsize=10)
-    axes.legend(frameon=False, fontsize=8, ncols=len(figures), loc="upper center", bbox_to_anchor=(0.5, -0.1))
+    if any(drawn.values()):
+        axes.legend(frameon=False, fontsize=8, ncols=len(figures), loc="upper center", bbox_to_anchor=(0.5, -0.1))
 
 
-def _bar(axes: "Axes", told: Told, place: float, color: str) -> None:
+def bar(axes: "Axes", told: Told, place: float, color: str, label: str = "_") -> None:
     """A figure with its noise interval, thick, and its sampling interval, thin."""
     for interval, width in ((told["sampling_interval"], 1.0), (told["noise_interval"], 4.0)):
         if interval is not None:
             axes.plot(interval, [place, place], color=color, lw=width, alpha=0.5, solid_capstyle="butt")
-    axes.plot([told["value"]], [place], "o", color=color, ms=3)
+    axes.plot([told["value"]], [place], "o", color=color, ms=3, label=label)
 
 
 def _said(told: Told) -> bool:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpbo.tasks.reporting.literal import in_markdown
+from dpbo.tasks.reporting.escaping import in_markdown
+from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG
 from dpbo.tasks.reporting.mlflow_store import Store
-from dpbo.tasks.reporting.shown import RELEASE_TAG
 from dpbo_core.data.features import Category
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.final_model import dpbo_served_model

@@ -11,14 +11,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from dpbo.tasks.reporting.evaluation_picture import is_report
-from dpbo.tasks.reporting.experiment_note import NOTE_TAG
 from dpbo.tasks.reporting.logged_model import put_model, register
 from dpbo.tasks.reporting.logged_numbers import metrics, params
-from dpbo.tasks.reporting.mlflow_store import Store, open_store
+from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG, Tracked, tracked
+from dpbo.tasks.reporting.mlflow_store import NOTE_TAG, Store, open_store
 from dpbo.tasks.reporting.pictures import save_pictures
 from dpbo.tasks.reporting.release_page import page
 from dpbo.tasks.reporting.run_note import run_note
-from dpbo.tasks.reporting.shown import RELEASE_TAG, Tracked, tracked
 from dpbo.tasks.reporting.study_series import KIND, PARENT, STUDY, extend, series_of
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.evaluation import KIND as EVALUATION
@@ -65,7 +64,6 @@ def log_release(
         raise ValueError("only a recorded release is shown")
     store = open_store(tracking_uri)
     experiment = store.experiment(release.dataset)
-    _tried("the experiment's description", lambda: store.renew_note(experiment))  # a release is whole without it
     found = _runs(store, experiment, release)
     run_id = found[0].info.run_id if found else _start(store, experiment, release)
     if not found or found[0].info.status != "FINISHED":

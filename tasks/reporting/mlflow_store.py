@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpbo.tasks.reporting.experiment_note import NOTE, NOTE_TAG, is_an_older_one
-from dpbo.tasks.reporting.known_tables import KnownTables
 from dpbo_core.accounting.patience import make_patient_by_name, named
 from dpbo_core.atomically import create_atomically
 from dpbo_core.errors import DpboError
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
     from mlflow.entities import Experiment, LoggedModel
     from mlflow.tracking import MlflowClient
 
-TABLES = KnownTables("mlflow", "store/db_migrations/versions", (Path(__file__).with_name("mlflow_tables.sql"),))
+
 UNREPORTED = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}  # asked for at every call MLflow counts
 SQLITE, POSTGRESQL = "sqlite:///", "postgresql"
 LOCATION = "mlruns/artifacts"
@@ -35,6 +33,26 @@ release meanwhile"""
 CREATION_LOCK = (
     0x6D6C666C  # "mlfl": an advisory lock of PostgreSQL's; two processes must not make the tables at once
 )
+NOTE_TAG = "mlflow.note.content"  # which MLflow renders above an experiment's runs, and above a run's numbers
+NOTE = """\
+Every number here is a **differentially private release**; no raw validation score is stored.
+
+* Open a run: its page begins with what came out and how sure it is, what was tuned, what may be concluded about a
+  person, what is left, and how the model is used. A run named after a study alone is the one above its editions.
+* `release/score` is what a study edition released, with its noise (it may lie outside the score's range) and the
+  ends of its 90% interval; `release/NAME`, with NAME the metric's (`release/log_loss`), is the same in the metric's
+  own unit where that is another number. Its step is the edition's place in the dataset's account.
+* `budget/spent` and `budget/left` are ε of the dataset's account after the edition.
+* `trajectory/…` is its private trajectory: at each step the noised score, and what the scores so far say of that
+  step's candidate (`posterior`, with its 90% band `low` … `high`).
+* `evaluation/…` are the figures of a report; what noise and what sampling leave open of each are parameters.
+  `watch/alarm` is a watch: a look a step, 0 holds, 1 alarm.
+* Parameters say ε, δ, the noise with its unit, the choice (`release.NAME`) and public facts. Tags find runs:
+  ``tags.`dpbo.study` = 'NAME'``, and `dpbo.edition`, `dpbo.method`, `dpbo.dataset`, `dpbo.unit`, `dpbo.kind`
+  (`edition`, `evaluation`, `watch`, `study`).
+* `release.html` is the certificate, `release.json` the same for programs: `dpbo verify release.json` recomputes ε
+  and δ from it alone. `model/` is trained on the public set at the released hyperparameters.
+"""
 
 
 class StoreSilent(DpboError):
@@ -83,14 +101,9 @@ class Store:
                     raise
             else:
                 if self.root is not None:
-                    _make_relative(self.uri, int(made))
+                    _make_relative(_sql_store(self.uri, self.root), int(made))
                 return str(made)
         return str(found.experiment_id)
-
-    def renew_note(self, experiment: str) -> None:
-        """The description as it is written today, where an earlier version wrote it and nobody changed it since."""
-        if is_an_older_one(self.client.get_experiment(experiment).tags.get(NOTE_TAG)):
-            self.client.set_experiment_tag(experiment, NOTE_TAG, NOTE)
 
     def put(self, run_id: str, path: Path, folder: str = "") -> None:
         """A file or a folder into the run's artifacts, under `folder`."""
@@ -217,19 +230,21 @@ def _sql_store(uri: str, root: Path) -> Any:
     return SqlAlchemyStore(uri, str(root / LOCATION))
 
 
-def _make_relative(uri: str, experiment: int) -> None:
-    """Runs take their location from their experiment's, so it is set before the first run."""
-    import sqlalchemy as sa
+def _make_relative(store: Any, experiment: int) -> None:
+    """Set an experiment's location before its first run takes it over; MLflow's client would make it absolute."""
+    from mlflow.store.tracking.dbmodels.models import SqlExperiment
+    from sqlalchemy.orm import Session
 
-    relative = sa.text("UPDATE experiments SET artifact_location = :place WHERE experiment_id = :id")
-    with sa.create_engine(uri, poolclass=sa.pool.NullPool).begin() as connection:
-        connection.execute(relative, {"place": LOCATION, "id": experiment})  # its own interface makes it absolute
+    with Session(store.engine) as session, session.begin():
+        row: Any = session.get(SqlExperiment, experiment)
+        row.artifact_location = LOCATION
 
 
 def _make(path: Path) -> None:
-    TABLES.write(path)  # where they are not known MLflow makes them
-    _sql_store(f"{SQLITE}{path}", path.parent).engine.dispose()
-    _make_relative(f"{SQLITE}{path}", experiment=0)
+    """MLflow's own tables in a new file, which no other process sees before it is whole."""
+    store = _sql_store(f"{SQLITE}{path}", path.parent)
+    _make_relative(store, experiment=0)
+    store.engine.dispose()
 
 
 def _make_postgresql(uri: str) -> None:
@@ -262,5 +277,6 @@ def _make_tables(uri: str, engine: "sa.Engine") -> None:
         if hasattr(ours, "silence"):
             ours.silence = CREATION
         connection.execute(sa.select(sa.func.pg_advisory_lock(CREATION_LOCK)))
-        _sql_store(uri, Path.cwd()).engine.dispose()
-        _make_relative(uri, experiment=0)
+        store = _sql_store(uri, Path.cwd())
+        _make_relative(store, experiment=0)
+        store.engine.dispose()

@@ -1,17 +1,139 @@
-"""All pictures of a release as PNG files, in the order a page shows them."""
+"""The pictures of a release as PNG files: posterior, noise and budget, in the order a page shows them."""
 
+import math
+from collections import Counter
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dpbo.tasks.reporting.escaping import in_picture
 from dpbo.tasks.reporting.evaluation_picture import draw_evaluation, is_report
-from dpbo.tasks.reporting.panels import draw_budget, draw_burn_down, draw_noise, draw_posterior
-from dpbo.tasks.reporting.release_picture import draw
+from dpbo.tasks.reporting.posterior_picture import slice_through_choice
+from dpbo.tasks.reporting.release_picture import CHOICE, INK, NOISE, draw, plain
 from dpbo_core.accounting.accounts import Account
+from dpbo_core.accounting.balance import balances
+from dpbo_core.accounting.forecast import forecast, moment_of
+from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+ALERT = 0.8  # share of a budget from which people are told
+
+
+def draw_posterior(release: Release) -> "Figure | None":
+    """Posterior mean and 90% band along the first numeric axis, with what was seen; None without a trajectory."""
+    cut = slice_through_choice(release)
+    if cut is None:
+        return None
+    figure, axes = _sheet()
+    axes.fill_between(
+        cut.grid, cut.mean - cut.half_width, cut.mean + cut.half_width, color=CHOICE, alpha=0.15, lw=0
+    )
+    axes.plot(cut.grid, cut.mean, color=CHOICE, label="posterior mean, 90% band")
+    points = release.value["trajectory"]
+    seen = [point["hyperparameters"][cut.axis] for point in points]
+    axes.scatter(seen, [point["score"] for point in points], color=NOISE, s=14, label="private scores")
+    axes.axvline(release.value["hyperparameters"][cut.axis], color=INK, lw=0.8, ls=":", label="released choice")
+    if cut.log:
+        axes.set_xscale("log")
+    axes.set(xlabel=in_picture(cut.axis), ylabel="score", title="What the released scores say of every candidate")
+    axes.legend(frameon=False, fontsize=8)
+    return figure
+
+
+def draw_budget(account: Account) -> "Figure | None":
+    """ε spent after each study of the dataset, under its cap; None where there is no limit to burn."""
+    points = [item for item in balances(account) if math.isfinite(item.spent)]
+    if account.budget.public or not points:
+        return None
+    figure, axes = _sheet()
+    limit = points[-1].limit
+    xs = [0, *(item.position for item in points)]
+    axes.step(xs, [0.0, *(item.spent for item in points)], where="post", color=INK)
+    axes.plot(xs[-1], points[-1].spent, "o", color=INK, label=f"spent, ε = {points[-1].spent:.3g}")
+    axes.axhline(limit, color=CHOICE, label=f"the cap, ε = {limit:g}")
+    axes.axhline(ALERT * limit, color=CHOICE, lw=0.8, ls=":", label=f"{ALERT:.0%}: an alert")
+    axes.set(
+        xlabel=f"studies of {in_picture(account.budget.dataset)}, in order", ylabel="ε", ylim=(0.0, 1.08 * limit)
+    )
+    axes.set_title("What is spent of the dataset's budget; nothing is ever given back")
+    _whole_numbers(axes)
+    axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(0.0, 0.92))
+    return figure
+
+
+def draw_burn_down(account: Account) -> "Figure | None":
+    """What is left of the budget by date, and what will be if its studies go on; None where none has a rhythm."""
+    from matplotlib.dates import date2num
+
+    known = forecast(account, max((moment_of(entry) for entry in account.entries), default=datetime.now(UTC)))
+    if known is None or not known.streams:
+        return None
+    figure, axes = _sheet()
+    past = [point for point in known.points if not point.expected]
+    for points, style in ((past, "-"), (past[-1:] + [point for point in known.points if point.expected], ":")):
+        left = [max(0.0, known.limit - point.spent) for point in points]
+        label = "left" if style == "-" else "if its studies go on as they did"
+        dates = [date2num(point.at) for point in points]  # type: ignore[no-untyped-call]
+        axes.step(dates, left, where="post", color=INK, ls=style, label=label)
+    if known.ends is not None:
+        end = date2num(known.ends)  # type: ignore[no-untyped-call]
+        axes.axvline(end, color=CHOICE, lw=0.8, label=f"the first refusal, {known.ends:%Y-%m-%d}")
+    axes.set(ylabel="ε left", ylim=(0.0, 1.08 * known.limit), title=in_picture(account.budget.dataset))
+    axes.legend(frameon=False, fontsize=8)
+    axes.xaxis_date()
+    figure.autofmt_xdate()
+    return figure
+
+
+def draw_noise(release: Release) -> "Figure":
+    """The score's range beside what noise does to one draw, nine times in ten."""
+    figure, axes = _sheet(height=2.8)
+    bars = [("score's range", float(release.facts.get("score_range", 1.0)), NOISE)]
+    bars += [(f"{in_picture(mechanism)}\n{n} draw{'s' if n > 1 else ''}", width, CHOICE)
+             for (mechanism, width), n in noises(release).items()]  # fmt: skip
+    if "interval" in release.value:
+        low, high = release.value["interval"]
+        bars.append(("90% interval of the score", high - low, INK))
+    axes.barh([name for name, _, _ in bars][::-1], [width for _, width, _ in bars][::-1],
+              color=[color for _, _, color in bars][::-1], height=0.55)  # fmt: skip
+    axes.set(
+        xlabel="width, in units of the score",
+        title="The noise of one draw, nine times in ten, against the score's range",
+    )
+    return figure
+
+
+def noises(release: Release) -> dict[tuple[str, float], int]:
+    """How many draws have each kind of noise: (mechanism, width that holds nine draws in ten, to 4 digits)."""
+    unit = release.score_per_unit
+    return Counter((spend.mechanism, float(f"{2.0 * unit * spread(spend):.4g}")) for spend in release.spends)
+
+
+def spread(spend: Spend) -> float:
+    """Half the width that holds a draw's noise nine times in ten; a selection's own scale."""
+    if "Laplace" in spend.mechanism:
+        return math.log(10.0) * spend.noise_scale
+    return (1.6448536269514722 if "Gaussian" in spend.mechanism else 1.0) * spend.noise_scale
+
+
+def _sheet(height: float = 4.2) -> "tuple[Figure, Axes]":
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.0, height), layout="constrained")
+    axes = figure.subplots()
+    plain(axes)
+    return figure, axes
+
+
+def _whole_numbers(axes: "Axes") -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def save_pictures(release: Release, account: Account | None, folder: Path) -> tuple[list[Path], tuple[str, ...]]:

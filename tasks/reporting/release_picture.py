@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from dpbo.tasks.reporting.literal import in_picture
+from dpbo.tasks.reporting.escaping import in_picture
 from dpbo_core.privacy.metric_shown import metric_shown
 from dpbo_core.privacy.release import Release
 

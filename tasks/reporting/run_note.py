@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from dpbo.tasks.reporting.certificate_words import choice_shown, figures_shown, guess, meaning, rests
+from dpbo.tasks.reporting.escaping import in_markdown
 from dpbo.tasks.reporting.evaluation_picture import is_report
-from dpbo.tasks.reporting.literal import in_markdown
 from dpbo.tasks.reporting.logged_model import FOLDER
 from dpbo.tasks.reporting.logged_numbers import metrics
 from dpbo_core.accounting.accounts import Account

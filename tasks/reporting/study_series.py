@@ -1,22 +1,34 @@
-"""A study in MLflow: one run above its editions', whose charts show their scores and what is left of the budget.
+"""A study in MLflow: one run above its editions', and a watch as one run with a timeline of looks, a bit each.
 
-The runs of its editions, evaluations and watches are its children. All that it holds, they hold.
+The charts of a study's own run show its editions' scores and what is left of the budget. The runs of its editions,
+evaluations and watches are its children. All that it holds, they hold.
 """
 
-from typing import Any
+import json
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
-from dpbo.tasks.reporting.experiment_note import NOTE_TAG
-from dpbo.tasks.reporting.literal import in_markdown
+from dpbo.tasks.reporting.escaping import in_markdown
 from dpbo.tasks.reporting.logged_numbers import as_metrics, by_edition
-from dpbo.tasks.reporting.mlflow_store import Store
+from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG, Tracked, place_of
+from dpbo.tasks.reporting.mlflow_store import NOTE_TAG, Store, open_store
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.balance import balance_after
+from dpbo_core.evaluation.watch import KIND as WATCH
 from dpbo_core.privacy.release import Release
+
+if TYPE_CHECKING:
+    from dpbo_core.evaluation.watch.recorded_looks import Look
+
 
 KIND, STUDY = "dpbo.kind", "dpbo.study"
 SERIES = "study"  # the kind of such a run; of its children: edition, evaluation, watch
 PARENT = "mlflow.parentRunId"
 LARGEST_PAGE = 1000
+ALARM = "watch/alarm"  # 0 or 1, its step the look's number, its time when it was recorded
+ID = 16  # digits of a fingerprint that name what MLflow shows of it
 NOTE = """\
 **Every edition of the study {study}**, on the dataset {dataset}: under *Model metrics*, the score by edition with \
 its 90% interval (`release/…`) and what is left of the dataset's budget (`budget/left`), by place in the dataset's \
@@ -42,8 +54,91 @@ def series_of(store: Store, experiment: str, study: str, dataset: str) -> str:
 def extend(store: Store, run_id: str, release: Release, account: Account) -> None:
     """Add what `release` adds to its study's charts; again, nothing is written twice."""
     series: Any = store.client.get_run(run_id).data.tags.get(PARENT)
-    if series is None:  # logged before there were such runs
-        return
     rows = by_edition(release, balance_after(account, release.release_id))
     store.client.log_batch(series, metrics=as_metrics(release, rows))
     store.client.set_terminated(series, "FINISHED")
+
+
+def log_looks(look: "Look", tracking_uri: str) -> Tracked:
+    """Log every look of the watch that is not shown yet, to the experiment named after its dataset.
+
+    Raises:
+        DpboError: the experiment was deleted, or a tracking server does not answer.
+    """
+    from mlflow.entities import Metric
+
+    store = open_store(tracking_uri)
+    experiment = store.experiment(look.key.dataset)
+    run = _run(store, experiment, look)
+    shown = {point.step for point in store.client.get_metric_history(run.info.run_id, ALARM)}
+    new = [one for one in look.history if one.number not in shown]
+    points = [Metric(ALARM, float(one.alarm), _milliseconds(one.recorded_at), one.number) for one in new]
+    if points:
+        store.client.log_batch(run.info.run_id, metrics=points)
+    if look.release is not None and run.info.status != "FINISHED":
+        with TemporaryDirectory() as scratch:
+            document = Path(scratch) / "release.json"
+            text = json.dumps(look.release.to_json(), indent=2, ensure_ascii=False, allow_nan=False)
+            document.write_text(text, encoding="utf-8")
+            store.put(run.info.run_id, document)
+        store.client.set_terminated(run.info.run_id, "FINISHED")
+    return Tracked(look.key.dataset, run.info.run_id, place_of(experiment, run.info.run_id))
+
+
+def _run(store: Store, experiment: str, look: "Look") -> Any:
+    """The watch's run, begun with the first look that is shown."""
+    name = look.key.fingerprint[:ID]
+    found = store.client.search_runs([experiment], f"tags.`{RELEASE_TAG}` = '{name}'", max_results=1)
+    if found:
+        return found[0]
+    guarantee = look.guarantee
+    study = look.key.study.removesuffix(f"/{WATCH}")
+    tags = {
+        RELEASE_TAG: name,
+        PARENT: series_of(store, experiment, study, look.key.dataset),
+        KIND: WATCH,
+        STUDY: study,
+        "dpbo.edition": look.key.edition,
+        "dpbo.method": WATCH,
+        "dpbo.dataset": look.key.dataset,
+        "dpbo.unit": guarantee.unit.value,
+        NOTE_TAG: _note(look),
+        "dpbo.guarantee": guarantee.in_words(),
+        "dpbo.evidence": guarantee.evidence.standing.value,
+        "dpbo.assumptions": ", ".join(guarantee.assumptions) or "none",
+    }
+    shown = f"{look.key.study} · {look.key.edition}"
+    run = store.client.create_run(experiment, run_name=shown, tags=tags)
+    for key, value in {
+        "study": look.key.study,
+        "edition": look.key.edition,
+        "method": WATCH,
+        "drop": look.terms.drop,
+        "epsilon": look.terms.epsilon,
+        "delta": guarantee.delta,
+        "least_records": look.terms.least_records,
+        "reference": look.terms.reference,
+    }.items():
+        store.client.log_param(run.info.run_id, key, value)
+    return run
+
+
+def _note(look: "Look") -> str:
+    """Markdown, in which nothing that people chose is markup."""
+    names = (look.key.study.removesuffix(f"/{WATCH}"), look.key.edition, look.key.dataset)
+    study, edition, dataset = map(in_markdown, names)
+    return "\n\n".join(
+        (
+            f"**What is watched?** Whether the score of the model that the study {study}, edition {edition}, "
+            f"released has fallen by {look.terms.drop:g} or more, on records of the dataset {dataset}.",
+            f"**What came out?** The chart `{ALARM}` under *Model metrics*: a look a step, 0 for holds and 1 for "
+            "the alarm, which ends the watch. An alarm may be a false one, and a fall may be seen late; "
+            "`dpbo watch --plan` says how often.",
+            f"**What may I conclude about a person?** {in_markdown(look.guarantee.in_words())} That is the price "
+            "of all looks up to and including the first alarm.",
+        )
+    )
+
+
+def _milliseconds(moment: str) -> int:
+    return round(1000.0 * datetime.fromisoformat(moment).timestamp())

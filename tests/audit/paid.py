@@ -63,8 +63,8 @@ def waits() -> dict[str, float]:
     from test_ledger import SYSTEM, key, plan
     from test_ledger_silent import accepting, stopped
 
+    from dpbo.tasks.reporting.mlflow_lookup import check_target
     from dpbo.tasks.reporting.mlflow_store import open_store
-    from dpbo.tasks.reporting.targets import check_target
     from dpbo_core.accounting.budget import PrivacyBudget
     from dpbo_core.accounting.ledger import PrivacyLedger
 

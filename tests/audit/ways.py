@@ -40,8 +40,7 @@ from team import (
 from audit.browser import ELSEWHERE, browser, web_page
 from audit.look import chromium
 from audit.schedule import free_port
-from dpbo.flows.prefect_runtime.password import NAME
-from dpbo.flows.prefect_runtime.server import credentials
+from dpbo.flows.prefect_runtime.server import NAME, credentials
 
 REFUSED = (401, 403, 404, 405, "closed", None)
 HEADERS: list[dict[str, str]] = [

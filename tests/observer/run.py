@@ -18,7 +18,7 @@ TESTS = Path(__file__).parents[1]
 APART = ["unshare", "--net", "--pid", "--ipc", "--mount", "--fork", "--kill-child", "--mount-proc"]
 TRIALS = {"first": 2}
 EMPTY = {  # place among the team's folders: how it is made, as the first command makes it
-    "home/.prefect/prefect.db": "from dpbo.flows.prefect_runtime.prefect_store import _make; _make(path)",
+    "home/.prefect/prefect.db": "from dpbo.flows.prefect_runtime import prefect_store as s; s.make_database(path)",
     "team/mlruns/mlflow.db": "from dpbo.tasks.reporting.mlflow_store import _make; _make(path)",
 }
 CLOCK = "Prefect by the clock"

@@ -1,4 +1,6 @@
-"""One run of a schedule is one edition of its study: names with fields are filled from the run's time, UTC.
+"""The study that a flow run is of: from Prefect's form, or of a schedule's moment.
+
+One run of a schedule is one edition of its study: names with fields are filled from the run's time, UTC.
 
     {year} 2026 · {month} 2026-11 · {week} 2026-W47 · {date} 2026-11-21 · {hour} 2026-11-21T02
     {time} 2026-11-21T02:00:00Z
@@ -7,13 +9,40 @@ Fields may stand in the edition, the dataset and the data paths. A dataset's nam
 budget, so it may change with the time only if the validation file changes with it, field for field.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 from dpbo_core.accounting.patterns import FIELDS, fields_of, filled_at
 from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.spec import Bundled, PersonFiles, PredictionTable, PublicFiles, SensitiveFiles, StudySpec
 from dpbo_core.study.schedule import planned_for_schedule
+
+HEAD = ("name", "edition", "method", "accepts")
+
+
+def study_of(given: StudySpec | Mapping[str, Any]) -> StudySpec:
+    """The study itself, read as strictly as a file.
+
+    Raises:
+        StudyInvalid: with the message that the same mistake in a file would get.
+    """
+    if isinstance(given, StudySpec):
+        return given
+    if isinstance(given.get("study"), Mapping):
+        return StudySpec.from_dict(given)
+    fields = _without_none(given)
+    tables: dict[str, Any] = {"study": {key: fields.pop(key) for key in HEAD if key in fields}}
+    tables["method"] = fields.pop("options", {})
+    return StudySpec.from_dict(tables | fields)
+
+
+def _without_none(value: Any) -> Any:
+    """A form sends null for what was left empty."""
+    if isinstance(value, Mapping):
+        return {key: _without_none(item) for key, item in value.items() if item is not None}
+    return value
 
 
 def edition_at(spec: StudySpec, moment: datetime) -> StudySpec:

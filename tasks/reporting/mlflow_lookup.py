@@ -1,7 +1,14 @@
-"""Whether a release could be shown, asked before anything is paid for."""
+"""Where a release is shown, and whether one could be, asked before anything is paid for.
+
+The first is asked of the tables of MLflow's own store, since importing MLflow takes seconds. Nothing is written,
+and nothing is concluded from what is not there: whoever finds nothing asks MLflow itself.
+"""
 
 import os
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +16,66 @@ from dpbo.tasks.reporting.mlflow_store import SQLITE, StoreSilent, artifacts_of,
 from dpbo_core.accounting.ledger import PrivacyLedger, Reservation, StudyKey
 from dpbo_core.errors import DpboError
 from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.privacy.release import Release
+
+RELEASE_TAG = "dpbo.release_id"
+MODE = "?workflowType=machine_learning"  # else MLflow opens a run among evaluations of language models
+NEWEST = """
+    SELECT runs.run_uuid, runs.status, experiments.experiment_id
+    FROM tags JOIN runs ON runs.run_uuid = tags.run_uuid JOIN experiments USING (experiment_id)
+    WHERE tags.key = ? AND tags.value = ? AND experiments.name = ?
+        AND runs.lifecycle_stage = 'active' AND experiments.lifecycle_stage = 'active'
+    ORDER BY runs.start_time DESC, runs.run_uuid LIMIT 1
+"""  # what MLflow asks when it searches for runs with a tag
+
+
+@dataclass(frozen=True)
+class Tracked:
+    """Where a release is shown; `location` is the run's own part of MLflow's address.
+
+    `missing` names what could not be shown there; its run counts as failed, and the next call adds it.
+    """
+
+    experiment: str
+    run_id: str
+    location: str = ""
+    missing: tuple[str, ...] = ()
+
+
+def tracked(release: Release, experiment: str, run_id: str, missing: tuple[str, ...] = ()) -> Tracked:
+    """The place of the run `run_id` in the experiment of that id."""
+    return Tracked(release.dataset, run_id, place_of(experiment, run_id), missing)
+
+
+def place_of(experiment: str, run_id: str) -> str:
+    """The part of MLflow's address that opens a run's page, in the right mode."""
+    return f"#/experiments/{experiment}/runs/{run_id}{MODE}"
+
+
+def seen_in_file(release: Release, tracking_uri: str) -> Tracked | None:
+    """Where `release` is shown, whole, if MLflow keeps its store in a SQLite file; None where that is not known."""
+    found = _first_row(tracking_uri, NEWEST, RELEASE_TAG, release.release_id, release.dataset)
+    if found is None or found[1] != "FINISHED":
+        return None
+    return tracked(release, str(found[2]), str(found[0]))
+
+
+def experiments_in_file(tracking_uri: str) -> int | None:
+    """How many experiments a store in a SQLite file has; None where that is not known."""
+    found = _first_row(tracking_uri, "SELECT count(*) FROM experiments WHERE lifecycle_stage = 'active'")
+    return None if found is None else int(found[0])
+
+
+def _first_row(tracking_uri: str, query: str, *parameters: str) -> tuple[Any, ...] | None:
+    place = Path(tracking_uri.removeprefix(SQLITE))
+    if not tracking_uri.startswith(SQLITE) or not place.is_file():
+        return None
+    try:
+        with closing(sqlite3.connect(f"{place.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            row: tuple[Any, ...] | None = connection.execute(query, parameters).fetchone()
+    except sqlite3.Error:  # no store of MLflow's, or one that another version wrote
+        return None
+    return row
 
 
 class CheckedLedger(PrivacyLedger):

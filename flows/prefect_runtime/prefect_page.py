@@ -1,0 +1,183 @@
+"""What a run leaves on Prefect's page: its name, its steps, what was released, and events for who must know."""
+
+import re
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from prefect import get_run_logger
+from prefect.artifacts import create_markdown_artifact
+from prefect.events import emit_event
+
+from dpbo.flows.prefect_runtime.temporary_server import ends_with_us
+from dpbo.tasks.reporting.certificate_words import meaning, values_shown
+from dpbo.tasks.reporting.escaping import in_markdown
+from dpbo.tasks.reporting.mlflow_lookup import Tracked
+from dpbo.tasks.reporting.pictures import ALERT
+from dpbo_core.accounting.accounts import Account
+from dpbo_core.accounting.balance import Balance, balance_after
+from dpbo_core.errors import BudgetRefused
+from dpbo_core.privacy.release import Release
+from dpbo_core.spec import StudySpec
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+NEARLY_SPENT, RUN_REFUSED, ALARM = "dpbo.budget.alert", "dpbo.run.refused", "dpbo.watch.alarm"  # our events
+ASIDE = " · "
+PARTS = 10  # of the way, at most; each is a request to Prefect's server
+PATIENCE = 10.0  # seconds; nothing of a study depends on what Prefect recorded
+PAGE = 200  # what Prefect's API returns at once
+
+
+def announce(release: Release, account: Account, tracked: Tracked | None, mlflow_page: str) -> None:
+    """One artifact a study, a version of it an edition; everything in it was released."""
+    balance = balance_after(account, release.release_id)
+    create_markdown_artifact(
+        key=f"release-{slug(release.study)}",
+        markdown="\n\n".join(_paragraphs(release, balance, tracked, mlflow_page)),
+        description=in_markdown(f"What {release.study}, edition {release.edition}, released"),
+    )
+    if balance is not None and balance.share >= ALERT:
+        _alert(account.budget.dataset, balance)
+
+
+def _paragraphs(
+    release: Release, balance: Balance | None, tracked: Tracked | None, mlflow_page: str
+) -> Iterator[str]:
+    yield f"**{in_markdown(f'{release.study} · edition {release.edition} · {release.method}')}**"
+    yield "\n".join(
+        ("| released | |", "|---|---|", *(f"| {in_markdown(n)} | {in_markdown(x)} |" for n, x in rows(release)))
+    )
+    yield f"{in_markdown(release.guarantee.in_words())} {meaning(release)}"  # the latter is ours, to the last word
+    if balance is not None and balance.limit < float("inf"):
+        yield (
+            f"{in_markdown(release.dataset)}: ε {balance.spent:.4g} of {balance.limit:g} is spent, and "
+            f"{balance.remaining:.4g} is left."
+        )
+    if tracked is not None:
+        yield f"[The release in MLflow](<{mlflow_page}/{tracked.location}>), with picture, certificate and model."
+
+
+def rows(release: Release) -> list[tuple[str, str]]:
+    """Name and value, as the certificate has them; of a report every figure."""
+    figures = release.value.get("metrics", {})
+    if figures:
+        return [(name.replace("_", " "), f"{told['value']}") for name, told in figures.items()]
+    return list(values_shown(release))
+
+
+def announce_refusal(refused: BudgetRefused, study: StudySpec) -> BudgetRefused:
+    """`refused`, after an event was emitted that an automation can listen to; it says what the message says."""
+    with suppress(Exception):  # whoever waits for the run gets its message, whatever becomes of the event
+        emit_event(
+            event=RUN_REFUSED,
+            resource={"prefect.resource.id": f"dpbo.study.{slug(study.name)}", "prefect.resource.name": study.name},
+            payload={
+                "dataset": study.privacy.dataset,
+                "edition": study.edition,
+                "method": study.method,
+                "says": refused.message(),
+            },
+        )
+    return refused
+
+
+def slug(name: str) -> str:
+    """A study's name in the letters that Prefect allows in a key."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "study"
+
+
+def _alert(dataset: str, balance: Balance) -> None:
+    """A warning in the run's log, and an event that an automation can listen to."""
+    get_run_logger().warning(
+        "dataset %s: ε = %.4g of %.4g is spent (%.0f%%); nothing is ever given back",
+        dataset,
+        balance.spent,
+        balance.limit,
+        100 * balance.share,
+    )
+    emit_event(
+        event=NEARLY_SPENT,
+        resource={"prefect.resource.id": f"dpbo.dataset.{slug(dataset)}", "prefect.resource.name": dataset},
+        payload={"spent": balance.spent, "limit": balance.limit, "remaining": balance.remaining},
+    )
+
+
+def name_run(study: StudySpec, what: str = "") -> None:
+    """Call the current flow run "study · edition", and tag it with its dataset and method; no run, no name.
+
+    Set once the run is known, since a template of Prefect's would render arguments.
+
+    Args:
+        study: the run's, with its edition.
+        what: what else is done with the study, such as "evaluation".
+    """
+    from prefect.client.orchestration import get_client
+    from prefect.context import FlowRunContext
+
+    context = FlowRunContext.get()
+    if context is None or context.flow_run is None:
+        return
+    run = context.flow_run
+    name = ASIDE.join(part for part in (study.name, study.edition, what) if part)
+    tags = dict.fromkeys([*run.tags, f"dataset: {study.privacy.dataset}", f"method: {study.method}"])
+    with get_client(sync_client=True) as client:
+        client.update_flow_run(run.id, name=name, tags=list(tags))
+
+
+class StepsDone:
+    """How far a run is: an artifact that fills up, at steps that the study's plan fixes alone.
+
+    A server of the command's own has no page, and the terminal shows a bar: then there is no artifact. Nothing of a
+    study depends on it: what Prefect refuses of it is not shown.
+    """
+
+    def __init__(self, study: StudySpec, steps: int) -> None:
+        """`steps` is public; a study of one step shows nothing between its beginning and its end."""
+        self._steps, self._done, self._made = steps, 0, None
+        if steps < PARTS or ends_with_us():
+            return
+        from prefect.artifacts import create_progress_artifact
+
+        with suppress(Exception):
+            made: UUID | None = create_progress_artifact(  # type: ignore[assignment]
+                progress=0.0,
+                key=f"steps-{slug(study.name)}",
+                description=in_markdown(f"{study.name}, edition {study.edition}: of {steps} steps"),
+            )
+            self._made = made
+
+    def show(self) -> None:
+        """Count one more step; a tenth of the way is worth a request, and no step by itself."""
+        before, self._done = self._done * PARTS // self._steps, self._done + 1
+        if self._made is None or self._done * PARTS // self._steps == before:
+            return
+        from prefect.artifacts import update_progress_artifact
+
+        with suppress(Exception):
+            update_progress_artifact(self._made, progress=100.0 * self._done / self._steps)
+
+
+def wait_until_recorded(n_tasks: int) -> None:
+    """Wait until the current flow run shows `n_tasks` finished task runs, or patience ends.
+
+    Prefect records task runs a moment after they end; its temporary server would stop before it has.
+    """
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
+    from prefect.context import FlowRunContext
+
+    context = FlowRunContext.get()
+    if context is None or context.flow_run is None:
+        return
+    here = FlowRunFilter(id=FlowRunFilterId(any_=[context.flow_run.id]))
+    end = time.monotonic() + PATIENCE
+    with get_client(sync_client=True) as client:
+        while time.monotonic() < end:
+            runs = client.read_task_runs(flow_run_filter=here, limit=PAGE, offset=max(0, n_tasks - PAGE))
+            done = sum(run.state is not None and run.state.is_final() for run in runs)
+            if done >= min(n_tasks, PAGE):
+                return
+            time.sleep(0.1)
