@@ -160,7 +160,7 @@ def test_a_store_that_takes_no_report_is_refused_before_paying(here, asked, monk
 
 
 def test_what_fails_near_the_records_says_nothing_of_them(here, asked, monkeypatch):
-    from dpbo_core.evaluation.sensitive_table import FileTable
+    from dpbo_core.evaluation.counting import FileTable
 
     spec = tuned_only(asked)
     with monkeypatch.context() as broken:

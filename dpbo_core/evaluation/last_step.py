@@ -10,11 +10,11 @@ from pathlib import Path
 
 from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.evaluation.asking import check_header, digest_of_released, outlook
-from dpbo_core.evaluation.question import Question
+from dpbo_core.evaluation.counting import FileTable
+from dpbo_core.evaluation.evaluated_model import model_at
+from dpbo_core.evaluation.query import EvaluationQuery
+from dpbo_core.evaluation.request import check_header, digest_of_released, expected_errors
 from dpbo_core.evaluation.run import EvaluationResult, evaluate_study, warn
-from dpbo_core.evaluation.sensitive_table import FileTable
-from dpbo_core.evaluation.subject import model_at
 from dpbo_core.mechanisms.noise import NoiseSource, try_out
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.spec import StudySpec
@@ -62,20 +62,20 @@ def last_step(resolved: ResolvedStudy, folder: str | Path, told: Callable[[str],
 
     def also(public: PublicHalf) -> tuple[tuple[StudyKey, PrivacyPlan], ...]:
         spec, problem = resolved.spec, public.problem
-        question = Question.of(spec, problem, None)
+        query = EvaluationQuery.of(spec, problem, None)
         if not resolved.method.releases_hyperparameters:
             raise StudyInvalid(
                 f"{resolved.method.kind} releases no hyperparameters, so that there is no model to evaluate",
                 remedy="leave [evaluation] out, or choose a method that releases hyperparameters",
             )
-        grouping = question.grouping(public.preprocessing)
-        subject = model_at(spec, public, problem.candidates.points[0])  # any of them: which will be, nobody knows
-        plan = question.plan(problem.unlisted)
+        grouping = query.grouping(public.preprocessing)
+        evaluated = model_at(spec, public, problem.candidates.points[0])  # any of them: which will be, nobody knows
+        plan = query.plan(problem.unlisted)
         check_accepted(spec, plan, problem.unlisted)
-        check_header(question, FileTable(FileSplit(spec, folder)), public, grouping, subject.columns)
-        try_out(question.draws(1))
-        told(outlook(question, subject, grouping).warning)
-        key = question.key(digest_of_released(resolved.key(public.fingerprint)), grouping)
+        check_header(query, FileTable(FileSplit(spec, folder)), public, grouping, evaluated.columns)
+        try_out(query.draws(1))
+        told(expected_errors(query, evaluated, grouping).warning)
+        key = query.key(digest_of_released(resolved.key(public.fingerprint)), grouping)
         return ((key, plan),)
 
     return also

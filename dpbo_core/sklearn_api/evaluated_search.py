@@ -1,16 +1,15 @@
-"""A released search evaluated on tables in memory: the same question, draw and report as of files."""
+"""A released search evaluated on tables in memory: the same query, draw and report as of files."""
 
 from dataclasses import dataclass
 
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.accounting.sources import Source
 from dpbo_core.errors import DpboError
-from dpbo_core.evaluation.asking import ask_of_released
-from dpbo_core.evaluation.counting import Counter
-from dpbo_core.evaluation.places import Integers
-from dpbo_core.evaluation.question import Question
-from dpbo_core.evaluation.run import EvaluationResult, open_asked, warn
-from dpbo_core.evaluation.sensitive_table import count_table
+from dpbo_core.evaluation.counting import Counter, count_table
+from dpbo_core.evaluation.histogram_cells import Integers
+from dpbo_core.evaluation.query import EvaluationQuery
+from dpbo_core.evaluation.request import request_of_released
+from dpbo_core.evaluation.run import EvaluationResult, open_request, warn
 from dpbo_core.objective.partitioned import Workers
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.sklearn_api.tables_in_memory import FrameSplit
@@ -48,7 +47,7 @@ class FrameTable:
 
 
 def evaluate_search(study: ResolvedStudy, split: FrameSplit, ledger: PrivacyLedger) -> EvaluationResult:
-    """Evaluate what the search released, for one spend; or find the answer that was recorded.
+    """Evaluate what the search released, for one spend; or find the release that was recorded.
 
     Args:
         study: of the search, as it was released.
@@ -58,8 +57,8 @@ def evaluate_search(study: ResolvedStudy, split: FrameSplit, ledger: PrivacyLedg
     Raises: as `evaluate_study`.
     """
     problem = planning_problem(split.spec, unlisted=split.prototype.unlisted())
-    question, public = Question.of(split.spec, problem, None), split.public(problem)
-    opened = open_asked(ask_of_released(study, question, public, FrameTable(split), ledger), ledger)
+    query, public = EvaluationQuery.of(split.spec, problem, None), split.public(problem)
+    opened = open_request(request_of_released(study, query, public, FrameTable(split), ledger), ledger)
     if isinstance(opened, EvaluationResult):
         return opened
     warn(opened.plan.expected.warning)

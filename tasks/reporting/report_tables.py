@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from dpbo_core.evaluation.figures import AT_THRESHOLD
+from dpbo_core.evaluation import AT_THRESHOLD
 
 Told = Mapping[str, Any]
 READING = (

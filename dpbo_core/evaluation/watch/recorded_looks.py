@@ -1,16 +1,24 @@
-"""The looks that the ledger has of a watch, the first alarm among them, and what it releases then."""
+"""The looks that the ledger has of a watch, what it releases at the first alarm, the edition that is watched."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
 from dpbo_core.errors import DpboError, StudyInvalid
-from dpbo_core.evaluation.watch.terms import Terms, look_of
-from dpbo_core.evaluation.watch.watch_shown import alarm_release
+from dpbo_core.evaluation.request import digest_of_released
+from dpbo_core.evaluation.watch import KIND
+from dpbo_core.evaluation.watch.terms import Terms, look_of, watch_key
+from dpbo_core.evaluation.watch.todays_table import counted_of
 from dpbo_core.evaluation.watch.watching import Watching
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
+from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
+from dpbo_core.spec import StudySpec, WatchSection
+from dpbo_core.study.resolve import resolve
+from dpbo_core.study.training_set import training_digest
+from dpbo_core.versions import library_version
 
 
 class WatchOver(StudyInvalid):
@@ -96,7 +104,7 @@ def _concluded(ledger: PrivacyLedger, asked: Watching, look: RecordedLook) -> Re
     least = {"n_persons": asked.terms.least_records} if problem.n_persons is not None else {}
     reservation, standing = ledger.resumed(asked.key)
     return reservation.conclude(
-        alarm_release(
+        _alarm_release(
             price,
             asked.terms,
             standing,
@@ -147,3 +155,62 @@ def check_next(name: str, number: int, drawn: Mapping[str, Mapping[str, Any]]) -
             cause="two looks ran at once, with two copies of the watch's folder or where its lock does not hold",
             remedy="look again, with the newest copy alone",
         )
+
+
+def _alarm_release(
+    plan: PrivacyPlan, terms: Terms, noise: str, *, study: tuple[str, str, str], look: tuple[str, int], **facts: Any
+) -> Release:
+    """What a watch releases at its end, beside the bits that were shown before: that it alarmed, and when.
+
+    Args:
+        plan: its price.
+        terms: what was fixed.
+        noise: the standing of its source.
+        study: name, edition and dataset.
+        look: the name and the number of the look that alarmed.
+        facts: other public facts.
+    """
+    name, edition, dataset = study
+    return Release(
+        value={"alarm": True, "look": look[0], "looks": look[1]},
+        guarantee=plan.guarantee.as_drawn(noise),
+        spends=plan.spends,
+        study=name,
+        edition=edition,
+        method=KIND,
+        dataset=dataset,
+        facts={"version": library_version(), **terms.to_json(), **facts},
+        noise=noise,
+    )
+
+
+def newest_edition(
+    study: StudySpec, ledger: PrivacyLedger, folder: str | Path, section: WatchSection, name: str
+) -> StudySpec:
+    """The study as the edition that a look of this name looks at.
+
+    An alarm's look is the name of the edition that was tuned after it. So from the first edition on: the one whose
+    watch has a look of that name, else the last one that was released.
+
+    Args:
+        study: its first edition.
+        ledger: where editions and looks are.
+        folder: the folder that the study's paths are relative to.
+        section: which edition of the watch.
+        name: the look's.
+    """
+    training, passed = training_digest(study, folder), set()
+    while study.edition not in passed:
+        passed.add(study.edition)
+        resolved = resolve(study, folder)
+        model = digest_of_released(resolved.key(training))
+        key = watch_key(study, model, counted_of(resolved.problem), section.edition)
+        history = history_of(ledger, key.fingerprint)
+        alarm = next((look for look in history if look.alarm), None)
+        if alarm is None or any(look.name == name for look in history):
+            return study
+        after = replace(study, edition=alarm.name)
+        if ledger.release_of(resolve(after, folder).key(training).fingerprint) is None:
+            return study
+        study = after
+    return study

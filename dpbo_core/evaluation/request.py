@@ -1,4 +1,4 @@
-"""An evaluation as it is asked: of which model, by which groups, under which key. Only public files are read."""
+"""The request of an evaluation: of which model, by which groups, under which key. Only public files are read."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,13 +6,11 @@ from pathlib import Path
 from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
 from dpbo_core.accounting.sources import PUBLIC, file_source
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.evaluation.bins import Expected, expected
-from dpbo_core.evaluation.foreseen import Foreseen, foreseen
-from dpbo_core.evaluation.places import Grouping
-from dpbo_core.evaluation.public_predictions import Predictions
-from dpbo_core.evaluation.question import Question, group_names
-from dpbo_core.evaluation.sensitive_table import FileTable, SensitiveTable
-from dpbo_core.evaluation.subject import Subject, file_model, read_model, released_model
+from dpbo_core.evaluation.counting import FileTable, SensitiveTable
+from dpbo_core.evaluation.evaluated_model import EvaluatedModel, file_model, read_model, released_model
+from dpbo_core.evaluation.histogram_cells import Grouping
+from dpbo_core.evaluation.query import EvaluationQuery
+from dpbo_core.evaluation.report_kind import ExpectedErrors
 from dpbo_core.final_model import FinalModel
 from dpbo_core.privacy.release import Release
 from dpbo_core.spec import SensitiveData, StudySpec
@@ -23,20 +21,20 @@ from dpbo_core.study.resolve import ResolvedStudy, resolve
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Asked:
-    """A question with the public half it is asked of, before any model is trained.
+class EvaluationRequest:
+    """A query with the public half of what it is about, before any model is trained.
 
     Attributes:
-        question: what is asked.
+        query: what is asked.
         table: the sensitive records.
         public: what was read of them.
         grouping: None for the whole alone.
-        key: under which the ledger keeps the answer.
+        key: under which the ledger keeps the release.
         model: a saved one, or the release whose model will be trained.
         folder: the folder that the study's data paths are relative to.
     """
 
-    question: Question
+    query: EvaluationQuery
     table: SensitiveTable
     public: PublicHalf
     grouping: Grouping | None
@@ -44,39 +42,31 @@ class Asked:
     model: Release | FinalModel
     folder: str | Path = "."
 
-    def subject(self) -> Subject | Predictions:
+    def evaluated_model(self) -> EvaluatedModel:
         """The model, trained or read, with what it says of public records."""
         if isinstance(self.model, FinalModel):
-            return file_model(self.question.spec, self.folder, self.model)
-        return released_model(self.question.spec, self.public, self.model)
-
-    def expected(self, subject: Subject | Predictions) -> Expected | Foreseen:
-        """The edges of the bins and what to expect of the report's noise."""
-        return outlook(self.question, subject, self.grouping)
+            return file_model(self.query.spec, self.folder, self.model)
+        return released_model(self.query.spec, self.public, self.model)
 
 
-def outlook(question: Question, subject: Subject | Predictions, grouping: Grouping | None) -> Expected | Foreseen:
+def expected_errors(query: EvaluationQuery, evaluated: EvaluatedModel, grouping: Grouping | None) -> ExpectedErrors:
     """The edges of the bins and what to expect of the report's noise.
 
     Raises:
         StudyInvalid: the section asks for what a report of this kind does not have.
     """
-    m, scale, what = question.problem.n_averaged, question.scale, question.problem.counted
-    G, n_bins = max(1, len(group_names(grouping))), question.section.bins
-    if isinstance(subject, Predictions):
-        question.check_kind(several=bool(subject.classes))
-        return foreseen(subject, n_records=m, scale=scale, n_groups=G, n_bins=n_bins, what=what)
-    return expected(subject, n_records=m, scale=scale, n_groups=G, n_bins=n_bins, what=what)
+    query.check_kind(evaluated.kind)
+    return evaluated.kind.expected(evaluated.public, query.size(grouping), query.section.bins)
 
 
-def ask(
+def request_of(
     spec: StudySpec,
     ledger: PrivacyLedger,
     model: str | Path | None,
     epsilon: float | None,
     folder: str | Path,
-) -> Asked:
-    """What is asked and of which model; only public files and the ledger are read.
+) -> EvaluationRequest:
+    """The request of a study; only public files and the ledger are read.
 
     Raises:
         PolicyRefused: the training file, or the model's, is what a dataset is scored on.
@@ -84,11 +74,11 @@ def ask(
     saved = () if model is None else (file_source(model, PUBLIC),)
     check_public_sources((*public_sources(spec, folder), *saved), ledger)
     resolved = resolve(spec, folder)
-    question = Question.of(spec, resolved.problem, epsilon)
+    query = EvaluationQuery.of(spec, resolved.problem, epsilon)
     split = FileSplit(spec, folder, own_score=allows_own_score(spec, ledger))
     public, table = split.public(resolved.problem), FileTable(split)
     if model is None:
-        return ask_of_released(resolved, question, public, table, ledger)
+        return request_of_released(resolved, query, public, table, ledger)
     if isinstance(spec.data, SensitiveData):
         raise StudyInvalid(
             "a saved model cannot be evaluated by a study whose training set is sensitive",
@@ -96,14 +86,18 @@ def ask(
             remedy="evaluate the study's own model, or name a study with a public training file",
         )
     final, digest = read_model(model)
-    grouping = question.grouping(final.preprocessing)
-    return Asked(question, table, public, grouping, question.key(digest, grouping), final, folder)
+    grouping = query.grouping(final.preprocessing)
+    return EvaluationRequest(query, table, public, grouping, query.key(digest, grouping), final, folder)
 
 
-def ask_of_released(
-    resolved: ResolvedStudy, question: Question, public: PublicHalf, table: SensitiveTable, ledger: PrivacyLedger
-) -> Asked:
-    """What is asked of the model that the study released.
+def request_of_released(
+    resolved: ResolvedStudy,
+    query: EvaluationQuery,
+    public: PublicHalf,
+    table: SensitiveTable,
+    ledger: PrivacyLedger,
+) -> EvaluationRequest:
+    """The request of the model that the study released.
 
     Raises:
         StudyInvalid: it released nothing yet.
@@ -116,8 +110,8 @@ def ask_of_released(
             cause="it was not tuned, or its file or its public training set was changed since",
             remedy="run dpbo tune first, or name a saved model",
         )
-    grouping = question.grouping(public.preprocessing)
-    return Asked(question, table, public, grouping, question.key(digest, grouping), tuned)
+    grouping = query.grouping(public.preprocessing)
+    return EvaluationRequest(query, table, public, grouping, query.key(digest, grouping), tuned)
 
 
 def digest_of_released(study: StudyKey) -> str:
@@ -126,7 +120,7 @@ def digest_of_released(study: StudyKey) -> str:
 
 
 def check_header(
-    question: Question,
+    query: EvaluationQuery,
     table: SensitiveTable,
     public: PublicHalf,
     grouping: Grouping | None,
@@ -144,9 +138,7 @@ def check_header(
             cause="a misspelt name, or the column was dropped",
             remedy="name the column as in the file's header"
             + (
-                ", and under data.ignore if it is no feature"
-                if grouping.column not in left_out(question.spec)
-                else ""
+                ", and under data.ignore if it is no feature" if grouping.column not in left_out(query.spec) else ""
             ),
         )
     missing = [name for name in needed if name not in columns]
