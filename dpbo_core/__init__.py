@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from dpbo_core.errors import NoBudget as NoBudget
     from dpbo_core.errors import Sealed as Sealed
     from dpbo_core.errors import StudyInvalid as StudyInvalid
-    from dpbo_core.evaluation.last_step import run_and_evaluate as run_and_evaluate
     from dpbo_core.evaluation.run import EvaluationResult as EvaluationResult
     from dpbo_core.evaluation.run import evaluate_study as evaluate_study
     from dpbo_core.evaluation.run import plan_evaluation as plan_evaluation
+    from dpbo_core.evaluation.run import run_and_evaluate as run_and_evaluate
     from dpbo_core.evaluation.watch.looks import look_once as look_once
     from dpbo_core.evaluation.watch.recorded_looks import Look as Look
     from dpbo_core.evaluation.watch.watching import plan_watch as plan_watch
@@ -72,7 +72,7 @@ _HOME = {
     "plan_study": "study.resolve",
     "plan_watch": "evaluation.watch.watching",
     "read_study": "study.study_file",
-    "run_and_evaluate": "evaluation.last_step",
+    "run_and_evaluate": "evaluation.run",
     "run_study": "study.run",
 }
 __all__ = list(_HOME)

@@ -32,7 +32,7 @@ from dpbo_core.errors import (
 )
 from dpbo_core.evaluation.certified import CERTIFIED
 from dpbo_core.evaluation.counting import FileTable
-from dpbo_core.evaluation.last_step import last_step
+from dpbo_core.evaluation.request import last_step
 from dpbo_core.final_model import storage
 from dpbo_core.final_model.train import load, train_final
 from dpbo_core.mechanisms.histogram import LaplaceHistogram

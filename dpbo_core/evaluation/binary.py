@@ -19,7 +19,7 @@ calibration   bin by bin: what the model says, what was so
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,7 @@ from dpbo_core.evaluation.report_kind import (
     Figures,
     PublicRecords,
     Reals,
+    ReportKind,
     TableSize,
     plain,
 )
@@ -75,7 +76,7 @@ class BinaryCells(HistogramCells):
 
 
 @dataclass(frozen=True)
-class Binary:
+class Binary(ReportKind):
     """How a table of two classes is read.
 
     Attributes:
@@ -90,28 +91,15 @@ class Binary:
     ties: AucTies
     predicted: tuple[float | None, ...] | None
 
-    title: ClassVar[str] = "two classes"
-    has_threshold: ClassVar[bool] = True
-    has_bins: ClassVar[bool] = True
-    metrics: ClassVar[tuple[str, ...]] = (
-        "auc",
-        "average_precision",
-        "positive_share",
-        "unread_share",
+    title = "two classes"
+    metrics = (
+        *("auc", "average_precision", "positive_share", "unread_share"),
         *AT_THRESHOLD,
-        "balanced_accuracy",
-        "calibration_error",
+        *("balanced_accuracy", "calibration_error"),
     )
-    of_a_group: ClassVar[tuple[str, ...]] = (
-        "positive_share",
-        "auc",
-        "recall",
-        "specificity",
-        "precision",
-        "flagged_share",
-    )
-    raised: ClassVar[tuple[str, ...]] = ("calibration_error",)
-    bins_hide_from_sampling: ClassVar[bool] = False
+    of_a_group = ("positive_share", "auc", "recall", "specificity", "precision", "flagged_share")
+    raised = ("calibration_error",)
+    has_threshold = True
 
     @classmethod
     def expected(cls, public: PublicRecords, size: TableSize, n_bins: int | None) -> ExpectedErrors:

@@ -15,7 +15,7 @@ predicted has no precision; its F1 is 0. As JSON: confusion (true class x predic
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from dpbo_core.evaluation.report_kind import (
     Figures,
     PublicRecords,
     Reals,
+    ReportKind,
     TableSize,
     figure_json,
     verdict,
@@ -70,7 +71,7 @@ class ClassCells(HistogramCells):
 
 
 @dataclass(frozen=True)
-class Multiclass:
+class Multiclass(ReportKind):
     """How a confusion matrix is read.
 
     Attributes:
@@ -79,19 +80,10 @@ class Multiclass:
 
     classes: tuple[str, ...]
 
-    title: ClassVar[str] = "several classes"
-    has_threshold: ClassVar[bool] = False
-    has_bins: ClassVar[bool] = False
-    metrics: ClassVar[tuple[str, ...]] = (
-        "accuracy",
-        "balanced_accuracy",
-        "macro_f1",
-        "cohen_kappa",
-        "unread_share",
-    )
-    of_a_group: ClassVar[tuple[str, ...]] = ("accuracy", "balanced_accuracy", "macro_f1")
-    raised: ClassVar[tuple[str, ...]] = ()
-    bins_hide_from_sampling: ClassVar[bool] = False
+    title = "several classes"
+    metrics = ("accuracy", "balanced_accuracy", "macro_f1", "cohen_kappa", "unread_share")
+    of_a_group = ("accuracy", "balanced_accuracy", "macro_f1")
+    has_bins = False
 
     @classmethod
     def expected(cls, public: PublicRecords, size: TableSize, n_bins: int | None) -> ExpectedErrors:
@@ -163,11 +155,6 @@ class Multiclass:
         """`of_a_group` and how many could be read, of counts (…, C, C)."""
         found = self.figures(cells)
         return {name: found[name] for name in ("read", *self.of_a_group)}
-
-    def spreads(self, cells: Reals) -> Figures:
-        """None: nothing is binned."""
-        del cells
-        return {}
 
     def wholes(self, values: Figures) -> Figures:
         """Shares of a class, of what is predicted as one, of all that could be read."""

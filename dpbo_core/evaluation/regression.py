@@ -23,7 +23,7 @@ As JSON: errors (bin by bin), binning (where errors are clipped, what bins can h
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,7 @@ from dpbo_core.evaluation.report_kind import (
     Figures,
     PublicRecords,
     Reals,
+    ReportKind,
     TableSize,
     plain,
     verdict,
@@ -78,7 +79,7 @@ class PublicBins:
 
 
 @dataclass(frozen=True)
-class Regression:
+class Regression(ReportKind):
     """How a histogram of errors is read.
 
     Attributes:
@@ -93,21 +94,10 @@ class Regression:
     bins: PublicBins
     variance: float
 
-    title: ClassVar[str] = "a regression"
-    has_threshold: ClassVar[bool] = False
-    has_bins: ClassVar[bool] = True
-    metrics: ClassVar[tuple[str, ...]] = (
-        "mae",
-        *ABSOLUTE,
-        "bias",
-        "rmse",
-        "r2_public_baseline",
-        *QUANTILES,
-        "unread_share",
-    )
-    of_a_group: ClassVar[tuple[str, ...]] = ("mae", "bias")
-    raised: ClassVar[tuple[str, ...]] = ()
-    bins_hide_from_sampling: ClassVar[bool] = True
+    title = "a regression"
+    metrics = ("mae", *ABSOLUTE, "bias", "rmse", "r2_public_baseline", *QUANTILES, "unread_share")
+    of_a_group = ("mae", "bias")
+    bins_hide_from_sampling = True
 
     @classmethod
     def expected(cls, public: PublicRecords, size: TableSize, n_bins: int | None) -> ExpectedErrors:
@@ -187,11 +177,6 @@ class Regression:
         one, rest = spread(split, self.bins.spreads), spread(n - split, self.bins.spreads)
         found |= {f"of {name}": one for name in self.of_a_group}
         return found | {f"gap {name}": np.hypot(one, rest) for name in self.of_a_group}
-
-    def wholes(self, values: Figures) -> Figures:
-        """None: an error is no share."""
-        del values
-        return {}
 
     def limits(self, name: str) -> tuple[float, float]:
         """[−E, E] of what has a sign, [0, E] of absolute errors, twice as far of a difference."""

@@ -134,25 +134,25 @@ def plain(value: Any) -> float | None:
 
 
 class ReportKind(Protocol):
-    """The public facts by which the cells of one kind of report are read.
+    """The public facts by which the cells of one kind of report are read; a kind says what is not as here.
 
     Attributes:
         title: what people call it.
-        has_threshold: whether costs and a prevalence choose a threshold of it.
-        has_bins: whether a number of bins can be asked for.
         metrics: figures of the whole report, in their order.
         of_a_group: figures that each group has, and its distance from all other records.
         raised: figures that are sums of absolute values, which noise raises.
+        has_threshold: whether costs and a prevalence choose a threshold of it.
+        has_bins: whether a number of bins can be asked for.
         bins_hide_from_sampling: whether what `spreads` says is added to sampling intervals too.
     """
 
     title: ClassVar[str]
-    has_threshold: ClassVar[bool]
-    has_bins: ClassVar[bool]
     metrics: ClassVar[tuple[str, ...]]
     of_a_group: ClassVar[tuple[str, ...]]
-    raised: ClassVar[tuple[str, ...]]
-    bins_hide_from_sampling: ClassVar[bool]
+    raised: ClassVar[tuple[str, ...]] = ()
+    has_threshold: ClassVar[bool] = False
+    has_bins: ClassVar[bool] = True
+    bins_hide_from_sampling: ClassVar[bool] = False
 
     @classmethod
     def expected(cls, public: PublicRecords, size: TableSize, n_bins: int | None) -> ExpectedErrors:
@@ -185,13 +185,13 @@ class ReportKind(Protocol):
         """`of_a_group`, and of how many records they are shares, of counts (…, *shape): (…)."""
         ...
 
-    def spreads(self, cells: Reals) -> Figures:
+    def spreads(self, cells: Reals) -> Figures:  # noqa: ARG002  without bins nothing is left open
         """Standard deviations of what bins leave open, of "of" and "gap" figures too; of counts (G, *shape)."""
-        ...
+        return {}
 
-    def wholes(self, values: Figures) -> Figures:
+    def wholes(self, values: Figures) -> Figures:  # noqa: ARG002  where no figure is a share
         """Of how many records each figure that is a share is one."""
-        ...
+        return {}
 
     def limits(self, name: str) -> tuple[float, float]:
         """Where a figure can lie."""

@@ -1,5 +1,12 @@
-"""The request of an evaluation: of which model, by which groups, under which key. Only public files are read."""
+"""The request of an evaluation: of which model, by which groups, under which key. Only public files are read.
 
+As the last step of a study: the model that a study will release is named by the study's own key, so that its
+evaluation has a key, and a price, before the study has begun. Both are charged in one transaction, or neither is;
+when the model is there, the evaluation takes its own reservation over.
+"""
+
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -7,17 +14,20 @@ from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
 from dpbo_core.accounting.sources import PUBLIC, file_source
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.evaluation.counting import FileTable, SensitiveTable
-from dpbo_core.evaluation.evaluated_model import EvaluatedModel, file_model, read_model, released_model
+from dpbo_core.evaluation.evaluated_model import EvaluatedModel, file_model, model_at, read_model, released_model
 from dpbo_core.evaluation.histogram_cells import Grouping
 from dpbo_core.evaluation.query import EvaluationQuery
 from dpbo_core.evaluation.report_kind import ExpectedErrors
 from dpbo_core.final_model import FinalModel
+from dpbo_core.mechanisms.noise import try_out
+from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
 from dpbo_core.spec import SensitiveData, StudySpec
-from dpbo_core.study.consent import check_public_sources
+from dpbo_core.study.consent import check_accepted, check_public_sources
 from dpbo_core.study.data_split import FileSplit, allows_own_score, public_sources
 from dpbo_core.study.public_half import PublicHalf, left_out
 from dpbo_core.study.resolve import ResolvedStudy, resolve
+from dpbo_core.study.run import Also
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -148,3 +158,44 @@ def check_header(
             cause="a model of another study, or the column was dropped",
             remedy="evaluate a model that was trained on these columns",
         )
+
+
+def warn(line: str) -> None:
+    """Python's own way to say it, where there is something to say."""
+    if line:
+        warnings.warn(line, stacklevel=3)
+
+
+def asks_for_evaluation(spec: StudySpec) -> bool:
+    """Whether the study has a last step: its [evaluation] states a price."""
+    return spec.evaluation is not None and spec.evaluation.epsilon is not None
+
+
+def last_step(resolved: ResolvedStudy, folder: str | Path, announce: Callable[[str], None] = warn) -> Also:
+    """What `open_study` reserves beside the study: its evaluation, after everything of it that can be refused was.
+
+    Args:
+        resolved: a study with [evaluation].
+        folder: the folder that its data paths are relative to.
+        announce: is told what the plan warns of, before anything is spent; "" where it does not.
+    """
+
+    def also(public: PublicHalf) -> tuple[tuple[StudyKey, PrivacyPlan], ...]:
+        spec, problem = resolved.spec, public.problem
+        query = EvaluationQuery.of(spec, problem, None)
+        if not resolved.method.releases_hyperparameters:
+            raise StudyInvalid(
+                f"{resolved.method.kind} releases no hyperparameters, so that there is no model to evaluate",
+                remedy="leave [evaluation] out, or choose a method that releases hyperparameters",
+            )
+        grouping = query.grouping(public.preprocessing)
+        evaluated = model_at(spec, public, problem.candidates.points[0])  # any of them: which will be, nobody knows
+        plan = query.plan(problem.unlisted)
+        check_accepted(spec, plan, problem.unlisted)
+        check_header(query, FileTable(FileSplit(spec, folder)), public, grouping, evaluated.columns)
+        try_out(query.draws(1))
+        announce(expected_errors(query, evaluated, grouping).warning)
+        key = query.key(digest_of_released(resolved.key(public.fingerprint)), grouping)
+        return ((key, plan),)
+
+    return also

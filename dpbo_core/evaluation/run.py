@@ -8,7 +8,6 @@ Reserving comes before any record's content is used; the draw is recorded before
 bins, so that whoever goes on after a kill reads it as it was made.
 """
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +28,9 @@ from dpbo_core.evaluation.request import (
     check_header,
     digest_of_released,
     expected_errors,
+    last_step,
     request_of,
+    warn,
 )
 from dpbo_core.mechanisms.noise import Noise, NoiseSource, OperatingSystemNoise, standing_of, try_out
 from dpbo_core.objective.partitioned import Workers
@@ -40,7 +41,7 @@ from dpbo_core.spec import SensitiveData, StudySpec
 from dpbo_core.study.consent import check_accepted, check_public_sources, opening_cap
 from dpbo_core.study.data_split import allows_own_score, public_half, public_sources
 from dpbo_core.study.resolve import resolve
-from dpbo_core.study.run import padded
+from dpbo_core.study.run import StudyResult, StudyRun, open_study, padded
 from dpbo_core.study.training_set import training_digest
 from dpbo_core.versions import library_version
 
@@ -120,6 +121,27 @@ def evaluate_study(
             return opened
         warn(opened.plan.expected.warning)
         return opened.finish(ledger, source, owner=owner)
+
+
+def run_and_evaluate(
+    study: StudySpec,
+    *,
+    ledger: PrivacyLedger,
+    folder: str | Path = ".",
+    source: NoiseSource | None = None,
+    owner: bool = True,
+) -> tuple[StudyResult, EvaluationResult]:
+    """Tune, then evaluate what was released; the price of both is reserved before either begins.
+
+    Args, Raises: as `run_study` and `evaluate_study`.
+    """
+    resolved = resolve(study, folder)
+    also = last_step(resolved, folder)
+    run = open_study(resolved, ledger=ledger, folder=folder, source=source, owner=owner, also=also)
+    if isinstance(run, StudyRun):
+        for _ in range(run.n_steps):
+            run.step()
+    return run.finish(), evaluate_study(study, ledger=ledger, folder=folder, source=source, owner=owner)
 
 
 def open_evaluation(
@@ -252,12 +274,6 @@ class OpenEvaluation:
             )
         )
         return sealed(lambda: reservation.conclude(release), message=messages(DpboError, LedgerDamaged))
-
-
-def warn(line: str) -> None:
-    """Python's own way to say it, where there is something to say."""
-    if line:
-        warnings.warn(line, stacklevel=3)
 
 
 def _best(query: EvaluationQuery, release: Release) -> Mapping[str, Any] | None:

@@ -8,8 +8,8 @@ from dpbo_core.errors import DpboError
 from dpbo_core.evaluation.counting import Counter, count_table
 from dpbo_core.evaluation.histogram_cells import Integers
 from dpbo_core.evaluation.query import EvaluationQuery
-from dpbo_core.evaluation.request import request_of_released
-from dpbo_core.evaluation.run import EvaluationResult, open_request, warn
+from dpbo_core.evaluation.request import request_of_released, warn
+from dpbo_core.evaluation.run import EvaluationResult, open_request
 from dpbo_core.objective.partitioned import Workers
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.sklearn_api.tables_in_memory import FrameSplit

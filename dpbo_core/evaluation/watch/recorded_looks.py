@@ -13,7 +13,6 @@ from dpbo_core.evaluation.watch.terms import Terms, look_of, watch_key
 from dpbo_core.evaluation.watch.todays_table import counted_of
 from dpbo_core.evaluation.watch.watching import Watching
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
-from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
 from dpbo_core.spec import StudySpec, WatchSection
 from dpbo_core.study.resolve import resolve
@@ -96,24 +95,34 @@ def known_look(
 
 
 def _concluded(ledger: PrivacyLedger, asked: Watching, look: RecordedLook) -> Release:
-    """The release of an alarm, recorded now if a kill came before it was."""
+    """What a watch releases at its end, beside the bits that were shown before: that it alarmed, and when.
+
+    Recorded now if a kill came before it was.
+    """
     recorded = ledger.release_of(asked.key.fingerprint)
     if recorded is not None:
         return recorded
-    price, problem = asked.price, asked.public.problem
-    least = {"n_persons": asked.terms.least_records} if problem.n_persons is not None else {}
-    reservation, standing = ledger.resumed(asked.key)
+    price, terms, problem = asked.price, asked.terms, asked.public.problem
+    persons = {"n_persons": terms.least_records} if problem.n_persons is not None else {}
+    reservation, noise = ledger.resumed(asked.key)
     return reservation.conclude(
-        _alarm_release(
-            price,
-            asked.terms,
-            standing,
-            study=(asked.key.study, asked.key.edition, asked.key.dataset),
-            look=(look.name, look.number),
-            per_record=asked.measure.per_record,
-            counted=problem.max_records_per_person,
-            least=asked.terms.least_records,
-            **least,
+        Release(
+            value={"alarm": True, "look": look.name, "looks": look.number},
+            guarantee=price.guarantee.as_drawn(noise),
+            spends=price.spends,
+            study=asked.key.study,
+            edition=asked.key.edition,
+            method=KIND,
+            dataset=asked.key.dataset,
+            facts={
+                "version": library_version(),
+                **terms.to_json(),
+                "per_record": asked.measure.per_record,
+                "counted": problem.max_records_per_person,
+                "least": terms.least_records,
+                **persons,
+            },
+            noise=noise,
         )
     )
 
@@ -155,33 +164,6 @@ def check_next(name: str, number: int, drawn: Mapping[str, Mapping[str, Any]]) -
             cause="two looks ran at once, with two copies of the watch's folder or where its lock does not hold",
             remedy="look again, with the newest copy alone",
         )
-
-
-def _alarm_release(
-    plan: PrivacyPlan, terms: Terms, noise: str, *, study: tuple[str, str, str], look: tuple[str, int], **facts: Any
-) -> Release:
-    """What a watch releases at its end, beside the bits that were shown before: that it alarmed, and when.
-
-    Args:
-        plan: its price.
-        terms: what was fixed.
-        noise: the standing of its source.
-        study: name, edition and dataset.
-        look: the name and the number of the look that alarmed.
-        facts: other public facts.
-    """
-    name, edition, dataset = study
-    return Release(
-        value={"alarm": True, "look": look[0], "looks": look[1]},
-        guarantee=plan.guarantee.as_drawn(noise),
-        spends=plan.spends,
-        study=name,
-        edition=edition,
-        method=KIND,
-        dataset=dataset,
-        facts={"version": library_version(), **terms.to_json(), **facts},
-        noise=noise,
-    )
 
 
 def newest_edition(
