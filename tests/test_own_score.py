@@ -18,7 +18,7 @@ from dpbo_core.models.scores.bounded_function import BoundedFunction
 from dpbo_core.spec import StudySpec, WatchSection
 from dpbo_core.study.consent import approve_study
 from dpbo_core.study.precomputed import train_candidate
-from dpbo_core.study.public_spread import public_spread
+from dpbo_core.study.public_advice import public_spread
 from dpbo_core.study.run import open_study, run_study
 
 MARK = "ran.txt"

@@ -22,7 +22,7 @@ from dpbo_core.models.linear import stored_rows
 from dpbo_core.models.linear.stored_rows import stored
 from dpbo_core.spec import StudySpec
 from dpbo_core.study import data_split
-from dpbo_core.study.positives import public_share
+from dpbo_core.study.public_advice import public_share
 from dpbo_core.study.run import open_study
 from dpbo_core.study.training_set import study_fingerprint, training_digest
 
