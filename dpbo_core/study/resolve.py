@@ -22,9 +22,8 @@ from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.problem import Problem, problem_of
 from dpbo_core.spec import PersonFiles, PublicFiles, StudySpec
 from dpbo_core.study.learning import check_learns
-from dpbo_core.study.named_prototype import named_prototype
 from dpbo_core.study.sizes import n_validation, training_facts
-from dpbo_core.study.training_set import study_fingerprint
+from dpbo_core.study.training_set import named_prototype, study_fingerprint
 
 
 @dataclass(frozen=True)
