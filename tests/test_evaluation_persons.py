@@ -471,22 +471,6 @@ def test_a_budget_of_records_pays_for_no_report_by_person_and_the_other_way_roun
     assert ledger.accounts("clinic")[0].spent == spent
 
 
-def test_as_the_last_step_both_are_paid_together(tmp_path):
-    files(tmp_path)
-    tables = study()
-    tables["budget"]["epsilon"] = 1.5
-    with pytest.raises(BudgetRefused):
-        run_and_evaluate(StudySpec.from_dict(tables), ledger=a_ledger(tmp_path), folder=tmp_path)
-    assert not a_ledger(tmp_path).accounts()
-    tables["budget"]["epsilon"] = 2.0
-    other = tmp_path / "other"
-    other.mkdir()
-    files(other)
-    _, evaluated = run_and_evaluate(StudySpec.from_dict(tables), ledger=a_ledger(other), folder=other)
-    assert evaluated.release.facts["n_persons"] == 120
-    assert a_ledger(other).accounts("clinic")[0].spent.epsilon_units == 2 * 10**12
-
-
 def test_on_a_neighbour_everything_is_the_same_but_the_draw(tmp_path, monkeypatch):
     """One candidate, so that tuning chooses alike; the draw frozen: a person with more records, hostile ones, none,
     or of another name leaves a byte-identical release and no longer or shorter ledger."""

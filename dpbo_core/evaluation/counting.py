@@ -18,7 +18,6 @@ from typing import Protocol
 import numpy as np
 
 from dpbo_core import data
-from dpbo_core.accounting.sources import Source
 from dpbo_core.data import Preprocessing, Table
 from dpbo_core.data.addresses import Part, place_of
 from dpbo_core.data.fetched import fetched
@@ -40,7 +39,7 @@ from dpbo_core.privacy.sealing import attempted
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.spec import PersonFiles, PublicFiles, SensitiveFiles, SensitiveTraining, StudySpec
 from dpbo_core.study.data_split import FileSplit, records_of
-from dpbo_core.study.public_half import PublicHalf, counted_records
+from dpbo_core.study.public_half import DataSplit, PublicHalf, counted_records
 
 _SHOWN_AS = "a validation file"
 
@@ -184,19 +183,16 @@ def count_persons_of_parts(
 
 
 class SensitiveTable(Protocol):
-    """Where the sensitive records come from."""
+    """How the sensitive records of a split are counted, wherever they come from."""
+
+    @property
+    def split(self) -> DataSplit:
+        """The study's data: its sources, and what can be refused without a record's content."""
+        ...
 
     @property
     def tells(self) -> tuple[type[DpboError], ...]:
         """Kinds of error whose message says public facts alone, whatever the records hold."""
-        ...
-
-    def sources(self) -> tuple[Source, ...]:
-        """What is charged for, by name."""
-        ...
-
-    def check(self, public: PublicHalf) -> None:
-        """Everything that can be refused without a record's content."""
         ...
 
     def columns(self, public: PublicHalf) -> tuple[str, ...]:
@@ -210,22 +206,15 @@ class SensitiveTable(Protocol):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FileTable:
-    """The validation file of a study, a folder of them, or the validation records of a bundled set."""
+    """The validation file of a study, a folder of them, or the validation records of a bundled set.
+
+    Attributes:
+        split: of the study.
+        tells: a file holds bytes, whose reader says sizes alone.
+    """
 
     split: FileSplit
-
-    @property
-    def tells(self) -> tuple[type[DpboError], ...]:
-        """A file holds bytes, whose reader says sizes alone."""
-        return (StudyInvalid,)
-
-    def sources(self) -> tuple[Source, ...]:
-        """The files by their names, or the bundled set."""
-        return self.split.sources()
-
-    def check(self, public: PublicHalf) -> None:
-        """Presence, header, and the number of records where it is public."""
-        self.split.check(public)
+    tells: tuple[type[DpboError], ...] = (StudyInvalid,)
 
     def columns(self, public: PublicHalf) -> tuple[str, ...]:
         """Of the file's header, which was checked, and no more of it."""

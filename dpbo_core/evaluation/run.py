@@ -211,7 +211,7 @@ def open_request(request: EvaluationRequest, ledger: PrivacyLedger) -> "OpenEval
     check_accepted(query.spec, price, evaluated.unlisted)
     expected = expected_errors(query, evaluated, request.grouping)
     counter = evaluated.counter(expected.edges, request.grouping, enforced=query.spec.model.enforced)
-    request.table.check(request.public)
+    request.table.split.check(request.public)
     check_header(query, request.table, request.public, request.grouping, evaluated.columns)
     try_out(query.draws(counter.size))
     return OpenEvaluation(request, evaluated, counter, EvaluationPlan(price, expected))
@@ -255,7 +255,7 @@ class OpenEvaluation:
             noise=standing_of(source),
             opening=opening_cap(spec),
             max_records_per_person=spec.privacy.max_records_per_person,
-            use=Use(request.table.sources(), owner),
+            use=Use(request.table.split.sources(), owner),
         )
         noise = Noise(source, reservation)
         ((spend, mechanism),) = draws

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.accounting.sources import Source
 from dpbo_core.errors import DpboError
 from dpbo_core.evaluation.counting import Counter, count_table
 from dpbo_core.evaluation.histogram_cells import Integers
@@ -19,22 +18,15 @@ from dpbo_core.study.resolve import ResolvedStudy, planning_problem
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FrameTable:
-    """The validation table of a search."""
+    """The validation table of a search.
+
+    Attributes:
+        split: both tables.
+        tells: nothing, since an object in a table may raise any message.
+    """
 
     split: FrameSplit
-
-    @property
-    def tells(self) -> tuple[type[DpboError], ...]:
-        """Nothing: an object in a table may raise any message."""
-        return ()
-
-    def sources(self) -> tuple[Source, ...]:
-        """Tables in memory have no name."""
-        return self.split.sources()
-
-    def check(self, public: PublicHalf) -> None:
-        """Names, the number of records where it is public, and that the two tables are two."""
-        self.split.check(public)
+    tells: tuple[type[DpboError], ...] = ()
 
     def columns(self, public: PublicHalf) -> tuple[str, ...]:
         """Their names, the target's last."""

@@ -1,21 +1,56 @@
-"""The whole study: its sections together, and its plain form in TOML and JSON."""
+"""The whole study: its sections together, and its plain form in TOML and JSON.
+
+[data] is a closed union, one frozen dataclass for each way of giving data, each with the keys it has: a training
+set that is public (`public_data`) or sensitive (`sensitive_data`), or predictions that were made elsewhere
+(`prediction_table`).
+"""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, get_args
 
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 from dpbo_core.space.candidates import CandidateSet, grid, sobol
 from dpbo_core.space.search_space import Axis, Categorical, Integer, Real, SearchSpace
-from dpbo_core.spec.data import DataSection, read_data
 from dpbo_core.spec.evaluation import EvaluationSection, WatchSection
 from dpbo_core.spec.model import ModelSection, read_model
-from dpbo_core.spec.prediction_table import PredictionsSection, PredictionTable
-from dpbo_core.spec.public_data import PersonFiles, PublicFiles
-from dpbo_core.spec.reading import check_name, read_section, refuse_unknown, require, to_table
+from dpbo_core.spec.prediction_table import PredictionsSection, PredictionTable, read_predictions
+from dpbo_core.spec.public_data import BundledData, PersonFiles, PublicData, PublicFiles, read_public
+from dpbo_core.spec.reading import (
+    check_name,
+    one_of,
+    read_section,
+    refuse_unknown,
+    require,
+    to_table,
+    typed_values,
+    union_hints,
+)
 from dpbo_core.spec.sections import AxisSection, BudgetSection, PrivacySection, SearchSection
-from dpbo_core.spec.sensitive_data import SensitiveData
+from dpbo_core.spec.sensitive_data import SensitiveBundled, SensitiveData, read_sensitive
+
+SENSITIVE = ("validation", "training")
+
+Bundled = BundledData | SensitiveBundled
+DataSection = PublicData | SensitiveData | PredictionTable
+
+
+def read_data(table: Any) -> DataSection:
+    """[data] from its table: every key known and of its type, and together one of the ways of giving data.
+
+    Raises:
+        StudyInvalid: they are none.
+    """
+    given = typed_values(union_hints(get_args(DataSection)), table, "[data]")
+    given = {key: value for key, value in given.items() if value is not None}
+    if "predictions" in given:
+        return read_predictions(given)
+    require("public" not in given, "[data] gives public without predictions", remedy="remove it")
+    if "sensitive" in given:
+        one_of("data.sensitive", given["sensitive"], SENSITIVE)
+    return read_sensitive(given) if given.get("sensitive") == "training" else read_public(given)
+
 
 CANDIDATE = "candidate"  # the one axis of a study of predictions
 
