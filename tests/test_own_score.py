@@ -70,7 +70,7 @@ DOORS = {
     "an operator": lambda study, ledger, folder: open_study(study, ledger=ledger, folder=folder, owner=False),
     "evaluate": lambda study, ledger, folder: evaluate_study(study, ledger=ledger, folder=folder, epsilon=1.0),
     "watch": lambda study, ledger, folder: look_once(
-        study, ledger=ledger, vaults=folder / "vaults", name="a", folder=folder, wanted=WatchSection(drop=0.1)
+        study, ledger=ledger, vaults=folder / "vaults", name="a", folder=folder, section=WatchSection(drop=0.1)
     ),
     "serve": lambda study, ledger, folder: approve_study(study, ledger=ledger, folder=folder),
     "plan --fit": lambda study, _, folder: public_spread(study, folder),

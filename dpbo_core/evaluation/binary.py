@@ -146,11 +146,9 @@ class Binary(ReportKind):
     def group_figures(self, cells: Reals) -> Figures:
         """`of_a_group` and their numbers of records, of counts (…, 2, B)."""
         negatives, positives = cells[..., 0, :], cells[..., 1, :]
-        edges = at_edges(negatives, positives)
-        names = ("recall", "specificity", "precision", "flagged_share", "flagged")
-        return {name: edges[name][..., self.own] for name in names} | _of_bins(
-            negatives, positives, self.ties.ranked
-        )
+        at_own = {name: values[..., self.own] for name, values in at_edges(negatives, positives).items()}
+        found = at_own | _of_bins(negatives, positives, self.ties.ranked)
+        return {name: found[name] for name in (*self.of_a_group, "positives", "negatives", "read", "flagged")}
 
     def spreads(self, cells: Reals) -> Figures:
         """Of each AUC for its pairs within bins: as these records spread, and as `ties.ranked` errs."""
