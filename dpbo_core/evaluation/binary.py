@@ -61,7 +61,7 @@ class BinaryCells(HistogramCells):
 
     @property
     def n_cells(self) -> int:
-        """2·B."""
+        """Cells of one group, 2·B."""
         return 2 * (len(self.edges) + 1)
 
     @property

@@ -58,7 +58,7 @@ class ClassCells(HistogramCells):
 
     @property
     def n_cells(self) -> int:
-        """C²."""
+        """Cells of one group, C²."""
         return self.n_classes**2
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
@@ -179,7 +179,7 @@ class Multiclass(ReportKind):
         }
 
     def to_json(self) -> dict[str, Any]:
-        """The classes."""
+        """The kind, and its classes."""
         return {"kind": "classes", "classes": list(self.classes)}
 
     def _matrix(self, table: NoisedTable, found: Estimates) -> list[dict[str, Any]]:

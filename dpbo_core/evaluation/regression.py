@@ -57,7 +57,7 @@ class ErrorCells(HistogramCells):
 
     @property
     def n_cells(self) -> int:
-        """B."""
+        """Cells of one group, B."""
         return len(self.edges) + 1
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
@@ -121,7 +121,7 @@ class Regression(ReportKind):
 
     @classmethod
     def cells(cls, public: PublicRecords, edges: tuple[float, ...]) -> ErrorCells:
-        """By the error."""
+        """By the bin of the error."""
         del public
         return ErrorCells(edges)
 
@@ -134,7 +134,7 @@ class Regression(ReportKind):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """[bin]: (B,)."""
+        """One group's cells are its bins: (B,)."""
         return (len(self.edges) + 1,)
 
     @property

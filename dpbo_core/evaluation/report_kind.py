@@ -202,5 +202,5 @@ class ReportKind(Protocol):
         ...
 
     def to_json(self) -> dict[str, Any]:
-        """Its public facts."""
+        """Its public facts, as they stand in the table's JSON."""
         ...

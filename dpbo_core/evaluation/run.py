@@ -20,8 +20,8 @@ from dpbo_core.evaluation import KIND
 from dpbo_core.evaluation.binary import best_threshold
 from dpbo_core.evaluation.counting import Counter
 from dpbo_core.evaluation.evaluated_model import KINDS, EvaluatedModel, read_model
+from dpbo_core.evaluation.evaluation_release import edges_as_integers, release_of, table_of
 from dpbo_core.evaluation.query import EvaluationQuery
-from dpbo_core.evaluation.release import edges_as_integers, release_of, table_of
 from dpbo_core.evaluation.report_kind import ExpectedErrors
 from dpbo_core.evaluation.request import (
     EvaluationRequest,
