@@ -15,17 +15,14 @@ as many new public records as are counted choose the bins, except where it says 
 import argparse
 import functools
 from collections.abc import Iterator
-from types import SimpleNamespace
 
 import numpy as np
 
 from benchmarks.rows import Row, main
-from dpbo_core.evaluation.bins import expected
-from dpbo_core.evaluation.figures import figures
-from dpbo_core.evaluation.intervals import estimates, simulated_noise
-from dpbo_core.evaluation.noised_table import NoisedTable
-from dpbo_core.evaluation.places import placed
-from dpbo_core.evaluation.within import within_bins
+from dpbo_core.evaluation.binary import Binary
+from dpbo_core.evaluation.histogram_cells import class_bins
+from dpbo_core.evaluation.noised_table import NoisedTable, simulated_noise
+from dpbo_core.evaluation.report_kind import PublicRecords, TableSize
 
 DRAWS = 1000
 SCALE = 2.0  # of ε = 1
@@ -90,21 +87,18 @@ def measured(drawn, threshold, m, *, n_public=None, draws=DRAWS):
     rng = np.random.default_rng(m)
     errors, exact, held = [], [], []
     for _ in range(draws):
-        public = SimpleNamespace(threshold=threshold)
-        public.values, public.positive = drawn(rng, n_public or m)
-        told = expected(public, n_records=m, scale=SCALE)
+        values, positive = drawn(rng, n_public or m)
+        public = PublicRecords(positive.astype(int), values - threshold, "decision_function")
+        told = Binary.expected(public, TableSize(m, SCALE), None)
         values, positive = drawn(rng, m)
-        places = placed(values, positive.astype(int), told.edges)
+        cells = class_bins(values - threshold, positive.astype(int), told.edges)
         size = 1 + 2 * (len(told.edges) + 1)
-        counts = np.bincount(places, minlength=size) + simulated_noise(rng, SCALE, (size,))
-        within = within_bins(public.values, public.positive, told.edges)
-        table = NoisedTable(
-            m, SCALE, told.edges, threshold, within.ranked, None, (), tuple(counts.astype(int).tolist()),
-            within.error, within.untied,
-        )  # fmt: skip
+        counts = np.bincount(cells, minlength=size) + simulated_noise(rng, SCALE, (size,))
+        kind = Binary.of(public, told.edges)
+        table = NoisedTable(m, SCALE, kind, (), tuple(counts.astype(int).tolist()))
         exact.append(true_auc(values, positive))
-        errors.append(abs(float(figures(table, table.shifted(counts))["auc"]) - exact[-1]))
-        low, high = estimates(table)[1]["auc"]
+        errors.append(abs(float(table.figures(table.shifted(counts))["auc"]) - exact[-1]))
+        low, high = table.estimates().noise["auc"]
         held.append(bool(low <= exact[-1] <= high))
     return float(np.mean(errors)), float(np.mean(held)), float(np.std(exact)), told
 
@@ -138,7 +132,9 @@ def rows() -> Iterator[Row]:
             if only.world is not None and only.world not in name:
                 continue
             error, held, sampling, told = measured(drawn, threshold, m, n_public=n_public, draws=only.draws)
-            note = f"{len(told.edges) + 1} bins; expected {told.auc_error:.2g}, {told.verdict}; sampling sd "
+            note = (
+                f"{len(told.edges) + 1} bins; expected {told.errors['auc_error']:.2g}, {told.verdict}; sampling sd "
+            )
             note += f"{sampling:.2g}; the 90% noise interval held it in {held:.1%} of {only.draws:,}"
             what = f"mean AUC error, {name}, {share:.0%} positive, m = {m:,}"
             yield Row(what, error, unit="", at_most=goal, note=note)

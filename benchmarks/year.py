@@ -199,7 +199,7 @@ def falls(ledger: PrivacyLedger, folder: Path, edition: str, day: int) -> bool:
     wanted = WatchSection(drop=DROP, epsilon=WATCHED, edition=edition)
     name = f"{BEGIN + timedelta(days=day):%Y-%m-%d}"
     spec, vaults = study(edition), folder / "vaults"
-    look = tried(lambda: look_once(spec, ledger=ledger, vaults=vaults, name=name, folder=folder, wanted=wanted))
+    look = tried(lambda: look_once(spec, ledger=ledger, vaults=vaults, name=name, folder=folder, section=wanted))
     return look is not None and look.alarm
 
 

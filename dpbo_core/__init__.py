@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from dpbo_core.errors import NoBudget as NoBudget
     from dpbo_core.errors import Sealed as Sealed
     from dpbo_core.errors import StudyInvalid as StudyInvalid
-    from dpbo_core.evaluation.last_step import run_and_evaluate as run_and_evaluate
     from dpbo_core.evaluation.run import EvaluationResult as EvaluationResult
     from dpbo_core.evaluation.run import evaluate_study as evaluate_study
     from dpbo_core.evaluation.run import plan_evaluation as plan_evaluation
+    from dpbo_core.evaluation.run import run_and_evaluate as run_and_evaluate
     from dpbo_core.evaluation.watch.looks import look_once as look_once
     from dpbo_core.evaluation.watch.recorded_looks import Look as Look
-    from dpbo_core.evaluation.watch.watch_plan import plan_watch as plan_watch
+    from dpbo_core.evaluation.watch.watching import plan_watch as plan_watch
     from dpbo_core.final_model.train import FinalModel as FinalModel
     from dpbo_core.privacy.release import Release as Release
     from dpbo_core.sklearn_api.private_search import PrivateSearch as PrivateSearch
@@ -70,9 +70,9 @@ _HOME = {
     "open_study": "study.run",
     "plan_evaluation": "evaluation.run",
     "plan_study": "study.resolve",
-    "plan_watch": "evaluation.watch.watch_plan",
+    "plan_watch": "evaluation.watch.watching",
     "read_study": "study.study_file",
-    "run_and_evaluate": "evaluation.last_step",
+    "run_and_evaluate": "evaluation.run",
     "run_study": "study.run",
 }
 __all__ = list(_HOME)

@@ -37,9 +37,8 @@ from dpbo_core.spec import (
     SearchSection,
     StudySpec,
 )
-from dpbo_core.spec.named_candidates import candidates_of
 from dpbo_core.spec.named_score import pair_score, score_of
-from dpbo_core.spec.neighbours import relation_of, unit_of
+from dpbo_core.spec.study import candidates_of, relation_of, unit_of
 
 if TYPE_CHECKING:
     from dpbo_core.models.estimators import Model

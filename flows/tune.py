@@ -19,7 +19,7 @@ from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.tuning import finish, reserve, step
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import AssumptionNotAccepted, BudgetRefused, DpboError, StudyInvalid
-from dpbo_core.evaluation.last_step import asks_for_evaluation, last_step
+from dpbo_core.evaluation.request import asks_for_evaluation, last_step
 from dpbo_core.evaluation.run import EvaluationResult
 from dpbo_core.final_model.train import model_is_public
 from dpbo_core.objective.partitioned import Workers

@@ -19,8 +19,7 @@ from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.watching import look, prepare_look, publish_looks
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetRefused, DpboError
-from dpbo_core.evaluation.watch.editions import newest_edition
-from dpbo_core.evaluation.watch.recorded_looks import Look
+from dpbo_core.evaluation.watch.recorded_looks import Look, newest_edition
 from dpbo_core.spec import StudySpec, WatchSection
 from dpbo_core.spec.reading import read_section
 from dpbo_core.study.consent import check_public_file

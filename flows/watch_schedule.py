@@ -30,7 +30,7 @@ from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.accounting.patterns import filled_at
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.evaluation.watch.recorded_looks import WatchOver
-from dpbo_core.evaluation.watch.watch_plan import plan_watch
+from dpbo_core.evaluation.watch.watching import plan_watch
 from dpbo_core.spec import WatchSection
 from dpbo_core.spec.reading import to_table
 from dpbo_core.study.study_file import read_study
@@ -119,7 +119,7 @@ def serve_watch(
     """
     spec = read_study(path)
     refuse_fields(spec)
-    plan_watch(spec, ledger=PrivacyLedger(Stores().ledger), folder=path.parent, wanted=wanted)
+    plan_watch(spec, ledger=PrivacyLedger(Stores().ledger), folder=path.parent, section=wanted)
     section = None if wanted is None else to_table(wanted)
     parameters = {"study": os.path.relpath(path), "wanted": section, "retune": retune, "pad": pad}
     served(

@@ -7,8 +7,7 @@ from prefect import task
 from dpbo.tasks import policies
 from dpbo_core.models.estimators import Model
 from dpbo_core.spec import StudySpec
-from dpbo_core.study.precomputed import cross_validate_candidate, train_candidate
-from dpbo_core.study.public_work import PublicWork
+from dpbo_core.study.precomputed import PublicWork, cross_validate_candidate, train_candidate
 
 
 @task(name="train candidate", **policies.SENSITIVE_TASK)

@@ -22,7 +22,7 @@ def prepare_look(
 ) -> OpenLook | Look:
     """Train the released model, check the table's header and size; or find the bit that was recorded."""
     return open_look(
-        study, ledger=PrivacyLedger(ledger_url), name=name, folder=folder, wanted=wanted, vaults=vaults
+        study, ledger=PrivacyLedger(ledger_url), name=name, folder=folder, section=wanted, vaults=vaults
     )
 
 

@@ -244,7 +244,7 @@ def worlds(folder):
         def go(edition):
             wanted = WatchSection(drop=1.0, epsilon=9.0, edition=edition, reference=0.0)  # from which nothing falls
             vaults = folder / f"watch-{place}"
-            return look_once(spec, ledger=ledger, vaults=vaults, name="day", folder=folder, wanted=wanted)
+            return look_once(spec, ledger=ledger, vaults=vaults, name="day", folder=folder, section=wanted)
 
         return go
 

@@ -299,7 +299,7 @@ def test_a_verdict_counts_what_there_is_to_gain_over_one_answer_for_all():
 
 def test_a_verdict_counts_what_there_is_to_choose_between(tmp_path):
     """`dpbo plan --fit`: where candidates' public scores are alike, a choice that loses as much is a blind one."""
-    from dpbo_core.study.public_spread import public_spread
+    from dpbo_core.study.public_advice import public_spread
 
     tables = {
         "study": {"name": "s", "method": "auto"},
@@ -333,7 +333,7 @@ def test_a_verdict_counts_what_there_is_to_choose_between(tmp_path):
 
 
 def test_the_baseline_is_the_public_files_and_unknown_without_it(tmp_path):
-    from dpbo_core.study.public_baseline import public_baseline
+    from dpbo_core.study.public_advice import public_baseline
 
     tables = {
         "study": {"name": "s", "method": "auto"},

@@ -169,7 +169,6 @@ ALIKE = {
     "run": "a study under way, and the evaluation of its model",
     "tuned": "what a tune gives back, and its screen",
     "union": "the closed union of its room",
-    "watch": "a watch: its section of a study, and its story",
     "watching": "`dpbo watch`: what is watched, its tasks, and its command",
 }
 
@@ -232,8 +231,9 @@ NAMES = {
 WORDS = ("models/scores", "mechanisms")  # their names are ordinary words: a text may hold them, unless in quotes
 EXCEPTED = {
     "accounting/migrations": "a migration speaks of the tables of its day",
-    "evaluation/figures.py": "the figures of a report, some of which scores are called by too",
-    "evaluation/names.py": "their names, for screens that count nothing",
+    "evaluation/__init__.py": "names of figures, for screens that count nothing",
+    "evaluation/binary.py": "the figures of a report, some of which scores are called by too",
+    "evaluation/multiclass.py": "the figures of a report of several classes, likewise",
     "comparison": "it sets chosen forms of methods beside their rivals",
     "models/listed": "scikit-learn's own parameters, one of which is a sigmoid too",
 }

@@ -31,8 +31,8 @@ from dpbo_core.errors import (
     StudyInvalid,
 )
 from dpbo_core.evaluation.certified import CERTIFIED
-from dpbo_core.evaluation.last_step import last_step
-from dpbo_core.evaluation.sensitive_table import FileTable
+from dpbo_core.evaluation.counting import FileTable
+from dpbo_core.evaluation.request import last_step
 from dpbo_core.final_model import storage
 from dpbo_core.final_model.train import load, train_final
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
@@ -436,14 +436,14 @@ def test_killed_at_any_moment_a_study_with_its_last_step_is_paid_once_and_drawn_
 def test_a_draw_that_was_recorded_is_read_with_the_edges_it_was_made_with(tables, ledger, monkeypatch):
     """Killed between the draw and the release; then a version that would choose other bins goes on."""
     from dpbo_core.accounting.ledger import Reservation
-    from dpbo_core.evaluation import bins
+    from dpbo_core.evaluation import binary_bins
 
     spec = tuned(tables, ledger)
     with monkeypatch.context() as patch:
         patch.setattr(Reservation, "conclude", lambda self, release: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(Sealed):
             evaluate_study(spec, ledger=ledger)
-    monkeypatch.setattr(bins, "LADDER", (64,))
+    monkeypatch.setattr(binary_bins, "LADDER", (64,))
     monkeypatch.setattr(FileTable, "count", lambda *_: pytest.fail("the records were read again"))
     found = evaluate_study(spec, ledger=ledger).release.value["table"]
     assert len(found["edges"]) < 30

@@ -18,8 +18,9 @@ from neighbours import make_world, nasty_pairs, random_lines
 from dpbo_core.data import read_table, table_of
 from dpbo_core.data.people import uncounted
 from dpbo_core.errors import Sealed
+from dpbo_core.evaluation.binary import BinaryCells
 from dpbo_core.evaluation.counting import Counter, count, count_parts
-from dpbo_core.evaluation.places import Grouping, Place, cells, placed
+from dpbo_core.evaluation.histogram_cells import Grouping, class_bins, with_groups
 
 NAN = float("nan")
 
@@ -30,7 +31,9 @@ def counter_of(world, *, edges=(-0.2, 0.0, 0.3), groups=("blue", "red"), estimat
     model = problem.train(0)
     verb = "predict_proba" if hasattr(model, "estimator") else "decision_function"
     edges = tuple(edge + 0.5 for edge in edges) if verb == "predict_proba" else edges
-    return Counter(world.fitted, model, Place(edges, verb), None if groups is None else Grouping("colour", groups))
+    return Counter(
+        world.fitted, model, BinaryCells(edges, verb), None if groups is None else Grouping("colour", groups)
+    )
 
 
 def table_from(world, lines):
@@ -176,7 +179,7 @@ def test_any_decision_values_labels_groups_and_edges(records, edges, k, data):
     def counts(rows):
         values, labels, groups = map(np.array, zip(*rows, strict=True))
         n_bins = len(edges) + 1
-        found = cells(placed(values.astype(float), labels, edges), groups, n_bins)
+        found = with_groups(class_bins(values.astype(float), labels, edges), groups, 2 * n_bins)
         return np.bincount(found, minlength=1 + 6 * n_bins)
 
     one, two = counts(records), counts(other)
@@ -268,7 +271,7 @@ def test_scored_alone_it_is_the_same_table(worlds, processes, monkeypatch):
     counter, rows = counter_of(world), np.random.default_rng(0).normal(size=(6, world.fitted.n_features))
     model = counter.model
     if processes:
-        how = enforced_model.alone(model.estimator, rows, np.zeros(6, dtype=np.int64), counter.place, known={})
+        how = enforced_model.alone(model.estimator, rows, np.zeros(6, dtype=np.int64), counter.cells, known={})
     else:
         monkeypatch.setattr(enforced_model, "engine", lambda *_: InThisProcess())
         how = enforced_model.Alone(pickle.dumps(model.estimator), (), ())

@@ -3,7 +3,6 @@
 import copy
 import itertools
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,14 +21,12 @@ from dpbo_core.data import Preprocessing, read_table, table_of
 from dpbo_core.data.people import uncounted
 from dpbo_core.errors import CertificateFalse, StudyInvalid
 from dpbo_core.evaluation.certified import CERTIFIED
-from dpbo_core.evaluation.confusion import ConfusionTable
-from dpbo_core.evaluation.confusion import estimates as of_classes
 from dpbo_core.evaluation.counting import Counter
-from dpbo_core.evaluation.foreseen import error_edges, foreseen
-from dpbo_core.evaluation.intervals import simulated_noise
-from dpbo_core.evaluation.places import ClassPlace, ErrorPlace, Grouping
-from dpbo_core.evaluation.regression_errors import ErrorTable, farthest, of_bins
-from dpbo_core.evaluation.regression_errors import estimates as of_errors
+from dpbo_core.evaluation.histogram_cells import Grouping
+from dpbo_core.evaluation.multiclass import ClassCells, Multiclass
+from dpbo_core.evaluation.noised_table import NoisedTable, simulated_noise
+from dpbo_core.evaluation.regression import ErrorCells, Regression, error_edges, public_bins
+from dpbo_core.evaluation.report_kind import PublicRecords, TableSize
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.run import run_study
@@ -61,8 +58,8 @@ def counted(request, tmp_path):
     encoded = fitted.transform(public)
     path = TREE + ("Classifier" if kind == "classes" else "Regressor")
     model = EstimatorFactory(path, {"max_depth": 3}, 0, kind == "errors").train(encoded.X, encoded.truth)
-    place = ClassPlace(3) if kind == "classes" else ErrorPlace((-0.2, 0.0, 0.2))
-    counter = Counter(fitted, model, place, Grouping("colour", ("blue", "red")))
+    cells = ClassCells((), 3) if kind == "classes" else ErrorCells((-0.2, 0.0, 0.2))
+    counter = Counter(fitted, model, cells, Grouping("colour", ("blue", "red")))
 
     def histogram(lines):
         file = tmp_path / "v.csv"
@@ -114,19 +111,19 @@ def test_replacing_a_person_moves_it_by_two_k(counted, k):
     assert most == 2 * k
 
 
-def test_places_of_whatever_is_predicted():
+def test_cells_of_whatever_is_predicted():
     truth, odd = np.array([0, 2, 1, -1, 1]), np.array([0.0, 1.0, np.nan, 1.0, 7.0])
-    assert ClassPlace(3).of(odd, truth).tolist() == [1, 8, 0, 0, 0]
-    errors = ErrorPlace((-1.0, 0.0, 1.0)).of(np.array([np.nan, np.inf, -np.inf, 0.0, 1.0, 1.5]), np.zeros(6))
+    assert ClassCells((), 3).of(odd, truth).tolist() == [1, 8, 0, 0, 0]
+    errors = ErrorCells((-1.0, 0.0, 1.0)).of(np.array([np.nan, np.inf, -np.inf, 0.0, 1.0, 1.5]), np.zeros(6))
     assert errors.tolist() == [0, 4, 1, 2, 3, 4]
     mixed = np.array([1.0, None, "x", 10**400], dtype=object)
-    assert ErrorPlace((0.0,)).of(mixed, np.zeros(4)).tolist() == [2, 0, 0, 0]
+    assert ErrorCells((0.0,)).of(mixed, np.zeros(4)).tolist() == [2, 0, 0, 0]
 
 
 @pytest.fixture
 def few_draws(monkeypatch):
     """Intervals of 100 simulated tables, where figures are compared and not they."""
-    monkeypatch.setattr("dpbo_core.evaluation.simulation.PAIRS", 50)
+    monkeypatch.setattr("dpbo_core.evaluation.noised_table.PAIRS", 50)
 
 
 # Values, against scikit-learn
@@ -141,7 +138,7 @@ def class_table(y, predicted, *, C=3, groups=(), group=None, scale=1e-9, rng=Non
     cells = 1 + y * C + predicted + (0 if group is None else group * C * C)
     drawn = np.bincount(cells, minlength=1 + C * C * max(1, len(groups)))
     drawn = drawn if rng is None else drawn + simulated_noise(rng, scale, drawn.shape).astype(int)
-    return ConfusionTable(len(y), scale, tuple("abcdefghij"[:C]), groups, tuple(drawn.tolist()))
+    return NoisedTable(len(y), scale, Multiclass(tuple("abcdefghij"[:C])), groups, tuple(drawn.tolist()))
 
 
 def exact_of_classes(y, p):
@@ -160,7 +157,7 @@ def test_without_noise_the_matrix_is_scikit_learns():
     rng = np.random.default_rng(1)
     y, p = several(rng, 900, C=5)
     group = rng.integers(2, size=900)
-    found = of_classes(class_table(y, p, C=5, groups=("f", "other"), group=group))
+    found = class_table(y, p, C=5, groups=("f", "other"), group=group).estimates()
     for name, value in exact_of_classes(y, p).items():
         assert found.values[name] == pytest.approx(value, abs=1e-12), name
         low, high = found.noise[name]
@@ -175,7 +172,7 @@ def test_without_noise_the_matrix_is_scikit_learns():
 
 def test_of_a_class_without_records_nothing_is_said():
     y, p = np.array([0, 0, 1, 1]), np.array([0, 2, 1, 1])
-    values = of_classes(class_table(y, p)).values
+    values = class_table(y, p).estimates().values
     assert np.isnan(values["class recall"][2])
     assert np.isnan(values["balanced_accuracy"])
     assert values["accuracy"] == 0.75
@@ -188,8 +185,8 @@ def error_table(public, errors, *, edges=None, bound=6.0, n_bins=20, scale=1e-9,
     at = 1 + (errors[:, None] > np.array(edges)).sum(axis=1) + (0 if group is None else group * (len(edges) + 1))
     drawn = np.bincount(at, minlength=1 + (len(edges) + 1) * max(1, len(groups)))
     drawn = drawn if rng is None else drawn + simulated_noise(rng, scale, drawn.shape).astype(int)
-    bins = of_bins(public, edges, bound)
-    return ErrorTable(len(errors), scale, edges, bound, bins, 4.0, groups, tuple(drawn.tolist()))
+    kind = Regression(edges, bound, public_bins(public, edges, bound), 4.0)
+    return NoisedTable(len(errors), scale, kind, groups, tuple(drawn.tolist()))
 
 
 def exact_of_errors(errors, bound=6.0):
@@ -213,7 +210,7 @@ def test_where_records_are_the_public_ones_the_bins_cost_the_means_nothing():
     """Then a bin's mean is theirs, and only quantiles are known to their bin alone."""
     errors = np.random.default_rng(2).normal(0.2, 1.5, 2000)
     table = error_table(errors, errors)
-    found, exact, ends = of_errors(table), exact_of_errors(errors), table.ends
+    found, exact, ends = table.estimates(), exact_of_errors(errors), table.kind.ends
     for name in ("mae", "bias", "rmse", "r2_public_baseline"):
         assert found.values[name] == pytest.approx(exact[name], abs=1e-9)
     for name in set(exact) - {"mae", "bias", "rmse", "r2_public_baseline"}:
@@ -234,16 +231,16 @@ def test_wherever_records_lie_in_their_bins_the_mean_is_off_by_no_more_than_is_s
     public = rng.normal(size=500)
     for errors in (rng.standard_cauchy(1000), 5.9 * rng.choice([-1.0, 1.0], 1000), np.zeros(1000)):
         table = error_table(public, errors, n_bins=n_bins)
-        off = abs(float(of_errors(table).values["mae"]) - exact_of_errors(errors)["mae"])
-        assert off <= farthest(table) + 1e-9
-    assert len(table.edges) <= n_bins - 1
+        off = abs(float(table.estimates().values["mae"]) - exact_of_errors(errors)["mae"])
+        assert off <= table.kind.farthest(table) + 1e-9
+    assert len(table.kind.edges) <= n_bins - 1
 
 
 def test_groups_of_errors(few_draws):
     rng = np.random.default_rng(5)
     errors, group = rng.normal(size=3000), rng.integers(2, size=3000)
     errors[group == 1] *= 2.0
-    found = of_errors(error_table(errors, errors, n_bins=256, groups=("f", "other"), group=group)).values
+    found = error_table(errors, errors, n_bins=256, groups=("f", "other"), group=group).estimates().values
     exact = [exact_of_errors(errors[group == g])["mae"] for g in (0, 1)]
     assert found["of mae"] == pytest.approx(exact, abs=0.02)
     assert found["gap mae"] == pytest.approx([exact[0] - exact[1], exact[1] - exact[0]], abs=0.03)
@@ -259,7 +256,7 @@ def coverage_of_classes(runs, *, m=1000, seed=6):
     for _ in range(runs):
         y, p = several(rng, m)
         exact = exact_of_classes(y, p)
-        pair = of_classes(class_table(y, p, scale=2.0, rng=rng)), of_classes(class_table(y, p))
+        pair = class_table(y, p, scale=2.0, rng=rng).estimates(), class_table(y, p).estimates()
         hold(kept["noise"], pair[0].noise, exact)
         hold(kept["sampling"], pair[1].sampling, everybody)
     return mean(kept, runs)
@@ -270,7 +267,9 @@ def coverage_of_errors(runs, *, m=1000, seed=8):
     everybody = exact_of_errors(np.random.default_rng(9).normal(0.2, 1.5, 2_000_000))
     for _ in range(runs):
         public, errors = rng.normal(0.2, 1.5, m), rng.normal(0.2, 1.5, m)
-        pair = of_errors(error_table(public, errors, scale=2.0, rng=rng)), of_errors(error_table(public, errors))
+        pair = [
+            error_table(public, errors, scale=scale, rng=r).estimates() for scale, r in ((2.0, rng), (1e-9, None))
+        ]
         hold(kept["noise"], pair[0].noise, exact_of_errors(errors))
         hold(kept["sampling"], pair[1].sampling, everybody)
     return mean(kept, runs)
@@ -307,13 +306,6 @@ QUANTILES = set(exact_of_errors(np.ones(3))) - set(MEANS)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("runs", [200])
-def test_intervals_hold_in_nine_of_ten_runs(runs):
-    check_coverage(coverage_of_classes(runs), runs, whole=())
-    check_coverage(coverage_of_errors(runs), runs, whole=QUANTILES)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("m", [1000, 5000])
 def test_they_hold_in_nine_of_ten_of_1000_runs(m):
     check_coverage(coverage_of_classes(1000, m=m, seed=10), 1000, whole=(), margin=0.01)
@@ -324,30 +316,30 @@ def test_they_hold_in_nine_of_ten_of_1000_runs(m):
 
 
 def test_the_expected_error_is_that_of_real_draws(monkeypatch):
-    monkeypatch.setattr("dpbo_core.evaluation.simulation.PAIRS", 5)  # of the intervals, which nobody reads here
+    monkeypatch.setattr("dpbo_core.evaluation.noised_table.PAIRS", 5)  # of the intervals, which nobody reads here
     rng = np.random.default_rng(12)
     y, p = several(rng, 1000)
-    subject = SimpleNamespace(classes=("a", "b", "c"), truth=y, predicted=p)
-    told = foreseen(subject, n_records=1000, scale=2.0, n_groups=1, n_bins=None)
+    public, size = PublicRecords(y, p, classes=("a", "b", "c")), TableSize(1000, 2.0)
+    told = Multiclass.expected(public, size, None)
     off = []
     for _ in range(40):
         table = class_table(y, p, scale=2.0, rng=rng)
-        off.append(abs(float(of_classes(table).values["accuracy"]) - metrics.accuracy_score(y, p)))
+        off.append(abs(float(table.estimates().values["accuracy"]) - metrics.accuracy_score(y, p)))
     assert np.mean(off) == pytest.approx(told.errors["accuracy_error"], rel=0.4)
     errors = rng.normal(size=1000)
-    subject = SimpleNamespace(classes=(), errors=errors, bound=6.0)
-    told = foreseen(subject, n_records=1000, scale=2.0, n_groups=1, n_bins=None)
+    public = PublicRecords(np.zeros(1000), errors, error_bound=6.0)
+    told = Regression.expected(public, size, None)
     assert told.verdict == "good"
     off = []
     for _ in range(40):
         table = error_table(errors, errors, scale=2.0, rng=rng)
-        off.append(abs(float(of_errors(table).values["mae"]) - np.abs(errors).mean()))
+        off.append(abs(float(table.estimates().values["mae"]) - np.abs(errors).mean()))
     assert np.mean(off) == pytest.approx(told.errors["mae_error"], rel=0.4)
-    few = foreseen(subject, n_records=50, scale=20.0, n_groups=3, n_bins=None)
+    few = Regression.expected(public, TableSize(50, 20.0, 3), None)
     assert few.verdict == "not usable"
     assert "not be usable" in few.warning
-    nobody = SimpleNamespace(classes=(), errors=np.zeros(0), bound=1.0)
-    assert foreseen(nobody, n_records=50, scale=2.0, n_groups=1, n_bins=None).edges == (0.0,)
+    nobody = PublicRecords(np.zeros(0), np.zeros(0))
+    assert Regression.expected(nobody, size, None).edges == (0.0,)
 
 
 # Whole studies

@@ -23,13 +23,13 @@ from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.data import Preprocessing, table_of
 from dpbo_core.errors import BudgetRefused, CertificateFalse, Sealed, StudyInvalid
+from dpbo_core.evaluation.binary import Binary, BinaryCells
+from dpbo_core.evaluation.binary_bins import AucTies
 from dpbo_core.evaluation.certified import CERTIFIED
 from dpbo_core.evaluation.counting import Counter, count_persons, count_persons_of_parts
-from dpbo_core.evaluation.figures import figures
-from dpbo_core.evaluation.intervals import estimates, simulated_noise
-from dpbo_core.evaluation.noised_table import NoisedTable
-from dpbo_core.evaluation.person_cells import ENTRY, MOST, WEIGHT, PersonCells
-from dpbo_core.evaluation.places import Place
+from dpbo_core.evaluation.histogram_cells import ENTRY, MOST, WEIGHT, PersonCells
+from dpbo_core.evaluation.noised_table import NoisedTable, simulated_noise
+from dpbo_core.evaluation.query import EvaluationQuery
 from dpbo_core.final_model.train import train_final
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.mechanisms.noise import InjectedNoise, OperatingSystemNoise
@@ -210,7 +210,7 @@ def test_others_stay_in_their_cells_whoever_leaves():
     fitted = Preprocessing.fit(table_of(columns), "y", unit_ball=False)
     encoded = fitted.transform(table_of(columns))
     model = EstimatorFactory("sklearn.svm.LinearSVC").train(encoded.X, encoded.labels)
-    counter = Counter(fitted, replace(model, estimator=ByPlace()), Place((0.0,), "decision_function"))
+    counter = Counter(fitted, replace(model, estimator=ByPlace()), BinaryCells((0.0,), "decision_function"))
     whole = counter.by_person(table_of(columns), [f"p{i}" for i in range(1100)])
     of_whom = dict(zip(map(bytes, whole.names), whole.cells.tolist(), strict=True))
     for gone in (1, 80, 1099):
@@ -326,7 +326,6 @@ def test_without_noise_every_record_weighs_its_share_of_its_person(tmp_path, mod
     assert sum(table["drawn"]) == 120 * WEIGHT
     assert (table["n_persons"], table["weight"], table["noise_scale"]) == (120, WEIGHT, pytest.approx(2.0))
     assert "n_records" not in table
-    assert NoisedTable.from_json(json.loads(json.dumps(table))).weight == WEIGHT
 
 
 @pytest.mark.parametrize("kind", ["classes", "errors"])
@@ -385,7 +384,7 @@ def test_a_lost_part_or_persons_of_other_records_seal(tmp_path):
     fitted = Preprocessing.fit(public, "y", unit_ball=False)
     encoded = fitted.transform(public)
     model = EstimatorFactory("sklearn.svm.LinearSVC").train(encoded.X, encoded.labels)
-    counter = Counter(fitted, model, Place((0.0,), "decision_function"))
+    counter = Counter(fitted, model, BinaryCells((0.0,), "decision_function"))
     parts = sorted((tmp_path / "validation").glob("*.parquet"))
     assert count_persons_of_parts(counter, parts, "who", 120).expose().sum() == 120 * WEIGHT
     parts[1].write_bytes(b"no table")
@@ -440,9 +439,7 @@ def test_another_number_of_persons_is_another_question():
 
     def key(n_persons):
         spec = StudySpec.from_dict(study(n_persons=n_persons))
-        from dpbo_core.evaluation.question import Question
-
-        return Question.of(spec, resolve(spec).problem, None).key("digest", None).fingerprint
+        return EvaluationQuery.of(spec, resolve(spec).problem, None).key("digest", None).fingerprint
 
     assert key(120) == key(120) != key(121)
     with pytest.raises(StudyInvalid, match="persons"):
@@ -472,22 +469,6 @@ def test_a_budget_of_records_pays_for_no_report_by_person_and_the_other_way_roun
             StudySpec.from_dict(other), ledger=ledger, folder=tmp_path, model=saved.save(tmp_path / "model")
         )
     assert ledger.accounts("clinic")[0].spent == spent
-
-
-def test_as_the_last_step_both_are_paid_together(tmp_path):
-    files(tmp_path)
-    tables = study()
-    tables["budget"]["epsilon"] = 1.5
-    with pytest.raises(BudgetRefused):
-        run_and_evaluate(StudySpec.from_dict(tables), ledger=a_ledger(tmp_path), folder=tmp_path)
-    assert not a_ledger(tmp_path).accounts()
-    tables["budget"]["epsilon"] = 2.0
-    other = tmp_path / "other"
-    other.mkdir()
-    files(other)
-    _, evaluated = run_and_evaluate(StudySpec.from_dict(tables), ledger=a_ledger(other), folder=other)
-    assert evaluated.release.facts["n_persons"] == 120
-    assert a_ledger(other).accounts("clinic")[0].spent.epsilon_units == 2 * 10**12
 
 
 def test_on_a_neighbour_everything_is_the_same_but_the_draw(tmp_path, monkeypatch):
@@ -558,18 +539,19 @@ def covered(runs, *, people, seed):
         return PersonCells.of(Persons(names, owners), cells).table(15, n)
 
     def table(counts, n, scale):
-        return NoisedTable(n, scale, edges, 0.0, 0.5, None, (), tuple(counts.tolist()), weight=WEIGHT)
+        kind = Binary(edges, 0.0, AucTies(0.5, 0.0, 0.0), None)
+        return NoisedTable(n, scale, kind, (), tuple(counts.tolist()), weight=WEIGHT)
 
     law = table(drawn(400_000), 400_000, 1.0)
-    whole = figures(law, law.counts)
+    whole = law.figures(law.counts)
     held = {(kind, name): 0 for kind in ("noise", "sampling") for name in names}
     for _ in range(runs):
         counts = drawn(people)
         exact = table(counts, people, 2.0)
-        truth = figures(exact, exact.counts)
+        truth = exact.figures(exact.counts)
         noise = np.rint(simulated_noise(rng, 2.0, counts.shape, WEIGHT) * WEIGHT).astype(np.int64)
-        _, of_noise, _ = estimates(table(counts + noise, people, 2.0))
-        _, _, of_sampling = estimates(table(counts, people, 1e-9))
+        of_noise = table(counts + noise, people, 2.0).estimates().noise
+        of_sampling = table(counts, people, 1e-9).estimates().sampling
         for name in names:
             held["noise", name] += bool(of_noise[name][0] <= truth[name] <= of_noise[name][1])
             held["sampling", name] += bool(of_sampling[name][0] <= whole[name] <= of_sampling[name][1])

@@ -25,7 +25,7 @@ from dpbo_core.objective.partitioned import bytes_of
 from dpbo_core.problem import Problem
 from dpbo_core.spec import StudySpec
 from dpbo_core.study import data_split
-from dpbo_core.study.one_pass import check_one_pass
+from dpbo_core.study.resolve import check_one_pass
 from dpbo_core.study.run import open_study
 from dpbo_core.study.training_set import study_fingerprint
 

@@ -18,7 +18,7 @@ from dpbo_core.models.scores.bounded_function import BoundedFunction
 from dpbo_core.spec import StudySpec, WatchSection
 from dpbo_core.study.consent import approve_study
 from dpbo_core.study.precomputed import train_candidate
-from dpbo_core.study.public_spread import public_spread
+from dpbo_core.study.public_advice import public_spread
 from dpbo_core.study.run import open_study, run_study
 
 MARK = "ran.txt"
@@ -70,7 +70,7 @@ DOORS = {
     "an operator": lambda study, ledger, folder: open_study(study, ledger=ledger, folder=folder, owner=False),
     "evaluate": lambda study, ledger, folder: evaluate_study(study, ledger=ledger, folder=folder, epsilon=1.0),
     "watch": lambda study, ledger, folder: look_once(
-        study, ledger=ledger, vaults=folder / "vaults", name="a", folder=folder, wanted=WatchSection(drop=0.1)
+        study, ledger=ledger, vaults=folder / "vaults", name="a", folder=folder, section=WatchSection(drop=0.1)
     ),
     "serve": lambda study, ledger, folder: approve_study(study, ledger=ledger, folder=folder),
     "plan --fit": lambda study, _, folder: public_spread(study, folder),

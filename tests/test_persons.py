@@ -829,7 +829,7 @@ def test_a_file_without_a_record_is_released_evaluated_and_watched_as_any(tmp_pa
         book = ledger(folder)
         release = run_study(spec, ledger=book, folder=folder).release
         report = evaluate_study(spec, ledger=book, folder=folder).release
-        look = look_once(spec, ledger=book, vaults=folder / "vaults", name="monday", folder=folder, wanted=WATCHED)
+        look = look_once(spec, ledger=book, vaults=folder / "vaults", name="monday", folder=folder, section=WATCHED)
         (account,) = book.accounts()
         told = [str(spend) for found in (release, report) for spend in found.spends]
         said[name] = (told, account.spent, look.number, sorted(report.value))

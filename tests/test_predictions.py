@@ -19,7 +19,7 @@ from dpbo_core.final_model.train import model_is_public, train_final
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.sklearn_api.predictions_in_memory import told_by
 from dpbo_core.study.data_split import FileSplit
-from dpbo_core.study.public_work import PublicWork
+from dpbo_core.study.precomputed import PublicWork
 from dpbo_core.study.resolve import advise_study, planning_problem, resolve
 from dpbo_core.study.run import run_study
 

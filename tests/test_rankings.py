@@ -26,7 +26,7 @@ from dpbo_core.objective.partitioned import PartitionedObjective
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.sklearn_api.tables_in_memory import class_shares
 from dpbo_core.study import data_split
-from dpbo_core.study.positives import public_share
+from dpbo_core.study.public_advice import public_share
 from dpbo_core.study.resolve import advise_study, planning_problem
 from dpbo_core.study.run import run_study
 from dpbo_core.study.study_file import read_study

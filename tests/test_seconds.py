@@ -24,7 +24,7 @@ from dpbo.tasks.reporting.mlflow_lookup import experiments_in_file, seen_in_file
 from dpbo.tasks.reporting.mlflow_run import find_release, log_release
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.evaluation.last_step import run_and_evaluate
+from dpbo_core.evaluation.run import run_and_evaluate
 from dpbo_core.spec import StudySpec
 from dpbo_core.study import data_split
 from dpbo_core.study.replay import recorded_release

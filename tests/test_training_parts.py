@@ -15,14 +15,14 @@ from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.data import table_parts
 from dpbo_core.data.table_parts import TableParts, parts_fingerprint
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.evaluation.subject import file_model, model_at
+from dpbo_core.evaluation.evaluated_model import file_model, model_at
 from dpbo_core.final_model import FinalModel
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.models.linear import signed_rows
 from dpbo_core.models.linear.signed_rows import stored
 from dpbo_core.spec import StudySpec
 from dpbo_core.study import data_split
-from dpbo_core.study.positives import public_share
+from dpbo_core.study.public_advice import public_share
 from dpbo_core.study.run import open_study
 from dpbo_core.study.training_set import study_fingerprint, training_digest
 
@@ -112,9 +112,9 @@ def test_parts_are_cross_validated_by_the_folds_of_one_table(world, here, score)
         seed, point = 0, whole.problem.candidates.points[2]
         one, other = (half.problem.trainer.public_steps(point, seed=seed) for half in (whole, parts))
         assert (one == other).all()
-        subjects = [model_at(world(), half, point) for half in (whole, parts)]
-        np.testing.assert_allclose(subjects[0].values, subjects[1].values, rtol=0.0, atol=1e-12)
-        assert (subjects[0].positive == subjects[1].positive).all()
+        one, other = (model_at(world(), half, point).public for half in (whole, parts))
+        np.testing.assert_allclose(one.outcome, other.outcome, rtol=0.0, atol=1e-12)
+        assert (one.truth == other.truth).all()
 
 
 def test_a_study_on_parts_releases_what_one_on_a_table_does(world, here):

@@ -27,9 +27,9 @@ from dpbo_core.errors import (
 from dpbo_core.evaluation.certified import CERTIFIED
 from dpbo_core.evaluation.watch import looks, todays_table
 from dpbo_core.evaluation.watch.looks import look_once
-from dpbo_core.evaluation.watch.measure import PairMeasure
 from dpbo_core.evaluation.watch.recorded_looks import WatchOver
-from dpbo_core.evaluation.watch.watch_plan import plan_watch
+from dpbo_core.evaluation.watch.terms import PairMeasure
+from dpbo_core.evaluation.watch.watching import plan_watch
 from dpbo_core.mechanisms.above_threshold import AboveThreshold
 from dpbo_core.mechanisms.noise_vault import NoiseVault, Shredded
 from dpbo_core.privacy.sensitive import Sensitive
@@ -59,10 +59,10 @@ class Place:
     def ledger(self):
         return PrivacyLedger(self.url)
 
-    def look(self, name, wanted=SURE, **more):
+    def look(self, name, section=SURE, **more):
         spec = more.pop("spec", self.spec)
         return look_once(
-            spec, ledger=self.ledger, vaults=self.vaults, name=name, folder=self.folder, wanted=wanted, **more
+            spec, ledger=self.ledger, vaults=self.vaults, name=name, folder=self.folder, section=section, **more
         )
 
     def spoil(self):
@@ -225,7 +225,7 @@ def test_a_study_that_released_no_model_has_nothing_to_watch(place):
     untuned = replace(place.spec, edition="2")
     with pytest.raises(StudyInvalid, match="has released nothing yet"):
         place.look("monday", spec=untuned)
-    plan = plan_watch(untuned, ledger=place.ledger, folder=place.folder, wanted=SURE)
+    plan = plan_watch(untuned, ledger=place.ledger, folder=place.folder, section=SURE)
     assert plan.spread == 0.5
 
 
@@ -408,7 +408,7 @@ def beside(place, monkeypatch):
             others.append("b")
             others.append(
                 look_once(
-                    place.spec, ledger=place.ledger, vaults=copies, name="b", folder=place.folder, wanted=SURE
+                    place.spec, ledger=place.ledger, vaults=copies, name="b", folder=place.folder, section=SURE
                 ).alarm
             )
         honest(*words)
@@ -550,7 +550,7 @@ def test_a_ledger_that_is_older_than_the_vault_is_refused(place, monkeypatch, tm
 
 def _looking(folder, url, spec, name, answers):
     found = look_once(
-        spec, ledger=PrivacyLedger(url), vaults=folder / "vaults", name=name, folder=folder, wanted=SURE
+        spec, ledger=PrivacyLedger(url), vaults=folder / "vaults", name=name, folder=folder, section=SURE
     )
     answers.put((name, found.alarm, found.number, found.replayed))
 
@@ -697,7 +697,7 @@ def test_neighbouring_tables_are_compared_within_what_is_charged(made, tmp_path,
         path.write_text("\n".join([header, *(_turned(line) if turned else line for line in lines)]) + "\n")
         vaults, name = tmp_path / "vaults", f"turned {turned}"
         wanted = replace(SURE, epsilon=50.0)
-        look = look_once(spec, ledger=ledger, vaults=vaults, name=name, folder=tmp_path, wanted=wanted)
+        look = look_once(spec, ledger=ledger, vaults=vaults, name=name, folder=tmp_path, section=wanted)
         found.append(look.alarm)
     assert found == [False, True]
     document = json.loads(json.dumps(look.release.to_json()))

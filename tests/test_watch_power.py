@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpbo_core.evaluation.watch.measure import MeanMeasure, PairMeasure
 from dpbo_core.evaluation.watch.power import (
     SOON,
     YEAR,
@@ -19,7 +18,7 @@ from dpbo_core.evaluation.watch.power import (
     power,
     smallest_drop,
 )
-from dpbo_core.evaluation.watch.terms import Terms
+from dpbo_core.evaluation.watch.terms import MeanMeasure, PairMeasure, Terms
 from dpbo_core.mechanisms.above_threshold import alarm
 from dpbo_core.mechanisms.noise import OperatingSystemNoise
 from dpbo_core.models.scores.grid import GRID

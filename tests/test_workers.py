@@ -18,9 +18,9 @@ from worlds import mostly_slow, plain, with_method
 from dpbo.flows.prefect_runtime.workers import SETTING, asked, from_one_width, of_one_width, workers, workers_for
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.evaluation import counting
+from dpbo_core.evaluation.binary import BinaryCells
 from dpbo_core.evaluation.counting import Counter
-from dpbo_core.evaluation.person_cells import WEIGHT
-from dpbo_core.evaluation.places import Grouping, Place
+from dpbo_core.evaluation.histogram_cells import WEIGHT, Grouping
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import METHODS
 from dpbo_core.objective import partitioned
@@ -142,7 +142,9 @@ def test_a_reports_table_adds_up_to_the_last_record(world, tables, here, cluster
     public = data_split.public_half(whole, here)
     verb = "decision_function" if estimator == "logistic" else "predict_proba"
     groups = Grouping("ill", (0.0, 1.0))
-    counter = Counter(public.preprocessing, public.problem.train(2), Place((-0.5, 0.0, 0.2, 0.5), verb), groups)
+    counter = Counter(
+        public.preprocessing, public.problem.train(2), BinaryCells((-0.5, 0.0, 0.2, 0.5), verb), groups
+    )
     parts = partitioned.parts_of(here / "parts")
     table = data_split.validation_table(whole.data, here)
     one = counting.count(counter, table).expose()

@@ -1,3 +1,5 @@
 """One noised histogram of labels, public bins and groups, and the whole report that follows from it (MATH §6.3)."""
 
 KIND = "evaluation"  # in the ledger's column of methods
+AT_THRESHOLD = ("recall", "specificity", "precision", "f1", "accuracy", "flagged_share", "lift")
+RANKED = ("auc", "balanced_accuracy", "accuracy")  # of all more is better; models are compared by the first

@@ -1,33 +1,45 @@
-"""The sensitive half in one pass: how many records are in each cell, exactly, in one table or over many parts.
+"""The sensitive records of an evaluation in one pass: how many are in each cell, in one table or over many parts.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
 | C | `Counter.size` | cells, 1 + G times those of a group, 2·B for two classes | scalar |
 | n | `count` | records in each cell; their sum is the number of records | (C,) int64 |
-| N | `count_persons` | the same where each person weighs as much (`person_cells`) | (C,) int64 |
+| N | `count_persons` | the same where each person weighs as much (`PersonCells`) | (C,) int64 |
 
 A record's cell depends on the model and that record alone, so parts add up to the one table's histogram, whoever
-counts them. Workers are inside the curator's boundary, as when parts are scored (`objective.partitioned`).
+counts them. Workers are inside the curator's boundary, as when parts are scored (`objective.partitioned`). Those
+in memory are counted by `sklearn_api.evaluated_search`.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from dpbo_core import data
 from dpbo_core.data import Preprocessing, Table
-from dpbo_core.data.addresses import Part
+from dpbo_core.data.addresses import Part, place_of
 from dpbo_core.data.fetched import fetched
 from dpbo_core.data.people import Person, read_people
-from dpbo_core.errors import Sealed
-from dpbo_core.evaluation.person_cells import PersonCells
-from dpbo_core.evaluation.places import AnyPlace, Grouping, Integers, cells, only_needed, places
+from dpbo_core.errors import DpboError, Sealed, StudyInvalid
+from dpbo_core.evaluation.histogram_cells import (
+    Grouping,
+    HistogramCells,
+    Integers,
+    PersonCells,
+    kind_cells,
+    only_needed,
+    with_groups,
+)
 from dpbo_core.objective.in_memory import Scorable
-from dpbo_core.objective.partitioned import Answer, OneByOne, Workers
+from dpbo_core.objective.partitioned import Answer, OneByOne, Workers, parts_of
 from dpbo_core.objective.persons import Persons
 from dpbo_core.privacy.sealing import attempted
 from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.spec import PersonFiles, PublicFiles, SensitiveFiles, SensitiveTraining, StudySpec
+from dpbo_core.study.data_split import FileSplit, records_of
+from dpbo_core.study.public_half import DataSplit, PublicHalf, counted_records
 
 _SHOWN_AS = "a validation file"
 
@@ -38,14 +50,14 @@ class Counter:
 
     Attributes:
         preprocessing: from raw columns to the model's rows.
-        model: whose decision values, classes or errors are placed.
-        place: how.
+        model: whose decision values, classes or errors are counted.
+        cells: of the report's kind.
         grouping: None for the whole alone.
     """
 
     preprocessing: Preprocessing
     model: Scorable
-    place: AnyPlace
+    cells: HistogramCells
     grouping: Grouping | None = None
 
     @property
@@ -56,7 +68,7 @@ class Counter:
     @property
     def size(self) -> int:
         """C: how many cells a table of the counts has, all groups together."""
-        return 1 + self.place.n_cells * self.n_groups
+        return 1 + self.cells.n_cells * self.n_groups
 
     @property
     def reads_cells(self) -> bool:
@@ -79,8 +91,8 @@ class Counter:
     def _cells(self, table: Table, *, by_content: bool = False) -> Integers:
         encoded = self.preprocessing.transform(only_needed(table, self.preprocessing))
         groups = None if self.grouping is None else self.grouping.of(table)
-        found = places(self.model, encoded, self.place, by_content=by_content)
-        return cells(found, groups, self.place.n_cells, n_classes=1)
+        found = kind_cells(self.model, encoded, self.cells, by_content=by_content)
+        return with_groups(found, groups, self.cells.n_cells)
 
 
 class PartCounter:
@@ -168,3 +180,70 @@ def count_persons_of_parts(
     if len(answers) != len(parts):
         raise Sealed
     return Sensitive(PersonCells.merged(answers).table(counter.size, n_persons))
+
+
+class SensitiveTable(Protocol):
+    """How the sensitive records of a split are counted, wherever they come from."""
+
+    @property
+    def split(self) -> DataSplit:
+        """The study's data: its sources, and what can be refused without a record's content."""
+        ...
+
+    @property
+    def tells(self) -> tuple[type[DpboError], ...]:
+        """Kinds of error whose message says public facts alone, whatever the records hold."""
+        ...
+
+    def columns(self, public: PublicHalf) -> tuple[str, ...]:
+        """The names of its columns."""
+        ...
+
+    def count(self, counter: Counter, workers: Workers | None) -> Sensitive[Integers]:
+        """How many records, or persons, are in each cell; after reserving only."""
+        ...
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FileTable:
+    """The validation file of a study, a folder of them, or the validation records of a bundled set.
+
+    Attributes:
+        split: of the study.
+        tells: a file holds bytes, whose reader says sizes alone.
+    """
+
+    split: FileSplit
+    tells: tuple[type[DpboError], ...] = (StudyInvalid,)
+
+    def columns(self, public: PublicHalf) -> tuple[str, ...]:
+        """Of the file's header, which was checked, and no more of it."""
+        given = self.split.spec.data
+        if not isinstance(given, PublicFiles | PersonFiles | SensitiveFiles):
+            return public.columns
+        path = place_of(self.split.folder, given.validation)
+        first = (parts_of(path, shown_as=given.validation) or (path,))[0]
+        return data.read_header(first, sensitive=True, shown_as=given.validation).columns
+
+    def count(self, counter: Counter, workers: Workers | None) -> Sensitive[Integers]:
+        """Read the records, whatever their bytes, and count them, part by part where there are parts."""
+        spec, folder = self.split.spec, self.split.folder
+        given = spec.data
+        if isinstance(given, PublicFiles | PersonFiles):
+            parts = parts_of(place_of(folder, given.validation), shown_as=given.validation)
+            if parts and isinstance(given, PersonFiles):
+                return count_persons_of_parts(counter, parts, str(spec.privacy.person), given.n_persons, workers)
+            if parts and isinstance(given, PublicFiles):
+                return count_parts(counter, parts, given.n_validation, workers)
+        elif isinstance(given, SensitiveTraining):
+            raise TypeError("there is no validation set")
+        return count_table(spec, counter, *records_of(spec, folder, cells=counter.reads_cells))
+
+
+def count_table(
+    spec: StudySpec, counter: Counter, table: Table, people: Sequence[Person] | None
+) -> Sensitive[Integers]:
+    """The cells of one table as the study counts: records, of which at most k are one person's, or persons."""
+    if isinstance(spec.data, PersonFiles):
+        return count_persons(counter, table, people, spec.data.n_persons)
+    return count(counter, counted_records(spec, table, people))

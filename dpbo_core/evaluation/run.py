@@ -1,6 +1,6 @@
 """A study's model evaluated: reserve, count once, noise once, and the whole report from what was released.
 
-    evaluate_study(spec, ledger=…)       the released model, or another public one; asked again, the same answer
+    evaluate_study(spec, ledger=…)       the released model, or another public one; asked again, the same release
     open_evaluation(spec, ledger=…)      the same in pieces, for a scheduler: .plan, then .finish(ledger)
     plan_evaluation(spec, ledger=…)      the price and what to expect of it; no sensitive file is opened
 
@@ -8,7 +8,6 @@ Reserving comes before any record's content is used; the draw is recorded before
 bins, so that whoever goes on after a kill reads it as it was made.
 """
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,16 +17,21 @@ from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.accounting.policy import Use
 from dpbo_core.errors import DpboError, LedgerDamaged
 from dpbo_core.evaluation import KIND
-from dpbo_core.evaluation.answer import answer, table_of, told_edges
-from dpbo_core.evaluation.asking import Asked, ask, check_header, digest_of_released
-from dpbo_core.evaluation.bins import Expected
+from dpbo_core.evaluation.binary import best_threshold
 from dpbo_core.evaluation.counting import Counter
-from dpbo_core.evaluation.foreseen import Foreseen
-from dpbo_core.evaluation.noised_table import NoisedTable
-from dpbo_core.evaluation.public_predictions import Predictions
-from dpbo_core.evaluation.question import Question
-from dpbo_core.evaluation.report import best_threshold
-from dpbo_core.evaluation.subject import Subject, read_model, subject_counter
+from dpbo_core.evaluation.evaluated_model import KINDS, EvaluatedModel, read_model
+from dpbo_core.evaluation.evaluation_release import edges_as_integers, release_of, table_of
+from dpbo_core.evaluation.query import EvaluationQuery
+from dpbo_core.evaluation.report_kind import ExpectedErrors
+from dpbo_core.evaluation.request import (
+    EvaluationRequest,
+    check_header,
+    digest_of_released,
+    expected_errors,
+    last_step,
+    request_of,
+    warn,
+)
 from dpbo_core.mechanisms.noise import Noise, NoiseSource, OperatingSystemNoise, standing_of, try_out
 from dpbo_core.objective.partitioned import Workers
 from dpbo_core.privacy.plan import PrivacyPlan
@@ -37,7 +41,7 @@ from dpbo_core.spec import SensitiveData, StudySpec
 from dpbo_core.study.consent import check_accepted, check_public_sources, opening_cap
 from dpbo_core.study.data_split import allows_own_score, public_half, public_sources
 from dpbo_core.study.resolve import resolve
-from dpbo_core.study.run import padded
+from dpbo_core.study.run import StudyResult, StudyRun, open_study, padded
 from dpbo_core.study.training_set import training_digest
 from dpbo_core.versions import library_version
 
@@ -47,7 +51,7 @@ class EvaluationPlan:
     """The price, and what to expect of it, before anything is spent."""
 
     price: PrivacyPlan
-    expected: Expected | Foreseen
+    expected: ExpectedErrors
 
 
 @dataclass(frozen=True)
@@ -77,9 +81,10 @@ def plan_evaluation(
 
     Args, Raises: as `evaluate_study`.
     """
-    asked = ask(study, ledger, model, epsilon, folder)
-    subject = asked.subject()
-    return EvaluationPlan(asked.question.plan(subject.unlisted), asked.expected(subject))
+    request = request_of(study, ledger, model, epsilon, folder)
+    evaluated = request.evaluated_model()
+    price = request.query.plan(evaluated.unlisted)
+    return EvaluationPlan(price, expected_errors(request.query, evaluated, request.grouping))
 
 
 def evaluate_study(
@@ -93,7 +98,7 @@ def evaluate_study(
     pad: float = 0.0,
     owner: bool = True,
 ) -> EvaluationResult:
-    """Evaluate a model on the study's sensitive records, for one spend; or find the answer that was recorded.
+    """Evaluate a model on the study's sensitive records, for one spend; or find the release that was recorded.
 
     Args:
         study: as written; its [evaluation] says what is asked.
@@ -118,6 +123,27 @@ def evaluate_study(
         return opened.finish(ledger, source, owner=owner)
 
 
+def run_and_evaluate(
+    study: StudySpec,
+    *,
+    ledger: PrivacyLedger,
+    folder: str | Path = ".",
+    source: NoiseSource | None = None,
+    owner: bool = True,
+) -> tuple[StudyResult, EvaluationResult]:
+    """Tune, then evaluate what was released; the price of both is reserved before either begins.
+
+    Args, Raises: as `run_study` and `evaluate_study`.
+    """
+    resolved = resolve(study, folder)
+    also = last_step(resolved, folder)
+    run = open_study(resolved, ledger=ledger, folder=folder, source=source, owner=owner, also=also)
+    if isinstance(run, StudyRun):
+        for _ in range(run.n_steps):
+            run.step()
+    return run.finish(), evaluate_study(study, ledger=ledger, folder=folder, source=source, owner=owner)
+
+
 def open_evaluation(
     study: StudySpec,
     *,
@@ -126,11 +152,11 @@ def open_evaluation(
     epsilon: float | None = None,
     folder: str | Path = ".",
 ) -> "OpenEvaluation | EvaluationResult":
-    """Everything that can be refused or can fail, from public facts alone; or the answer that was recorded.
+    """Everything that can be refused or can fail, from public facts alone; or the release that was recorded.
 
     Args, Raises: as `evaluate_study`. Nothing is charged.
     """
-    return open_asked(ask(study, ledger, model, epsilon, folder), ledger)
+    return open_request(request_of(study, ledger, model, epsilon, folder), ledger)
 
 
 def recorded_report(
@@ -141,7 +167,7 @@ def recorded_report(
     epsilon: float | None = None,
     folder: str | Path = ".",
 ) -> EvaluationResult | None:
-    """The report that this very question has already, from the ledger; None where it has none.
+    """The report that this very query has already, from the ledger; None where it has none.
 
     Of the data only the PUBLIC training set is read, as for a study's own replay; nothing is trained, and it is
     encoded only where a report is by groups, which may be those of the encoding. Where no public file says what the
@@ -153,52 +179,50 @@ def recorded_report(
         return None
     check_public_sources(public_sources(study, folder), ledger)
     resolved = resolve(study)
-    question, grouping = Question.of(study, resolved.problem, epsilon), None
-    if isinstance(study.data, SensitiveData) and (model is not None or question.section.group is not None):
+    query, grouping = EvaluationQuery.of(study, resolved.problem, epsilon), None
+    if isinstance(study.data, SensitiveData) and (model is not None or query.section.group is not None):
         return None
     if model is not None:
         final, digest = read_model(model)
-        grouping = question.grouping(final.preprocessing)
-    elif question.section.group is None:
+        grouping = query.grouping(final.preprocessing)
+    elif query.section.group is None:
         digest = digest_of_released(resolved.key(training_digest(study, folder)))
     else:
         public = public_half(study, folder, resolved.problem, own_score=allows_own_score(study, ledger))
-        digest, grouping = (
-            digest_of_released(resolved.key(public.fingerprint)),
-            question.grouping(public.preprocessing),
-        )
-    release = ledger.release_of(question.key(digest, grouping).fingerprint)
+        digest = digest_of_released(resolved.key(public.fingerprint))
+        grouping = query.grouping(public.preprocessing)
+    release = ledger.release_of(query.key(digest, grouping).fingerprint)
     if release is None:
         return None
-    return EvaluationResult(release, replayed=True, best_threshold=_best(question, release))
+    return EvaluationResult(release, replayed=True, best_threshold=_best(query, release))
 
 
-def open_asked(asked: Asked, ledger: PrivacyLedger) -> "OpenEvaluation | EvaluationResult":
-    """The same of what is asked, wherever its tables are.
+def open_request(request: EvaluationRequest, ledger: PrivacyLedger) -> "OpenEvaluation | EvaluationResult":
+    """Everything of a request that can be refused or can fail, wherever its tables are.
 
     Raises: as `open_evaluation`.
     """
     library_version()
-    replay = ledger.release_of(asked.key.fingerprint)
+    query, replay = request.query, ledger.release_of(request.key.fingerprint)
     if replay is not None:
-        return EvaluationResult(replay, replayed=True, best_threshold=_best(asked.question, replay))
-    question, subject = asked.question, asked.subject()
-    price = question.plan(subject.unlisted)
-    check_accepted(question.spec, price, subject.unlisted)
-    outlook = asked.expected(subject)
-    counter = subject_counter(subject, outlook.edges, asked.grouping, enforced=question.spec.model.enforced)
-    asked.table.check(asked.public)
-    check_header(question, asked.table, asked.public, asked.grouping, subject.columns)
-    try_out(question.draws(counter.size))
-    return OpenEvaluation(asked, subject, counter, EvaluationPlan(price, outlook))
+        return EvaluationResult(replay, replayed=True, best_threshold=_best(query, replay))
+    evaluated = request.evaluated_model()
+    price = query.plan(evaluated.unlisted)
+    check_accepted(query.spec, price, evaluated.unlisted)
+    expected = expected_errors(query, evaluated, request.grouping)
+    counter = evaluated.counter(expected.edges, request.grouping, enforced=query.spec.model.enforced)
+    request.table.split.check(request.public)
+    check_header(query, request.table, request.public, request.grouping, evaluated.columns)
+    try_out(query.draws(counter.size))
+    return OpenEvaluation(request, evaluated, counter, EvaluationPlan(price, expected))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class OpenEvaluation:
     """An evaluation of which all that is public is done: its model is trained, its price known, nothing charged."""
 
-    asked: Asked
-    subject: Subject | Predictions
+    request: EvaluationRequest
+    evaluated: EvaluatedModel
     counter: Counter
     plan: EvaluationPlan
 
@@ -218,51 +242,47 @@ class OpenEvaluation:
         """
         with padded(pad):
             release = self._released(ledger, source or OperatingSystemNoise(), workers, owner=owner)
-            return EvaluationResult(release, replayed=False, best_threshold=_best(self.asked.question, release))
+            return EvaluationResult(release, replayed=False, best_threshold=_best(self.request.query, release))
 
     def _released(
         self, ledger: PrivacyLedger, source: NoiseSource, workers: Workers | None, *, owner: bool
     ) -> Release:
-        asked, question, spec = self.asked, self.asked.question, self.asked.question.spec
-        counter, subject, plan = self.counter, self.subject, self.plan
-        draws = question.draws(counter.size)
+        request, query, spec = self.request, self.request.query, self.request.query.spec
+        counter, plan, draws = self.counter, self.plan, self.request.query.draws(self.counter.size)
         reservation = ledger.reserve(
-            asked.key,
+            request.key,
             plan.price,
             noise=standing_of(source),
             opening=opening_cap(spec),
             max_records_per_person=spec.privacy.max_records_per_person,
-            use=Use(asked.table.sources(), owner),
+            use=Use(request.table.split.sources(), owner),
         )
         noise = Noise(source, reservation)
         ((spend, mechanism),) = draws
         drawn = sealed(lambda: noise.recorded(spend))
         if drawn is None:
             sealed(lambda: noise.prepare_draws(draws))
-            counts = sealed(lambda: asked.table.count(counter, workers), message=messages(*asked.table.tells))
-            drawn = sealed(lambda: noise.release(spend, mechanism, counts, **told_edges(counter.place.edges)))
-        table = sealed(lambda: table_of(drawn, subject, question, asked.grouping))
-        chosen_here = isinstance(asked.model, Release)
+            counts = sealed(lambda: request.table.count(counter, workers), message=messages(*request.table.tells))
+            drawn = sealed(
+                lambda: noise.release(spend, mechanism, counts, **edges_as_integers(counter.cells.edges))
+            )
+        table = sealed(lambda: table_of(drawn, self.evaluated, query, request.grouping))
+        chosen_here = isinstance(request.model, Release)
         release = sealed(
-            lambda: answer(question, plan.price, noise, subject, plan.expected, table, chosen_here=chosen_here)
+            lambda: release_of(
+                query, plan.price, noise, self.evaluated, plan.expected, table, chosen_here=chosen_here
+            )
         )
         return sealed(lambda: reservation.conclude(release), message=messages(DpboError, LedgerDamaged))
 
 
-def warn(line: str) -> None:
-    """Python's own way to say it, where there is something to say."""
-    if line:
-        warnings.warn(line, stacklevel=3)
-
-
-def _best(question: Question, release: Release) -> Mapping[str, Any] | None:
-    section = question.section
+def _best(query: EvaluationQuery, release: Release) -> Mapping[str, Any] | None:
+    section = query.section
     if section.false_positive_cost is None and section.prevalence is None:
         return None
-    if "roc" not in release.value:
-        question.check_kind(several="confusion" in release.value)
+    query.check_kind(KINDS[release.value["table"].get("kind")])
     return best_threshold(
-        NoisedTable.from_json(release.value["table"]),
+        release.value,
         false_positive=section.false_positive_cost or 1.0,
         false_negative=section.false_negative_cost or 1.0,
         prevalence=section.prevalence,

@@ -5,7 +5,7 @@ hold no code (`storage`). `_load_pyfunc` is the function by which MLflow opens a
 MLflow's own file beside the model says: where others can write there, use `load`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,6 @@ from dpbo_core.data.named_columns import NamedColumn
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.final_model import storage
 from dpbo_core.final_model.dpbo_served_model import LOGISTIC, data_frame
-from dpbo_core.final_model.raw_rows import columns_of
 from dpbo_core.models.estimators import Model
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.privacy.release import Release
@@ -234,3 +233,52 @@ def load(folder: str | Path) -> FinalModel:
 
 
 _load_pyfunc = load
+
+
+SINGLE = (str, bytes, int, float, type(None))
+
+
+def columns_of(rows: Any, names: tuple[str, ...]) -> dict[str, list[object]]:
+    """The columns `names` of `rows`, each of one value a row.
+
+    Args:
+        rows: a data frame; columns by name; a list of dicts, one a row; or one dict, which is one row. More columns
+            than needed do no harm; a row without a column that others have is missing its value.
+        names: the columns that are needed, at least one.
+
+    Raises:
+        StudyInvalid: they are nothing of the kind, a column is missing, or columns differ in length.
+    """
+    if isinstance(rows, list | tuple):
+        rows = _of_dicts(rows)
+    if not isinstance(rows, Mapping) and not hasattr(rows, "columns"):
+        raise StudyInvalid(
+            f"a {type(rows).__name__} has no named columns",
+            cause="the model was trained on a table, whose columns it knows by name",
+            remedy="give a data frame, columns by name, or rows as dicts",
+        )
+    missing = [name for name in names if name not in rows]
+    if missing:
+        raise StudyInvalid(
+            f"the table lacks the column {missing[0]!r}", remedy=f"give the columns {', '.join(names)}"
+        )
+    if isinstance(rows, Mapping) and all(isinstance(rows[name], SINGLE) for name in names):
+        return {name: [rows[name]] for name in names}
+    columns = {name: list(rows[name]) for name in names}
+    if len({len(column) for column in columns.values()}) > 1:
+        raise StudyInvalid("the columns differ in length", remedy="give one value of each column for every row")
+    return columns
+
+
+def _of_dicts(rows: Sequence[Any]) -> dict[str, list[object]]:
+    """Columns of a list of dicts, in the order in which they first come.
+
+    Raises:
+        StudyInvalid: one of them is no dict, or there are none.
+    """
+    if not rows or not all(isinstance(row, Mapping) for row in rows):
+        raise StudyInvalid(
+            "the list is empty, or not of dicts", remedy='give rows as dicts: [{"age": 51, "sex": "f"}, …]'
+        )
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}

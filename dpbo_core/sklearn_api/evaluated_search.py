@@ -1,16 +1,14 @@
-"""A released search evaluated on tables in memory: the same question, draw and report as of files."""
+"""A released search evaluated on tables in memory: the same query, draw and report as of files."""
 
 from dataclasses import dataclass
 
 from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.accounting.sources import Source
 from dpbo_core.errors import DpboError
-from dpbo_core.evaluation.asking import ask_of_released
-from dpbo_core.evaluation.counting import Counter
-from dpbo_core.evaluation.places import Integers
-from dpbo_core.evaluation.question import Question
-from dpbo_core.evaluation.run import EvaluationResult, open_asked, warn
-from dpbo_core.evaluation.sensitive_table import count_table
+from dpbo_core.evaluation.counting import Counter, count_table
+from dpbo_core.evaluation.histogram_cells import Integers
+from dpbo_core.evaluation.query import EvaluationQuery
+from dpbo_core.evaluation.request import request_of_released, warn
+from dpbo_core.evaluation.run import EvaluationResult, open_request
 from dpbo_core.objective.partitioned import Workers
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.sklearn_api.tables_in_memory import FrameSplit
@@ -20,22 +18,15 @@ from dpbo_core.study.resolve import ResolvedStudy, planning_problem
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FrameTable:
-    """The validation table of a search."""
+    """The validation table of a search.
+
+    Attributes:
+        split: both tables.
+        tells: nothing, since an object in a table may raise any message.
+    """
 
     split: FrameSplit
-
-    @property
-    def tells(self) -> tuple[type[DpboError], ...]:
-        """Nothing: an object in a table may raise any message."""
-        return ()
-
-    def sources(self) -> tuple[Source, ...]:
-        """Tables in memory have no name."""
-        return self.split.sources()
-
-    def check(self, public: PublicHalf) -> None:
-        """Names, the number of records where it is public, and that the two tables are two."""
-        self.split.check(public)
+    tells: tuple[type[DpboError], ...] = ()
 
     def columns(self, public: PublicHalf) -> tuple[str, ...]:
         """Their names, the target's last."""
@@ -48,7 +39,7 @@ class FrameTable:
 
 
 def evaluate_search(study: ResolvedStudy, split: FrameSplit, ledger: PrivacyLedger) -> EvaluationResult:
-    """Evaluate what the search released, for one spend; or find the answer that was recorded.
+    """Evaluate what the search released, for one spend; or find the release that was recorded.
 
     Args:
         study: of the search, as it was released.
@@ -58,8 +49,8 @@ def evaluate_search(study: ResolvedStudy, split: FrameSplit, ledger: PrivacyLedg
     Raises: as `evaluate_study`.
     """
     problem = planning_problem(split.spec, unlisted=split.prototype.unlisted())
-    question, public = Question.of(split.spec, problem, None), split.public(problem)
-    opened = open_asked(ask_of_released(study, question, public, FrameTable(split), ledger), ledger)
+    query, public = EvaluationQuery.of(split.spec, problem, None), split.public(problem)
+    opened = open_request(request_of_released(study, query, public, FrameTable(split), ledger), ledger)
     if isinstance(opened, EvaluationResult):
         return opened
     warn(opened.plan.expected.warning)

@@ -13,7 +13,7 @@ from dpbo_core.sklearn_api.public_encoder import target_name
 from dpbo_core.sklearn_api.tables_in_memory import FrameSplit, model_section
 from dpbo_core.spec import StudySpec
 from dpbo_core.spec.named_score import score_of
-from dpbo_core.study.positives import share_of_positives
+from dpbo_core.study.public_advice import share_of_positives
 from dpbo_core.study.resolve import resolve
 
 

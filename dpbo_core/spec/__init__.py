@@ -4,17 +4,20 @@ Every key a study may hold is a field here; every default is the one shown in th
 a wrong type or an impossible number is a message that names the key and the nearest valid one.
 """
 
-from dpbo_core.spec.data import Bundled, DataSection
-from dpbo_core.spec.estimators_by_path import EstimatorSection, FunctionSection
-from dpbo_core.spec.evaluation import EvaluationSection
-from dpbo_core.spec.model import ModelSection, RecordModel
-from dpbo_core.spec.our_models import LinearSection, SoftmaxSection
+from dpbo_core.spec.evaluation import EvaluationSection, WatchSection
+from dpbo_core.spec.model import (
+    EstimatorSection,
+    FunctionSection,
+    LinearSection,
+    ModelSection,
+    RecordModel,
+    SoftmaxSection,
+)
 from dpbo_core.spec.prediction_table import PredictionsSection, PredictionTable
 from dpbo_core.spec.public_data import BundledData, PersonFiles, PublicData, PublicFiles
 from dpbo_core.spec.sections import AxisSection, BudgetSection, PrivacySection, SearchSection
 from dpbo_core.spec.sensitive_data import SensitiveBundled, SensitiveData, SensitiveFiles, SensitiveTraining
-from dpbo_core.spec.study import StudySpec
-from dpbo_core.spec.watch import WatchSection
+from dpbo_core.spec.study import Bundled, DataSection, StudySpec
 
 __all__ = [
     "AxisSection",

@@ -19,9 +19,14 @@ from dpbo_core.models.scores.pairs import PairScore, check_two_classes
 from dpbo_core.models.scores.record import RecordScore
 from dpbo_core.models.scores.union import MARGIN_SCORES, PAIR_SCORES, RECORD_SCORES, SCORES, MarginScore, Score
 from dpbo_core.space.search_space import Value
-from dpbo_core.spec.estimators_by_path import EstimatorSection, FunctionSection
-from dpbo_core.spec.model import ModelSection, RecordModel
-from dpbo_core.spec.our_models import LinearSection, SoftmaxSection
+from dpbo_core.spec.model import (
+    EstimatorSection,
+    FunctionSection,
+    LinearSection,
+    ModelSection,
+    RecordModel,
+    SoftmaxSection,
+)
 from dpbo_core.spec.prediction_table import PredictionsSection
 
 SMALLEST = 1e-100  # range of a record's score; its square is still a number

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from dpbo_core.models.scores.union import SCORES
 from dpbo_core.space.search_space import Value
-from dpbo_core.spec.data_checks import check_labels, check_n_validation, check_target
+from dpbo_core.spec.public_data import check_labels, check_n_validation, check_target
 from dpbo_core.spec.reading import one_of, require
 from dpbo_core.spec.written_model import Written, check_outcome, check_score_keys, check_score_name
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.space.search_space import Value
-from dpbo_core.spec.data_checks import (
+from dpbo_core.spec.public_data import (
     FILES,
     check_labels,
     check_n_validation,

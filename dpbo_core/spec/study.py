@@ -1,19 +1,56 @@
-"""The whole study: its sections together, and its plain form in TOML and JSON."""
+"""The whole study: its sections together, and its plain form in TOML and JSON.
+
+[data] is a closed union, one frozen dataclass for each way of giving data, each with the keys it has: a training
+set that is public (`public_data`) or sensitive (`sensitive_data`), or predictions that were made elsewhere
+(`prediction_table`).
+"""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, get_args
 
-from dpbo_core.spec.data import DataSection, read_data
-from dpbo_core.spec.evaluation import EvaluationSection
+from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
+from dpbo_core.space.candidates import CandidateSet, grid, sobol
+from dpbo_core.space.search_space import Axis, Categorical, Integer, Real, SearchSpace
+from dpbo_core.spec.evaluation import EvaluationSection, WatchSection
 from dpbo_core.spec.model import ModelSection, read_model
-from dpbo_core.spec.prediction_table import PredictionsSection, PredictionTable
-from dpbo_core.spec.public_data import PersonFiles, PublicFiles
-from dpbo_core.spec.reading import check_name, read_section, refuse_unknown, require, to_table
+from dpbo_core.spec.prediction_table import PredictionsSection, PredictionTable, read_predictions
+from dpbo_core.spec.public_data import BundledData, PersonFiles, PublicData, PublicFiles, read_public
+from dpbo_core.spec.reading import (
+    check_name,
+    one_of,
+    read_section,
+    refuse_unknown,
+    require,
+    to_table,
+    typed_values,
+    union_hints,
+)
 from dpbo_core.spec.sections import AxisSection, BudgetSection, PrivacySection, SearchSection
-from dpbo_core.spec.sensitive_data import SensitiveData
-from dpbo_core.spec.watch import WatchSection
+from dpbo_core.spec.sensitive_data import SensitiveBundled, SensitiveData, read_sensitive
+
+SENSITIVE = ("validation", "training")
+
+Bundled = BundledData | SensitiveBundled
+DataSection = PublicData | SensitiveData | PredictionTable
+
+
+def read_data(table: Any) -> DataSection:
+    """[data] from its table: every key known and of its type, and together one of the ways of giving data.
+
+    Raises:
+        StudyInvalid: they are none.
+    """
+    given = typed_values(union_hints(get_args(DataSection)), table, "[data]")
+    given = {key: value for key, value in given.items() if value is not None}
+    if "predictions" in given:
+        return read_predictions(given)
+    require("public" not in given, "[data] gives public without predictions", remedy="remove it")
+    if "sensitive" in given:
+        one_of("data.sensitive", given["sensitive"], SENSITIVE)
+    return read_sensitive(given) if given.get("sensitive") == "training" else read_public(given)
+
 
 CANDIDATE = "candidate"  # the one axis of a study of predictions
 
@@ -214,3 +251,39 @@ class StudySpec:
             ),
             watch=read_section(WatchSection, tables["watch"], "[watch]") if "watch" in tables else None,
         )
+
+
+DEFAULT_POINTS = {1: 64, 2: 16, 3: 8}  # a numeric axis, by how many numeric axes there are
+
+
+def candidates_of(spec: StudySpec) -> CandidateSet:
+    """Λ: a grid over the axes, or points that are spread over them evenly."""
+    conditions = {name: axis.condition for name, axis in spec.space.items() if axis.condition is not None}
+    space = SearchSpace({name: _axis(axis) for name, axis in spec.space.items()}, conditions)
+    if spec.search.candidates == "sobol":
+        return sobol(space, spec.search.n_candidates, seed=spec.search.seed)
+    numeric = sum(axis.values is None for axis in spec.space.values())
+    default = DEFAULT_POINTS.get(numeric, 4)
+    points = {name: default if axis.points is None else axis.points for name, axis in spec.space.items()}
+    return grid(space, points)
+
+
+def _axis(section: AxisSection) -> Axis:
+    if section.ends is None:
+        return Categorical(section.values or ())
+    low, high = section.ends
+    return Integer(low, high, log=section.log) if section.integer else Real(low, high, log=section.log)
+
+
+def unit_of(spec: StudySpec) -> PrivacyUnit:
+    """Whom the guarantee of a study is made to."""
+    if isinstance(spec.data, SensitiveData):
+        return PrivacyUnit.TRAINING_RECORD
+    return PrivacyUnit.VALIDATION_RECORD if spec.privacy.person is None else PrivacyUnit.PERSON
+
+
+def relation_of(spec: StudySpec) -> NeighboringRelation:
+    """Which data sets the guarantees of a study, and the cap that it opens, call neighbours."""
+    if isinstance(spec.data, PersonFiles):
+        return NeighboringRelation.REPLACE_ONE_PERSON
+    return NeighboringRelation.REPLACE_ONE

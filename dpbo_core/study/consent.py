@@ -12,7 +12,7 @@ from dpbo_core.models.named_estimator import file_beside
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.spec import FunctionSection, StudySpec
-from dpbo_core.spec.neighbours import relation_of
+from dpbo_core.spec.study import relation_of
 from dpbo_core.study.data_split import allows_own_score, public_sources, sources_of
 
 

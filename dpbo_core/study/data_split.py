@@ -39,13 +39,18 @@ from dpbo_core.spec import (
     SensitiveTraining,
     StudySpec,
 )
-from dpbo_core.study.named_prototype import named_prototype
 from dpbo_core.study.prediction_half import check_prediction_columns, prediction_half
-from dpbo_core.study.public_half import PublicHalf, check_names, check_person, fitted_half, sealed_half
+from dpbo_core.study.public_half import (
+    PublicHalf,
+    check_names,
+    check_person,
+    fitted_half,
+    half_of_parts,
+    sealed_half,
+)
 from dpbo_core.study.resolve import planning_problem
 from dpbo_core.study.sizes import check_n_validation, facts_of
-from dpbo_core.study.training_parts import half_of_parts
-from dpbo_core.study.training_set import fingerprint_with, training_parts
+from dpbo_core.study.training_set import fingerprint_with, named_prototype, training_parts
 from dpbo_core.study.training_set import training_table as training_table
 
 

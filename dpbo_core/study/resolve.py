@@ -11,18 +11,19 @@ from typing import Any
 
 from dpbo_core.accounting.ledger import StudyKey
 from dpbo_core.advice.advise import Advice, advise, check_scoring
-from dpbo_core.advice.choosing import choose
-from dpbo_core.methods import AnyMethod, check_counts, check_scored_in_public
+from dpbo_core.advice.choosing import AUTO, choose
+from dpbo_core.data.addresses import FolderAddress, is_address, place_of
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.methods import METHODS, AnyMethod, check_counts, check_scored_in_public
+from dpbo_core.methods.contract import Method, ScoresAhead
 from dpbo_core.methods.stated_search import check_lengthscale
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.problem import Problem, problem_of
-from dpbo_core.spec import StudySpec
+from dpbo_core.spec import PersonFiles, PublicFiles, StudySpec
 from dpbo_core.study.learning import check_learns
-from dpbo_core.study.named_prototype import named_prototype
 from dpbo_core.study.sizes import n_validation, training_facts
-from dpbo_core.study.stored_parts import check_asks
-from dpbo_core.study.training_set import study_fingerprint
+from dpbo_core.study.training_set import named_prototype, study_fingerprint
 
 
 @dataclass(frozen=True)
@@ -143,3 +144,39 @@ def _build(spec: StudySpec, folder: str | Path, point: Mapping[str, Any]) -> Non
     EstimatorFactory(spec.model.estimator, spec.model.params, spec.search.seed, spec.model.regression).build(
         **point
     )
+
+
+def check_one_pass(spec: StudySpec, method: Method) -> None:
+    """A study that asks for one pass gets a method that can.
+
+    Raises:
+        StudyInvalid: its own method cannot.
+    """
+    able = isinstance(method, ScoresAhead) and method.scores_ahead
+    if spec.search.one_pass and spec.method != AUTO and not able:
+        raise StudyInvalid(
+            f"search.one_pass = true, and {method.kind} asks for its scores one after the other",
+            cause="its path is private, or its proof counts what is scored",
+            remedy=f"leave one_pass out, or use one of {', '.join(_able())}",
+        )
+
+
+def _able() -> list[str]:
+    return [kind for kind, method in METHODS.items() if hasattr(method, "scores_ahead")]
+
+
+def check_asks(spec: StudySpec, method: Method) -> None:
+    """A method whose number of evaluations is hidden asks no store for the parts once an evaluation.
+
+    Raises:
+        StudyInvalid: it would.
+    """
+    given = spec.data
+    if not method.hides_evaluations or not isinstance(given, PublicFiles | PersonFiles):
+        return
+    if is_address(given.validation) and isinstance(place_of(Path(), given.validation), FolderAddress):
+        raise StudyInvalid(
+            f"{method.kind} hides how many candidates it scores, and its records are in a folder of a store",
+            cause="each scoring asks the store for every part, and whoever runs the store could count",
+            remedy="copy the parts to a folder of files; or write one object, which is asked for once",
+        )

@@ -30,11 +30,10 @@ from dpbo_core.spec import StudySpec
 from dpbo_core.study.consent import check_accepted, check_public_sources, opening_cap
 from dpbo_core.study.data_split import FileSplit, allows_own_score, public_sources
 from dpbo_core.study.learning import check_learns, learns, to_learn_from, with_earlier
-from dpbo_core.study.one_pass import check_one_pass
 from dpbo_core.study.precomputed import Precomputed, remembering, trained_first
 from dpbo_core.study.public_half import DataSplit, PublicHalf
 from dpbo_core.study.replay import StudyResult as StudyResult
-from dpbo_core.study.resolve import ResolvedStudy, resolve
+from dpbo_core.study.resolve import ResolvedStudy, check_one_pass, resolve
 from dpbo_core.study.resuming import resumed
 from dpbo_core.versions import library_version
 

@@ -9,6 +9,8 @@ from dpbo_core.data import Table, bundled
 from dpbo_core.data.bundled import TARGET as BUNDLED_TARGET
 from dpbo_core.data.table_parts import TableParts, parts_fingerprint
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.estimators import check_names
+from dpbo_core.models.named_estimator import estimator_named
 from dpbo_core.models.prototype import Prototype
 from dpbo_core.objective.partitioned import files_of
 from dpbo_core.spec import (
@@ -21,7 +23,6 @@ from dpbo_core.spec import (
     SensitiveData,
     StudySpec,
 )
-from dpbo_core.study.named_prototype import named_prototype
 
 
 def training_parts(spec: StudySpec, folder: str | Path) -> tuple[TableParts, str] | None:
@@ -127,3 +128,23 @@ def _is_folder(place: Path) -> bool:
         return place.is_dir()
     except OSError:  # no name a file could have: whoever opens it says so
         return False
+
+
+def named_prototype(spec: StudySpec, folder: str | Path) -> Prototype | None:
+    """By example; None where the study names a class, or a model of ours.
+
+    Args:
+        spec: the study.
+        folder: of the study file.
+
+    Raises:
+        StudyInvalid: there is no such estimator, or it has no such parameter.
+    """
+    if not spec.model.names_object:
+        return None
+    from sklearn.base import clone
+
+    estimator = clone(estimator_named(spec.model.estimator, folder))
+    check_names(list(spec.model.params), list(estimator.get_params(deep=True)), shown_as=spec.model.estimator)
+    estimator.set_params(**spec.model.params)
+    return Prototype(estimator, spec.search.seed, spec.model.regression)

@@ -51,9 +51,7 @@ def plan(
     from dpbo.flows.prefect_runtime.settings import Stores
     from dpbo_core.accounting.ledger import PrivacyLedger
     from dpbo_core.study.data_split import allows_own_score, public_sources
-    from dpbo_core.study.positives import public_share
-    from dpbo_core.study.public_baseline import public_baseline
-    from dpbo_core.study.public_spread import public_spread
+    from dpbo_core.study.public_advice import public_baseline, public_share, public_spread
     from dpbo_core.study.resolve import advise_study
     from dpbo_core.study.schedule import planned_if_scheduled
     from dpbo_core.study.sizes import n_public

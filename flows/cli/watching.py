@@ -21,7 +21,7 @@ from dpbo_core.study.study_file import read_study
 
 if TYPE_CHECKING:
     from dpbo.flows.watch import Watched
-    from dpbo_core.evaluation.watch.watch_plan import WatchPlan
+    from dpbo_core.evaluation.watch.watching import WatchPlan
     from dpbo_core.spec import StudySpec
 
 
@@ -39,9 +39,9 @@ def wanted(path: Path, **given: float | str | None) -> WatchSection:
 def plan(path: Path, section: WatchSection) -> "WatchPlan":
     """The price of a watch and how it errs, from public files and the ledger. Charges nothing."""
     study = _asked(path)
-    from dpbo_core.evaluation.watch.watch_plan import plan_watch
+    from dpbo_core.evaluation.watch.watching import plan_watch
 
-    return plan_watch(study, ledger=PrivacyLedger(Stores().ledger), folder=path.parent, wanted=section)
+    return plan_watch(study, ledger=PrivacyLedger(Stores().ledger), folder=path.parent, section=section)
 
 
 def look(
@@ -139,7 +139,7 @@ def _recorded_all_the_same(
     from dpbo_core.evaluation.watch.recorded_looks import Look
 
     try:
-        found = open_look(study, ledger=PrivacyLedger(Stores().ledger), name=name, folder=folder, wanted=section)
+        found = open_look(study, ledger=PrivacyLedger(Stores().ledger), name=name, folder=folder, section=section)
     except DpboError:
         return None
     if not isinstance(found, Look):

@@ -28,8 +28,7 @@ from dpbo.tasks.precomputing import (
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.data_split import allows_own_score
-from dpbo_core.study.precomputed import Precomputed, known_candidates, known_public
-from dpbo_core.study.public_work import PublicWork
+from dpbo_core.study.precomputed import Precomputed, PublicWork, known_candidates, known_public
 from dpbo_core.study.replay import recorded_release
 from dpbo_core.study.resolve import ResolvedStudy
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from dpbo.tasks.reporting.evaluation_picture import is_report
-from dpbo_core.evaluation.figures import METRICS_OF_CLASSES
+from dpbo_core.evaluation.multiclass import Multiclass
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.metric_shown import metric_shown
@@ -27,7 +27,7 @@ CHANGE = {
 OF_TWO_CLASSES = ("auc", "recall", "precision", "specificity", "f1", "calibration_error")
 HEADLINES = (  # of a report
     *OF_TWO_CLASSES,
-    *METRICS_OF_CLASSES[:-1],
+    *Multiclass.metrics[:-1],
     *("mae", "median_absolute_error", "bias", "rmse", "r2_public_baseline"),  # of a regression
 )
 EXACT = "That the score is exact: it carries noise, and may lie outside its range."

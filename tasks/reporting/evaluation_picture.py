@@ -7,7 +7,7 @@ from dpbo.tasks.reporting.escaping import in_picture
 from dpbo.tasks.reporting.kinds_picture import bar, gaps
 from dpbo.tasks.reporting.kinds_picture import panels as kinds_panels
 from dpbo.tasks.reporting.release_picture import CHOICE, INK, NOISE, plain
-from dpbo_core.evaluation.figures import METRICS
+from dpbo_core.evaluation.binary import Binary
 from dpbo_core.privacy.release import Release
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _reliability(axes: "Axes", value: Told) -> None:
 
 
 def _figures(axes: "Axes", value: Told) -> None:
-    drawn = [name for name in METRICS if name not in UNDRAWN]
+    drawn = [name for name in Binary.metrics if name not in UNDRAWN]
     known = [name for name in drawn if value["metrics"].get(name, {}).get("value") is not None]
     for place, name in enumerate(reversed(known)):
         told = value["metrics"][name]

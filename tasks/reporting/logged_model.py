@@ -15,7 +15,7 @@ from dpbo.tasks.reporting.mlflow_store import Store
 from dpbo_core.data.features import Category
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.final_model import dpbo_served_model
-from dpbo_core.final_model.boosters import packages_of
+from dpbo_core.final_model.storage import packages_of
 from dpbo_core.final_model.train import FinalModel
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.privacy.release import Release

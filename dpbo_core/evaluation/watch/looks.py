@@ -35,7 +35,7 @@ from dpbo_core.evaluation.watch.recorded_looks import (
 )
 from dpbo_core.evaluation.watch.terms import THRESHOLD, Terms, look_of, noise_of
 from dpbo_core.evaluation.watch.todays_table import TodaysTable, todays_table
-from dpbo_core.evaluation.watch.watching import Watching, wanted_of, watching
+from dpbo_core.evaluation.watch.watching import Watching, section_of, watching
 from dpbo_core.mechanisms.above_threshold import alarm
 from dpbo_core.mechanisms.noise import NoiseSource, OperatingSystemNoise, standing_of, try_out
 from dpbo_core.mechanisms.noise_vault import Kept, NoiseVault, Shredded
@@ -57,7 +57,7 @@ def look_once(
     vaults: str | Path,
     name: str,
     folder: str | Path = ".",
-    wanted: WatchSection | None = None,
+    section: WatchSection | None = None,
     source: NoiseSource | None = None,
     pad: float = 0.0,
     owner: bool = True,
@@ -70,7 +70,7 @@ def look_once(
         vaults: the curator's own folder, in which the watch keeps its secret noise; the same for every look.
         name: of the look, the caller's own: a date, say. Asked again, it is the same look.
         folder: the folder that the study's data paths are relative to.
-        wanted: drop, ε and the rest, in the place of the study's [watch].
+        section: drop, ε and the rest, in the place of the study's [watch].
         source: where noise comes from; the operating system unless a test says otherwise.
         pad: seconds; what is done with the table takes a whole number of them.
         owner: whether the data's owner asks; not so for what Prefect starts.
@@ -81,7 +81,7 @@ def look_once(
         DpboError: the secret noise is not here, or is older than the ledger's last look.
         Sealed: something failed on sensitive data; nothing of it is told, and a rerun continues.
     """
-    opened = open_look(study, ledger=ledger, name=name, folder=folder, wanted=wanted, vaults=vaults)
+    opened = open_look(study, ledger=ledger, name=name, folder=folder, section=section, vaults=vaults)
     if isinstance(opened, Look):
         return opened
     return opened.finish(ledger, vaults, source, pad=pad, owner=owner)
@@ -93,7 +93,7 @@ def open_look(
     ledger: PrivacyLedger,
     name: str,
     folder: str | Path = ".",
-    wanted: WatchSection | None = None,
+    section: WatchSection | None = None,
     vaults: str | Path | None = None,
 ) -> "OpenLook | Look":
     """Everything of a look that can be refused or can fail, from public facts alone; or the bit that was recorded.
@@ -102,7 +102,7 @@ def open_look(
     destroyed.
     """
     check_name("the look", name)
-    section = wanted_of(study, wanted)
+    section = section_of(study, section)
     asked = watching(study, ledger, folder, section)
     library_version()
     history = history_of(ledger, asked.key.fingerprint)

@@ -1,16 +1,23 @@
-"""The looks that the ledger has of a watch, the first alarm among them, and what it releases then."""
+"""The looks that the ledger has of a watch, what it releases at the first alarm, the edition that is watched."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
 from dpbo_core.errors import DpboError, StudyInvalid
-from dpbo_core.evaluation.watch.terms import Terms, look_of
-from dpbo_core.evaluation.watch.watch_shown import alarm_release
+from dpbo_core.evaluation.request import digest_of_released
+from dpbo_core.evaluation.watch import KIND
+from dpbo_core.evaluation.watch.terms import Terms, look_of, watch_key
+from dpbo_core.evaluation.watch.todays_table import counted_of
 from dpbo_core.evaluation.watch.watching import Watching
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.release import Release
+from dpbo_core.spec import StudySpec, WatchSection
+from dpbo_core.study.resolve import resolve
+from dpbo_core.study.training_set import training_digest
+from dpbo_core.versions import library_version
 
 
 class WatchOver(StudyInvalid):
@@ -88,24 +95,34 @@ def known_look(
 
 
 def _concluded(ledger: PrivacyLedger, asked: Watching, look: RecordedLook) -> Release:
-    """The release of an alarm, recorded now if a kill came before it was."""
+    """What a watch releases at its end, beside the bits that were shown before: that it alarmed, and when.
+
+    Recorded now if a kill came before it was.
+    """
     recorded = ledger.release_of(asked.key.fingerprint)
     if recorded is not None:
         return recorded
-    price, problem = asked.price, asked.public.problem
-    least = {"n_persons": asked.terms.least_records} if problem.n_persons is not None else {}
-    reservation, standing = ledger.resumed(asked.key)
+    price, terms, problem = asked.price, asked.terms, asked.public.problem
+    persons = {"n_persons": terms.least_records} if problem.n_persons is not None else {}
+    reservation, noise = ledger.resumed(asked.key)
     return reservation.conclude(
-        alarm_release(
-            price,
-            asked.terms,
-            standing,
-            study=(asked.key.study, asked.key.edition, asked.key.dataset),
-            look=(look.name, look.number),
-            per_record=asked.measure.per_record,
-            counted=problem.max_records_per_person,
-            least=asked.terms.least_records,
-            **least,
+        Release(
+            value={"alarm": True, "look": look.name, "looks": look.number},
+            guarantee=price.guarantee.as_drawn(noise),
+            spends=price.spends,
+            study=asked.key.study,
+            edition=asked.key.edition,
+            method=KIND,
+            dataset=asked.key.dataset,
+            facts={
+                "version": library_version(),
+                **terms.to_json(),
+                "per_record": asked.measure.per_record,
+                "counted": problem.max_records_per_person,
+                "least": terms.least_records,
+                **persons,
+            },
+            noise=noise,
         )
     )
 
@@ -147,3 +164,35 @@ def check_next(name: str, number: int, drawn: Mapping[str, Mapping[str, Any]]) -
             cause="two looks ran at once, with two copies of the watch's folder or where its lock does not hold",
             remedy="look again, with the newest copy alone",
         )
+
+
+def newest_edition(
+    study: StudySpec, ledger: PrivacyLedger, folder: str | Path, section: WatchSection, name: str
+) -> StudySpec:
+    """The study as the edition that a look of this name looks at.
+
+    An alarm's look is the name of the edition that was tuned after it. So from the first edition on: the one whose
+    watch has a look of that name, else the last one that was released.
+
+    Args:
+        study: its first edition.
+        ledger: where editions and looks are.
+        folder: the folder that the study's paths are relative to.
+        section: which edition of the watch.
+        name: the look's.
+    """
+    training, passed = training_digest(study, folder), set()
+    while study.edition not in passed:
+        passed.add(study.edition)
+        resolved = resolve(study, folder)
+        model = digest_of_released(resolved.key(training))
+        key = watch_key(study, model, counted_of(resolved.problem), section.edition)
+        history = history_of(ledger, key.fingerprint)
+        alarm = next((look for look in history if look.alarm), None)
+        if alarm is None or any(look.name == name for look in history):
+            return study
+        after = replace(study, edition=alarm.name)
+        if ledger.release_of(resolve(after, folder).key(training).fingerprint) is None:
+            return study
+        study = after
+    return study

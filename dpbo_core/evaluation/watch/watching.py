@@ -1,15 +1,24 @@
-"""Which model is watched, against what and on which terms: from public files and the ledger alone."""
+"""Which model is watched, on which terms, at which price and how it errs: from public files and the ledger."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.evaluation.asking import digest_of_released
-from dpbo_core.evaluation.subject import no_model
-from dpbo_core.evaluation.watch.measure import MeanMeasure, PairMeasure, measure_of
-from dpbo_core.evaluation.watch.power import best_threshold
-from dpbo_core.evaluation.watch.terms import LOOKS, THRESHOLD, Terms, asked_terms, check_terms, watch_key
+from dpbo_core.evaluation.evaluated_model import no_model
+from dpbo_core.evaluation.request import digest_of_released
+from dpbo_core.evaluation.watch.power import Noise, Power, best_threshold, power, smallest_drop
+from dpbo_core.evaluation.watch.terms import (
+    LOOKS,
+    THRESHOLD,
+    MeanMeasure,
+    PairMeasure,
+    Terms,
+    asked_terms,
+    check_terms,
+    measure_of,
+    watch_key,
+)
 from dpbo_core.evaluation.watch.todays_table import check_watchable, counted_of, stated_size
 from dpbo_core.final_model.train import model_is_public
 from dpbo_core.methods.pricing import guarantee_of
@@ -96,7 +105,7 @@ class Watching:
 
 
 def watching(
-    spec: StudySpec, ledger: PrivacyLedger, folder: str | Path, wanted: WatchSection, *, planned: bool = False
+    spec: StudySpec, ledger: PrivacyLedger, folder: str | Path, section: WatchSection, *, planned: bool = False
 ) -> Watching:
     """The watch of a study's released model.
 
@@ -104,7 +113,7 @@ def watching(
         spec: the study.
         ledger: where it was released, and where the looks are.
         folder: the folder that its paths are relative to.
-        wanted: what the watch is to be.
+        section: what the watch is to be.
         planned: whether a study that released nothing yet will do.
 
     Raises:
@@ -126,21 +135,79 @@ def watching(
     if not (resolved.method.releases_hyperparameters if tuned is None else model_is_public(tuned)):
         raise no_model()
     counted = counted_of(public.problem)
-    key = watch_key(spec, digest_of_released(study), counted, wanted.edition)
-    asked = _in_range(wanted, _reference(wanted, tuned), public.problem)
+    key = watch_key(spec, digest_of_released(study), counted, section.edition)
+    asked = _in_range(section, _reference(section, tuned), public.problem)
     recorded = ledger.drawn(key.fingerprint).get(THRESHOLD)
     if recorded is not None:
         terms = Terms.from_json(recorded[0])
-        check_terms(wanted, terms, asked)
+        check_terms(section, terms, asked)
     else:
         reference = _released_score(tuned, public.problem) if asked is None else asked
-        terms = asked_terms(wanted, least_records=stated_size(spec), reference=reference)
+        terms = asked_terms(section, least_records=stated_size(spec), reference=reference)
     return Watching(spec, folder, public, key, tuned, terms, fixed=recorded is not None)
 
 
-def wanted_of(study: StudySpec, wanted: WatchSection | None) -> WatchSection:
+@dataclass(frozen=True)
+class WatchPlan:
+    """The price of a watch and how it errs, before anything is spent.
+
+    Attributes:
+        price: of all looks.
+        terms: on which it is, or would be, opened.
+        threshold: θ in units of the score.
+        noise: what is added to a fall, in the same.
+        spread: standard deviation of a record's score that was reckoned with; None where pairs are counted.
+        power: how often it errs.
+        smallest: the least fall that it would find fairly at this price.
+        open: whether it is open already.
+    """
+
+    price: PrivacyPlan
+    terms: Terms
+    threshold: float
+    noise: Noise
+    spread: float | None
+    power: Power
+    smallest: float
+    open: bool
+
+    @property
+    def records(self) -> int:
+        """m, the fewest records of a table; or persons."""
+        return self.terms.least_records
+
+    @property
+    def sampling(self) -> float:
+        """Standard deviation of the score of a table of m."""
+        return self.noise.of_sampling
+
+
+def plan_watch(
+    study: StudySpec, *, ledger: PrivacyLedger, folder: str | Path = ".", section: WatchSection | None = None
+) -> WatchPlan:
+    """The price of a watch and how it errs, from public facts alone. Charges nothing.
+
+    Args, Raises: as `look_once`; a study that released nothing yet is planned with the widest scores there are.
+    """
+    asked = watching(study, ledger, folder, section_of(study, section), planned=True).with_threshold()
+    terms, measure, spread = asked.terms, asked.measure, asked.spread
+    noise = terms.noise(measure, terms.least_records, spread)
+    theta = (terms.threshold or 0) * measure.unit
+    return WatchPlan(
+        price=asked.price,
+        terms=terms,
+        threshold=theta,
+        noise=noise,
+        spread=spread if isinstance(measure, MeanMeasure) else None,
+        power=power(terms.drop, noise, theta),
+        smallest=smallest_drop(noise),
+        open=asked.fixed,
+    )
+
+
+def section_of(study: StudySpec, section: WatchSection | None) -> WatchSection:
     """What is asked for, or what the study's [watch] says."""
-    return wanted or study.watch or WatchSection()
+    return section or study.watch or WatchSection()
 
 
 def _released_score(tuned: Release | None, problem: Problem) -> float:
@@ -149,25 +216,25 @@ def _released_score(tuned: Release | None, problem: Problem) -> float:
     return top if tuned is None else min(max(float(tuned.value["score"]), 0.0), top)
 
 
-def _reference(wanted: WatchSection, tuned: Release | None) -> float | None:
+def _reference(section: WatchSection, tuned: Release | None) -> float | None:
     """The stated reference in units of the score; None where none is stated."""
-    if wanted.reference is None or tuned is None or "metric" not in tuned.value:
-        return wanted.reference
+    if section.reference is None or tuned is None or "metric" not in tuned.value:
+        return section.reference
     score, metric = float(tuned.value["score"]), tuned.value["metric"]
-    value, stated = float(metric["value"]), wanted.reference
+    value, stated = float(metric["value"]), section.reference
     return stated - (value - score) if metric["greater_is_better"] else value + score - stated
 
 
-def _in_range(wanted: WatchSection, reference: float | None, problem: Problem) -> float | None:
+def _in_range(section: WatchSection, reference: float | None, problem: Problem) -> float | None:
     """The reference within the score's range, which the sensitivity of pairs needs; rounding at its ends is cut.
 
     Raises:
         StudyInvalid: it is outside, or so large a fall cannot be.
     """
     top = problem.aggregate.score_range
-    if wanted.drop is not None and wanted.drop > top:
+    if section.drop is not None and section.drop > top:
         raise StudyInvalid(
-            f"a score between 0 and {top:g} cannot fall by {wanted.drop:g}",
+            f"a score between 0 and {top:g} cannot fall by {section.drop:g}",
             cause="drop is in units of the score, and not in per cent",
             remedy="give --drop 0.02, say",
         )
@@ -175,7 +242,7 @@ def _in_range(wanted: WatchSection, reference: float | None, problem: Problem) -
         return None
     if not -ROUNDING * top <= reference <= top * (1.0 + ROUNDING):
         raise StudyInvalid(
-            f"watch.reference = {wanted.reference:g} is no value of this score",
+            f"watch.reference = {section.reference:g} is no value of this score",
             cause="it is in the metric's own unit, and not in per cent",
             remedy="give it as dpbo show has the score, or leave it out: the released score",
         )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpbo.flows.cli.screens.evaluated_kinds import kind_facts, print_kind
 from dpbo.flows.cli.screens.terminal import Screen, named
-from dpbo_core.evaluation.names import AT_THRESHOLD
+from dpbo_core.evaluation import AT_THRESHOLD
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.unit import NeighboringRelation
 
@@ -76,8 +76,6 @@ def report_facts(
 
 def print_expected(plan: "EvaluationPlan") -> None:
     """What `dpbo evaluate --plan` says: the price, what to expect of it, and whether it is worth it."""
-    from dpbo_core.evaluation.bins import Expected
-
     screen, expected = Screen(), plan.expected
     by_person = plan.price.guarantee.relation is NeighboringRelation.REPLACE_ONE_PERSON
     (spend,) = plan.price.spends
@@ -91,34 +89,28 @@ def print_expected(plan: "EvaluationPlan") -> None:
                 f"1 draw; {named(spend.mechanism)}, scale {spend.noise_scale:.3g} in each cell, in "
                 + ("persons" if by_person else "records"),
             ),
-            ("bins", f"{len(expected.edges) + 1} of the decision values, from public facts")
-            if isinstance(expected, Expected)
-            else ("cells", f"{expected.n_cells}, from public facts"),
+            ("cells", f"{expected.n_cells}{_bins(expected.edges)}, from public facts"),
         ]
     )
 
 
 def expected_json(plan: "EvaluationPlan") -> dict[str, Any]:
     """The object of `dpbo evaluate --plan --json`."""
-    from dpbo_core.evaluation.bins import Expected
-
     expected = plan.expected
-    if isinstance(expected, Expected):
-        told = {
-            "bins": len(expected.edges) + 1,
-            "public_share": expected.share,
-            "auc_error": finite(expected.auc_error),
-            "recall_error": finite(expected.recall_error),
-        }
-    else:
-        told = {"cells": expected.n_cells} | {name: finite(error) for name, error in expected.errors.items()}
     return {
         "guarantee": plan.price.guarantee.to_json(),
         "spends": [spend.to_json() for spend in plan.price.spends],
-        **told,
+        "cells": expected.n_cells,
+        **({"bins": len(expected.edges) + 1} if expected.edges else {}),
+        **expected.facts,
+        **{name: finite(error) for name, error in expected.errors.items()},
         "verdict": expected.verdict,
         "why": expected.why,
     }
+
+
+def _bins(edges: tuple[float, ...]) -> str:
+    return f" in {len(edges) + 1} bins" if edges else ""
 
 
 def finite(number: float) -> float | None:

@@ -9,7 +9,7 @@ from dpbo_core.accounting.accounts import Account
 
 if TYPE_CHECKING:
     from dpbo.flows.watch import Watched
-    from dpbo_core.evaluation.watch.watch_plan import WatchPlan
+    from dpbo_core.evaluation.watch.watching import WatchPlan
 
 ALL = " All looks together, up to and including the first alarm."
 

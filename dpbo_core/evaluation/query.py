@@ -1,8 +1,8 @@
-"""What is asked, for which price, and the key under which the ledger keeps the answer.
+"""An evaluation's query: what is counted, for which price, and the key under which the ledger keeps its release.
 
 The key is of the dataset, the model's digest, ε, the edition, and what the table's cells mean. Costs and prevalence
-are no part of it: they only say how to read an answer. Asked again, a question has the same answer, whatever
-another version would bin or report.
+are no part of it: they only say how to read a release. Asked again, a query has the same release, whatever another
+version would bin or report.
 """
 
 import hashlib
@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from dpbo_core.accounting.ledger import StudyKey
 from dpbo_core.data import Preprocessing
 from dpbo_core.data.features import Category
-from dpbo_core.data.values import canonical, shown
+from dpbo_core.data.values import canonical
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.evaluation.certified import DRAW, KIND
-from dpbo_core.evaluation.person_cells import MOST, WEIGHT
-from dpbo_core.evaluation.places import OTHER, Grouping
+from dpbo_core.evaluation import KIND
+from dpbo_core.evaluation.histogram_cells import MOST, OTHER, WEIGHT, Grouping
+from dpbo_core.evaluation.report_kind import ReportKind, TableSize
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.methods.contract import Draws
 from dpbo_core.privacy.amounts import allowed_units
@@ -37,13 +37,14 @@ from dpbo_core.spec import (
     StudySpec,
 )
 
+DRAW = "histogram"
 EVIDENCE = Evidence(
     Standing.STANDARD, "the discrete Laplace mechanism on one histogram (Dwork, McSherry, Nissim, Smith 2006)"
 )
 
 
 @dataclass(frozen=True)
-class Question:
+class EvaluationQuery:
     """One evaluation, before any model is trained.
 
     Attributes:
@@ -61,7 +62,7 @@ class Question:
     data: PublicFiles | PersonFiles | BundledData | SensitiveFiles | SensitiveBundled
 
     @classmethod
-    def of(cls, spec: StudySpec, problem: Problem, epsilon: float | None) -> "Question":
+    def of(cls, spec: StudySpec, problem: Problem, epsilon: float | None) -> "EvaluationQuery":
         """What the study's [evaluation] asks; `epsilon` in the place of its own where it is given.
 
         Raises:
@@ -98,24 +99,25 @@ class Question:
             )
         return cls(spec, problem, section.epsilon, section, spec.data)
 
-    def check_kind(self, *, several: bool) -> None:
-        """Nothing is asked that only two classes have; `several` classes, else a regression.
+    def check_kind(self, kind: type[ReportKind]) -> None:
+        """Nothing is asked that a report of this kind does not have.
 
         Raises:
             StudyInvalid: something is.
         """
-        section, kind = self.section, "several classes" if several else "a regression"
+        section, title = self.section, kind.title
         if isinstance(self.data, SensitiveData):
-            kind = "a privately trained model"
-        if section.false_positive_cost is not None or section.prevalence is not None:
+            title = "a privately trained model"
+        costs = section.false_positive_cost is not None or section.prevalence is not None
+        if costs and not kind.has_threshold:
             raise StudyInvalid(
-                f"[evaluation] states costs or a prevalence, and a report of {kind} has no threshold to choose",
+                f"[evaluation] states costs or a prevalence, and a report of {title} has no threshold to choose",
                 cause="they are of two classes",
                 remedy="leave false_positive_cost, false_negative_cost and prevalence out",
             )
-        if several and section.bins is not None:
+        if section.bins is not None and not kind.has_bins:
             raise StudyInvalid(
-                f"evaluation.bins = {section.bins}, and a report of {kind} has no bins",
+                f"evaluation.bins = {section.bins}, and a report of {title} has no bins",
                 cause="it is the confusion matrix alone: no decision value is cut",
                 remedy="leave evaluation.bins out; for a ROC curve make one class against the rest the target",
             )
@@ -131,6 +133,11 @@ class Question:
         if self.problem.n_persons is not None:
             return 2 * WEIGHT
         return 2 * min(self.problem.max_records_per_person, self.problem.n_averaged)
+
+    def size(self, grouping: Grouping | None) -> TableSize:
+        """How much is counted, and how noisily."""
+        n_groups = 1 if grouping is None else len(grouping.names)
+        return TableSize(self.problem.n_averaged, self.scale, n_groups, self.problem.counted)
 
     @property
     def edition(self) -> str:
@@ -216,8 +223,3 @@ class Question:
         text = json.dumps([KIND, asked], sort_keys=True, ensure_ascii=False, allow_nan=False)
         fingerprint = hashlib.sha256(text.encode()).hexdigest()
         return StudyKey(fingerprint, spec.privacy.dataset, f"{spec.name}/{KIND}", self.edition, KIND)
-
-
-def group_names(grouping: Grouping | None) -> tuple[str, ...]:
-    """What people call the groups, the last for all other values."""
-    return () if grouping is None else (*map(shown, grouping.categories), OTHER)
