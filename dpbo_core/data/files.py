@@ -1,17 +1,18 @@
 """Tables by their suffix: .csv and .parquet, nothing that could run code when read; or the rows of a query."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dpbo_core.data.addresses import ObjectAddress, Place, QueryAddress
-from dpbo_core.data.core_dumps import no_core_dumps
 from dpbo_core.data.csv_file import csv_header, read_csv
 from dpbo_core.data.fetched import Contents, QueryRows, StoredObject, fetched, object_header, query_header
 from dpbo_core.data.header import Header
 from dpbo_core.data.parquet_file import parquet_header, read_parquet
 from dpbo_core.data.table import Table
 from dpbo_core.errors import StudyInvalid
+
+FILTER = Path("/proc/self/coredump_filter")  # what of the memory a dump holds; its collector may ignore the limit
 
 
 def read_header(path: str | Place, *, sensitive: bool, shown_as: str) -> Header:
@@ -101,3 +102,17 @@ def _readable(path: Path | StoredObject, shown_as: str) -> Iterator[None]:
             cause="its permissions, or the disk",
             remedy="make it readable and run again",
         ) from None
+
+
+def no_core_dumps() -> None:
+    """A crash leaves no record in a file: from now on, for this process and those it starts, there is no core dump.
+
+    Nothing where the system has no such limit.
+    """
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        _, ceiling = resource.getrlimit(resource.RLIMIT_CORE)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, ceiling))
+    with suppress(OSError):
+        FILTER.write_text("0", encoding="ascii")

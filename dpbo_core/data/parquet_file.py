@@ -16,10 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from dpbo_core.data.cells import UNREADABLE, Cells, as_cells, cells_of
+from dpbo_core.data.cells import UNREADABLE, Cells, arrow_times, as_cells, cells_of
 from dpbo_core.data.fetched import StoredObject
 from dpbo_core.data.header import Header, column_names
-from dpbo_core.data.raw_columns import arrow_times
 from dpbo_core.data.table import Table
 from dpbo_core.data.values import Column, canonical, joined, value_column
 from dpbo_core.errors import StudyInvalid

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpbo_core.data.encoded import Encoded
 from dpbo_core.data.features import Number
 from dpbo_core.data.preprocessing import Preprocessing
-from dpbo_core.data.table import Table
+from dpbo_core.data.table import Encoded, Table
 from dpbo_core.data.values import numbers, positions, sorted_values, value_column
 from dpbo_core.errors import StudyInvalid
 

@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.data.encoded import Encoded
 from dpbo_core.data.features import Feature, Missing, Number, check_targets, class_values, fit_feature
 from dpbo_core.data.header import check_columns
 from dpbo_core.data.named_columns import CANNOT, NamedColumn, fit_columns
-from dpbo_core.data.table import Table
+from dpbo_core.data.table import Encoded, Table
 from dpbo_core.data.table_parts import TableParts
 from dpbo_core.data.unit_ball import Fill, Records, clipped_rows, norms, scaled_rows
 from dpbo_core.data.values import Value, numbers, positions, sorted_values, value_column

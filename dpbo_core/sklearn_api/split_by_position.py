@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.data.cells import as_cells
+from dpbo_core.data.cells import as_cells, series_cells
 from dpbo_core.data.named_columns import CANNOT, kind_of
-from dpbo_core.data.raw_columns import series_cells
 from dpbo_core.data.values import canonical
 from dpbo_core.errors import StudyInvalid
 
