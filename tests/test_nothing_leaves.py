@@ -113,7 +113,7 @@ def test_publishing_reports_to_nobody_in_a_program_of_ones_own(here):
 OPEN = """
 import os, resource, sys
 from pathlib import Path
-from dpbo_core.data import count_records, read_table
+from dpbo_core.data import read_table
 before = resource.getrlimit(resource.RLIMIT_CORE)
 read_table("public.csv", sensitive=False, shown_as="public.csv")
 assert resource.getrlimit(resource.RLIMIT_CORE) == before

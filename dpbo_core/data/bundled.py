@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.data.table import Table, table_of
-from dpbo_core.errors import StudyInvalid
+from dpbo_core.errors import StudyInvalid, suggestion
 
 TARGET = "target"
 SIZES = (("breast_cancer", 569), ("digits", 1797), ("iris", 150), ("two_scanners", 1797), ("wine", 178))
@@ -68,11 +68,8 @@ def n_records(name: str) -> int:
     """
     sizes = dict(SIZES)
     if name not in sizes:
-        import difflib
-
-        close = difflib.get_close_matches(name, sizes, n=1, cutoff=0.3)
         raise StudyInvalid(
-            f"there is no bundled data set {name!r}" + (f"; the nearest name is {close[0]!r}" if close else ""),
+            f"there is no bundled data set {name!r}{suggestion(name, sizes)}",
             cause="the name is misspelt, or a file was meant",
             remedy=f"use one of {', '.join(sizes)}, or give files with training = and validation =",
         )

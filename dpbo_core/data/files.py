@@ -50,8 +50,8 @@ def read_table(path: str | Contents, *, sensitive: bool, shown_as: str, cells: b
 
     Args:
         path: where the file is, or what was fetched.
-        sensitive: if so the table holds exactly `count_records(path)` records whatever the bytes, and nothing
-            but the header can raise; if not, a record that cannot be read raises, by its line.
+        sensitive: if so the table holds as many records as `read_header` says, whatever the bytes, and nothing but
+            the header can raise; if not, a record that cannot be read raises, by its line.
         cells: whether the raw cells are kept too, for an estimator that takes the file's own columns.
         shown_as: the path as the study has it; messages about a public file's content use its last part only.
 
@@ -69,15 +69,6 @@ def read_table(path: str | Contents, *, sensitive: bool, shown_as: str, cells: b
             return read_parquet(path, sensitive=sensitive, shown_as=name, cells=cells)
         with path.open("rb") as file:
             return read_csv(file, sensitive=sensitive, shown_as=name, cells=cells)
-
-
-def count_records(path: str | Path, *, shown_as: str = "the validation file") -> int:
-    """The number of records: lines after a CSV's header, or what a Parquet's footer says.
-
-    Raises:
-        StudyInvalid: as `read_header`.
-    """
-    return read_header(path, sensitive=True, shown_as=shown_as).n_records
 
 
 @contextmanager

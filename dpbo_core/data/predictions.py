@@ -104,11 +104,4 @@ class PredictionColumns(Preprocessing):
                 X[:, place] = np.where(found < 0, np.nan, found)
             else:
                 X[:, place] = numbers(table.columns[name])
-        column, broken = table.columns[self.target], table.broken.copy()
-        if not self.classes:
-            values = numbers(column)
-            labels = np.where(np.isfinite(values) & ~broken, np.int64(0), np.int64(-1))
-            return Encoded(X, labels, broken, 0, np.where(labels < 0, 0.0, values))
-        labels = positions(column, self.classes)
-        labels[broken] = -1
-        return Encoded(X, labels, broken, len(self.classes))
+        return self._with_target(X, table, table.broken.copy(), np.nan)
