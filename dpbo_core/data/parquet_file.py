@@ -80,7 +80,7 @@ def read_parquet(
         kept, names = [kept[names.index(name)] for name in only], tuple(only)
     if not sensitive:
         _refuse_types(names, [footer.types[i] for i in kept], shown_as=shown_as, times=cells)
-    readers: tuple[Callable[[Any], Column], ...] = (_column, _cells) if cells else (_column,)
+    readers = (_column, _cells) if cells else (_column,)
     parts: list[list[list[Column]]] = [[[] for _ in names] for _ in readers]
     broken = np.zeros(sum(footer.group_sizes), dtype=np.bool_)
     start = 0
@@ -110,22 +110,22 @@ def parquet_values(path: Path | StoredObject, column: str, *, shown_as: str) -> 
     Raises:
         StudyInvalid: the file has no readable footer.
     """
-    import pyarrow as pa
-
     file, footer = _opened(path, shown_as=shown_as)
-    place = [name.strip() for name in footer.names].index(column)  # as the header's check saw it
+    name = footer.names[[name.strip() for name in footer.names].index(column)]  # as the header's check saw it
     values: list[object] = []
     for group, size in enumerate(footer.group_sizes):
-        try:
-            found = file.read_row_group(group).column(place)
-            if pa.types.is_string(found.type) or pa.types.is_large_string(found.type):
-                found = found.cast(pa.large_binary())  # as bytes: a text that is not UTF-8 costs its own record
-            short = pa.types.is_float16(found.type) or pa.types.is_float32(found.type)
-            read = list(found.to_numpy()) if short else found.to_pylist()  # a short float keeps its precision
-        except Exception:  # noqa: BLE001  whatever the pages hold, nothing is raised
-            read = []
-        values += read if len(read) == size else [None] * size
+        read = _group(file, group, size, [name], (_raw_values,))
+        values += [None] * size if read is None else read[0][0]
     return values
+
+
+def _raw_values(column: Any) -> list[object]:
+    import pyarrow as pa
+
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        column = column.cast(pa.large_binary())  # as bytes: a text that is not UTF-8 costs its own record
+    short = pa.types.is_float16(column.type) or pa.types.is_float32(column.type)
+    return list(column.to_numpy()) if short else list(column.to_pylist())  # a short float keeps its precision
 
 
 def _has_loose_decimals(schema: Any) -> bool:
@@ -175,8 +175,8 @@ def _kept(footer: _Footer) -> list[int]:
 
 
 def _group(
-    file: Any, group: int, size: int, names: list[str], readers: Sequence[Callable[[Any], Column]]
-) -> list[list[Column]] | None:
+    file: Any, group: int, size: int, names: list[str], readers: Sequence[Callable[[Any], Any]]
+) -> list[list[Any]] | None:
     """By reader, columns of a group, the pages of the others unread; None where one cannot be decoded."""
     try:
         table = file.read_row_group(group, columns=names)  # and what lies under one, were it a column of columns

@@ -79,16 +79,8 @@ class Preprocessing:
 
         Raises:
             StudyInvalid: no such target, no other column, one class, a value missing or infinite, a text
-                column of more than 50 categories, values beyond float32, or an argument out of range.
+                column of more than 50 categories, or values beyond float32.
         """
-        if not 0.0 < clip_quantile <= 1.0:
-            raise StudyInvalid(f"clip_quantile = {clip_quantile:g}", remedy="give a number above 0, at most 1")
-        if not 0.0 <= bias < 1.0 or (bias > 0.0 and not unit_ball):
-            raise StudyInvalid(
-                f"bias = {bias:g}",
-                cause="the bias feature is at least 0, below 1, and for the linear models only",
-                remedy="give 0.7 or 0",
-            )
         check_columns(table.columns, table.columns, target)
         _check_whole(table)
         features = []
