@@ -12,16 +12,17 @@ from typing import Any
 from dpbo_core.accounting.ledger import StudyKey
 from dpbo_core.advice.advise import Advice, advise, check_scoring
 from dpbo_core.advice.choosing import choose
+from dpbo_core.data.addresses import FolderAddress, is_address, place_of
+from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods import AnyMethod, check_counts, check_scored_in_public
 from dpbo_core.methods.kernel import check_lengthscale
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.problem import Problem, problem_of
-from dpbo_core.spec import StudySpec
+from dpbo_core.spec import PersonFiles, PublicFiles, StudySpec
 from dpbo_core.study.learning import check_learns
 from dpbo_core.study.named_prototype import named_prototype
 from dpbo_core.study.sizes import n_validation, training_facts
-from dpbo_core.study.stored_parts import check_asks
 from dpbo_core.study.training_set import study_fingerprint
 
 
@@ -85,8 +86,25 @@ def resolve(spec: StudySpec, folder: str | Path = ".", *, unlisted: str | None =
     """
     problem = planning_problem(spec, folder, unlisted=unlisted)
     method, why = choose(spec, problem)
-    check_asks(spec, method)
+    _check_asks(spec, method)
     return ResolvedStudy(spec, problem, method, why)
+
+
+def _check_asks(spec: StudySpec, method: AnyMethod) -> None:
+    """A method whose number of evaluations is hidden asks no store for the parts once an evaluation.
+
+    Raises:
+        StudyInvalid: it would.
+    """
+    given = spec.data
+    if not method.hides_evaluations or not isinstance(given, PublicFiles | PersonFiles):
+        return
+    if is_address(given.validation) and isinstance(place_of(Path(), given.validation), FolderAddress):
+        raise StudyInvalid(
+            f"{method.kind} hides how many candidates it scores, and its records are in a folder of a store",
+            cause="each scoring asks the store for every part, and whoever runs the store could count",
+            remedy="copy the parts to a folder of files; or write one object, which is asked for once",
+        )
 
 
 def planning_problem(spec: StudySpec, folder: str | Path = ".", *, unlisted: str | None = None) -> Problem:
