@@ -76,8 +76,8 @@ def test_halves_hold_all_classes_in_like_proportion(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "opening"),
     [
-        ("breast-cancer", "there is no bundled data set 'breast-cancer'; the nearest name is 'breast_cancer'."),
-        ("Wine", "there is no bundled data set 'Wine'; the nearest name is 'wine'."),
+        ("breast-cancer", "there is no bundled data set 'breast-cancer', did you mean 'breast_cancer'?"),
+        ("Wine", "there is no bundled data set 'Wine', did you mean 'wine'?"),
         ("zzz", "there is no bundled data set 'zzz'. Usual cause"),
         ("diabetes", "there is no bundled data set 'diabetes'"),
     ],

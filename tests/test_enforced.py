@@ -16,7 +16,7 @@ import pytest
 from hostile_rows import ACTS, MARK, Hostile, OnLoading, counted_score
 from worlds import mostly_slow
 
-from dpbo_core.data.encoded import Encoded
+from dpbo_core.data.table import Encoded
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.models.enforced import available, child, enforced_model, engine, handle, seccomp
 from dpbo_core.models.enforced.child import Record, model_bytes, result_of

@@ -14,7 +14,7 @@ from sklearn.preprocessing import MinMaxScaler
 
 from dpbo_core import PrivacyLedger, PrivateSearch, Real
 from dpbo_core.advice.advise import advise
-from dpbo_core.data.encoded import Encoded
+from dpbo_core.data.table import Encoded
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.enforced import available, engine
 from dpbo_core.models.estimator_trainer import EstimatorTrainer

@@ -15,7 +15,7 @@ from intruder import NOBODY, command, environment
 
 from dpbo.flows.prefect_runtime.own_output import own_output
 from dpbo.flows.prefect_runtime.settings import Stores
-from dpbo_core.data.core_dumps import FILTER, no_core_dumps
+from dpbo_core.data.files import FILTER, no_core_dumps
 from dpbo_core.errors import BudgetRefused, StudyInvalid
 from dpbo_core.spec import StudySpec
 
@@ -113,7 +113,7 @@ def test_publishing_reports_to_nobody_in_a_program_of_ones_own(here):
 OPEN = """
 import os, resource, sys
 from pathlib import Path
-from dpbo_core.data import count_records, read_table
+from dpbo_core.data import read_table
 before = resource.getrlimit(resource.RLIMIT_CORE)
 read_table("public.csv", sensitive=False, shown_as="public.csv")
 assert resource.getrlimit(resource.RLIMIT_CORE) == before
@@ -159,7 +159,7 @@ def test_a_crash_leaves_no_record_in_a_core(here, words):
 
 
 def test_the_limit_is_this_process_and_its_childrens():
-    code = "from dpbo_core.data.core_dumps import no_core_dumps as no; no(); no(); import subprocess, sys; "
+    code = "from dpbo_core.data.files import no_core_dumps as no; no(); no(); import subprocess, sys; "
     code += "import_it = 'import resource; print(resource.getrlimit(resource.RLIMIT_CORE)[0])'; "
     code += "subprocess.run([sys.executable, '-c', import_it])"
     around = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}

@@ -12,11 +12,15 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
 from test_estimator import PUBLIC, SENSITIVE, X, Y, fit, search, spent, url  # noqa: F401  a fixture
 
 from dpbo_core import Categorical, PrivacyLedger, Real
+from dpbo_core.data import fingerprint
+from dpbo_core.data.frames import frame_of
+from dpbo_core.data.named_columns import fit_columns
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.sklearn_api.split_by_position import halves, sequence, validated_on
 
@@ -65,10 +69,65 @@ def test_what_a_sensitive_row_holds_is_not_in_the_types_of_the_public_half(url, 
         theirs = halves(other.astype({"city": text}), hostile, 0.5)[:2]
         pd.testing.assert_frame_equal(ours[0], theirs[0])
         assert (ours[1].dtype, ours[1].tolist()) == (theirs[1].dtype, theirs[1].tolist())
+    words = Y.astype(str)  # as a reader has them where one is a text
+    words[place] = "CANARY"
+    assert halves(X, words, 0.5)[1].tolist() == halves(X, Y, 0.5)[1].tolist()
     gaps = Y.astype(float)
     gaps[place] = np.nan
     for one in (gaps, hostile):
         assert search(url, edition=str(one.dtype)).fit(X, one, validation_size=0.5).classes_.dtype == np.int64
+
+
+DAYS = pd.date_range("2020-01-01", periods=len(X), freq="D")
+RIGHT = {  # a column as its reader typed it where every row fits, and as texts where one did not
+    "times": (DAYS, DAYS.strftime("%Y-%m-%d")),
+    "times of a zone": (DAYS.tz_localize("UTC"), DAYS.strftime("%Y-%m-%dT00:00+00:00")),
+    "numbers": (np.arange(len(X)) / 4, [str(i / 4) for i in range(len(X))]),
+    "truths": (np.arange(len(X)) % 2 == 0, ["True", "False"] * (len(X) // 2)),
+}
+
+
+@pytest.mark.parametrize("kind", RIGHT)
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_one_unreadable_cell_of_a_sensitive_row_changes_no_public_column(kind, library):
+    """A reader that infers a type from all rows gives texts where one is unreadable: dates became categories."""
+    typed, texts = RIGHT[kind]
+    place = int(np.flatnonzero(validated_on(len(X), 0.5))[3])
+    hostile = list(texts)
+    hostile[place] = "2020-99-99"
+    halved = []
+    for values in (typed, hostile):
+        frame = pd.DataFrame({"when": values, "age": np.arange(len(X)), "ward": ["a", "b"] * (len(X) // 2)})
+        public = halves(frame if library == "pandas" else pl.from_pandas(frame), Y, 0.5)[0]
+        read = frame_of(public, None, shown_as="X")
+        table = read.table(target_name="y", source="X", cells=True)
+        halved.append(
+            (fit_columns(table, "y", read.hints()), fingerprint(table), list(map(str, table.cells["when"])))
+        )
+    assert halved[0] == halved[1]
+    assert halved[0][0][0].kind == kind.split()[0].removesuffix("s")
+
+
+def days(frame):
+    """Days since 2020, of a table with times."""
+    return (frame - pd.Timestamp("2020-01-01")) / pd.Timedelta("1D")
+
+
+def test_one_unreadable_date_of_a_sensitive_row_costs_that_row_alone(url):  # noqa: F811
+    """Through a whole search, with noise that nobody sees: the classes of wine are in their order."""
+    place = int(np.flatnonzero(validated_on(len(X), 0.5))[3])
+    hostile = DAYS.strftime("%Y-%m-%d").tolist()
+    hostile[place] = "2020-99-99"
+    tree = make_pipeline(FunctionTransformer(days), DecisionTreeClassifier())
+    settings = {"inner": tree, "space": {"decisiontreeclassifier__max_depth": [5, 6]}, "epsilon": 2000.0}
+    settings |= {"accepts": ("rowwise_predictions",), "budget": (10000.0, 0.0), "delta": 0.0}
+    found = [
+        search(url, edition=edition, **settings).fit(pd.DataFrame({"when": when}), Y, validation_size=0.5)
+        for edition, when in (("1", DAYS), ("2", hostile))
+    ]
+    assert found[0].best_estimator_[0]._fitted.columns == found[1].best_estimator_[0]._fitted.columns
+    m = len(found[0].validation_rows_)
+    assert found[0].best_score_ - found[1].best_score_ == pytest.approx(1 / m, abs=0.5 / m)
 
 
 def test_what_a_sensitive_row_holds_moves_no_row(url):  # noqa: F811

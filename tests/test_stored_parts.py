@@ -15,10 +15,10 @@ from pyarrow import fs
 from dpbo.flows.prefect_runtime.workers import workers
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.accounting.sources import named_source, same_records
-from dpbo_core.data import object_store as object_store_of_dpbo
+from dpbo_core.data import fetched as fetching
 from dpbo_core.data import read_header
 from dpbo_core.data.addresses import FolderAddress, address_of, place_of
-from dpbo_core.data.object_store import TAIL, parquet_objects
+from dpbo_core.data.fetched import TAIL, parquet_objects
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.evaluation.run import evaluate_study
 from dpbo_core.spec import StudySpec
@@ -281,7 +281,7 @@ def test_what_a_store_lists_beside_the_folder_or_twice_is_no_part(store, monkeyp
         "day/s/x.parquet",
     ]
     found = [fs.FileInfo(f"clinic/{key}", fs.FileType.File) for key in listed]
-    monkeypatch.setattr(object_store_of_dpbo, "_store", lambda _: SimpleNamespace(get_file_info=lambda _: found))
+    monkeypatch.setattr(fetching, "_store", lambda _: SimpleNamespace(get_file_info=lambda _: found))
     assert [part.key for part in parquet_objects(folder)] == ["day/01.parquet"]
 
 

@@ -1,12 +1,10 @@
 """Tables: total readers, the public preprocessing, and the bundled sets. Whatever the bytes, m records."""
 
 from dpbo_core.data import bundled
-from dpbo_core.data.encoded import Encoded
-from dpbo_core.data.files import count_records, read_header, read_table
-from dpbo_core.data.fingerprint import fingerprint
+from dpbo_core.data.files import read_header, read_table
 from dpbo_core.data.header import Header, check_columns, check_record_count
 from dpbo_core.data.preprocessing import Preprocessing
-from dpbo_core.data.table import Table, table_of
+from dpbo_core.data.table import Encoded, Table, fingerprint, table_of
 
 __all__ = [
     "Encoded",
@@ -16,7 +14,6 @@ __all__ = [
     "bundled",
     "check_columns",
     "check_record_count",
-    "count_records",
     "fingerprint",
     "read_header",
     "read_table",

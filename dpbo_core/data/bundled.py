@@ -11,20 +11,53 @@ interleave, so that a set sorted by class gives two halves of the same kind. Tho
 kinds: it is the digits, and whatever scanned the validation half saw `FADED` of the ink.
 """
 
+import csv
+import gzip
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from importlib.util import find_spec
+from itertools import islice
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.data.bundled_files import FEATURES, values_of
 from dpbo_core.data.table import Table, table_of
-from dpbo_core.errors import StudyInvalid
+from dpbo_core.errors import StudyInvalid, suggestion
 
 TARGET = "target"
 SIZES = (("breast_cancer", 569), ("digits", 1797), ("iris", 150), ("two_scanners", 1797), ("wine", 178))
 FADED = 0.4
+
+
+MEASURED = (
+    "radius", "texture", "perimeter", "area", "smoothness", "compactness", "concavity", "concave points",
+    "symmetry", "fractal dimension",
+)  # fmt: skip
+FILES = {
+    "breast_cancer": "breast_cancer.csv",
+    "digits": "digits.csv.gz",
+    "iris": "iris.csv",
+    "two_scanners": "digits.csv.gz",
+    "wine": "wine_data.csv",
+}
+PIXELS = tuple(f"pixel_{row}_{column}" for row in range(8) for column in range(8))
+FEATURES = {
+    "breast_cancer": (
+        *(f"mean {what}" for what in MEASURED),
+        *(f"{what} error" for what in MEASURED),
+        *(f"worst {what}" for what in MEASURED),
+    ),
+    "digits": PIXELS,
+    "two_scanners": PIXELS,
+    "iris": ("sepal length (cm)", "sepal width (cm)", "petal length (cm)", "petal width (cm)"),
+    "wine": (
+        "alcohol", "malic_acid", "ash", "alcalinity_of_ash", "magnesium", "total_phenols", "flavanoids",
+        "nonflavanoid_phenols", "proanthocyanins", "color_intensity", "hue", "od280/od315_of_diluted_wines",
+        "proline",
+    ),
+}  # fmt: skip
 
 
 def n_records(name: str) -> int:
@@ -35,11 +68,8 @@ def n_records(name: str) -> int:
     """
     sizes = dict(SIZES)
     if name not in sizes:
-        import difflib
-
-        close = difflib.get_close_matches(name, sizes, n=1, cutoff=0.3)
         raise StudyInvalid(
-            f"there is no bundled data set {name!r}" + (f"; the nearest name is {close[0]!r}" if close else ""),
+            f"there is no bundled data set {name!r}{suggestion(name, sizes)}",
             cause="the name is misspelt, or a file was meant",
             remedy=f"use one of {', '.join(sizes)}, or give files with training = and validation =",
         )
@@ -78,7 +108,7 @@ def load(name: str, share: float) -> tuple[Table, Table]:
         StudyInvalid: as `validation_size`.
     """
     validation_size(name, share)
-    values = values_of(name)
+    values = _values_of(name)
     chosen = _validation_records(len(values), share)
     if name == "two_scanners":
         values[chosen, :-1] *= FADED
@@ -97,3 +127,32 @@ def _validation_records(n: int, share: float) -> NDArray[np.bool_]:
 
 def _exact(share: float) -> Fraction:
     return Fraction(repr(float(share)))
+
+
+def _values_of(name: str) -> NDArray[np.float64]:
+    """The bundled set `name`: (n, d + 1), its features in the order of FEATURES and then its class.
+
+    Raises:
+        StudyInvalid: scikit-learn is not installed with its data.
+    """
+    found = find_spec("sklearn")
+    place = Path((found and found.origin) or "").parent / "datasets" / "data" / FILES[name]
+    try:
+        return np.array([[float(cell) for cell in row] for row in _rows(place)], dtype=np.float64)
+    except OSError:
+        pass
+    raise StudyInvalid(
+        f"the bundled data set {name!r} is not in scikit-learn's own folder",
+        cause="an installation without its data files",
+        remedy="install scikit-learn again",
+    )
+
+
+def _rows(place: Path) -> Iterator[list[str]]:
+    """The digits are packed, and have no header."""
+    if place.suffix == ".gz":
+        with gzip.open(place, "rt", encoding="ascii", newline="") as packed:
+            yield from csv.reader(packed)
+    else:
+        with place.open(encoding="ascii", newline="") as file:
+            yield from islice(csv.reader(file), 1, None)

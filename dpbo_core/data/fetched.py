@@ -3,11 +3,12 @@
 Whatever a driver or a store says, a row of the table or a password may be in it: none of it leaves. What is told is
 that the table could not be fetched; of a query that could be asked, nothing in a row can make it fail.
 
-Every cell of a query comes as the bytes of its text in the database's own encoding, unconverted: a text that is no
-UTF-8 costs its own cell. NULL means nothing.
+Who runs an object store sees which object was asked for, and when. Every cell of a query comes as the bytes of its
+text in the database's own encoding, unconverted: a text that is no UTF-8 costs its own cell. NULL means nothing.
 """
 
 import io
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -17,13 +18,15 @@ import numpy as np
 
 from dpbo_core.data.addresses import FolderAddress, ObjectAddress, Place, QueryAddress
 from dpbo_core.data.header import Header, column_names
-from dpbo_core.data.object_store import SUFFIX, downloaded, footer_of, parquet_objects
 from dpbo_core.data.table import Table
 from dpbo_core.data.values import value_column
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.privacy.sealing import attempted
 
 SECONDS = 10.0  # for a first answer
+TAIL = 2**16  # bytes that are asked for first: most footers are shorter
+END, MAGIC = 8, b"PAR1"  # of a Parquet file: the length of its footer, and the sign
+SUFFIX = ".parquet"
 ENCODINGS = (b"UTF8", b"SQL_ASCII")
 LOUD = "psycopg"  # its logger repeats what the server said
 
@@ -207,3 +210,68 @@ def _rows(place: QueryAddress) -> QueryRows:
         return QueryRows(names, columns, len(found))
     finally:
         connection.close()
+
+
+ObjectState = tuple[int, int]  # when it was written, in nanoseconds, and its length
+
+
+def downloaded(place: ObjectAddress) -> bytes:
+    """All of its bytes."""
+    with _opened(place) as file:
+        return bytes(file.read())
+
+
+def footer_of(place: ObjectAddress) -> bytes:
+    """The end of a Parquet object, in which its footer is whole; of another object its last bytes."""
+    with _opened(place) as file:
+        size = file.size()
+        found = bytes(file.read_at(min(size, TAIL), max(0, size - TAIL)))
+        if len(found) < END or not found.endswith(MAGIC):
+            return found
+        wanted = min(size, struct.unpack("<I", found[-END:][:4])[0] + END)
+        return found if wanted <= len(found) else bytes(file.read_at(wanted, size - wanted))
+
+
+def parquet_objects(folder: FolderAddress) -> tuple[ObjectAddress, ...]:
+    """The Parquet objects right under it, each once, by their keys; whatever else the store lists is left out."""
+    from pyarrow import fs
+
+    selected = fs.FileSelector(f"{folder.bucket}/{folder.prefix.rstrip('/')}", allow_not_found=True)
+    found = _store(folder.settings).get_file_info(selected)
+    under = f"{folder.bucket}/{folder.prefix}"
+    paths = {info.path for info in found if info.type == fs.FileType.File and info.path.endswith(SUFFIX)}
+    names = sorted(path.removeprefix(under) for path in paths if path.startswith(under))
+    return tuple(
+        ObjectAddress(folder.bucket, folder.prefix + name, folder.settings) for name in names if "/" not in name
+    )
+
+
+def state_of(place: ObjectAddress) -> ObjectState:
+    """By which a change is noticed.
+
+    Raises:
+        OSError: there is no such object.
+    """
+    (found,) = _store(place.settings).get_file_info([_path(place)])
+    if found.mtime_ns is None or found.size is None:
+        raise FileNotFoundError
+    return int(found.mtime_ns), int(found.size)
+
+
+def _opened(place: ObjectAddress) -> Any:
+    return _store(place.settings).open_input_file(_path(place))
+
+
+def _path(place: ObjectAddress) -> str:
+    return f"{place.bucket}/{place.key}"
+
+
+def _store(settings: tuple[tuple[str, str], ...]) -> Any:
+    from pyarrow import fs
+
+    return fs.S3FileSystem(
+        **dict(settings),
+        connect_timeout=SECONDS,
+        request_timeout=6 * SECONDS,
+        retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=2),
+    )

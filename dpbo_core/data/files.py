@@ -1,17 +1,18 @@
 """Tables by their suffix: .csv and .parquet, nothing that could run code when read; or the rows of a query."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dpbo_core.data.addresses import ObjectAddress, Place, QueryAddress
-from dpbo_core.data.core_dumps import no_core_dumps
 from dpbo_core.data.csv_file import csv_header, read_csv
 from dpbo_core.data.fetched import Contents, QueryRows, StoredObject, fetched, object_header, query_header
 from dpbo_core.data.header import Header
 from dpbo_core.data.parquet_file import parquet_header, read_parquet
 from dpbo_core.data.table import Table
 from dpbo_core.errors import StudyInvalid
+
+FILTER = Path("/proc/self/coredump_filter")  # what of the memory a dump holds; its collector may ignore the limit
 
 
 def read_header(path: str | Place, *, sensitive: bool, shown_as: str) -> Header:
@@ -49,8 +50,8 @@ def read_table(path: str | Contents, *, sensitive: bool, shown_as: str, cells: b
 
     Args:
         path: where the file is, or what was fetched.
-        sensitive: if so the table holds exactly `count_records(path)` records whatever the bytes, and nothing
-            but the header can raise; if not, a record that cannot be read raises, by its line.
+        sensitive: if so the table holds as many records as `read_header` says, whatever the bytes, and nothing but
+            the header can raise; if not, a record that cannot be read raises, by its line.
         cells: whether the raw cells are kept too, for an estimator that takes the file's own columns.
         shown_as: the path as the study has it; messages about a public file's content use its last part only.
 
@@ -68,15 +69,6 @@ def read_table(path: str | Contents, *, sensitive: bool, shown_as: str, cells: b
             return read_parquet(path, sensitive=sensitive, shown_as=name, cells=cells)
         with path.open("rb") as file:
             return read_csv(file, sensitive=sensitive, shown_as=name, cells=cells)
-
-
-def count_records(path: str | Path, *, shown_as: str = "the validation file") -> int:
-    """The number of records: lines after a CSV's header, or what a Parquet's footer says.
-
-    Raises:
-        StudyInvalid: as `read_header`.
-    """
-    return read_header(path, sensitive=True, shown_as=shown_as).n_records
 
 
 @contextmanager
@@ -101,3 +93,17 @@ def _readable(path: Path | StoredObject, shown_as: str) -> Iterator[None]:
             cause="its permissions, or the disk",
             remedy="make it readable and run again",
         ) from None
+
+
+def no_core_dumps() -> None:
+    """A crash leaves no record in a file: from now on, for this process and those it starts, there is no core dump.
+
+    Nothing where the system has no such limit.
+    """
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        _, ceiling = resource.getrlimit(resource.RLIMIT_CORE)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, ceiling))
+    with suppress(OSError):
+        FILTER.write_text("0", encoding="ascii")

@@ -2,18 +2,18 @@
 
 The number of records and the names of the columns are public, and all that can be refused. What a value means
 depends on that value alone, whatever library holds it and whatever stands beside it; a value that cannot be taken
-out means nothing (NaN) and costs its own record only.
+out means nothing (NaN) and costs its own record only. A list of rows is taken apart row by row, and never by
+NumPy, which would guess one type for all records from what each of them holds.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from dpbo_core.data.cells import Cells
-from dpbo_core.data.raw_columns import array_values, series_cells, series_values
-from dpbo_core.data.row_lists import RowList, public_width
+from dpbo_core.data.cells import Cells, array_values, series_cells, series_values
 from dpbo_core.data.table import Table, table_of
 from dpbo_core.data.values import Column
 from dpbo_core.errors import StudyInvalid
@@ -222,3 +222,50 @@ def _target_values(target: Any) -> Sequence[object] | Column:
     if isinstance(target, np.ndarray):
         return array_values(target.reshape(len(target), -1)[:, 0] if target.ndim > 1 and target.size else target)
     return series_values(target.get_column(target.columns[0]) if hasattr(target, "columns") else target)
+
+
+class RowList:
+    """Rows (m, width) of anything.
+
+    Attributes:
+        rows: as they were given, (m,).
+        width: the public number of columns.
+    """
+
+    def __init__(self, rows: Sequence[Any], width: int) -> None:
+        self.rows, self.width = rows, width
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __repr__(self) -> str:
+        return f"<RowList: {self.width} columns, {len(self)} records>"
+
+    def column(self, place: int) -> list[object]:
+        """One value a record, (m,); None where a row is no record."""
+        return [row[place] for row in self._cells]
+
+    @cached_property
+    def _cells(self) -> list[list[object]]:
+        nothing: list[object] = [None] * self.width
+        cells = (_row_cells(row) for row in self.rows)
+        return [nothing if row is None or len(row) != self.width else row for row in cells]
+
+
+def _row_cells(row: Any) -> list[object] | None:
+    """The cells of one row (d,), or None where it is no row. Never raises."""
+    kind = type(row)
+    if issubclass(kind, list):
+        return list.__getitem__(row, slice(None))
+    if issubclass(kind, tuple):
+        return list(tuple.__getitem__(row, slice(None)))
+    if kind is np.ndarray:
+        return list(row) if row.ndim == 1 else None
+    return None
+
+
+def public_width(rows: Iterable[Any]) -> int | None:
+    """The one length d of all rows of a PUBLIC table; None where they have several, or one is no row."""
+    cells = [_row_cells(row) for row in rows]
+    lengths = {None if row is None else len(row) for row in cells}
+    return lengths.pop() if len(lengths) == 1 else None

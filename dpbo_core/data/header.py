@@ -74,12 +74,6 @@ def check_columns(
             cause="it has no header line, is not separated by commas, or is another table",
             remedy="give both files the same header",
         )
-    if target in missing:
-        raise StudyInvalid(
-            f"{shown_as} has no column {target!r}, the target{_nearest(target, extra)}",
-            cause="the column was dropped or renamed",
-            remedy="give both files the same header",
-        )
     parts = [f"lacks {_quoted(missing)}{_nearest(missing[0], extra)}"] if missing else []
     parts += [f"has {_quoted(extra)}, unknown to the training table"] if extra else []
     raise StudyInvalid(

@@ -183,7 +183,7 @@ def fit_columns(
 
 def _fitted(name: str, table: Table, hint: Any, *, typed: bool) -> NamedColumn:
     cells = table.cells_of(name)
-    made = _of_kind(name, cells, hint, typed=typed)
+    made = kind_of(name, cells, hint, typed=typed)
     held = [made.cell(cell) for cell in cells]
     if any(cell is CANNOT for cell in held):
         record = next(i for i, cell in enumerate(held) if cell is CANNOT)
@@ -201,7 +201,8 @@ def _fitted(name: str, table: Table, hint: Any, *, typed: bool) -> NamedColumn:
     return NamedColumn(name, made.kind, made.dtype, values, made.ordered, middle)
 
 
-def _of_kind(name: str, cells: Cells, hint: Any, *, typed: bool) -> NamedColumn:
+def kind_of(name: str, cells: Cells, hint: Any = None, *, typed: bool) -> NamedColumn:
+    """The column that PUBLIC cells (n,) make, without its values; `hint` and `typed` as `fit_columns` has them."""
     import pandas as pd
 
     text = str(pd.Series(["a"]).dtype)

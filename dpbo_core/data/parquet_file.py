@@ -16,10 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from dpbo_core.data.cells import UNREADABLE, Cells, as_cells, cells_of
+from dpbo_core.data.cells import UNREADABLE, Cells, arrow_times, as_cells, cells_of
 from dpbo_core.data.fetched import StoredObject
 from dpbo_core.data.header import Header, column_names
-from dpbo_core.data.raw_columns import arrow_times
 from dpbo_core.data.table import Table
 from dpbo_core.data.values import Column, canonical, joined, value_column
 from dpbo_core.errors import StudyInvalid
@@ -81,15 +80,13 @@ def read_parquet(
         kept, names = [kept[names.index(name)] for name in only], tuple(only)
     if not sensitive:
         _refuse_types(names, [footer.types[i] for i in kept], shown_as=shown_as, times=cells)
-    parts: list[list[Column]] = [[] for _ in names]
-    raw: list[list[Cells]] = [[] for _ in names] if cells else []
+    readers = (_column, _cells) if cells else (_column,)
+    parts: list[list[list[Column]]] = [[[] for _ in names] for _ in readers]
     broken = np.zeros(sum(footer.group_sizes), dtype=np.bool_)
     start = 0
     for group, size in enumerate(footer.group_sizes):
-        read = _group if only is None else _some
-        columns = read(file, group, size, footer, kept, _column)
-        written = read(file, group, size, footer, kept, _cells) if cells else []
-        if columns is None or written is None:
+        read = _group(file, group, size, [footer.names[i] for i in kept], readers)
+        if read is None:
             if not sensitive:
                 raise StudyInvalid(
                     f"records {start + 1} to {start + size} of {shown_as} cannot be decoded",
@@ -97,17 +94,14 @@ def read_parquet(
                     remedy="write it again",
                 )
             broken[start : start + size] = True
-            columns = [np.full(size, np.nan) for _ in names]
-            written = [as_cells([None] * size) for _ in raw]
-        for part, column in zip(parts, columns, strict=True):
-            part.append(column)
-        for cell_part, column in zip(raw, written, strict=True):
-            cell_part.append(column)
+            read = [[np.full(size, np.nan)] * len(names), [as_cells([None] * size)] * len(names)]
+        for part, columns in zip(parts, read, strict=False):
+            for pieces, column in zip(part, columns, strict=True):
+                pieces.append(column)
         start += size
-    kept_cells = {name: np.concatenate([as_cells([]), *part]) for name, part in zip(names, raw, strict=False)}
-    return Table(
-        {name: joined(part) for name, part in zip(names, parts, strict=True)}, broken, shown_as, kept_cells
-    )
+    values = {name: joined(pieces) for name, pieces in zip(names, parts[0], strict=True)}
+    raw = zip(names, parts[1], strict=True) if cells else ()
+    return Table(values, broken, shown_as, {name: np.concatenate([as_cells([]), *pieces]) for name, pieces in raw})
 
 
 def parquet_values(path: Path | StoredObject, column: str, *, shown_as: str) -> list[object]:
@@ -116,22 +110,22 @@ def parquet_values(path: Path | StoredObject, column: str, *, shown_as: str) -> 
     Raises:
         StudyInvalid: the file has no readable footer.
     """
-    import pyarrow as pa
-
     file, footer = _opened(path, shown_as=shown_as)
-    place = [name.strip() for name in footer.names].index(column)  # as the header's check saw it
+    name = footer.names[[name.strip() for name in footer.names].index(column)]  # as the header's check saw it
     values: list[object] = []
     for group, size in enumerate(footer.group_sizes):
-        try:
-            found = file.read_row_group(group).column(place)
-            if pa.types.is_string(found.type) or pa.types.is_large_string(found.type):
-                found = found.cast(pa.large_binary())  # as bytes: a text that is not UTF-8 costs its own record
-            short = pa.types.is_float16(found.type) or pa.types.is_float32(found.type)
-            read = list(found.to_numpy()) if short else found.to_pylist()  # a short float keeps its precision
-        except Exception:  # noqa: BLE001  whatever the pages hold, nothing is raised
-            read = []
-        values += read if len(read) == size else [None] * size
+        read = _group(file, group, size, [name], (_raw_values,))
+        values += [None] * size if read is None else read[0][0]
     return values
+
+
+def _raw_values(column: Any) -> list[object]:
+    import pyarrow as pa
+
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        column = column.cast(pa.large_binary())  # as bytes: a text that is not UTF-8 costs its own record
+    short = pa.types.is_float16(column.type) or pa.types.is_float32(column.type)
+    return list(column.to_numpy()) if short else list(column.to_pylist())  # a short float keeps its precision
 
 
 def _has_loose_decimals(schema: Any) -> bool:
@@ -181,28 +175,15 @@ def _kept(footer: _Footer) -> list[int]:
 
 
 def _group(
-    file: Any, group: int, size: int, footer: _Footer, kept: list[int], read: Callable[[Any], Column]
-) -> list[Column] | None:
+    file: Any, group: int, size: int, names: list[str], readers: Sequence[Callable[[Any], Any]]
+) -> list[list[Any]] | None:
+    """By reader, columns of a group, the pages of the others unread; None where one cannot be decoded."""
     try:
-        table = file.read_row_group(group)
-        if tuple(table.schema.names) != footer.names:
-            return None
-        columns = [read(table.column(i)) for i in kept]
-        return columns if all(len(column) == size for column in columns) else None
-    except Exception:  # noqa: BLE001  whatever the pages hold, their records are broken and nothing is raised
-        return None
-
-
-def _some(
-    file: Any, group: int, size: int, footer: _Footer, kept: list[int], read: Callable[[Any], Column]
-) -> list[Column] | None:
-    """Columns of a group, the pages of the others unread."""
-    try:
-        names = [footer.names[i] for i in kept]
         table = file.read_row_group(group, columns=names)  # and what lies under one, were it a column of columns
-        columns = [read(table.column(table.schema.names.index(name))) for name in names]
-        return columns if all(len(column) == size for column in columns) else None
-    except Exception:  # noqa: BLE001  as `_group`
+        found = [table.column(table.schema.names.index(name)) for name in names]
+        read = [[reader(values) for values in found] for reader in readers]
+        return read if all(len(column) == size for columns in read for column in columns) else None
+    except Exception:  # noqa: BLE001  whatever the pages hold, their records are broken and nothing is raised
         return None
 
 

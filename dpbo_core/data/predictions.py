@@ -14,10 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpbo_core.data.encoded import Encoded
 from dpbo_core.data.features import Number
 from dpbo_core.data.preprocessing import Preprocessing
-from dpbo_core.data.table import Table
+from dpbo_core.data.table import Encoded, Table
 from dpbo_core.data.values import numbers, positions, sorted_values, value_column
 from dpbo_core.errors import StudyInvalid
 
@@ -105,11 +104,4 @@ class PredictionColumns(Preprocessing):
                 X[:, place] = np.where(found < 0, np.nan, found)
             else:
                 X[:, place] = numbers(table.columns[name])
-        column, broken = table.columns[self.target], table.broken.copy()
-        if not self.classes:
-            values = numbers(column)
-            labels = np.where(np.isfinite(values) & ~broken, np.int64(0), np.int64(-1))
-            return Encoded(X, labels, broken, 0, np.where(labels < 0, 0.0, values))
-        labels = positions(column, self.classes)
-        labels[broken] = -1
-        return Encoded(X, labels, broken, len(self.classes))
+        return self._with_target(X, table, table.broken.copy(), np.nan)

@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.data.encoded import Encoded
 from dpbo_core.data.features import Feature, Missing, Number, check_targets, class_values, fit_feature
 from dpbo_core.data.header import check_columns
 from dpbo_core.data.named_columns import CANNOT, NamedColumn, fit_columns
-from dpbo_core.data.table import Table
+from dpbo_core.data.table import Encoded, Table
 from dpbo_core.data.table_parts import TableParts
 from dpbo_core.data.unit_ball import Fill, Records, clipped_rows, norms, scaled_rows
 from dpbo_core.data.values import Value, numbers, positions, sorted_values, value_column
@@ -80,16 +79,8 @@ class Preprocessing:
 
         Raises:
             StudyInvalid: no such target, no other column, one class, a value missing or infinite, a text
-                column of more than 50 categories, values beyond float32, or an argument out of range.
+                column of more than 50 categories, or values beyond float32.
         """
-        if not 0.0 < clip_quantile <= 1.0:
-            raise StudyInvalid(f"clip_quantile = {clip_quantile:g}", remedy="give a number above 0, at most 1")
-        if not 0.0 <= bias < 1.0 or (bias > 0.0 and not unit_ball):
-            raise StudyInvalid(
-                f"bias = {bias:g}",
-                cause="the bias feature is at least 0, below 1, and for the linear models only",
-                remedy="give 0.7 or 0",
-            )
         check_columns(table.columns, table.columns, target)
         _check_whole(table)
         features = []

@@ -1,4 +1,4 @@
-"""A table as it was read: columns of canonical values and, for each record, whether it could be read at all.
+"""A table as it was read, its fingerprint, and what is made of it for a model: records are replaced, never dropped.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
@@ -6,8 +6,15 @@
 | | `columns[name]` | float64, or objects that are float or str (`values.py`) | (m,) |
 | | `cells[name]` | the raw cells (`cells.py`), where they were asked for | (m,) objects |
 | | `broken` | the record is no record of this table: wrong number of fields, bad bytes | (m,) |
+| X | `Encoded.X` | features, C-contiguous float64; the zero row where `labels` is −1 | (m, d) |
+| | `labels` | class index into `Preprocessing.classes`, −1 for a broken record or an unknown label | (m,) |
+| y | `signs` | +1 for class 1 and for replaced records, −1 for class 0 | (m,) |
+
+Where the estimator takes the table's own columns (`named_columns`), X holds objects, and `CANNOT` in replaced rows.
 """
 
+import hashlib
+import struct
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -18,6 +25,7 @@ from numpy.typing import NDArray
 
 from dpbo_core.data.cells import Cells, as_cells, cell_of
 from dpbo_core.data.values import Column, value_column
+from dpbo_core.errors import StudyInvalid
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -98,3 +106,112 @@ def _column(values: Sequence[object] | NDArray[Any]) -> Column:
         with np.errstate(all="ignore"):  # a longer float may overflow to infinity, which is a value like others
             return values.astype(np.float64)
     return value_column(list(values))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Encoded:
+    """What MATH §1 (Totality) scores. Its repr says the size and nothing else.
+
+    Attributes:
+        X: (m, d) float64, or objects.
+        labels: (m,) int64; −1 wherever the record is replaced, so that no prediction equals it.
+        broken: (m,) the features could not be used.
+        n_classes: of the training table; 0 for a regression, whose `labels` are 0 where the target is usable.
+        targets: (m,) float64 of a regression, 0 where the record is replaced.
+    """
+
+    X: NDArray[np.float64]
+    labels: NDArray[np.int64]
+    broken: NDArray[np.bool_]
+    n_classes: int
+    targets: NDArray[np.float64] | None = None
+
+    def __post_init__(self) -> None:
+        for array in (self.X, self.labels, self.broken, *(() if self.targets is None else (self.targets,))):
+            array.setflags(write=False)
+
+    def __repr__(self) -> str:
+        return f"<Encoded: {self.X.shape[0]} records, {self.X.shape[1]} features>"
+
+    @property
+    def n_records(self) -> int:
+        """m: how many records the table holds."""
+        return len(self.labels)
+
+    def part(self, records: slice | NDArray[np.intp]) -> "Encoded":
+        """Some of the records; of a slice, not copied."""
+        targets = None if self.targets is None else self.targets[records]
+        return Encoded(self.X[records], self.labels[records], self.broken[records], self.n_classes, targets)
+
+    @property
+    def truth(self) -> NDArray[np.int64] | NDArray[np.float64]:
+        """What predictions are compared with, (m,): class indices, or the targets of a regression."""
+        return self.labels if self.targets is None else self.targets
+
+    @property
+    def signs(self) -> NDArray[np.float64]:
+        """Y (m,) in {−1, +1} for margin scores; a replaced record is (x = 0, y = +1).
+
+        Raises:
+            StudyInvalid: the training table has other than two classes.
+        """
+        if self.n_classes != 2:
+            raise StudyInvalid(
+                f"the target has {self.n_classes} classes, a margin needs two",
+                cause="the linear models and the scores of their margin are binary",
+                remedy="use a scikit-learn estimator with a score of classes, or two classes",
+            )
+        # By arithmetic: the duration of a masked copy depends on the mask, and is five times as long.
+        signs: NDArray[np.float64] = (self.labels != 0).astype(np.float64)
+        signs *= 2.0
+        signs -= 1.0
+        return signs
+
+
+def fingerprint(table: Table) -> str:
+    """sha256 (64 hex digits) of a canonical byte form, the same on every machine and from CSV or Parquet.
+
+    For PUBLIC tables only: a hash of a sensitive table would tell whether a guess of it is right. Integers
+    are big-endian 8 bytes, numbers little-endian IEEE doubles (one NaN, one zero), texts length and UTF-8. Where
+    raw cells are kept, those that say more than the values (a time, a text that reads as a number) are hashed too.
+    """
+    digest = hashlib.sha256(b"dpbo table 1\0")
+    digest.update(struct.pack(">QQ", len(table.columns), table.n_records))
+    for name, column in table.columns.items():
+        _add_text(digest, name)
+        if column.dtype == object:
+            digest.update(b"O")
+            for value in column:
+                if isinstance(value, str):
+                    digest.update(b"s")
+                    _add_text(digest, value)
+                else:
+                    digest.update(b"n" + _doubles(np.array([value], dtype=np.float64)))
+        else:
+            digest.update(b"N" + _doubles(column))
+    for name, cells in table.cells.items():
+        if not all(map(_same, cells, table.columns[name])):
+            _add_text(digest, f"cells {name}")
+            _add_cells(digest, cells)
+    return digest.hexdigest()
+
+
+def _same(cell: object, value: object) -> bool:
+    """Whether a raw cell says what its canonical value says."""
+    if cell is None:
+        return value != value
+    return isinstance(cell, str | float | bool) and cell == value
+
+
+def _add_cells(digest: "hashlib._Hash", cells: Cells) -> None:
+    for cell in cells:
+        _add_text(digest, f"{type(cell).__name__} {cell!r}")
+
+
+def _add_text(digest: "hashlib._Hash", text: str) -> None:
+    data = text.encode("utf-8", "surrogatepass")
+    digest.update(struct.pack(">Q", len(data)) + data)
+
+
+def _doubles(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> bytes:
+    return np.where(np.isnan(values), np.nan, values + 0.0).astype("<f8").tobytes()

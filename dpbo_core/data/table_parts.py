@@ -16,10 +16,9 @@ from typing import Self
 import numpy as np
 
 from dpbo_core.data.files import read_header, read_table
-from dpbo_core.data.fingerprint import fingerprint
 from dpbo_core.data.header import check_columns
 from dpbo_core.data.parquet_file import read_parquet
-from dpbo_core.data.table import Table
+from dpbo_core.data.table import Table, fingerprint
 from dpbo_core.data.values import joined
 from dpbo_core.errors import StudyInvalid
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from dpbo_core.data.addresses import ObjectAddress, Part
-from dpbo_core.data.object_store import state_of
+from dpbo_core.data.fetched import state_of
 from dpbo_core.privacy.sensitive import Opaque
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dpbo_core.accounting.sources import MEMORY, Source
-from dpbo_core.data.core_dumps import no_core_dumps
+from dpbo_core.data.files import no_core_dumps
 from dpbo_core.data.frames import Frame
 from dpbo_core.data.people import Person
 from dpbo_core.data.table import Table, table_of

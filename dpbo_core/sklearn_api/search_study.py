@@ -15,8 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.accounting.sources import Division
 from dpbo_core.data.aliasing import aliased
-from dpbo_core.data.frames import Frame, frame_of
-from dpbo_core.data.row_lists import RowList
+from dpbo_core.data.frames import Frame, RowList, frame_of
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.prototype import Prototype
 from dpbo_core.sklearn_api.described_study import described

@@ -12,6 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbo_core.data.cells import as_cells, series_cells
+from dpbo_core.data.named_columns import CANNOT, kind_of
+from dpbo_core.data.values import canonical
 from dpbo_core.errors import StudyInvalid
 
 RULE = b"dpbo: rows that are validated on"
@@ -70,24 +73,68 @@ def halves(X: Any, y: Any, share: float) -> tuple[Any, Any, Any, Any, NDArray[np
 def _of_own_types(X: Any) -> Any:
     """The public half as its own rows would have it: a data frame's types were those of the whole table.
 
-    A category that no public row has is none, and a column in which another row holds a text is one of numbers.
+    A category that no public row has is none. A column of texts is one of numbers, truth values or ISO times where
+    all of its public rows are: one text among the sensitive rows made it one of texts. Times are in microseconds.
     """
+    import narwhals.stable.v2 as nw
     import pandas as pd
 
-    if not isinstance(X, pd.DataFrame):
+    X = X.infer_objects() if isinstance(X, pd.DataFrame) else X
+    try:
+        frame = nw.from_native(X, eager_only=True, pass_through=True)
+    except Exception:  # noqa: BLE001  whoever reads it says what is wrong with it
         return X
-    X = X.infer_objects()
-    places = [place for place, kind in enumerate(X.dtypes) if isinstance(kind, pd.CategoricalDtype)]
-    columns = [
-        X.iloc[:, place].cat.remove_unused_categories() if place in places else X.iloc[:, place]
-        for place in range(X.shape[1])
+    if not isinstance(frame, nw.DataFrame):
+        return X
+    own = {place: _own_values(frame[:, place]) for place in range(len(frame.columns))}
+    if isinstance(X, pd.DataFrame):
+        for place, values in own.items():
+            if values is not None:
+                X.isetitem(place, values.set_axis(X.index))
+        return X
+    columns = {frame.columns[place]: values for place, values in own.items() if values is not None}
+    new = [
+        nw.new_series(name, [None if pd.isna(value) else value for value in values], backend=frame.implementation)
+        for name, values in columns.items()
     ]
-    return pd.concat(columns, axis=1) if places else X
+    return frame.with_columns(*new).to_native()
+
+
+def _own_values(series: Any) -> Any:
+    """What a narwhals series (n,) of PUBLIC rows says, as pandas has it; None where it says what it is."""
+    import narwhals.stable.v2 as nw
+    import pandas as pd
+
+    native = series.to_native()
+    if isinstance(getattr(native, "dtype", None), pd.CategoricalDtype):
+        there = native.cat.remove_unused_categories()
+        return (
+            there if there.cat.ordered else there.cat.reorder_categories(sorted(there.cat.categories, key=_place))
+        )
+    if not (series.dtype.is_temporal() or series.dtype in (nw.String, nw.Object)):
+        return None
+    cells = series_cells(series)
+    column = kind_of(series.name, cells, typed=False)
+    held = as_cells(column.cell(cell) for cell in cells)
+    if column.kind == "text" or any(cell is CANNOT for cell in held):
+        return None
+    return pd.Series(column.held(held))
+
+
+def _place(category: object) -> tuple[bool, float, str]:
+    """Numbers in their order before texts in theirs."""
+    meant = canonical(category)
+    return (True, 0.0, meant) if isinstance(meant, str) else (False, meant, repr(category))
 
 
 def _of_own_type(y: Any) -> NDArray[Any]:
     """The same of classes or targets, (n,): whole numbers are integers, which a gap elsewhere made floats."""
-    values = np.asarray(np.asarray(y).tolist())
+    listed = np.asarray(y).tolist()
+    meant = [canonical(value) for value in listed]
+    if all(type(value) is str for value in listed) and not any(isinstance(value, str) for value in meant):
+        truth = all(value.strip().lower() in ("true", "false") for value in listed)
+        listed = [bool(value) for value in meant] if truth else meant
+    values = np.asarray(listed)
     if values.dtype.kind == "f" and np.isfinite(values).all() and (np.abs(values) < WHOLE).all():
         whole = values.astype(np.int64)
         return whole if bool((whole == values).all()) else values

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpbo_core.accounting.sources import MEMORY, Division, Source
-from dpbo_core.data.core_dumps import no_core_dumps
+from dpbo_core.data.files import no_core_dumps
 from dpbo_core.data.frames import Frame
 from dpbo_core.data.people import Person, person_of
 from dpbo_core.data.table import Table

@@ -86,8 +86,25 @@ def resolve(spec: StudySpec, folder: str | Path = ".", *, unlisted: str | None =
     """
     problem = planning_problem(spec, folder, unlisted=unlisted)
     method, why = choose(spec, problem)
-    check_asks(spec, method)
+    _check_asks(spec, method)
     return ResolvedStudy(spec, problem, method, why)
+
+
+def _check_asks(spec: StudySpec, method: AnyMethod) -> None:
+    """A method whose number of evaluations is hidden asks no store for the parts once an evaluation.
+
+    Raises:
+        StudyInvalid: it would.
+    """
+    given = spec.data
+    if not method.hides_evaluations or not isinstance(given, PublicFiles | PersonFiles):
+        return
+    if is_address(given.validation) and isinstance(place_of(Path(), given.validation), FolderAddress):
+        raise StudyInvalid(
+            f"{method.kind} hides how many candidates it scores, and its records are in a folder of a store",
+            cause="each scoring asks the store for every part, and whoever runs the store could count",
+            remedy="copy the parts to a folder of files; or write one object, which is asked for once",
+        )
 
 
 def planning_problem(spec: StudySpec, folder: str | Path = ".", *, unlisted: str | None = None) -> Problem:
@@ -163,20 +180,3 @@ def check_one_pass(spec: StudySpec, method: Method) -> None:
 
 def _able() -> list[str]:
     return [kind for kind, method in METHODS.items() if hasattr(method, "scores_ahead")]
-
-
-def check_asks(spec: StudySpec, method: Method) -> None:
-    """A method whose number of evaluations is hidden asks no store for the parts once an evaluation.
-
-    Raises:
-        StudyInvalid: it would.
-    """
-    given = spec.data
-    if not method.hides_evaluations or not isinstance(given, PublicFiles | PersonFiles):
-        return
-    if is_address(given.validation) and isinstance(place_of(Path(), given.validation), FolderAddress):
-        raise StudyInvalid(
-            f"{method.kind} hides how many candidates it scores, and its records are in a folder of a store",
-            cause="each scoring asks the store for every part, and whoever runs the store could count",
-            remedy="copy the parts to a folder of files; or write one object, which is asked for once",
-        )
