@@ -392,7 +392,7 @@ def test_a_plan_that_counts_the_public_file_says_narrower_things_of_the_same_cho
     ],
 )
 def test_a_plan_says_what_was_read_for_it(told, expected):
-    from dpbo.flows.cli.screens.advice import _opened
+    from dpbo.flows.cli.plan import _opened
     from dpbo_core.advice.advise import Advice
 
     data = {"training": "t.csv", "validation": "v.csv", "n_validation": 300, "target": "y"}

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import tomli_w
 
-from dpbo.flows.cli.screens.terminal import print_json
-from dpbo.flows.cli.screens.tuned import print_tuned, tuned_json
+from dpbo.flows.cli.terminal import print_json
+from dpbo.flows.cli.tune import print_tuned, tuned_json
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.methods import EXCHANGES, METHODS

@@ -75,28 +75,22 @@ def exchanged():
     outsourced._ledger()
 
 
-def shown():
-    from dpbo.flows.cli.show import recorded_release
+def here_alone():
+    from dpbo.flows.cli.running import ledger_here
 
-    recorded_release("trial")
-
-
-def asked_again():
-    from dpbo.flows.cli import replays
-
-    replays._ledger_here()
+    ledger_here()
 
 
-def standing():
-    from dpbo.flows.cli import status
+def made_here():
+    from dpbo.flows.cli.running import own_ledger
 
-    status.look()
+    own_ledger()
 
 
 def planned():
-    from dpbo.flows.cli.evaluating import plan
+    from dpbo.flows.cli.evaluate import planned
 
-    plan(ROOT / "examples" / "breast_cancer.toml", epsilon=1.0)
+    planned(ROOT / "examples" / "breast_cancer.toml", epsilon=1.0)
 
 
 def of_a_flow():
@@ -117,13 +111,11 @@ FACES = {
     exchanged: {"flows/cli/outsourced.py"},
     diagnosed: {"flows/cli/doctor.py"},
     outsourcing: {"flows/outsource.py"},
-    shown: {"flows/cli/show.py"},
-    asked_again: {"flows/cli/replays.py"},
-    standing: {"flows/cli/status.py"},
-    planned: {"flows/cli/evaluating.py"},
+    here_alone: {"flows/cli/running.py"},
+    made_here: {"flows/cli/running.py"},
+    planned: {"flows/cli/evaluate.py"},
     of_a_flow: {
-        "flows/cli/commands.py",
-        "flows/cli/watching.py",
+        "flows/cli/watch.py",
         "flows/evaluate.py",
         "flows/publishing.py",
         "flows/serve.py",
@@ -164,8 +156,7 @@ def test_every_face_finds_the_same_ledger(face, settings, expected, here, monkey
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("dpbo_core.accounting.store.open_engine", opened)
     monkeypatch.setattr("dpbo.flows.cli.doctor._exists", lambda uri: True)
-    for module in ("evaluating", "replays", "show"):  # in this order: the first two take the name from the last
-        monkeypatch.setattr(f"dpbo.flows.cli.{module}.is_there", lambda url: True)
+    monkeypatch.setattr("dpbo.flows.cli.running.is_there", lambda url: True)
     monkeypatch.setattr("dpbo.flows.outsource.check_prefect_settings", lambda: None)
     monkeypatch.setattr("dpbo.flows.outsource.publish_table", lambda p, d, o, url, v, **_: PrivacyLedger(url))
     with pytest.raises(Opened) as seen:

@@ -10,15 +10,15 @@ import pytest
 from conftest import STUDY
 from rich.console import Console
 
-from dpbo.flows.cli.app import plain_first
-from dpbo.flows.cli.screens import terminal
-from dpbo.flows.cli.screens.account_tables import print_accounts
-from dpbo.flows.cli.screens.advice import HEADER, print_advice
-from dpbo.flows.cli.screens.error_message import print_message
-from dpbo.flows.cli.screens.evaluated import print_expected
+from dpbo.flows.cli import terminal
+from dpbo.flows.cli.app import COMMANDS, plain_first, print_first
+from dpbo.flows.cli.budget import print_accounts
+from dpbo.flows.cli.evaluate import print_expected
+from dpbo.flows.cli.plan import HEADER, print_advice
+from dpbo.flows.cli.release_screen import print_report
 from dpbo.flows.cli.screens.findings import print_findings
-from dpbo.flows.cli.screens.first import COMMANDS, print_first
-from dpbo.flows.cli.screens.tuned import print_report, print_tuned
+from dpbo.flows.cli.terminal import print_message
+from dpbo.flows.cli.tune import print_tuned
 from dpbo_core import evaluate_study, plan_evaluation
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger

@@ -20,7 +20,7 @@ from prefect.states import AwaitingRetry, Scheduled
 from dpbo.flows import serve
 from dpbo.flows.cli import doctor
 from dpbo.flows.cli.doctor import examine
-from dpbo.flows.cli.durations import seconds
+from dpbo.flows.cli.words import seconds
 from dpbo.flows.prefect_runtime.requested_study import FIELDS, edition_at, refuse_fields
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo.flows.serve import MISSED, REFUSED, tune_on_schedule
@@ -167,7 +167,7 @@ def test_a_schedule_is_served_in_utc_one_firing_at_a_time(here, study, monkeypat
 
     import prefect
 
-    from dpbo.flows.cli import commands as command
+    from dpbo.flows.cli import tune as command
 
     server, served = SimpleNamespace(**FOUND), []
     monkeypatch.setattr(serve, "LoopbackServer", lambda *_, **__: nullcontext(server))

@@ -37,9 +37,8 @@ def budget_show(
 ) -> None:
     """Show every dataset's account, or one; --forecast says when it ends."""
     from dpbo.flows.cli import budget_commands as command
-    from dpbo.flows.cli.screens.account_tables import accounts_json, print_accounts
-    from dpbo.flows.cli.screens.burn_down import forecasts_json, print_forecasts
-    from dpbo.flows.cli.screens.terminal import print_json
+    from dpbo.flows.cli.budget import accounts_json, forecasts_json, print_accounts, print_forecasts
+    from dpbo.flows.cli.terminal import print_json
 
     accounts = command.accounts(dataset)
     if forecast or every is not None:
@@ -103,7 +102,7 @@ def budget_allow(
 ) -> None:
     """Add to what a dataset may be scored on, or by. Charges nothing."""
     from dpbo.flows.cli import budget_commands as command
-    from dpbo.flows.cli.screens.terminal import print_sentence
+    from dpbo.flows.cli.terminal import print_sentence
 
     print_sentence(command.allow(dataset, file, shared=shared, scores=tuple(score or ())))
 
@@ -125,7 +124,7 @@ def budget_publish(
 def budget_merge(debug: Debug = False) -> None:
     """Charge what was spent in ./mlruns/ledger.db to the team's ledger. Asked twice it adds nothing."""
     from dpbo.flows.cli import budget_commands as command
-    from dpbo.flows.cli.screens.terminal import print_sentence
+    from dpbo.flows.cli.terminal import print_sentence
 
     print_sentence(command.merge())
 
@@ -153,7 +152,7 @@ def budget_verify(
 ) -> None:
     """Check that nothing in the ledger was changed, removed, added or taken back to an older copy."""
     from dpbo.flows.cli import budget_commands as command
-    from dpbo.flows.cli.screens.terminal import print_sentence
+    from dpbo.flows.cli.terminal import print_sentence
 
     print_sentence(command.verify(file, accept_restored=accept_restored))
 
@@ -165,6 +164,6 @@ def budget_recover(
 ) -> None:
     """Add what an export has and the ledger lost: each lost study counts as spent, and is shown again as it was."""
     from dpbo.flows.cli import budget_commands as command
-    from dpbo.flows.cli.screens.terminal import print_sentence
+    from dpbo.flows.cli.terminal import print_sentence
 
     print_sentence(command.recover(file))

@@ -9,8 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from dpbo.flows.cli.durations import seconds
-from dpbo.flows.cli.text_file import lines_of
+from dpbo.flows.cli.words import lines_of, seconds
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo_core.accounting import audit, recovery
 from dpbo_core.accounting.accounts import Account

@@ -8,8 +8,8 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
 from dpbo.flows.cli import clusters, exposure
+from dpbo.flows.cli.budget import n_looks
 from dpbo.flows.cli.finding import Finding, Verdict
-from dpbo.flows.cli.screens.account_tables import n_looks
 from dpbo.flows.prefect_runtime.settings import FOLDER, Stores, check_prefect_settings, quiet_environment
 from dpbo_core.accounting import audit
 from dpbo_core.accounting.accounts import Account

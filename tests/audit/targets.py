@@ -250,7 +250,7 @@ def ledger_names(folder: Path) -> Iterator[Target]:
     from test_ledger import key, plan
 
     from dpbo.flows.cli import budget_commands as command
-    from dpbo.flows.cli.screens.account_tables import print_accounts
+    from dpbo.flows.cli.budget import print_accounts
 
     ledger = PrivacyLedger(f"sqlite:///{folder / 'ledger.db'}")
     ledger.set_budget(PrivacyBudget.of("d", epsilon=1e6, delta=1e-6))
@@ -306,7 +306,7 @@ def used_ledger(folder: Path) -> str:
 @contextmanager
 def ledger_cells(folder: Path) -> Iterator[Target]:
     """A cell of the database overwritten past dpbo: the check must say so, and every reader survive it."""
-    from dpbo.flows.cli.screens.account_tables import print_accounts
+    from dpbo.flows.cli.budget import print_accounts
 
     used_ledger(folder)
     honest = (folder / "ledger.db").read_bytes()
@@ -376,7 +376,7 @@ def ledger_export(folder: Path) -> Iterator[Target]:
 
 @contextmanager
 def certificate(folder: Path) -> Iterator[Target]:
-    from dpbo.flows.cli import commands as command
+    from dpbo.flows.cli.show import check_certificate
 
     write_data(folder)
     corpus = []
@@ -390,7 +390,7 @@ def certificate(folder: Path) -> Iterator[Target]:
 
     def take(raw: bytes) -> None:
         path.write_bytes(raw)
-        print(command.check_certificate(path))
+        print(check_certificate(path))
 
     yield Target(take, corpus=tuple(corpus))
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from dpbo.flows.cli.screens.terminal import Screen, named
+from dpbo.flows.cli.terminal import Screen, named
 
 if TYPE_CHECKING:
     from dpbo.flows.cli.finding import Finding

@@ -1,18 +1,24 @@
-"""`dpbo budget`: each data set's account, and its entries."""
+"""The screens of `dpbo budget`: each data set's account and its entries, and how its budget burns down."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dpbo.flows.cli.screens.terminal import Screen, named
-from dpbo_core.accounting.accounts import MOST_ROOM, Account, Entry
+from dpbo.flows.cli.terminal import Screen, named
 from dpbo_core.evaluation.watch import KIND as WATCH
 from dpbo_core.evaluation.watch import LOOK
 from dpbo_core.privacy.amounts import from_units
 
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+    from dpbo_core.accounting.accounts import Account, Entry
+    from dpbo_core.accounting.forecast import Forecast, Stream
+
 HEADER = ("study", "edition", "method", "ε", "δ", "released")
+EMPTY = "The ledger is empty. Open a cap: dpbo budget set DATASET --epsilon 5 --delta 1e-5"
 
 
-def account_line(account: Account) -> str:
+def account_line(account: "Account") -> str:
     """One line: spent, limit, left."""
     numbers = account_json(account)
     if numbers["public"]:
@@ -23,12 +29,12 @@ def account_line(account: Account) -> str:
     return f"{named(numbers['name'])}: ε {spent:.3g} of {limit:g} spent, {left:.3g} left"
 
 
-def accounts_json(accounts: tuple[Account, ...]) -> dict[str, Any]:
+def accounts_json(accounts: "tuple[Account, ...]") -> dict[str, Any]:
     """The object of `dpbo budget --json`."""
     return {"datasets": [account_json(account) for account in accounts]}
 
 
-def account_json(account: Account) -> dict[str, Any]:
+def account_json(account: "Account") -> dict[str, Any]:
     """One dataset: spent is the smaller of the two routes of composition, rounded up by construction."""
     budget = account.budget
     limit, delta = from_units(budget.epsilon_units), from_units(budget.delta_units)
@@ -72,11 +78,11 @@ def account_json(account: Account) -> dict[str, Any]:
     }
 
 
-def print_accounts(accounts: tuple[Account, ...]) -> None:
+def print_accounts(accounts: "tuple[Account, ...]") -> None:
     """Print accounts as `dpbo budget` shows them: cap, spent, left and every entry."""
     screen = Screen()
     if not accounts:
-        screen.say("The ledger is empty. Open a cap: dpbo budget set DATASET --epsilon 5 --delta 1e-5")
+        screen.say(EMPTY)
     for place, account in enumerate(accounts):
         if place:
             screen.say()
@@ -95,7 +101,7 @@ def print_accounts(accounts: tuple[Account, ...]) -> None:
             screen.say("  nothing was spent on it yet")
 
 
-def _unfinished(account: Account) -> Iterator[str]:
+def _unfinished(account: "Account") -> Iterator[str]:
     """What was charged and not released, since when, and what to do; a watch that goes on waits for nothing."""
     for entry in account.entries:
         if entry.released_at is None and n_looks(entry) is None:
@@ -103,7 +109,7 @@ def _unfinished(account: Account) -> Iterator[str]:
             yield f"{which} was charged on {when}: at work, or run it again: it continues, and pays nothing twice"
 
 
-def approval_lines(account: Account) -> Iterator[str]:
+def approval_lines(account: "Account") -> Iterator[str]:
     """What the owner approved, a line each; nothing where nothing is recorded."""
     approvals = account.approvals
     if approvals.members:
@@ -121,7 +127,7 @@ def approval_lines(account: Account) -> Iterator[str]:
         yield f"a study that Prefect starts asks for ε {from_units(approvals.largest):g} at most"
 
 
-def mixed(account: Account) -> str:
+def mixed(account: "Account") -> str:
     """The words for a dataset of an older version's whose studies differed in k."""
     *others, largest = account.records
     return (
@@ -130,22 +136,24 @@ def mixed(account: Account) -> str:
     )
 
 
-def _room(account: Account) -> str:
+def _room(account: "Account") -> str:
     """How many more there is room for, by method, each at the price of its newest study."""
-    told = [
+    from dpbo_core.accounting.accounts import MOST_ROOM
+
+    studies = [
         f"{count if count < MOST_ROOM else f'{MOST_ROOM:,} or more'} more {named(method)}"
         for method, count in account.rooms.items()
     ]
-    return f"room for {' or '.join(told)}, at the price of the newest"
+    return f"room for {' or '.join(studies)}, at the price of the newest"
 
 
-def _bar(account: Account, screen: Screen) -> str:
+def _bar(account: "Account", screen: Screen) -> str:
     numbers = account_json(account)
     spent, limit = numbers["spent"]["epsilon"], numbers["limit"]["epsilon"]
     return "" if spent is None or not limit else screen.bar(spent / limit)
 
 
-def _cells(entry: Entry) -> tuple[str, ...]:
+def _cells(entry: "Entry") -> tuple[str, ...]:
     return (
         named(entry.study),
         named(entry.edition),
@@ -156,12 +164,12 @@ def _cells(entry: Entry) -> tuple[str, ...]:
     )
 
 
-def _unreleased(entry: Entry) -> str:
+def _unreleased(entry: "Entry") -> str:
     n = n_looks(entry)
     return "not finished" if n is None else f"open, {looks(n)}"
 
 
-def n_looks(entry: Entry) -> int | None:
+def n_looks(entry: "Entry") -> int | None:
     """How many looks a watch has had while none of them is an alarm; None of anything else."""
     if entry.method != WATCH or entry.released_at is not None:
         return None
@@ -171,3 +179,56 @@ def n_looks(entry: Entry) -> int | None:
 def looks(n: int) -> str:
     """So many looks, in words."""
     return f"{n:,} look{'s' * (n != 1)}"
+
+
+def forecasts_json(forecasts: "tuple[tuple[Account, Forecast | None], ...]") -> dict[str, Any]:
+    """The object of `dpbo budget --forecast --json`: each account as without it, and its forecast beside it."""
+    return {
+        "datasets": [
+            account_json(account) | {"forecast": None if burn_down is None else burn_down.to_json()}
+            for account, burn_down in forecasts
+        ]
+    }
+
+
+def print_forecasts(forecasts: "tuple[tuple[Account, Forecast | None], ...]") -> None:
+    """Each account in a line, its burn-down, and what is refused first."""
+    screen = Screen()
+    if not forecasts:
+        screen.say(EMPTY)
+    for place, (account, burn_down) in enumerate(forecasts):
+        if place:
+            screen.say()
+        screen.say(f"[bold]{account_line(account)}[/]")
+        for line in _lines(burn_down, screen):
+            screen.say(f"  {line}")
+
+
+def _lines(burn_down: "Forecast | None", screen: Screen) -> Iterator[str]:
+    from dpbo_core.accounting.accounts import MOST_ROOM
+
+    if burn_down is None:
+        yield "nothing burns down: it has no limit, or nothing was spent on it yet"
+        return
+    if not burn_down.streams:
+        yield "no study has a rhythm yet: say one with --every 30d"
+        return
+    for expected, words in ((False, "left so far"), (True, "and if they go on")):
+        left = [max(0.0, burn_down.limit - point.spent) for point in burn_down.points if point.expected is expected]
+        if left:
+            yield f"{screen.spark([burn_down.limit, *left, 0.0])}  {words}"
+    for stream, more in burn_down.streams:
+        count = f"{more:,}" if more < MOST_ROOM else f"{MOST_ROOM:,} or more"
+        yield f"{named(stream.name)} ({named(stream.newest.method)}), every {_duration(stream.every)}: {count} more"
+    yield _end(burn_down.ends, burn_down.refused)
+
+
+def _end(ends: "datetime | None", refused: "Stream | None") -> str:
+    if ends is None or refused is None:
+        return "it does not end within ten years"
+    return f"it ends on {ends:%Y-%m-%d}, when {named(refused.name)} is refused"
+
+
+def _duration(every: "timedelta") -> str:
+    days = every.total_seconds() / 86400.0
+    return f"{days:.3g} days" if days >= 2.0 else f"{24.0 * days:.3g} hours"
