@@ -129,7 +129,6 @@ GIVEN = {  # told the URL: tasks by their flow, what a search asks by the search
     "tasks/outsourcing.py",
     "tasks/evaluating.py",
     "tasks/watching.py",
-    "dpbo_core/sklearn_api/pairs_in_memory.py",
 }
 
 

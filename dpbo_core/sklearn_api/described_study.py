@@ -1,7 +1,7 @@
 """The study that an estimator's parameters describe: what each of ours says of one, read off it in one place."""
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from dpbo_core.advice.choosing import AUTO
 from dpbo_core.errors import StudyInvalid
@@ -17,68 +17,48 @@ from dpbo_core.spec import (
 )
 
 
-class Parameters(Protocol):
-    """What every estimator of ours is given beside its data, its model and its space."""
-
-    study: str
-    edition: str
-    method: str
-    accepts: tuple[str, ...]
-    dataset: str
-    epsilon: float
-    delta: float
-    max_records_per_person: int
-    person: str | None
-    budget: tuple[float, float] | None
-    options: Mapping[str, Any] | None
-
-
 def described(
-    given: Parameters,
+    estimator: Any,
     *,
     data: DataSection,
     model: ModelSection,
     space: Mapping[str, AxisSection],
     search: SearchSection,
-    chosen: str,
+    choice: str,
 ) -> StudySpec:
     """The study of these parameters on these sections.
 
     Args:
-        given: the estimator.
+        estimator: ours, whose parameters say the rest.
         data: [data].
         model: [model].
         space: [space].
         search: [search].
-        chosen: what is to be released, for the message: "hyperparameters".
+        choice: what is to be released, for the message: "hyperparameters".
 
     Raises:
         StudyInvalid: a parameter no study can have, or a method that releases no choice.
     """
     spec = StudySpec(
-        name=given.study,
-        edition=given.edition,
-        method=given.method,
-        accepts=tuple(given.accepts),
+        name=estimator.study,
+        edition=estimator.edition,
+        method=estimator.method,
+        accepts=tuple(estimator.accepts),
         privacy=PrivacySection(
-            dataset=given.dataset,
-            epsilon=float(given.epsilon),
-            delta=float(given.delta),
-            max_records_per_person=int(given.max_records_per_person),
-            person=given.person,
+            dataset=estimator.dataset,
+            epsilon=float(estimator.epsilon),
+            delta=float(estimator.delta),
+            max_records_per_person=int(estimator.max_records_per_person),
+            person=estimator.person,
         ),
-        budget=None if given.budget is None else _cap(*map(float, given.budget)),
+        budget=None if estimator.budget is None else BudgetSection(*map(float, estimator.budget)),
         data=data,
         model=model,
         space=space,
         search=search,
-        options=dict(given.options or {}),
+        options=dict(estimator.options or {}),
     )
-    named = None if given.method == AUTO else method_named(given.method, spec.options)
+    named = None if estimator.method == AUTO else method_named(estimator.method, spec.options)
     if named is not None and not named.releases_hyperparameters:
-        raise StudyInvalid(f"{given.method} releases no {chosen}", remedy='use method = "auto"')
+        raise StudyInvalid(f"{estimator.method} releases no {choice}", remedy='use method = "auto"')
     return spec
-
-
-def _cap(epsilon: float, delta: float = 0.0) -> BudgetSection:
-    return BudgetSection(epsilon, delta)

@@ -197,5 +197,5 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
             model=read_model({key: value for key, value in model.items() if value is not None}),
             space={CANDIDATE: AxisSection(values=self._names())},
             search=SearchSection(steps=int(self.n_steps)),
-            chosen="candidate",
+            choice="candidate",
         )

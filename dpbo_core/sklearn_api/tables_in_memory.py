@@ -195,13 +195,12 @@ def _encoded(when: Mapping[str, Any], decode: Mapping[str, Mapping[Any, Any]]) -
     }
 
 
-def model_section(search: Any, training: Frame, *, weighted: bool = False) -> ModelSection:
+def model_section(search: Any, training: Frame) -> ModelSection:
     """[model] of a `PrivateSearch`: its estimator by name, its score with its public range.
 
     Args:
         search: the search.
         training: its public table.
-        weighted: balanced accuracy of two classes by the public shares too, as before pairs were counted.
 
     Raises:
         StudyInvalid: a score function without bounds, or one that cannot be found again by its name.
@@ -211,7 +210,7 @@ def model_section(search: Any, training: Frame, *, weighted: bool = False) -> Mo
     several = len(set(map(canonical, np.asarray(training.target).tolist()))) > PAIR
     shares, function = search.class_shares, search.scoring if callable(search.scoring) else None
     declared = SCORES.get(search.scoring) if isinstance(search.scoring, str) else None
-    if declared is not None and "class_shares" in declared.allows and shares is None and (weighted or several):
+    if declared is not None and "class_shares" in declared.allows and shares is None and several:
         shares = class_shares(training)
     low, high = (None, None) if search.score_bounds is None else map(float, search.score_bounds)
     table = {
