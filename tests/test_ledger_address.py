@@ -47,18 +47,29 @@ def outsourcing():
     curate.fn(Outsourcing(None, "", "", ".", 0))
 
 
-def command(name, *words, **options):
-    def call():
-        from dpbo.flows.cli import budget_commands
+def capped():
+    from dpbo.flows.cli.budget_policy import set_cap
 
-        getattr(budget_commands, name)(*words, **options)
+    set_cap("d", epsilon=1.0)
 
-    return call
+
+def exported():
+    from dpbo.flows.cli.budget_history import export
+
+    export()
+
+
+def verified():
+    from dpbo.flows.cli.budget_history import verify
+
+    verify()
 
 
 def copied():
+    from dpbo.flows.cli.budget_history import recover
+
     Path("copy.jsonl").write_text("")
-    command("recover", Path("copy.jsonl"))()
+    recover(Path("copy.jsonl"))
 
 
 def diagnosed():
@@ -67,12 +78,6 @@ def diagnosed():
     Path("mlruns").mkdir(exist_ok=True)
     Path("mlruns/ledger.db").touch()
     list(doctor._ledger())
-
-
-def exchanged():
-    from dpbo.flows.cli import outsourced
-
-    outsourced._ledger()
 
 
 def here_alone():
@@ -103,12 +108,10 @@ def of_a_flow():
 FACES = {
     notebook: {"dpbo_core/sklearn_api/private_search.py"},
     selection: {"dpbo_core/sklearn_api/private_selection.py"},
-    command("accounts", None): {"flows/cli/budget_commands.py"},
-    command("set_budget", "d", epsilon=1.0, delta=0.0, relation="replace_one", accepts=(), public=False): set(),
-    command("export", None): set(),
-    command("verify", None, accept_restored=False): set(),
-    copied: set(),
-    exchanged: {"flows/cli/outsourced.py"},
+    capped: set(),
+    exported: set(),
+    verified: set(),
+    copied: {"flows/cli/budget_history.py"},
     diagnosed: {"flows/cli/doctor.py"},
     outsourcing: {"flows/outsource.py"},
     here_alone: {"flows/cli/running.py"},

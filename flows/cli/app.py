@@ -15,8 +15,9 @@ from typing import Annotated
 
 import typer
 
+from dpbo.flows.cli import budget_history, budget_policy
 from dpbo.flows.cli.alerts import alerts
-from dpbo.flows.cli.budget_app import budget_app
+from dpbo.flows.cli.budget import budget_app
 from dpbo.flows.cli.compare import compare
 from dpbo.flows.cli.evaluate import evaluate
 from dpbo.flows.cli.init import init
@@ -103,6 +104,11 @@ def doctor(
         raise typer.Exit(1)
 
 
+for words in (
+    budget_policy.set_cap, budget_policy.allow, budget_policy.publish, budget_history.merge, budget_history.export, budget_history.verify,
+    budget_history.recover,
+):  # fmt: skip
+    budget_app.command(words.__name__.removesuffix("_cap"))(words)
 app.add_typer(budget_app, name="budget")
 app.add_typer(curate_app, name="curate")
 app.add_typer(model_app, name="model")

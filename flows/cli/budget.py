@@ -1,9 +1,17 @@
-"""The screens of `dpbo budget`: each data set's account and its entries, and how its budget burns down."""
+"""`dpbo budget`: each data set's account and its entries, and how its budget burns down.
+
+The group's other words are in `budget_policy` (what the owner says) and `budget_history` (is the ledger whole).
+"""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from dpbo.flows.cli.terminal import Screen, named
+import typer
+from typer.core import TyperGroup
+
+from dpbo.flows.cli.terminal import Screen, named, print_json
+from dpbo.flows.cli.words import AsJson, Debug, seconds
+from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.evaluation.watch import KIND as WATCH
 from dpbo_core.evaluation.watch import LOOK
 from dpbo_core.privacy.amounts import from_units
@@ -16,6 +24,61 @@ if TYPE_CHECKING:
 
 HEADER = ("study", "edition", "method", "ε", "δ", "released")
 EMPTY = "The ledger is empty. Open a cap: dpbo budget set DATASET --epsilon 5 --delta 1e-5"
+
+
+class BudgetGroup(TyperGroup):
+    """`dpbo budget [DATASET]` shows; `dpbo budget set …` sets. The words of the group are no dataset names."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Whatever does not start with a word of the group is shown."""
+        words = [arg for arg in args if not arg.startswith("-")]
+        if "--help" not in args and (not words or words[0] not in self.commands):
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
+
+
+budget_app = typer.Typer(cls=BudgetGroup, help="The ledger: limit, spent, remaining, every entry.")
+
+
+@budget_app.command("show", hidden=True)
+def show_accounts(
+    dataset: Annotated[str | None, typer.Argument()] = None,
+    forecast: Annotated[
+        bool, typer.Option("--forecast", help="When it ends, if its studies go on as they did.")
+    ] = False,
+    every: Annotated[
+        str | None, typer.Option(help="With --forecast: how often each study goes on, 30d say; as it did if none.")
+    ] = None,
+    json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Show every dataset's account, or one; --forecast says when it ends."""
+    from dpbo.flows.cli.running import own_ledger
+
+    ledger = own_ledger()
+    accounts = ledger.accounts(dataset)
+    if dataset is not None and not accounts:
+        names = [account.budget.dataset for account in ledger.accounts()]
+        raise StudyInvalid(
+            f"the ledger knows no dataset {dataset!r}{suggestion(dataset, names)}",
+            cause="a misspelt name, another folder's ledger, or nothing was ever spent on it",
+            remedy="run dpbo budget to see them all",
+        )
+    if forecast or every is not None:
+        burn_downs = _forecasts(accounts, every)
+        print_json(forecasts_json(burn_downs)) if json else print_forecasts(burn_downs)
+        return
+    print_json(accounts_json(accounts)) if json else print_accounts(accounts)
+
+
+def _forecasts(accounts: "tuple[Account, ...]", every: str | None) -> "tuple[tuple[Account, Forecast | None], ...]":
+    """Each account with how it burns down; None where nothing of it does."""
+    from datetime import UTC, datetime, timedelta
+
+    from dpbo_core.accounting.forecast import forecast
+
+    rhythm, now = None if every is None else timedelta(seconds=seconds(every)), datetime.now(UTC)
+    return tuple((account, forecast(account, now, rhythm)) for account in accounts)
 
 
 def account_line(account: "Account") -> str:

@@ -1,0 +1,157 @@
+"""`dpbo budget set`, `allow` and `publish`: the owner's word about a dataset, its cap and what may be done with it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dpbo.flows.cli.terminal import print_sentence
+from dpbo.flows.cli.words import Debug
+from dpbo_core.errors import StudyInvalid, printable, suggestion
+from dpbo_core.privacy.amounts import from_units
+
+if TYPE_CHECKING:
+    from dpbo_core.accounting.budget import PrivacyBudget
+    from dpbo_core.accounting.sources import Source
+
+WORDS = (
+    "recover",
+    "allow",
+    "merge",
+    "publish",
+)  # of the group; `set`, `export` and `verify` no study may name either
+
+
+def set_cap(
+    dataset: Annotated[str, typer.Argument(help="The dataset's name in the ledger.")],
+    epsilon: Annotated[float | None, typer.Option(help="The cap's ε.")] = None,
+    delta: Annotated[float, typer.Option(help="The cap's δ.")] = 0.0,
+    relation: Annotated[str, typer.Option(help="Which data sets are neighbours.")] = "replace_one",
+    accept: Annotated[list[str] | None, typer.Option(help="An assumption the cap allows; repeat for more.")] = None,
+    public: Annotated[bool, typer.Option("--public", help="Nothing to protect: no limit.")] = False,
+    largest_epsilon: Annotated[
+        float | None, typer.Option(help="The most that a study which Prefect starts may ask for; only lowered.")
+    ] = None,
+    file: Annotated[
+        list[str] | None, typer.Option(metavar="FILE", help="What it is scored on; repeat for more.")
+    ] = None,
+    member: Annotated[
+        list[str] | None,
+        typer.Option("--with", metavar="NAME", help="A new name whose studies this cap pays too; repeat for more."),
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Open a dataset's cap, once; the same again is fine, another is refused."""
+    from dpbo.flows.cli.running import own_ledger
+    from dpbo_core.spec.sections import PrivacySection
+
+    for name in (dataset, *(member or ())):
+        PrivacySection(dataset=name, epsilon=1.0)
+        if name in WORDS:
+            raise StudyInvalid(
+                f"{name!r} is a word of dpbo budget", cause="the dataset is named so", remedy="give it another name"
+            )
+    if largest_epsilon is not None:
+        PrivacySection(dataset=dataset, epsilon=largest_epsilon)
+    ledger = own_ledger()
+    of_policy_alone = epsilon is None and not public and (largest_epsilon is not None or file or member)
+    budget = ledger.budget(dataset) if of_policy_alone else None
+    if budget is None:
+        budget = _budget(dataset, epsilon, delta, relation, tuple(accept or ()), public=public)
+    new = ledger.set_budget(
+        budget,
+        sources=tuple(map(_source, file or ())),
+        members=tuple(member or ()),
+        largest_epsilon=largest_epsilon,
+    )
+    limit, limit_delta = from_units(budget.epsilon_units), from_units(budget.delta_units)
+    cap = "no limit: declared public" if budget.public else f"limit ε = {limit:g}, δ = {limit_delta:g}"
+    typer.echo(printable(f"{dataset}: {cap} ({'opened' if new else 'as before'})"))
+
+
+def _budget(
+    dataset: str, epsilon: float | None, delta: float, relation: str, accepts: tuple[str, ...], *, public: bool
+) -> "PrivacyBudget":
+    """The cap that the words describe.
+
+    Raises:
+        StudyInvalid: impossible numbers or names.
+    """
+    from dpbo_core.accounting.budget import PrivacyBudget
+    from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
+    from dpbo_core.privacy.unit import NeighboringRelation
+    from dpbo_core.spec.sections import BudgetSection
+
+    if public:
+        if epsilon is not None:
+            raise StudyInvalid("a public dataset has no ε", remedy="give --public or --epsilon, not both")
+        return PrivacyBudget.without_limit(dataset)
+    if epsilon is None:
+        raise StudyInvalid("a cap needs --epsilon", remedy="add --epsilon 5 --delta 1e-5, say")
+    BudgetSection(epsilon=epsilon, delta=delta)
+    valid = [item.value for item in NeighboringRelation]
+    if relation not in valid:
+        raise StudyInvalid(f"relation {relation!r} is not known{suggestion(relation, valid)}")
+    for name in accepts:
+        if name not in CALLER_ASSUMPTIONS:
+            raise StudyInvalid(f"assumption {name!r} is not known{suggestion(name, CALLER_ASSUMPTIONS)}")
+    return PrivacyBudget.of(
+        dataset, epsilon=epsilon, delta=delta, relation=NeighboringRelation(relation), accepts=accepts
+    )
+
+
+def allow(
+    dataset: Annotated[str, typer.Argument(help="The dataset's name in the ledger.")],
+    file: Annotated[
+        str | None,
+        typer.Argument(metavar="FILE", help="A path ({date} allowed), URL#table, bundled name, or memory."),
+    ] = None,
+    shared: Annotated[
+        bool, typer.Option("--shared", help="Its people pay another dataset too; both accounts say so.")
+    ] = False,
+    score: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MODULE:FUNCTION", help="A function of yours that studies may name as their score."),
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Add to what a dataset may be scored on, or by. Charges nothing."""
+    from dpbo.flows.cli.running import own_ledger
+
+    if file is None and not score:
+        raise StudyInvalid("nothing is said that may be", remedy="give a FILE, or --score package.module:function")
+    ledger, lines = own_ledger(), []
+    if file is not None:
+        source = _source(file)
+        others = ledger.allow(dataset, source, shared=shared)
+        since = "(as before)" if others is None else "from now on"
+        also = f" Its people pay {', '.join(others)} too, and each of these accounts says so." if others else ""
+        lines.append(f"{dataset}: may be scored on {source} {since}.{also}")
+    for function in score or ():
+        since = "from now on" if ledger.allow_score(dataset, function) else "(as before)"
+        lines.append(f"{dataset}: may be scored by {function} {since}.")
+    print_sentence(" ".join(lines))
+
+
+def publish(
+    dataset: Annotated[str, typer.Argument(help="The dataset's name in the ledger.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file, or a folder of Parquet files.")],
+    debug: Debug = False,
+) -> None:
+    """Say for ever that a file's records are public: it may be read so, and every later release says it."""
+    from dpbo.flows.cli.running import own_ledger
+    from dpbo_core.accounting.sources import PUBLIC, file_source
+
+    source = file_source(file, PUBLIC)
+    if not source.marks:
+        raise StudyInvalid(f"there is no file {str(file)!r}", remedy="name the file whose records are public")
+    new = own_ledger().publish(dataset, source)
+    since = "every later release says so (published_records)" if new else "as before"
+    print_sentence(f"{dataset}: the records of {source} are public ({since}).")
+
+
+def _source(text: str) -> "Source":
+    from dpbo_core.accounting.sources import named_source
+    from dpbo_core.data.bundled import SIZES
+
+    return named_source(text, [name for name, _ in SIZES])
