@@ -39,6 +39,7 @@ def described(
     Raises:
         StudyInvalid: a parameter no study can have, or a method that releases no choice.
     """
+    cap = estimator.budget
     spec = StudySpec(
         name=estimator.study,
         edition=estimator.edition,
@@ -51,7 +52,7 @@ def described(
             max_records_per_person=int(estimator.max_records_per_person),
             person=estimator.person,
         ),
-        budget=None if estimator.budget is None else BudgetSection(*map(float, estimator.budget)),
+        budget=None if cap is None else BudgetSection(float(cap[0]), float(cap[1])),
         data=data,
         model=model,
         space=space,

@@ -104,11 +104,11 @@ def doctor(
         raise typer.Exit(1)
 
 
-for words in (
-    budget_policy.set_cap, budget_policy.allow, budget_policy.publish, budget_history.merge, budget_history.export, budget_history.verify,
-    budget_history.recover,
+for of_budget in (
+    budget_policy.set_cap, budget_policy.allow, budget_policy.publish,
+    budget_history.merge, budget_history.export, budget_history.verify, budget_history.recover,
 ):  # fmt: skip
-    budget_app.command(words.__name__.removesuffix("_cap"))(words)
+    budget_app.command(of_budget.__name__.removesuffix("_cap"))(of_budget)
 app.add_typer(budget_app, name="budget")
 app.add_typer(curate_app, name="curate")
 app.add_typer(model_app, name="model")

@@ -1,4 +1,4 @@
-"""`dpbo budget set`, `allow` and `publish`: the owner's word about a dataset, its cap and what may be done with it."""
+"""`dpbo budget set`, `allow` and `publish`: the owner's word about a dataset, its cap, its files, its scores."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
