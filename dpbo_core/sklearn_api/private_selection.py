@@ -146,10 +146,9 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         elif X_public is not None and functions is not None:
             public = told_by(spec, functions, X_public, y_public, TARGET, sensitive=False)
         shared = X_public is not None and aliased((X_public, y_public), (X, y))
-        url = ledger_url(self.ledger)
-        marks = RowMarks.of(url, self.dataset)
+        marks = RowMarks.of(ledger_url(self.ledger), self.dataset)
         split = PredictionSplit(spec, given, y, functions, public, TARGET, aliased=shared, marks=marks)
-        result = run_study(resolve(spec), ledger=PrivacyLedger(url), data=split)
+        result = run_study(resolve(spec), ledger=PrivacyLedger(ledger_url(self.ledger)), data=split)
         release = result.release
         self.release_, self.guarantee_, self.replayed_ = release, release.guarantee, result.replayed
         self.best_candidate_: str = release.value["hyperparameters"][CANDIDATE]
