@@ -13,10 +13,10 @@ from rich.console import Console
 from dpbo.flows.cli import terminal
 from dpbo.flows.cli.app import COMMANDS, plain_first, print_first
 from dpbo.flows.cli.budget import print_accounts
+from dpbo.flows.cli.doctor import Finding, print_findings
 from dpbo.flows.cli.evaluate import print_expected
 from dpbo.flows.cli.plan import HEADER, print_advice
 from dpbo.flows.cli.release_screen import print_report
-from dpbo.flows.cli.screens.findings import print_findings
 from dpbo.flows.cli.terminal import print_message
 from dpbo.flows.cli.tune import print_tuned
 from dpbo_core import evaluate_study, plan_evaluation
@@ -38,7 +38,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:this report will not be usable")
 @pytest.fixture(scope="module")
 def makers(tmp_path_factory):
     """What prints each screen of a released study; nothing of it changes the ledger."""
-    from dpbo.flows.cli.finding import Finding
     from dpbo.flows.tune import Tuned
     from dpbo.tasks.reporting import Tracked
 

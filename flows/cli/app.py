@@ -19,6 +19,7 @@ from dpbo.flows.cli import budget_history, budget_policy
 from dpbo.flows.cli.alerts import alerts
 from dpbo.flows.cli.budget import budget_app
 from dpbo.flows.cli.compare import compare
+from dpbo.flows.cli.doctor import doctor
 from dpbo.flows.cli.evaluate import evaluate
 from dpbo.flows.cli.init import init
 from dpbo.flows.cli.outsourced import curate_app, model_app
@@ -29,7 +30,6 @@ from dpbo.flows.cli.terminal import Screen, lenient, print_message
 from dpbo.flows.cli.tune import score, serve, tune
 from dpbo.flows.cli.ui import ui
 from dpbo.flows.cli.watch import watch
-from dpbo.flows.cli.words import Debug
 from dpbo.flows.plain import PLAIN
 from dpbo_core.errors import DpboError, StudyInvalid
 
@@ -81,27 +81,6 @@ def print_first() -> None:
     screen.say("All commands: dpbo --help. One of them: dpbo tune --help.")
     screen.say("From Python: from dpbo_core import PrivateSearch; help(PrivateSearch).")
     screen.say("For a screen reader: --plain, before or after a command, or DPBO_PLAIN=1.")
-
-
-def doctor(
-    prepare: Annotated[
-        bool,
-        typer.Option("--prepare", help="Set up Prefect's database for this user's studies, and look no further."),
-    ] = False,
-    debug: Debug = False,
-) -> None:
-    """Look whether this machine is fit: versions, stores, settings, server, budgets. Changes nothing."""
-    from dpbo.flows.cli.doctor import examine, prepare_machine
-    from dpbo.flows.cli.screens.findings import print_findings
-    from dpbo.flows.cli.screens.terminal import print_sentence
-
-    if prepare:
-        print_sentence(prepare_machine())
-        return
-    findings = examine()
-    print_findings(findings)
-    if any(finding.verdict == "wrong" for finding in findings):
-        raise typer.Exit(1)
 
 
 for of_budget in (
