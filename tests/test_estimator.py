@@ -29,8 +29,7 @@ from dpbo_core.errors import AssumptionNotAccepted, BudgetExceeded, DpboError, N
 from dpbo_core.models.prototype import Prototype, import_name
 from dpbo_core.privacy.unit import PrivacyUnit
 from dpbo_core.sklearn_api import private_search
-from dpbo_core.sklearn_api.axes import axes_of
-from dpbo_core.sklearn_api.tables_in_memory import sections_of
+from dpbo_core.sklearn_api.axes import axes_of, sections_of
 
 X, Y = load_wine(return_X_y=True, as_frame=True)
 PUBLIC, SENSITIVE = slice(0, None, 2), slice(1, None, 2)

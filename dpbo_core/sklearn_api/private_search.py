@@ -25,7 +25,7 @@ from dpbo_core.advice.advise import Advice, advise
 from dpbo_core.data.frames import frame_of
 from dpbo_core.evaluation.run import EvaluationResult
 from dpbo_core.models.scores.union import OF_CLASSES
-from dpbo_core.sklearn_api.axes import axes_of, conditional
+from dpbo_core.sklearn_api.axes import axes_of, conditional, sections_of
 from dpbo_core.sklearn_api.evaluated_search import evaluate_search
 from dpbo_core.sklearn_api.public_encoder import PublicColumns, PublicEncoder
 from dpbo_core.sklearn_api.search_results import cv_results, draw
@@ -38,7 +38,6 @@ from dpbo_core.sklearn_api.search_study import (
     study_of,
     two_tables,
 )
-from dpbo_core.sklearn_api.tables_in_memory import sections_of
 from dpbo_core.spec import EvaluationSection, PublicFiles
 from dpbo_core.study.public_half import left_out
 from dpbo_core.study.resolve import planning_problem, resolve

@@ -19,9 +19,9 @@ from dpbo_core.data.aliasing import aliased
 from dpbo_core.data.frames import frame_of
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.scores.union import OF_CLASSES
-from dpbo_core.sklearn_api.described_study import described
 from dpbo_core.sklearn_api.predictions_in_memory import PredictionSplit, told_by
 from dpbo_core.sklearn_api.row_marks import RowMarks
+from dpbo_core.sklearn_api.search_study import described
 from dpbo_core.spec import AxisSection, PredictionTable, SearchSection, StudySpec
 from dpbo_core.spec.model import read_model
 from dpbo_core.spec.prediction_table import PREDICTIONS

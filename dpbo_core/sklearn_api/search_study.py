@@ -3,6 +3,7 @@
 Of the sensitive table the outside alone is looked at: how many records it has, and whether it is another object.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,18 +15,30 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.accounting.sources import Division
+from dpbo_core.advice.choosing import AUTO
 from dpbo_core.data.aliasing import aliased
 from dpbo_core.data.features import class_values
 from dpbo_core.data.frames import Frame, RowList, frame_of
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.methods import method_named
 from dpbo_core.models.prototype import Prototype
 from dpbo_core.models.scores.pairs import PairScore
-from dpbo_core.sklearn_api.described_study import described
+from dpbo_core.sklearn_api.axes import sections_of
 from dpbo_core.sklearn_api.public_encoder import target_name
 from dpbo_core.sklearn_api.row_marks import RowMarks
 from dpbo_core.sklearn_api.split_by_position import halves
-from dpbo_core.sklearn_api.tables_in_memory import FrameSplit, model_section, sections_of
-from dpbo_core.spec import PersonFiles, PublicFiles, SearchSection, StudySpec
+from dpbo_core.sklearn_api.tables_in_memory import FrameSplit, model_section
+from dpbo_core.spec import (
+    AxisSection,
+    BudgetSection,
+    DataSection,
+    ModelSection,
+    PersonFiles,
+    PrivacySection,
+    PublicFiles,
+    SearchSection,
+    StudySpec,
+)
 from dpbo_core.spec.named_score import score_of
 from dpbo_core.study.public_advice import share_of_positives
 
@@ -237,3 +250,51 @@ def _data(n_persons: int | None, target: str, n_validation: int | None) -> Publi
     if n_validation is None:
         raise StudyInvalid("neither n_validation nor n_persons is given", remedy="give the public number of either")
     return PublicFiles("X", "X_validation", n_validation=n_validation, target=target, missing="mean")
+
+
+def described(
+    estimator: Any,
+    *,
+    data: DataSection,
+    model: ModelSection,
+    space: Mapping[str, AxisSection],
+    search: SearchSection,
+    choice: str,
+) -> StudySpec:
+    """The study of these parameters on these sections.
+
+    Args:
+        estimator: ours, whose parameters say the rest.
+        data: [data].
+        model: [model].
+        space: [space].
+        search: [search].
+        choice: what is to be released, for the message: "hyperparameters".
+
+    Raises:
+        StudyInvalid: a parameter no study can have, or a method that releases no choice.
+    """
+    cap = estimator.budget
+    spec = StudySpec(
+        name=estimator.study,
+        edition=estimator.edition,
+        method=estimator.method,
+        accepts=tuple(estimator.accepts),
+        privacy=PrivacySection(
+            dataset=estimator.dataset,
+            epsilon=float(estimator.epsilon),
+            delta=float(estimator.delta),
+            max_records_per_person=int(estimator.max_records_per_person),
+            person=estimator.person,
+        ),
+        budget=None if cap is None else BudgetSection(float(cap[0]), float(cap[1])),
+        data=data,
+        model=model,
+        space=space,
+        search=search,
+        options=dict(estimator.options or {}),
+    )
+    named = None if estimator.method == AUTO else method_named(estimator.method, spec.options)
+    if named is not None and not named.releases_hyperparameters:
+        raise StudyInvalid(f"{estimator.method} releases no {choice}", remedy='use method = "auto"')
+    return spec
