@@ -73,9 +73,8 @@ def test_a_watch_is_served_in_utc_one_look_at_a_time(here, study, monkeypatch, h
     monkeypatch.setattr(serve, "LoopbackServer", lambda *_, **__: nullcontext(there))
     monkeypatch.setattr(prefect, "serve", lambda deployment, **options: served.append((deployment, options)))
     monkeypatch.setattr("dpbo.flows.prefect_runtime.prefect_store.create_prefect_store", lambda: None)
-    words = {"cron": None, "every": None, "port": 1, "pad": 0.0, "retune": True, "trust": False}
-    section = command.section_of(Path("study.toml"), drop=0.1)
-    command.serve(Path("study.toml"), section, **words | how)
+    words = {"drop": 0.1, "port": 1, "retune": True}
+    command.watch(Path("study.toml"), **words | how)
     ((deployment, options),) = served
     (schedule,) = [item.schedule for item in deployment.schedules]
     assert options["limit"] == 1
@@ -85,7 +84,7 @@ def test_a_watch_is_served_in_utc_one_look_at_a_time(here, study, monkeypatch, h
     assert getattr(schedule, "interval", None) == (timedelta(days=1) if "every" in how else None)
     for wrong in ({}, {"cron": "0 6 * * *", "every": "1d"}):
         with pytest.raises(StudyInvalid, match="when it looks"):
-            command.serve(Path("study.toml"), section, **words | wrong)
+            command.watch(Path("study.toml"), **words | wrong)
 
 
 def test_a_watch_that_goes_on_is_open_and_not_unfinished(here, study, run, monkeypatch, capsys):  # noqa: F811

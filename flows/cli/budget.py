@@ -158,8 +158,6 @@ def print_accounts(accounts: "tuple[Account, ...]") -> None:
             screen.table(HEADER, [_cells(entry) for entry in account.entries], left=3, wraps=0)
             for line in _unfinished(account):
                 screen.say(f"  {line}")
-            if len(account.records) > 1:
-                screen.say(f"  {mixed(account)}")
         else:
             screen.say("  nothing was spent on it yet")
 
@@ -188,15 +186,6 @@ def approval_lines(account: "Account") -> Iterator[str]:
         yield f"its people pay {', '.join(map(named, approvals.shares))} too: add the two accounts up for them"
     if approvals.largest is not None:
         yield f"a study that Prefect starts asks for ε {from_units(approvals.largest):g} at most"
-
-
-def mixed(account: "Account") -> str:
-    """The words for a dataset of an older version's whose studies differed in k."""
-    *others, largest = account.records
-    return (
-        f"Earlier studies took max_records_per_person to be {', '.join(map(str, others))} and {largest}: a person "
-        f"with {largest} records paid more than is shown. From now on {largest} holds for all."
-    )
 
 
 def _room(account: "Account") -> str:

@@ -31,44 +31,27 @@ def compare(
     debug: Debug = False,
 ) -> None:
     """Measure every method beside its rivals, on public data alone: a table, a picture, and MLflow."""
-    folder = out or Path("docs" if task is None else "comparison")
-    comparison = run(
-        repetitions=repetitions, only=tuple(only or ()), out=folder, epsilons=tuple(epsilon or ()), own=task
-    )
-    print_json(comparison_json(comparison)) if json else print_comparison(comparison)
-
-
-def run(
-    *, repetitions: int, only: tuple[str, ...], out: Path, epsilons: tuple[float, ...], own: Path | None
-) -> "Comparison":
-    """Run the comparison as a Prefect flow.
-
-    Raises:
-        StudyInvalid: a data set that is not known, an ε that is no price, or a file that is no task.
-    """
-    from dpbo.flows.cli.running import check_public_here
+    from dpbo.flows.cli.running import check_public_here, own_server
+    from dpbo.flows.prefect_runtime.settings import quiet_environment
     from dpbo_core.accounting.sources import PUBLIC, file_source
     from dpbo_core.comparison.measuring import epsilons_of, names_of
     from dpbo_core.comparison.own_task import read_task
 
-    names_of(only)
+    names, epsilons, own = tuple(only or ()), tuple(epsilon or ()), None if task is None else str(task)
+    names_of(names)
     epsilons_of(epsilons)
-    if own is not None:
+    if task is not None:
         if only:
             raise StudyInvalid("--task and --only together", remedy="give one of them")
-        check_public_here((file_source(own, PUBLIC),))
-        read_task(own)
-    from dpbo.flows.prefect_runtime.own_output import own_output
-    from dpbo.flows.prefect_runtime.settings import quiet_environment, without_heartbeat
-    from dpbo.flows.prefect_runtime.temporary_server import locked_server
-
+        check_public_here((file_source(task, PUBLIC),))
+        read_task(task)
     quiet_environment()
     from dpbo.flows.compare import compare_methods
-    from dpbo.flows.prefect_runtime.prefect_store import create_prefect_store
 
-    create_prefect_store()
-    with own_output(), locked_server(), without_heartbeat():
-        return compare_methods(repetitions, str(out), only, epsilons, None if own is None else str(own))
+    folder = out or Path("docs" if task is None else "comparison")
+    with own_server():
+        comparison = compare_methods(repetitions, str(folder), names, epsilons, own)
+    print_json(comparison_json(comparison)) if json else print_comparison(comparison)
 
 
 def comparison_json(comparison: "Comparison") -> dict[str, Any]:

@@ -69,7 +69,7 @@ def init(
     text = study_text(
         training, validation, target=target, name=name, folder=out.parent, person=person, n_persons=n_persons
     )
-    write_study(text, out)
+    _write(text, out)
     print_written(read_study(out), out)
 
 
@@ -159,7 +159,7 @@ def public_name(validation: Path, target: str) -> str:
     return name.strip()[:100].strip() or "study"
 
 
-def write_study(text: str, out: Path) -> None:
+def _write(text: str, out: Path) -> None:
     """Write a new file; one that is there is never replaced.
 
     Raises:

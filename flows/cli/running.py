@@ -5,8 +5,8 @@ All that is heavy is imported where it is used, so that help is printed at once.
 
 import os
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -119,6 +119,18 @@ def mlflow_lookup(release: "Release | None") -> "Tracked | None":
     return None if release is None else seen_in_file(release, Stores().tracking)
 
 
+@contextmanager
+def own_server(load: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """A Prefect server of this command's own; `load` is called while it starts. Nothing else prints."""
+    from dpbo.flows.prefect_runtime.own_output import own_output
+    from dpbo.flows.prefect_runtime.settings import without_heartbeat
+    from dpbo.flows.prefect_runtime.temporary_server import locked_server
+
+    _make_prefects_store()
+    with own_output(), locked_server(load), without_heartbeat():
+        yield
+
+
 def run_here(
     study: "StudySpec", flow: Callable[[], T], recorded: Callable[[], tuple[str, str] | None]
 ) -> "tuple[T, Account]":
@@ -140,15 +152,11 @@ def run_here(
     """
     if sys.stderr.isatty():
         sys.stderr.write(f"{printable(study.name)}: starting Prefect and MLflow\n")
-    from dpbo.flows.prefect_runtime.own_output import own_output
     from dpbo.flows.prefect_runtime.owner import owners_terminal
-    from dpbo.flows.prefect_runtime.settings import without_heartbeat
-    from dpbo.flows.prefect_runtime.temporary_server import locked_server
 
-    _make_prefects_store()
     late = None
     try:
-        with own_output(), locked_server(_load), without_heartbeat(), owners_terminal():
+        with own_server(_load), owners_terminal():
             result = flow()
     except DpboError:
         raise

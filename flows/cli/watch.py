@@ -57,32 +57,57 @@ def watch(
     debug: Debug = False,
 ) -> None:
     """Has the model gone stale? Look again and again, for one price until the first alarm."""
-    section = section_of(study, drop=drop, epsilon=epsilon, table=table, reference=reference)
-    if plan:
-        expected = planned(study, section)
-        print_json(plan_json(expected)) if json else print_plan(expected)
-        return
-    if not once:
-        serve(study, section, cron=cron, every=every, port=port, pad=pad_steps, retune=retune, trust=trust_server)
-        return
-    watched, account = run(study, section, name=look, retune=retune, pad=pad_steps)
-    print_json(watched_json(watched)) if json else print_watched(watched, account)
-    if exit_code and watched.look.alarm:
-        raise typer.Exit(ALARM)
-
-
-def section_of(path: Path, **words: float | str | None) -> "WatchSection":
-    """The study's [watch], with what the command's words say in its place.
-
-    Raises:
-        StudyInvalid: a value that a watch cannot have.
-    """
     from dpbo_core.spec import WatchSection
     from dpbo_core.study.study_file import read_study
 
-    section = read_study(path).watch or WatchSection()
+    section = read_study(study).watch or WatchSection()
+    words = {"drop": drop, "epsilon": epsilon, "table": table, "reference": reference}
     changes = {name: value for name, value in words.items() if value is not None}
-    return replace(section, **changes)  # type: ignore[arg-type]  # the words' own types
+    section = replace(section, **changes)  # type: ignore[arg-type]  # the words' own types
+    if plan:
+        expected = planned(study, section)
+        print_json(plan_json(expected)) if json else print_plan(expected)
+    elif once:
+        watched, account = run(study, section, name=look, retune=retune, pad=pad_steps)
+        print_json(watched_json(watched)) if json else print_watched(watched, account)
+        if exit_code and watched.look.alarm:
+            raise typer.Exit(ALARM)
+    else:
+        check_schedule(study, cron, every, pad_steps)
+        from dpbo.flows.cli.running import serve_schedule
+
+        def story(interval: float | None) -> None:
+            from dpbo.flows.watch_schedule import serve_watch
+
+            serve_watch(
+                study,
+                section,
+                cron=cron,
+                every=interval,
+                port=port,
+                pad=pad_steps,
+                retune=retune,
+                trust=trust_server,
+            )
+
+        serve_schedule(story, cron=cron, every=every, example="0 6 * * *")
+
+
+def check_schedule(path: Path, cron: str | None, every: str | None, pad: float) -> None:
+    """Refuse a watch that cannot be served.
+
+    Raises:
+        StudyInvalid: not exactly one schedule, a padding that is none, or a study that has released nothing.
+    """
+    from dpbo.flows.cli.running import released_study
+
+    if (cron is None) == (every is None):
+        raise StudyInvalid(
+            "a watch needs to know when it looks: --every, --cron or --once, and one of them",
+            remedy="add --every 1d, or --once to look now",
+        )
+    check_padding(pad)
+    released_study(path)
 
 
 def planned(path: Path, section: "WatchSection") -> "WatchPlan":
@@ -126,40 +151,6 @@ def run(
         return watch_privately(study, look, folder, section, retune, pad)
 
     return run_here(study, flow, lambda: _recorded(study, section, folder, look))
-
-
-def serve(
-    path: Path,
-    section: "WatchSection",
-    *,
-    cron: str | None,
-    every: str | None,
-    port: int,
-    pad: float,
-    retune: bool,
-    trust: bool,
-) -> None:
-    """Look on a schedule until stopped.
-
-    Raises:
-        StudyInvalid: not exactly one schedule, or one that cannot be read.
-    """
-    if (cron is None) == (every is None):
-        raise StudyInvalid(
-            "a watch needs to know when it looks: --every, --cron or --once, and one of them",
-            remedy="add --every 1d, or --once to look now",
-        )
-    check_padding(pad)
-    from dpbo.flows.cli.running import released_study, serve_schedule
-
-    released_study(path)
-
-    def story(interval: float | None) -> None:
-        from dpbo.flows.watch_schedule import serve_watch
-
-        serve_watch(path, section, cron=cron, every=interval, port=port, pad=pad, retune=retune, trust=trust)
-
-    serve_schedule(story, cron=cron, every=every, example="0 6 * * *")
 
 
 def _recorded(study: "StudySpec", section: "WatchSection", folder: str, name: str) -> tuple[str, str] | None:
