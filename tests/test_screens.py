@@ -201,16 +201,6 @@ def test_plain_before_and_after_the_command_are_one_thing_and_any_terminal_can_p
     assert (code, out) == (2, b"")
 
 
-def test_the_first_screen_imports_nothing_heavy():
-    probe = (
-        "import sys; sys.argv = ['dpbo']\nfrom dpbo.flows.cli import main\n"
-        "try:\n    main()\nexcept SystemExit:\n    pass\n"
-        "print([m for m in ('numpy', 'scipy', 'sklearn', 'prefect', 'mlflow', 'sqlalchemy') if m in sys.modules])"
-    )
-    run = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
-    assert run.stdout.strip().endswith("[]")
-
-
 def test_an_error_on_a_terminal_has_three_aligned_parts_and_elsewhere_one_line(capsys, monkeypatch):
     message = StudyInvalid("the [file] is gone", cause="a move " * 20, remedy="look for it")
     monkeypatch.setenv("DPBO_PLAIN", "")
