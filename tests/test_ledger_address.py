@@ -48,25 +48,25 @@ def outsourcing():
 
 
 def capped():
-    from dpbo.flows.cli.budget_policy import set_cap
+    from dpbo.flows.cli.budget_words import set_cap
 
     set_cap("d", epsilon=1.0)
 
 
 def exported():
-    from dpbo.flows.cli.budget_history import export
+    from dpbo.flows.cli.budget_words import export
 
     export()
 
 
 def verified():
-    from dpbo.flows.cli.budget_history import verify
+    from dpbo.flows.cli.budget_words import verify
 
     verify()
 
 
 def copied():
-    from dpbo.flows.cli.budget_history import recover
+    from dpbo.flows.cli.budget_words import recover
 
     Path("copy.jsonl").write_text("")
     recover(Path("copy.jsonl"))
@@ -111,7 +111,7 @@ FACES = {
     capped: set(),
     exported: set(),
     verified: set(),
-    copied: {"flows/cli/budget_history.py"},
+    copied: {"flows/cli/budget_words.py"},
     diagnosed: {"flows/cli/doctor.py"},
     outsourcing: {"flows/outsource.py"},
     here_alone: {"flows/cli/running.py"},

@@ -15,7 +15,7 @@ from typing import Annotated
 
 import typer
 
-from dpbo.flows.cli import budget_history, budget_policy
+from dpbo.flows.cli import budget_words
 from dpbo.flows.cli.alerts import alerts
 from dpbo.flows.cli.budget import budget_app
 from dpbo.flows.cli.compare import compare
@@ -84,8 +84,8 @@ def print_first() -> None:
 
 
 for of_budget in (
-    budget_policy.set_cap, budget_policy.allow, budget_policy.publish,
-    budget_history.merge, budget_history.export, budget_history.verify, budget_history.recover,
+    budget_words.set_cap, budget_words.allow, budget_words.publish,
+    budget_words.merge, budget_words.export, budget_words.verify, budget_words.recover,
 ):  # fmt: skip
     budget_app.command(of_budget.__name__.removesuffix("_cap"))(of_budget)
 app.add_typer(budget_app, name="budget")

@@ -1,7 +1,4 @@
-"""`dpbo budget`: each data set's account and its entries, and how its budget burns down.
-
-The group's other words are in `budget_policy` (what the owner says) and `budget_history` (is the ledger whole).
-"""
+"""`dpbo budget`: each data set's account and its entries, and how its budget burns down."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any

@@ -250,7 +250,7 @@ def ledger_names(folder: Path) -> Iterator[Target]:
     from test_ledger import key, plan
 
     from dpbo.flows.cli.budget import print_accounts
-    from dpbo.flows.cli.budget_policy import set_cap
+    from dpbo.flows.cli.budget_words import set_cap
 
     ledger = PrivacyLedger(f"sqlite:///{folder / 'ledger.db'}")
     ledger.set_budget(PrivacyBudget.of("d", epsilon=1e6, delta=1e-6))
@@ -358,7 +358,7 @@ def ledger_cells(folder: Path) -> Iterator[Target]:
 
 @contextmanager
 def ledger_export(folder: Path) -> Iterator[Target]:
-    from dpbo.flows.cli.budget_history import verify
+    from dpbo.flows.cli.budget_words import verify
 
     url = used_ledger(folder)
     lines = "".join(f"{line}\n" for line in audit.export(url)).encode()
