@@ -184,6 +184,7 @@ def test_prefects_folder_is_known_only_where_nothing_else_is_set(here, monkeypat
     for name in [name for name in os.environ if name.upper().startswith("PREFECT_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(here))
+    monkeypatch.setitem(sys.modules, "prefect", sys)
     assert known_home() is None  # Prefect is loaded: it is asked
     monkeypatch.delitem(sys.modules, "prefect")
     assert known_home() == here / ".prefect"
