@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from prefect import task
 
@@ -38,14 +37,5 @@ def evaluate(
     `ready` is asked before a first charge, and may refuse by raising. `workers` count the parts of a partitioned
     validation set.
     """
-    return finished_or_refused(opened, CheckedLedger(ledger_url, ready), pad=pad, owner=owner, workers=workers)
-
-
-def finished_or_refused(
-    opened: OpenEvaluation, ledger: CheckedLedger, **options: Any
-) -> EvaluationResult | BudgetRefused:
-    """The recorded report, or the message that says why the ledger would not pay for it."""
-    try:
-        return opened.finish(ledger, **options)
-    except BudgetRefused as refused:
-        return refused.with_traceback(None)
+    ledger = CheckedLedger(ledger_url, ready)
+    return policies.or_refused(lambda: opened.finish(ledger, pad=pad, owner=owner, workers=workers))

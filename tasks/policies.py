@@ -4,12 +4,15 @@ What a sensitive task must never do is persist a result, cache by its inputs, re
 of them writes something of the run where others can read it.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from prefect.cache_policies import NO_CACHE
 from prefect.serializers import Serializer
 
-from dpbo_core.errors import DpboError
+from dpbo_core.errors import BudgetRefused, DpboError
+
+T = TypeVar("T")
 
 
 class Unkept(Serializer):  # its own registry takes the bare class alone
@@ -37,6 +40,14 @@ class Unkept(Serializer):  # its own registry takes the bare class alone
 def may_pass(_task: Any, _run: Any, state: Any) -> bool:
     """Whether trying again could help: a message of ours says what a person has to do first."""
     return not isinstance(state.result(raise_on_failure=False), DpboError)
+
+
+def or_refused(work: Callable[[], T]) -> T | BudgetRefused:
+    """The result of `work`, or the ledger's refusal: an answer and no failure, so that no trace of it is logged."""
+    try:
+        return work()
+    except BudgetRefused as refused:
+        return refused.with_traceback(None)
 
 
 SENSITIVE_TASK: dict[str, Any] = {

@@ -8,7 +8,6 @@ Reserving trains nothing.
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from prefect import task
 
@@ -50,27 +49,20 @@ def reserve(
 
     A refusal is an answer and not a failure: the flow decides what it means, and no trace is logged.
     """
-    return opened_or_refused(
-        study,
-        folder,
-        CheckedLedger(ledger_url, ready),
-        pad=pad,
-        workers=workers,
-        precomputed=precomputed,
-        owner=owner,
-        also=also,
-        scheduled=scheduled,
+    ledger = CheckedLedger(ledger_url, ready)
+    return policies.or_refused(
+        lambda: open_study(
+            study,
+            ledger=ledger,
+            folder=folder,
+            pad=pad,
+            workers=workers,
+            precomputed=precomputed,
+            owner=owner,
+            also=also,
+            scheduled=scheduled,
+        )
     )
-
-
-def opened_or_refused(
-    study: ResolvedStudy, folder: str | Path, ledger: CheckedLedger, **options: Any
-) -> StudyRun | ReplayedStudy | BudgetRefused:
-    """The study opened, or the message that says why the ledger would not pay for it."""
-    try:
-        return open_study(study, ledger=ledger, folder=folder, **options)
-    except BudgetRefused as refused:
-        return refused.with_traceback(None)
 
 
 @task(name="search step", **policies.SENSITIVE_TASK)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from prefect import task
 
@@ -34,17 +33,8 @@ def look(
 
     `ready` is asked before a first charge, and may refuse by raising.
     """
-    return looked_or_refused(opened, CheckedLedger(ledger_url, ready), vaults, pad=pad, owner=owner)
-
-
-def looked_or_refused(
-    opened: OpenLook, ledger: CheckedLedger, vaults: Path, **options: Any
-) -> Look | BudgetRefused:
-    """The recorded bit, or the message that says why the ledger would not pay for the watch."""
-    try:
-        return opened.finish(ledger, vaults, **options)
-    except BudgetRefused as refused:
-        return refused.with_traceback(None)
+    ledger = CheckedLedger(ledger_url, ready)
+    return policies.or_refused(lambda: opened.finish(ledger, vaults, pad=pad, owner=owner))
 
 
 @task(name="show the looks", **policies.PUBLISHING_TASK)

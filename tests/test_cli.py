@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +9,8 @@ from pathlib import Path
 import pytest
 import tomli_w
 
-from dpbo.flows.cli.screens.terminal import print_json
-from dpbo.flows.cli.screens.tuned import print_tuned, tuned_json
+from dpbo.flows.cli.terminal import print_json
+from dpbo.flows.cli.tune import print_tuned, tuned_json
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.methods import EXCHANGES, METHODS
@@ -182,15 +181,14 @@ def test_no_document_holds_what_json_has_no_number_for(number, capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_help_is_fast_and_whole():
-    """No timing here; only that nothing heavy is imported to print a help page."""
+@pytest.mark.parametrize(("words", "said"), [(["--help"], ("tune", "plan", "budget", "ui")), ([], ("dpbo ui",))])
+def test_help_and_the_first_screen_load_nothing_heavy(words, said):
     heavy = ("prefect", "mlflow", "sklearn", "scipy", "opendp", "sqlalchemy", "numpy")
     probe = (
-        "import sys\nsys.argv = ['dpbo', '--help']\nfrom dpbo.flows import cli\n"
+        f"import sys\nsys.argv = ['dpbo', *{words!r}]\nfrom dpbo.flows import cli\n"
         "try:\n    cli.main()\nexcept SystemExit:\n    pass\n"
         f"print([m for m in {heavy!r} if m in sys.modules])"
     )
-    run = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, env=os.environ)
+    run = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert run.stdout.strip().endswith("[]")
-    for word in ("tune", "plan", "budget", "ui"):
-        assert word in run.stdout
+    assert all(word in run.stdout for word in said)

@@ -14,7 +14,7 @@ from test_evaluation import files, of_files
 from test_flow import flow_runs, logs, server, task_runs, terminal  # noqa: F401  fixtures
 
 from dpbo.flows.cli import app as cli
-from dpbo.flows.cli.screens.terminal import WIDTH
+from dpbo.flows.cli.terminal import WIDTH
 from dpbo.flows.evaluate import evaluate_privately
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo.flows.tune import tune_privately
@@ -246,9 +246,7 @@ def run(monkeypatch, capsys):
     """The command, on the server of these tests."""
     from contextlib import nullcontext
 
-    from dpbo.flows.cli import commands
-
-    monkeypatch.setattr(commands, "locked_server", nullcontext)
+    monkeypatch.setattr("dpbo.flows.prefect_runtime.temporary_server.locked_server", nullcontext)
 
     def call(*words):
         monkeypatch.setenv("DPBO_PLAIN", "")

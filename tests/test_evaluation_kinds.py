@@ -10,8 +10,8 @@ from scipy.stats import binom
 from sklearn import metrics
 from test_evaluation import NOISELESS, final_model, noiseless
 
-from dpbo.flows.cli.screens.evaluated import expected_json, print_expected
-from dpbo.flows.cli.screens.tuned import print_release
+from dpbo.flows.cli.evaluate import expected_json, print_expected
+from dpbo.flows.cli.release_screen import print_release
 from dpbo.tasks.reporting.evaluation_picture import draw_evaluation
 from dpbo.tasks.reporting.release_page import page
 from dpbo_core import evaluate_study, plan_evaluation

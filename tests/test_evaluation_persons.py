@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from sklearn import metrics
 from test_evaluation import frozen_draw
 
-from dpbo.flows.cli.screens.evaluated import report_facts
-from dpbo.flows.cli.screens.terminal import Screen
+from dpbo.flows.cli.report_screen import report_facts
+from dpbo.flows.cli.terminal import Screen
 from dpbo.tasks.reporting.release_page import page
 from dpbo_core import PrivacyLedger, evaluate_study, plan_evaluation, run_and_evaluate, run_study
 from dpbo_core.accounting.budget import PrivacyBudget

@@ -15,8 +15,8 @@ from exchanges import world
 from test_ledger import GUARANTEE, plan
 
 from dpbo.flows.cli import app as cli
-from dpbo.flows.cli import commands as command
-from dpbo.flows.cli.screens.account_tables import print_accounts
+from dpbo.flows.cli.budget import print_accounts
+from dpbo.flows.cli.show import check_certificate
 from dpbo_core.accounting import audit
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
@@ -55,7 +55,7 @@ def test_a_certificate_with_another_type_or_a_negative_price_is_no_release(where
     place[where[-1]] = value
     (tmp_path / "release.json").write_text(json.dumps(document))
     with pytest.raises(StudyInvalid, match="no release"):
-        command.check_certificate(tmp_path / "release.json")
+        check_certificate(tmp_path / "release.json")
 
 
 def test_a_negative_price_cannot_pay_for_another_draw(tmp_path):
@@ -65,12 +65,12 @@ def test_a_negative_price_cannot_pay_for_another_draw(tmp_path):
     document["spends"] = [draw, draw | {"what": "a second", "noise_scale": draw["noise_scale"]}]
     (tmp_path / "release.json").write_text(json.dumps(document))
     with pytest.raises(CertificateFalse):
-        command.check_certificate(tmp_path / "release.json")
+        check_certificate(tmp_path / "release.json")
     refund = {"what": "a refund", "mechanism": "m", "epsilon": -draw["epsilon"], "rho": -draw["rho"]}
     document["spends"].append(draw | refund)
     (tmp_path / "release.json").write_text(json.dumps(document))
     with pytest.raises(StudyInvalid, match="no release"):
-        command.check_certificate(tmp_path / "release.json")
+        check_certificate(tmp_path / "release.json")
 
 
 def test_a_draw_of_next_to_no_noise_is_underpriced_and_no_stack_trace(tmp_path):
@@ -78,26 +78,26 @@ def test_a_draw_of_next_to_no_noise_is_underpriced_and_no_stack_trace(tmp_path):
     document["spends"][0]["noise_scale"] = 5e-324
     (tmp_path / "release.json").write_text(json.dumps(document))
     with pytest.raises(CertificateFalse):
-        command.check_certificate(tmp_path / "release.json")
+        check_certificate(tmp_path / "release.json")
 
 
 def test_a_certificate_nested_too_deep_is_no_release(tmp_path):
     (tmp_path / "release.json").write_text("[" * 100_000)
     with pytest.raises(StudyInvalid, match="no release"):
-        command.check_certificate(tmp_path / "release.json")
+        check_certificate(tmp_path / "release.json")
 
 
 def test_a_certificates_names_are_printed_harmless(tmp_path):
     document = certificate()
     document["study"], document["edition"] = f"trial{ESC}", f"1{ESC}"
     (tmp_path / "release.json").write_text(json.dumps(document))
-    said = command.check_certificate(tmp_path / "release.json")
+    said = check_certificate(tmp_path / "release.json")
     assert said.isprintable()
     assert "trial\\x1b" in said
     document["spends"][0] |= {"mechanism": f"mine{ESC}", "what": f"draw{ESC}"}
     (tmp_path / "release.json").write_text(json.dumps(document))
     with pytest.raises(CertificateFalse) as caught:
-        command.check_certificate(tmp_path / "release.json")
+        check_certificate(tmp_path / "release.json")
     assert str(caught.value).isprintable()
 
 

@@ -12,8 +12,8 @@ from markdown_it import MarkdownIt
 from rich.console import Console
 from rich.text import Text
 
-from dpbo.flows.cli.screens.terminal import Screen, named, spoken
-from dpbo.flows.cli.screens.tuned import print_release
+from dpbo.flows.cli.release_screen import print_release
+from dpbo.flows.cli.terminal import Screen, named, spoken
 from dpbo.tasks.reporting.escaping import in_markdown, in_picture
 from dpbo.tasks.reporting.logged_numbers import metrics, params
 from dpbo.tasks.reporting.pictures import draw_budget, draw_noise, draw_posterior, save_pictures

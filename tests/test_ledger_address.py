@@ -47,18 +47,29 @@ def outsourcing():
     curate.fn(Outsourcing(None, "", "", ".", 0))
 
 
-def command(name, *words, **options):
-    def call():
-        from dpbo.flows.cli import budget_commands
+def capped():
+    from dpbo.flows.cli.budget_words import set_cap
 
-        getattr(budget_commands, name)(*words, **options)
+    set_cap("d", epsilon=1.0)
 
-    return call
+
+def exported():
+    from dpbo.flows.cli.budget_words import export
+
+    export()
+
+
+def verified():
+    from dpbo.flows.cli.budget_words import verify
+
+    verify()
 
 
 def copied():
+    from dpbo.flows.cli.budget_words import recover
+
     Path("copy.jsonl").write_text("")
-    command("recover", Path("copy.jsonl"))()
+    recover(Path("copy.jsonl"))
 
 
 def diagnosed():
@@ -69,34 +80,22 @@ def diagnosed():
     list(doctor._ledger())
 
 
-def exchanged():
-    from dpbo.flows.cli import outsourced
+def here_alone():
+    from dpbo.flows.cli.running import ledger_here
 
-    outsourced._ledger()
-
-
-def shown():
-    from dpbo.flows.cli.show import recorded_release
-
-    recorded_release("trial")
+    ledger_here()
 
 
-def asked_again():
-    from dpbo.flows.cli import replays
+def made_here():
+    from dpbo.flows.cli.running import own_ledger
 
-    replays._ledger_here()
-
-
-def standing():
-    from dpbo.flows.cli import status
-
-    status.look()
+    own_ledger()
 
 
 def planned():
-    from dpbo.flows.cli.evaluating import plan
+    from dpbo.flows.cli.evaluate import planned
 
-    plan(ROOT / "examples" / "breast_cancer.toml", epsilon=1.0)
+    planned(ROOT / "examples" / "breast_cancer.toml", epsilon=1.0)
 
 
 def of_a_flow():
@@ -109,21 +108,18 @@ def of_a_flow():
 FACES = {
     notebook: {"dpbo_core/sklearn_api/private_search.py"},
     selection: {"dpbo_core/sklearn_api/private_selection.py"},
-    command("accounts", None): {"flows/cli/budget_commands.py"},
-    command("set_budget", "d", epsilon=1.0, delta=0.0, relation="replace_one", accepts=(), public=False): set(),
-    command("export", None): set(),
-    command("verify", None, accept_restored=False): set(),
-    copied: set(),
-    exchanged: {"flows/cli/outsourced.py"},
+    capped: set(),
+    exported: set(),
+    verified: set(),
+    copied: {"flows/cli/budget_words.py"},
     diagnosed: {"flows/cli/doctor.py"},
     outsourcing: {"flows/outsource.py"},
-    shown: {"flows/cli/show.py"},
-    asked_again: {"flows/cli/replays.py"},
-    standing: {"flows/cli/status.py"},
-    planned: {"flows/cli/evaluating.py"},
+    here_alone: {"flows/cli/running.py"},
+    made_here: {"flows/cli/running.py"},
+    planned: {"flows/cli/evaluate.py"},
     of_a_flow: {
-        "flows/cli/commands.py",
-        "flows/cli/watching.py",
+        "flows/cli/plan.py",
+        "flows/cli/watch.py",
         "flows/evaluate.py",
         "flows/publishing.py",
         "flows/serve.py",
@@ -137,7 +133,8 @@ GIVEN = {  # told the URL: tasks by their flow, what a search asks by the search
     "tasks/outsourcing.py",
     "tasks/evaluating.py",
     "tasks/watching.py",
-    "dpbo_core/sklearn_api/pairs_in_memory.py",
+    "dpbo_core/sklearn_api/row_marks.py",
+    "dpbo_core/sklearn_api/search_study.py",
 }
 
 
@@ -163,9 +160,8 @@ def test_every_face_finds_the_same_ledger(face, settings, expected, here, monkey
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("dpbo_core.accounting.store.open_engine", opened)
-    monkeypatch.setattr("dpbo.flows.cli.doctor._exists", lambda uri: True)
-    for module in ("evaluating", "replays", "show"):  # in this order: the first two take the name from the last
-        monkeypatch.setattr(f"dpbo.flows.cli.{module}.is_there", lambda url: True)
+    monkeypatch.setattr("dpbo.flows.cli.doctor.is_there", lambda uri: True)
+    monkeypatch.setattr("dpbo.flows.cli.running.is_there", lambda url: True)
     monkeypatch.setattr("dpbo.flows.outsource.check_prefect_settings", lambda: None)
     monkeypatch.setattr("dpbo.flows.outsource.publish_table", lambda p, d, o, url, v, **_: PrivacyLedger(url))
     with pytest.raises(Opened) as seen:
@@ -218,7 +214,7 @@ def test_no_face_is_forgotten():
     assert set().union(*FACES.values()) - set(found) <= {"flows/serve.py"}
     for name, places in found.items():
         assert places <= {"stores.ledger", "Stores().ledger", "ledger_url(self.ledger)"} | (
-            {"ledger_url"} if name in GIVEN else set()
+            {"ledger_url", "url"} if name in GIVEN else set()
         ), name
 
 

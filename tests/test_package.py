@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from dpbo.flows.cli.commands import EXAMPLE
+from dpbo.flows.cli.tune import EXAMPLE
 from dpbo_core.study.study_file import read_study
 
 ROOT = Path(__file__).parent.parent

@@ -197,7 +197,7 @@ def test_serve_begins_with_the_owners_word(study, folder, monkeypatch):
     import prefect
 
     from dpbo.flows import serve
-    from dpbo.flows.cli import commands as command
+    from dpbo.flows.cli import tune as command
 
     seen = []
     server = SimpleNamespace(started=False, api="http://127.0.0.1:1/api", auth=None, password_file=None)

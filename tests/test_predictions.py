@@ -310,13 +310,11 @@ def test_a_persons_surplus_records_score_the_constant(tmp_path):
 
 
 def test_the_command_that_scores_predictions_trains_nothing(tmp_path):
-    from dpbo.flows.cli.commands import check_predictions
+    from dpbo.flows.cli.tune import score
 
-    (tmp_path / "readers.toml").write_text(STUDY)
-    check_predictions(tmp_path / "readers.toml")
     (tmp_path / "trained.toml").write_text((ROOT / "examples" / "breast_cancer.toml").read_text())
     with pytest.raises(StudyInvalid, match="score chooses among predictions"):
-        check_predictions(tmp_path / "trained.toml")
+        score(tmp_path / "trained.toml")
 
 
 CANARY = "canary_8472"

@@ -24,7 +24,6 @@ from dpbo_core.methods import CERTIFIED, METHODS
 from dpbo_core.models.scores.union import SCORES
 from dpbo_core.objective.partitioned import PartitionedObjective
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.sklearn_api.tables_in_memory import class_shares
 from dpbo_core.study import data_split
 from dpbo_core.study.public_advice import public_share
 from dpbo_core.study.resolve import advise_study, planning_problem
@@ -115,21 +114,6 @@ def test_with_class_shares_it_is_the_mean_it_was(url):
     assert "counts" not in found.release_.facts
     assert found.release_.facts["score_range"] == pytest.approx(1 / 0.8)
     assert [spend.what for spend in found.release_.spends] == ["best candidate", "its score"]
-
-
-def test_a_search_charged_by_public_shares_goes_on_as_it_began(url):
-    """Before pairs were counted the shares were those of the public y: the same call finds its release again."""
-    from dpbo_core.data.frames import frame_of
-
-    shares = class_shares(frame_of(X[0::2], Y[0::2], shown_as="X"))
-    inner, space = RandomForestClassifier(3), {"max_depth": Integer(1, 4)}
-    before = fit(search(url, inner, space, scoring="balanced_accuracy", class_shares=shares))
-    with pytest.warns(UserWarning, match="nothing was drawn or spent now"):
-        now = fit(search(url, inner, space, scoring="balanced_accuracy"))
-    assert now.replayed_
-    assert now.release_ == before.release_
-    fresh = fit(search(url, inner, space, scoring="balanced_accuracy", edition="2"))
-    assert fresh.release_.facts["counts"] == "pairs"
 
 
 def test_a_trajectory_is_the_auc_step_by_step(url):

@@ -16,8 +16,8 @@ from conftest import STUDY
 from intruder import environment
 from test_evaluation import files, of_files
 
-from dpbo.flows.cli.replays import replayed, reported
-from dpbo.flows.cli.screens.tuned import print_tuned
+from dpbo.flows.cli.evaluate import reported
+from dpbo.flows.cli.tune import print_tuned, replayed
 from dpbo.flows.prefect_runtime.prefect_child import SHORT
 from dpbo.flows.prefect_runtime.settings import QUIET, Stores, known_home
 from dpbo.tasks.reporting.mlflow_lookup import experiments_in_file, seen_in_file
@@ -184,6 +184,7 @@ def test_prefects_folder_is_known_only_where_nothing_else_is_set(here, monkeypat
     for name in [name for name in os.environ if name.upper().startswith("PREFECT_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(here))
+    monkeypatch.setitem(sys.modules, "prefect", sys)
     assert known_home() is None  # Prefect is loaded: it is asked
     monkeypatch.delitem(sys.modules, "prefect")
     assert known_home() == here / ".prefect"
@@ -247,7 +248,7 @@ def test_a_report_that_was_released_is_read_from_the_ledger(here, dpbo, reported
     alone = replace(spec, evaluation=replace(spec.evaluation, group=None, groups=None))
     assert reported(alone, ".") is None
     monkeypatch.setattr(
-        "dpbo.flows.cli.replays.seen_in_file", lambda *_: None
+        "dpbo.tasks.reporting.mlflow_lookup.seen_in_file", lambda *_: None
     )  # MLflow lost it: the flow publishes
     assert reported(spec, ".") is None
 

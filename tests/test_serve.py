@@ -20,7 +20,7 @@ from prefect.states import AwaitingRetry, Scheduled
 from dpbo.flows import serve
 from dpbo.flows.cli import doctor
 from dpbo.flows.cli.doctor import examine
-from dpbo.flows.cli.durations import seconds
+from dpbo.flows.cli.words import seconds
 from dpbo.flows.prefect_runtime.requested_study import FIELDS, edition_at, refuse_fields
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo.flows.serve import MISSED, REFUSED, tune_on_schedule
@@ -167,7 +167,7 @@ def test_a_schedule_is_served_in_utc_one_firing_at_a_time(here, study, monkeypat
 
     import prefect
 
-    from dpbo.flows.cli import commands as command
+    from dpbo.flows.cli import tune as command
 
     server, served = SimpleNamespace(**FOUND), []
     monkeypatch.setattr(serve, "LoopbackServer", lambda *_, **__: nullcontext(server))
@@ -248,8 +248,8 @@ PREFECTS = [("3.7.9", "wrong"), ("3.8.0", "fine"), ("3.9.1", "fine"), ("3.10.0",
 def test_the_doctor_knows_which_prefect_is_ours(monkeypatch, prefect, verdict):
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
     ours = [line for line in project["dependencies"] if line.startswith("prefect")]
-    monkeypatch.setattr(doctor, "requires", lambda name: ours)
-    monkeypatch.setattr(doctor, "version", lambda name: prefect)
+    monkeypatch.setattr("importlib.metadata.requires", lambda name: ours)
+    monkeypatch.setattr("importlib.metadata.version", lambda name: prefect)
     (finding,) = doctor._versions()
     assert finding.verdict == verdict
     assert verdict == "fine" or finding.seen == f"prefect {prefect}, wanted <3.10,>=3.8"
@@ -259,7 +259,7 @@ def test_the_doctor_looks_and_changes_nothing(here, monkeypatch):
     monkeypatch.setattr(
         "dpbo.flows.prefect_runtime.server.configured", lambda: None
     )  # this file's server asks nobody: rightly "wrong"
-    monkeypatch.setattr(doctor, "requires", floors)
+    monkeypatch.setattr("importlib.metadata.requires", floors)
     findings = {finding.what: finding for finding in examine()}
     assert list(here.iterdir()) == []
     assert findings["versions"].verdict == "fine"

@@ -16,7 +16,7 @@ from dask_hosts import hosts, tls, written_certificate
 from intruder import as_nobody, wait_until
 from worlds import with_method
 
-from dpbo.flows.cli.clusters import dask_cluster
+from dpbo.flows.cli.exposure import dask_cluster
 from dpbo.flows.prefect_runtime.dask_fitness import PACKAGES, problems
 from dpbo.flows.prefect_runtime.standing_cluster import ADDRESS, standing_cluster
 from dpbo.flows.prefect_runtime.workers import SETTING, scorers, workers, workers_for

@@ -222,10 +222,10 @@ def test_no_link_is_followed(store, path):
 
 
 def test_a_team_server_is_named_and_nothing_is_started(here, monkeypatch, capsys):
-    from dpbo.flows.cli import commands as command
+    from dpbo.flows.cli.ui import ui
 
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://mlflow.example/team/")
-    command.ui(5000)
+    ui(5000)
     assert capsys.readouterr().out == "MLflow, at the server of MLFLOW_TRACKING_URI: https://mlflow.example/team\n"
 
 

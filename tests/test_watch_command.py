@@ -12,8 +12,8 @@ from test_evaluate_flow import run  # noqa: F401  a fixture
 from test_evaluation import files, of_files
 
 from dpbo.flows import serve
-from dpbo.flows.cli.screens.account_tables import print_accounts
-from dpbo.flows.cli.screens.terminal import WIDTH
+from dpbo.flows.cli.budget import print_accounts
+from dpbo.flows.cli.terminal import WIDTH
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import StudyInvalid
@@ -66,16 +66,15 @@ def test_a_watch_is_served_in_utc_one_look_at_a_time(here, study, monkeypatch, h
 
     import prefect
 
-    from dpbo.flows.cli import watching as command
+    from dpbo.flows.cli import watch as command
 
     there = SimpleNamespace(started=False, api="http://127.0.0.1:1/api", auth=None, password_file=None)
     served = []
     monkeypatch.setattr(serve, "LoopbackServer", lambda *_, **__: nullcontext(there))
     monkeypatch.setattr(prefect, "serve", lambda deployment, **options: served.append((deployment, options)))
     monkeypatch.setattr("dpbo.flows.prefect_runtime.prefect_store.create_prefect_store", lambda: None)
-    words = {"cron": None, "every": None, "port": 1, "pad": 0.0, "retune": True, "trust": False}
-    section = command.wanted(Path("study.toml"), drop=0.1)
-    command.serve(Path("study.toml"), section, **words | how)
+    words = {"drop": 0.1, "port": 1, "retune": True}
+    command.watch(Path("study.toml"), **words | how)
     ((deployment, options),) = served
     (schedule,) = [item.schedule for item in deployment.schedules]
     assert options["limit"] == 1
@@ -85,7 +84,7 @@ def test_a_watch_is_served_in_utc_one_look_at_a_time(here, study, monkeypatch, h
     assert getattr(schedule, "interval", None) == (timedelta(days=1) if "every" in how else None)
     for wrong in ({}, {"cron": "0 6 * * *", "every": "1d"}):
         with pytest.raises(StudyInvalid, match="when it looks"):
-            command.serve(Path("study.toml"), section, **words | wrong)
+            command.watch(Path("study.toml"), **words | wrong)
 
 
 def test_a_watch_that_goes_on_is_open_and_not_unfinished(here, study, run, monkeypatch, capsys):  # noqa: F811

@@ -1,14 +1,17 @@
-"""An axis as other searches write it: a list of values, an array, a distribution of scipy."""
+"""A search space as a dict: axes as other searches write them, and as a study has them."""
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.space.search_space import Axis, Categorical, Integer, Real
+from dpbo_core.spec import AxisSection
 
+PLAIN = (str, int, float, bool)
 REMEDY = "use Real(low, high), Integer(low, high) or Categorical(values) from dpbo_core"
 
 
@@ -58,3 +61,53 @@ def axis_of(name: str, axis: Any) -> Axis:
             remedy=REMEDY,
         )
     return Real(low, high, log=family != "uniform")
+
+
+def sections_of(space: Mapping[str, Any]) -> tuple[dict[str, AxisSection], dict[str, dict[Any, Any]]]:
+    """A dict of axes as a study has them, and the values that it can only name.
+
+    Args:
+        space: name → `Real`, `Integer` or `Categorical`, what `axis_of` takes for one, or (axis, {parent: values})
+            for a conditional one.
+
+    Raises:
+        StudyInvalid: it is no such dict.
+    """
+    sections: dict[str, AxisSection] = {}
+    decode: dict[str, dict[Any, Any]] = {}
+    if not isinstance(space, Mapping):
+        raise StudyInvalid("the search space is not a dict", remedy='write {"C": Real(1e-3, 1e3, log=True)}')
+    for name, item in space.items():
+        axis, when = item if conditional(item) else (item, None)
+        sections[name], names = _section(axis_of(name, axis))
+        if names:
+            decode[name] = names
+        if when is not None:
+            sections[name] = replace(sections[name], when=_encoded(when, decode))
+    return sections, decode
+
+
+def _section(axis: Axis) -> tuple[AxisSection, dict[Any, Any]]:
+    match axis:
+        case Real() | Integer():
+            integer = isinstance(axis, Integer)
+            return AxisSection(low=float(axis.low), high=float(axis.high), log=axis.log, integer=integer), {}
+        case Categorical():
+            if all(type(value) in PLAIN for value in axis.values):
+                return AxisSection(values=axis.values), {}
+            names = {repr(value): value for value in axis.values}
+            return AxisSection(values=tuple(names)), names
+
+
+def _encoded(when: Mapping[str, Any], decode: Mapping[str, Mapping[Any, Any]]) -> dict[str, Any]:
+    """A condition on the values as the study names them."""
+
+    def named(parent: str, value: Any) -> Any:
+        return repr(value) if parent in decode else value
+
+    return {
+        parent: tuple(named(parent, value) for value in values)
+        if isinstance(values, list | tuple)
+        else named(parent, values)
+        for parent, values in when.items()
+    }

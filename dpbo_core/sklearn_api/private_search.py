@@ -25,21 +25,22 @@ from dpbo_core.advice.advise import Advice, advise
 from dpbo_core.data.frames import frame_of
 from dpbo_core.evaluation.run import EvaluationResult
 from dpbo_core.models.scores.union import OF_CLASSES
-from dpbo_core.sklearn_api.axes import axes_of, conditional
+from dpbo_core.sklearn_api.axes import axes_of, conditional, sections_of
 from dpbo_core.sklearn_api.evaluated_search import evaluate_search
-from dpbo_core.sklearn_api.pairs_in_memory import public_positives
-from dpbo_core.sklearn_api.progress import Progress
-from dpbo_core.sklearn_api.public_columns import PublicColumns
-from dpbo_core.sklearn_api.public_encoder import PublicEncoder
-from dpbo_core.sklearn_api.public_in_parallel import done_by
-from dpbo_core.sklearn_api.released_steps import cv_results
-from dpbo_core.sklearn_api.search_settings import check_settings
-from dpbo_core.sklearn_api.search_study import public_target, split_of, study_of, two_tables
-from dpbo_core.sklearn_api.tables_in_memory import FrameSplit, sections_of
+from dpbo_core.sklearn_api.public_encoder import PublicColumns, PublicEncoder
+from dpbo_core.sklearn_api.search_results import cv_results, draw
+from dpbo_core.sklearn_api.search_run import Progress, run_search
+from dpbo_core.sklearn_api.search_study import (
+    check_settings,
+    public_positives,
+    public_target,
+    split_of,
+    study_of,
+    two_tables,
+)
 from dpbo_core.spec import EvaluationSection, PublicFiles
 from dpbo_core.study.public_half import left_out
-from dpbo_core.study.resolve import ResolvedStudy, planning_problem, resolve
-from dpbo_core.study.run import StudyResult, StudyRun, open_study
+from dpbo_core.study.resolve import planning_problem, resolve
 
 
 def _best_has(verb: str) -> Callable[["PrivateSearch"], bool]:
@@ -213,7 +214,13 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         split = split_of(self, X, y, X_validation, y_validation, ledger_url(self.ledger), share=validation_size)
         spec, prototype, y = split.spec, split.prototype, target
         progress = Progress(loud=bool(self.verbose))
-        result = self._run(resolve(spec, unlisted=prototype.unlisted()), split, progress)
+        result = run_search(
+            resolve(spec, unlisted=prototype.unlisted()),
+            split,
+            PrivacyLedger(ledger_url(self.ledger)),
+            n_jobs=self.n_jobs,
+            progress=progress,
+        )
         release = result.release
         self.release_, self.guarantee_, self.replayed_ = release, release.guarantee, result.replayed
         self.best_score_, self.trajectory_ = release.value["score"], release.value.get("trajectory")
@@ -245,8 +252,6 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
         Where the method released its choice alone, that is what each axis shows. Drawing it costs nothing.
         """
-        from dpbo_core.sklearn_api.search_picture import draw
-
         check_is_fitted(self)
         axes = {name: item[0] if conditional(item) else item for name, item in self.search_space_.items()}
         return draw(self.release_, axes, self._points(), self.best_params_)
@@ -393,15 +398,3 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             {name: decode.get(name, {}).get(value, value) for name, value in step["hyperparameters"].items()}
             for step in getattr(self, "trajectory_", None) or ()
         ]
-
-    def _run(self, study: ResolvedStudy, data: FrameSplit, progress: Progress) -> StudyResult:
-        """The study's release, or the one that was recorded."""
-        ledger = PrivacyLedger(ledger_url(self.ledger))
-        progress.say(f"{study.method.kind}: training on the public rows")
-        done = None if self.n_jobs in (None, 1) else done_by(int(self.n_jobs), study, data, ledger)
-        run = open_study(study, ledger=ledger, data=data, precomputed=done)
-        if isinstance(run, StudyRun):
-            progress.n_steps = run.n_steps
-            for step in range(1, run.n_steps + 1):
-                progress.step(step, run.step())
-        return run.finish()

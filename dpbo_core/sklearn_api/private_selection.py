@@ -19,9 +19,9 @@ from dpbo_core.data.aliasing import aliased
 from dpbo_core.data.frames import frame_of
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.scores.union import OF_CLASSES
-from dpbo_core.sklearn_api.described_study import described
 from dpbo_core.sklearn_api.predictions_in_memory import PredictionSplit, told_by
 from dpbo_core.sklearn_api.row_marks import RowMarks
+from dpbo_core.sklearn_api.search_study import described
 from dpbo_core.spec import AxisSection, PredictionTable, SearchSection, StudySpec
 from dpbo_core.spec.model import read_model
 from dpbo_core.spec.prediction_table import PREDICTIONS
@@ -146,10 +146,9 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         elif X_public is not None and functions is not None:
             public = told_by(spec, functions, X_public, y_public, TARGET, sensitive=False)
         shared = X_public is not None and aliased((X_public, y_public), (X, y))
-        url = ledger_url(self.ledger)
-        marks = RowMarks.of(url, self.dataset)
+        marks = RowMarks.of(ledger_url(self.ledger), self.dataset)
         split = PredictionSplit(spec, given, y, functions, public, TARGET, aliased=shared, marks=marks)
-        result = run_study(resolve(spec), ledger=PrivacyLedger(url), data=split)
+        result = run_study(resolve(spec), ledger=PrivacyLedger(ledger_url(self.ledger)), data=split)
         release = result.release
         self.release_, self.guarantee_, self.replayed_ = release, release.guarantee, result.replayed
         self.best_candidate_: str = release.value["hyperparameters"][CANDIDATE]
@@ -197,5 +196,5 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
             model=read_model({key: value for key, value in model.items() if value is not None}),
             space={CANDIDATE: AxisSection(values=self._names())},
             search=SearchSection(steps=int(self.n_steps)),
-            chosen="candidate",
+            choice="candidate",
         )

@@ -1,7 +1,4 @@
-"""The public preprocessing as a scikit-learn transformer: what stands before the model in `best_estimator_`.
-
-scikit-learn is imported at the top here and in `estimator`: its base classes are the point of both files.
-"""
+"""What stands before the model in `best_estimator_`: the public preprocessing, or a data frame's own columns."""
 
 from typing import Any, Self
 
@@ -12,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpbo_core.data import Preprocessing
 from dpbo_core.data.frames import frame_of
+from dpbo_core.data.named_columns import CANNOT, data_frame
 from dpbo_core.errors import StudyInvalid
 
 
@@ -53,6 +51,50 @@ class PublicEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Names of the features, (features,)."""
         check_is_fitted(self, "_fitted")
         return np.array(self._fitted.feature_names, dtype=object)
+
+
+class PublicColumns(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Columns by name with the public types, as the search gave them to a Pipeline, but for those ignored."""
+
+    def __init__(self, *, ignore: tuple[str, ...] = (), regression: bool = False) -> None:
+        self.ignore = ignore
+        self.regression = regression
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn the types of the public X (n, d); y (n,) says only which task it is."""
+        validate_data(self, X, reset=True, skip_check_array=True)
+        frame = frame_of(X, y, shown_as="X")
+        self._target = target_name(frame.names)
+        table = frame.table(target_name=self._target, source="X", cells=True).without(self.ignore)
+        self._fitted = Preprocessing.named(table, self._target, regression=self.regression, hints=frame.hints())
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """X (r, d) as a data frame with the public types.
+
+        Raises:
+            StudyInvalid: a record holds a value that cannot be put into them.
+        """
+        check_is_fitted(self, "_fitted")
+        validate_data(self, X, reset=False, skip_check_array=True)
+        columns = self._fitted.columns or ()
+        frame = frame_of(X, None, shown_as="X")
+        table = frame.table(target_name=self._target, source="X", cells=True)
+        rows = np.empty((frame.n_records, len(columns)), dtype=object)
+        for j, column in enumerate(columns):
+            rows[:, j] = [column.cell(cell) for cell in table.cells_of(column.name)]
+            bad = next((i for i, cell in enumerate(rows[:, j]) if cell is CANNOT), None)
+            if bad is not None:
+                raise StudyInvalid(
+                    f"column {column.name!r} holds at {table.place(bad)} of X what a {column.kind} cannot be",
+                    cause="in the public table every value of the column is one",
+                    remedy="correct it",
+                )
+        return data_frame(columns, rows)
+
+    def set_output(self, *, transform: Any = None) -> Self:  # noqa: ARG002  scikit-learn's own signature
+        """A data frame is handed on whatever is asked: what follows was trained on one."""
+        return self
 
 
 def target_name(names: tuple[str, ...]) -> str:

@@ -1,8 +1,9 @@
-"""A `PrivateSearch`'s two tables and its study, from its parameters and from what a call of it was given.
+"""A `PrivateSearch`'s settings, its two tables and its study, from its parameters and what a call was given.
 
 Of the sensitive table the outside alone is looked at: how many records it has, and whether it is another object.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,18 +15,72 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.accounting.sources import Division
+from dpbo_core.advice.choosing import AUTO
 from dpbo_core.data.aliasing import aliased
+from dpbo_core.data.features import class_values
 from dpbo_core.data.frames import Frame, RowList, frame_of
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.methods import method_named
 from dpbo_core.models.prototype import Prototype
-from dpbo_core.sklearn_api.described_study import described
-from dpbo_core.sklearn_api.given_estimator import check_predicts
-from dpbo_core.sklearn_api.pairs_in_memory import as_it_began
+from dpbo_core.models.scores.pairs import PairScore
+from dpbo_core.sklearn_api.axes import sections_of
 from dpbo_core.sklearn_api.public_encoder import target_name
 from dpbo_core.sklearn_api.row_marks import RowMarks
 from dpbo_core.sklearn_api.split_by_position import halves
-from dpbo_core.sklearn_api.tables_in_memory import FrameSplit, model_section, sections_of
-from dpbo_core.spec import PersonFiles, PublicFiles, SearchSection, StudySpec
+from dpbo_core.sklearn_api.tables_in_memory import FrameSplit, model_section
+from dpbo_core.spec import (
+    AxisSection,
+    BudgetSection,
+    DataSection,
+    ModelSection,
+    PersonFiles,
+    PrivacySection,
+    PublicFiles,
+    SearchSection,
+    StudySpec,
+)
+from dpbo_core.spec.named_score import score_of
+from dpbo_core.study.public_advice import share_of_positives
+
+PIPELINE = "make_pipeline(StandardScaler(), LogisticRegression())"
+
+
+def check_settings(search: Any) -> None:
+    """`refit`, `error_score`, `n_jobs`, `random_state` and `verbose` are such as a `PrivateSearch` can follow.
+
+    Raises:
+        StudyInvalid: one is not; says what there is instead.
+    """
+    if not isinstance(search.refit, bool):
+        raise StudyInvalid(
+            f"refit = {search.refit!r}",
+            cause="one score is released, so there is no other to choose by; a rule of one's own over all scores "
+            "would need all of them",
+            remedy="give True or False",
+        )
+    if not (isinstance(search.error_score, str) and search.error_score == "raise"):
+        raise StudyInvalid(
+            f"error_score = {search.error_score!r}",
+            cause="a candidate that cannot be trained fails on public rows, with a message that names it; a "
+            "validation record that cannot be scored is never an error, it scores a constant",
+            remedy='leave it at "raise", and take the candidate out of the space',
+        )
+    if search.n_jobs is not None and (not _whole(search.n_jobs) or search.n_jobs == 0):
+        raise StudyInvalid(
+            f"n_jobs = {search.n_jobs!r}", remedy="give a number of processes, -1 for all processors, or None"
+        )
+    if search.random_state is not None and not _whole(search.random_state):
+        raise StudyInvalid(
+            f"random_state is a {type(search.random_state).__name__}",
+            cause="the seed is part of the study, by which a release is found again; a generator changes in use",
+            remedy="give a whole number, or None for 0",
+        )
+    if not (_whole(search.verbose) or isinstance(search.verbose, bool)) or search.verbose < 0:
+        raise StudyInvalid(f"verbose = {search.verbose!r}", remedy="give 0 or 1")
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def public_target(estimator: Any, y: Any) -> NDArray[Any]:
@@ -44,6 +99,27 @@ def public_target(estimator: Any, y: Any) -> NDArray[Any]:
     if not is_regressor(estimator):
         check_classification_targets(target)
     return np.asarray(target)
+
+
+def check_predicts(estimator: Any) -> None:
+    """The estimator is an instance that predicts: no class, no list of steps, no scaler or encoder alone.
+
+    Raises:
+        StudyInvalid: it is something else.
+    """
+    if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
+        what = f"the class {estimator.__name__}" if isinstance(estimator, type) else f"a {type(estimator).__name__}"
+        raise StudyInvalid(
+            f"the estimator is {what}",
+            cause="a class without its parentheses, or steps without their Pipeline",
+            remedy=f"give an instance, {PIPELINE} say",
+        )
+    if hasattr(estimator, "transform") and not hasattr(estimator, "predict"):
+        raise StudyInvalid(
+            f"{type(estimator).__name__} predicts nothing: it transforms columns",
+            cause="a scaler or an encoder was given in the model's place, or stands last in a Pipeline",
+            remedy=f"put it before the model in one Pipeline, {PIPELINE} say: public rows alone fit it",
+        )
 
 
 def two_tables(
@@ -91,7 +167,7 @@ def split_of(
     share: float | None,
     group: str | None = None,
 ) -> FrameSplit:
-    """Both tables with the study, as it began if it was charged before.
+    """Both tables with the study.
 
     Args:
         search: the `PrivateSearch`.
@@ -117,7 +193,7 @@ def split_of(
         validation = replace(validation, names=names, given=RowList([], len(names)))
     spec, prototype = study_of(search, training, validation.n_records)
     return FrameSplit(
-        as_it_began(search, spec, training, prototype, ledger_url),
+        spec,
         training,
         validation,
         prototype,
@@ -149,9 +225,22 @@ def study_of(search: Any, training: Frame, n_validation: int | None) -> tuple[St
             n_candidates=int(search.n_candidates),
             seed=int(search.random_state or 0),
         ),
-        chosen="hyperparameters",
+        choice="hyperparameters",
     )
     return spec, Prototype(search.estimator, spec.search.seed, model.regression, decode)
+
+
+def public_positives(spec: StudySpec, training: Frame) -> float | None:
+    """The share of the second class in the PUBLIC table; None where no pairs are counted.
+
+    Raises:
+        StudyInvalid: there are other than two classes.
+    """
+    if not isinstance(score_of(spec.model), PairScore):
+        return None
+    target = target_name(training.names)
+    table = training.table(target_name=target, source="X")
+    return share_of_positives(spec, table, target, class_values(target, table))
 
 
 def _data(n_persons: int | None, target: str, n_validation: int | None) -> PublicFiles | PersonFiles:
@@ -161,3 +250,51 @@ def _data(n_persons: int | None, target: str, n_validation: int | None) -> Publi
     if n_validation is None:
         raise StudyInvalid("neither n_validation nor n_persons is given", remedy="give the public number of either")
     return PublicFiles("X", "X_validation", n_validation=n_validation, target=target, missing="mean")
+
+
+def described(
+    estimator: Any,
+    *,
+    data: DataSection,
+    model: ModelSection,
+    space: Mapping[str, AxisSection],
+    search: SearchSection,
+    choice: str,
+) -> StudySpec:
+    """The study of these parameters on these sections.
+
+    Args:
+        estimator: ours, whose parameters say the rest.
+        data: [data].
+        model: [model].
+        space: [space].
+        search: [search].
+        choice: what is to be released, for the message: "hyperparameters".
+
+    Raises:
+        StudyInvalid: a parameter no study can have, or a method that releases no choice.
+    """
+    cap = estimator.budget
+    spec = StudySpec(
+        name=estimator.study,
+        edition=estimator.edition,
+        method=estimator.method,
+        accepts=tuple(estimator.accepts),
+        privacy=PrivacySection(
+            dataset=estimator.dataset,
+            epsilon=float(estimator.epsilon),
+            delta=float(estimator.delta),
+            max_records_per_person=int(estimator.max_records_per_person),
+            person=estimator.person,
+        ),
+        budget=None if cap is None else BudgetSection(float(cap[0]), float(cap[1])),
+        data=data,
+        model=model,
+        space=space,
+        search=search,
+        options=dict(estimator.options or {}),
+    )
+    named = None if estimator.method == AUTO else method_named(estimator.method, spec.options)
+    if named is not None and not named.releases_hyperparameters:
+        raise StudyInvalid(f"{estimator.method} releases no {choice}", remedy='use method = "auto"')
+    return spec

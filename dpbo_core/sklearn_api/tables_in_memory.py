@@ -1,8 +1,7 @@
-"""A study on tables in memory: its data split, its sections, and the axes of a dict."""
+"""A study on tables in memory: its data split, and the [model] that its estimator and its scores are."""
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,16 +18,13 @@ from dpbo_core.models.prototype import Prototype, function_name, import_name
 from dpbo_core.models.scores.union import SCORES
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.problem import Problem
-from dpbo_core.sklearn_api.axes import axis_of, conditional
 from dpbo_core.sklearn_api.row_marks import RowMarks
-from dpbo_core.space.search_space import Axis, Categorical, Integer, Real
-from dpbo_core.spec import AxisSection, ModelSection, StudySpec
+from dpbo_core.spec import ModelSection, StudySpec
 from dpbo_core.spec.model import read_model
 from dpbo_core.study.public_half import PublicHalf, check_names, fitted_half, sealed_half
 from dpbo_core.study.sizes import check_n_validation
 
 PAIR = 2  # classes, of which pairs can be counted
-PLAIN = (str, int, float, bool)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -145,63 +141,12 @@ def passed_twice(sensitive: str, *, beside: str) -> StudyInvalid:
     )
 
 
-def sections_of(space: Mapping[str, Any]) -> tuple[dict[str, AxisSection], dict[str, dict[Any, Any]]]:
-    """A dict of axes as a study has them, and the values that it can only name.
-
-    Args:
-        space: name → `Real`, `Integer` or `Categorical`, what `axis_of` takes for one, or (axis, {parent: values})
-            for a conditional one.
-
-    Raises:
-        StudyInvalid: it is no such dict.
-    """
-    sections: dict[str, AxisSection] = {}
-    decode: dict[str, dict[Any, Any]] = {}
-    if not isinstance(space, Mapping):
-        raise StudyInvalid("the search space is not a dict", remedy='write {"C": Real(1e-3, 1e3, log=True)}')
-    for name, item in space.items():
-        axis, when = item if conditional(item) else (item, None)
-        sections[name], names = _section(axis_of(name, axis))
-        if names:
-            decode[name] = names
-        if when is not None:
-            sections[name] = replace(sections[name], when=_encoded(when, decode))
-    return sections, decode
-
-
-def _section(axis: Axis) -> tuple[AxisSection, dict[Any, Any]]:
-    match axis:
-        case Real() | Integer():
-            integer = isinstance(axis, Integer)
-            return AxisSection(low=float(axis.low), high=float(axis.high), log=axis.log, integer=integer), {}
-        case Categorical():
-            if all(type(value) in PLAIN for value in axis.values):
-                return AxisSection(values=axis.values), {}
-            names = {repr(value): value for value in axis.values}
-            return AxisSection(values=tuple(names)), names
-
-
-def _encoded(when: Mapping[str, Any], decode: Mapping[str, Mapping[Any, Any]]) -> dict[str, Any]:
-    """A condition on the values as the study names them."""
-
-    def named(parent: str, value: Any) -> Any:
-        return repr(value) if parent in decode else value
-
-    return {
-        parent: tuple(named(parent, value) for value in values)
-        if isinstance(values, list | tuple)
-        else named(parent, values)
-        for parent, values in when.items()
-    }
-
-
-def model_section(search: Any, training: Frame, *, weighted: bool = False) -> ModelSection:
+def model_section(search: Any, training: Frame) -> ModelSection:
     """[model] of a `PrivateSearch`: its estimator by name, its score with its public range.
 
     Args:
         search: the search.
         training: its public table.
-        weighted: balanced accuracy of two classes by the public shares too, as before pairs were counted.
 
     Raises:
         StudyInvalid: a score function without bounds, or one that cannot be found again by its name.
@@ -211,7 +156,7 @@ def model_section(search: Any, training: Frame, *, weighted: bool = False) -> Mo
     several = len(set(map(canonical, np.asarray(training.target).tolist()))) > PAIR
     shares, function = search.class_shares, search.scoring if callable(search.scoring) else None
     declared = SCORES.get(search.scoring) if isinstance(search.scoring, str) else None
-    if declared is not None and "class_shares" in declared.allows and shares is None and (weighted or several):
+    if declared is not None and "class_shares" in declared.allows and shares is None and several:
         shares = class_shares(training)
     low, high = (None, None) if search.score_bounds is None else map(float, search.score_bounds)
     table = {

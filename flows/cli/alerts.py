@@ -4,7 +4,9 @@ from typing import Annotated
 
 import typer
 
-from dpbo.flows.cli.words import Debug
+from dpbo.flows.cli.terminal import print_sentence
+from dpbo.flows.cli.words import Debug, Port, TrustServer
+from dpbo_core.errors import StudyInvalid
 
 
 def alerts(
@@ -22,21 +24,14 @@ def alerts(
             metavar="TYPE/NAME", help="A notification block saved in Prefect, for mail say: sendgrid-email/clinic."
         ),
     ] = None,
-    port: Annotated[int, typer.Option(help="Where a Prefect server is found or started.")] = 4200,
-    trust_server: Annotated[
-        bool,
-        typer.Option(
-            "--trust-server", help="Use a server that asks nobody for a password. It can run code as you."
-        ),
-    ] = False,
+    port: Port = 4200,
+    trust_server: TrustServer = False,
     debug: Debug = False,
 ) -> None:
     """Have Prefect tell you of a budget nearly spent, a refused run, and an alarm of a watch."""
-    from dpbo.flows.cli.screens.terminal import print_sentence
-
     names = put(webhook, block, port=port, trust=trust_server)
-    told = "calls the webhook" if webhook else f"sends by {block}"
-    print_sentence(f"Prefect {told} from now on, by the automations {', '.join(map(repr, names))}.")
+    does = "calls the webhook" if webhook else f"sends by {block}"
+    print_sentence(f"Prefect {does} from now on, by the automations {', '.join(map(repr, names))}.")
 
 
 def put(webhook: str | None, block: str | None, *, port: int, trust: bool) -> tuple[str, ...]:
@@ -47,7 +42,6 @@ def put(webhook: str | None, block: str | None, *, port: int, trust: bool) -> tu
         DpboError: no Prefect server answers, or one that asks nobody for a password.
     """
     from dpbo.flows.prefect_runtime.settings import Stores, quiet_environment
-    from dpbo_core.errors import StudyInvalid
 
     if (webhook is None) == (block is None):
         raise StudyInvalid(

@@ -11,22 +11,37 @@ import gc
 import os
 import sys
 import traceback
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from dpbo.flows.cli import budget_words
 from dpbo.flows.cli.alerts import alerts
-from dpbo.flows.cli.budget_app import budget_app
+from dpbo.flows.cli.budget import budget_app
+from dpbo.flows.cli.compare import compare
+from dpbo.flows.cli.doctor import doctor
+from dpbo.flows.cli.evaluate import evaluate
+from dpbo.flows.cli.init import init
 from dpbo.flows.cli.outsourced import curate_app, model_app
-from dpbo.flows.cli.released_model_app import evaluate, watch
-from dpbo.flows.cli.show import show
+from dpbo.flows.cli.plan import plan
+from dpbo.flows.cli.show import show, verify
 from dpbo.flows.cli.status import status
-from dpbo.flows.cli.study_app import init, plan, score, serve, tune
-from dpbo.flows.cli.words import AsJson, Debug
+from dpbo.flows.cli.terminal import Screen, lenient, print_message
+from dpbo.flows.cli.tune import score, serve, tune
+from dpbo.flows.cli.ui import ui
+from dpbo.flows.cli.watch import watch
+from dpbo.flows.plain import PLAIN
 from dpbo_core.errors import DpboError, StudyInvalid
 
 OBJECTS = 100_000  # that are made between two searches for garbage; imports make many, and none
+
+COMMANDS = (
+    ("dpbo init TRAIN.csv VALID.csv", "write a study file for your two files"),
+    ("dpbo plan study.toml", "its price and what to expect; opens no sensitive file"),
+    ("dpbo tune study.toml", "search, release, charge the budget"),
+    ("dpbo budget", "what was spent, and what is left"),
+    ("dpbo ui", "look at the releases in MLflow"),
+)
 
 app = typer.Typer(
     name="dpbo",
@@ -45,92 +60,34 @@ def start(
     ] = False,
 ) -> None:
     """Tune models on sensitive validation data; every output is differentially private."""
-    from dpbo.flows.cli.screens.terminal import lenient
-    from dpbo.flows.plain import PLAIN
-
     lenient(sys.stdout)
     if plain:
         os.environ[PLAIN] = "1"
     if ctx.invoked_subcommand is None:
-        from dpbo.flows.cli.screens.first import print_first
-
         print_first()
 
 
-def compare(
-    json: AsJson = False,
-    repetitions: Annotated[int, typer.Option(min=2, help="Runs of each method in each cell.")] = 100,
-    only: Annotated[
-        list[str] | None, typer.Option(help="A data set by name; repeat for more. All if none.")
-    ] = None,
-    task: Annotated[
-        Path | None, typer.Option(metavar="FILE.npz", help="Record scores of your own, in place of the data sets.")
-    ] = None,
-    epsilon: Annotated[
-        list[float] | None, typer.Option(help="An ε; repeat for more. 0.1, 0.3, 1 and 3 if none.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="The folder for the page and its picture: docs, or comparison for a --task.")
-    ] = None,
-    debug: Debug = False,
-) -> None:
-    """Measure every method beside its rivals, on public data alone: a table, a picture, and MLflow."""
-    from dpbo.flows.cli import commands as command
-    from dpbo.flows.cli.screens.comparison import comparison_json, print_comparison
-    from dpbo.flows.cli.screens.terminal import print_json
-
-    made = command.compare(
-        repetitions=repetitions,
-        only=tuple(only or ()),
-        out=out or Path("docs" if task is None else "comparison"),
-        epsilons=tuple(epsilon or ()),
-        own=task,
+def print_first() -> None:
+    """Print what `dpbo` alone shows: what it does, and the first commands."""
+    screen = Screen()
+    screen.say("[bold]dpbo[/] tunes models on validation records that must not leak.")
+    screen.say(
+        "The training file is public, the validation file is sensitive; whatever comes out, to the last log line, "
+        "is differentially private.\n"
     )
-    print_json(comparison_json(made)) if json else print_comparison(made)
+    screen.say("Five commands, in the order of use:\n")
+    screen.facts(COMMANDS)
+    screen.say("\nNo data at hand: dpbo tune --example, on bundled data, in an empty folder.")
+    screen.say("All commands: dpbo --help. One of them: dpbo tune --help.")
+    screen.say("From Python: from dpbo_core import PrivateSearch; help(PrivateSearch).")
+    screen.say("For a screen reader: --plain, before or after a command, or DPBO_PLAIN=1.")
 
 
-def verify(
-    certificate: Annotated[Path, typer.Argument(metavar="release.json", help="A release's own page.")],
-    debug: Debug = False,
-) -> None:
-    """Recompute ε and δ of a release from its certificate alone; where its ledger is here, that it has it still."""
-    from dpbo.flows.cli import commands as command
-    from dpbo.flows.cli.screens.terminal import print_sentence
-
-    print_sentence(command.check_certificate(certificate))
-
-
-def doctor(
-    prepare: Annotated[
-        bool,
-        typer.Option("--prepare", help="Set up Prefect's database for this user's studies, and look no further."),
-    ] = False,
-    debug: Debug = False,
-) -> None:
-    """Look whether this machine is fit: versions, stores, settings, server, budgets. Changes nothing."""
-    from dpbo.flows.cli.doctor import examine, prepare_machine
-    from dpbo.flows.cli.screens.findings import print_findings
-    from dpbo.flows.cli.screens.terminal import print_sentence
-
-    if prepare:
-        print_sentence(prepare_machine())
-        return
-    findings = examine()
-    print_findings(findings)
-    if any(finding.verdict == "wrong" for finding in findings):
-        raise typer.Exit(1)
-
-
-def ui(
-    port: Annotated[int, typer.Option(help="The port on this machine.")] = 5000,
-    debug: Debug = False,
-) -> None:
-    """Show MLflow's pages on the project's store, read-only, to whoever has the link it prints."""
-    from dpbo.flows.cli import commands as command
-
-    command.ui(port)
-
-
+for of_budget in (
+    budget_words.set_cap, budget_words.allow, budget_words.publish,
+    budget_words.merge, budget_words.export, budget_words.verify, budget_words.recover,
+):  # fmt: skip
+    budget_app.command(of_budget.__name__.removesuffix("_cap"))(of_budget)
 app.add_typer(budget_app, name="budget")
 app.add_typer(curate_app, name="curate")
 app.add_typer(model_app, name="model")
@@ -182,8 +139,6 @@ def main() -> None:
         )
     else:
         return
-    from dpbo.flows.cli.screens.error_message import print_message
-
     print_message(message)
     sys.exit(message.exit_code)
 

@@ -1,24 +1,55 @@
 """`dpbo doctor`: is this machine fit for private studies? It asks nothing, opens no data and changes nothing."""
 
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterator
-from importlib.metadata import PackageNotFoundError, requires, version
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from dpbo.flows.cli import clusters, exposure
-from dpbo.flows.cli.finding import Finding, Verdict
-from dpbo.flows.cli.screens.account_tables import n_looks
-from dpbo.flows.prefect_runtime.settings import FOLDER, Stores, check_prefect_settings, quiet_environment
-from dpbo_core.accounting import audit
-from dpbo_core.accounting.accounts import Account
-from dpbo_core.accounting.balance import balances
-from dpbo_core.accounting.ledger import PrivacyLedger
+import typer
+
+from dpbo.flows.cli.budget import n_looks
+from dpbo.flows.cli.running import is_there, ledger_here
+from dpbo.flows.cli.terminal import Screen, named, print_sentence
+from dpbo.flows.cli.words import Debug
 from dpbo_core.errors import DpboError
+
+if TYPE_CHECKING:
+    from dpbo_core.accounting.accounts import Account
 
 ALERT = 0.8
 LEAST_DISK = 500 * 2**20  # bytes; a study writes a few megabytes, a full disk fails one in the middle
+MARKS = {"fine": "[green]✓[/]", "note": "[yellow]·[/]", "wrong": "[red]✗[/]"}
+
+Verdict = Literal["fine", "note", "wrong"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was looked at, the verdict, what was seen, and what to do where something is wrong."""
+
+    what: str
+    verdict: Verdict
+    seen: str
+    remedy: str = ""
+
+
+def doctor(
+    prepare: Annotated[
+        bool,
+        typer.Option("--prepare", help="Set up Prefect's database for this user's studies, and look no further."),
+    ] = False,
+    debug: Debug = False,
+) -> None:
+    """Look whether this machine is fit: versions, stores, settings, server, budgets. Changes nothing."""
+    if prepare:
+        print_sentence(prepare_machine())
+        return
+    findings = examine()
+    print_findings(findings)
+    if any(finding.verdict == "wrong" for finding in findings):
+        raise typer.Exit(1)
 
 
 def examine() -> tuple[Finding, ...]:
@@ -27,11 +58,14 @@ def examine() -> tuple[Finding, ...]:
     Raises:
         StudyInvalid: the current folder holds settings of Prefect's.
     """
+    from dpbo.flows.cli import exposure
+    from dpbo.flows.prefect_runtime.settings import quiet_environment
+
     quiet_environment()
     looks: tuple[Callable[[], Iterator[Finding]], ...] = (
         _python, _versions, _disk, _settings, _files, exposure.shared_folders, _ledger, exposure.ledger_server,
         _budgets, _mlflow, exposure.tracking_server, _server,
-        clusters.dask_cluster,
+        exposure.dask_cluster,
     )  # fmt: skip
     return tuple(finding for look in looks for finding in _looked(look))
 
@@ -42,6 +76,8 @@ def prepare_machine() -> str:
     Raises:
         StudyInvalid: the current folder holds settings of Prefect's.
     """
+    from dpbo.flows.prefect_runtime.settings import quiet_environment
+
     quiet_environment()
     from dpbo.flows.prefect_runtime.prefect_store import template
 
@@ -67,27 +103,33 @@ def _python() -> Iterator[Finding]:
 
 def _versions() -> Iterator[Finding]:
     """Every requirement of our own, as pip reads it; ranges were chosen because others are known to break."""
+    from importlib.metadata import PackageNotFoundError, requires, version
+
     from packaging.requirements import Requirement
 
-    wrong, seen = [], 0
+    wrong, n_read = [], 0
     for line in requires("dpbo") or ():
         requirement = Requirement(line)
         if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
             continue
-        seen += 1
+        n_read += 1
         try:
-            found = version(requirement.name)
+            installed = version(requirement.name)
         except PackageNotFoundError:
-            found = "missing"
-        if found == "missing" or not requirement.specifier.contains(found, prereleases=True):
-            wrong.append(f"{requirement.name} {found}, wanted {requirement.specifier}")
+            installed = "missing"
+        if installed == "missing" or not requirement.specifier.contains(installed, prereleases=True):
+            wrong.append(f"{requirement.name} {installed}, wanted {requirement.specifier}")
     if wrong:
         yield Finding("versions", "wrong", "; ".join(wrong), "install dpbo again, into an environment of its own")
     else:
-        yield Finding("versions", "fine", f"{seen} packages within their ranges")
+        yield Finding("versions", "fine", f"{n_read} packages within their ranges")
 
 
 def _disk() -> Iterator[Finding]:
+    import shutil
+
+    from dpbo.flows.prefect_runtime.settings import FOLDER
+
     here = FOLDER if FOLDER.exists() else Path()
     free = shutil.disk_usage(here).free
     gigabytes = f"{free / 2**30:.1f} GB free"
@@ -101,23 +143,32 @@ def _disk() -> Iterator[Finding]:
 
 
 def _settings() -> Iterator[Finding]:
+    from dpbo.flows.prefect_runtime.settings import check_prefect_settings
+
     check_prefect_settings()
     yield Finding("prefect's settings", "fine", "nothing of a run is kept beyond its policy")
 
 
 def _ledger() -> Iterator[Finding]:
-    if not _exists(Stores().ledger):
+    from dpbo.flows.prefect_runtime.settings import Stores
+    from dpbo_core.accounting import audit
+
+    stores = Stores()
+    if not is_there(stores.ledger):
         yield Finding("ledger", "note", "none yet; the first study or dpbo budget set makes it")
         return
-    found = audit.verify(Stores().ledger, (), accept=False)
-    yield Finding("ledger", "fine", f"whole, {found.last.sequence} entries")
+    history = audit.verify(stores.ledger, (), accept=False)
+    yield Finding("ledger", "fine", f"whole, {history.last.sequence} entries")
 
 
-def _accounts() -> tuple[Account, ...]:
-    return PrivacyLedger(Stores().ledger).accounts() if _exists(Stores().ledger) else ()
+def _accounts() -> "tuple[Account, ...]":
+    ledger = ledger_here()
+    return () if ledger is None else ledger.accounts()
 
 
 def _files() -> Iterator[Finding]:
+    from dpbo.flows.cli import exposure
+
     try:
         accounts = _accounts()
     except DpboError:
@@ -130,7 +181,9 @@ def _budgets() -> Iterator[Finding]:
         yield _budget(account)
 
 
-def _budget(account: Account) -> Finding:
+def _budget(account: "Account") -> Finding:
+    from dpbo_core.accounting.balance import balances
+
     name = f"budget of {account.budget.dataset}"
     if account.budget.public:
         return Finding(name, "fine", "declared public, no limit")
@@ -144,8 +197,10 @@ def _budget(account: Account) -> Finding:
 
 
 def _mlflow() -> Iterator[Finding]:
+    from dpbo.flows.prefect_runtime.settings import Stores
+
     uri = Stores().tracking
-    if not _exists(uri):
+    if not is_there(uri):
         yield Finding("mlflow", "note", "no store yet; the first study makes it")
         return
     from dpbo.tasks.reporting.mlflow_lookup import experiments_in_file
@@ -159,6 +214,7 @@ def _mlflow() -> Iterator[Finding]:
 
 
 def _server() -> Iterator[Finding]:
+    from dpbo.flows.cli import exposure
     from dpbo.flows.prefect_runtime.loopback import LOOPBACK
     from dpbo.flows.prefect_runtime.prefect_child import answers
     from dpbo.flows.prefect_runtime.server import configured, standing
@@ -179,6 +235,14 @@ def _server() -> Iterator[Finding]:
     yield from exposure.prefect_in_the_open(named)
 
 
-def _exists(uri: str) -> bool:
-    """Whether a store is there; a database server or a tracking server is taken to be, and is then looked at."""
-    return not uri.startswith("sqlite:///") or Path(uri.removeprefix("sqlite:///")).exists()
+def print_findings(findings: tuple[Finding, ...]) -> None:
+    """Print what `dpbo doctor` found, one line each, and what to do."""
+    screen = Screen()
+    rows = []
+    for finding in findings:
+        advice = f". {finding.remedy[0].upper()}{finding.remedy[1:]}" if finding.remedy else ""
+        rows.append((MARKS[finding.verdict], finding.verdict, finding.what, f"{named(finding.seen)}{advice}"))
+    if screen.plain:
+        screen.facts((f"{what}, {verdict}", seen) for _, verdict, what, seen in rows)
+    else:
+        screen.facts((f"{mark}  {what}", seen) for mark, _, what, seen in rows)

@@ -4,19 +4,17 @@ import os
 import re
 import unicodedata
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
-import tomli_w
+import typer
 
-from dpbo_core.data import Preprocessing, Table, check_columns, read_header, read_table
-from dpbo_core.data.features import CATEGORIES_AT_MOST, present
-from dpbo_core.data.values import is_text, numbers, shown, sorted_values
+from dpbo.flows.cli.terminal import Screen, named
+from dpbo.flows.cli.words import Debug, reason_of
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.scores.accuracy import ACCURACY
-from dpbo_core.models.scores.balanced_accuracy import BALANCED_ACCURACY
-from dpbo_core.models.scores.regression_error import ABSOLUTE_ERROR
-from dpbo_core.models.scores.sigmoid import SIGMOID
-from dpbo_core.spec import StudySpec
+
+if TYPE_CHECKING:
+    from dpbo_core.data import Table
+    from dpbo_core.spec import AxisSection, PersonFiles, PrivacySection, PublicFiles, StudySpec
 
 MANY = 20  # different numbers, beyond which a numeric target is taken for an amount and not for classes
 UNBALANCED = 2.0  # classes whose shares differ by more than this factor are weighted
@@ -41,6 +39,38 @@ NOTES = {
     "space": "# What to search.",
     "search": "# Every step is one private observation: more steps see more, with more noise.",
 }
+
+
+def init(
+    training: Annotated[Path, typer.Argument(metavar="TRAINING.csv", help="The PUBLIC file; it is read.")],
+    validation: Annotated[
+        Path, typer.Argument(metavar="VALIDATION.csv", help="The SENSITIVE file; its header and length are read.")
+    ],
+    target: Annotated[str | None, typer.Option(help="The column to predict; the last one if not given.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(help="Of the study and its budget; the file's or the target's if not given."),
+    ] = None,
+    person: Annotated[
+        str | None, typer.Option(help="The column that says whose a record is: whole people are protected.")
+    ] = None,
+    n_persons: Annotated[
+        int | None, typer.Option(help="With --person: how many people the validation file is about; public.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The file to write; one that is there is kept.")] = Path("study.toml"),
+    debug: Debug = False,
+) -> None:
+    """Write a commented study file for two data files. Charges nothing."""
+    from dpbo.flows.cli.running import check_public_here
+    from dpbo_core.accounting.sources import PUBLIC, file_source
+    from dpbo_core.study.study_file import read_study
+
+    check_public_here((file_source(training, PUBLIC),))
+    text = study_text(
+        training, validation, target=target, name=name, folder=out.parent, person=person, n_persons=n_persons
+    )
+    _write(text, out)
+    print_written(read_study(out), out)
 
 
 def study_text(
@@ -68,6 +98,12 @@ def study_text(
     Raises:
         StudyInvalid: a file that cannot serve.
     """
+    import tomli_w
+
+    from dpbo_core.data import Preprocessing, check_columns, read_header, read_table
+    from dpbo_core.data.features import present
+    from dpbo_core.spec import StudySpec
+
     table = read_table(training, sensitive=False, shown_as=str(training))
     header = read_header(validation, sensitive=True, shown_as=str(validation))
     target = target or list(table.columns)[-1]
@@ -123,7 +159,7 @@ def public_name(validation: Path, target: str) -> str:
     return name.strip()[:100].strip() or "study"
 
 
-def write_study(text: str, out: Path) -> None:
+def _write(text: str, out: Path) -> None:
     """Write a new file; one that is there is never replaced.
 
     Raises:
@@ -133,13 +169,13 @@ def write_study(text: str, out: Path) -> None:
         with out.open("x", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
-        reason = (error.strerror or "no reason given").lower()
+        reason = reason_of(error)
     else:
         return
     raise StudyInvalid(f"the study file {str(out)!r} cannot be written ({reason})", remedy="give another --out")
 
 
-def _column_of_persons(table: Table, person: str | None, target: str) -> str:
+def _column_of_persons(table: "Table", person: str | None, target: str) -> str:
     """The column that says whose a record is.
 
     Raises:
@@ -171,18 +207,30 @@ def _stated(n_persons: int | None) -> int:
     return n_persons
 
 
-def _identifies(table: Table, column: str) -> bool:
+def _identifies(table: "Table", column: str) -> bool:
     """A text column of so many values is a name, a date or an identifier."""
+    from dpbo_core.data.features import CATEGORIES_AT_MOST, present
+    from dpbo_core.data.values import is_text, sorted_values
+
     values = table.columns[column]
     return not present(values).any() or (is_text(values) and len(sorted_values(values)) > CATEGORIES_AT_MOST)
 
 
-def _model(table: Table, target: str) -> tuple[dict[str, object], dict[str, object]]:
+def _model(table: "Table", target: str) -> tuple[dict[str, object], dict[str, object]]:
     """[model] and [space] for what the target holds.
 
     Raises:
         StudyInvalid: it is a text that identifies records.
     """
+    import numpy as np
+
+    from dpbo_core.data.features import CATEGORIES_AT_MOST, present
+    from dpbo_core.data.values import is_text, numbers, shown, sorted_values
+    from dpbo_core.models.scores.accuracy import ACCURACY
+    from dpbo_core.models.scores.balanced_accuracy import BALANCED_ACCURACY
+    from dpbo_core.models.scores.regression_error import ABSOLUTE_ERROR
+    from dpbo_core.models.scores.sigmoid import SIGMOID
+
     values = table.columns[target]
     classes = sorted_values(values)
     if is_text(values) and len(classes) > CATEGORIES_AT_MOST:
@@ -209,3 +257,56 @@ def _model(table: Table, target: str) -> tuple[dict[str, object], dict[str, obje
         named = {shown(known): round(float(share), 3) for known, share in zip(classes, shares, strict=True)}
         model |= {"score": BALANCED_ACCURACY.name, "class_shares": named}
     return model, forest
+
+
+def print_written(spec: "StudySpec", out: Path) -> None:
+    """Print what `dpbo init` wrote, and the next command."""
+    from dpbo_core.spec import PersonFiles, PublicFiles
+
+    screen, data, model = Screen(), spec.data, spec.model
+    screen.say(
+        f"[bold]{named(out)}[/] is written. Of the validation file only the header and the number of records were "
+        "read; nothing was charged.\n"
+    )
+    facts = [
+        ("model", f"{model.estimator}, scored by {model.score}"),
+        ("searches", ", ".join(_axis(name, axis) for name, axis in spec.space.items())),
+    ]
+    if isinstance(data, PublicFiles | PersonFiles):
+        facts = [("predicts", named(data.target)), *facts, ("protects", _protected(spec.privacy, data))]
+    facts.append(("price", f"ε = {spec.privacy.epsilon:g}, δ = {spec.privacy.delta:g}"))
+    if spec.budget is not None:
+        cap = f"ε = {spec.budget.epsilon:g}, δ = {spec.budget.delta:g}"
+        facts.append(("cap", f"{cap} for all studies of {named(repr(spec.privacy.dataset))}, set once"))
+    if spec.privacy.person is None:
+        facts.append(("people", "if a column says whose a record is, --person COLUMN protects people"))
+    if isinstance(data, PublicFiles | PersonFiles) and data.ignore:
+        left_out = ", ".join(named(name) for name in data.ignore)
+        facts.append(("left out", f"{left_out}: empty, or a text of too many values"))
+        facts.append(("pipeline", 'takes texts, dates and gaps as they are: estimator = "risk_model:pipeline"'))
+    if isinstance(data, PublicFiles | PersonFiles) and data.missing == "mean":
+        facts.append(("gaps", "filled with the training file's means"))
+    screen.facts(facts)
+    screen.say(
+        "\nRead it through: price, cap and who is protected are yours to choose. Make sure that nobody in the "
+        "validation file is in the training file. Then:\n"
+    )
+    screen.say(f"  dpbo plan {named(out)}")
+
+
+def _protected(privacy: "PrivacySection", data: "PublicFiles | PersonFiles") -> str:
+    from dpbo_core.spec import PersonFiles
+
+    if isinstance(data, PersonFiles):
+        who = f"the people in column {named(str(privacy.person))} of {named(data.validation)}"
+        return f"{who}: {data.n_persons:,} of them, on your word, and each counts once"
+    n, file, k = f"{data.n_validation:,}", named(data.validation), privacy.max_records_per_person
+    if privacy.person is None:
+        return f"each of the {n} records of {file}"
+    return f"the people in column {named(privacy.person)} of {file} ({n} records): at most {k} of each count"
+
+
+def _axis(name: str, axis: "AxisSection") -> str:
+    if axis.values is not None:
+        return f"{named(name)} of {len(axis.values)} values"
+    return f"{named(name)} from {axis.low:g} to {axis.high:g}"

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
+from dpbo.flows.cli.running import own_ledger
+from dpbo.flows.cli.terminal import print_json
 from dpbo.flows.cli.words import AsJson, Debug
 from dpbo_core.errors import StudyInvalid, suggestion
 
 if TYPE_CHECKING:
-    from dpbo_core.accounting.ledger import PrivacyLedger
     from dpbo_core.methods.outsourced.box import Outsourced
     from dpbo_core.methods.outsourced.utility import Utility
 
@@ -42,7 +43,6 @@ def publish(
     debug: Debug = False,
 ) -> None:
     """Publish a noised image of the candidates' rows, in a secret order."""
-    from dpbo.flows.cli.screens.terminal import print_json
     from dpbo.flows.prefect_runtime.settings import Stores
     from dpbo_core.methods.outsourced.curator import Publication
     from dpbo_core.methods.outsourced.curator import publish as publish_table
@@ -52,7 +52,7 @@ def publish(
     numbers = {"epsilon": epsilon, "delta": delta, "norm_bound": norm_bound, "dim": dim}
     box = _box(transform, relation, centre=_numbers(centre), **numbers)
     publication = Publication(box, dataset, edition)
-    published = publish_table(publication, data, out, ledger=_ledger(), vaults=Stores().vaults)
+    published = publish_table(publication, data, out, ledger=own_ledger(), vaults=Stores().vaults)
     release = published.release
     if json:
         print_json(release.to_json() | {"replayed": published.replayed, "file": str(out)})
@@ -92,7 +92,6 @@ def plan(
     debug: Debug = False,
 ) -> None:
     """Say how many columns, how much noise and what regret to expect of a table; nothing is read or charged."""
-    from dpbo.flows.cli.screens.terminal import print_json
     from dpbo_core.methods.outsourced.utility import Expected, utility
 
     size = _table_size(data, rows, columns)
@@ -128,7 +127,6 @@ def answer(
     debug: Debug = False,
 ) -> None:
     """Answer one query; the same query gets the same answer."""
-    from dpbo.flows.cli.screens.terminal import print_json
     from dpbo.flows.prefect_runtime.settings import Stores
     from dpbo_core.methods.outsourced.answers import Curator
     from dpbo_core.methods.outsourced.box import PrivateAnswers
@@ -149,7 +147,7 @@ def answer(
         raise StudyInvalid(
             "--epsilon and --delta are the price of private answers", remedy="add --private-answers LOW HIGH"
         )
-    curator = Curator.of(_ledger(), Stores().vaults)
+    curator = Curator.of(own_ledger(), Stores().vaults)
     message = curator.answer_file(query, answers, out, private=noised, accepts=tuple(accept or ()))
     if json:
         print_json(asdict(message))
@@ -171,7 +169,6 @@ def suggest(
     debug: Debug = False,
 ) -> None:
     """Choose the next row to ask about."""
-    from dpbo.flows.cli.screens.terminal import print_json
     from dpbo_core.methods.outsourced import session
     from dpbo_core.methods.outsourced.modeler import Prior
 
@@ -194,7 +191,6 @@ def update(
     debug: Debug = False,
 ) -> None:
     """Take in an answer."""
-    from dpbo.flows.cli.screens.terminal import print_json
     from dpbo_core.methods.outsourced import session
 
     now = session.update(answer, state)
@@ -310,12 +306,3 @@ def _plan_text(planned: "Utility", size: tuple[int, int]) -> str:
 
 def _bounded(value: float) -> str:
     return "none" if value == math.inf else f"{value:.3g}"
-
-
-def _ledger() -> "PrivacyLedger":
-    from dpbo.flows.prefect_runtime.settings import Stores
-    from dpbo_core.accounting.ledger import PrivacyLedger
-
-    stores = Stores()
-    stores.make_folder()
-    return PrivacyLedger(stores.ledger)

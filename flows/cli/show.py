@@ -1,20 +1,22 @@
-"""`dpbo show`: any recorded release, from the ledger alone. It needs no training file, no MLflow, no Prefect."""
+"""`dpbo show`, `dpbo verify`: any recorded release from the ledger alone, or a certificate without one.
+
+They need no training file, no MLflow and no Prefect.
+"""
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpbo.flows.cli.words import AsJson, Debug, Explain
-from dpbo_core.errors import DpboError, StudyInvalid
+from dpbo.flows.cli.terminal import print_json, print_sentence
+from dpbo.flows.cli.words import AsJson, Debug, Explain, lines_of, reason_of
+from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid, printable
 
 if TYPE_CHECKING:
     from dpbo_core.accounting.accounts import Account
     from dpbo_core.accounting.ledger import PrivacyLedger
     from dpbo_core.accounting.lookup import Recorded
     from dpbo_core.privacy.release import Release
-    from dpbo_core.spec import StudySpec
 
 LISTED = 10  # of several matches in one line; the newest
 
@@ -31,8 +33,7 @@ def show(
     debug: Debug = False,
 ) -> None:
     """Print a recorded release, from the ledger alone. Opens no data, draws nothing, spends nothing."""
-    from dpbo.flows.cli.screens.terminal import print_json
-    from dpbo.flows.cli.screens.tuned import print_release, release_json
+    from dpbo.flows.cli.release_screen import print_explained, print_release, release_json
 
     release, account = recorded_release(study)
     if html is not None:
@@ -43,8 +44,6 @@ def show(
         look = "dpbo ui   (if MLflow shows it)" if html is None else f"the page {str(html)!r}"
         print_release(release, account, replayed=True, look=look)
         if explain:
-            from dpbo.flows.cli.screens.explained import print_explained
-
             print_explained(release, account)
 
 
@@ -54,51 +53,24 @@ def recorded_release(word: str) -> "tuple[Release, Account]":
     Raises:
         StudyInvalid: there is none, it is not finished, or there are several.
     """
-    from dpbo.flows.prefect_runtime.settings import Stores
-    from dpbo_core.accounting.ledger import PrivacyLedger
+    from dpbo.flows.cli.running import ledger_here
 
-    stores = Stores()
-    if not is_there(stores.ledger):
+    ledger = ledger_here()
+    if ledger is None:
         raise StudyInvalid(
             f"there is no ledger here, so {word!r} is not tuned yet",
             cause="another folder's ledger was meant, or nothing has run here",
             remedy="change to the folder that holds mlruns, set DPBO_LEDGER_URL, or run dpbo tune",
         )
-    ledger = PrivacyLedger(stores.ledger)
-    found = _matches(ledger, word)
-    finished = [(item, item.release) for item in found if item.release is not None]
+    matches = _matches(ledger, word)
+    finished = [(item, item.release) for item in matches if item.release is not None]
     if len(finished) > 1:
         raise _several(word, [item for item, _ in finished])
     if not finished:
-        raise _unfinished(word, found[-1]) if found else _unknown(ledger, word)
+        raise _unfinished(word, matches[-1]) if matches else _unknown(ledger, word)
     ((item, release),) = finished
     (account,) = ledger.accounts(item.dataset)
     return release, account
-
-
-def recorded_all_the_same(study: "StudySpec", what: str) -> DpboError | None:
-    """The message where a run of `study` ended in an error, `what`, after its release was recorded; None if not."""
-    from dpbo.flows.prefect_runtime.settings import Stores
-    from dpbo_core.accounting.ledger import PrivacyLedger
-
-    stores = Stores()
-    if not is_there(stores.ledger):
-        return None
-    found = PrivacyLedger(stores.ledger).editions(study.name, edition=study.edition, dataset=study.privacy.dataset)
-    if not any(item.release is not None for item in found):
-        return None
-    return DpboError(
-        f"the release of study {study.name!r}, edition {study.edition!r}, is recorded, "
-        f"and Prefect failed after it ({what})",
-        cause="Prefect's server or its database went away before it was told that the run was over",
-        remedy=f"dpbo show {study.name}:{study.edition} prints it; dpbo tune with the same study publishes it, "
-        "draws nothing and spends nothing",
-    )
-
-
-def is_there(url: str) -> bool:
-    """Whether a ledger is there; opening it would make it. A server's is taken to be."""
-    return not url.startswith("sqlite:///") or Path(url.removeprefix("sqlite:///")).exists()
 
 
 def save_page(release: "Release", account: "Account", file: Path) -> None:
@@ -107,6 +79,8 @@ def save_page(release: "Release", account: "Account", file: Path) -> None:
     Raises:
         StudyInvalid: the file cannot be written.
     """
+    from tempfile import TemporaryDirectory
+
     from dpbo.tasks.reporting.pictures import save_pictures
     from dpbo.tasks.reporting.release_page import page
     from dpbo_core.atomically import replace_atomically
@@ -117,7 +91,7 @@ def save_page(release: "Release", account: "Account", file: Path) -> None:
     try:
         replace_atomically(file, text.encode())
     except (OSError, ValueError) as error:
-        reason = (getattr(error, "strerror", None) or "no reason given").lower()
+        reason = reason_of(error)
     else:
         return
     raise StudyInvalid(f"the file {str(file)!r} cannot be written ({reason})", remedy="choose another place")
@@ -133,9 +107,9 @@ def _matches(ledger: "PrivacyLedger", word: str) -> "tuple[Recorded, ...]":
     spec = read_study(Path(word))
     edition = None if fields_of(spec.edition) else spec.edition
     dataset = None if fields_of(spec.privacy.dataset) else spec.privacy.dataset
-    found = ledger.editions(spec.name, edition=edition, dataset=dataset)
-    if found:
-        return found
+    editions = ledger.editions(spec.name, edition=edition, dataset=dataset)
+    if editions:
+        return editions
     others = ledger.editions(spec.name, dataset=dataset)  # of a schedule's runs, or before the file was edited
     raise StudyInvalid(
         f"study {spec.name!r}, edition {spec.edition!r}, is not tuned yet",
@@ -144,27 +118,27 @@ def _matches(ledger: "PrivacyLedger", word: str) -> "tuple[Recorded, ...]":
     )
 
 
-def _several(word: str, found: "list[Recorded]") -> StudyInvalid:
+def _several(word: str, matches: "list[Recorded]") -> StudyInvalid:
     return StudyInvalid(
-        f"{len(found)} releases match {word!r}: {_listed(found)}",
+        f"{len(matches)} releases match {word!r}: {_listed(matches)}",
         cause="a study has several editions, or two studies have one name",
         remedy="name one of them: dpbo show NAME:EDITION, or dpbo show and the release's id",
     )
 
 
-def _unfinished(word: str, found: "Recorded") -> StudyInvalid:
+def _unfinished(word: str, entry: "Recorded") -> StudyInvalid:
     from dpbo_core.evaluation import KIND
     from dpbo_core.evaluation.watch import KIND as WATCH
 
-    if found.method == WATCH:
+    if entry.method == WATCH:
         return StudyInvalid(
-            f"{word!r} goes on since {found.reserved_at[:10]}: no look has raised the alarm, which is its release",
+            f"{word!r} goes on since {entry.reserved_at[:10]}: no look has raised the alarm, which is its release",
             cause="a watch releases a bit a look, and ends with the first alarm",
             remedy="dpbo ui shows its timeline; dpbo watch STUDY.toml --once looks again, at no new price",
         )
-    again = f"run dpbo {'evaluate' if found.method == KIND else 'tune'} with it again"
+    again = f"run dpbo {'evaluate' if entry.method == KIND else 'tune'} with it again"
     return StudyInvalid(
-        f"{word!r} was charged on {found.reserved_at[:10]} and is not finished, so there is no release yet",
+        f"{word!r} was charged on {entry.reserved_at[:10]} and is not finished, so there is no release yet",
         cause="its run was stopped, or is still at work",
         remedy=f"{again}: it continues, and nothing is paid twice",
     )
@@ -180,10 +154,72 @@ def _unknown(ledger: "PrivacyLedger", word: str) -> StudyInvalid:
     )
 
 
-def _listed(found: "tuple[Recorded, ...] | list[Recorded]") -> str:
+def _listed(matches: "tuple[Recorded, ...] | list[Recorded]") -> str:
     """The newest first; each with what tells it from the others."""
-    shown = [
-        f"{item.study}:{item.edition} ({item.method}, {item.release_id})" for item in found[: -LISTED - 1 : -1]
+    newest = [
+        f"{item.study}:{item.edition} ({item.method}, {item.release_id})" for item in matches[: -LISTED - 1 : -1]
     ]
-    more = len(found) - len(shown)
-    return ", ".join(shown) + (f", and {more} more in dpbo budget" if more else "")
+    more = len(matches) - len(newest)
+    return ", ".join(newest) + (f", and {more} more in dpbo budget" if more else "")
+
+
+def verify(
+    certificate: Annotated[Path, typer.Argument(metavar="release.json", help="A release's own page.")],
+    debug: Debug = False,
+) -> None:
+    """Recompute ε and δ of a release from its certificate alone; where its ledger is here, that it has it still."""
+    print_sentence(check_certificate(certificate))
+
+
+def check_certificate(file: Path) -> str:
+    """Recompute a release's ε and δ from its own page; one sentence about it.
+
+    Raises:
+        StudyInvalid: the file is no release.
+        CertificateFalse: its numbers do not support its guarantee.
+        LedgerDamaged: the ledger here recorded it, and is older than it was.
+    """
+    import json
+
+    from dpbo_core.accounting.certificate import read_certificate, recompute
+    from dpbo_core.evaluation.certified import CERTIFIED
+
+    text = "\n".join(
+        lines_of(file, remedy="take release.json from mlruns/artifacts/RUN/artifacts, or from dpbo ui")
+    )
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        document = None
+    release = read_certificate(document, CERTIFIED)
+    price = recompute(release, CERTIFIED)
+    kind = (
+        f"ε = {price.epsilon:.6g}" if price.delta == 0.0 else f"(ε, δ) = ({price.epsilon:.6g}, {price.delta:.6g})"
+    )
+    by_price = f" Priced as printed: {', '.join(price.by_price)}." if price.by_price else ""
+    in_ledger = _in_ledger(release)
+    draws = "1 draw costs" if price.draws == 1 else f"{price.draws} draws cost"
+    near = f" Its score is {price.score_bound}." if price.score_bound else ""
+    sentence = (
+        f"{release.study}, edition {release.edition}: {draws} {kind}.{by_price} {release.guarantee.in_words()}"
+    )
+    return printable(sentence + near + in_ledger)
+
+
+def _in_ledger(release: "Release") -> str:
+    """What the ledger here, if there is one, adds to a certificate that proves itself; mostly nothing.
+
+    Raises:
+        LedgerDamaged: it is the release's, and older than the release.
+    """
+    from dpbo.flows.prefect_runtime.settings import Stores
+    from dpbo_core.accounting import recorded_in
+
+    url = Stores().ledger
+    try:
+        standing = recorded_in.standing_of(release, url) if recorded_in.at_hand(url) else "another"
+    except LedgerDamaged:
+        raise
+    except DpboError:
+        return " The ledger could not be asked whether it has this release."
+    return " The ledger does not have it any more: an older copy was accepted since." * (standing == "accepted")

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpbo.flows.cli.budget import account_json, account_line, looks, n_looks
+from dpbo.flows.cli.terminal import Screen, named, print_json
 from dpbo.flows.cli.words import AsJson, Debug
 
 if TYPE_CHECKING:
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 SHOWN = 5  # of what ran last, and of what is due next
 PATIENCE = 2.0  # seconds for Prefect's answer; without one the ledger's part is shown
 PORT = 4200
+DUE = {"state": {"type": {"any_": ["RUNNING", "PENDING", "SCHEDULED"]}}}
 
 
 @dataclass(frozen=True)
@@ -47,28 +50,21 @@ def status(
     debug: Debug = False,
 ) -> None:
     """Say what runs, what ran last and what is left. Opens no data, changes nothing."""
-    from dpbo.flows.cli.screens.standing import print_status, status_json
-    from dpbo.flows.cli.screens.terminal import print_json
-
-    found = look()
-    print_json(status_json(found)) if json else print_status(found)
+    standing = look()
+    print_json(status_json(standing)) if json else print_status(standing)
 
 
 def look() -> Status:
     """Ask this folder's locks, the ledger if there is one, and Prefect if it answers."""
-    from dpbo.flows.cli.show import is_there
+    from dpbo.flows.cli.running import ledger_here
     from dpbo.flows.prefect_runtime.liveness import n_alive
     from dpbo.flows.prefect_runtime.settings import Stores
 
-    stores = Stores()
-    accounts: tuple[Account, ...] = ()
-    if is_there(stores.ledger):
-        from dpbo_core.accounting.ledger import PrivacyLedger
-
-        accounts = PrivacyLedger(stores.ledger).accounts()
+    ledger = ledger_here()
+    accounts = () if ledger is None else ledger.accounts()
     entries = [(account.budget.dataset, entry) for account in accounts for entry in account.entries]
     newest = sorted(entries, key=lambda item: item[1].released_at or item[1].reserved_at, reverse=True)
-    return Status(n_alive(stores.running), _runs(), tuple(newest[:SHOWN]), accounts)
+    return Status(n_alive(Stores().running), _runs(), tuple(newest[:SHOWN]), accounts)
 
 
 def _runs() -> tuple[Run, ...] | None:
@@ -78,12 +74,11 @@ def _runs() -> tuple[Run, ...] | None:
     api, headers = place
     import httpx
 
-    wanted = {"state": {"type": {"any_": ["RUNNING", "PENDING", "SCHEDULED"]}}}
     try:
         with httpx.Client(headers=headers, timeout=PATIENCE) as client:
-            asked = {"flow_runs": wanted, "sort": "EXPECTED_START_TIME_ASC", "limit": SHOWN}
-            found = client.post(f"{api}/flow_runs/filter", json=asked)
-            return tuple(_run(item) for item in found.json()) if found.status_code == 200 else None
+            query = {"flow_runs": DUE, "sort": "EXPECTED_START_TIME_ASC", "limit": SHOWN}
+            answer = client.post(f"{api}/flow_runs/filter", json=query)
+            return tuple(_run(item) for item in answer.json()) if answer.status_code == 200 else None
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError, AttributeError):
         return None
 
@@ -108,3 +103,60 @@ def _server() -> tuple[str, dict[str, str]] | None:
         if auth is None and (home / NAME).exists():
             auth = password_in(home)[0]
     return api.rstrip("/"), {} if auth is None else credentials(auth)
+
+
+def status_json(standing: Status) -> dict[str, Any]:
+    """The object of `dpbo status --json`: what is left of each dataset is that of `dpbo budget --json`."""
+    runs = None
+    if standing.runs is not None:
+        runs = [{"name": run.name, "state": run.state, "at": run.at} for run in standing.runs]
+    left = ("name", "public", "limit", "spent", "remaining")
+    return {
+        "alive_here": standing.alive,
+        "prefect": runs,
+        "last": [
+            {
+                "dataset": dataset,
+                "study": entry.study,
+                "edition": entry.edition,
+                "method": entry.method,
+                "reserved_at": entry.reserved_at,
+                "released_at": entry.released_at,
+            }
+            for dataset, entry in standing.last
+        ],
+        "left": [{key: account_json(account)[key] for key in left} for account in standing.accounts],
+    }
+
+
+def print_status(standing: Status) -> None:
+    """Three parts; each says in a line where nothing is known."""
+    screen = Screen()
+    here = f"{standing.alive} on this machine" if standing.alive else "nothing on this machine"
+    if standing.runs is None:
+        screen.say(f"[bold]Runs[/]: {here}; no Prefect server of yours answers here.")
+    else:
+        screen.say(f"[bold]Runs[/]: {here}; {'Prefect has' if standing.runs else 'nothing is due in Prefect'}")
+        screen.facts([(named(run.name), f"{named(run.state)}, {named(run.at)} UTC") for run in standing.runs])
+    if not standing.accounts:
+        screen.say("Nothing was charged here yet: dpbo tune --example, or dpbo init for your own two files.")
+        return
+    screen.say("\n[bold]Ran last[/]")
+    rows = []
+    for dataset, entry in standing.last:
+        what = f"{_when(entry)}: {named(entry.method)} on {named(dataset)}"
+        rows.append((f"{named(entry.study)}:{named(entry.edition)}", what))
+    screen.facts(rows)
+    screen.say("\n[bold]Left[/]")
+    for account in standing.accounts:
+        screen.say(f"  {account_line(account)}")
+    screen.say("\ndpbo show STUDY:EDITION prints a release; dpbo budget has every entry; dpbo ui the pages.")
+
+
+def _when(entry: "Entry") -> str:
+    moment = (entry.released_at or entry.reserved_at)[:16].replace("T", " ")
+    if entry.released_at is not None:
+        return f"released {moment}"
+    if (n := n_looks(entry)) is not None:
+        return f"open since {moment}, {looks(n)}"
+    return f"charged {moment}, not released (at work, or to be run again)"

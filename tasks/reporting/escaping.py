@@ -1,6 +1,6 @@
 """Text that people chose, as it is: neither mathtext in a picture nor markup on a page.
 
-On the terminal `dpbo.flows.cli.screens.terminal.named` does the same, on the certificate `html.escape`.
+On the terminal `dpbo.flows.cli.terminal.named` does the same, on the certificate `html.escape`.
 """
 
 import re

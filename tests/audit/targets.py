@@ -249,8 +249,8 @@ def ledger_names(folder: Path) -> Iterator[Target]:
     """Every name that reaches a row of the ledger, past the study's own checks and through them."""
     from test_ledger import key, plan
 
-    from dpbo.flows.cli import budget_commands as command
-    from dpbo.flows.cli.screens.account_tables import print_accounts
+    from dpbo.flows.cli.budget import print_accounts
+    from dpbo.flows.cli.budget_words import set_cap
 
     ledger = PrivacyLedger(f"sqlite:///{folder / 'ledger.db'}")
     ledger.set_budget(PrivacyBudget.of("d", epsilon=1e6, delta=1e-6))
@@ -274,7 +274,7 @@ def ledger_names(folder: Path) -> Iterator[Target]:
         told["study"] |= {"name": study, "edition": edition}
         told["privacy"]["dataset"] = dataset
         StudySpec.from_dict(told)
-        print(command.set_budget(dataset, epsilon=1.0, delta=0.0, relation="replace_one", accepts=(), public=False))
+        set_cap(dataset, epsilon=1.0)
 
     yield Target(take, draw=draw)
 
@@ -306,7 +306,7 @@ def used_ledger(folder: Path) -> str:
 @contextmanager
 def ledger_cells(folder: Path) -> Iterator[Target]:
     """A cell of the database overwritten past dpbo: the check must say so, and every reader survive it."""
-    from dpbo.flows.cli.screens.account_tables import print_accounts
+    from dpbo.flows.cli.budget import print_accounts
 
     used_ledger(folder)
     honest = (folder / "ledger.db").read_bytes()
@@ -358,7 +358,7 @@ def ledger_cells(folder: Path) -> Iterator[Target]:
 
 @contextmanager
 def ledger_export(folder: Path) -> Iterator[Target]:
-    from dpbo.flows.cli import budget_commands as command
+    from dpbo.flows.cli.budget_words import verify
 
     url = used_ledger(folder)
     lines = "".join(f"{line}\n" for line in audit.export(url)).encode()
@@ -369,14 +369,14 @@ def ledger_export(folder: Path) -> Iterator[Target]:
 
     def take(raw: bytes) -> None:
         path.write_bytes(raw)
-        print(command.verify(path, accept_restored=False))
+        verify(path)
 
     yield Target(take, corpus=(lines, *lines.splitlines(keepends=True)), balance=lambda: accounts(ledger))
 
 
 @contextmanager
 def certificate(folder: Path) -> Iterator[Target]:
-    from dpbo.flows.cli import commands as command
+    from dpbo.flows.cli.show import check_certificate
 
     write_data(folder)
     corpus = []
@@ -390,7 +390,7 @@ def certificate(folder: Path) -> Iterator[Target]:
 
     def take(raw: bytes) -> None:
         path.write_bytes(raw)
-        print(command.check_certificate(path))
+        print(check_certificate(path))
 
     yield Target(take, corpus=tuple(corpus))
 

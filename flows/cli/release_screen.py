@@ -1,44 +1,25 @@
-"""`dpbo tune`: the release, its guarantee, what is left, where to look."""
+"""The screens of a release: its value, its guarantee, what is left, where to look; and what each line means."""
 
 import shlex
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from dpbo.flows.cli.screens.account_tables import account_line
-from dpbo.flows.cli.screens.evaluated import print_figures, report_facts
-from dpbo.flows.cli.screens.terminal import Screen, named
+from dpbo.flows.cli.budget import account_line
+from dpbo.flows.cli.report_screen import print_figures, report_facts
+from dpbo.flows.cli.terminal import Screen, named
 from dpbo.tasks.reporting.noise_words import noise_in_words
 from dpbo_core.accounting.accounts import Account
 from dpbo_core.privacy.metric_shown import MetricShown, metric_shown
 from dpbo_core.privacy.release import LEARNED_FROM, Release
 
 if TYPE_CHECKING:
-    from dpbo.flows.tune import Tuned
     from dpbo.tasks.reporting import Tracked
     from dpbo_core.evaluation.run import EvaluationResult
-
-
-def tuned_json(tuned: "Tuned") -> dict[str, Any]:
-    """The object of `dpbo tune --json`."""
-    place = _place(tuned.tracked)
-    document = release_json(tuned.result.release, replayed=tuned.result.replayed, tracking=place)
-    if tuned.evaluation is None:
-        return document
-    return document | {"evaluation": evaluated_json(tuned.evaluation, tuned.shown)}
 
 
 def release_json(release: Release, *, replayed: bool, tracking: dict[str, str] | None) -> dict[str, Any]:
     """A release as every command gives it to programs."""
     return release.to_json() | {"replayed": replayed, "tracking": tracking}
-
-
-def print_tuned(tuned: "Tuned", account: Account) -> None:
-    """Print a release as `dpbo tune` shows it."""
-    release = tuned.result.release
-    print_release(release, account, replayed=tuned.result.replayed, look=where_to_look(release, tuned.tracked))
-    if tuned.evaluation is not None:
-        Screen().say()
-        print_report(tuned.evaluation, tuned.shown, account)
 
 
 def print_report(
@@ -56,7 +37,7 @@ def print_report(
 def evaluated_json(result: "EvaluationResult", tracked: "Tracked | None") -> dict[str, Any]:
     """The object of `dpbo evaluate --json`."""
     best = None if result.best_threshold is None else dict(result.best_threshold)
-    return release_json(result.release, replayed=result.replayed, tracking=_place(tracked)) | {
+    return release_json(result.release, replayed=result.replayed, tracking=place(tracked)) | {
         "best_threshold": best
     }
 
@@ -68,7 +49,8 @@ def where_to_look(release: Release, tracked: "Tracked | None") -> str:
     return f"dpbo ui   (MLflow experiment {named(repr(tracked.experiment))}, run {tracked.run_id[:8]})"
 
 
-def _place(tracked: "Tracked | None") -> dict[str, str] | None:
+def place(tracked: "Tracked | None") -> dict[str, str] | None:
+    """MLflow's experiment and run of a release, for programs."""
     return None if tracked is None else {"experiment": tracked.experiment, "run_id": tracked.run_id}
 
 
@@ -154,3 +136,61 @@ def _plain(name: str, item: Any) -> bool:
 
 def _number(item: Any) -> str:
     return f"{item:.4g}" if isinstance(item, float) else str(item)
+
+
+def print_explained(release: Release, account: Account) -> None:
+    """Print what a first reader asks of a release, a paragraph each."""
+    screen = Screen()
+    screen.say("\n[bold]What this means[/]")
+    for title, text in _paragraphs(release, account):
+        screen.say(f"\n[bold]{title}.[/] {text}")
+
+
+def _paragraphs(release: Release, account: Account) -> Iterator[tuple[str, str]]:
+    from dpbo.tasks.reporting.certificate_words import guess, meaning
+
+    metric = metric_shown(release)
+    if release.value.get("hyperparameters"):
+        yield (
+            "The choice",
+            "The hyperparameters that the search ended with. It saw the sensitive records only through noised "
+            "scores, so another run could end elsewhere, where the scores are nearly as good.",
+        )
+    if metric is not None:
+        yield "The score", named(_of_score(metric))
+    yield (
+        "The noise",
+        "Drawn from the operating system, and added before anything was recorded or shown. It is the price: "
+        "fewer records or a smaller ε mean more of it. Do not run again for a luckier draw: the same study gives "
+        "the same release, and a new edition spends again.",
+    )
+    yield "The guarantee", named(" ".join(part for part in (meaning(release), guess(release)) if part))
+    yield (
+        "Evidence",
+        "How well the proof of that stands: standard is a textbook's or a library's, printed a paper's as it "
+        "stands, corrected a paper's with its error mended. Assumptions are what nobody here could check.",
+    )
+    yield (
+        "The budget",
+        f"{account_line(account)}. Every release about the same people adds to it, whoever asks; when the cap is "
+        "reached the next study is refused before a record is read, and nothing is ever given back.",
+    )
+    yield (
+        "Next",
+        f"dpbo show {named(release.study)}:{named(release.edition)} --html FILE writes the certificate to send "
+        "round; dpbo evaluate says how good the model is by AUC, recall and groups; dpbo watch whether it goes "
+        "stale; dpbo ui shows it all.",
+    )
+
+
+def _of_score(metric: MetricShown) -> str:
+    better = "more is better" if metric.greater_is_better else "less is better"
+    said = f"{metric.name.replace('_', ' ')} on the sensitive records, {better}, with noise in it"
+    if metric.interval is not None:
+        low, high = metric.interval
+        said += f"; the 90% interval for the score without the noise is {low:.3f} to {high:.3f}"
+    if metric.baseline is not None:
+        gain = metric.value - metric.baseline if metric.greater_is_better else metric.baseline - metric.value
+        said += f". A model that says the same of every record would score {metric.baseline:.3f}: "
+        said += f"this one is {abs(gain):.3f} {'better' if gain > 0 else 'worse'}"
+    return f"{said}."

@@ -6,19 +6,16 @@ that is too narrow for a table no cell is cut: a row is what its first cell name
 """
 
 import io
-import json
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
-
-from rich.console import Console, RenderableType
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING, Any, Literal
 
 from dpbo.flows.plain import is_plain
-from dpbo_core.errors import printable
+from dpbo_core.errors import DpboError, printable
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 WIDTH = 80
 NARROWEST = 12  # columns of a cell that may break
@@ -43,6 +40,8 @@ def named(text: object) -> str:
 
 def print_json(document: dict[str, Any]) -> None:
     """One object on standard output; NaN and Infinity cannot be written."""
+    import json
+
     sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
@@ -57,10 +56,31 @@ def lenient(stream: Any) -> None:
         stream.reconfigure(errors="replace")
 
 
+def print_message(error: DpboError) -> None:
+    """An error on standard error: one line; on a terminal three aligned parts: what happened, why, what to do."""
+    lenient(sys.stderr)
+    if is_plain() or not sys.stderr.isatty():
+        sys.stderr.write(f"dpbo: {error.message()}\n")
+        return
+    screen = Screen(stderr=True)
+    screen.say(f"[bold red]dpbo:[/] {named(error.what)}")
+    parts = (("usual cause", error.cause), ("what to do", error.remedy))
+    screen.facts((name, named(text)) for name, text in parts if text)
+
+
+def print_warnings(lines: Iterable[str]) -> None:
+    """What could not be done beside a result that stands: on standard error, a line each."""
+    lenient(sys.stderr)
+    for line in lines:
+        sys.stderr.write(f"dpbo: warning: {printable(line)}\n")
+
+
 class Screen:
     """Standard output for a person: `say` a line, `facts` in two columns, a `table`. Text is rich's markup."""
 
     def __init__(self, *, stderr: bool = False) -> None:
+        from rich.console import Console
+
         self.plain = is_plain()
         self._stream = sys.stderr if stderr else sys.stdout
         self._console = Console(file=self._stream, highlight=False, emoji=False)
@@ -71,7 +91,11 @@ class Screen:
         if self.plain:
             self._stream.write(spoken(markup) + "\n")
         elif indent := len(markup) - len(markup.lstrip(" ")):
-            self._show(indented(Text.from_markup(markup.lstrip(" "), emoji=False), indent))
+            from rich.padding import Padding
+            from rich.text import Text
+
+            paragraph = Text.from_markup(markup.lstrip(" "), emoji=False)
+            self._show(Padding(paragraph, (0, 0, 0, indent), expand=False))
         else:
             self._show(markup)
 
@@ -87,6 +111,8 @@ class Screen:
                 self.say(f"  {name}")
                 self.say(f"    {text}")
             return
+        from rich.table import Table
+
         grid = Table.grid(padding=(0, 2))
         grid.add_column(style="dim")
         grid.add_column(overflow="fold")
@@ -117,6 +143,8 @@ class Screen:
                 self.say(f" {row[0]}")
                 self.say(f"   {'; '.join(f'{name} {cell}' for name, cell in _others(header, row))}")
             return
+        from rich.table import Table
+
         table = Table(box=None, padding=(0, 1), header_style="dim", title=title or None, title_justify="left")
         for place, name in enumerate(header):
             justify: Literal["left", "right"] = "left" if place < left else "right"
@@ -130,7 +158,7 @@ class Screen:
         """Columns that a line may take."""
         return self._console.width
 
-    def _show(self, content: RenderableType) -> None:
+    def _show(self, content: "RenderableType") -> None:
         """Without the blanks that fill a line: they would be copied along with the text."""
         with self._console.capture() as shown:
             self._console.print(content)
@@ -155,12 +183,9 @@ class Screen:
 
 def cells(markup: str) -> int:
     """How many columns a text takes."""
+    from rich.text import Text
+
     return Text.from_markup(markup, emoji=False).cell_len
-
-
-def indented(content: RenderableType, columns: int) -> Padding:
-    """With so many blanks before every line."""
-    return Padding(content, (0, 0, 0, columns), expand=False)
 
 
 def _others(header: Row, row: Row) -> Iterable[tuple[str, str]]:
@@ -170,6 +195,8 @@ def _others(header: Row, row: Row) -> Iterable[tuple[str, str]]:
 
 def spoken(markup: str) -> str:
     """The text of `markup` in words."""
+    from rich.text import Text
+
     text = Text.from_markup(markup, emoji=False).plain
     for sign, word in SPOKEN.items():
         text = text.replace(sign, word)

@@ -1,6 +1,6 @@
-"""The picture of a search, from what it released and nothing else: convergence by step, and scores by axis.
+"""What a search released, as scikit-learn keeps results, and its picture: convergence by step, scores by axis.
 
-matplotlib is imported here, where a picture is asked for; it is the one drawing that a notebook asks of the core.
+matplotlib is imported where a picture is asked for; it is the one drawing that a notebook asks of the core.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,6 +13,29 @@ from dpbo_core.space.search_space import Axis, Categorical
 
 GREY, CHOICE = "#7b8794", "#c2410c"
 WIDE = 3  # panels beside one another
+ABSENT = object()  # a hyperparameter that a point does not have
+
+
+def cv_results(points: Sequence[Mapping[str, Any]], scores: Sequence[float]) -> dict[str, Any]:
+    """`params`, `param_…` (masked where a point has no such parameter), `mean_test_score`, `rank_test_score`.
+
+    Args:
+        points: hyperparameters of each step, (T,).
+        scores: their private scores as released, (T,).
+    """
+    names = sorted({name for point in points for name in point})
+    columns = {f"param_{name}": _masked([point.get(name, ABSENT) for point in points]) for name in names}
+    released = np.array(scores, dtype=np.float64)
+    ranks = np.array([1 + int((released > score).sum()) for score in released])
+    return {"params": list(points), **columns, "mean_test_score": released, "rank_test_score": ranks}
+
+
+def _masked(values: list[Any]) -> Any:
+    column: Any = np.ma.masked_all(len(values), dtype=object)  # type: ignore[no-untyped-call]
+    for i, value in enumerate(values):
+        if value is not ABSENT:
+            column[i] = value
+    return column
 
 
 def draw(

@@ -1,16 +1,50 @@
-"""`dpbo plan`: a line a method, then why."""
+"""`dpbo plan`: every method priced on a study, and what to expect of it; no sensitive file is opened."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from dpbo.flows.cli.screens.terminal import Screen, named
-from dpbo_core.advice.advise import Advice
-from dpbo_core.spec import Bundled, StudySpec
+import typer
+
+from dpbo.flows.cli.terminal import Screen, named, print_json
+from dpbo.flows.cli.words import AsJson, Debug, Study
+
+if TYPE_CHECKING:
+    from dpbo_core.advice.advise import Advice
+    from dpbo_core.spec import StudySpec
 
 VERDICT_STYLE = {"good": "green", "poor": "yellow", "useless": "red", "refused": "dim"}
 HEADER = ("method", "verdict", "ε", "δ", "noise", "regret", "error", "trained")
+AllMethods = Annotated[bool, typer.Option("--all", help="List methods too that cannot run on this study.")]
+Fit = Annotated[
+    bool, typer.Option("--fit", help="Cross-validate a few candidates on the public file: what there is to choose.")
+]
 
 
-def print_advice(spec: StudySpec, advice: Advice, *, refused: bool = False) -> None:
+def plan(
+    study: Study, json: AsJson = False, all_methods: AllMethods = False, fit: Fit = False, debug: Debug = False
+) -> None:
+    """Price every method on a study and say what to expect of it. Opens no sensitive file, charges nothing."""
+    from dpbo.flows.cli.running import check_public_here
+    from dpbo.flows.prefect_runtime.settings import Stores
+    from dpbo_core.accounting.ledger import PrivacyLedger
+    from dpbo_core.study.data_split import allows_own_score, public_sources
+    from dpbo_core.study.public_advice import public_baseline, public_share, public_spread
+    from dpbo_core.study.resolve import advise_study
+    from dpbo_core.study.schedule import planned_if_scheduled
+    from dpbo_core.study.sizes import n_public
+    from dpbo_core.study.study_file import read_study
+
+    spec = planned_if_scheduled(read_study(study), study.parent)
+    folder = study.parent
+    check_public_here(public_sources(spec, folder))
+    read = {"positives": public_share(spec, folder), "baseline": public_baseline(spec, folder)}
+    if fit:
+        own_score = spec.model.own_score and allows_own_score(spec, PrivacyLedger(Stores().ledger))
+        read["spread"] = public_spread(spec, folder, own_score=own_score)
+    advice = advise_study(spec, folder, **read, n_public=n_public(spec, folder))
+    print_json(advice.to_json()) if json else print_advice(spec, advice, refused=all_methods)
+
+
+def print_advice(spec: "StudySpec", advice: "Advice", *, refused: bool = False) -> None:
     """`dpbo plan`: a line a method, then why.
 
     Args:
@@ -68,20 +102,24 @@ def print_advice(spec: StudySpec, advice: Advice, *, refused: bool = False) -> N
         screen.say('The study says "auto", so it will be.')
         return
     options = ", ".join(f"{name} = {_toml(value)}" for name, value in choice.options.items())
-    wanted = f", with {options} in \\[method]" if options else ""
+    settings = f", with {options} in \\[method]" if options else ""
     if choice.kind != spec.method or any(spec.options.get(name) != value for name, value in choice.options.items()):
-        screen.say(f'Choose method = "{choice.kind}"{wanted}, or method = "auto"; the study says "{spec.method}".')
+        screen.say(
+            f'Choose method = "{choice.kind}"{settings}, or method = "auto"; the study says "{spec.method}".'
+        )
 
 
-def _opened(spec: StudySpec, advice: Advice) -> str:
+def _opened(spec: "StudySpec", advice: "Advice") -> str:
     """What was read for it: of files, the public training set's at most."""
+    from dpbo_core.spec import Bundled
+
     if isinstance(spec.data, Bundled) or (advice.n_public is None and advice.positives is None):
         return "Nothing was opened and nothing was charged."
-    told = [] if advice.n_public is None else [f"{advice.n_public:,} records"]
-    told += [] if advice.positives is None else [f"{advice.positives:.1%} positive"]
+    facts = [] if advice.n_public is None else [f"{advice.n_public:,} records"]
+    facts += [] if advice.positives is None else [f"{advice.positives:.1%} positive"]
     if advice.spread is not None:
-        told += ["some candidates cross-validated on it"]
-    return f"The public training file was read ({', '.join(told)}), no other, and nothing was charged."
+        facts += ["some candidates cross-validated on it"]
+    return f"The public training file was read ({', '.join(facts)}), no other, and nothing was charged."
 
 
 def _toml(value: Any) -> str:

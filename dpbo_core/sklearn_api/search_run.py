@@ -1,0 +1,113 @@
+"""A search under way: public work in several processes, a step after the other, and how far it is.
+
+What is said is public or released, on the standard error. The number of steps is the method's public number: one
+where it hides how many trials there were. In a notebook and in a terminal one line is written again and again,
+elsewhere one after the other.
+"""
+
+import sys
+from dataclasses import dataclass
+
+from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.methods.contract import Released
+from dpbo_core.study.precomputed import Precomputed, known_candidates, known_public
+from dpbo_core.study.public_half import DataSplit
+from dpbo_core.study.resolve import ResolvedStudy
+from dpbo_core.study.run import StudyResult, StudyRun, open_study
+
+
+@dataclass
+class Progress:
+    """Says nothing unless it is to.
+
+    Attributes:
+        loud: whether anything is said.
+        n_steps: how many steps there will be; public.
+        width: of what was written last, to be written over.
+    """
+
+    loud: bool
+    n_steps: int = 1
+    width: int = 0
+
+    def say(self, text: str) -> None:
+        """One line, over the last one where that can be."""
+        if not self.loud:
+            return
+        if not over():
+            sys.stderr.write(f"{text}\n")
+            return
+        sys.stderr.write(f"\r{text.ljust(self.width)}")
+        self.width = len(text)
+        sys.stderr.flush()
+
+    def step(self, step: int, released: Released | None) -> None:
+        """That a step is done, and the private score that it released if it did."""
+        score = None if released is None else released.get("score")
+        of_step = "" if score is None else f", private score {score:.4g}"
+        self.say(f"step {step} of {self.n_steps}{of_step}")
+
+    def done(self, text: str) -> None:
+        """The last line of all, after which the cursor stands on a new one."""
+        self.say(text)
+        if self.loud and over():
+            sys.stderr.write("\n")
+
+
+def over() -> bool:
+    """Whether a line can be written over: a terminal, or a notebook."""
+    return sys.stderr.isatty() or "ipykernel" in sys.modules
+
+
+def run_search(
+    study: ResolvedStudy, data: DataSplit, ledger: PrivacyLedger, *, n_jobs: int | None, progress: Progress
+) -> StudyResult:
+    """The study's release, or the one that was recorded.
+
+    Args:
+        study: resolved.
+        data: its split.
+        ledger: where budgets are kept.
+        n_jobs: processes for the public work that is known beforehand, −1 for all processors; None for this one.
+        progress: is told how far the search is.
+
+    Raises:
+        StudyInvalid, BudgetRefused, AssumptionNotAccepted: nothing was charged.
+    """
+    progress.say(f"{study.method.kind}: training on the public rows")
+    precomputed = None if n_jobs in (None, 1) else done_by(int(n_jobs or 1), study, data, ledger)
+    run = open_study(study, ledger=ledger, data=data, precomputed=precomputed)
+    if isinstance(run, StudyRun):
+        progress.n_steps = run.n_steps
+        for step in range(1, run.n_steps + 1):
+            progress.step(step, run.step())
+    return run.finish()
+
+
+def done_by(n_jobs: int, study: ResolvedStudy, data: DataSplit, ledger: PrivacyLedger) -> Precomputed | None:
+    """Models and public scores of the candidates that are known beforehand; no sensitive record is near.
+
+    None where the study's release is recorded, which needs no work.
+
+    Args:
+        n_jobs: processes, −1 for all processors.
+        study: resolved.
+        data: its split; the public half alone is looked at.
+        ledger: where a release would be recorded.
+
+    Raises:
+        StudyInvalid: a candidate cannot be trained.
+    """
+    from joblib import Parallel, delayed
+
+    public = data.public(study.problem)
+    if ledger.release_of(study.key(public.fingerprint).fingerprint) is not None:
+        return None
+    problem = public.problem
+    scored, trained = known_public(study), known_candidates(study)
+    with Parallel(n_jobs=n_jobs) as parallel:
+        scores = parallel(delayed(problem.public_score)(index) for index in scored)
+        models = parallel(delayed(problem.train)(index) for index in trained)
+    return Precomputed(
+        models=dict(zip(trained, models, strict=True)), scores=dict(zip(scored, scores, strict=True))
+    )

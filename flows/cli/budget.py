@@ -1,0 +1,283 @@
+"""`dpbo budget`: each data set's account and its entries, and how its budget burns down."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from dpbo.flows.cli.terminal import Screen, named, print_json
+from dpbo.flows.cli.words import AsJson, Debug, seconds
+from dpbo_core.errors import StudyInvalid, suggestion
+from dpbo_core.evaluation.watch import KIND as WATCH
+from dpbo_core.evaluation.watch import LOOK
+from dpbo_core.privacy.amounts import from_units
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+    from dpbo_core.accounting.accounts import Account, Entry
+    from dpbo_core.accounting.forecast import Forecast, Stream
+
+HEADER = ("study", "edition", "method", "ε", "δ", "released")
+EMPTY = "The ledger is empty. Open a cap: dpbo budget set DATASET --epsilon 5 --delta 1e-5"
+
+
+class BudgetGroup(TyperGroup):
+    """`dpbo budget [DATASET]` shows; `dpbo budget set …` sets. The words of the group are no dataset names."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Whatever does not start with a word of the group is shown."""
+        words = [arg for arg in args if not arg.startswith("-")]
+        if "--help" not in args and (not words or words[0] not in self.commands):
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
+
+
+budget_app = typer.Typer(cls=BudgetGroup, help="The ledger: limit, spent, remaining, every entry.")
+
+
+@budget_app.command("show", hidden=True)
+def show_accounts(
+    dataset: Annotated[str | None, typer.Argument()] = None,
+    forecast: Annotated[
+        bool, typer.Option("--forecast", help="When it ends, if its studies go on as they did.")
+    ] = False,
+    every: Annotated[
+        str | None, typer.Option(help="With --forecast: how often each study goes on, 30d say; as it did if none.")
+    ] = None,
+    json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Show every dataset's account, or one; --forecast says when it ends."""
+    from dpbo.flows.cli.running import own_ledger
+
+    ledger = own_ledger()
+    accounts = ledger.accounts(dataset)
+    if dataset is not None and not accounts:
+        names = [account.budget.dataset for account in ledger.accounts()]
+        raise StudyInvalid(
+            f"the ledger knows no dataset {dataset!r}{suggestion(dataset, names)}",
+            cause="a misspelt name, another folder's ledger, or nothing was ever spent on it",
+            remedy="run dpbo budget to see them all",
+        )
+    if forecast or every is not None:
+        burn_downs = _forecasts(accounts, every)
+        print_json(forecasts_json(burn_downs)) if json else print_forecasts(burn_downs)
+        return
+    print_json(accounts_json(accounts)) if json else print_accounts(accounts)
+
+
+def _forecasts(accounts: "tuple[Account, ...]", every: str | None) -> "tuple[tuple[Account, Forecast | None], ...]":
+    """Each account with how it burns down; None where nothing of it does."""
+    from datetime import UTC, datetime, timedelta
+
+    from dpbo_core.accounting.forecast import forecast
+
+    rhythm, now = None if every is None else timedelta(seconds=seconds(every)), datetime.now(UTC)
+    return tuple((account, forecast(account, now, rhythm)) for account in accounts)
+
+
+def account_line(account: "Account") -> str:
+    """One line: spent, limit, left."""
+    numbers = account_json(account)
+    if numbers["public"]:
+        return f"{named(numbers['name'])}: declared public, no limit"
+    spent, limit, left = numbers["spent"]["epsilon"], numbers["limit"]["epsilon"], numbers["remaining"]["epsilon"]
+    if spent is None:
+        return f"{named(numbers['name'])}: ε without end of {limit:g} spent, nothing left"
+    return f"{named(numbers['name'])}: ε {spent:.3g} of {limit:g} spent, {left:.3g} left"
+
+
+def accounts_json(accounts: "tuple[Account, ...]") -> dict[str, Any]:
+    """The object of `dpbo budget --json`."""
+    return {"datasets": [account_json(account) for account in accounts]}
+
+
+def account_json(account: "Account") -> dict[str, Any]:
+    """One dataset: spent is the smaller of the two routes of composition, rounded up by construction."""
+    budget = account.budget
+    limit, delta = from_units(budget.epsilon_units), from_units(budget.delta_units)
+    epsilon, paid = account.spent_epsilon
+    finite = epsilon < float("inf")
+    return {
+        "name": budget.dataset,
+        "public": budget.public,
+        "limit": {"epsilon": None if budget.public else limit, "delta": None if budget.public else delta},
+        "spent": {"epsilon": epsilon if finite else None, "delta": paid if finite else None},
+        "remaining": {"epsilon": None if budget.public or not finite else max(0.0, limit - epsilon)},
+        "relation": budget.relation.value,
+        "accepts": list(budget.accepts),
+        "max_records_per_person": account.records[-1] if account.records else None,
+        "sources": [
+            {"dataset": item.dataset, "kind": item.source.kind, "name": item.source.name, "shared": item.shared}
+            for item in account.approvals.sources
+        ],
+        "published": list(account.approvals.published),
+        "shares_people_with": list(account.approvals.shares),
+        "members": list(account.approvals.members),
+        "scores": list(account.approvals.scores),
+        "largest_epsilon": None if account.approvals.largest is None else from_units(account.approvals.largest),
+        "room": account.rooms,
+        "entries": [
+            {
+                "study": entry.study,
+                "edition": entry.edition,
+                "method": entry.method,
+                "epsilon": entry.epsilon,
+                "delta": entry.delta,
+                "rho": entry.rho,
+                "assumptions": list(entry.assumptions),
+                "reserved_at": entry.reserved_at,
+                "released_at": entry.released_at,
+                "release_id": entry.release_id,
+            }
+            | ({} if (n := n_looks(entry)) is None else {"looks": n})
+            for entry in account.entries
+        ],
+    }
+
+
+def print_accounts(accounts: "tuple[Account, ...]") -> None:
+    """Print accounts as `dpbo budget` shows them: cap, spent, left and every entry."""
+    screen = Screen()
+    if not accounts:
+        screen.say(EMPTY)
+    for place, account in enumerate(accounts):
+        if place:
+            screen.say()
+        screen.say(f"[bold]{account_line(account)}[/]  {_bar(account, screen)}".rstrip())
+        for line in approval_lines(account):
+            screen.say(f"  {line}")
+        if account.entries:
+            if account.rooms:
+                screen.say(f"  {_room(account)}")
+            screen.table(HEADER, [_cells(entry) for entry in account.entries], left=3, wraps=0)
+            for line in _unfinished(account):
+                screen.say(f"  {line}")
+        else:
+            screen.say("  nothing was spent on it yet")
+
+
+def _unfinished(account: "Account") -> Iterator[str]:
+    """What was charged and not released, since when, and what to do; a watch that goes on waits for nothing."""
+    for entry in account.entries:
+        if entry.released_at is None and n_looks(entry) is None:
+            which, when = f"{named(entry.study)}:{named(entry.edition)}", named(entry.reserved_at[:10])
+            yield f"{which} was charged on {when}: at work, or run it again: it continues, and pays nothing twice"
+
+
+def approval_lines(account: "Account") -> Iterator[str]:
+    """What the owner approved, a line each; nothing where nothing is recorded."""
+    approvals = account.approvals
+    if approvals.members:
+        yield f"pays for {', '.join(map(named, approvals.members))} too: one group of people, one cap"
+    for item in approvals.sources:
+        of = "" if item.dataset == account.budget.dataset else f" (as {named(item.dataset)})"
+        yield f"scored on {named(str(item.source))}{of}"
+    for path in approvals.scores:
+        yield f"scored by {named(path)}, where a study names it"
+    for name in approvals.published:
+        yield f"{named(name)} is public on the owner's word: later releases assume published_records"
+    if approvals.shares:
+        yield f"its people pay {', '.join(map(named, approvals.shares))} too: add the two accounts up for them"
+    if approvals.largest is not None:
+        yield f"a study that Prefect starts asks for ε {from_units(approvals.largest):g} at most"
+
+
+def _room(account: "Account") -> str:
+    """How many more there is room for, by method, each at the price of its newest study."""
+    from dpbo_core.accounting.accounts import MOST_ROOM
+
+    studies = [
+        f"{count if count < MOST_ROOM else f'{MOST_ROOM:,} or more'} more {named(method)}"
+        for method, count in account.rooms.items()
+    ]
+    return f"room for {' or '.join(studies)}, at the price of the newest"
+
+
+def _bar(account: "Account", screen: Screen) -> str:
+    numbers = account_json(account)
+    spent, limit = numbers["spent"]["epsilon"], numbers["limit"]["epsilon"]
+    return "" if spent is None or not limit else screen.bar(spent / limit)
+
+
+def _cells(entry: "Entry") -> tuple[str, ...]:
+    return (
+        named(entry.study),
+        named(entry.edition),
+        named(entry.method),
+        "∞" if entry.epsilon is None else f"{entry.epsilon:g}",
+        f"{entry.delta:g}",
+        named(entry.released_at[:10]) if entry.released_at else _unreleased(entry),
+    )
+
+
+def _unreleased(entry: "Entry") -> str:
+    n = n_looks(entry)
+    return "not finished" if n is None else f"open, {looks(n)}"
+
+
+def n_looks(entry: "Entry") -> int | None:
+    """How many looks a watch has had while none of them is an alarm; None of anything else."""
+    if entry.method != WATCH or entry.released_at is not None:
+        return None
+    return sum(name.startswith(LOOK) for name in entry.recorded)
+
+
+def looks(n: int) -> str:
+    """So many looks, in words."""
+    return f"{n:,} look{'s' * (n != 1)}"
+
+
+def forecasts_json(forecasts: "tuple[tuple[Account, Forecast | None], ...]") -> dict[str, Any]:
+    """The object of `dpbo budget --forecast --json`: each account as without it, and its forecast beside it."""
+    return {
+        "datasets": [
+            account_json(account) | {"forecast": None if burn_down is None else burn_down.to_json()}
+            for account, burn_down in forecasts
+        ]
+    }
+
+
+def print_forecasts(forecasts: "tuple[tuple[Account, Forecast | None], ...]") -> None:
+    """Each account in a line, its burn-down, and what is refused first."""
+    screen = Screen()
+    if not forecasts:
+        screen.say(EMPTY)
+    for place, (account, burn_down) in enumerate(forecasts):
+        if place:
+            screen.say()
+        screen.say(f"[bold]{account_line(account)}[/]")
+        for line in _lines(burn_down, screen):
+            screen.say(f"  {line}")
+
+
+def _lines(burn_down: "Forecast | None", screen: Screen) -> Iterator[str]:
+    from dpbo_core.accounting.accounts import MOST_ROOM
+
+    if burn_down is None:
+        yield "nothing burns down: it has no limit, or nothing was spent on it yet"
+        return
+    if not burn_down.streams:
+        yield "no study has a rhythm yet: say one with --every 30d"
+        return
+    for expected, words in ((False, "left so far"), (True, "and if they go on")):
+        left = [max(0.0, burn_down.limit - point.spent) for point in burn_down.points if point.expected is expected]
+        if left:
+            yield f"{screen.spark([burn_down.limit, *left, 0.0])}  {words}"
+    for stream, more in burn_down.streams:
+        count = f"{more:,}" if more < MOST_ROOM else f"{MOST_ROOM:,} or more"
+        yield f"{named(stream.name)} ({named(stream.newest.method)}), every {_duration(stream.every)}: {count} more"
+    yield _end(burn_down.ends, burn_down.refused)
+
+
+def _end(ends: "datetime | None", refused: "Stream | None") -> str:
+    if ends is None or refused is None:
+        return "it does not end within ten years"
+    return f"it ends on {ends:%Y-%m-%d}, when {named(refused.name)} is refused"
+
+
+def _duration(every: "timedelta") -> str:
+    days = every.total_seconds() / 86400.0
+    return f"{days:.3g} days" if days >= 2.0 else f"{24.0 * days:.3g} hours"

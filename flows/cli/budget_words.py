@@ -1,0 +1,272 @@
+"""The other words of `dpbo budget`: `set`, `allow` and `publish`, the owner's; and the ledger's history.
+
+`export`, `verify`, `recover` and `merge` say whether it is whole, and make it so.
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpbo.flows.cli.running import own_ledger
+from dpbo.flows.cli.terminal import print_sentence
+from dpbo.flows.cli.words import Debug, lines_of, reason_of
+from dpbo_core.errors import StudyInvalid, printable, suggestion
+from dpbo_core.privacy.amounts import from_units
+
+if TYPE_CHECKING:
+    from dpbo.flows.prefect_runtime.settings import Stores
+    from dpbo_core.accounting.audit import Verdict
+    from dpbo_core.accounting.budget import PrivacyBudget
+    from dpbo_core.accounting.recovery import Recovered
+    from dpbo_core.accounting.sources import Source
+
+WORDS = (
+    "recover",
+    "allow",
+    "merge",
+    "publish",
+)  # of the group; `set`, `export` and `verify` no study may name either
+
+
+def set_cap(
+    dataset: Annotated[str, typer.Argument(help="The dataset's name in the ledger.")],
+    epsilon: Annotated[float | None, typer.Option(help="The cap's ε.")] = None,
+    delta: Annotated[float, typer.Option(help="The cap's δ.")] = 0.0,
+    relation: Annotated[str, typer.Option(help="Which data sets are neighbours.")] = "replace_one",
+    accept: Annotated[list[str] | None, typer.Option(help="An assumption the cap allows; repeat for more.")] = None,
+    public: Annotated[bool, typer.Option("--public", help="Nothing to protect: no limit.")] = False,
+    largest_epsilon: Annotated[
+        float | None, typer.Option(help="The most that a study which Prefect starts may ask for; only lowered.")
+    ] = None,
+    file: Annotated[
+        list[str] | None, typer.Option(metavar="FILE", help="What it is scored on; repeat for more.")
+    ] = None,
+    member: Annotated[
+        list[str] | None,
+        typer.Option("--with", metavar="NAME", help="A new name whose studies this cap pays too; repeat for more."),
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Open a dataset's cap, once; the same again is fine, another is refused."""
+    from dpbo_core.spec.sections import PrivacySection
+
+    for name in (dataset, *(member or ())):
+        PrivacySection(dataset=name, epsilon=1.0)
+        if name in WORDS:
+            raise StudyInvalid(
+                f"{name!r} is a word of dpbo budget", cause="the dataset is named so", remedy="give it another name"
+            )
+    if largest_epsilon is not None:
+        PrivacySection(dataset=dataset, epsilon=largest_epsilon)
+    ledger = own_ledger()
+    of_policy_alone = epsilon is None and not public and (largest_epsilon is not None or file or member)
+    budget = ledger.budget(dataset) if of_policy_alone else None
+    if budget is None:
+        budget = _budget(dataset, epsilon, delta, relation, tuple(accept or ()), public=public)
+    new = ledger.set_budget(
+        budget,
+        sources=tuple(map(_source, file or ())),
+        members=tuple(member or ()),
+        largest_epsilon=largest_epsilon,
+    )
+    limit, limit_delta = from_units(budget.epsilon_units), from_units(budget.delta_units)
+    cap = "no limit: declared public" if budget.public else f"limit ε = {limit:g}, δ = {limit_delta:g}"
+    typer.echo(printable(f"{dataset}: {cap} ({'opened' if new else 'as before'})"))
+
+
+def _budget(
+    dataset: str, epsilon: float | None, delta: float, relation: str, accepts: tuple[str, ...], *, public: bool
+) -> "PrivacyBudget":
+    """The cap that the words describe.
+
+    Raises:
+        StudyInvalid: impossible numbers or names.
+    """
+    from dpbo_core.accounting.budget import PrivacyBudget
+    from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
+    from dpbo_core.privacy.unit import NeighboringRelation
+    from dpbo_core.spec.sections import BudgetSection
+
+    if public:
+        if epsilon is not None:
+            raise StudyInvalid("a public dataset has no ε", remedy="give --public or --epsilon, not both")
+        return PrivacyBudget.without_limit(dataset)
+    if epsilon is None:
+        raise StudyInvalid("a cap needs --epsilon", remedy="add --epsilon 5 --delta 1e-5, say")
+    BudgetSection(epsilon=epsilon, delta=delta)
+    valid = [item.value for item in NeighboringRelation]
+    if relation not in valid:
+        raise StudyInvalid(f"relation {relation!r} is not known{suggestion(relation, valid)}")
+    for name in accepts:
+        if name not in CALLER_ASSUMPTIONS:
+            raise StudyInvalid(f"assumption {name!r} is not known{suggestion(name, CALLER_ASSUMPTIONS)}")
+    return PrivacyBudget.of(
+        dataset, epsilon=epsilon, delta=delta, relation=NeighboringRelation(relation), accepts=accepts
+    )
+
+
+def allow(
+    dataset: Annotated[str, typer.Argument(help="The dataset's name in the ledger.")],
+    file: Annotated[
+        str | None,
+        typer.Argument(metavar="FILE", help="A path ({date} allowed), URL#table, bundled name, or memory."),
+    ] = None,
+    shared: Annotated[
+        bool, typer.Option("--shared", help="Its people pay another dataset too; both accounts say so.")
+    ] = False,
+    score: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MODULE:FUNCTION", help="A function of yours that studies may name as their score."),
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Add to what a dataset may be scored on, or by. Charges nothing."""
+    if file is None and not score:
+        raise StudyInvalid("nothing is said that may be", remedy="give a FILE, or --score package.module:function")
+    ledger, lines = own_ledger(), []
+    if file is not None:
+        source = _source(file)
+        others = ledger.allow(dataset, source, shared=shared)
+        since = "(as before)" if others is None else "from now on"
+        also = f" Its people pay {', '.join(others)} too, and each of these accounts says so." if others else ""
+        lines.append(f"{dataset}: may be scored on {source} {since}.{also}")
+    for function in score or ():
+        since = "from now on" if ledger.allow_score(dataset, function) else "(as before)"
+        lines.append(f"{dataset}: may be scored by {function} {since}.")
+    print_sentence(" ".join(lines))
+
+
+def publish(
+    dataset: Annotated[str, typer.Argument(help="The dataset's name in the ledger.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file, or a folder of Parquet files.")],
+    debug: Debug = False,
+) -> None:
+    """Say for ever that a file's records are public: it may be read so, and every later release says it."""
+    from dpbo_core.accounting.sources import PUBLIC, file_source
+
+    source = file_source(file, PUBLIC)
+    if not source.marks:
+        raise StudyInvalid(f"there is no file {str(file)!r}", remedy="name the file whose records are public")
+    new = own_ledger().publish(dataset, source)
+    since = "every later release says so (published_records)" if new else "as before"
+    print_sentence(f"{dataset}: the records of {source} are public ({since}).")
+
+
+def _source(text: str) -> "Source":
+    from dpbo_core.accounting.sources import named_source
+    from dpbo_core.data.bundled import SIZES
+
+    return named_source(text, [name for name, _ in SIZES])
+
+
+def merge(debug: Debug = False) -> None:
+    """Charge what was spent in ./mlruns/ledger.db to the team's ledger. Asked twice it adds nothing."""
+    from dpbo.flows.prefect_runtime.settings import Stores
+    from dpbo_core.accounting import merging
+
+    print_sentence(
+        _added(merging.merge(Stores().ledger), "local", "The team's ledger has every spend of ./mlruns/ledger.db")
+    )
+
+
+def export(
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to; otherwise the terminal.")] = None,
+    debug: Debug = False,
+) -> None:
+    """Write the ledger's history as JSON lines. Keep it where nobody who can change the ledger can change it."""
+    import tempfile
+
+    from dpbo_core.accounting import audit
+
+    stores = _stores()
+    text = "".join(f"{line}\n" for line in audit.export(stores.ledger))
+    if out is None:
+        sys.stdout.write(text)
+        return
+    try:
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=out.parent, delete=False) as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(file.name).replace(out)
+    except OSError as error:
+        reason = reason_of(error)
+    else:
+        return
+    raise StudyInvalid(f"the file {str(out)!r} cannot be written ({reason})", remedy="choose another place")
+
+
+def verify(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="An export the ledger must continue.")
+    ] = None,
+    accept_restored: Annotated[
+        bool, typer.Option("--accept-restored", help="Go on with an older ledger; you answer for what it lost.")
+    ] = False,
+    debug: Debug = False,
+) -> None:
+    """Check that nothing in the ledger was changed, removed, added or taken back to an older copy."""
+    from dpbo_core.accounting import audit
+
+    copy = () if file is None else audit.read_export(lines_of(file))
+    stores = _stores()
+    history = audit.verify(stores.ledger, copy, accept=accept_restored)
+    conditional = audit.conditional_releases(stores.ledger, estimator_standing)
+    entries = "1 entry" if history.last.sequence == 1 else f"{history.last.sequence} entries"
+    whole = f"The ledger is whole: {entries}, the last sealed {history.last.hash[:16]}."
+    if history.recovered is not None:
+        whole = f"Accepted, and written into the history; {history.recovered} lost entries were recovered. {whole}"
+    print_sentence(" ".join([whole, *(f"{told}." for told in conditional)]))
+
+
+def estimator_standing(facts: Mapping[str, Any]) -> "Verdict":
+    """What a recorded release says of its estimator, held to today's rule.
+
+    A release of a notebook names a class by its package alone ("sklearn.Pipeline"), and not what it holds: nothing
+    can be told of it; nor of a record that names none.
+    """
+    from dpbo_core.models.listed.predictors import unlisted_name
+    from dpbo_core.spec.written_model import OUR_ESTIMATORS
+
+    estimator = facts.get("estimator")
+    if estimator in OUR_ESTIMATORS or facts.get("rowwise") == "enforced":
+        return "unconditional"
+    if not isinstance(estimator, str) or ":" in estimator or estimator.count(".") < 2:
+        return "unknown"
+    return "conditional" if unlisted_name(estimator, {}, {}) else "unconditional"
+
+
+def recover(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="An export found after an old copy was accepted.")],
+    debug: Debug = False,
+) -> None:
+    """Add what an export has and the ledger lost: each lost study counts as spent, and is shown again as it was."""
+    from dpbo_core.accounting import audit, recovery
+
+    copy, stores = audit.read_export(lines_of(file)), _stores()
+    lost = recovery.recover(stores.ledger, copy)
+    print_sentence(_added(lost, "lost", "The ledger has everything that the export has"))
+
+
+def _added(found: "Recovered", which: str, nothing: str) -> str:
+    """What was added to the ledger; `nothing` says why nothing had to be."""
+    if found == type(found)():
+        return f"{nothing}; nothing was added."
+    told = f"{found.charges} {which} charges were added, with {found.draws} draws and {found.releases} releases."
+    if found.smaller_caps:
+        names = ", ".join(sorted(set(found.smaller_caps)))
+        told += f" There were two caps of {names}; the smaller holds now, or no more is admitted."
+    return f"{told} They count as spent: dpbo budget shows what is left."
+
+
+def _stores() -> "Stores":
+    """Where the ledger is, in a folder of its owner's alone."""
+    from dpbo.flows.prefect_runtime.settings import Stores
+
+    stores = Stores()
+    stores.make_folder()
+    return stores

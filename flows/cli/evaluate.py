@@ -1,0 +1,213 @@
+"""`dpbo evaluate`: the released model, or a saved one, evaluated on the sensitive records for one spend."""
+
+import math
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpbo.flows.cli.terminal import Screen, named, print_json
+from dpbo.flows.cli.words import AsJson, Debug, Study, check_padding
+from dpbo_core.errors import StudyInvalid
+
+if TYPE_CHECKING:
+    from dpbo.flows.evaluated import Evaluated
+    from dpbo_core.accounting.accounts import Account
+    from dpbo_core.evaluation.run import EvaluationPlan
+    from dpbo_core.spec import StudySpec
+
+
+def evaluate(
+    study: Study,
+    epsilon: Annotated[
+        float | None, typer.Option(help="ε of the report, in the place of the study's [evaluation].")
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A saved public model, not the study's own: its folder, or MLflow's."),
+    ] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Say the price and what to expect; charges nothing.")
+    ] = False,
+    json: AsJson = False,
+    pad_steps: Annotated[float, typer.Option(help="The counting takes a whole number of so many seconds.")] = 0.0,
+    register: Annotated[
+        bool,
+        typer.Option("--register", help="Let it be MLflow's champion where what is released says it is better."),
+    ] = False,
+    debug: Debug = False,
+) -> None:
+    """Evaluate the released model on the sensitive records: ROC, calibration, groups, from one spend."""
+    if plan:
+        expected = planned(study, epsilon=epsilon, model=model)
+        print_json(expected_json(expected)) if json else print_expected(expected)
+        return
+    evaluated, account = run(study, epsilon=epsilon, model=model, pad=pad_steps, register=register)
+    from dpbo.flows.cli.release_screen import evaluated_json, print_report
+
+    result, tracked = evaluated.result, evaluated.tracked
+    if json:
+        print_json(evaluated_json(result, tracked) | ({"champion": evaluated.champion} if register else {}))
+    else:
+        print_report(result, tracked, account, champion=evaluated.champion)
+
+
+def run(
+    path: Path,
+    *,
+    epsilon: float | None = None,
+    model: Path | None = None,
+    pad: float = 0.0,
+    register: bool = False,
+) -> "tuple[Evaluated, Account]":
+    """Evaluate the study in `path` as a Prefect flow; the report, and its dataset's account afterwards.
+
+    Of a report that was released and is shown already nothing is run.
+    What could not be published is told on standard error; the report stands.
+
+    Raises:
+        DpboError: as a message. StudyInvalid: the study is not tuned yet, among others.
+    """
+    check_padding(pad)
+    if register and model is not None:
+        raise StudyInvalid(
+            "--register is for the model that the study released",
+            cause="a model of a file is no version of the registered model",
+            remedy="leave --model out, or --register",
+        )
+    from dpbo.flows.cli.running import run_here
+    from dpbo.flows.prefect_runtime.settings import quiet_environment
+
+    study, folder = _read(path, model)
+    quiet_environment()
+    replay = reported(study, folder, epsilon=epsilon, model=model)
+    if replay is not None:
+        return replay
+    before, saved = _reports(study), None if model is None else str(model)
+
+    def flow() -> "Evaluated":
+        from dpbo.flows.evaluate import evaluate_privately
+
+        return evaluate_privately(study, folder, epsilon, saved, pad, register)
+
+    return run_here(study, flow, lambda: _recorded(study, before))
+
+
+def planned(path: Path, *, epsilon: float | None = None, model: Path | None = None) -> "EvaluationPlan":
+    """The price of an evaluation and what to expect of it, from public files and the ledger. Charges nothing."""
+    from dpbo.flows.prefect_runtime.settings import Stores
+    from dpbo_core.accounting.ledger import PrivacyLedger
+    from dpbo_core.evaluation.run import plan_evaluation
+
+    study, folder = _read(path, model)
+    return plan_evaluation(
+        study, ledger=PrivacyLedger(Stores().ledger), model=model, epsilon=epsilon, folder=folder
+    )
+
+
+def reported(
+    study: "StudySpec", folder: str, *, epsilon: float | None = None, model: Path | None = None
+) -> "tuple[Evaluated, Account] | None":
+    """The report that an evaluation has, where MLflow shows it already, and its dataset's account; None if not.
+
+    Raises:
+        StudyInvalid: it cannot be asked so, or public data cannot be read.
+        LedgerDamaged: the ledger cannot be read.
+    """
+    from dpbo.flows.cli.running import ledger_here, mlflow_lookup, own_ledger
+
+    if ledger_here() is None:
+        return None
+    from dpbo.flows.evaluated import Evaluated
+    from dpbo_core.evaluation.run import recorded_report
+
+    ledger = own_ledger()
+    result = recorded_report(study, ledger=ledger, model=model, epsilon=epsilon, folder=folder)
+    shown = None if result is None else mlflow_lookup(result.release)
+    if result is None or shown is None:
+        return None
+    (account,) = ledger.accounts(study.privacy.dataset)
+    return Evaluated(result, shown), account
+
+
+def _read(path: Path, model: Path | None) -> "tuple[StudySpec, str]":
+    """The study and its folder.
+
+    Raises:
+        StudyInvalid: it cannot be read; or there is no ledger here, so that it has released nothing.
+    """
+    from dpbo.flows.cli.running import released_study, study_of_one_run
+
+    remedy = "run dpbo tune first, change to the folder that holds mlruns, or name a saved model (--model)"
+    study = released_study(path, remedy=remedy) if model is None else study_of_one_run(path)
+    return study, os.path.relpath(str(path.parent))
+
+
+def _reports(study: "StudySpec") -> set[str]:
+    """The releases of the study's evaluations that the ledger here has."""
+    from dpbo.flows.cli.running import ledger_here
+    from dpbo_core.evaluation import KIND
+
+    ledger = ledger_here()
+    if ledger is None:
+        return set()
+    editions = ledger.editions(f"{study.name}/{KIND}", dataset=study.privacy.dataset)
+    return {item.release_id for item in editions if item.release is not None}
+
+
+def _recorded(study: "StudySpec", before: set[str]) -> tuple[str, str] | None:
+    """That a report of the study is recorded that was not `before`, and what to do; None if there is none."""
+    new = _reports(study) - before
+    if not new:
+        return None
+    return (
+        f"the evaluation of study {study.name!r} is recorded",
+        f"dpbo show {min(new)} prints it; the same command again publishes it and spends nothing",
+    )
+
+
+def print_expected(plan: "EvaluationPlan") -> None:
+    """What `dpbo evaluate --plan` says: the price, what to expect of it, and whether it is worth it."""
+    from dpbo_core.privacy.unit import NeighboringRelation
+
+    screen, expected = Screen(), plan.expected
+    by_person = plan.price.guarantee.relation is NeighboringRelation.REPLACE_ONE_PERSON
+    (spend,) = plan.price.spends
+    screen.say("Nothing was charged, and no sensitive record was read.\n")
+    screen.facts(
+        [
+            ("verdict", f"[bold]{expected.verdict}[/]: {named(expected.why)}"),
+            ("guarantee", named(plan.price.guarantee.in_words())),
+            (
+                "noise",
+                f"1 draw; {named(spend.mechanism)}, scale {spend.noise_scale:.3g} in each cell, in "
+                + ("persons" if by_person else "records"),
+            ),
+            ("cells", f"{expected.n_cells}{_bins(expected.edges)}, from public facts"),
+        ]
+    )
+
+
+def expected_json(plan: "EvaluationPlan") -> dict[str, Any]:
+    """The object of `dpbo evaluate --plan --json`."""
+    expected = plan.expected
+    return {
+        "guarantee": plan.price.guarantee.to_json(),
+        "spends": [spend.to_json() for spend in plan.price.spends],
+        "cells": expected.n_cells,
+        **({"bins": len(expected.edges) + 1} if expected.edges else {}),
+        **expected.facts,
+        **{name: finite(error) for name, error in expected.errors.items()},
+        "verdict": expected.verdict,
+        "why": expected.why,
+    }
+
+
+def _bins(edges: tuple[float, ...]) -> str:
+    return f" in {len(edges) + 1} bins" if edges else ""
+
+
+def finite(number: float) -> float | None:
+    """A number that JSON has, else None."""
+    return number if math.isfinite(number) else None

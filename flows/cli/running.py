@@ -1,0 +1,220 @@
+"""What several commands do: find the ledger and the study, run a flow as the data's owner, serve a schedule.
+
+All that is heavy is imported where it is used, so that help is printed at once.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from dpbo.flows.cli.terminal import print_warnings
+from dpbo.flows.cli.words import seconds
+from dpbo_core.errors import DpboError, StudyInvalid, printable
+
+if TYPE_CHECKING:
+    from dpbo.flows.evaluated import Evaluated
+    from dpbo.flows.tuned import Tuned
+    from dpbo.flows.watch import Watched
+    from dpbo.tasks.reporting.mlflow_lookup import Tracked
+    from dpbo_core.accounting.accounts import Account
+    from dpbo_core.accounting.ledger import PrivacyLedger
+    from dpbo_core.accounting.sources import Source
+    from dpbo_core.privacy.release import Release
+    from dpbo_core.spec import StudySpec
+
+T = TypeVar("T", "Tuned", "Evaluated", "Watched")
+OWNER_ALONE = 0o077  # what Prefect and MLflow write beside what is written here
+NEEDED = (
+    "dpbo.flows.tune", "mlflow.tracking", "mlflow.store.tracking.sqlalchemy_store", "opendp.measurements",
+    "mlflow.pyfunc", "pandas", "matplotlib.figure", "matplotlib.backends.backend_agg",
+)  # fmt: skip
+
+
+def is_there(url: str) -> bool:
+    """Whether a store is there; opening it would make it. A server's is taken to be."""
+    return not url.startswith("sqlite:///") or Path(url.removeprefix("sqlite:///")).exists()
+
+
+def ledger_here() -> "PrivacyLedger | None":
+    """The ledger of this folder; None where there is none."""
+    from dpbo.flows.prefect_runtime.settings import Stores
+
+    if not is_there(Stores().ledger):
+        return None
+    from dpbo_core.accounting.ledger import PrivacyLedger
+
+    return PrivacyLedger(Stores().ledger)
+
+
+def own_ledger() -> "PrivacyLedger":
+    """The ledger of this folder, made where there is none.
+
+    Raises:
+        StudyInvalid: a link stands where its folder belongs, or another user's folder.
+    """
+    from dpbo.flows.prefect_runtime.settings import Stores
+    from dpbo_core.accounting.ledger import PrivacyLedger
+
+    stores = Stores()
+    stores.make_folder()
+    return PrivacyLedger(stores.ledger)
+
+
+def check_public_here(sources: "Iterable[Source]") -> None:
+    """Nothing that a command reads as public is a sensitive file of this folder's ledger, if there is one.
+
+    Raises:
+        PolicyRefused: it is one.
+    """
+    from dpbo_core.study.consent import check_public_sources
+
+    ledger = ledger_here()
+    if ledger is not None:
+        check_public_sources(sources, ledger)
+
+
+def study_of_one_run(path: Path) -> "StudySpec":
+    """The study in `path`, whose names hold no fields that a schedule fills.
+
+    Raises:
+        StudyInvalid: it cannot be read, or they do.
+    """
+    from dpbo.flows.prefect_runtime.requested_study import refuse_fields
+    from dpbo_core.study.study_file import read_study
+
+    study = read_study(path)
+    refuse_fields(study)
+    return study
+
+
+def released_study(
+    path: Path, *, remedy: str = "run dpbo tune first, or change to the folder that holds mlruns"
+) -> "StudySpec":
+    """The study in `path`, where it can have released a model.
+
+    Raises:
+        StudyInvalid: it cannot be read; or there is no ledger here, so that it has released nothing.
+    """
+    from dpbo.flows.prefect_runtime.settings import Stores
+
+    study = study_of_one_run(path)
+    if not is_there(Stores().ledger):
+        raise StudyInvalid(
+            f"there is no ledger here, so the study {study.name!r} has released no model yet",
+            cause="it is not tuned, or another folder's ledger was meant",
+            remedy=remedy,
+        )
+    return study
+
+
+def mlflow_lookup(release: "Release | None") -> "Tracked | None":
+    """Where MLflow shows a release already, by its store's file alone: neither Prefect nor MLflow is loaded."""
+    from dpbo.flows.prefect_runtime.settings import Stores
+    from dpbo.tasks.reporting.mlflow_lookup import seen_in_file
+
+    return None if release is None else seen_in_file(release, Stores().tracking)
+
+
+@contextmanager
+def own_server(load: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """A Prefect server of this command's own; `load` is called while it starts. Nothing else prints."""
+    from dpbo.flows.prefect_runtime.own_output import own_output
+    from dpbo.flows.prefect_runtime.settings import without_heartbeat
+    from dpbo.flows.prefect_runtime.temporary_server import locked_server
+
+    _make_prefects_store()
+    with own_output(), locked_server(load), without_heartbeat():
+        yield
+
+
+def run_here(
+    study: "StudySpec", flow: Callable[[], T], recorded: Callable[[], tuple[str, str] | None]
+) -> "tuple[T, Account]":
+    """Call a flow as the data's owner, on a Prefect server of this command's own.
+
+    What could not be published is told on standard error; the result stands.
+
+    Args:
+        study: whose flow it is.
+        flow: the call; it imports the flow, while the server starts.
+        recorded: asked where something unexpected ended it: if its release is recorded, a sentence about it and
+            what to do; else None.
+
+    Returns:
+        What the flow returned, and the account of the study's dataset afterwards.
+
+    Raises:
+        DpboError: as the flow's; or that Prefect failed after the release was recorded.
+    """
+    if sys.stderr.isatty():
+        sys.stderr.write(f"{printable(study.name)}: starting Prefect and MLflow\n")
+    from dpbo.flows.prefect_runtime.owner import owners_terminal
+
+    late = None
+    try:
+        with own_server(_load), owners_terminal():
+            result = flow()
+    except DpboError:
+        raise
+    except Exception as error:
+        release = recorded()
+        if release is None:
+            raise
+        late = DpboError(
+            f"{release[0]}, and Prefect failed after it ({type(error).__name__})",
+            cause="Prefect's server or its database went away before it was told that the run was over",
+            remedy=release[1],
+        )
+    if late is not None:
+        raise late
+    print_warnings(result.warnings)
+    (account,) = own_ledger().accounts(study.privacy.dataset)
+    return result, account
+
+
+def serve_schedule(
+    story: Callable[[float | None], None], *, cron: str | None, every: str | None, example: str
+) -> None:
+    """Serve a schedule until it is stopped.
+
+    Args:
+        story: serves it; takes the seconds between two runs, None where `cron` says when they are.
+        cron: five fields, UTC; or
+        every: a duration. One of the two is given.
+        example: of five fields, for the message.
+
+    Raises:
+        StudyInvalid: the schedule cannot be read.
+    """
+    from dpbo.flows.prefect_runtime.settings import quiet_environment
+
+    interval = None if every is None else seconds(every)
+    quiet_environment()
+    _make_prefects_store()
+    try:
+        story(interval)
+    except DpboError:  # some of them are ValueErrors too
+        raise
+    except ValueError:
+        pass
+    else:
+        return
+    raise StudyInvalid(f"--cron {cron!r} is no schedule", remedy=f'write five fields, "{example}" say')
+
+
+def _make_prefects_store() -> None:
+    from dpbo.flows.prefect_runtime.prefect_store import create_prefect_store
+
+    os.umask(OWNER_ALONE)
+    create_prefect_store()
+
+
+def _load() -> None:
+    """What a run imports on its way, while its server starts. What cannot be imported is told where it is used."""
+    for name in NEEDED:
+        with suppress(Exception):
+            import_module(name)

@@ -1,0 +1,196 @@
+"""A study from its file to its release: `dpbo tune`, `dpbo score`, and `dpbo serve` on a schedule."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpbo.flows.cli.terminal import Screen, print_json
+from dpbo.flows.cli.words import AsJson, Debug, Explain, Port, Study, TrustServer, check_padding
+from dpbo_core.errors import StudyInvalid
+
+if TYPE_CHECKING:
+    from dpbo.flows.tuned import Tuned
+    from dpbo_core.accounting.accounts import Account
+    from dpbo_core.spec import StudySpec
+
+EXAMPLE = Path(__file__).with_name("breast_cancer.toml")
+
+
+def tune(
+    study: Annotated[Path | None, typer.Argument(metavar="STUDY.toml", help="The study file.")] = None,
+    example: Annotated[bool, typer.Option("--example", help="Run the bundled study instead, anywhere.")] = False,
+    json: AsJson = False,
+    pad_steps: Annotated[float, typer.Option(help="Each task takes a whole number of so many seconds.")] = 0.0,
+    register: Annotated[bool, typer.Option("--register", help="Register the final model in MLflow.")] = False,
+    explain: Explain = False,
+    debug: Debug = False,
+) -> None:
+    """Plan, reserve, search step by step, release, and show it in MLflow."""
+    if sys.stderr.isatty():  # before anything is imported that takes long
+        name = "the bundled example" if study is None else study.name
+        sys.stderr.write(f"dpbo: reading {''.join(c if c.isprintable() else '?' for c in name)}\n")
+        sys.stderr.flush()
+    if (study is None) != example:
+        raise StudyInvalid(
+            "tune runs one study: a file, or the bundled example",
+            cause="no study was named, or one was named beside --example",
+            remedy="run dpbo tune study.toml, or dpbo tune --example; dpbo init writes a study for your own data",
+        )
+    tuned, account = run(study or EXAMPLE, pad_steps=pad_steps, register=register)
+    print_json(tuned_json(tuned)) if json else print_tuned(tuned, account)
+    if explain and not json:
+        from dpbo.flows.cli.release_screen import print_explained
+
+        print_explained(tuned.result.release, account)
+
+
+def score(
+    study: Study,
+    json: AsJson = False,
+    pad_steps: Annotated[float, typer.Option(help="Each task takes a whole number of so many seconds.")] = 0.0,
+    debug: Debug = False,
+) -> None:
+    """Choose among predictions made elsewhere (estimator = "predictions"): as tune, and nothing is trained."""
+    from dpbo_core.study.study_file import read_study
+
+    if read_study(study).model.trained:
+        raise StudyInvalid(
+            "this study trains models, and score chooses among predictions made elsewhere",
+            cause='[model] has another estimator than "predictions"',
+            remedy="run dpbo tune, or name a table of predictions in [data]",
+        )
+    tuned, account = run(study, pad_steps=pad_steps)
+    print_json(tuned_json(tuned)) if json else print_tuned(tuned, account)
+
+
+def serve(
+    study: Study,
+    cron: Annotated[str | None, typer.Option(help='When to fire, UTC: "0 2 * * *", say.')] = None,
+    every: Annotated[str | None, typer.Option(help="How often to fire: 30m, 6h, 1d.")] = None,
+    port: Port = 4200,
+    pad_steps: Annotated[float, typer.Option(help="Each step takes a whole number of so many seconds.")] = 0.0,
+    register: Annotated[bool, typer.Option("--register", help="Register each final model in MLflow.")] = False,
+    trust_server: TrustServer = False,
+    debug: Debug = False,
+) -> None:
+    """Tune on a schedule: each run is a new edition and a new spend, until the budget refuses."""
+    if (cron is None) == (every is None):
+        raise StudyInvalid("a schedule needs --cron or --every, and not both", remedy='add --cron "0 2 * * *", say')
+    check_padding(pad_steps)
+    from dpbo.flows.cli.running import serve_schedule
+
+    def story(interval: float | None) -> None:
+        from dpbo.flows import serve as flow
+
+        flow.serve(
+            study, cron=cron, every=interval, port=port, pad_steps=pad_steps, register=register, trust=trust_server
+        )
+
+    serve_schedule(story, cron=cron, every=every, example="0 2 * * *")
+
+
+def run(path: Path, *, pad_steps: float = 0.0, register: bool = False) -> "tuple[Tuned, Account]":
+    """Run the study in `path` as a Prefect flow; its result, and its dataset's account afterwards.
+
+    Of a study that was released and is shown already nothing is run. What could not be published is told on
+    standard error; the result stands.
+
+    Raises:
+        DpboError: as a message; whatever Prefect wraps around it is taken off. Prefect failed after the release.
+    """
+    check_padding(pad_steps)
+    from dpbo.flows.cli.running import run_here, study_of_one_run
+    from dpbo.flows.prefect_runtime.settings import quiet_environment
+
+    study = study_of_one_run(path)
+    folder = "." if path == EXAMPLE else os.path.relpath(str(path.parent))  # a bundled set is in no folder
+    quiet_environment()
+    replay = None if register else replayed(study, folder)
+    if replay is not None:
+        return replay
+
+    def flow() -> "Tuned":
+        from dpbo.flows.tune import tune_privately
+
+        return tune_privately(study, folder, pad_steps, register)
+
+    return run_here(study, flow, lambda: _recorded(study))
+
+
+def replayed(study: "StudySpec", folder: str) -> "tuple[Tuned, Account] | None":
+    """The release that `study` has, where MLflow shows it already, and its dataset's account; None if not.
+
+    The ledger is read, and nothing is run: neither Prefect nor MLflow is loaded, no sensitive file is opened.
+    Whatever is not known to be shown whole is no replay: then the flow runs as ever, and publishes what is missing.
+    Where the study's [evaluation] states a price, with the report of its last step, or not at all.
+
+    Raises:
+        StudyInvalid: the study's public data cannot be read.
+        LedgerDamaged: the ledger cannot be read.
+    """
+    from dpbo.flows.cli.running import ledger_here, mlflow_lookup, own_ledger
+
+    if ledger_here() is None:
+        return None
+    from dpbo.flows.cli.evaluate import reported
+    from dpbo.flows.tuned import Tuned
+    from dpbo_core.study.replay import StudyResult, recorded_release
+
+    ledger = own_ledger()
+    release = recorded_release(study, ledger=ledger, folder=folder)
+    shown = mlflow_lookup(release)
+    if release is None or shown is None:
+        return None
+    tuned = Tuned(StudyResult(release, replayed=True), shown)
+    if study.evaluation is not None and study.evaluation.epsilon is not None:
+        try:
+            last = reported(study, folder)
+        except StudyInvalid:  # beside a release that stands the flow tells it as a warning
+            last = None
+        if last is None:
+            return None
+        tuned = Tuned(tuned.result, shown, (), last[0].result, last[0].tracked)
+    (account,) = ledger.accounts(study.privacy.dataset)
+    return tuned, account
+
+
+def _recorded(study: "StudySpec") -> tuple[str, str] | None:
+    """That the study's release is recorded, and what to do; None if it is not."""
+    from dpbo.flows.cli.running import ledger_here
+
+    ledger = ledger_here()
+    editions = (
+        () if ledger is None else ledger.editions(study.name, edition=study.edition, dataset=study.privacy.dataset)
+    )
+    if not any(item.release is not None for item in editions):
+        return None
+    return (
+        f"the release of study {study.name!r}, edition {study.edition!r}, is recorded",
+        f"dpbo show {study.name}:{study.edition} prints it; dpbo tune with the same study publishes it, "
+        "draws nothing and spends nothing",
+    )
+
+
+def tuned_json(tuned: "Tuned") -> dict[str, Any]:
+    """The object of `dpbo tune --json`."""
+    from dpbo.flows.cli.release_screen import evaluated_json, place, release_json
+
+    result = tuned.result
+    document = release_json(result.release, replayed=result.replayed, tracking=place(tuned.tracked))
+    if tuned.evaluation is None:
+        return document
+    return document | {"evaluation": evaluated_json(tuned.evaluation, tuned.shown)}
+
+
+def print_tuned(tuned: "Tuned", account: "Account") -> None:
+    """Print a release as `dpbo tune` shows it."""
+    from dpbo.flows.cli.release_screen import print_release, print_report, where_to_look
+
+    release = tuned.result.release
+    print_release(release, account, replayed=tuned.result.replayed, look=where_to_look(release, tuned.tracked))
+    if tuned.evaluation is not None:
+        Screen().say()
+        print_report(tuned.evaluation, tuned.shown, account)

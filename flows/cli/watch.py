@@ -1,0 +1,284 @@
+"""`dpbo watch`: whether the released model went stale; looks now or on a schedule, and how often they will err."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpbo.flows.cli.budget import account_line
+from dpbo.flows.cli.terminal import Screen, named, print_json
+from dpbo.flows.cli.words import AsJson, Debug, Port, Study, TrustServer, check_padding
+from dpbo_core.errors import DpboError, StudyInvalid
+
+if TYPE_CHECKING:
+    from dpbo.flows.watch import Watched
+    from dpbo_core.accounting.accounts import Account
+    from dpbo_core.evaluation.watch.watching import WatchPlan
+    from dpbo_core.spec import StudySpec, WatchSection
+
+ALARM = 5  # the exit code of a look that alarms, where it is asked for
+ALL = " All looks together, up to and including the first alarm."
+
+
+def watch(
+    study: Study,
+    drop: Annotated[
+        float | None, typer.Option(help="How far the score may fall before an alarm; else the study's [watch].")
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="ε of ALL looks up to and including the first alarm.")
+    ] = None,
+    every: Annotated[str | None, typer.Option(help="How often to look: 1d, 6h.")] = None,
+    cron: Annotated[str | None, typer.Option(help='When to look, UTC: "0 6 * * *", say.')] = None,
+    once: Annotated[bool, typer.Option("--once", help="Look now, once.")] = False,
+    look: Annotated[
+        str | None, typer.Option(help="With --once: the look's name, today's date if none. Again, the same bit.")
+    ] = None,
+    table: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Today's sensitive file, day-{date}.csv say.")
+    ] = None,
+    reference: Annotated[
+        float | None, typer.Option(help="A public score to compare with; the released one if none.")
+    ] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Say how often it will err, and its price; charges nothing.")
+    ] = False,
+    retune: Annotated[
+        bool, typer.Option("--retune", help="At an alarm tune a new edition, if the budget has room.")
+    ] = False,
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="With --once: exit with 5 at an alarm.")] = False,
+    json: AsJson = False,
+    port: Port = 4200,
+    pad_steps: Annotated[float, typer.Option(help="A look takes a whole number of so many seconds.")] = 0.0,
+    trust_server: TrustServer = False,
+    debug: Debug = False,
+) -> None:
+    """Has the model gone stale? Look again and again, for one price until the first alarm."""
+    from dpbo_core.spec import WatchSection
+    from dpbo_core.study.study_file import read_study
+
+    section = read_study(study).watch or WatchSection()
+    words = {"drop": drop, "epsilon": epsilon, "table": table, "reference": reference}
+    changes = {name: value for name, value in words.items() if value is not None}
+    section = replace(section, **changes)  # type: ignore[arg-type]  # the words' own types
+    if plan:
+        expected = planned(study, section)
+        print_json(plan_json(expected)) if json else print_plan(expected)
+    elif once:
+        watched, account = run(study, section, name=look, retune=retune, pad=pad_steps)
+        print_json(watched_json(watched)) if json else print_watched(watched, account)
+        if exit_code and watched.look.alarm:
+            raise typer.Exit(ALARM)
+    else:
+        check_schedule(study, cron, every, pad_steps)
+        from dpbo.flows.cli.running import serve_schedule
+
+        def story(interval: float | None) -> None:
+            from dpbo.flows.watch_schedule import serve_watch
+
+            serve_watch(
+                study,
+                section,
+                cron=cron,
+                every=interval,
+                port=port,
+                pad=pad_steps,
+                retune=retune,
+                trust=trust_server,
+            )
+
+        serve_schedule(story, cron=cron, every=every, example="0 6 * * *")
+
+
+def check_schedule(path: Path, cron: str | None, every: str | None, pad: float) -> None:
+    """Refuse a watch that cannot be served.
+
+    Raises:
+        StudyInvalid: not exactly one schedule, a padding that is none, or a study that has released nothing.
+    """
+    from dpbo.flows.cli.running import released_study
+
+    if (cron is None) == (every is None):
+        raise StudyInvalid(
+            "a watch needs to know when it looks: --every, --cron or --once, and one of them",
+            remedy="add --every 1d, or --once to look now",
+        )
+    check_padding(pad)
+    released_study(path)
+
+
+def planned(path: Path, section: "WatchSection") -> "WatchPlan":
+    """The price of a watch and how it errs, from public files and the ledger. Charges nothing."""
+    from dpbo.flows.cli.running import released_study
+    from dpbo.flows.prefect_runtime.settings import Stores
+    from dpbo_core.accounting.ledger import PrivacyLedger
+    from dpbo_core.evaluation.watch.watching import plan_watch
+
+    study = released_study(path)
+    return plan_watch(study, ledger=PrivacyLedger(Stores().ledger), folder=path.parent, section=section)
+
+
+def run(
+    path: Path, section: "WatchSection", *, name: str | None, retune: bool, pad: float
+) -> "tuple[Watched, Account]":
+    """One look as a Prefect flow; its bit, and its dataset's account afterwards.
+
+    A look without a name is today's, UTC. What could not be published is told on standard error; the bit stands.
+
+    Raises:
+        DpboError: as a message. StudyInvalid: the study is not tuned yet, among others.
+    """
+    check_padding(pad)
+    from datetime import UTC, datetime
+
+    from dpbo.flows.cli.running import released_study, run_here
+    from dpbo.flows.prefect_runtime.settings import quiet_environment
+    from dpbo_core.accounting.patterns import filled_at
+
+    study, now = released_study(path), datetime.now(UTC)
+    look = name or filled_at("{date}", now)
+    if section.table is not None:
+        section = replace(section, table=filled_at(section.table, now))
+    quiet_environment()
+    folder = os.path.relpath(str(path.parent))
+
+    def flow() -> "Watched":
+        from dpbo.flows.watch import watch_privately
+
+        return watch_privately(study, look, folder, section, retune, pad)
+
+    return run_here(study, flow, lambda: _recorded(study, section, folder, look))
+
+
+def _recorded(study: "StudySpec", section: "WatchSection", folder: str, name: str) -> tuple[str, str] | None:
+    """That the look's bit is recorded, and what to do; None if it is not."""
+    from dpbo.flows.cli.running import own_ledger
+    from dpbo_core.evaluation.watch.looks import open_look
+    from dpbo_core.evaluation.watch.recorded_looks import Look
+
+    try:
+        look = open_look(study, ledger=own_ledger(), name=name, folder=folder, section=section)
+    except DpboError:
+        return None
+    if not isinstance(look, Look):
+        return None
+    return (
+        f"look {name!r} is recorded ({'ALARM' if look.alarm else 'holds'})",
+        "the same command again publishes it, reads nothing and spends nothing",
+    )
+
+
+def print_watched(watched: "Watched", account: "Account") -> None:
+    """What a look says, and nothing more."""
+    screen, look = Screen(), watched.look
+    word = "[bold red]ALARM[/]" if look.alarm else "[bold]holds[/]"
+    screen.say(f"{named(look.key.study)} · {named(look.key.edition)} · look {named(look.name)}\n")
+    screen.facts(_facts(watched, word, account))
+
+
+def _facts(watched: "Watched", word: str, account: "Account") -> Iterator[tuple[str, str]]:
+    look = watched.look
+    fallen = f"the score has fallen by about {look.terms.drop:g}" if look.alarm else "no fall is seen"
+    again = "; recorded before, and nothing was read now" if look.replayed else ""
+    yield "score", f"{word}: {fallen}{again}"
+    yield "looks", f"{look.number} up to this one; ε = {look.guarantee.epsilon:g} was spent once for all of them"
+    yield "guarantee", named(look.guarantee.in_words()) + ALL
+    yield "budget", account_line(account)
+    if watched.tuned is not None:
+        yield "tuned", f"anew, as edition {named(watched.tuned.result.release.edition)}: dpbo show prints it"
+    elif look.alarm:
+        yield "next", "this watch is over: tune again, or open another (a new edition in \\[watch])"
+    if watched.tracked is not None:
+        place = f"MLflow experiment {named(repr(watched.tracked.experiment))}, run {watched.tracked.run_id[:8]}"
+        yield "timeline", f"dpbo ui   ({place})"
+
+
+def watched_json(watched: "Watched") -> dict[str, Any]:
+    """The object of `dpbo watch --json`."""
+    look, tracked = watched.look, watched.tracked
+    return {
+        "alarm": look.alarm,
+        "look": look.name,
+        "looks": look.number,
+        "replayed": look.replayed,
+        "study": look.key.study,
+        "edition": look.key.edition,
+        "dataset": look.key.dataset,
+        "spent": look.guarantee.to_json(),
+        "terms": _terms(look.terms),
+        "tuned": None if watched.tuned is None else watched.tuned.result.release.release_id,
+        "tracking": None if tracked is None else {"experiment": tracked.experiment, "run_id": tracked.run_id},
+    }
+
+
+def print_plan(plan: "WatchPlan") -> None:
+    """What `dpbo watch --plan` says: the price, how often it errs, and what it can find."""
+    screen, power, terms = Screen(), plan.power, plan.terms
+    screen.say("Nothing was charged, and no sensitive record was read.\n")
+    of = "a table" if plan.spread is None else f"a table whose records' scores spread by {plan.spread:.2g}"
+    screen.facts(
+        [
+            ("verdict", f"[bold]{power.verdict}[/]: {_sentence(plan)}"),
+            ("seen", f"a fall of {terms.drop:g} within {_days(power.seen)}"),
+            (
+                "the same",
+                f"within {len(power.seen)} days, looks at the same records: {_share(power.seen_same)}",
+            ),
+            ("false", f"alarms a year, at one look a day, while nothing fell: {_share(power.false_alarms)}"),
+            ("least", f"fall that is found at this price: {plan.smallest:.2g}"),
+            ("alarm", f"where the score seems {plan.threshold:.3g} below {terms.reference:.4g}"),
+            ("table", f"at least {plan.records:,} records; {of} is off by {plan.sampling:.2g} as a sample"),
+            ("noise", f"scale {plan.noise.of_look:.2g} on a look, {plan.noise.of_threshold:.2g} on its threshold"),
+            ("guarantee", named(plan.price.guarantee.in_words()) + ALL),
+        ]
+    )
+    if plan.open:
+        screen.say("\nThis watch is open: these are its terms.")
+
+
+def plan_json(plan: "WatchPlan") -> dict[str, Any]:
+    """The object of `dpbo watch --plan --json`."""
+    power = plan.power
+    return {
+        "verdict": power.verdict,
+        "seen": list(power.seen),
+        "seen_same_records": power.seen_same,
+        "false_alarms_a_year": power.false_alarms,
+        "smallest_drop": plan.smallest,
+        "threshold": plan.threshold,
+        "records": plan.records,
+        "spread": plan.spread,
+        "sampling": plan.sampling,
+        "noise": {"look": plan.noise.of_look, "threshold": plan.noise.of_threshold},
+        "terms": _terms(plan.terms),
+        "guarantee": plan.price.guarantee.to_json(),
+        "open": plan.open,
+    }
+
+
+def _terms(terms: Any) -> dict[str, Any]:
+    return {name: value for name, value in terms.to_json().items() if name != "theta"}
+
+
+def _sentence(plan: "WatchPlan") -> str:
+    """What to expect, for the person who pays."""
+    power, terms = plan.power, plan.terms
+    at = f"at {plan.records:,} records"
+    if power.verdict == "useless":
+        return f"{at} a fall of {terms.drop:g} drowns; it would find one of {plan.smallest:.2g}"
+    return (
+        f"{at} a fall of {terms.drop:g} is seen within {len(power.seen)} days with {_share(power.seen[-1])}; "
+        f"{_share(power.false_alarms)} false alarms a year"
+    )
+
+
+def _days(seen: tuple[float, ...]) -> str:
+    return ", ".join(f"{n} day{'s' * (n > 1)} {_share(chance)}" for n, chance in enumerate(seen, 1))
+
+
+def _share(chance: float) -> str:
+    """In per cent, and never quite none or all."""
+    return f"{100 * min(max(chance, 1e-4), 1 - 1e-4):.4g}%"
