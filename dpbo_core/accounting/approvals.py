@@ -11,7 +11,6 @@ from typing import cast
 import sqlalchemy as sa
 
 from dpbo_core.accounting import policy
-from dpbo_core.accounting.dataset_names import check_new_name
 from dpbo_core.accounting.facts import (
     LARGEST,
     MARK,
@@ -287,14 +286,13 @@ def add_members(pen: Pen, account: str, members: Iterable[str]) -> tuple[str, ..
     """Names whose studies the dataset's cap pays from now on; those that are new.
 
     Raises:
-        PolicyRefused: a name has a cap of its own, is another group's, or looks like another.
+        PolicyRefused: a name has a cap of its own, or is another group's.
     """
     taken = set(names_of(pen.connection))
     new = [name for name in dict.fromkeys(members) if name not in facts_about(pen.connection, account, MEMBER)]
     for name in new:
         if name in taken:
             raise policy.already_open(name, account, account_named(pen.connection, name))
-        check_new_name(name, taken)
         write_fact(pen, account, MEMBER, name, {})
         taken.add(name)
     return tuple(new)

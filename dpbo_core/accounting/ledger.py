@@ -74,7 +74,7 @@ class PrivacyLedger:
 
         Raises:
             StudyInvalid: the dataset has another cap. A cap never changes.
-            PolicyRefused: a name looks like another, or a source is another dataset's.
+            PolicyRefused: a source is another dataset's, or a member has a cap of its own.
         """
         with self._store.writing() as pen:
             found = cap_of(pen.connection, budget.dataset)

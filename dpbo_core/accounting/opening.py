@@ -5,7 +5,6 @@ from dataclasses import asdict, replace
 from dpbo_core.accounting import approvals, policy
 from dpbo_core.accounting.accounts import cap_of
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.dataset_names import check_new_name
 from dpbo_core.accounting.pen import Pen
 from dpbo_core.accounting.policy import Use
 from dpbo_core.accounting.reservation import utc_now
@@ -51,10 +50,9 @@ def open_cap(pen: Pen, budget: PrivacyBudget) -> None:
     """Write a new cap.
 
     Raises:
-        PolicyRefused: its name is a member's of a group, or looks like another.
+        PolicyRefused: its name is a member's of a group.
     """
     policy.check_no_member(budget.dataset, approvals.account_named(pen.connection, budget.dataset))
-    check_new_name(budget.dataset, approvals.names_of(pen.connection))
     row = asdict(budget) | {"name": budget.dataset, "accepts": list(budget.accepts), "opened_at": utc_now()}
     del row["dataset"]
     row["relation"] = budget.relation.value
