@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_ledger import GUARANTEE, SYSTEM, entries, key, plan
 
@@ -17,6 +17,7 @@ from dpbo_core.accounting.patterns import FIELDS, filled_at, values_in
 from dpbo_core.accounting.policy import Approved, Use
 from dpbo_core.accounting.sources import MEMORY, Source, file_source, named_source, same_records
 from dpbo_core.errors import BudgetRefused, NoBudget, PolicyRefused
+
 
 def cap(name, epsilon=5.0):
     return PrivacyBudget.of(name, epsilon=epsilon, delta=1e-6)
