@@ -10,10 +10,10 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import tomli_w
+from dpbo_core.accounting.pen import Pen
 from test_estimator import PUBLIC, SENSITIVE, X, Y, fit, search, spent, url  # noqa: F401  a fixture
 
 from dpbo_core import PrivacyLedger, PrivateSelection
-from dpbo_core.accounting.pen import Pen
 from dpbo_core.accounting.sources import file_source
 from dpbo_core.errors import DpboError, PolicyRefused, StudyInvalid
 from dpbo_core.spec import StudySpec

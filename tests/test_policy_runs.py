@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tomli_w
+from dpbo_core.accounting.merging import local_ledger
 from prefect import flow
 from sklearn.linear_model import LogisticRegression
 from test_serve import NOON, fire
@@ -20,7 +21,6 @@ from dpbo.flows.tune import tune, tune_privately
 from dpbo_core import PrivateSearch, Real
 from dpbo_core.accounting import audit
 from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.accounting.merging import local_ledger
 from dpbo_core.errors import PolicyRefused
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.consent import approve_study
@@ -339,8 +339,9 @@ def test_what_was_spent_here_is_merged_before_the_teams_ledger_is_used(dpbo, stu
 
 
 def test_a_local_spend_of_a_groups_member_is_charged_to_the_group(study, folder, monkeypatch):
-    from dpbo_core.accounting.budget import PrivacyBudget
     from dpbo_core.accounting.merging import merge
+
+    from dpbo_core.accounting.budget import PrivacyBudget
 
     run_study(study("1", "labs"), ledger=ledger())
     url = f"sqlite:///{folder / 'team.db'}"

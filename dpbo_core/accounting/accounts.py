@@ -17,18 +17,21 @@ from dpbo_core.accounting.facts import CAP as CAP_FACT
 from dpbo_core.accounting.facts import facts_about, records_of
 from dpbo_core.accounting.legible import legible
 from dpbo_core.accounting.renyi_filter import NOT_FILTERED, Draw, Filter, draws_in, together
-from dpbo_core.accounting.tables import DATASETS, DRAWS, RELEASES, RESERVATIONS
-from dpbo_core.accounting.totals import filter_of
+from dpbo_core.accounting.tables import DATASETS, DRAWS, HISTORY, RELEASES, RESERVATIONS
+from dpbo_core.accounting.totals import Totals, cap_in, facts_hash, filter_of
+from dpbo_core.accounting.writer import Writer
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 
 MOST_ROOM = 10_000
 HALF = 10**9  # sums are made of two halves, which no number of reservations takes over 64 bits
 
 # Built once: building a statement takes longer than running it, and a reservation is made while others wait.
+ENTRIES = sa.select(sa.func.count()).select_from(HISTORY)
 CAP = sa.select(DATASETS).where(DATASETS.c.name == sa.bindparam("dataset"))
 SPENT = (
     sa.select(
         RESERVATIONS.c.unit,
+        sa.func.count(),
         sa.func.count() - sa.func.count(RESERVATIONS.c.epsilon_units),  # those without a pure ε
         *(
             half
@@ -72,7 +75,7 @@ class Entry:
 class Account:
     """A dataset's cap, what is spent of it, its history, and the one unit of its guarantees (None before any).
 
-    `records` are the k of its spends: one, or several where an older version let them differ; the largest holds.
+    `records` is the k of its spends, none before the first.
     `approvals` are what its owner approved: what it may be scored on, its group, the largest ε of one run.
     `filtered` are its draws at the order that admission uses.
     """
@@ -142,15 +145,48 @@ def cap_of(connection: sa.Connection, dataset: str) -> PrivacyBudget | None:
 
 
 @legible()
-def spent_of(connection: sa.Connection, dataset: str) -> tuple[Total, frozenset[PrivacyUnit]]:
-    """Everything reserved on the dataset, and whom it protects; added up by the database, exactly."""
-    total, units = NOTHING, set()
-    for unit, without, *sums in connection.execute(SPENT, {"dataset": dataset}):
+def spent_of(connection: sa.Connection, dataset: str) -> tuple[Total, frozenset[PrivacyUnit], int]:
+    """Everything reserved on the dataset, whom it protects, how many charges; summed by the database, exactly."""
+    total, units, charges = NOTHING, set(), 0
+    for unit, count, without, *sums in connection.execute(SPENT, {"dataset": dataset}):
         _check_cells(whole=[bound or 0 for bound in sums[6:]], texts=())
         epsilon, delta, rho = (int(sums[i] or 0) * HALF + int(sums[i + 1] or 0) for i in (0, 2, 4))
         total += Total(None if without else epsilon, delta, rho)
         units.add(PrivacyUnit(unit))
-    return total, frozenset(units)
+        charges += count
+    return total, frozenset(units), charges
+
+
+@legible()
+def sealed_totals(writer: Writer, dataset: str) -> Totals:
+    """What admission uses of a dataset, as its newest entry carries it, once the tables were found to say the same.
+
+    So a raised cap, a spend that was made smaller, however old, a row that was put in or taken out, are refused
+    before a study is admitted. What is not looked at here `dpbo budget verify` finds.
+
+    Args:
+        writer: of the transaction that will charge.
+        dataset: whose cap pays.
+
+    Raises:
+        LedgerDamaged: an entry of the history is gone, or the tables say something else.
+    """
+    if writer.connection.scalar(ENTRIES) != writer.last.sequence:
+        raise writer.differs("entries of its history are missing, or were put in")
+    sealed = writer.totals_of(dataset)
+    cap = writer.connection.execute(CAP, {"dataset": dataset}).one_or_none()
+    spent, units, charges = spent_of(writer.connection, dataset)
+    told = {
+        "the cap": (None if cap is None else cap_in(cap._asdict()), sealed.cap),
+        "the number of charges": (charges, sealed.charges),
+        "what is spent": (spent, sealed.spent),
+        "the unit of what is spent": ({unit.value for unit in units}, sealed.units),
+        "what its owner approved": (facts_hash(writer.facts_of(dataset)), sealed.facts),
+    }
+    others = [what for what, (in_tables, in_history) in told.items() if in_tables != in_history]
+    if others:
+        raise writer.differs(f"{' and '.join(others)} of dataset {dataset!r} is not what its history sealed")
+    return sealed
 
 
 @legible()
@@ -218,7 +254,7 @@ def account_of(connection: sa.Connection, budget: PrivacyBudget) -> Account:
     filtered = filter_of(opened._asdict())
     for entry in entries:
         filtered = filtered.after(entry.draws, entry.cost)
-    spent, units = spent_of(connection, dataset)
+    spent, units, _ = spent_of(connection, dataset)
     unit = next(iter(units), None) if len(units) == 1 else None
     records, approvals = records_of(connection, dataset), approvals_of(connection, dataset)
     return Account(budget, spent, entries, unit, records, approvals, filtered)

@@ -27,8 +27,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from dpbo_core.accounting.legible import legible
-from dpbo_core.accounting.pen import Pen
 from dpbo_core.accounting.tables import DATASET_FACTS
+from dpbo_core.accounting.writer import Writer
 
 RECORDS, ANSWERS, RECOVERED, CAP = "max_records_per_person", "answers", "recovered", "cap"
 SOURCE, MARK, SHARES, MEMBER, LARGEST = "source", "mark", "shares_people", "member", "largest_epsilon"
@@ -57,9 +57,9 @@ def records_of(connection: sa.Connection, dataset: str) -> tuple[int, ...]:
     return tuple(sorted(int(item) for item in facts_about(connection, dataset, RECORDS)))
 
 
-def write_fact(pen: Pen, dataset: str, about: str, item: str, value: Mapping[str, Any]) -> None:
+def write_fact(writer: Writer, dataset: str, about: str, item: str, value: Mapping[str, Any]) -> None:
     """Add a fact; the database refuses a second one under the same item."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    pen.write(
+    writer.write(
         DATASET_FACTS, {"dataset": dataset, "about": about, "item": item, "value": dict(value), "written_at": now}
     )

@@ -14,8 +14,8 @@ from dpbo_core.accounting.approvals import account_named, names_of
 from dpbo_core.accounting.facts import LEARNED, write_fact
 from dpbo_core.accounting.legible import legible
 from dpbo_core.accounting.patterns import is_pattern, values_in
-from dpbo_core.accounting.pen import Pen
 from dpbo_core.accounting.tables import DATASET_FACTS, RELEASES, RESERVATIONS
+from dpbo_core.accounting.writer import Writer
 from dpbo_core.privacy.release import Release
 
 OF_STUDY = sa.select(DATASET_FACTS.c.value).where(
@@ -60,9 +60,9 @@ def learned_by(connection: sa.Connection, fingerprint: str) -> Learned | None:
     return None if value is None else read_learned(value)
 
 
-def write_learned(pen: Pen, account: str, fingerprint: str, learned: Learned) -> None:
+def write_learned(writer: Writer, account: str, fingerprint: str, learned: Learned) -> None:
     """Fix it, in the transaction that charges the study."""
-    write_fact(pen, account, LEARNED, fingerprint, learned.to_json())
+    write_fact(writer, account, LEARNED, fingerprint, learned.to_json())
 
 
 @legible()
