@@ -308,7 +308,13 @@ IN_THE_HISTORY = {
         *forged(url, 3, epsilon_units=5 * 10**11, rho_units=2 * 31_250_000_000),
         *change(url, "reservations", HIDDEN),
     ],
-    "an entry taken out": lambda url: remove(url, "history", "sequence = 5"),
+    "an entry taken out": lambda url: remove(url, "history", "sequence = 21"),
+    "a study given to another dataset in the history, and taken out of the tables": lambda url: [
+        *change(url, "history", "dataset = 'other' WHERE dataset = 'd' AND sequence > 15"),
+        *remove(url, "releases", "reservation = 5"),
+        *remove(url, "draws", "reservation = 5"),
+        *remove(url, "reservations", "id = 5"),
+    ],
     "the newest of a dataset given to another": lambda url: change(
         url, "history", "dataset = 'other' WHERE dataset = 'd' AND sequence > 15"
     ),
@@ -331,6 +337,7 @@ def test_tampering_with_the_history_is_refused_before_anything_is_charged(used, 
 
 
 LATER = {
+    "an old entry taken out": lambda url: remove(url, "history", "sequence = 6"),
     "the text of an old entry": lambda url: change(url, "history", "content = '{}' WHERE sequence = 6"),
     "two old entries exchanged": lambda url: [
         *change(url, "history", "sequence = -1 WHERE sequence = 6"),

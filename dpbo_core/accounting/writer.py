@@ -15,7 +15,7 @@ from dpbo_core.accounting.history import (
     unlike_tables,
     unlike_totals,
 )
-from dpbo_core.accounting.key import LedgerKey, made_by
+from dpbo_core.accounting.key import LedgerKey
 from dpbo_core.accounting.legible import legible
 from dpbo_core.accounting.tables import DATASET_FACTS, HISTORY, METADATA, RESERVATIONS
 from dpbo_core.accounting.totals import Totals, canonical, dataset_of, facts_hash
@@ -92,10 +92,12 @@ class Writer:
 
     @legible()
     def totals_of(self, dataset: str) -> Totals:
-        """What the newest entry of the dataset carries.
+        """What the newest entry of the dataset carries, once no later entry was found to hide a newer one.
+
+        The chain is checked from that entry to the newest of all, whose mark was: so it costs what came in between.
 
         Raises:
-            LedgerDamaged: that entry is not what was written.
+            LedgerDamaged: an entry is not what was written, or is gone.
         """
         if dataset not in self._totals:
             row = self.connection.execute(NEWEST, {"dataset": dataset}).one_or_none()
@@ -126,9 +128,13 @@ class Writer:
     def _sealed(self, row: sa.Row[Any]) -> Totals:
         link = Link(row.sequence, row.about, row.dataset, row.content, row.totals, row.hash, row.mac)
         previous = self.connection.scalar(HASH, {"sequence": link.sequence - 1}) if link.sequence > 1 else ORIGIN
-        attested = link.mac is None or made_by(link.mac, link.hash, self._keys) is not False
-        if previous is None or not link.follows(previous) or not attested:
+        if previous is None or not link.follows(previous):
             raise self.differs(f"entry {link.sequence} of its history is not what was written there, or is gone")
+        later = links(self.connection, link.sequence)
+        for problem in broken_links(later, link.place):
+            raise self.differs(problem)
+        if (later[-1] if later else link).place != self.last:
+            raise self.differs("its newest entry is gone")
         return Totals.from_text(link.totals)
 
     def _sealed_facts(self, dataset: str) -> list[str]:
