@@ -94,8 +94,8 @@ def admitted(url, epsilon=0.5, name="next", dataset="d"):
 # triggers
 
 KEYS = {
-    "ledger": "identity", "datasets": "name", "reservations": "id", "draws": "reservation", "releases": "reservation",
-    "dataset_facts": "dataset", "history": "sequence",
+    "ledger": "identity", "datasets": "name", "reservations": "id", "draws": "reservation",
+    "releases": "reservation", "dataset_facts": "dataset", "history": "sequence",
 }  # fmt: skip
 
 
@@ -294,7 +294,7 @@ def test_the_sealed_totals_are_those_of_the_tables(used):
 
 
 def forged(url, behind, **changes):
-    """The newest entry but so many, with other totals; its own hash is made again if `hash` is among the changes."""
+    """The newest entry but so many, with other totals."""
     number = f"(SELECT max(sequence) - {behind} FROM history)"
     ((dataset, text),) = sql(url, f"SELECT dataset, totals FROM history WHERE sequence = {number}")
     assert dataset == "d"
@@ -347,7 +347,7 @@ LATER = {
     "a release": lambda url: change(url, "releases", "released_at = 'x' WHERE reservation = 1"),
     "a release taken out": lambda url: remove(url, "releases", "reservation = 1"),
     "words of a reservation": lambda url: change(url, "reservations", "study = 'x' WHERE id = 1"),
-    "another dataset's cap": lambda url: change(url, "datasets", "epsilon_units = 9000000000000 WHERE name = 'other'"),
+    "another dataset's cap": lambda url: change(url, "datasets", "delta_units = 9 WHERE name = 'other'"),
     "another dataset's spend": lambda url: change(url, "reservations", f"{ZEROED} WHERE dataset = 'other'"),
 }  # fmt: skip
 

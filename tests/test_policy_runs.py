@@ -337,9 +337,8 @@ def test_what_was_spent_here_is_recovered_before_the_teams_ledger_is_used(dpbo, 
 
 
 def test_a_local_spend_of_a_groups_member_is_charged_to_the_group(study, folder, monkeypatch):
-    from dpbo_core.accounting.recovery import recover
-
     from dpbo_core.accounting.budget import PrivacyBudget
+    from dpbo_core.accounting.recovery import recover
 
     run_study(study("1", "labs"), ledger=ledger())
     local = audit.read_export(audit.export(Stores().ledger))

@@ -49,7 +49,7 @@ def export(url: str) -> Iterator[str]:
     """The history, a JSON object a line: of a ledger of whatever schema, as it is."""
     with LedgerStore(url, restored=True).reading() as connection, legible():
         rows = connection.execute(sa.text("SELECT * FROM history ORDER BY sequence")).mappings()
-        lines = [json.dumps(as_exported(row), ensure_ascii=False, allow_nan=False) for row in rows]
+        lines = [json.dumps(as_exported(dict(row)), ensure_ascii=False, allow_nan=False) for row in rows]
     yield from lines
 
 

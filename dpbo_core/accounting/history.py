@@ -74,9 +74,10 @@ class Link:
             ValueError, LookupError, TypeError: it is none.
         """
         mac = None if data.get("mac") is None else str(data["mac"])
-        texts = [str(data["about"]), str(data["dataset"]), canonical(data["row"]), canonical(data["totals"])]
-        link = cls(int(data["sequence"]), *texts, str(data["hash"]), mac)
-        for text in (*texts, link.hash, mac or ""):
+        row, totals = canonical(data["row"]), canonical(data["totals"])
+        about, dataset, last = str(data["about"]), str(data["dataset"]), str(data["hash"])
+        link = cls(int(data["sequence"]), about, dataset, row, totals, last, mac)
+        for text in (about, dataset, row, totals, last, mac or ""):
             text.encode()  # half a surrogate pair is no text, and no hash is made of it
         return link
 
