@@ -1,8 +1,8 @@
 """What nearly every test needs and none may notice: tables made once a session, and copied.
 
 MLflow's steps and Prefect's take from a second to ten. Each is taken once, by the product's own code; after that
-the databases are copied. Tests of the making itself ask for the fixture `from_scratch`. A figure is always made, and
-its pixels once for each kind of figure; tests of what a picture shows ask for `real_pixels`.
+the databases are copied. Tests of the making itself ask for the fixture `from_scratch`. A figure is always made,
+and its pixels once for each kind of figure; tests of what a picture shows ask for `real_pixels`.
 """
 
 import os

@@ -183,8 +183,8 @@ def spend_one(url):
 def reservation_sql(epsilon_units, delta_units, rho_units):
     return (
         "INSERT INTO reservations (id, dataset, fingerprint, study, edition, method, resolved, unit, guarantee, "
-        "spends, epsilon_units, delta_units, rho_units, noise, reserved_at) VALUES (77, 'd', 'f', 's', '1', 'grid', "
-        f"'{{}}', 'validation_record', '{{}}', '[]', {epsilon_units}, {delta_units}, {rho_units}, "
+        "spends, epsilon_units, delta_units, rho_units, noise, reserved_at) VALUES (77, 'd', 'f', 's', '1', "
+        f"'grid', '{{}}', 'validation_record', '{{}}', '[]', {epsilon_units}, {delta_units}, {rho_units}, "
         "'operating_system', 'x')"
     )
 
