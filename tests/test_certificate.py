@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from test_contract import VARIANTS, plan_of, real, run_in
 from worlds import problem, smooth_table
 
-from dpbo_core.accounting.balance import balance_after, balances
+from dpbo_core.accounting.accounts import balance_after, balances
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey

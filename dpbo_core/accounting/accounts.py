@@ -1,10 +1,10 @@
-"""What a dataset's rows in the ledger say, read back: its cap, what is spent of it, its history.
+"""What a dataset's rows in the ledger say, read back: its cap, what is spent of it, its history and burn-down.
 
 A row that does not hold what was written there is damage, and says so; what it holds is not repeated.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from dpbo_core.accounting.renyi_filter import NOT_FILTERED, Draw, Filter, draws_
 from dpbo_core.accounting.tables import DATASETS, DRAWS, RELEASES, RESERVATIONS
 from dpbo_core.accounting.totals import Totals, cap_in, facts_hash, filter_of
 from dpbo_core.accounting.writer import Writer
+from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 
 MOST_ROOM = 10_000
@@ -255,3 +256,45 @@ def account_of(connection: sa.Connection, budget: PrivacyBudget) -> Account:
     unit = next(iter(units), None) if len(units) == 1 else None
     records, approvals = records_of(connection, dataset), approvals_of(connection, dataset)
     return Account(budget, spent, entries, unit, records, approvals, filtered)
+
+
+@dataclass(frozen=True)
+class Balance:
+    """An account just after one of its studies was reserved.
+
+    Attributes:
+        position: which study of the dataset this is, from 1.
+        entry: the study.
+        spent: ε of everything reserved so far, by its draws as they were; may be infinite.
+        limit: the cap's ε; infinite for a dataset declared public.
+    """
+
+    position: int
+    entry: Entry
+    spent: float
+    limit: float
+
+    @property
+    def remaining(self) -> float:
+        """ε still free, at least 0."""
+        return max(0.0, self.limit - self.spent) if self.spent < float("inf") else 0.0
+
+    @property
+    def share(self) -> float:
+        """Share of the cap that is spent, in [0, 1]; 0 for a dataset declared public."""
+        return 0.0 if self.limit == float("inf") else min(1.0, self.spent / self.limit)
+
+
+def balances(account: Account) -> Iterator[Balance]:
+    """The account after each of its studies, oldest first."""
+    budget, draws, only = account.budget, Counter[Draw](), 0
+    limit = float("inf") if budget.public else from_units(budget.epsilon_units)
+    for position, entry in enumerate(account.entries, start=1):
+        draws.update(entry.draws)
+        only += entry.cost.delta_units
+        yield Balance(position, entry, together(draws, only, budget.delta_conversion)[0], limit)
+
+
+def balance_after(account: Account, release_id: str) -> Balance | None:
+    """The account just after the study that gave `release_id`; None if the account does not know it."""
+    return next((item for item in balances(account) if item.entry.release_id == release_id), None)

@@ -33,7 +33,17 @@ from dpbo_core.accounting.address import LEDGER_SETTING, STATE
 from dpbo_core.accounting.approvals import account_named, names_of
 from dpbo_core.accounting.audit import damaged, unsound_copy
 from dpbo_core.accounting.composition import compose
-from dpbo_core.accounting.facts import CAP, MARK, MEMBER, RECOVERED, SOURCE, facts_about, write_fact
+from dpbo_core.accounting.facts import (
+    CAP,
+    MARK,
+    MEMBER,
+    PUBLISHED,
+    RECOVERED,
+    SCORE,
+    SOURCE,
+    facts_about,
+    write_fact,
+)
 from dpbo_core.accounting.history import Link, broken_links, links
 from dpbo_core.accounting.legible import legible
 from dpbo_core.accounting.store import LedgerStore
@@ -84,7 +94,7 @@ def recover(url: str, copy: tuple[Link, ...]) -> Recovered:
 def _as_ours(connection: sa.Connection, copy: tuple[Link, ...]) -> Iterator[Link]:
     """Another ledger's entries, each charged to the account that pays for its name here.
 
-    Not its sources, nor a member of a group there whose name is known here.
+    Not what its owner allowed there, nor a member of a group there whose name is known here.
     """
     names = names_of(connection)
     for link in copy:
@@ -94,7 +104,7 @@ def _as_ours(connection: sa.Connection, copy: tuple[Link, ...]) -> Iterator[Link
                 continue
         elif link.about in (RESERVATIONS.name, DATASET_FACTS.name):
             taken = row.get("about") == MEMBER and row["item"] in names
-            if taken or row.get("about") in (SOURCE, MARK):
+            if taken or row.get("about") in (SOURCE, MARK, PUBLISHED, SCORE):
                 continue
             row["dataset"] = account_named(connection, row["dataset"])
         yield replace(link, row=json.dumps(row))
@@ -205,7 +215,8 @@ class _Recovery:
         key = (row["dataset"], link.hash)
         if key in self._done:
             self._numbers[row["id"]] = number = int(self._done[key]["reservation"])
-            self._check_charged(link, row["dataset"], number, row["spends"])
+            here = sa.select(RESERVATIONS.c.dataset, RESERVATIONS.c.spends).where(RESERVATIONS.c.id == number)
+            self._check_here(link, here, (row["dataset"], row["spends"]))
             return
         self._numbers[row["id"]] = self._charge(link, row)
 
@@ -215,17 +226,12 @@ class _Recovery:
             return
         if (dataset, link.hash) in self._done:
             number = int(self._done[dataset, link.hash]["reservation"])
-            told = sa.select(DRAWS.c.spend, DRAWS.c.outcome)
-            told = told.where(DRAWS.c.reservation == number, DRAWS.c.what == row["what"])
-            if [tuple(cells) for cells in self._writer.connection.execute(told)] != [
-                (row["spend"], row["outcome"])
-            ]:
-                raise self._unrecovered(link)
+            here = sa.select(DRAWS.c.spend, DRAWS.c.outcome)
+            here = here.where(DRAWS.c.reservation == number, DRAWS.c.what == row["what"])
+            self._check_here(link, here, (row["spend"], row["outcome"]))
             return
         drawn = sa.select(DRAWS.c.what).where(DRAWS.c.reservation == number, DRAWS.c.what == row["what"])
-        if (
-            self._writer.connection.scalar(drawn) is not None
-        ):  # the study ran on, and drew it anew: seen twice, paid twice
+        if self._writer.connection.scalar(drawn) is not None:  # drawn anew since: seen twice, paid twice
             study = sa.select(RESERVATIONS).where(RESERVATIONS.c.id == number)
             first = dict(self._writer.connection.execute(study).mappings().one())
             total = compose((Spend.from_json(row["spend"]),))
@@ -243,19 +249,14 @@ class _Recovery:
         self._writer.write(RELEASES, {**row, "reservation": number})
         self.added.releases += 1
 
-    def _check_charged(self, link: Link, dataset: str, number: int, spends: list[Row]) -> None:
-        """That an entry was recovered is believed where its price was charged.
+    def _check_here(self, link: Link, rows: sa.Select[Any], cells: tuple[Any, ...]) -> None:
+        """That an entry was recovered is believed where what it says is here.
 
         Raises:
-            LedgerDamaged: the reservation named is of another dataset or has another price.
+            LedgerDamaged: it is not: of another dataset, say, or at another price.
         """
-        charged = sa.select(RESERVATIONS.c.dataset, RESERVATIONS.c.spends).where(RESERVATIONS.c.id == number)
-        if [tuple(cells) for cells in self._writer.connection.execute(charged)] != [(dataset, spends)]:
-            raise self._unrecovered(link)
-
-    @staticmethod
-    def _unrecovered(link: Link) -> Exception:
-        return damaged([f"it says that entry {link.sequence} of the copy was recovered, and does not have it"])
+        if [tuple(row) for row in self._writer.connection.execute(rows)] != [cells]:
+            raise damaged([f"it says that entry {link.sequence} of the copy was recovered, and does not have it"])
 
     def _charge(self, link: Link, row: Row) -> int:
         """A reservation at the ledger's end; under a name of its own where its study was charged again since."""
