@@ -13,9 +13,9 @@ from worlds import Memory
 
 from dpbo_core.accounting import audit
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.learned import Learned
 from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
 from dpbo_core.accounting.row_checks import faulty
+from dpbo_core.accounting.warm_start import Learned
 from dpbo_core.bo.acquisition import UCB
 from dpbo_core.bo.averaged import AveragedSearch, prior_of
 from dpbo_core.bo.learning import FRESH, LearningSearch

@@ -13,10 +13,10 @@ import sqlalchemy as sa
 from dpbo_core.accounting.approvals import NOTHING_APPROVED, Approvals, approvals_of
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import NOTHING, Total
-from dpbo_core.accounting.facts import CAP as CAP_FACT
-from dpbo_core.accounting.facts import facts_about, records_of
-from dpbo_core.accounting.legible import legible
+from dpbo_core.accounting.dataset_metadata import CAP as CAP_FACT
+from dpbo_core.accounting.dataset_metadata import facts_about, records_of
 from dpbo_core.accounting.renyi_filter import NOT_FILTERED, Draw, Filter, draws_in, together
+from dpbo_core.accounting.row_decoding import row_decoding
 from dpbo_core.accounting.tables import DATASETS, DRAWS, RELEASES, RESERVATIONS
 from dpbo_core.accounting.totals import Totals, cap_in, facts_hash, filter_of
 from dpbo_core.accounting.writer import Writer
@@ -123,7 +123,7 @@ def _check_cells(*, whole: Iterable[Any], texts: Iterable[Any]) -> None:
         raise TypeError
 
 
-@legible()
+@row_decoding()
 def cap_of(connection: sa.Connection, dataset: str) -> PrivacyBudget | None:
     """The dataset's cap, if it has one; the smaller of all that it ever had, where lost entries were recovered."""
     row = connection.execute(CAP, {"dataset": dataset}).one_or_none()
@@ -144,7 +144,7 @@ def cap_of(connection: sa.Connection, dataset: str) -> PrivacyBudget | None:
     return cap
 
 
-@legible()
+@row_decoding()
 def spent_of(connection: sa.Connection, dataset: str) -> tuple[Total, frozenset[PrivacyUnit], int]:
     """Everything reserved on the dataset, whom it protects, how many charges; summed by the database, exactly."""
     total, units, charges = NOTHING, set(), 0
@@ -157,7 +157,7 @@ def spent_of(connection: sa.Connection, dataset: str) -> tuple[Total, frozenset[
     return total, frozenset(units), charges
 
 
-@legible()
+@row_decoding()
 def sealed_totals(writer: Writer, dataset: str) -> Totals:
     """What admission uses of a dataset, as its newest entry carries it, once the tables were found to say the same.
 
@@ -187,7 +187,7 @@ def sealed_totals(writer: Writer, dataset: str) -> Totals:
     return sealed
 
 
-@legible()
+@row_decoding()
 def draws_of(connection: sa.Connection, dataset: str) -> Counter[Draw]:
     """How many draws of each price are reserved on the dataset."""
     query = sa.select(RESERVATIONS.c.spends).where(RESERVATIONS.c.dataset == dataset)
@@ -209,7 +209,7 @@ def _recorded_of(connection: sa.Connection, reservations: list[int]) -> dict[int
 
 
 def account_of(connection: sa.Connection, budget: PrivacyBudget) -> Account:
-    """The whole account of a cap's dataset; for inside `legible`, as every cell is checked.
+    """The whole account of a cap's dataset; for inside `row_decoding`, as every cell is checked.
 
     Raises:
         TypeError: a cell holds what was never written.

@@ -11,7 +11,7 @@ from typing import cast
 import sqlalchemy as sa
 
 from dpbo_core.accounting import policy
-from dpbo_core.accounting.facts import (
+from dpbo_core.accounting.dataset_metadata import (
     LARGEST,
     MARK,
     MEMBER,
@@ -24,9 +24,9 @@ from dpbo_core.accounting.facts import (
     facts_about,
     write_fact,
 )
-from dpbo_core.accounting.legible import legible
 from dpbo_core.accounting.patterns import filled, is_pattern, values_in
 from dpbo_core.accounting.policy import Approved, Use
+from dpbo_core.accounting.row_decoding import row_decoding
 from dpbo_core.accounting.sources import (
     KINDS,
     PUBLIC,
@@ -99,7 +99,7 @@ def names_of(connection: sa.Connection) -> tuple[str, ...]:
     return tuple(connection.scalars(NAMES).all())
 
 
-@legible()
+@row_decoding()
 def approved(connection: sa.Connection, asked: Iterable[Source] = ()) -> tuple[Approved, ...]:
     """Every source that the ledger knows, with those marks that could be a mark of `asked`.
 
@@ -123,7 +123,7 @@ def approved(connection: sa.Connection, asked: Iterable[Source] = ()) -> tuple[A
     return tuple(found.values())
 
 
-@legible()
+@row_decoding()
 def remembered(connection: sa.Connection, about: str, asked: Iterable[Source] = ()) -> tuple[Approved, ...]:
     """Every file that was read as public, or was published, whichever `about` says, with its marks.
 
@@ -196,7 +196,7 @@ def as_published(connection: sa.Connection, account: str, guarantee: PrivacyGuar
     return replace(guarantee, assumptions=(*guarantee.assumptions, name))
 
 
-@legible()
+@row_decoding()
 def divisions(connection: sa.Connection, account: str) -> tuple[Division, ...]:
     """How one table of the dataset was divided in each study before."""
     facts = facts_about(connection, account, VALIDATION_SIZE).values()
@@ -307,7 +307,7 @@ def allow_score(writer: Writer, dataset: str, path: str) -> bool:
     return True
 
 
-@legible()
+@row_decoding()
 def largest_of(connection: sa.Connection, account: str) -> int | None:
     """The largest ε, in 10⁻¹², of a study that Prefect starts: the smallest that was ever set; None before any."""
     return min((int(item) for item in facts_about(connection, account, LARGEST)), default=None)

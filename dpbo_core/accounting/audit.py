@@ -26,9 +26,9 @@ from dpbo_core.accounting.history import (
     unlike_totals,
 )
 from dpbo_core.accounting.key import LedgerKey
-from dpbo_core.accounting.legible import legible
 from dpbo_core.accounting.rollback_guard import missing, older
 from dpbo_core.accounting.row_checks import faulty
+from dpbo_core.accounting.row_decoding import row_decoding
 from dpbo_core.accounting.store import FRESH, LedgerStore
 from dpbo_core.accounting.tables import RESERVATIONS
 from dpbo_core.accounting.writer import Writer
@@ -47,7 +47,7 @@ class Verified:
 
 def export(url: str) -> Iterator[str]:
     """The history, a JSON object a line: of a ledger of whatever schema, as it is."""
-    with LedgerStore(url, restored=True).reading() as connection, legible():
+    with LedgerStore(url, restored=True).reading() as connection, row_decoding():
         rows = connection.execute(sa.text("SELECT * FROM history ORDER BY sequence")).mappings()
         lines = [json.dumps(as_exported(dict(row)), ensure_ascii=False, allow_nan=False) for row in rows]
     yield from lines
@@ -87,7 +87,7 @@ def verify(url: str, copy: tuple[Link, ...] = (), *, accept: bool = False) -> Ve
         raise schema.another(store.schema)
     keys = _keys(store, accept=accept)
     beside, of_user = _beside(store, accept=accept), store.guard.of_user()  # before the history, which may grow
-    with store.reading() as connection, legible():
+    with store.reading() as connection, row_decoding():
         history = links(connection)
         problems = [*broken_links(history), *unlike_tables(history, connection), *faulty(history)]
         problems += unlike_totals(history) if not problems else ()
@@ -154,7 +154,7 @@ def _holds(history: list[Link], record: Place, store: LedgerStore) -> bool:
 
 
 def _accept(store: LedgerStore, last: Place, record: Place | None, lost: tuple[Link, ...]) -> Verified:
-    with store.writing() as writer, legible():
+    with store.writing() as writer, row_decoding():
         if writer.last != last:
             raise damaged(["it was written to while it was being verified"])
         for link in lost:

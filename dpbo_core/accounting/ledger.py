@@ -18,19 +18,27 @@ import sqlalchemy as sa
 from dpbo_core.accounting import admission, approvals, lookup, policy
 from dpbo_core.accounting.accounts import Account, account_of, cap_of, draws_of, sealed_totals
 from dpbo_core.accounting.budget import PrivacyBudget
+from dpbo_core.accounting.cap_creation import account_for, no_budget, open_cap
 from dpbo_core.accounting.composition import compose
-from dpbo_core.accounting.facts import ANSWERS, PUBLISHED, RECORDS, SCORE, facts_about, records_of, write_fact
-from dpbo_core.accounting.learned import Learned, learned_by, released_in, releases_named, write_learned
-from dpbo_core.accounting.legible import legible
+from dpbo_core.accounting.dataset_metadata import (
+    ANSWERS,
+    PUBLISHED,
+    RECORDS,
+    SCORE,
+    facts_about,
+    records_of,
+    write_fact,
+)
 from dpbo_core.accounting.lookup import Recorded
-from dpbo_core.accounting.opening import account_for, no_budget, open_cap
 from dpbo_core.accounting.policy import OWNERS, Use
 from dpbo_core.accounting.recovery import check_recovered
 from dpbo_core.accounting.renyi_filter import draws_in
 from dpbo_core.accounting.reservation import Reservation, StudyKey, utc_now
+from dpbo_core.accounting.row_decoding import row_decoding
 from dpbo_core.accounting.sources import Source
 from dpbo_core.accounting.store import LedgerStore
 from dpbo_core.accounting.tables import DATASETS, DRAWS, RELEASES, RESERVATIONS
+from dpbo_core.accounting.warm_start import Learned, learned_by, released_in, releases_named, write_learned
 from dpbo_core.accounting.writer import Writer
 from dpbo_core.privacy.amounts import allowed_units
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
@@ -320,7 +328,7 @@ class PrivacyLedger:
 
     def reserved(self, fingerprint: str) -> Mapping[str, Any] | None:
         """What this very study became when it was charged, `method` by name and the rest; None if it was not."""
-        with self._store.reading() as connection, legible():
+        with self._store.reading() as connection, row_decoding():
             row = connection.execute(CHARGED, {"fingerprint": fingerprint}).one_or_none()
             return None if row is None else {**row.resolved, "method": str(row.method)}
 
@@ -341,13 +349,13 @@ class PrivacyLedger:
         """name → (outcome, time of recording) of every draw that this very study has recorded; empty before any."""
         query = sa.select(DRAWS.c.what, DRAWS.c.outcome, DRAWS.c.drawn_at).join(RESERVATIONS)
         query = query.where(RESERVATIONS.c.fingerprint == fingerprint)
-        with self._store.reading() as connection, legible():
+        with self._store.reading() as connection, row_decoding():
             return {str(row.what): (dict(row.outcome), str(row.drawn_at)) for row in connection.execute(query)}
 
     def release_of(self, fingerprint: str) -> Release | None:
         """The recorded release of this very study, if it has finished."""
         query = sa.select(RELEASES.c.release).join(RESERVATIONS).where(RESERVATIONS.c.fingerprint == fingerprint)
-        with self._store.reading() as connection, legible():
+        with self._store.reading() as connection, row_decoding():
             found = connection.scalar(query)
             return None if found is None else Release.from_json(found)
 
@@ -355,7 +363,7 @@ class PrivacyLedger:
         """The recorded release of that id (the first 16 digits of its study's fingerprint), if there is one."""
         query = sa.select(RELEASES.c.release).join(RESERVATIONS)
         query = query.where(sa.func.substr(RESERVATIONS.c.fingerprint, 1, len(release_id)) == release_id)
-        with self._store.reading() as connection, legible():
+        with self._store.reading() as connection, row_decoding():
             found = connection.scalar(query)
             return None if found is None else Release.from_json(found)
 
@@ -380,14 +388,14 @@ class PrivacyLedger:
 
     def recorded(self, word: str) -> tuple[Recorded, ...]:
         """The charged studies of which `word` is NAME, NAME:EDITION or the release's id."""
-        with self._store.reading() as connection, legible():
+        with self._store.reading() as connection, row_decoding():
             return lookup.matching(connection, word)
 
     def editions(
         self, study: str, *, edition: str | None = None, dataset: str | None = None
     ) -> tuple[Recorded, ...]:
         """The charged studies of that name, of one edition and one dataset unless they are None."""
-        with self._store.reading() as connection, legible():
+        with self._store.reading() as connection, row_decoding():
             return lookup.editions_of(connection, study, edition, dataset)
 
     def study_names(self) -> tuple[str, ...]:
@@ -397,7 +405,7 @@ class PrivacyLedger:
 
     def accounts(self, dataset: str | None = None) -> tuple[Account, ...]:
         """Every dataset's account, or the one that pays for one dataset; empty if the name is unknown."""
-        with self._store.reading() as connection, legible():
+        with self._store.reading() as connection, row_decoding():
             if dataset is not None:
                 dataset = approvals.account_named(connection, dataset)
             names = connection.scalars(sa.select(DATASETS.c.name).order_by(DATASETS.c.name))

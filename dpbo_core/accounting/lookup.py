@@ -38,7 +38,7 @@ def names(connection: sa.Connection) -> tuple[str, ...]:
 def matching(connection: sa.Connection, word: str) -> tuple[Recorded, ...]:
     """The studies of which `word` is NAME, NAME:EDITION or the release's id, with their releases.
 
-    For inside `legible`, as what a row holds is read.
+    For inside `row_decoding`, as what a row holds is read.
     """
     whole = RESERVATIONS.c.study + ":" + RESERVATIONS.c.edition
     named = sa.func.substr(RESERVATIONS.c.fingerprint, 1, ID)

@@ -33,7 +33,7 @@ from dpbo_core.accounting.address import LEDGER_SETTING, STATE
 from dpbo_core.accounting.approvals import account_named, names_of
 from dpbo_core.accounting.audit import damaged, unsound_copy
 from dpbo_core.accounting.composition import compose
-from dpbo_core.accounting.facts import (
+from dpbo_core.accounting.dataset_metadata import (
     CAP,
     MARK,
     MEMBER,
@@ -45,7 +45,7 @@ from dpbo_core.accounting.facts import (
     write_fact,
 )
 from dpbo_core.accounting.history import Link, broken_links, links
-from dpbo_core.accounting.legible import legible
+from dpbo_core.accounting.row_decoding import row_decoding
 from dpbo_core.accounting.store import LedgerStore
 from dpbo_core.accounting.tables import DATASET_FACTS, DATASETS, DRAWS, RELEASES, RESERVATIONS
 from dpbo_core.accounting.writer import Writer
@@ -77,7 +77,7 @@ def recover(url: str, copy: tuple[Link, ...]) -> Recovered:
         LedgerDamaged: the copy is empty, is broken or holds what cannot be; nothing was added.
     """
     store = LedgerStore(url)
-    with store.writing() as writer, legible():
+    with store.writing() as writer, row_decoding():
         history = links(writer.connection)
         problems = [*broken_links(history), *unsound_copy(copy, store.keys(), strangers=True)]
         if problems or not copy:
@@ -146,7 +146,7 @@ def check_recovered(connection: sa.Connection, url: str, *, dataset: str, accoun
 
 def _charges(url: str, names: Collection[str]) -> frozenset[str]:
     """The hashes of a ledger's charges to whatever pays for studies of these names."""
-    with LedgerStore(url).reading() as connection, legible():
+    with LedgerStore(url).reading() as connection, row_decoding():
         datasets = {*names, *(account_named(connection, name) for name in names)}
         return frozenset(
             link.hash for link in links(connection) if link.about == RESERVATIONS.name and link.dataset in datasets

@@ -9,10 +9,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from dpbo_core.accounting.approvals import account_named, as_published
-from dpbo_core.accounting.learned import Learned
-from dpbo_core.accounting.legible import legible
+from dpbo_core.accounting.row_decoding import row_decoding
 from dpbo_core.accounting.store import LedgerStore
 from dpbo_core.accounting.tables import DRAWS, RELEASES
+from dpbo_core.accounting.warm_start import Learned
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release
@@ -98,12 +98,12 @@ class Reservation:
     def _as_published(self, connection: sa.Connection, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
         return as_published(connection, account_named(connection, self._key.dataset), guarantee)
 
-    @legible()
+    @row_decoding()
     def _outcome(self, connection: sa.Connection, what: str) -> Mapping[str, Any] | None:
         outcome: Mapping[str, Any] | None = connection.scalar(OUTCOME, {"reservation": self._id, "what": what})
         return outcome
 
-    @legible()
+    @row_decoding()
     def _drawn(self, connection: sa.Connection) -> Mapping[str, Mapping[str, Any]]:
         rows = connection.execute(DRAWN, {"reservation": self._id})
         return {str(row.what): dict(row.outcome) for row in rows}

@@ -11,10 +11,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from dpbo_core.accounting.composition import compose
-from dpbo_core.accounting.facts import CAP, LEARNED, RECORDS, RECOVERED
+from dpbo_core.accounting.dataset_metadata import CAP, LEARNED, RECORDS, RECOVERED
 from dpbo_core.accounting.history import Link
-from dpbo_core.accounting.learned import read_learned
 from dpbo_core.accounting.tables import DATASET_FACTS, DRAWS, METADATA, RECORDED, RESERVATIONS
+from dpbo_core.accounting.warm_start import read_learned
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit

@@ -19,8 +19,8 @@ from dpbo_core.accounting import schema
 from dpbo_core.accounting.address import open_engine
 from dpbo_core.accounting.history import START, Place, broken_links, links
 from dpbo_core.accounting.key import SETTING, LedgerKey, key_of_setting, made_by
-from dpbo_core.accounting.legible import legible
 from dpbo_core.accounting.rollback_guard import RollbackGuard, missing, older
+from dpbo_core.accounting.row_decoding import row_decoding
 from dpbo_core.accounting.tables import HISTORY, LEDGER
 from dpbo_core.accounting.writer import HASH, Writer, changed
 from dpbo_core.errors import DpboError, LedgerDamaged
@@ -121,7 +121,7 @@ class LedgerStore:
             self.guard.beside.keep(writer.last, anew=False, durable=True)  # at once: without it nobody goes on
 
     @staticmethod
-    @legible()
+    @row_decoding()
     def _unchained(connection: sa.Connection, verified: Place, last: Place) -> str | None:
         """What is wrong with the chain after the last place that was verified here; None if nothing is."""
         if last == verified:
@@ -226,7 +226,7 @@ class LedgerStore:
         if not self._restored:
             beside, of_user = self.guard.beside.read(), self.guard.of_user()
         rows = connection.execute(LAST).all()
-        with legible():  # SQLite keeps a text in a column of numbers
+        with row_decoding():  # SQLite keeps a text in a column of numbers
             last = Place(index(rows[0].sequence), str(rows[0].hash)) if rows else START
         self._check_reached(connection, last, beside, self.guard.beside.path)
         unknown = not (beside.sequence or self._restored or self.server) and last.sequence > FRESH

@@ -16,7 +16,7 @@ from dpbo_core.accounting.history import (
     unlike_totals,
 )
 from dpbo_core.accounting.key import LedgerKey
-from dpbo_core.accounting.legible import legible
+from dpbo_core.accounting.row_decoding import row_decoding
 from dpbo_core.accounting.tables import DATASET_FACTS, HISTORY, METADATA, RESERVATIONS
 from dpbo_core.accounting.totals import Totals, canonical, dataset_of, facts_hash
 from dpbo_core.errors import LedgerDamaged
@@ -90,7 +90,7 @@ class Writer:
         self._totals.pop(link.dataset, None)
         self._facts.pop(link.dataset, None)
 
-    @legible()
+    @row_decoding()
     def totals_of(self, dataset: str) -> Totals:
         """What the newest entry of the dataset carries, once no later entry was found to hide a newer one.
 
@@ -104,12 +104,12 @@ class Writer:
             self._totals[dataset] = Totals() if row is None else self._sealed(row)
         return self._totals[dataset]
 
-    @legible()
+    @row_decoding()
     def facts_of(self, dataset: str) -> list[str]:
         """The dataset's facts as the tables have them, each as it is written down."""
         return [canonical(row._asdict()) for row in self.connection.execute(FACTS, {"dataset": dataset})]
 
-    @legible()
+    @row_decoding()
     def check_whole(self) -> None:
         """The whole history is chained, and is what the tables say: seconds for 100,000 entries.
 
