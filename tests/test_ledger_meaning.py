@@ -19,6 +19,7 @@ from dpbo_core.accounting.history import Link, seal
 from dpbo_core.accounting.key import LedgerKey
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.accounting.recovery import Recovered, recover
+from dpbo_core.accounting.sources import PUBLIC, file_source
 from dpbo_core.accounting.totals import Totals, canonical, facts_hash
 from dpbo_core.errors import BudgetExceeded, BudgetRefused, DpboError, LedgerDamaged, StudyInvalid
 from dpbo_core.privacy.unit import PrivacyUnit
@@ -393,15 +394,33 @@ def test_another_ledgers_spends_are_charged_here_once(url, here):
         recover(url, ())
 
 
+def test_what_another_ledgers_owner_allowed_is_not_allowed_here_and_what_was_published_is_told(url, here):
+    spend_one(url)
+    (here / "v.csv").write_text("a,y\n1,0\n")
+    other = spend_one(f"sqlite:///{here / 'other.db'}")
+    other.allow("d", file_source(here / "v.csv"))
+    other.publish("d", file_source(here / "v.csv", PUBLIC))
+    other.allow_score("d", "ours.scores.utility")
+    spend(other, "b", 0.2)
+    recover(url, exported(f"sqlite:///{here / 'other.db'}"))
+    book = PrivacyLedger(url)
+    assert other.allows_score("d", "ours.scores.utility")
+    assert not book.allows_score("d", "ours.scores.utility")
+    (account,) = book.accounts("d")
+    assert account.approvals.sources == ()
+    claim = book.reserve(key("c"), plan(0.2), noise=SYSTEM)
+    assert claim.assumed(plan(0.2).guarantee).assumptions == ("published_records",)
+
+
 def test_the_command_recovers(dpbo, url, here, monkeypatch):
     copy = forked(url, here)
     parsed = ({**asdict(link), "row": json.loads(link.row), "totals": json.loads(link.totals)} for link in copy)
     (here / "found.jsonl").write_text("".join(json.dumps(line) + "\n" for line in parsed))
     monkeypatch.setenv("DPBO_LEDGER_URL", url)
-    assert "1 lost charges were added" in command.recover(here / "found.jsonl")
-    assert "nothing was added" in command.recover(here / "found.jsonl")
-    with pytest.raises(StudyInvalid, match="word of the command line"):
-        command.set_budget("recover", epsilon=1.0, delta=0.0, relation="replace_one", accepts=(), public=False)
+    assert "1 lost charges were added" in " ".join(dpbo("budget", "recover", "found.jsonl")[1].split())
+    assert "nothing was added" in " ".join(dpbo("budget", "recover", "found.jsonl")[1].split())
+    code, _, err = dpbo("budget", "set", "recover", "--epsilon", "1")
+    assert (code, "word of the command line" in err) == (2, True)
 
 
 # exports that were written by somebody else's hand

@@ -37,7 +37,6 @@ from dpbo_core.accounting.dataset_metadata import (
     CAP,
     MARK,
     MEMBER,
-    PUBLISHED,
     RECOVERED,
     SCORE,
     SOURCE,
@@ -94,7 +93,8 @@ def recover(url: str, copy: tuple[Link, ...]) -> Recovered:
 def _as_ours(connection: sa.Connection, copy: tuple[Link, ...]) -> Iterator[Link]:
     """Another ledger's entries, each charged to the account that pays for its name here.
 
-    Not what its owner allowed there, nor a member of a group there whose name is known here.
+    Not what it may be scored on or by there, nor a member of a group there whose name is known here. What was
+    published there is public here too, and later releases say so.
     """
     names = names_of(connection)
     for link in copy:
@@ -104,7 +104,7 @@ def _as_ours(connection: sa.Connection, copy: tuple[Link, ...]) -> Iterator[Link
                 continue
         elif link.about in (RESERVATIONS.name, DATASET_FACTS.name):
             taken = row.get("about") == MEMBER and row["item"] in names
-            if taken or row.get("about") in (SOURCE, MARK, PUBLISHED, SCORE):
+            if taken or row.get("about") in (SOURCE, MARK, SCORE):
                 continue
             row["dataset"] = account_named(connection, row["dataset"])
         yield replace(link, row=json.dumps(row))
