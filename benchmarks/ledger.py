@@ -1,9 +1,11 @@
-"""How many reservations a second the ledger takes, each durable, all on one dataset; by the wall.
+"""What a reservation costs as a ledger grows, each durable, all on one dataset; by the wall.
 
     python -m benchmarks.ledger [--json]
 
-The cap has room for nine in ten of what is asked for, and exactly those are admitted. PostgreSQL is
-a server of this script's own (pgserver) with its settings as they come, so fsync is on.
+Entries are reservations of that dataset, written in one transaction; then the median of 20 reservations is taken,
+each in a transaction of its own. With eight processes the cap has room for nine in ten of what is asked for, and
+exactly those are admitted. PostgreSQL is a server of this script's own (pgserver) with its settings as they come,
+so fsync is on.
 """
 
 import multiprocessing
@@ -13,12 +15,17 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
+
+import sqlalchemy as sa
 
 from benchmarks.peers import installed
 from benchmarks.rows import Row, main, missing
 from dpbo_core.accounting import audit
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
+from dpbo_core.accounting.store import LedgerStore
+from dpbo_core.accounting.tables import RESERVATIONS
 from dpbo_core.errors import BudgetExceeded
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.privacy.amounts import spent_units
@@ -26,6 +33,7 @@ from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 
+SIZES = {1_000: 5.0, 20_000: 50.0}  # entries → milliseconds that are asked for
 TOTAL = 1920
 EPSILON = 0.001
 GUARANTEE = PrivacyGuarantee(
@@ -81,23 +89,53 @@ def measure(url, processes):
     return admitted / seconds, admitted, asks * processes
 
 
+def grown(url) -> Iterator[tuple[int, float]]:
+    """(entries, median seconds of a reservation) for each of SIZES."""
+    ledger = PrivacyLedger(url)
+    ledger.set_budget(PrivacyBudget.of("d", epsilon=1000.0, delta=1e-5))
+    number = 0
+
+    def key():
+        return StudyKey(f"{number:0>64}", "d", str(number), "1", "private_grid")
+
+    ledger.reserve(key(), plan(), noise="operating_system")
+    store = LedgerStore(url)
+    for entries in SIZES:
+        with store.writing() as writer:
+            row = dict(writer.connection.execute(sa.select(RESERVATIONS).limit(1)).mappings().one())
+            del row["id"]
+            while writer.last.sequence < entries:
+                number += 1
+                writer.reserve(row | {"fingerprint": f"{number:0>64}"})
+        seconds = []
+        for _ in range(20):
+            number += 1
+            begun = time.perf_counter()
+            ledger.reserve(key(), plan(), noise="operating_system")
+            seconds.append(time.perf_counter() - begun)
+        yield entries, median(seconds)
+    audit.verify(url)
+
+
 def rows() -> Iterator[Row]:
     folder = Path(tempfile.mkdtemp())
     home = Path.cwd()
     os.chdir(folder)  # a database server keeps its files where it is started
     try:
-        for processes in (1, 8):
-            yield row("SQLite", f"sqlite:///{folder / f'{processes}.db'}", processes)
+        yield from rows_of("SQLite", lambda name: f"sqlite:///{folder / name}.db")
         if not installed("pgserver"):
             yield missing("PostgreSQL", "pgserver")
             return
         import pgserver
 
         server = pgserver.get_server(folder / "pg", cleanup_mode="stop")
+
+        def database(name):
+            server.psql(f"CREATE DATABASE {name}")
+            return server.get_uri(name)
+
         try:
-            for processes in (1, 8, 64):
-                server.psql(f"CREATE DATABASE d{processes}")
-                yield row("PostgreSQL", server.get_uri(f"d{processes}"), processes)
+            yield from rows_of("PostgreSQL", database)
         finally:
             server.cleanup()
     finally:
@@ -105,10 +143,12 @@ def rows() -> Iterator[Row]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def row(database, url, processes):
-    rate, admitted, asked = measure(url, processes)
+def rows_of(database, made) -> Iterator[Row]:
+    for entries, seconds in grown(made("growing")):
+        yield Row(f"{database}, a reservation at {entries:,} entries", 1000 * seconds, "ms", at_most=SIZES[entries])
+    rate, admitted, asked = measure(made("raced"), 8)
     said = f"{admitted:,} of {asked:,} admitted"
-    return Row(f"{database}, {processes} at once", rate, unit="a second", note=said)
+    yield Row(f"{database}, 8 at once", rate, unit="a second", note=said)
 
 
 if __name__ == "__main__":

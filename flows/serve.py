@@ -19,7 +19,6 @@ from dpbo.flows.prefect_runtime.progress import in_short
 from dpbo.flows.prefect_runtime.requested_study import check_fields, edition_at
 from dpbo.flows.prefect_runtime.server import LoopbackServer, is_outage, wait_for_server
 from dpbo.flows.prefect_runtime.settings import Stores, refuse_folder_settings
-from dpbo.flows.renamed import warn_of_old_name
 from dpbo.flows.tune import tune
 from dpbo.tasks import policies
 from dpbo_core.accounting.ledger import PrivacyLedger
@@ -53,7 +52,6 @@ def tune_on_schedule(study: str, pad_steps: float = 0.0, register: bool = False)
         Completed; or, cancelled and named so, "Refused: budget" where the ledger said no and nothing was charged,
         and "Skipped: missed" where a later run was due already, so that missed ones never run in a burst.
     """
-    warn_of_old_name(__name__, "dpbo.flows.serve.tune_on_schedule")
     follow(os.environ.get(SERVED_BY))
     refuse_folder_settings(Path())
     fired = fired_at()

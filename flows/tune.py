@@ -12,7 +12,6 @@ from dpbo.flows.prefect_runtime.requested_study import study_of
 from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings
 from dpbo.flows.prefect_runtime.workers import workers, workers_for
 from dpbo.flows.publishing import UNNAMED, Warnings, publish_release, ready_for
-from dpbo.flows.renamed import warn_of_old_name
 from dpbo.flows.tuned import Tuned as Tuned
 from dpbo.tasks import policies
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
@@ -56,7 +55,6 @@ def tune_privately(
         DpboError: nothing was charged: no release could be shown (a deleted experiment, a store out of order).
         Sealed: a step failed; run the study again and it continues.
     """
-    warn_of_old_name(__name__, "dpbo.flows.tune.tune_privately")
     return tune(study_of(study), folder, pad_steps=pad_steps, register=register)
 
 

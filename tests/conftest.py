@@ -14,10 +14,8 @@ import absl.logging  # comes with dp-accounting
 import debian_postgresql
 import pytest
 from hypothesis import HealthCheck, settings
-from made_once import Certificates, Databases, LedgerTables, Pixels, shared
+from made_once import Certificates, Databases, Pixels, shared
 from shares import InShares, place
-
-from dpbo_core.accounting import schema
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 STATE = tempfile.TemporaryDirectory()  # what a user saw of a ledger is kept here, and not in the real home
@@ -86,13 +84,12 @@ def databases(tmp_path_factory):
 
 @pytest.fixture(scope="session", autouse=True)
 def made_once(databases):
-    """New ledgers, MLflow stores and pictures come of the first one's making: see made_once.py."""
+    """MLflow stores and pictures come of the first one's making: see made_once.py."""
     from matplotlib.figure import Figure
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ssl, "create_default_context", Certificates(ssl.create_default_context))
         patch.setattr(Figure, "savefig", Pixels(Figure.savefig))
-        patch.setattr("dpbo_core.accounting.schema.bring_up_to_date", LedgerTables(schema.bring_up_to_date))
         patch.setattr("dpbo.tasks.reporting.mlflow_store._make", databases.mlflow)
         yield patch
 
@@ -118,8 +115,7 @@ def unhurried_disk():
 
 @pytest.fixture
 def from_scratch(databases, made_once, monkeypatch):
-    """The product's own making of ledgers and MLflow stores, for the tests of just that."""
-    monkeypatch.setattr(schema, "bring_up_to_date", schema.bring_up_to_date.honest)
+    """The product's own making of MLflow stores, for the tests of just that."""
     monkeypatch.setattr("dpbo.tasks.reporting.mlflow_store._make", databases.make_mlflow)
 
 

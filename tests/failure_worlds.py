@@ -182,11 +182,9 @@ STUDIES["private_grid, a bundled set"]["data"] = {"source": "breast_cancer", "va
 
 def worlds(folder):
     """name → a function of an edition that asks for the study, in `folder`, which has its files."""
-    from made_once import LedgerTables
     from sklearn.linear_model import Ridge
 
     from dpbo_core import PrivateSearch, PrivateSelection, Real
-    from dpbo_core.accounting import schema
     from dpbo_core.accounting.budget import PrivacyBudget
     from dpbo_core.accounting.ledger import PrivacyLedger
     from dpbo_core.evaluation.run import evaluate_study
@@ -199,8 +197,6 @@ def worlds(folder):
     from dpbo_core.spec import StudySpec, WatchSection
     from dpbo_core.study.run import run_study
 
-    if not isinstance(schema.bring_up_to_date, LedgerTables):
-        schema.bring_up_to_date = LedgerTables(schema.bring_up_to_date)  # before a charge: unwatched
     url = f"sqlite:///{folder / 'ledger.db'}"
     ledger = PrivacyLedger(url)
     fixed = random.Random()  # which branch is taken must not differ from run to run

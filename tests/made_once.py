@@ -1,13 +1,11 @@
-"""What nearly every test needs and none may notice: tables made once a session, and copied or written again.
+"""What nearly every test needs and none may notice: tables made once a session, and copied.
 
-A ledger's steps, MLflow's and Prefect's take from a tenth of a second to ten seconds. Each is taken once, by the
-product's own code; after that a ledger's statements are sent again, and the other databases are copied. Tests of
-the making itself ask for the fixture `from_scratch`. A figure is always made, and its pixels once for each kind of
-figure; tests of what a picture shows ask for `real_pixels`.
+MLflow's steps and Prefect's take from a second to ten. Each is taken once, by the product's own code; after that
+the databases are copied. Tests of the making itself ask for the fixture `from_scratch`. A figure is always made,
+and its pixels once for each kind of figure; tests of what a picture shows ask for `real_pixels`.
 """
 
 import os
-import secrets
 import shutil
 import tempfile
 from contextlib import contextmanager
@@ -15,66 +13,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 
-from dpbo_core.accounting import schema
-from dpbo_core.accounting.history import ORIGIN, canonical, seal
 from dpbo_core.atomically import create_atomically
-
-ASKING = ("SELECT", "PRAGMA", "SHOW")
-
-
-class LedgerTables:
-    """What Alembic sends to a new ledger, kept from the first and sent to the next under an identity of its own."""
-
-    def __init__(self, honest):
-        self.honest, self.kept = honest, {}
-
-    def __call__(self, connection):
-        name = (connection.dialect.name, schema.HEAD)
-        if schema.found(connection) is not None:
-            self.honest(connection)
-        elif name not in self.kept:
-            self.kept[name] = self._learnt(connection)
-        else:
-            self._send(connection, self.kept[name])
-
-    def _learnt(self, connection):
-        statements = []
-
-        def keep(_, __, statement, parameters, *___):
-            if not statement.lstrip().upper().startswith(ASKING):
-                statements.append((statement, parameters))
-
-        sa.event.listen(connection, "before_cursor_execute", keep)
-        self.honest(connection)
-        sa.event.remove(connection, "before_cursor_execute", keep)
-        return statements
-
-    def _send(self, connection, statements):
-        of_old = _identity(statements)
-        row = {"name": "identity", "value": secrets.token_hex(16)}
-        content = canonical(row)
-        new = {of_old: row["value"]}
-        if of_old is not None:
-            old = canonical({"name": "identity", "value": of_old})
-            new |= {old: content, seal(ORIGIN, 1, "facts", old): seal(ORIGIN, 1, "facts", content)}
-        for statement, parameters in statements:
-            if isinstance(parameters, dict):
-                given = {key: new.get(value, value) for key, value in parameters.items()}
-            else:
-                given = tuple(new.get(value, value) for value in parameters)
-            connection.exec_driver_sql(statement, given or None)
-
-
-def _identity(statements):
-    """The identity that was drawn for the first ledger; None under a schema that had none."""
-    for statement, parameters in statements:
-        if statement.startswith("INSERT INTO facts"):
-            values = list(parameters.values() if isinstance(parameters, dict) else parameters)
-            if values and values[0] == "identity":
-                return values[1]
-    return None
 
 
 class Pixels:

@@ -228,7 +228,6 @@ NAMES = {
 }
 WORDS = ("models/scores", "mechanisms")  # their names are ordinary words: a text may hold them, unless in quotes
 EXCEPTED = {
-    "accounting/migrations": "a migration speaks of the tables of its day",
     "evaluation/__init__.py": "names of figures, for screens that count nothing",
     "evaluation/binary.py": "the figures of a report, some of which scores are called by too",
     "evaluation/multiclass.py": "the figures of a report of several classes, likewise",

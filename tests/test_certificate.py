@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from test_contract import VARIANTS, plan_of, real, run_in
 from worlds import problem, smooth_table
 
-from dpbo_core.accounting.balance import balance_after, balances
+from dpbo_core.accounting.accounts import balance_after, balances
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
@@ -269,19 +269,3 @@ def test_an_assumption_that_was_left_out_is_missed(name):
     honest["guarantee"]["assumptions"] = []
     with pytest.raises(CertificateFalse, match="cannot keep"):
         recompute(read_certificate(honest, CERTIFIED), CERTIFIED)
-
-
-def test_every_release_of_yesterday_is_worth_its_promise():
-    import sqlite3
-    from pathlib import Path
-
-    from exchanges import __file__ as beside
-
-    store = Path(beside).parent / "yesterday" / "store" / "ledger.db"
-    with sqlite3.connect(f"file:{store}?mode=ro&immutable=1", uri=True) as connection:
-        found = [json.loads(text) for (text,) in connection.execute("SELECT release FROM releases")]
-    connection.close()
-    assert len(found) >= 15
-    for written in found:
-        if written["guarantee"]["epsilon"] is not None:
-            recompute(read_certificate(written, CERTIFIED), CERTIFIED)

@@ -13,9 +13,9 @@ from worlds import Memory
 
 from dpbo_core.accounting import audit
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.learned import Learned
 from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
 from dpbo_core.accounting.row_checks import faulty
+from dpbo_core.accounting.warm_start import Learned
 from dpbo_core.bo.acquisition import UCB
 from dpbo_core.bo.averaged import AveragedSearch, prior_of
 from dpbo_core.bo.learning import FRESH, LearningSearch
@@ -304,10 +304,10 @@ def test_of_two_processes_the_first_to_charge_says_what_is_learned(ledger, monke
     assert editions_of(begun.finish().release) == ["0", "other"]
 
 
-def test_what_an_earlier_version_charged_goes_on_afresh(ledger):
-    """A version that knew nothing of learning wrote no such fact; its edition has the same key and price."""
+def test_what_was_charged_by_hand_goes_on_afresh(ledger):
+    """A study that was charged to begin with nothing has no such fact; a schedule's rerun of it begins so too."""
     run_study(spec("0"), ledger=ledger, scheduled=True)
-    open_study(spec("1"), ledger=ledger).step()  # as it was charged then
+    open_study(spec("1"), ledger=ledger).step()
     assert editions_of(run_study(spec("1"), ledger=ledger, scheduled=True).release) is None
 
 

@@ -129,13 +129,14 @@ def test_a_cell_overwritten_past_dpbo_is_damage_and_no_stack_trace(table, column
     assert all(line.isprintable() for line in capsys.readouterr().out.splitlines())
 
 
-@pytest.mark.parametrize("version", ["", "9999", "../0001", ESC])
-def test_a_schema_nobody_wrote_is_a_letter(version, tmp_path):
+@pytest.mark.parametrize("number", ["", "9999", "../0001", ESC])
+def test_a_schema_nobody_wrote_is_a_letter(number, tmp_path):
     url = used_ledger(tmp_path)
     with sqlite3.connect(tmp_path / "ledger.db") as connection:
-        connection.execute("UPDATE alembic_version SET version_num = ?", (version,))
+        connection.execute("DROP TRIGGER ledger_no_update")
+        connection.execute("UPDATE ledger SET schema = ?", (number,))
     connection.close()
-    with pytest.raises(DpboError, match="this version reads schema") as caught:
+    with pytest.raises(DpboError, match="reads and writes schema 1 alone") as caught:
         PrivacyLedger(url).accounts()
     assert caught.value.message().isprintable()
 

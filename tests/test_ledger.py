@@ -1,5 +1,6 @@
 """The ledger's protocol, on SQLite and PostgreSQL: reserve first, record once, never refund, append only."""
 
+import json
 import multiprocessing
 import os
 import stat
@@ -12,6 +13,7 @@ import sqlalchemy as sa
 from conftest import new_database
 from worlds import asked_until_it_answers
 
+from dpbo_core.accounting import audit
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
 from dpbo_core.errors import (
@@ -186,7 +188,7 @@ def test_rows_are_only_ever_added(ledger, ledger_url):
     reservation = ledger.reserve(key(), plan(), noise=SYSTEM)
     reservation.record(plan().spends[0], lambda: {"draw": 1})
     reservation.conclude(Release({"score": 1.0}, GUARANTEE, plan().spends, "s", "1", "private_grid", "d"))
-    columns = {"facts": "name", "datasets": "name", "reservations": "id", "history": "sequence"}
+    columns = {"ledger": "identity", "datasets": "name", "reservations": "id", "history": "sequence"}
     columns |= {"draws": "reservation", "releases": "reservation"}
     before = {table: sql(ledger_url, f"SELECT * FROM {table}") for table in columns}
     assert all(before.values())
@@ -211,7 +213,7 @@ def test_the_files_are_their_owners(here):
     book = PrivacyLedger(f"sqlite:///{path}")
     book.set_budget(PrivacyBudget.of("d", epsilon=1.0, delta=1e-6))
     with sa.create_engine(f"sqlite:///{path}").connect() as held:  # so that -wal and -shm stay
-        held.exec_driver_sql("SELECT * FROM facts").fetchall()
+        held.exec_driver_sql("SELECT * FROM ledger").fetchall()
         book.reserve(key(), plan(), noise=SYSTEM)
         files = {item.name: stat.S_IMODE(item.stat().st_mode) for item in path.parent.iterdir()}
     names = ("ledger.db", "ledger.db-wal", "ledger.db-shm", "ledger.db.generation")
@@ -227,16 +229,32 @@ def test_a_ledger_that_others_could_read_is_closed_to_them(here):
     assert stat.S_IMODE((here / "ledger.db").stat().st_mode) == 0o600
 
 
-@pytest.mark.parametrize("where", ["alembic_version SET version_num", "facts SET value"])
-def test_another_schema_is_not_touched(ledger, ledger_url, where):
-    other = [f"UPDATE {where} = '99'"]
-    if where.startswith("facts"):  # as a first version would have kept it
-        other = [lift(ledger_url, "facts", "update"), "DROP TABLE alembic_version", f"{other[0]}, name = 'schema'"]
-    sql(ledger_url, *other)
+def test_a_ledger_of_another_schema_is_refused_by_its_number_and_exported(ledger, ledger_url):
+    """Also by a process that has it open; nothing in it is touched, and its history can be read."""
+    ledger.reserve(key("before"), plan(0.1), noise=SYSTEM)
+    whole = list(audit.export(ledger_url))
+    sql(ledger_url, lift(ledger_url, "ledger", "update"), "UPDATE ledger SET schema = 99")
     before = sql(ledger_url, "SELECT * FROM history")
-    with pytest.raises(DpboError, match="schema 99"):
-        PrivacyLedger(ledger_url)
+    for use in (
+        lambda: PrivacyLedger(ledger_url),
+        lambda: ledger.reserve(key("after"), plan(0.1), noise=SYSTEM),
+        lambda: audit.verify(ledger_url, accept=True),
+    ):
+        with pytest.raises(DpboError, match=r"schema 99, .* schema 1 alone.*budget export"):
+            use()
     assert sql(ledger_url, "SELECT * FROM history") == before
+    assert list(audit.export(ledger_url)) == whole
+
+
+def test_a_ledger_of_before_there_was_a_number_is_refused_and_exported(here):
+    url = f"sqlite:///{here / 'ledger.db'}"
+    old = "CREATE TABLE history (sequence BIGINT PRIMARY KEY, about TEXT, content TEXT, hash TEXT)"
+    sql(url, old, """INSERT INTO history VALUES (1, 'facts', '{"name":"identity"}', 'h')""")
+    with pytest.raises(DpboError, match="schema without a number"):
+        PrivacyLedger(url)
+    (line,) = audit.export(url)
+    assert json.loads(line) == {"sequence": 1, "about": "facts", "row": {"name": "identity"}, "hash": "h"}
+    assert [name for (name,) in sql(url, "SELECT name FROM sqlite_master WHERE type = 'table'")] == ["history"]
 
 
 @pytest.mark.parametrize(

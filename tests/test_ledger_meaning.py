@@ -4,7 +4,8 @@ import json
 import os
 import shutil
 import sqlite3
-from pathlib import Path
+from contextlib import suppress
+from dataclasses import asdict
 
 import pytest
 import sqlalchemy as sa
@@ -12,18 +13,18 @@ from conftest import STUDY, new_database
 from test_ledger import SYSTEM, key, plan, sql
 from test_ledger_audit import OPEN, exported, spend
 
-from dpbo_core.accounting import audit, schema
+from dpbo_core.accounting import audit
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.history import Link, canonical, seal
+from dpbo_core.accounting.history import Link, seal
 from dpbo_core.accounting.key import LedgerKey
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.accounting.recovery import Recovered, recover
+from dpbo_core.accounting.sources import PUBLIC, file_source
+from dpbo_core.accounting.totals import Totals, canonical, facts_hash
 from dpbo_core.errors import BudgetExceeded, BudgetRefused, DpboError, LedgerDamaged, StudyInvalid
 from dpbo_core.privacy.unit import PrivacyUnit
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.run import run_study
-
-YESTERDAY = Path(__file__).parent / "yesterday" / "store"
 
 
 @pytest.fixture
@@ -78,62 +79,6 @@ def test_a_study_says_its_k(here):
     assert run_study(StudySpec.from_dict(tables), ledger=book).release == five.release
 
 
-@pytest.fixture
-def yesterday(here):
-    shutil.copytree(YESTERDAY, here / "store")
-    for name in ("ledger.db", "ledger.db.generation"):
-        (here / "store" / name).chmod(0o600)
-    return f"sqlite:///{here / 'store' / 'ledger.db'}"
-
-
-def test_an_older_ledgers_k_is_what_its_releases_say(yesterday):
-    book = PrivacyLedger(yesterday)
-    found = {account.budget.dataset: account.records for account in book.accounts()}
-    assert found["five"] == (5,)
-    assert found["visits"] == found["wards"] == found["trained"] == found["rows"] == (1,)
-    assert found["patients"] == ()  # its persons are told apart by a column
-    audit.verify(yesterday)
-
-
-def test_an_older_ledger_whose_k_differed_keeps_the_largest_and_says_so(yesterday):
-    """One study of "wards" is made to have said 3: what an earlier version would have let it say."""
-    path = Path(yesterday.removeprefix("sqlite:///"))
-    rewrite(path, lambda release: release["facts"].update(max_records_per_person=3))
-    book = PrivacyLedger(yesterday)
-    (account,) = book.accounts("wards")
-    assert account.records == (1, 3)
-    with pytest.raises(BudgetRefused, match=r"at most 3 records \(earlier ones also said 1\)"):
-        book.reserve(key("new", "wards"), plan(0.1), noise=SYSTEM, max_records_per_person=1)
-    book.reserve(key("new", "wards"), plan(0.1), noise=SYSTEM, max_records_per_person=3)
-
-
-def rewrite(path, change):
-    """Change one release of "wards" in a ledger of an older version, and its history and generation with it."""
-    with sqlite3.connect(path) as connection:
-        for table in ("releases", "history"):
-            connection.execute(f"DROP TRIGGER {table}_no_update")
-        number, text = connection.execute(
-            "SELECT reservation, release FROM releases JOIN reservations ON id = reservation "
-            "WHERE dataset = 'wards' ORDER BY id LIMIT 1"
-        ).fetchone()
-        release = json.loads(text)
-        change(release)
-        connection.execute("UPDATE releases SET release = ? WHERE reservation = ?", (json.dumps(release), number))
-        last = "0" * 64
-        for sequence, about, content in connection.execute(
-            "SELECT sequence, about, content FROM history ORDER BY sequence"
-        ).fetchall():
-            row = json.loads(content)
-            if about == "releases" and row["reservation"] == number:
-                content = canonical(row | {"release": release})
-            last = seal(last, sequence, about, content)
-            connection.execute(
-                "UPDATE history SET content = ?, hash = ? WHERE sequence = ?", (content, last, sequence)
-            )
-    kept = json.dumps({"sequence": sequence, "hash": last})
-    Path(f"{path}.generation").write_text(kept.ljust(128))
-
-
 # rows
 
 
@@ -143,10 +88,16 @@ def refund(link, units=-50 * 10**12):
 
 
 def continued(copy, about, row, mac=None):
-    """`copy` with one more line, correctly chained, as anybody could write it."""
-    sequence, content = copy[-1].sequence + 1, canonical(row)
-    sealed = seal(copy[-1].hash, sequence, about, content)
-    return (*copy, Link(sequence, about, content, sealed, None if mac is None else mac(sealed)))
+    """`copy` with one more line, correctly chained, its totals too, as anybody could write it."""
+    dataset = "" if about not in ("reservations", "dataset_facts") else row.get("dataset", "d")
+    before = [link for link in copy if link.dataset == dataset]
+    totals = Totals.from_text(before[-1].totals) if before else Totals()
+    facts = [link.row for link in before if link.about == "dataset_facts"] + [canonical(row)]
+    with suppress(ValueError, TypeError, LookupError, AttributeError):
+        totals = totals.after(about, row, facts_hash(facts))
+    told = (copy[-1].sequence + 1, about, dataset, canonical(row), totals.text())
+    sealed = seal(copy[-1].hash, *told)
+    return (*copy, Link(*told, sealed, None if mac is None else mac(sealed)))
 
 
 @pytest.mark.parametrize("stranger", [False, True])
@@ -232,9 +183,10 @@ def spend_one(url):
 
 def reservation_sql(epsilon_units, delta_units, rho_units):
     return (
-        "INSERT INTO reservations (id, dataset, fingerprint, study, edition, method, unit, guarantee, spends, "
-        "epsilon_units, delta_units, rho_units, noise, reserved_at) VALUES (77, 'd', 'f', 's', '1', 'grid', "
-        f"'validation_record', '{{}}', '[]', {epsilon_units}, {delta_units}, {rho_units}, 'operating_system', 'x')"
+        "INSERT INTO reservations (id, dataset, fingerprint, study, edition, method, resolved, unit, guarantee, "
+        "spends, epsilon_units, delta_units, rho_units, noise, reserved_at) VALUES (77, 'd', 'f', 's', '1', "
+        f"'grid', '{{}}', 'validation_record', '{{}}', '[]', {epsilon_units}, {delta_units}, {rho_units}, "
+        "'operating_system', 'x')"
     )
 
 
@@ -249,9 +201,10 @@ def forge(url, mac=None):
     table = sa.Table("reservations", sa.MetaData(), autoload_with=sa.create_engine(url))
     with sa.create_engine(url).begin() as connection:
         connection.execute(table.insert(), row)
-        entry = {"sequence": link.sequence, "about": link.about, "content": link.row, "hash": link.hash}
+        entry = asdict(link) | {"content": link.row}
+        del entry["row"]
         history = sa.Table("history", sa.MetaData(), autoload_with=connection)
-        connection.execute(history.insert(), entry | {"mac": link.mac})
+        connection.execute(history.insert(), entry)
 
 
 @pytest.mark.parametrize("who", ["nobody", "a stranger", "a forger"])
@@ -268,17 +221,6 @@ def test_whoever_has_no_key_cannot_write_the_history_on(url, here, who):
         audit.verify(url)
     with pytest.raises(DpboError, match=r"not sealed by its owner's key|key that is not here"):
         book.reserve(key("b"), plan(0.1), noise=SYSTEM)
-
-
-def test_old_entries_stay_and_the_first_new_one_stands_for_them(yesterday):
-    lines = [json.loads(line) for line in audit.export(yesterday)]
-    PrivacyLedger(yesterday)
-    marks = ["mac" in line for line in lines]
-    assert marks == sorted(marks)  # unmarked, and from the migration on marked
-    assert lines[-1]["about"] == "migrations"
-    assert lines[-1]["row"] == {"from": "0002", "to": schema.HEAD, "head": lines[-2]["hash"]}
-    assert sum(marks) == 1
-    audit.verify(yesterday)
 
 
 def test_a_key_that_was_lost_can_be_answered_for(url, here):
@@ -440,56 +382,45 @@ def test_a_cap_that_cannot_be_compared_admits_nothing_more(url, here, other):
         book.reserve(key("b"), plan(0.01), noise=SYSTEM)
 
 
-def test_another_ledgers_export_is_not_recovered(url, here):
+def test_another_ledgers_spends_are_charged_here_once(url, here):
     spend_one(url)
     other = f"sqlite:///{here / 'other.db'}"
-    spend_one(other)
-    with pytest.raises(LedgerDamaged, match="another ledger's"):
-        recover(url, exported(other))
-    with pytest.raises(LedgerDamaged, match="another ledger's"):
+    spend(spend_one(other), "b", 0.2)
+    assert recover(url, exported(other)) == Recovered(charges=2, draws=2, releases=2)
+    assert PrivacyLedger(url).accounts("d")[0].spent.epsilon_units == 4 * 10**11
+    assert recover(url, exported(other)) == Recovered()
+    audit.verify(url)
+    with pytest.raises(LedgerDamaged, match="copy is empty"):
         recover(url, ())
+
+
+def test_what_another_ledgers_owner_allowed_is_not_allowed_here_and_what_was_published_is_told(url, here):
+    spend_one(url)
+    (here / "v.csv").write_text("a,y\n1,0\n")
+    other = spend_one(f"sqlite:///{here / 'other.db'}")
+    other.allow("d", file_source(here / "v.csv"))
+    other.publish("d", file_source(here / "v.csv", PUBLIC))
+    other.allow_score("d", "ours.scores.utility")
+    spend(other, "b", 0.2)
+    recover(url, exported(f"sqlite:///{here / 'other.db'}"))
+    book = PrivacyLedger(url)
+    assert other.allows_score("d", "ours.scores.utility")
+    assert not book.allows_score("d", "ours.scores.utility")
+    (account,) = book.accounts("d")
+    assert account.approvals.sources == ()
+    claim = book.reserve(key("c"), plan(0.2), noise=SYSTEM)
+    assert claim.assumed(plan(0.2).guarantee).assumptions == ("published_records",)
 
 
 def test_the_command_recovers(dpbo, url, here, monkeypatch):
     copy = forked(url, here)
-    (here / "found.jsonl").write_text("".join(json.dumps(link.to_json()) + "\n" for link in copy))
+    parsed = ({**asdict(link), "row": json.loads(link.row), "totals": json.loads(link.totals)} for link in copy)
+    (here / "found.jsonl").write_text("".join(json.dumps(line) + "\n" for line in parsed))
     monkeypatch.setenv("DPBO_LEDGER_URL", url)
-    assert "1 lost charges were added" in dpbo("budget", "recover", "found.jsonl")[1]
-    assert "nothing was added" in dpbo("budget", "recover", "found.jsonl")[1]
+    assert "1 lost charges were added" in " ".join(dpbo("budget", "recover", "found.jsonl")[1].split())
+    assert "nothing was added" in " ".join(dpbo("budget", "recover", "found.jsonl")[1].split())
     code, _, err = dpbo("budget", "set", "recover", "--epsilon", "1")
-    assert (code, "word of dpbo budget" in err) == (2, True)
-
-
-# the schema
-
-
-def test_who_holds_an_older_schema_writes_no_more(ledger_url):
-    """A ledger that is open, with the connections it wrote through, while another version takes its schema on."""
-    book = PrivacyLedger(ledger_url)
-    book.set_budget(OPEN)
-    book.reserve(key("before"), plan(0.1), noise=SYSTEM)
-    sql(ledger_url, "UPDATE alembic_version SET version_num = '9999'")
-    with pytest.raises(DpboError, match="schema 9999"):
-        book.reserve(key("after"), plan(0.1), noise=SYSTEM)
-    assert sql(ledger_url, "SELECT study FROM reservations") == [("before",)]
-
-
-# what was released stays released
-
-
-def test_releases_whose_estimator_is_no_longer_unconditional_are_named(yesterday):
-    def standing(facts):
-        name = facts["estimator"]
-        return {"logistic": "unconditional", "sklearn.tree.DecisionTreeClassifier": "conditional"}.get(
-            name, "unknown"
-        )
-
-    named = audit.conditional_releases(yesterday, standing)
-    assert sum("is no longer unconditional" in line for line in named) == 2  # trees, auto-trees
-    assert any("trees" in line for line in named)
-    assert any("cannot be told" in line and "Pipeline" in line for line in named)
-    assert not any(line.startswith("trajectory,") for line in named)
-    assert audit.conditional_releases(yesterday, lambda facts: "unconditional") == ()
+    assert (code, "word of the command line" in err) == (2, True)
 
 
 # exports that were written by somebody else's hand
@@ -497,12 +428,9 @@ def test_releases_whose_estimator_is_no_longer_unconditional_are_named(yesterday
 
 def chained(history, *rows, seals=None):
     """The history and further lines, re-chained; `seals` is the key they are sealed with."""
-    told = list(history)
     for about, row in rows:
-        content, last = canonical(row), told[-1]
-        hashed = seal(last.hash, last.sequence + 1, about, content)
-        told.append(Link(last.sequence + 1, about, content, hashed, None if seals is None else seals.mac(hashed)))
-    return tuple(told)
+        history = continued(history, about, row, None if seals is None else seals.mac)
+    return history
 
 
 def fact(about, item, value):
@@ -625,19 +553,19 @@ def test_a_database_that_is_damaged_is_a_letter(url, here, harm):
 
 def test_a_generation_that_cannot_be_written_is_a_letter_and_nothing_is_paid_twice(url, here, monkeypatch):
     """The disk is full between a commit and the generation: what was committed stays, and is taken over."""
-    from dpbo_core.accounting import generation
+    from dpbo_core.accounting import rollback_guard
 
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(generation, "_write", full)
+        patch.setattr(rollback_guard, "_write", full)
         with pytest.raises(DpboError, match=r"cannot be written \(no space left on device\)"):
             PrivacyLedger(url)
     book = PrivacyLedger(url)
     book.set_budget(OPEN)
     with monkeypatch.context() as patch:
-        patch.setattr(generation, "_write", full)
+        patch.setattr(rollback_guard, "_write", full)
         with pytest.raises(DpboError, match="nothing is paid twice"):
             book.reserve(key("a"), plan(0.1), noise=SYSTEM)
     book.reserve(key("a"), plan(0.1), noise=SYSTEM)

@@ -15,10 +15,10 @@ from test_ledger_audit import exported
 
 from dpbo_core.accounting import audit
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.generation import Generation
+from dpbo_core.accounting.history import Place
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.accounting.recovery import Recovered, recover
-from dpbo_core.accounting.store import NEWEST
+from dpbo_core.accounting.store import LAST
 from dpbo_core.errors import BudgetExceeded, LedgerDamaged
 from dpbo_core.privacy.release import Release
 
@@ -142,8 +142,9 @@ def test_restoring_never_grants_budget_in_many_sequences():
 
 
 def newest(self, connection, *_):
-    row = connection.execute(NEWEST).first()
-    return Generation(row.sequence, row.hash) if row else Generation()
+    row = connection.execute(LAST).first()
+    place = Place(row.sequence, row.hash) if row else Place()
+    return place, place
 
 
 FAULTS = {

@@ -15,16 +15,14 @@ from test_ledger_audit import exported
 from used_ledgers import DATABASES, UsedLedger, on_each
 from worlds import asked_until_it_answers
 
-from dpbo_core.accounting import audit, sealed_totals
+from dpbo_core.accounting import audit, ledger
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.history import links, unlike_totals
 from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.accounting.nodes import Entry, Node, following, reach
-from dpbo_core.accounting.recorded_in import standing_of
-from dpbo_core.accounting.seen import Seen
+from dpbo_core.accounting.lookup import standing_of
+from dpbo_core.accounting.rollback_guard import RollbackGuard
 from dpbo_core.accounting.store import LedgerStore
 from dpbo_core.accounting.tables import METADATA
-from dpbo_core.accounting.totals import Totals, replayed
+from dpbo_core.accounting.totals import Totals, canonical, facts_hash
 from dpbo_core.errors import BudgetExceeded, LedgerDamaged
 from dpbo_core.privacy.release import Release
 
@@ -57,7 +55,11 @@ def used(request, here, used_once, state):
     url = used_once.copy(here, server)
     (of_user,) = state.rglob("*.seen")
     last = exported(url)[-1]
-    assert json.loads(of_user.read_text()) == {"sequence": last.sequence, "hash": last.hash}  # as if used here
+    assert json.loads(of_user.read_text()) == {
+        "entries": last.sequence,
+        "hash": last.hash,
+        "schema": 1,
+    }  # as if used here
     return url
 
 
@@ -92,8 +94,8 @@ def admitted(url, epsilon=0.5, name="next", dataset="d"):
 # triggers
 
 KEYS = {
-    "facts": "name", "datasets": "name", "reservations": "id", "draws": "reservation", "releases": "reservation",
-    "dataset_facts": "dataset", "history": "sequence",
+    "ledger": "identity", "datasets": "name", "reservations": "id", "draws": "reservation",
+    "releases": "reservation", "dataset_facts": "dataset", "history": "sequence",
 }  # fmt: skip
 
 
@@ -250,40 +252,21 @@ def test_an_honest_ledger_goes_on(used):
     audit.verify(used)
 
 
-ADMITTED = ["a raised cap", "a cap declared public", "the oldest spend zeroed", "a spend moved to another",
-            "a row taken out"]  # fmt: skip
+ADMITTED = {
+    "a raised cap": True, "a cap declared public": True, "the oldest spend zeroed": None,
+    "a spend moved to another": None, "a row taken out": None,
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("used", "tampering"), on_each(ADMITTED, ADMITTED[0]), indirect=["used"])
-def test_without_the_check_the_spend_would_be_admitted(used, tampering, monkeypatch):
-    """The planted fault: what the tests above refuse is admitted where nothing is compared."""
+@pytest.mark.parametrize(("used", "tampering"), on_each(list(ADMITTED), "a raised cap"), indirect=["used"])
+def test_without_the_check_a_cap_alone_could_be_widened(used, tampering, monkeypatch):
+    """The planted fault: a cap is read from its table; what is spent is never read from one."""
     if used.startswith("postgresql"):
         sql(used, "SET session_replication_role = replica", *TAMPERINGS[tampering](used))
     else:
         sql(used, *TAMPERINGS[tampering](used))
-    monkeypatch.setattr(sealed_totals, "check", lambda *_: None)
-    assert admitted(used)
-
-
-def test_a_check_of_the_head_alone_would_miss_an_entry_that_hides(used, monkeypatch):
-    """The planted fault: entries are found, and believed, whatever they hold."""
-    url = used
-    text = sql(url, "SELECT content, totals FROM history WHERE sequence = (SELECT max(sequence) - 3 FROM history)")
-    assert json.loads(text[0][1])["of"] == "d"
-    older = json.loads(text[0][1])
-    older["totals"] |= {
-        "charges": 2,
-        "epsilon_units": 5 * 10**11,
-        "rho_units": older["totals"]["rho_units"] * 2 // 3,
-    }
-    forged = json.dumps(older, sort_keys=True, separators=(",", ":"))
-    number = "(SELECT max(sequence) - 3 FROM history)"
-    sql(
-        url,
-        *change(url, "history", f"totals = '{forged}' WHERE sequence = {number}"),
-        *change(url, "reservations", f"{ZEROED} WHERE id = 5"),
-    )
-    assert admitted(url) is False
+    monkeypatch.setattr(ledger, "sealed_totals", lambda writer, account: writer.totals_of(account))
+    assert admitted(used) is ADMITTED[tampering]
 
 
 def test_what_was_drawn_is_not_drawn_again_for_the_same_price(used):
@@ -294,123 +277,119 @@ def test_what_was_drawn_is_not_drawn_again_for_the_same_price(used):
 
 
 def test_the_sealed_totals_are_those_of_the_tables(used):
-    """Of every dataset, from the newest entry of all; and by an independent count of the tables."""
-    with LedgerStore(used).writing() as pen:
+    """Of every dataset; and by an independent count of the tables."""
+    with LedgerStore(used).writing() as writer:
         for dataset, epsilon, charges in (("d", 75 * 10**10, 3), ("other", 75 * 10**10, 3)):
-            totals = pen.totals_of(dataset)
+            totals = writer.totals_of(dataset)
             rows = sql(
                 used, f"SELECT sum(epsilon_units), sum(rho_units) FROM reservations WHERE dataset = '{dataset}'"
             )
             assert (totals.spent.epsilon_units, totals.spent.rho_units) == tuple(map(int, rows[0]))
             assert (totals.spent.epsilon_units, totals.charges) == (epsilon, charges)
-            assert totals.facts == pen.facts_hash(dataset)
-        assert pen.totals_of("unknown") == Totals()
+            assert totals.facts == facts_hash(writer.facts_of(dataset))
+        assert writer.totals_of("unknown") == Totals()
 
 
-@pytest.mark.parametrize("born", ["with totals", "before"])
-def test_any_number_of_datasets_is_reached_from_the_newest_entry(born):
-    """The trie against a plain dictionary: 300 datasets, 2,000 entries; a path is about log₂ 300 long."""
-    names = [f"dataset {i}" for i in range(300)]
-    known = {} if born == "with totals" else {name: Totals(charges=1000 + i) for i, name in enumerate(names[::2])}
-    entries, steps = {}, []
-
-    def fetch(place):
-        steps.append(place)
-        return entries[place]
-
-    head, longest = None, 0
-    for sequence in range(2000):
-        of = names[(sequence * sequence * 7 + 13 * sequence) % 300]
-        totals = Totals(charges=sequence)
-        if head is None:
-            node = Node(of, totals, everything=dict(known))
-        else:
-            before, path = reach(head, of, fetch)
-            assert before == known.get(of, Totals())
-            node = following(head, of, totals, path)
-        known[of] = totals
-        longest = max(longest, len(node.path))
-        place = (sequence, f"{sequence:064x}")
-        head = entries[place] = Entry(place, Node.from_text(node.text()))
-        assert head.node == node
-        if sequence % 97 == 0:
-            for name in names:
-                assert reach(head, name, fetch)[0] == known.get(name, Totals())
-    assert 4 <= longest <= 24
-    steps.clear()
-    for name in names:
-        reach(head, name, fetch)
-    assert len(steps) <= 300 * 12
+# the history
 
 
-# what came before, and exports
+def forged(url, behind, **changes):
+    """The newest entry but so many, with other totals."""
+    number = f"(SELECT max(sequence) - {behind} FROM history)"
+    ((dataset, text),) = sql(url, f"SELECT dataset, totals FROM history WHERE sequence = {number}")
+    assert dataset == "d"
+    totals = canonical(json.loads(text) | changes)
+    return change(url, "history", f"totals = '{totals}' WHERE sequence = {number}")
 
 
-@pytest.fixture
-def yesterday(here):
-    """A ledger written by release 0.1.0."""
-    from test_yesterday import STORE
-
-    for name in ("ledger.db", "ledger.db.generation"):
-        shutil.copy(STORE / name, here / name)
-        (here / name).chmod(0o600)
-    return f"sqlite:///{here / 'ledger.db'}"
-
-
-def test_an_older_ledger_is_verified_once_and_sealed(yesterday):
-    before = [json.loads(line) for line in audit.export(yesterday)]
-    assert not [line for line in before[:-1] if "totals" in line]
-    sealed = before[-1]
-    assert sealed["about"] == "migrations"
-    (account, *_) = PrivacyLedger(yesterday).accounts("wards")
-    totals = sealed["totals"]["all"]["wards"]
-    assert (totals["rho_units"], totals["charges"]) == (account.spent.rho_units, len(account.entries))
-    assert admitted(yesterday, 0.01, dataset="wards")
-    audit.verify(yesterday)
-    sql(yesterday, *change(yesterday, "reservations", f"{ZEROED} WHERE dataset = 'wards'"))
-    assert admitted(yesterday, 0.01, "another", "wards") is False
+HIDDEN = f"{ZEROED} WHERE id = 5"
+IN_THE_HISTORY = {
+    "totals that agree with an edited table": lambda url: [
+        *forged(url, 3, epsilon_units=5 * 10**11, rho_units=2 * 31_250_000_000),
+        *change(url, "reservations", HIDDEN),
+    ],
+    "an entry taken out": lambda url: remove(url, "history", "sequence = 21"),
+    "a study given to another dataset in the history, and taken out of the tables": lambda url: [
+        *change(url, "history", "dataset = 'other' WHERE dataset = 'd' AND sequence > 15"),
+        *remove(url, "releases", "reservation = 5"),
+        *remove(url, "draws", "reservation = 5"),
+        *remove(url, "reservations", "id = 5"),
+    ],
+    "the newest of a dataset given to another": lambda url: change(
+        url, "history", "dataset = 'other' WHERE dataset = 'd' AND sequence > 15"
+    ),
+    "a tail cut off": lambda url: remove(url, "history", "sequence > 18"),
+    "the newest entry edited": lambda url: change(
+        url, "history", "content = '{}' WHERE sequence = (SELECT max(sequence) FROM history WHERE dataset = 'd')"
+    ),
+}
 
 
-def test_an_older_ledger_that_was_tampered_with_is_sealed_by_nobody(yesterday):
-    sql(yesterday, *change(yesterday, "reservations", f"{ZEROED} WHERE id = 1"))
-    for _ in range(2):
-        assert admitted(yesterday, 0.01, dataset="wards") is False
-    assert "totals" not in json.loads(list(audit.export(yesterday))[-1])
-    with pytest.raises(LedgerDamaged, match="row 1 of reservations was changed"):
-        audit.verify(yesterday)
+@pytest.mark.parametrize(("used", "how"), on_each(IN_THE_HISTORY, "an entry taken out"), indirect=["used"])
+def test_tampering_with_the_history_is_refused_before_anything_is_charged(used, how):
+    if used.startswith("postgresql"):
+        sql(used, "SET session_replication_role = replica", *IN_THE_HISTORY[how](used))
+    else:
+        sql(used, *IN_THE_HISTORY[how](used))
+    assert admitted(used, 0.125) is False
+    with pytest.raises(LedgerDamaged):
+        audit.verify(used)
+
+
+LATER = {
+    "an old entry taken out": lambda url: remove(url, "history", "sequence = 6"),
+    "the text of an old entry": lambda url: change(url, "history", "content = '{}' WHERE sequence = 6"),
+    "two old entries exchanged": lambda url: [
+        *change(url, "history", "sequence = -1 WHERE sequence = 6"),
+        "UPDATE history SET sequence = 6 WHERE sequence = 9", "UPDATE history SET sequence = 9 WHERE sequence = -1",
+    ],
+    "a draw": lambda url: change(url, "draws", "outcome = '{}' WHERE reservation = 1"),
+    "a release": lambda url: change(url, "releases", "released_at = 'x' WHERE reservation = 1"),
+    "a release taken out": lambda url: remove(url, "releases", "reservation = 1"),
+    "words of a reservation": lambda url: change(url, "reservations", "study = 'x' WHERE id = 1"),
+    "another dataset's cap": lambda url: change(url, "datasets", "delta_units = 9 WHERE name = 'other'"),
+    "another dataset's spend": lambda url: change(url, "reservations", f"{ZEROED} WHERE dataset = 'other'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", LATER)
+def test_what_no_admission_uses_is_told_by_verify(how, here, used_once, state):
+    """What the threat model says is noticed later: a reservation goes on, and `dpbo budget verify` refuses."""
+    url = used_once.copy(here)
+    sql(url, *LATER[how](url))
+    assert admitted(url, 0.125)
+    with pytest.raises(LedgerDamaged):
+        audit.verify(url)
+
+
+@pytest.mark.parametrize("how", ["another dataset's cap", "another dataset's spend"])
+def test_another_datasets_rows_are_told_when_it_is_charged(how, here, used_once, state):
+    url = used_once.copy(here)
+    sql(url, *LATER[how](url))
+    assert admitted(url, 0.125, dataset="other") is False
+
+
+def test_what_came_since_the_last_look_is_chained(here, used_once, state):
+    """Somebody else's entries, written while this process has the ledger open: edited, they are refused."""
+    url = used_once.copy(here)
+    guard, book = LedgerStore(url).guard.beside, PrivacyLedger(url)
+    before = guard.path.read_bytes()
+    finish(PrivacyLedger(url), "elsewhere", epsilon=0.125)
+    guard.path.write_bytes(before)  # what this process verified last
+    number = "(SELECT max(sequence) - 1 FROM history)"
+    sql(url, *change(url, "history", f"content = '{{}}' WHERE sequence = {number}"))
+    with pytest.raises(LedgerDamaged, match=r"entry \d+ of the history \(draws\) is not what was written"):
+        book.reserve(key("next"), plan(0.125), noise=SYSTEM)
 
 
 def test_totals_that_do_not_follow_are_told(used):
-    history = list(exported(used))
-    assert list(unlike_totals(history)) == []
-    for place in (3, 7, len(history) - 1):
-        told = json.loads(history[place].totals)
-        told["totals"]["rho_units"] += 1
-        forged = [*history]
-        forged[place] = replace(history[place], totals=json.dumps(told))
-        assert f"entry {place + 1} of the history" in next(unlike_totals(forged))
-    with LedgerStore(used).reading() as connection:
-        assert [link.totals for link in links(connection)] == [link.totals for link in history]
-    *_, (of, totals) = replayed((link.about, json.loads(link.row)) for link in history)
-    assert Node.from_text(history[-1].totals).totals == totals
-    assert of == "other"
-
-
-def test_an_entry_written_on_without_totals_makes_the_next_writer_verify_all(ledger_url):
-    """As an older version would write it; here it says what is not so, in its table and in the history."""
-    from test_ledger_meaning import continued
-
-    book = PrivacyLedger(ledger_url)
-    book.set_budget(PrivacyBudget.of("d", epsilon=1.0, delta=0.0))
-    *_, link = continued(exported(ledger_url), "notes", {"said": 1})
-    row = f"({link.sequence}, '{link.about}', '{link.row}', '{link.hash}')"
-    sql(ledger_url, f"INSERT INTO history (sequence, about, content, hash) VALUES {row}")
-    if ledger_url.startswith("sqlite"):  # nobody without the key
-        assert admitted(ledger_url, 0.25) is False
-        return
-    assert admitted(ledger_url, 0.25)
-    assert "all" in json.loads(exported(ledger_url)[3].totals)
-    audit.verify(ledger_url)
+    """By somebody who has the key, so that the chain and the marks are right."""
+    with LedgerStore(used).writing() as writer:
+        totals = writer.totals_of("d")
+        writer._add("draws", "d", {"reservation": 1}, replace(totals, charges=totals.charges + 1))
+    with pytest.raises(LedgerDamaged):
+        audit.verify(used)
+    assert admitted(used, 0.125) is False
 
 
 # what a user saw
@@ -505,7 +484,7 @@ def test_what_is_kept_is_a_number_and_a_hash_for_its_owner_alone(here, state):
     book.set_budget(PrivacyBudget.of("psychiatric ward", epsilon=1.0, delta=0.0))
     file = seen_file(state)
     kept = json.loads(file.read_text())
-    assert kept.keys() == {"sequence", "hash"}
+    assert kept.keys() == {"entries", "hash", "schema"}
     assert kept["hash"] == exported(f"sqlite:///{here / 'ledger.db'}")[-1].hash
     assert "ledger" not in file.name
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -537,21 +516,21 @@ def test_a_state_folder_that_cannot_be_used_ends_no_study(here, state, how, monk
 def test_a_reader_never_takes_a_writer_s_newest_entry_for_a_lost_one(used):
     """What was seen is read before the snapshot: a commit in between is newer than both."""
     store, order = LedgerStore(used), []
-    read = Seen.read
+    read = RollbackGuard.of_user
 
     def noting(self):
-        order.append("seen")
+        order.append("of the user")
         return read(self)
 
     sa.event.listen(sa.Engine, "before_cursor_execute", lambda *words: order.append(words[2]))
     try:
-        Seen.read = noting
+        RollbackGuard.of_user = noting
         with store.reading() as connection:
             del order[:]  # BEGIN, and what a pool asks
             store._last(connection)
     finally:
-        Seen.read = read
-    assert order[0] == "seen"
+        RollbackGuard.of_user = read
+    assert order[0] == "of the user"
     assert any("FROM history" in str(item) for item in order[1:])
 
 
@@ -568,7 +547,7 @@ def test_a_release_names_the_entry_before_it_and_an_old_copy_does_not_hold_it(he
     release = finish(book, "a")
     history = exported(url)
     assert history[-1].about == "releases"
-    assert release.ledger == {"identity": json.loads(history[0].row)["value"], "head": history[-2].hash}
+    assert release.ledger == {"identity": json.loads(history[0].row)["identity"], "head": history[-2].hash}
     assert Release.from_json(json.loads(json.dumps(release.to_json()))).ledger == release.ledger
     assert standing_of(release, url) == "held"
     finish(book, "b")

@@ -13,8 +13,8 @@ import tomli_w
 from test_estimator import PUBLIC, SENSITIVE, X, Y, fit, search, spent, url  # noqa: F401  a fixture
 
 from dpbo_core import PrivacyLedger, PrivateSelection
-from dpbo_core.accounting.pen import Pen
 from dpbo_core.accounting.sources import file_source
+from dpbo_core.accounting.writer import Writer
 from dpbo_core.errors import DpboError, PolicyRefused, StudyInvalid
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.data_split import FileSplit
@@ -69,7 +69,7 @@ def test_a_persons_rows_never_lie_on_both_sides(url, persons):  # noqa: F811
 def test_what_is_remembered_is_charged_in_the_same_transaction(url):  # noqa: F811
     child = os.fork()
     if child == 0:
-        Pen.reserve = lambda *_: os._exit(7)  # the facts are written by then
+        Writer.reserve = lambda *_: os._exit(7)  # the facts are written by then
         divided(url, "1", 0.5)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7

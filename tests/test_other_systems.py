@@ -1,4 +1,4 @@
-"""What the page on upgrading says of macOS and Windows, tried with what Linux alone has taken away."""
+"""What is refused on macOS and Windows, tried with what Linux alone has taken away."""
 
 import subprocess
 import sys

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,15 +10,14 @@ from pathlib import Path
 
 import pytest
 import tomli_w
+from test_contract import VARIANTS, plan_of, real, run_in
+from worlds import problem, smooth_table
 
 from dpbo.flows.cli import app as cli
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.run import open_study, run_study
-
-STORE = Path(__file__).parent / "yesterday" / "store"
-KEPT = json.loads((STORE / "kept.json").read_text())
 
 
 @pytest.fixture
@@ -126,36 +124,38 @@ def test_a_file_of_a_schedule_means_any_firing(dpbo, released, here, tables):
     assert json.loads(dpbo("show", "study.toml", "--json")[1])["release_id"] == release.release_id
 
 
-def test_everything_that_an_earlier_version_released_is_shown(dpbo, here, monkeypatch):
-    """Every kind: private training, people, dp_hypo, auto, and what outsourcing released."""
-    shutil.copytree(STORE, here / "store")
-    monkeypatch.setenv("DPBO_LEDGER_URL", f"sqlite:///{here / 'store' / 'ledger.db'}")
-    ledger = PrivacyLedger(f"sqlite:///{here / 'store' / 'ledger.db'}")
-    kinds = {entry.release_id: entry.method for account in ledger.accounts() for entry in account.entries
-             if entry.release_id}  # fmt: skip
-    ids, seen = list(kinds), set()
-    for name in ids:
-        code, out, err = dpbo("show", name, "--json")
-        assert (code, err) == (0, "")
-        assert json.loads(out) == as_tune(ledger.release_named(name))
-        if kinds[name] not in seen:  # a screen is its kind's
-            seen.add(kinds[name])
-            code, out, err = dpbo("show", name)
-            assert (code, err) == (0, ""), name
-    kept = {release["release_id"] for release in KEPT["finished"].values() if "release_id" in release}
-    assert kept
-    assert kept <= set(ids)
+@pytest.fixture
+def every_kind(here, monkeypatch):
+    """A ledger with a release of every form of every method; method → its ids."""
+    url = f"sqlite:///{here / 'ledger.db'}"
+    monkeypatch.setenv("DPBO_LEDGER_URL", url)
+    ledger, ids = PrivacyLedger(url), {}
+    ledger.set_budget(PrivacyBudget.without_limit("d"))
+    for number, (name, method) in enumerate(VARIANTS.items()):
+        world = problem(steps=3)
+        plan, released = plan_of(method, world), run_in(method, world, smooth_table(world, best=4), real())
+        key = StudyKey(f"{number:016x}{0:048x}", "d", name, "1", method.kind)
+        claim = ledger.reserve(key, plan, noise=released.noise)
+        kept = claim.conclude(replace(released, study=name, edition="1", dataset="d"))
+        ids.setdefault(method.kind, []).append(kept.release_id)
+    return ledger, ids
+
+
+def test_everything_that_was_released_is_shown(dpbo, every_kind):
+    ledger, ids = every_kind
+    assert len(ids) >= 6
+    for names in ids.values():
+        for name in names:
+            code, out, err = dpbo("show", name, "--json")
+            assert (code, err) == (0, "")
+            assert json.loads(out) == as_tune(ledger.release_named(name))
+        code, out, err = dpbo("show", names[0])  # a screen is its kind's
+        assert (code, err) == (0, ""), names[0]
 
 
 @pytest.mark.slow
-def test_every_kind_of_release_has_a_page(dpbo, here, monkeypatch):
-    shutil.copytree(STORE, here / "store")
-    monkeypatch.setenv("DPBO_LEDGER_URL", f"sqlite:///{here / 'store' / 'ledger.db'}")
-    ledger = PrivacyLedger(f"sqlite:///{here / 'store' / 'ledger.db'}")
-    kinds = {entry.method: entry.release_id for account in ledger.accounts() for entry in account.entries
-             if entry.release_id}  # fmt: skip
-    assert len(kinds) >= 6
-    for name in kinds.values():
+def test_every_kind_of_release_has_a_page(dpbo, here, every_kind):
+    for name, *_ in every_kind[1].values():
         code, _, err = dpbo("--plain", "show", name, "--html", f"{name}.html")
         assert (code, err) == (0, ""), name
         assert name in (here / f"{name}.html").read_text()

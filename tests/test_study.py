@@ -1,5 +1,6 @@
 """A study from its file to its release: prices, reruns, refusals, and files whatever their bytes."""
 
+import json
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +16,9 @@ from dpbo_core.errors import AssumptionNotAccepted, BudgetExceeded, NoBudget, No
 from dpbo_core.final_model.train import train_final
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import EXCHANGES, METHODS
-from dpbo_core.methods.lipschitz import Lipschitz, LipschitzSearch
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
+from dpbo_core.methods.public import Public
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.objective.in_memory import Objective
 from dpbo_core.privacy.guarantee import Evidence, Standing
@@ -437,31 +438,30 @@ def test_a_private_path_trains_everything_before_it_is_charged(tables, tmp_path,
         run_study(StudySpec.from_dict(tables), ledger=book)
 
 
-def test_what_was_charged_for_another_form_of_the_method_goes_on_as_it_began(tables, tmp_path, monkeypatch):
-    """A study of `lipschitz` and one of "auto", begun by a version that knew other forms; and one nobody knows."""
+@pytest.mark.parametrize("kind", METHODS)
+def test_a_resolved_study_is_what_its_reservation_says(tables, kind):
+    """Of every method: its options and its number of editions, through JSON; whatever is resolved today."""
+    study = resolve(StudySpec.from_dict(with_method(tables, kind)))
+    then = replace(study, problem=replace(study.problem, editions=7))
+    reserved = json.loads(json.dumps(then.to_json())) | {"method": kind}
+    another = replace(then, method=Public(), problem=replace(study.problem, editions=3))
+    assert another.as_charged(reserved) == then
+
+
+def test_what_was_charged_goes_on_with_the_method_that_it_was_resolved_to(tables, tmp_path, monkeypatch):
+    """A study of "auto", whose advice is another today, and one of a method whose defaults are."""
     book = ledger(tmp_path)
     tables["budget"]["epsilon"] = 30.0
     spec = StudySpec.from_dict(tables)
-    old = replace(spec, method="lipschitz")
-    with monkeypatch.context() as patch:
-        patch.setattr(Lipschitz, "scores_all", False)
-        run = open_study(old, ledger=book)
-        run.step()
-    assert type(open_study(old, ledger=book)._search) is LipschitzSearch
-    begun = run_study(old, ledger=book).release
-    assert begun.spends[0].sensitivity == 1.0
-    auto, chosen = replace(spec, name="left", method="auto"), PrivateTrajectory()
-    with monkeypatch.context() as patch:
-        patch.setattr(resolving, "choose", lambda *_: (chosen, "it was so"))
-        open_study(auto, ledger=book)
-    assert resolve(auto).method != chosen
-    assert run_study(auto, ledger=book).release.method == chosen.kind
-    unknown = replace(spec, name="another", method="private_grid")
-    with monkeypatch.context() as patch:
-        patch.setattr(resolving, "choose", lambda *_: (PrivateGrid(score_share=0.5), ""))
-        open_study(unknown, ledger=book)
-    with pytest.raises(StudyInvalid, match="reserved with another plan"):
-        run_study(unknown, ledger=book)
+    for name, chosen in (("auto", PrivateTrajectory()), ("private_grid", PrivateGrid(score_share=0.5))):
+        asked = replace(spec, name=name, method=name)
+        with monkeypatch.context() as patch:
+            patch.setattr(resolving, "choose", lambda *_, chosen=chosen: (chosen, "it was so"))
+            open_study(asked, ledger=book)
+            begun = resolve(asked).plan
+        assert resolve(asked).method != chosen
+        release = run_study(asked, ledger=book).release
+        assert (release.method, release.spends) == (chosen.kind, begun.spends)
 
 
 def test_one_file_is_not_both_halves(on_files, tmp_path):

@@ -8,7 +8,7 @@ from conftest import maintenance, new_database
 
 from dpbo_core.accounting.address import open_engine
 from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.accounting.seen import Seen
+from dpbo_core.accounting.rollback_guard import RollbackGuard
 from dpbo_core.accounting.store import LedgerStore
 
 DATABASES = ("sqlite", "postgresql")
@@ -49,8 +49,8 @@ class UsedLedger:
                 self.made[server] = self._used(new_database(server), server)
             database, beside, identity = self.made[server]
             url = new_database(server, database)
-            Seen(identity).path.unlink(missing_ok=True)  # of another copy, by the test before
             generation = generation_of(url)
+            RollbackGuard(generation, identity).path_of_user.unlink(missing_ok=True)  # of another copy, by a test
             generation.write_bytes(beside)
             generation.chmod(0o600)
         PrivacyLedger(url).accounts()

@@ -1,10 +1,10 @@
-"""What a dataset's rows in the ledger say, read back: its cap, what is spent of it, its history.
+"""What a dataset's rows in the ledger say, read back: its cap, what is spent of it, its history and burn-down.
 
 A row that does not hold what was written there is damage, and says so; what it holds is not repeated.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,12 +13,14 @@ import sqlalchemy as sa
 from dpbo_core.accounting.approvals import NOTHING_APPROVED, Approvals, approvals_of
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import NOTHING, Total
-from dpbo_core.accounting.facts import CAP as CAP_FACT
-from dpbo_core.accounting.facts import facts_about, records_of
-from dpbo_core.accounting.legible import legible
+from dpbo_core.accounting.dataset_metadata import CAP as CAP_FACT
+from dpbo_core.accounting.dataset_metadata import facts_about, records_of
 from dpbo_core.accounting.renyi_filter import NOT_FILTERED, Draw, Filter, draws_in, together
+from dpbo_core.accounting.row_decoding import row_decoding
 from dpbo_core.accounting.tables import DATASETS, DRAWS, RELEASES, RESERVATIONS
-from dpbo_core.accounting.totals import filter_of
+from dpbo_core.accounting.totals import Totals, cap_in, facts_hash, filter_of
+from dpbo_core.accounting.writer import Writer
+from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 
 MOST_ROOM = 10_000
@@ -29,6 +31,7 @@ CAP = sa.select(DATASETS).where(DATASETS.c.name == sa.bindparam("dataset"))
 SPENT = (
     sa.select(
         RESERVATIONS.c.unit,
+        sa.func.count(),
         sa.func.count() - sa.func.count(RESERVATIONS.c.epsilon_units),  # those without a pure ε
         *(
             half
@@ -72,7 +75,7 @@ class Entry:
 class Account:
     """A dataset's cap, what is spent of it, its history, and the one unit of its guarantees (None before any).
 
-    `records` are the k of its spends: one, or several where an older version let them differ; the largest holds.
+    `records` is the k of its spends, none before the first.
     `approvals` are what its owner approved: what it may be scored on, its group, the largest ε of one run.
     `filtered` are its draws at the order that admission uses.
     """
@@ -120,7 +123,7 @@ def _check_cells(*, whole: Iterable[Any], texts: Iterable[Any]) -> None:
         raise TypeError
 
 
-@legible()
+@row_decoding()
 def cap_of(connection: sa.Connection, dataset: str) -> PrivacyBudget | None:
     """The dataset's cap, if it has one; the smaller of all that it ever had, where lost entries were recovered."""
     row = connection.execute(CAP, {"dataset": dataset}).one_or_none()
@@ -141,19 +144,50 @@ def cap_of(connection: sa.Connection, dataset: str) -> PrivacyBudget | None:
     return cap
 
 
-@legible()
-def spent_of(connection: sa.Connection, dataset: str) -> tuple[Total, frozenset[PrivacyUnit]]:
-    """Everything reserved on the dataset, and whom it protects; added up by the database, exactly."""
-    total, units = NOTHING, set()
-    for unit, without, *sums in connection.execute(SPENT, {"dataset": dataset}):
+@row_decoding()
+def spent_of(connection: sa.Connection, dataset: str) -> tuple[Total, frozenset[PrivacyUnit], int]:
+    """Everything reserved on the dataset, whom it protects, how many charges; summed by the database, exactly."""
+    total, units, charges = NOTHING, set(), 0
+    for unit, count, without, *sums in connection.execute(SPENT, {"dataset": dataset}):
         _check_cells(whole=[bound or 0 for bound in sums[6:]], texts=())
         epsilon, delta, rho = (int(sums[i] or 0) * HALF + int(sums[i + 1] or 0) for i in (0, 2, 4))
         total += Total(None if without else epsilon, delta, rho)
         units.add(PrivacyUnit(unit))
-    return total, frozenset(units)
+        charges += count
+    return total, frozenset(units), charges
 
 
-@legible()
+@row_decoding()
+def sealed_totals(writer: Writer, dataset: str) -> Totals:
+    """What admission uses of a dataset, as its newest entry carries it, once the tables were found to say the same.
+
+    So a raised cap, a spend that was made smaller, however old, a row that was put in or taken out, are refused
+    before a study is admitted. What is not looked at here `dpbo budget verify` finds.
+
+    Args:
+        writer: of the transaction that will charge.
+        dataset: whose cap pays.
+
+    Raises:
+        LedgerDamaged: the tables say something else, or the history since the dataset's newest entry is not whole.
+    """
+    sealed = writer.totals_of(dataset)
+    cap = writer.connection.execute(CAP, {"dataset": dataset}).one_or_none()
+    spent, units, charges = spent_of(writer.connection, dataset)
+    told = {
+        "the cap": (None if cap is None else cap_in(cap._asdict()), sealed.cap),
+        "the number of charges": (charges, sealed.charges),
+        "what is spent": (spent, sealed.spent),
+        "the unit of what is spent": ({unit.value for unit in units}, sealed.units),
+        "what its owner approved": (facts_hash(writer.facts_of(dataset)), sealed.facts),
+    }
+    others = [what for what, (in_tables, in_history) in told.items() if in_tables != in_history]
+    if others:
+        raise writer.differs(f"{' and '.join(others)} of dataset {dataset!r} is not what its history sealed")
+    return sealed
+
+
+@row_decoding()
 def draws_of(connection: sa.Connection, dataset: str) -> Counter[Draw]:
     """How many draws of each price are reserved on the dataset."""
     query = sa.select(RESERVATIONS.c.spends).where(RESERVATIONS.c.dataset == dataset)
@@ -175,7 +209,7 @@ def _recorded_of(connection: sa.Connection, reservations: list[int]) -> dict[int
 
 
 def account_of(connection: sa.Connection, budget: PrivacyBudget) -> Account:
-    """The whole account of a cap's dataset; for inside `legible`, as every cell is checked.
+    """The whole account of a cap's dataset; for inside `row_decoding`, as every cell is checked.
 
     Raises:
         TypeError: a cell holds what was never written.
@@ -218,7 +252,49 @@ def account_of(connection: sa.Connection, budget: PrivacyBudget) -> Account:
     filtered = filter_of(opened._asdict())
     for entry in entries:
         filtered = filtered.after(entry.draws, entry.cost)
-    spent, units = spent_of(connection, dataset)
+    spent, units, _ = spent_of(connection, dataset)
     unit = next(iter(units), None) if len(units) == 1 else None
     records, approvals = records_of(connection, dataset), approvals_of(connection, dataset)
     return Account(budget, spent, entries, unit, records, approvals, filtered)
+
+
+@dataclass(frozen=True)
+class Balance:
+    """An account just after one of its studies was reserved.
+
+    Attributes:
+        position: which study of the dataset this is, from 1.
+        entry: the study.
+        spent: ε of everything reserved so far, by its draws as they were; may be infinite.
+        limit: the cap's ε; infinite for a dataset declared public.
+    """
+
+    position: int
+    entry: Entry
+    spent: float
+    limit: float
+
+    @property
+    def remaining(self) -> float:
+        """ε still free, at least 0."""
+        return max(0.0, self.limit - self.spent) if self.spent < float("inf") else 0.0
+
+    @property
+    def share(self) -> float:
+        """Share of the cap that is spent, in [0, 1]; 0 for a dataset declared public."""
+        return 0.0 if self.limit == float("inf") else min(1.0, self.spent / self.limit)
+
+
+def balances(account: Account) -> Iterator[Balance]:
+    """The account after each of its studies, oldest first."""
+    budget, draws, only = account.budget, Counter[Draw](), 0
+    limit = float("inf") if budget.public else from_units(budget.epsilon_units)
+    for position, entry in enumerate(account.entries, start=1):
+        draws.update(entry.draws)
+        only += entry.cost.delta_units
+        yield Balance(position, entry, together(draws, only, budget.delta_conversion)[0], limit)
+
+
+def balance_after(account: Account, release_id: str) -> Balance | None:
+    """The account just after the study that gave `release_id`; None if the account does not know it."""
+    return next((item for item in balances(account) if item.entry.release_id == release_id), None)

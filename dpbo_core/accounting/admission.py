@@ -1,8 +1,7 @@
 """Whether a plan may be charged to a dataset, and the message that says why not."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import Total
@@ -114,21 +113,21 @@ def admit(
         raise _exceeded(budget, *draws(), (spent.delta_units, asked.delta_units), guarantee)
 
 
-def same_persons(budget: PrivacyBudget, first: Mapping[str, Any] | None, guarantee: PrivacyGuarantee) -> None:
+def same_persons(budget: PrivacyBudget, person: str | None, guarantee: PrivacyGuarantee) -> None:
     """Guarantees for the persons of one column say nothing about the persons of another.
 
     Args:
         budget: the dataset's cap.
-        first: the first guarantee made on it, as it was written; every later one was held to it.
+        person: the column of the first guarantee made on it; every later one was held to it.
         guarantee: the guarantee asked for.
 
     Raises:
         BudgetRefused: the budget keeps guarantees to other persons.
     """
-    if budget.public or first is None or first.get("person") == guarantee.person:
+    if budget.public or person == guarantee.person:
         return
     raise BudgetRefused(
-        f"dataset {budget.dataset!r} keeps guarantees to the persons of column {first.get('person')!r}; "
+        f"dataset {budget.dataset!r} keeps guarantees to the persons of column {person!r}; "
         f"this study's persons are those of column {guarantee.person!r}",
         cause="[privacy] person names another column than the dataset's earlier studies",
         remedy="name the same column, or give the other persons a dataset name and a cap of their own",
@@ -144,7 +143,7 @@ def same_records(
 
     Args:
         budget: the dataset's cap.
-        fixed: the k of its earlier spends, ascending; several only in a ledger that is older than this rule.
+        fixed: the k of its earlier spends; none before the first.
         guarantee: the guarantee asked for.
         max_records_per_person: k of the study.
 
@@ -153,9 +152,8 @@ def same_records(
     """
     if budget.public or guarantee.unit is PrivacyUnit.PERSON or not fixed or max_records_per_person == fixed[-1]:
         return
-    seen = "" if len(fixed) == 1 else f" (earlier ones also said {', '.join(map(str, fixed[:-1]))})"
     raise BudgetRefused(
-        f"dataset {budget.dataset!r} keeps guarantees to persons of at most {fixed[-1]} records{seen}; this study "
+        f"dataset {budget.dataset!r} keeps guarantees to persons of at most {fixed[-1]} records; this study "
         f"says max_records_per_person = {max_records_per_person}",
         cause="the first study of a dataset fixes max_records_per_person, or the account would say less than the "
         "person with the most records pays",

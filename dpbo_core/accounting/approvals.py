@@ -11,8 +11,7 @@ from typing import cast
 import sqlalchemy as sa
 
 from dpbo_core.accounting import policy
-from dpbo_core.accounting.dataset_names import check_new_name
-from dpbo_core.accounting.facts import (
+from dpbo_core.accounting.dataset_metadata import (
     LARGEST,
     MARK,
     MEMBER,
@@ -25,10 +24,9 @@ from dpbo_core.accounting.facts import (
     facts_about,
     write_fact,
 )
-from dpbo_core.accounting.legible import legible
 from dpbo_core.accounting.patterns import filled, is_pattern, values_in
-from dpbo_core.accounting.pen import Pen
 from dpbo_core.accounting.policy import Approved, Use
+from dpbo_core.accounting.row_decoding import row_decoding
 from dpbo_core.accounting.sources import (
     KINDS,
     PUBLIC,
@@ -41,6 +39,7 @@ from dpbo_core.accounting.sources import (
     same_records,
 )
 from dpbo_core.accounting.tables import DATASET_FACTS, DATASETS
+from dpbo_core.accounting.writer import Writer
 from dpbo_core.privacy.assumption import PUBLISHED_RECORDS
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 
@@ -100,7 +99,7 @@ def names_of(connection: sa.Connection) -> tuple[str, ...]:
     return tuple(connection.scalars(NAMES).all())
 
 
-@legible()
+@row_decoding()
 def approved(connection: sa.Connection, asked: Iterable[Source] = ()) -> tuple[Approved, ...]:
     """Every source that the ledger knows, with those marks that could be a mark of `asked`.
 
@@ -124,7 +123,7 @@ def approved(connection: sa.Connection, asked: Iterable[Source] = ()) -> tuple[A
     return tuple(found.values())
 
 
-@legible()
+@row_decoding()
 def remembered(connection: sa.Connection, about: str, asked: Iterable[Source] = ()) -> tuple[Approved, ...]:
     """Every file that was read as public, or was published, whichever `about` says, with its marks.
 
@@ -142,13 +141,13 @@ def remembered(connection: sa.Connection, about: str, asked: Iterable[Source] = 
     return tuple(found)
 
 
-def remember(pen: Pen, about: str, source: Source, *, dataset: str, account: str) -> bool:
+def remember(writer: Writer, about: str, source: Source, *, dataset: str, account: str) -> bool:
     """Write down a file that is read as public, or is published, as `about` says; False if it was before."""
     value = {"dataset": dataset, "name": source.name, "marks": sorted(source.marks)}
     item = hashlib.sha256("\n".join((dataset, source.name, *value["marks"])).encode("utf-8", "surrogateescape"))
-    if item.hexdigest() in facts_about(pen.connection, account, about):
+    if item.hexdigest() in facts_about(writer.connection, account, about):
         return False
-    write_fact(pen, account, about, item.hexdigest(), value)
+    write_fact(writer, account, about, item.hexdigest(), value)
     return True
 
 
@@ -162,7 +161,7 @@ def check_public(connection: sa.Connection, source: Source) -> None:
     policy.check_public(source, known, published)
 
 
-def check_sources(pen: Pen, use: Use, *, dataset: str, account: str, public: bool) -> None:
+def check_sources(writer: Writer, use: Use, *, dataset: str, account: str, public: bool) -> None:
     """Every sensitive source of the study is the dataset's, or becomes so because its owner asks; no public one is.
 
     What is read as public is remembered, and so is how one table was divided.
@@ -172,21 +171,21 @@ def check_sources(pen: Pen, use: Use, *, dataset: str, account: str, public: boo
     """
     facts = {"dataset": dataset, "account": account}
     charged = [source for source in use.sources if source.role != PUBLIC]
-    known, read = approved(pen.connection, charged), remembered(pen.connection, READ_AS_PUBLIC, charged)
-    published = remembered(pen.connection, PUBLISHED, charged)
+    known, read = approved(writer.connection, charged), remembered(writer.connection, READ_AS_PUBLIC, charged)
+    published = remembered(writer.connection, PUBLISHED, charged)
     new = [source for source in charged if policy.is_new(source, known, **facts, owner=use.owner, public=public)]
     for source in charged:
         if not public:
             policy.check_never_public(source, read, published, **facts)
-            _divide(pen, source.division, **facts)
+            _divide(writer, source.division, **facts)
     for source in new:
-        write_source(pen, Approved(account, dataset, source))
+        write_source(writer, Approved(account, dataset, source))
     for source in charged:
-        _write_marks(pen, account, dataset, source)
+        _write_marks(writer, account, dataset, source)
     for source in use.sources:
         if source.role == PUBLIC:
-            check_public(pen.connection, source)
-            remember(pen, READ_AS_PUBLIC, source, **facts)
+            check_public(writer.connection, source)
+            remember(writer, READ_AS_PUBLIC, source, **facts)
 
 
 def as_published(connection: sa.Connection, account: str, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
@@ -197,14 +196,14 @@ def as_published(connection: sa.Connection, account: str, guarantee: PrivacyGuar
     return replace(guarantee, assumptions=(*guarantee.assumptions, name))
 
 
-@legible()
+@row_decoding()
 def divisions(connection: sa.Connection, account: str) -> tuple[Division, ...]:
     """How one table of the dataset was divided in each study before."""
     facts = facts_about(connection, account, VALIDATION_SIZE).values()
     return tuple(Division(float(value["share"]), int(value["rows"])) for value in facts)
 
 
-def _divide(pen: Pen, division: Division | None, *, dataset: str, account: str) -> None:
+def _divide(writer: Writer, division: Division | None, *, dataset: str, account: str) -> None:
     """The rows that a dataset protects by their positions stay protected; its first study fixes the share.
 
     Raises:
@@ -212,12 +211,12 @@ def _divide(pen: Pen, division: Division | None, *, dataset: str, account: str) 
     """
     if division is None:
         return
-    earlier = divisions(pen.connection, account)
+    earlier = divisions(writer.connection, account)
     policy.check_share(division.share, earlier, dataset=dataset)
     policy.check_grown(division.n_rows, earlier, dataset=dataset)
     if division not in earlier:
         value = {"share": division.share, "rows": division.n_rows}
-        write_fact(pen, account, VALIDATION_SIZE, f"{division.share!r} of {division.n_rows}", value)
+        write_fact(writer, account, VALIDATION_SIZE, f"{division.share!r} of {division.n_rows}", value)
 
 
 def check_same_sources(connection: sa.Connection, use: Use, *, dataset: str, account: str) -> None:
@@ -234,33 +233,33 @@ def check_same_sources(connection: sa.Connection, use: Use, *, dataset: str, acc
             policy.still_own(source, known, dataset=dataset, account=account)
 
 
-def allow(pen: Pen, dataset: str, source: Source, *, shared: bool) -> tuple[str, ...] | None:
+def allow(writer: Writer, dataset: str, source: Source, *, shared: bool) -> tuple[str, ...] | None:
     """The owner adds a source; whom its people pay too, or None if it was the dataset's already.
 
     Raises:
         PolicyRefused: it is another dataset's, and not said to be shared.
     """
-    account, known = account_named(pen.connection, dataset), approved(pen.connection, (source,))
+    account, known = account_named(writer.connection, dataset), approved(writer.connection, (source,))
     own = [item.source for item in known if (item.account, item.dataset) == (account, dataset)]
     if any(item == source for item in own):
         return None
     others = sorted({item.account for item in policy.sharing(source, known, account=account)})
     if not shared:
         policy.check_unshared(source, known, dataset=dataset, account=account)
-    write_source(pen, Approved(account, dataset, source, shared=bool(others)))
-    _write_marks(pen, account, dataset, source)
+    write_source(writer, Approved(account, dataset, source, shared=bool(others)))
+    _write_marks(writer, account, dataset, source)
     for other in others:
         for one, another in ((account, other), (other, account)):
-            if another not in facts_about(pen.connection, one, SHARES):
-                write_fact(pen, one, SHARES, another, {})
+            if another not in facts_about(writer.connection, one, SHARES):
+                write_fact(writer, one, SHARES, another, {})
     return tuple(others)
 
 
-def write_source(pen: Pen, item: Approved) -> None:
+def write_source(writer: Writer, item: Approved) -> None:
     """Record that a dataset may be scored on a source, as a row of its policy."""
     value = {"dataset": item.dataset, "kind": item.source.kind, "name": item.source.name, "role": item.source.role}
     write_fact(
-        pen,
+        writer,
         item.account,
         SOURCE,
         _item(item.dataset, item.source),
@@ -268,13 +267,13 @@ def write_source(pen: Pen, item: Approved) -> None:
     )
 
 
-def _write_marks(pen: Pen, account: str, dataset: str, source: Source) -> None:
+def _write_marks(writer: Writer, account: str, dataset: str, source: Source) -> None:
     """What finds the file again under another name; only of a file that is recorded by its name."""
     item = _item(dataset, source)
-    if item not in facts_about(pen.connection, account, SOURCE):
+    if item not in facts_about(writer.connection, account, SOURCE):
         return
-    for mark in source.marks - facts_about(pen.connection, account, MARK).keys():
-        write_fact(pen, account, MARK, mark, {"source": item})
+    for mark in source.marks - facts_about(writer.connection, account, MARK).keys():
+        write_fact(writer, account, MARK, mark, {"source": item})
 
 
 def _item(dataset: str, source: Source) -> str:
@@ -283,49 +282,48 @@ def _item(dataset: str, source: Source) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def add_members(pen: Pen, account: str, members: Iterable[str]) -> tuple[str, ...]:
+def add_members(writer: Writer, account: str, members: Iterable[str]) -> tuple[str, ...]:
     """Names whose studies the dataset's cap pays from now on; those that are new.
 
     Raises:
-        PolicyRefused: a name has a cap of its own, is another group's, or looks like another.
+        PolicyRefused: a name has a cap of its own, or is another group's.
     """
-    taken = set(names_of(pen.connection))
-    new = [name for name in dict.fromkeys(members) if name not in facts_about(pen.connection, account, MEMBER)]
+    taken = set(names_of(writer.connection))
+    new = [name for name in dict.fromkeys(members) if name not in facts_about(writer.connection, account, MEMBER)]
     for name in new:
         if name in taken:
-            raise policy.already_open(name, account, account_named(pen.connection, name))
-        check_new_name(name, taken)
-        write_fact(pen, account, MEMBER, name, {})
+            raise policy.already_open(name, account, account_named(writer.connection, name))
+        write_fact(writer, account, MEMBER, name, {})
         taken.add(name)
     return tuple(new)
 
 
-def allow_score(pen: Pen, dataset: str, path: str) -> bool:
+def allow_score(writer: Writer, dataset: str, path: str) -> bool:
     """The owner allows a score function by its import path; False if it was allowed already."""
-    account = account_named(pen.connection, dataset)
-    if path in facts_about(pen.connection, account, SCORE):
+    account = account_named(writer.connection, dataset)
+    if path in facts_about(writer.connection, account, SCORE):
         return False
-    write_fact(pen, account, SCORE, path, {})
+    write_fact(writer, account, SCORE, path, {})
     return True
 
 
-@legible()
+@row_decoding()
 def largest_of(connection: sa.Connection, account: str) -> int | None:
     """The largest ε, in 10⁻¹², of a study that Prefect starts: the smallest that was ever set; None before any."""
     return min((int(item) for item in facts_about(connection, account, LARGEST)), default=None)
 
 
-def set_largest(pen: Pen, account: str, units: int) -> bool:
+def set_largest(writer: Writer, account: str, units: int) -> bool:
     """Lower the largest ε of a study that Prefect starts, or set it; False if it is so already.
 
     Raises:
         PolicyRefused: it would be raised.
     """
-    now = largest_of(pen.connection, account)
+    now = largest_of(writer.connection, account)
     if now == units:
         return False
     policy.check_lower(account, now, units)
-    write_fact(pen, account, LARGEST, str(units), {})
+    write_fact(writer, account, LARGEST, str(units), {})
     return True
 
 

@@ -1,23 +1,24 @@
 """Whether the ledger is what was written: its chain, its tables, its age, and an exported copy of it.
 
 export    the history as JSON lines, to be kept where the ledger's owner cannot change it
-verify    the chain is whole, the tables equal it, it reaches its generation, and it continues the copy
+verify    the chain is whole, the tables equal it, it reaches what its records say, and it continues the copy
 accept    a person answers for an old copy: what an export still has is written again, and counts as spent
-standing  which recorded releases rest on an estimator that no longer counts as unconditional
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal
 
 import sqlalchemy as sa
 
-from dpbo_core.accounting.generation import Generation, missing, older
+from dpbo_core.accounting import schema
 from dpbo_core.accounting.history import (
     RESTORATION,
+    START,
     Link,
+    Place,
+    as_exported,
     broken_links,
     links,
     unattested,
@@ -25,17 +26,13 @@ from dpbo_core.accounting.history import (
     unlike_totals,
 )
 from dpbo_core.accounting.key import LedgerKey
-from dpbo_core.accounting.legible import legible
-from dpbo_core.accounting.pen import Pen
+from dpbo_core.accounting.rollback_guard import missing, older
 from dpbo_core.accounting.row_checks import faulty
+from dpbo_core.accounting.row_decoding import row_decoding
 from dpbo_core.accounting.store import FRESH, LedgerStore
-from dpbo_core.accounting.tables import DATASETS, METADATA, RELEASES, RESERVATIONS
+from dpbo_core.accounting.tables import RESERVATIONS
+from dpbo_core.accounting.writer import Writer
 from dpbo_core.errors import LedgerDamaged
-from dpbo_core.privacy.assumption import ROWWISE_PREDICTIONS
-from dpbo_core.privacy.release import Release
-
-Verdict = Literal["unconditional", "conditional", "unknown"]
-Standing = Callable[[Mapping[str, Any]], Verdict]
 
 SHOWN = 3  # problems a message names; the rest it counts
 
@@ -44,15 +41,15 @@ SHOWN = 3  # problems a message names; the rest it counts
 class Verified:
     """A ledger that was found whole: where it ends, and what an acceptance wrote again (None: nothing accepted)."""
 
-    last: Generation
+    last: Place
     recovered: int | None = None
 
 
 def export(url: str) -> Iterator[str]:
-    """The history, a JSON object a line."""
-    with LedgerStore(url, restored=True).reading() as connection, legible():
-        history = links(connection)
-        lines = [json.dumps(link.to_json(), ensure_ascii=False, allow_nan=False) for link in history]
+    """The history, a JSON object a line: of a ledger of whatever schema, as it is."""
+    with LedgerStore(url, restored=True).reading() as connection, row_decoding():
+        rows = connection.execute(sa.text("SELECT * FROM history ORDER BY sequence")).mappings()
+        lines = [json.dumps(as_exported(dict(row)), ensure_ascii=False, allow_nan=False) for row in rows]
     yield from lines
 
 
@@ -86,9 +83,11 @@ def verify(url: str, copy: tuple[Link, ...] = (), *, accept: bool = False) -> Ve
         LedgerDamaged: says what was changed, removed, added, reordered or lost.
     """
     store = LedgerStore(url, restored=True)
+    if store.schema != str(schema.SCHEMA):
+        raise schema.another(store.schema)
     keys = _keys(store, accept=accept)
-    kept, seen = _kept(store, accept=accept), store.seen.read()  # before the history: the ledger may grow meanwhile
-    with store.reading() as connection, legible():
+    beside, of_user = _beside(store, accept=accept), store.guard.of_user()  # before the history, which may grow
+    with store.reading() as connection, row_decoding():
         history = links(connection)
         problems = [*broken_links(history), *unlike_tables(history, connection), *faulty(history)]
         problems += unlike_totals(history) if not problems else ()
@@ -106,18 +105,19 @@ def verify(url: str, copy: tuple[Link, ...] = (), *, accept: bool = False) -> Ve
         problems.append("no key seals the entries that the exported copy has more")
     if problems:
         raise damaged(problems, apart=bool(copy) and history[0] == copy[0])
-    last = Generation(history[-1].sequence, history[-1].hash)
+    last = history[-1].place
     sealed_here = not list(unattested(history, keys))
-    reached, place = kept is not None and _holds(history, kept, store), store.generation.path
-    if reached and seen.sequence and not _holds(history, seen, store):  # in another folder, or both were restored
-        reached, kept, place = False, seen, store.seen.path or place
+    record, place = beside, store.guard.beside.path
+    reached = beside is not None and _holds(history, beside, store)
+    if reached and of_user.sequence and not _holds(history, of_user, store):  # elsewhere, or both were restored
+        reached, record, place = False, of_user, store.guard.path_of_user or place
     if reached and not lost and sealed_here:
         return Verified(last)
-    if not accept and place == store.generation.path and not store.generation.exists:
-        raise missing(store.generation.path)
+    if not accept and place == store.guard.beside.path and not store.guard.beside.exists:
+        raise missing(store.guard.beside.path)
     if not accept:
-        raise older(place, kept or Generation())
-    return _accept(store, last, kept, lost)
+        raise older(place, record or START)
+    return _accept(store, last, record, lost)
 
 
 def unsound_copy(copy: tuple[Link, ...], keys: tuple[LedgerKey, ...], *, strangers: bool) -> list[str]:
@@ -125,37 +125,6 @@ def unsound_copy(copy: tuple[Link, ...], keys: tuple[LedgerKey, ...], *, strange
     found = [*broken_links(copy), *faulty(copy), *unattested(copy, keys, strangers=strangers)]
     found += unlike_totals(copy) if not found else ()
     return [f"{problem} (in the exported copy)" for problem in found]
-
-
-def conditional_releases(url: str, standing: Standing) -> tuple[str, ...]:
-    """The recorded releases that say nothing of `rowwise_predictions` and whose estimator needs it, in words.
-
-    They stay released, and are shown again as they were: nothing is refused here. Those on a dataset declared
-    public are left out.
-
-    Args:
-        url: the ledger's.
-        standing: what a release's public facts say of its estimator today.
-    """
-    joined = RELEASES.join(RESERVATIONS).join(DATASETS, RESERVATIONS.c.dataset == DATASETS.c.name)
-    query = sa.select(RELEASES.c.release).select_from(joined).where(sa.not_(DATASETS.c.public))
-    query = query.order_by(RELEASES.c.reservation)
-    named = []
-    with LedgerStore(url, restored=True).reading() as connection, legible():
-        for written in connection.scalars(query):
-            release = Release.from_json(written)
-            if "estimator" not in release.facts or ROWWISE_PREDICTIONS.name in release.guarantee.assumptions:
-                continue
-            verdict = standing(release.facts)
-            if verdict != "unconditional":
-                says = (
-                    "is no longer unconditional" if verdict == "conditional" else "cannot be told from its record"
-                )
-                named.append(
-                    f"{release.study}, edition {release.edition} ({release.release_id}): whether its estimator "
-                    f"{release.facts['estimator']} predicts row by row {says}"
-                )
-    return tuple(named)
 
 
 def _keys(store: LedgerStore, *, accept: bool) -> tuple[LedgerKey, ...]:
@@ -168,57 +137,48 @@ def _keys(store: LedgerStore, *, accept: bool) -> tuple[LedgerKey, ...]:
     return ()
 
 
-def _kept(store: LedgerStore, *, accept: bool) -> Generation | None:
-    """The generation; None if it cannot be read and a person said to go on."""
+def _beside(store: LedgerStore, *, accept: bool) -> Place | None:
+    """What the record beside the ledger says; None if it cannot be read and a person said to go on."""
     try:
-        return store.generation.read()
+        return store.guard.beside.read()
     except LedgerDamaged:
         if not accept:
             raise
     return None
 
 
-def _holds(history: list[Link], kept: Generation, store: LedgerStore) -> bool:
-    if kept.sequence == 0:
+def _holds(history: list[Link], record: Place, store: LedgerStore) -> bool:
+    if record == START:
         return store.server or len(history) <= FRESH
-    return any((link.sequence, link.hash) == (kept.sequence, kept.hash) for link in history)
+    return any(link.place == record for link in history)
 
 
-def _accept(store: LedgerStore, last: Generation, kept: Generation | None, lost: tuple[Link, ...]) -> Verified:
-    with store.writing() as pen, legible():
-        if pen.last != last:
+def _accept(store: LedgerStore, last: Place, record: Place | None, lost: tuple[Link, ...]) -> Verified:
+    with store.writing() as writer, row_decoding():
+        if writer.last != last:
             raise damaged(["it was written to while it was being verified"])
         for link in lost:
-            _write_again(pen, link)
-        _number_on(pen, lost)
-        pen.note(
+            writer.write_again(link, json.loads(link.row))
+            if writer.last != link.place:
+                raise damaged([f"entry {link.sequence} of the exported copy does not fit the ledger"])
+        _number_on(writer, lost)
+        writer.note(
             RESTORATION,
             {
                 "accepted_at": datetime.now(UTC).isoformat(timespec="seconds"),
-                "expected": None if kept is None else asdict(kept),
+                "expected": None if record is None else asdict(record),
                 "found": asdict(last),
                 "recovered": len(lost),
             },
         )
-    return Verified(pen.last, recovered=len(lost))
+    return Verified(writer.last, recovered=len(lost))
 
 
-def _number_on(pen: Pen, lost: tuple[Link, ...]) -> None:
+def _number_on(writer: Writer, lost: tuple[Link, ...]) -> None:
     """PostgreSQL's numbering does not see the numbers that we gave."""
-    if pen.connection.dialect.name == "postgresql" and any(link.about == RESERVATIONS.name for link in lost):
+    if writer.connection.dialect.name == "postgresql" and any(link.about == RESERVATIONS.name for link in lost):
         number = "SELECT setval(pg_get_serial_sequence('reservations', 'id'), max(id)) FROM reservations"
-        pen.connection.execute(sa.text(number))
-
-
-def _write_again(pen: Pen, link: Link) -> None:
-    """A lost row, into its table and to the same place of the history."""
-    row = json.loads(link.row)
-    if link.about in METADATA.tables:
-        pen.write_again(METADATA.tables[link.about], row, link)
-    else:
-        pen.note(link.about, row, again=link)
-    if pen.last != Generation(link.sequence, link.hash):
-        raise damaged([f"entry {link.sequence} of the exported copy does not fit the ledger"])
+        writer.connection.execute(sa.text(number))
 
 
 def damaged(problems: list[str], *, apart: bool = False) -> LedgerDamaged:

@@ -3,125 +3,127 @@
 | symbol | name here | meaning |
 |---|---|---|
 | n | `sequence` | 1, 2, 3, … without gaps |
-| h_n | `hash` | SHA-256(h_{n−1}, n, table, row, totals), in hex; h_0 is 64 zeros |
-| — | `totals` | what admission uses of the row's dataset from now on, and where others' is found (`nodes`) |
+| h_n | `hash` | SHA-256 of six lines: h_{n−1}, n, table, dataset in JSON, row, totals; h_0 is 64 zeros |
+| — | `row` | what was written, as text, which is what is hashed |
+| — | `totals` | what admission uses of the row's dataset from this entry on (`totals`) |
 
-An entry of a version before there were totals has none, and its hash is without that line.
-
-The chain shows a change to anyone who knows a later hash: the generation beside the ledger, or an exported copy. It
-can be checked by anybody. Beside each hash stands the `mac` of the owner's key (`key`): one that is right attests
-every entry up to it, also those that were written before there was a key.
+The chain shows a change to anyone who knows a later hash: the two records that `rollback_guard` keeps, or an
+exported copy. It can be checked by anybody. Beside each hash stands the `mac` of the owner's key (`key`): one that
+is right attests every entry up to it.
 """
 
+import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
 
 from dpbo_core.accounting.key import LedgerKey, made_by
-from dpbo_core.accounting.nodes import Entry, Node, Place, following, reach
 from dpbo_core.accounting.tables import HISTORY, RECORDED
-from dpbo_core.accounting.totals import LEDGER, Totals, replayed
-from dpbo_core.accounting.writing import canonical, seal
-
-__all__ = [
-    "ORIGIN",
-    "RESTORATION",
-    "Link",
-    "broken_links",
-    "canonical",
-    "links",
-    "seal",
-    "unattested",
-    "unlike_tables",
-    "unlike_totals",
-]
+from dpbo_core.accounting.totals import canonical, replayed
 
 ORIGIN = "0" * 64
 RESTORATION = "restorations"  # a person's confirmation of an old copy: in the history alone
 
+# Built once: building a statement takes longer than running it, and a reservation is made while others wait.
+AFTER = sa.select(HISTORY).where(HISTORY.c.sequence > sa.bindparam("sequence")).order_by(HISTORY.c.sequence)
+
+
+@dataclass(frozen=True)
+class Place:
+    """The last entry of a history: its number and its hash. Nothing yet is 0 and the origin."""
+
+    sequence: int = 0
+    hash: str = ORIGIN
+
+
+START = Place()
+
 
 @dataclass(frozen=True)
 class Link:
-    """One line of the history. `row` is the canonical JSON of what was written into table `about`.
+    """One entry of the history. `row` is the canonical JSON of what was written into table `about`.
 
-    Two lines are the same if they say the same; `mac` says who wrote it, and a later key may say it again.
+    Two entries are the same if they say the same; `mac` says who wrote it, and a later key may say it again.
     """
 
     sequence: int
     about: str
+    dataset: str
     row: str
+    totals: str
     hash: str
     mac: str | None = field(default=None, compare=False)
-    totals: str | None = field(default=None, compare=False)  # the hash compares them
 
-    def to_json(self) -> dict[str, Any]:
-        """A line of an export; the row as an object, for people."""
-        told = asdict(self) | {"row": json.loads(self.row)}
-        if self.totals is not None:
-            told["totals"] = json.loads(self.totals)
-        return {name: said for name, said in told.items() if said is not None}
+    @property
+    def place(self) -> Place:
+        """Its number and its hash."""
+        return Place(self.sequence, self.hash)
+
+    def follows(self, previous: str) -> bool:
+        """Whether its hash is that of what it says, after an entry of hash `previous`."""
+        return self.hash == seal(previous, self.sequence, self.about, self.dataset, self.row, self.totals)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Link":
-        """The inverse of `to_json`."""
+        """The entry in a line of an export.
+
+        Raises:
+            ValueError, LookupError, TypeError: it is none.
+        """
         mac = None if data.get("mac") is None else str(data["mac"])
-        totals = None if data.get("totals") is None else canonical(data["totals"])
-        link = cls(
-            int(data["sequence"]), str(data["about"]), canonical(data["row"]), str(data["hash"]), mac, totals
-        )
-        for text in (link.about, link.row, link.hash, mac or "", totals or ""):
+        row, totals = canonical(data["row"]), canonical(data["totals"])
+        about, dataset, last = str(data["about"]), str(data["dataset"]), str(data["hash"])
+        link = cls(int(data["sequence"]), about, dataset, row, totals, last, mac)
+        for text in (about, dataset, row, totals, last, mac or ""):
             text.encode()  # half a surrogate pair is no text, and no hash is made of it
         return link
 
 
-def links(connection: sa.Connection) -> list[Link]:
-    """The whole history, in its order."""
-    rows = connection.execute(sa.select(HISTORY).order_by(HISTORY.c.sequence))
-    return [Link(row.sequence, row.about, row.content, row.hash, row.mac, row.totals) for row in rows]
+def seal(previous: str, sequence: int, about: str, dataset: str, row: str, totals: str) -> str:
+    """h_n, in hex. None of the lines can hold a line's end."""
+    lines = (previous, str(sequence), about, json.dumps(dataset), row, totals)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-def broken_links(history: Iterable[Link]) -> Iterator[str]:
-    """What is wrong with the chain by itself, in words; nothing if it is whole."""
-    previous, expected = ORIGIN, 1
+def links(connection: sa.Connection, after: int = 0) -> list[Link]:
+    """The entries of the history after number `after`, in their order."""
+    return [
+        Link(row.sequence, row.about, row.dataset, row.content, row.totals, row.hash, row.mac)
+        for row in connection.execute(AFTER, {"sequence": after})
+    ]
+
+
+def broken_links(history: Iterable[Link], after: Place = START) -> Iterator[str]:
+    """What is wrong with the chain by itself, in words; nothing if it is whole.
+
+    Args:
+        history: entries in their order.
+        after: the entry before them.
+    """
+    previous, expected = after.hash, after.sequence + 1
     for link in history:
         if link.sequence != expected:
             missing = str(expected) if link.sequence == expected + 1 else f"{expected} to {link.sequence - 1}"
             yield f"entry {missing} of the history is missing"
-        elif seal(previous, link.sequence, link.about, link.row, link.totals) != link.hash:
+        elif not link.follows(previous):
             yield f"entry {link.sequence} of the history ({link.about}) is not what was written there"
         previous, expected = link.hash, link.sequence + 1
 
 
 def unlike_totals(history: Iterable[Link]) -> Iterator[str]:
-    """Which entries carry other totals than those that follow from the rows so far, in words.
+    """Which entries carry other totals, or another dataset, than follow from the rows so far, in words.
 
     Args:
-        history: in its order, its chain whole.
+        history: from its first entry, its chain whole.
     """
-    entries: dict[Place, Entry] = {}
-    known: dict[str, Totals] = {}
-    head: Entry | None = None
-    before = False  # whether the entry before has totals with a filter
-    told = list(history)
-    for link, (of, totals) in zip(told, replayed((link.about, json.loads(link.row)) for link in told), strict=True):
-        if link.totals is None:
-            head = None
-        else:
-            filtered = Node.from_text(link.totals).filtered
-            if head is None or (filtered and not before):
-                node = Node(of, totals, everything=dict(known))
-            else:
-                node = following(head, of, totals, reach(head, of, entries.__getitem__)[1])
-            before, told_now = filtered, node if filtered else node.of_before()
-            if told_now.text() != link.totals:
-                yield f"entry {link.sequence} of the history ({link.about}) carries totals that do not follow"
-            place = (link.sequence, link.hash)
-            head = entries[place] = Entry(place, node)
-        if of != LEDGER:
-            known[of] = totals
+    entries = list(history)
+    expected = replayed((link.about, link.row) for link in entries)
+    for link, (dataset, totals) in zip(entries, expected, strict=True):
+        if (link.dataset, link.totals) != (dataset, totals.text()):
+            yield f"entry {link.sequence} of the history ({link.about}) carries totals that do not follow"
 
 
 def unattested(history: Iterable[Link], keys: Collection[LedgerKey], *, strangers: bool = False) -> Iterator[str]:
@@ -132,8 +134,8 @@ def unattested(history: Iterable[Link], keys: Collection[LedgerKey], *, stranger
         keys: those that are known here.
         strangers: whether a key that is not known here may have sealed entries; a person answers for it.
     """
-    told = list(history)
-    sealed = [link for link in told if link.mac is not None]
+    entries = list(history)
+    sealed = [link for link in entries if link.mac is not None]
     attested = 0
     for link in sealed:
         right = made_by(link.mac or "", link.hash, keys)
@@ -141,31 +143,40 @@ def unattested(history: Iterable[Link], keys: Collection[LedgerKey], *, stranger
             yield f"entry {link.sequence} of the history ({link.about}) is not sealed by its owner's key"
         elif right or strangers:
             attested = link.sequence
-    if sealed and keys and told[-1].sequence > attested:
+    if sealed and keys and entries[-1].sequence > attested:
         yield f"no key that is known here seals the entries after {attested}"
 
 
 def unlike_tables(history: Iterable[Link], connection: sa.Connection) -> Iterator[str]:
     """Where the tables and the history disagree, in words; nothing if they are the same."""
-    told = list(history)
+    entries = list(history)
     for table in RECORDED:
         keys = [column.name for column in table.primary_key]
         written = {}
-        for link in told:
+        for link in entries:
             if link.about == table.name:
                 row = json.loads(link.row)
                 written[tuple(row.get(key) for key in keys)] = link
-        found = {
+        rows = {
             tuple(row[key] for key in keys): canonical(dict(row))
             for row in connection.execute(sa.select(table)).mappings()
         }
         for key, link in written.items():
-            if key not in found:
+            if key not in rows:
                 yield f"{_row(table, key)} was removed (entry {link.sequence} of the history has it)"
-            elif found[key] != link.row:
-                yield f"{_row(table, key)} was changed: {_changes(link.row, found[key])}"
-        for key in found.keys() - written.keys():
+            elif rows[key] != link.row:
+                yield f"{_row(table, key)} was changed: {_changes(link.row, rows[key])}"
+        for key in rows.keys() - written.keys():
             yield f"{_row(table, key)} is not in the history"
+
+
+def as_exported(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A line of an export, from a row of the history of whatever schema: texts of JSON as objects, for people."""
+    line = {name: cell for name, cell in row.items() if cell is not None}
+    line["row"] = json.loads(line.pop("content"))
+    if "totals" in line:
+        line["totals"] = json.loads(line["totals"])
+    return line
 
 
 def _row(table: sa.Table, key: tuple[Any, ...]) -> str:

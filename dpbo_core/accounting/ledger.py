@@ -15,23 +15,31 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dpbo_core.accounting import admission, approvals, lookup, policy, sealed_totals
-from dpbo_core.accounting.accounts import Account, account_of, cap_of, draws_of, spent_of
+from dpbo_core.accounting import admission, approvals, lookup, policy
+from dpbo_core.accounting.accounts import Account, account_of, cap_of, draws_of, sealed_totals
 from dpbo_core.accounting.budget import PrivacyBudget
+from dpbo_core.accounting.cap_creation import account_for, no_budget, open_cap
 from dpbo_core.accounting.composition import compose
-from dpbo_core.accounting.facts import ANSWERS, PUBLISHED, RECORDS, SCORE, facts_about, records_of, write_fact
-from dpbo_core.accounting.learned import Learned, learned_by, released_in, releases_named, write_learned
-from dpbo_core.accounting.legible import legible
+from dpbo_core.accounting.dataset_metadata import (
+    ANSWERS,
+    PUBLISHED,
+    RECORDS,
+    SCORE,
+    facts_about,
+    records_of,
+    write_fact,
+)
 from dpbo_core.accounting.lookup import Recorded
-from dpbo_core.accounting.merging import check_merged
-from dpbo_core.accounting.opening import account_for, no_budget, open_cap
-from dpbo_core.accounting.pen import Pen
 from dpbo_core.accounting.policy import OWNERS, Use
-from dpbo_core.accounting.renyi_filter import NOT_FILTERED, draws_in
+from dpbo_core.accounting.recovery import check_recovered
+from dpbo_core.accounting.renyi_filter import draws_in
 from dpbo_core.accounting.reservation import Reservation, StudyKey, utc_now
+from dpbo_core.accounting.row_decoding import row_decoding
 from dpbo_core.accounting.sources import Source
 from dpbo_core.accounting.store import LedgerStore
 from dpbo_core.accounting.tables import DATASETS, DRAWS, RELEASES, RESERVATIONS
+from dpbo_core.accounting.warm_start import Learned, learned_by, released_in, releases_named, write_learned
+from dpbo_core.accounting.writer import Writer
 from dpbo_core.privacy.amounts import allowed_units
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.plan import PrivacyPlan
@@ -40,10 +48,12 @@ from dpbo_core.privacy.unit import PrivacyUnit
 
 __all__ = ["PrivacyLedger", "Reservation", "StudyKey"]
 
+NOTHING_RESOLVED: Mapping[str, Any] = {}
+
 # Built once: building a statement takes longer than running it, and a reservation is made while others wait.
-EARLIER = sa.select(RESERVATIONS.c.id, RESERVATIONS.c.spends, RESERVATIONS.c.noise).where(
-    RESERVATIONS.c.fingerprint == sa.bindparam("fingerprint")
-)
+CHARGED = sa.select(
+    RESERVATIONS.c.id, RESERVATIONS.c.method, RESERVATIONS.c.resolved, RESERVATIONS.c.spends, RESERVATIONS.c.noise
+).where(RESERVATIONS.c.fingerprint == sa.bindparam("fingerprint"))
 
 
 class PrivacyLedger:
@@ -74,19 +84,19 @@ class PrivacyLedger:
 
         Raises:
             StudyInvalid: the dataset has another cap. A cap never changes.
-            PolicyRefused: a name looks like another, or a source is another dataset's.
+            PolicyRefused: a source is another dataset's, or a member has a cap of its own.
         """
-        with self._store.writing() as pen:
-            found = cap_of(pen.connection, budget.dataset)
+        with self._store.writing() as writer:
+            found = cap_of(writer.connection, budget.dataset)
             if found is None:
-                open_cap(pen, budget)
+                open_cap(writer, budget)
             elif found != budget:
                 raise admission.another_cap(found)
-            approvals.add_members(pen, budget.dataset, members)
+            approvals.add_members(writer, budget.dataset, members)
             for source in sources:
-                approvals.allow(pen, budget.dataset, source, shared=False)
+                approvals.allow(writer, budget.dataset, source, shared=False)
             if largest_epsilon is not None:
-                approvals.set_largest(pen, budget.dataset, allowed_units(largest_epsilon))
+                approvals.set_largest(writer, budget.dataset, allowed_units(largest_epsilon))
         return found is None
 
     def allow(self, dataset: str, source: Source, *, shared: bool = False) -> tuple[str, ...] | None:
@@ -101,10 +111,10 @@ class PrivacyLedger:
             NoBudget: the dataset has no cap.
             PolicyRefused: the source is another dataset's, and not said to be shared.
         """
-        with self._store.writing() as pen:
-            if cap_of(pen.connection, approvals.account_named(pen.connection, dataset)) is None:
+        with self._store.writing() as writer:
+            if cap_of(writer.connection, approvals.account_named(writer.connection, dataset)) is None:
                 raise no_budget(dataset)
-            return approvals.allow(pen, dataset, source, shared=shared)
+            return approvals.allow(writer, dataset, source, shared=shared)
 
     def allow_score(self, dataset: str, path: str) -> bool:
         """The owner lets the dataset's studies be scored by a function; False if they could be already.
@@ -118,10 +128,10 @@ class PrivacyLedger:
             StudyInvalid: it is no such path.
         """
         path = policy.score_path(path)
-        with self._store.writing() as pen:
-            if cap_of(pen.connection, approvals.account_named(pen.connection, dataset)) is None:
+        with self._store.writing() as writer:
+            if cap_of(writer.connection, approvals.account_named(writer.connection, dataset)) is None:
                 raise no_budget(dataset)
-            return approvals.allow_score(pen, dataset, path)
+            return approvals.allow_score(writer, dataset, path)
 
     def allows_score(self, dataset: str, path: str) -> bool:
         """Whether the owner allowed the dataset's studies a function as their score."""
@@ -159,11 +169,11 @@ class PrivacyLedger:
         Raises:
             NoBudget: the dataset has no cap.
         """
-        with self._store.writing() as pen:
-            account = approvals.account_named(pen.connection, dataset)
-            if cap_of(pen.connection, account) is None:
+        with self._store.writing() as writer:
+            account = approvals.account_named(writer.connection, dataset)
+            if cap_of(writer.connection, account) is None:
                 raise no_budget(dataset)
-            return approvals.remember(pen, PUBLISHED, source, dataset=dataset, account=account)
+            return approvals.remember(writer, PUBLISHED, source, dataset=dataset, account=account)
 
     def approve(self, dataset: str, opening: PrivacyBudget | None, sources: tuple[Source, ...]) -> None:
         """The owner's word for studies that others will start: as the first of them at the owner's own terminal.
@@ -172,14 +182,14 @@ class PrivacyLedger:
             StudyInvalid: `opening` is not the cap the dataset has.
             PolicyRefused: the dataset's name or a source of it is another's.
         """
-        with self._store.writing() as pen:
+        with self._store.writing() as writer:
             use = Use(sources)
-            account, budget = account_for(pen, dataset, opening, use)
+            account, budget = account_for(writer, dataset, opening, use)
             if budget is None:
                 return  # its runs will be told so
             if opening is not None:
                 admission.same_cap(budget, opening)
-            approvals.check_sources(pen, use, dataset=dataset, account=account, public=budget.public)
+            approvals.check_sources(writer, use, dataset=dataset, account=account, public=budget.public)
 
     def budget(self, dataset: str) -> PrivacyBudget | None:
         """The dataset's cap, if it has one."""
@@ -197,6 +207,7 @@ class PrivacyLedger:
         use: Use = OWNERS,
         also: Sequence[tuple[StudyKey, PrivacyPlan]] = (),
         learned: Learned | None = None,
+        resolved: Mapping[str, Any] = NOTHING_RESOLVED,
     ) -> Reservation:
         """Charge the whole plan, or take over the reservation this very study made before.
 
@@ -212,6 +223,7 @@ class PrivacyLedger:
                 Prefect starts holds for the sum.
             learned: what the study's search begins with, fixed in the same transaction; where the study was
                 charged before, what was fixed then is what the reservation says.
+            resolved: what the study became beside its method's name, as JSON, for a rerun to go on with.
 
         Raises:
             StudyInvalid: `opening` is not the cap the dataset has.
@@ -220,12 +232,12 @@ class PrivacyLedger:
             PolicyRefused: the owner's policy says no; nothing was charged.
             AssumptionNotAccepted: the dataset's cap was not opened with an assumption of the plan.
         """
-        with self._store.writing() as pen:
+        with self._store.writing() as writer:
             together = ((key, plan), *also)
             guarantees = [priced.guarantee for _, priced in together]
             numbers = [
                 self._charged(
-                    pen,
+                    writer,
                     one,
                     priced,
                     guarantees,
@@ -234,15 +246,16 @@ class PrivacyLedger:
                     max_records_per_person,
                     use,
                     learned=learned if one is key else None,
+                    resolved=resolved if one is key else NOTHING_RESOLVED,
                 )
                 for one, priced in together
             ]
-            settled = learned_by(pen.connection, key.fingerprint)
+            settled = learned_by(writer.connection, key.fingerprint)
         return Reservation(self._store, numbers[0], key, settled)
 
     def _charged(
         self,
-        pen: Pen,
+        writer: Writer,
         key: StudyKey,
         plan: PrivacyPlan,
         guarantees: Sequence[PrivacyGuarantee],
@@ -252,50 +265,50 @@ class PrivacyLedger:
         use: Use,
         *,
         learned: Learned | None,
+        resolved: Mapping[str, Any],
     ) -> int:
         """The number of the reservation, made in this transaction or before; `guarantees` are of all in it."""
         asked, spends = compose(plan.spends), [spend.to_json() for spend in plan.spends]
-        account = approvals.account_named(pen.connection, key.dataset)
-        spent, units = spent_of(pen.connection, account)
-        sealed_totals.check(pen, account, spent, units)
-        account, budget = account_for(pen, key.dataset, opening, use)
+        account = approvals.account_named(writer.connection, key.dataset)
+        totals = sealed_totals(writer, account)
+        account, budget = account_for(writer, key.dataset, opening, use)
         if budget is None:
             raise no_budget(key.dataset)
         if opening is not None:
             admission.same_cap(budget, opening)
         charged = {"dataset": key.dataset, "account": account}
-        check_merged(pen.connection, self._url, **charged)
-        earlier = pen.connection.execute(EARLIER, {"fingerprint": key.fingerprint}).one_or_none()
-        if earlier is not None:
-            pen.check_whole()  # its draws are read back, and one that is missing would be drawn again
-            admission.same_plan(earlier.spends == spends and earlier.noise == noise)
-            approvals.check_same_sources(pen.connection, use, **charged)
-            return int(earlier.id)
-        before, draws = pen.totals_of(account).filter or NOT_FILTERED, draws_in(spends)
+        check_recovered(writer.connection, self._url, **charged)
+        before = writer.connection.execute(CHARGED, {"fingerprint": key.fingerprint}).one_or_none()
+        if before is not None:
+            writer.check_whole()  # its draws are read back, and one that is missing would be drawn again
+            admission.same_plan(before.spends == spends and before.noise == noise)
+            approvals.check_same_sources(writer.connection, use, **charged)
+            return int(before.id)
+        totals, draws = writer.totals_of(account), draws_in(spends)  # a cap may have been opened just now
         admission.admit(
             budget,
-            spent=spent,
-            units=units,
+            spent=totals.spent,
+            units=frozenset(map(PrivacyUnit, totals.units)),
             asked=asked,
-            filtered=before.after(draws, asked),
+            filtered=totals.filter.after(draws, asked),
             guarantee=plan.guarantee,
             noise=noise,
-            draws=lambda: (draws_of(pen.connection, account), Counter(draws)),
+            draws=lambda: (draws_of(writer.connection, account), Counter(draws)),
         )
-        first = pen.connection.scalar(sealed_totals.FIRST, {"dataset": account})
-        admission.same_persons(budget, first, plan.guarantee)
-        fixed = records_of(pen.connection, account)
+        if totals.charges:
+            admission.same_persons(budget, totals.person, plan.guarantee)
+        fixed = records_of(writer.connection, account)
         admission.same_records(budget, fixed, plan.guarantee, max_records_per_person)
-        approvals.check_largest(pen.connection, use, guarantees, account=account)
-        approvals.check_sources(pen, use, **charged, public=budget.public)
-        row = asdict(key) | asdict(asked) | {"dataset": account}
-        guarantee = approvals.as_published(pen.connection, account, plan.guarantee)
+        approvals.check_largest(writer.connection, use, guarantees, account=account)
+        approvals.check_sources(writer, use, **charged, public=budget.public)
+        row = asdict(key) | asdict(asked) | {"dataset": account, "resolved": dict(resolved)}
+        guarantee = approvals.as_published(writer.connection, account, plan.guarantee)
         row |= {"unit": plan.guarantee.unit.value, "guarantee": guarantee.to_json(), "spends": spends}
-        number = pen.reserve(row | {"noise": noise, "reserved_at": utc_now()})
+        number = writer.reserve(row | {"noise": noise, "reserved_at": utc_now()})
         if not (fixed or budget.public or plan.guarantee.unit is PrivacyUnit.PERSON):
-            write_fact(pen, account, RECORDS, str(max_records_per_person), {})
+            write_fact(writer, account, RECORDS, str(max_records_per_person), {})
         if learned is not None:
-            write_learned(pen, account, key.fingerprint, learned)
+            write_learned(writer, account, key.fingerprint, learned)
         return number
 
     def way_of_answers(self, dataset: str, publication: str) -> Mapping[str, Any] | None:
@@ -306,18 +319,18 @@ class PrivacyLedger:
 
     def fix_answers(self, dataset: str, publication: str, way: Mapping[str, Any]) -> Mapping[str, Any]:
         """The same, and `way` from now on if this is the first."""
-        with self._store.writing() as pen:
-            account = approvals.account_named(pen.connection, dataset)
-            found = facts_about(pen.connection, account, ANSWERS).get(publication)
+        with self._store.writing() as writer:
+            account = approvals.account_named(writer.connection, dataset)
+            found = facts_about(writer.connection, account, ANSWERS).get(publication)
             if found is None:
-                write_fact(pen, account, ANSWERS, publication, way)
+                write_fact(writer, account, ANSWERS, publication, way)
         return way if found is None else found
 
-    def reserved(self, fingerprint: str) -> tuple[Mapping[str, Any], ...] | None:
-        """What this very study was charged for, each draw as plain JSON; None if it was not."""
-        with self._store.reading() as connection, legible():
-            found = connection.execute(EARLIER, {"fingerprint": fingerprint}).one_or_none()
-            return None if found is None else tuple(found.spends)
+    def reserved(self, fingerprint: str) -> Mapping[str, Any] | None:
+        """What this very study became when it was charged, `method` by name and the rest; None if it was not."""
+        with self._store.reading() as connection, row_decoding():
+            row = connection.execute(CHARGED, {"fingerprint": fingerprint}).one_or_none()
+            return None if row is None else {**row.resolved, "method": str(row.method)}
 
     def resumed(self, key: StudyKey) -> tuple[Reservation, str]:
         """The reservation that this very study made, and its noise's standing: to conclude what was recorded.
@@ -325,24 +338,24 @@ class PrivacyLedger:
         Raises:
             LedgerDamaged: it made none, or the history is not what the tables say.
         """
-        with self._store.writing() as pen:
-            pen.check_whole()
-            earlier = pen.connection.execute(EARLIER, {"fingerprint": key.fingerprint}).one_or_none()
-            if earlier is None:
-                raise pen.differs("a study that has draws has no reservation")
-        return Reservation(self._store, int(earlier.id), key), str(earlier.noise)
+        with self._store.writing() as writer:
+            writer.check_whole()
+            row = writer.connection.execute(CHARGED, {"fingerprint": key.fingerprint}).one_or_none()
+            if row is None:
+                raise writer.differs("a study that has draws has no reservation")
+        return Reservation(self._store, int(row.id), key), str(row.noise)
 
     def drawn(self, fingerprint: str) -> Mapping[str, tuple[Mapping[str, Any], str]]:
         """name → (outcome, time of recording) of every draw that this very study has recorded; empty before any."""
         query = sa.select(DRAWS.c.what, DRAWS.c.outcome, DRAWS.c.drawn_at).join(RESERVATIONS)
         query = query.where(RESERVATIONS.c.fingerprint == fingerprint)
-        with self._store.reading() as connection, legible():
+        with self._store.reading() as connection, row_decoding():
             return {str(row.what): (dict(row.outcome), str(row.drawn_at)) for row in connection.execute(query)}
 
     def release_of(self, fingerprint: str) -> Release | None:
         """The recorded release of this very study, if it has finished."""
         query = sa.select(RELEASES.c.release).join(RESERVATIONS).where(RESERVATIONS.c.fingerprint == fingerprint)
-        with self._store.reading() as connection, legible():
+        with self._store.reading() as connection, row_decoding():
             found = connection.scalar(query)
             return None if found is None else Release.from_json(found)
 
@@ -350,7 +363,7 @@ class PrivacyLedger:
         """The recorded release of that id (the first 16 digits of its study's fingerprint), if there is one."""
         query = sa.select(RELEASES.c.release).join(RESERVATIONS)
         query = query.where(sa.func.substr(RESERVATIONS.c.fingerprint, 1, len(release_id)) == release_id)
-        with self._store.reading() as connection, legible():
+        with self._store.reading() as connection, row_decoding():
             found = connection.scalar(query)
             return None if found is None else Release.from_json(found)
 
@@ -375,14 +388,14 @@ class PrivacyLedger:
 
     def recorded(self, word: str) -> tuple[Recorded, ...]:
         """The charged studies of which `word` is NAME, NAME:EDITION or the release's id."""
-        with self._store.reading() as connection, legible():
+        with self._store.reading() as connection, row_decoding():
             return lookup.matching(connection, word)
 
     def editions(
         self, study: str, *, edition: str | None = None, dataset: str | None = None
     ) -> tuple[Recorded, ...]:
         """The charged studies of that name, of one edition and one dataset unless they are None."""
-        with self._store.reading() as connection, legible():
+        with self._store.reading() as connection, row_decoding():
             return lookup.editions_of(connection, study, edition, dataset)
 
     def study_names(self) -> tuple[str, ...]:
@@ -392,7 +405,7 @@ class PrivacyLedger:
 
     def accounts(self, dataset: str | None = None) -> tuple[Account, ...]:
         """Every dataset's account, or the one that pays for one dataset; empty if the name is unknown."""
-        with self._store.reading() as connection, legible():
+        with self._store.reading() as connection, row_decoding():
             if dataset is not None:
                 dataset = approvals.account_named(connection, dataset)
             names = connection.scalars(sa.select(DATASETS.c.name).order_by(DATASETS.c.name))

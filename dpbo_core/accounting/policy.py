@@ -105,7 +105,7 @@ def sharing(asked: Source, approved: Sequence[Approved], *, account: str) -> tup
 
 
 def still_own(asked: Source, approved: Sequence[Approved], *, dataset: str, account: str) -> None:
-    """A study that goes on is scored on what it began with; one of an older version's ledger may say no source.
+    """A study that goes on is scored on what it began with.
 
     Raises:
         PolicyRefused: the dataset has sources of this kind, and this is none of them.

@@ -1,8 +1,9 @@
-"""What an old copy lost, added to the ledger that went on from it: `dpbo budget recover FILE`.
+"""What another copy of a ledger, or another ledger, has and this one lacks, added: `dpbo budget recover FILE`.
 
 An old copy is accepted, studies are charged to it, and only then is the export found: now there are two histories
-that began as one. What the export has and the ledger has not is written again at the ledger's end. It is only ever
-added, never taken for something that is there, since every draw was seen by somebody:
+that began as one. Or a folder's own ledger was used before its team had one: two ledgers are two budgets for the
+same people. What the export has and the ledger has not is written again at the ledger's end. It is only ever added,
+never taken for something that is there, since every draw was seen by somebody:
 
 | lost entry | what is written |
 |---|---|
@@ -11,27 +12,43 @@ added, never taken for something that is there, since every draw was seen by som
 | a draw of a reservation that is here | the draw; a charge of its own if the study has drawn it anew since |
 | any other draw, a release | with its reservation |
 
-Asked twice it adds nothing: the hash of each entry that was recovered is kept among the dataset's facts.
+Asked twice it adds nothing: the hash of each entry that was recovered is kept among the dataset's facts. Entries of
+another ledger are charged to whatever pays for their dataset here; the files that it was scored on are recorded
+anew by the next study, under the rules that hold here.
 """
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+import os
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
 from dpbo_core.accounting.accounts import cap_of
+from dpbo_core.accounting.address import LEDGER_SETTING, STATE
+from dpbo_core.accounting.approvals import account_named, names_of
 from dpbo_core.accounting.audit import damaged, unsound_copy
 from dpbo_core.accounting.composition import compose
-from dpbo_core.accounting.facts import CAP, RECOVERED, facts_about, write_fact
+from dpbo_core.accounting.dataset_metadata import (
+    CAP,
+    MARK,
+    MEMBER,
+    RECOVERED,
+    SCORE,
+    SOURCE,
+    facts_about,
+    write_fact,
+)
 from dpbo_core.accounting.history import Link, broken_links, links
-from dpbo_core.accounting.legible import legible
-from dpbo_core.accounting.pen import Pen
+from dpbo_core.accounting.row_decoding import row_decoding
 from dpbo_core.accounting.store import LedgerStore
 from dpbo_core.accounting.tables import DATASET_FACTS, DATASETS, DRAWS, RELEASES, RESERVATIONS
+from dpbo_core.accounting.writer import Writer
+from dpbo_core.errors import PolicyRefused
 from dpbo_core.privacy.plan import Spend
 
 RECOVERY = "recoveries"  # a note in the history alone
@@ -49,59 +66,98 @@ class Recovered:
 
 
 def recover(url: str, copy: tuple[Link, ...]) -> Recovered:
-    """Add what an exported copy of this ledger has and the ledger lacks.
+    """Add what an exported history has and the ledger lacks.
 
     Args:
         url: the ledger's; it must be whole.
-        copy: an exported history that began as this ledger's.
+        copy: an exported history, of this ledger or of another.
 
     Raises:
-        LedgerDamaged: the copy is another ledger's, is broken or holds what cannot be; nothing was added.
+        LedgerDamaged: the copy is empty, is broken or holds what cannot be; nothing was added.
     """
     store = LedgerStore(url)
-    with store.writing() as pen, legible():
-        history = links(pen.connection)
+    with store.writing() as writer, row_decoding():
+        history = links(writer.connection)
         problems = [*broken_links(history), *unsound_copy(copy, store.keys(), strangers=True)]
-        if not copy or copy[0] != history[0]:
-            problems.append("the exported copy is another ledger's")
-        if problems:
-            raise damaged(problems)
-        return _added(pen, history, copy, RECOVERY)
+        if problems or not copy:
+            raise damaged(problems or ["the exported copy is empty"])
+        lost = copy if copy[0] == history[0] else tuple(_as_ours(writer.connection, copy))
+        work = _Recovery(writer, history, lost)
+        work.run()
+        if work.added != Recovered():
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            writer.note(RECOVERY, {"recovered_at": now, "copy": copy[-1].hash, **asdict(work.added)})
+        return work.added
 
 
-def add(url: str, copy: tuple[Link, ...], *, what: str) -> Recovered:
-    """Add what another ledger's whole history has and this one lacks.
+def _as_ours(connection: sa.Connection, copy: tuple[Link, ...]) -> Iterator[Link]:
+    """Another ledger's entries, each charged to the account that pays for its name here.
+
+    Not what it may be scored on or by there, nor a member of a group there whose name is known here. What was
+    published there is public here too, and later releases say so.
+    """
+    names = names_of(connection)
+    for link in copy:
+        row = json.loads(link.row)
+        if link.about == DATASETS.name:
+            if account_named(connection, row["name"]) != row["name"]:
+                continue
+        elif link.about in (RESERVATIONS.name, DATASET_FACTS.name):
+            taken = row.get("about") == MEMBER and row["item"] in names
+            if taken or row.get("about") in (SOURCE, MARK, SCORE):
+                continue
+            row["dataset"] = account_named(connection, row["dataset"])
+        yield replace(link, row=json.dumps(row))
+
+
+def check_recovered(connection: sa.Connection, url: str, *, dataset: str, account: str) -> None:
+    """A team's ledger knows every spend of the current folder's own on this name, and on all that one cap pays for.
+
+    A SQLite ledger is a team's if DPBO_LEDGER_URL names it; one that a program names is that program's business.
 
     Args:
-        url: the ledger's; it must be whole.
-        copy: the other history, verified.
-        what: the note's heading in the history.
+        connection: to the ledger that would be charged.
+        url: of that ledger.
+        dataset: the study's.
+        account: whose cap pays for it.
 
     Raises:
-        LedgerDamaged: this ledger is not whole; nothing was added.
+        PolicyRefused: it does not.
+        LedgerDamaged: the folder's ledger is older than it was.
     """
-    with LedgerStore(url).writing() as pen, legible():
-        history = links(pen.connection)
-        problems = list(broken_links(history))
-        if problems:
-            raise damaged(problems)
-        return _added(pen, history, copy, what)
+    place, address = STATE.resolve() / "ledger.db", sa.engine.make_url(url)
+    if address.get_backend_name() == "sqlite":
+        named = os.environ.get(LEDGER_SETTING) == url and address.database
+        if not named or Path(str(address.database)).resolve() == place:
+            return
+    if not place.is_file():
+        return
+    names = {dataset, account, *facts_about(connection, account, MEMBER)}
+    missing = _charges(f"sqlite:///{place}", names) - facts_about(connection, account, RECOVERED).keys()
+    if missing:
+        raise PolicyRefused(
+            f"dataset {dataset!r} has {len(missing)} spends in ./mlruns/ledger.db that the team's ledger does "
+            "not know",
+            cause="it was used here before the team had one ledger, and the same people would get a second budget",
+            remedy="export that ledger (DPBO_LEDGER_URL=sqlite:///mlruns/ledger.db dpbo budget export --out "
+            "local.jsonl) and add it to the team's (dpbo budget recover local.jsonl)",
+        )
 
 
-def _added(pen: Pen, history: list[Link], copy: tuple[Link, ...], what: str) -> Recovered:
-    work = _Recovery(pen, history, copy)
-    work.run()
-    if work.found != Recovered():
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        pen.note(what, {"recovered_at": now, "copy": copy[-1].hash, **asdict(work.found)})
-    return work.found
+def _charges(url: str, names: Collection[str]) -> frozenset[str]:
+    """The hashes of a ledger's charges to whatever pays for studies of these names."""
+    with LedgerStore(url).reading() as connection, row_decoding():
+        datasets = {*names, *(account_named(connection, name) for name in names)}
+        return frozenset(
+            link.hash for link in links(connection) if link.about == RESERVATIONS.name and link.dataset in datasets
+        )
 
 
 class _Recovery:
     """One recovery under way, inside one writing transaction."""
 
-    def __init__(self, pen: Pen, history: list[Link], copy: tuple[Link, ...]) -> None:
-        self._pen, self.found = pen, Recovered()
+    def __init__(self, writer: Writer, history: list[Link], copy: tuple[Link, ...]) -> None:
+        self._writer, self.added = writer, Recovered()
         self._known = {link.hash for link in history}
         self._copy = copy
         self._numbers: dict[int, int] = {}  # of a reservation in the copy → here
@@ -115,7 +171,7 @@ class _Recovery:
         self._done = {
             (dataset, item): value
             for dataset in set(self._datasets.values())
-            for item, value in facts_about(pen.connection, dataset, RECOVERED).items()
+            for item, value in facts_about(writer.connection, dataset, RECOVERED).items()
         }
 
     def run(self) -> None:
@@ -132,9 +188,9 @@ class _Recovery:
                 each[link.about](link, json.loads(link.row))
 
     def _cap(self, link: Link, row: Row) -> None:
-        here = cap_of(self._pen.connection, row["name"])
+        here = cap_of(self._writer.connection, row["name"])
         if here is None:
-            self._pen.write(DATASETS, row)
+            self._writer.write(DATASETS, row)
             return
         same = (here.relation.value, sorted(here.accepts)) == (row["relation"], sorted(row["accepts"]))
         amounts = {
@@ -145,21 +201,22 @@ class _Recovery:
             return
         if same and row["public"]:  # the cap that protects is the one that is here
             return
-        if link.hash not in facts_about(self._pen.connection, row["name"], CAP):
-            write_fact(self._pen, row["name"], CAP, link.hash, amounts)
-            self.found.smaller_caps.append(row["name"])
+        if link.hash not in facts_about(self._writer.connection, row["name"], CAP):
+            write_fact(self._writer, row["name"], CAP, link.hash, amounts)
+            self.added.smaller_caps.append(row["name"])
 
     def _fact(self, link: Link, row: Row) -> None:  # noqa: ARG002  a fact is known by what it says
         dataset, about, item = row["dataset"], row["about"], row["item"]
-        if about == RECOVERED or item in facts_about(self._pen.connection, dataset, about):
+        if about == RECOVERED or item in facts_about(self._writer.connection, dataset, about):
             return
-        self._pen.write(DATASET_FACTS, row)
+        self._writer.write(DATASET_FACTS, row)
 
     def _reservation(self, link: Link, row: Row) -> None:
         key = (row["dataset"], link.hash)
         if key in self._done:
             self._numbers[row["id"]] = number = int(self._done[key]["reservation"])
-            self._check_charged(link, row["dataset"], number, row["spends"])
+            here = sa.select(RESERVATIONS.c.dataset, RESERVATIONS.c.spends).where(RESERVATIONS.c.id == number)
+            self._check_here(link, here, (row["dataset"], row["spends"]))
             return
         self._numbers[row["id"]] = self._charge(link, row)
 
@@ -169,58 +226,50 @@ class _Recovery:
             return
         if (dataset, link.hash) in self._done:
             number = int(self._done[dataset, link.hash]["reservation"])
-            told = sa.select(DRAWS.c.spend, DRAWS.c.outcome)
-            told = told.where(DRAWS.c.reservation == number, DRAWS.c.what == row["what"])
-            if [tuple(cells) for cells in self._pen.connection.execute(told)] != [(row["spend"], row["outcome"])]:
-                raise self._unrecovered(link)
+            here = sa.select(DRAWS.c.spend, DRAWS.c.outcome)
+            here = here.where(DRAWS.c.reservation == number, DRAWS.c.what == row["what"])
+            self._check_here(link, here, (row["spend"], row["outcome"]))
             return
         drawn = sa.select(DRAWS.c.what).where(DRAWS.c.reservation == number, DRAWS.c.what == row["what"])
-        if (
-            self._pen.connection.scalar(drawn) is not None
-        ):  # the study ran on, and drew it anew: seen twice, paid twice
+        if self._writer.connection.scalar(drawn) is not None:  # drawn anew since: seen twice, paid twice
             study = sa.select(RESERVATIONS).where(RESERVATIONS.c.id == number)
-            first = dict(self._pen.connection.execute(study).mappings().one())
+            first = dict(self._writer.connection.execute(study).mappings().one())
             total = compose((Spend.from_json(row["spend"]),))
             number = self._charge(link, first | {"spends": [row["spend"]]} | asdict(total))
         else:
             self._note(dataset, link, number)
-        self._pen.write(DRAWS, {**row, "reservation": number})
-        self.found.draws += 1
+        self._writer.write(DRAWS, {**row, "reservation": number})
+        self.added.draws += 1
 
     def _release(self, link: Link, row: Row) -> None:  # noqa: ARG002  one release a reservation
         number = self._numbers.get(row["reservation"])
         released = sa.select(RELEASES.c.reservation).where(RELEASES.c.reservation == number)
-        if number is None or self._pen.connection.scalar(released) is not None:
+        if number is None or self._writer.connection.scalar(released) is not None:
             return
-        self._pen.write(RELEASES, {**row, "reservation": number})
-        self.found.releases += 1
+        self._writer.write(RELEASES, {**row, "reservation": number})
+        self.added.releases += 1
 
-    def _check_charged(self, link: Link, dataset: str, number: int, spends: list[Row]) -> None:
-        """That an entry was recovered is believed where its price was charged.
+    def _check_here(self, link: Link, rows: sa.Select[Any], cells: tuple[Any, ...]) -> None:
+        """That an entry was recovered is believed where what it says is here.
 
         Raises:
-            LedgerDamaged: the reservation named is of another dataset or has another price.
+            LedgerDamaged: it is not: of another dataset, say, or at another price.
         """
-        charged = sa.select(RESERVATIONS.c.dataset, RESERVATIONS.c.spends).where(RESERVATIONS.c.id == number)
-        if [tuple(cells) for cells in self._pen.connection.execute(charged)] != [(dataset, spends)]:
-            raise self._unrecovered(link)
-
-    @staticmethod
-    def _unrecovered(link: Link) -> Exception:
-        return damaged([f"it says that entry {link.sequence} of the copy was recovered, and does not have it"])
+        if [tuple(row) for row in self._writer.connection.execute(rows)] != [cells]:
+            raise damaged([f"it says that entry {link.sequence} of the copy was recovered, and does not have it"])
 
     def _charge(self, link: Link, row: Row) -> int:
         """A reservation at the ledger's end; under a name of its own where its study was charged again since."""
         taken = sa.select(RESERVATIONS.c.id).where(RESERVATIONS.c.fingerprint == row["fingerprint"])
         written = {name: cell for name, cell in row.items() if name != "id"}
-        if self._pen.connection.scalar(taken) is not None:
+        if self._writer.connection.scalar(taken) is not None:
             written["fingerprint"] = hashlib.sha256(f"recovered\n{link.hash}".encode()).hexdigest()
-        number = self._pen.reserve(written)
+        number = self._writer.reserve(written)
         self._note(row["dataset"], link, number)
-        self.found.charges += 1
+        self.added.charges += 1
         return number
 
     def _note(self, dataset: str, link: Link, number: int) -> None:
         fact = {"reservation": number}
-        write_fact(self._pen, dataset, RECOVERED, link.hash, fact)
+        write_fact(self._writer, dataset, RECOVERED, link.hash, fact)
         self._done[dataset, link.hash] = fact

@@ -9,10 +9,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from dpbo_core.accounting.approvals import account_named, as_published
-from dpbo_core.accounting.learned import Learned
-from dpbo_core.accounting.legible import legible
+from dpbo_core.accounting.row_decoding import row_decoding
 from dpbo_core.accounting.store import LedgerStore
 from dpbo_core.accounting.tables import DRAWS, RELEASES
+from dpbo_core.accounting.warm_start import Learned
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release
@@ -66,28 +66,28 @@ class Reservation:
             draw: makes it.
             check: sees every draw of this study that was recorded before, by name, and refuses by raising.
         """
-        with self._store.writing() as pen:
-            outcome = self._outcome(pen.connection, spend.what)
+        with self._store.writing() as writer:
+            outcome = self._outcome(writer.connection, spend.what)
             if outcome is None:
                 if check is not None:
-                    check(self._drawn(pen.connection))
+                    check(self._drawn(writer.connection))
                 outcome = dict(draw())
                 row = {"reservation": self._id, "what": spend.what, "spend": spend.to_json()}
-                pen.write(DRAWS, row | {"outcome": outcome, "drawn_at": utc_now()})
+                writer.write(DRAWS, row | {"outcome": outcome, "drawn_at": utc_now()})
         return outcome
 
     def conclude(self, release: Release) -> Release:
         """Record the finished release, or read back the one that was recorded first."""
         query = sa.select(RELEASES.c.release).where(RELEASES.c.reservation == self._id)
-        with self._store.writing() as pen:
-            stored = pen.connection.scalar(query)
+        with self._store.writing() as writer:
+            stored = writer.connection.scalar(query)
             if stored is None:
                 now = utc_now()
-                release = replace(release, guarantee=self._as_published(pen.connection, release.guarantee))
-                recorded = {"identity": self._store.identity, "head": pen.last.hash}
+                release = replace(release, guarantee=self._as_published(writer.connection, release.guarantee))
+                recorded = {"identity": self._store.identity, "head": writer.last.hash}
                 final = replace(release, release_id=self._key.fingerprint[:16], released_at=now, ledger=recorded)
                 stored = final.to_json()
-                pen.write(RELEASES, {"reservation": self._id, "release": stored, "released_at": now})
+                writer.write(RELEASES, {"reservation": self._id, "release": stored, "released_at": now})
         return Release.from_json(json.loads(json.dumps(stored)))
 
     def assumed(self, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
@@ -98,12 +98,12 @@ class Reservation:
     def _as_published(self, connection: sa.Connection, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
         return as_published(connection, account_named(connection, self._key.dataset), guarantee)
 
-    @legible()
+    @row_decoding()
     def _outcome(self, connection: sa.Connection, what: str) -> Mapping[str, Any] | None:
         outcome: Mapping[str, Any] | None = connection.scalar(OUTCOME, {"reservation": self._id, "what": what})
         return outcome
 
-    @legible()
+    @row_decoding()
     def _drawn(self, connection: sa.Connection) -> Mapping[str, Mapping[str, Any]]:
         rows = connection.execute(DRAWN, {"reservation": self._id})
         return {str(row.what): dict(row.outcome) for row in rows}

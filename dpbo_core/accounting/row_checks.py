@@ -8,41 +8,31 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import sqlalchemy as sa
+
 from dpbo_core.accounting.composition import compose
-from dpbo_core.accounting.facts import CAP, LEARNED, RECORDS, RECOVERED
+from dpbo_core.accounting.dataset_metadata import CAP, LEARNED, RECORDS, RECOVERED
 from dpbo_core.accounting.history import Link
-from dpbo_core.accounting.learned import read_learned
 from dpbo_core.accounting.tables import DATASET_FACTS, DRAWS, METADATA, RECORDED, RESERVATIONS
+from dpbo_core.accounting.warm_start import read_learned
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 
 LARGEST = 2**62  # of an amount or a number: the database keeps 64 bits
 ROUNDING = 2.0**-50  # relative, of a double that an amount was written as: a quarter of a unit below ε = 1,000
-
-AMOUNTS = {
-    "datasets": ("epsilon_units", "delta_units"),
-    "reservations": ("epsilon_units", "delta_units", "rho_units"),
-}
-NUMBERS = {"reservations": ("id",), "draws": ("reservation",), "releases": ("reservation",)}
-OBJECTS = {
-    "reservations": ("guarantee",),
-    "draws": ("spend", "outcome"),
-    "releases": ("release",),
-    "dataset_facts": ("value",),
-}
-LISTS = {"datasets": ("accepts",), "reservations": ("spends",)}
+LISTS = ("accepts", "spends")  # of the columns that hold JSON; the others hold objects
 
 
 def faulty(history: Iterable[Link]) -> Iterator[str]:
-    """Which entries no version of dpbo can have written, in words."""
-    told = list(history)
-    for place, link in enumerate(told):
+    """Which entries dpbo cannot have written, in words."""
+    entries = list(history)
+    for place, link in enumerate(entries):
         try:
             row = json.loads(link.row)
             _check(link.about, row)
             if link.about == DATASET_FACTS.name:
-                _check_fact(row, told[max(place - 1, 0) : place + 2])
+                _check_fact(row, entries[max(place - 1, 0) : place + 2])
         except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError):
             yield f"entry {link.sequence} of the history ({link.about}) holds what cannot be, an amount below 0 say"
 
@@ -60,20 +50,9 @@ def _check(about: str, row: Mapping[str, Any]) -> None:
         raise ValueError("the history has no entries about itself")
     if set(row) != {column.name for column in table.columns}:
         raise ValueError("other columns")
-    for name, cell in row.items():
-        if name in AMOUNTS.get(about, ()):
-            pure = name == "epsilon_units" and about == "reservations" and cell is None
-            sound = pure or (type(cell) is int and 0 <= cell <= LARGEST)
-        elif name in NUMBERS.get(about, ()):
-            sound = type(cell) is int and 1 <= cell <= LARGEST
-        elif name in OBJECTS.get(about, ()):
-            sound = isinstance(cell, dict)
-        elif name in LISTS.get(about, ()):
-            sound = isinstance(cell, list)
-        else:
-            sound = isinstance(cell, bool) if (about, name) == ("datasets", "public") else isinstance(cell, str)
-        if not sound:
-            raise TypeError(name)
+    for column in table.columns:
+        if not _fits(column, row[column.name]):
+            raise TypeError(column.name)
     if about == "datasets":
         NeighboringRelation(row["relation"])
         if not all(isinstance(name, str) for name in row["accepts"]):
@@ -85,6 +64,20 @@ def _check(about: str, row: Mapping[str, Any]) -> None:
         _spend(row["spend"])
     if about == "releases":
         Release.from_json(row["release"])
+
+
+def _fits(column: sa.Column[Any], cell: Any) -> bool:
+    """Whether a cell is of the type of its column: a number of a row from 1 on, an amount from 0 on."""
+    if cell is None:
+        return bool(column.nullable)
+    if isinstance(column.type, sa.Boolean):
+        return isinstance(cell, bool)
+    if isinstance(column.type, sa.Integer):
+        least = 0 if column.name.endswith("_units") else 1
+        return type(cell) is int and least <= cell <= LARGEST
+    if isinstance(column.type, sa.JSON):
+        return isinstance(cell, list if column.name in LISTS else dict)
+    return isinstance(cell, str)
 
 
 def _check_guarantee(guarantee: Mapping[str, Any], unit: PrivacyUnit) -> None:
@@ -116,7 +109,7 @@ def _check_fact(row: Mapping[str, Any], beside: Iterable[Link]) -> None:
     if about == RECORDS and not (row["item"].isascii() and row["item"].isdigit() and int(row["item"]) >= 1):
         raise ValueError("k")
     if about == CAP:
-        for name in AMOUNTS["datasets"]:
+        for name in ("epsilon_units", "delta_units"):
             if not (type(value[name]) is int and 0 <= value[name] <= LARGEST):
                 raise TypeError(name)
     if about == LEARNED:

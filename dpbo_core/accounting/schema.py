@@ -1,99 +1,114 @@
-"""Making a ledger's tables, and bringing an older ledger's up to date: the same steps, in one transaction.
+"""Making a ledger's tables, and refusing a ledger of another schema by its number.
 
-What the steps make of a SQLite file without tables is kept as statements, `ledger_tables_SCHEMA.sql`, so that a new
-ledger need not load Alembic. `python tests/known_tables.py` writes them, and a test holds the two equal.
+There is one schema. Its number stands in the ledger, and whoever opens a ledger of another one changes nothing in
+it: `dpbo budget export` still writes its history.
 """
 
 import secrets
-import threading
-from pathlib import Path
+from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from dpbo_core.accounting.history import ORIGIN, canonical, seal
-from dpbo_core.accounting.tables import FACTS, HISTORY
+from dpbo_core.accounting.tables import DATASETS, HISTORY, LEDGER, METADATA, RESERVATIONS
 from dpbo_core.errors import DpboError
 
-HEAD = "0004"
-OLDER = ("0001", "0002", "0003")
-MIGRATIONS = Path(__file__).parent / "migrations"
-END = ";\n\n"  # of a statement among those that are kept
-_ONE_AT_A_TIME = threading.Lock()  # Alembic keeps what it is doing in module variables
+SCHEMA = 1
+REFUSAL = "the ledger is append-only"
+AMOUNTS = {DATASETS: ("epsilon_units", "delta_units"), RESERVATIONS: ("epsilon_units", "delta_units", "rho_units")}
+NUMBER = sa.select(LEDGER.c.schema)
+POSTGRESQL_FUNCTION = f"""
+CREATE FUNCTION dpbo_append_only() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN RAISE EXCEPTION '{REFUSAL}' USING ERRCODE = 'restrict_violation'; END $$
+"""
 
 
-def found(connection: sa.Connection) -> str | None:
-    """The schema this ledger has; None if it has no tables."""
+def number_of(connection: sa.Connection) -> str | None:
+    """The number of the schema of the ledger in this database, as messages say it; None if there is no ledger."""
     tables = set(sa.inspect(connection).get_table_names())
-    if "alembic_version" in tables:
-        return str(connection.scalar(sa.text("SELECT version_num FROM alembic_version")))
-    if "facts" not in tables:
-        return None
-    number = connection.scalar(sa.text("SELECT value FROM facts WHERE name = 'schema'"))
-    return "0001" if number == "1" else str(number)  # the first version kept its number itself
+    if LEDGER.name not in tables:
+        return "without a number" if tables & {RESERVATIONS.name, HISTORY.name} else None
+    return said(connection.scalars(NUMBER).all())
+
+
+def said(numbers: Sequence[object]) -> str:
+    """Numbers of a schema, of which there should be one, as messages say them."""
+    return " and ".join(map(str, numbers)) or "without a number"
 
 
 def check(connection: sa.Connection) -> None:
-    """The schema is still the one this process was made for; inside the transaction that will write.
+    """Return if a ledger that is there has the schema that this version reads and writes.
 
     Raises:
-        DpboError: another process took the ledger to another version meanwhile.
+        DpboError: it has another number.
     """
-    now = connection.scalar(sa.text("SELECT version_num FROM alembic_version"))
-    if now != HEAD:
-        raise _another(str(now))
+    numbers = connection.scalars(NUMBER).all()
+    if numbers != [SCHEMA]:
+        raise another(said(numbers))
 
 
-def bring_up_to_date(connection: sa.Connection) -> None:
-    """Take every step this ledger has not taken, in the transaction of `connection`.
-
-    Raises:
-        DpboError: another version of dpbo wrote it.
-    """
-    now = found(connection)
-    if now == HEAD:
-        return
-    if now is not None and now not in OLDER:
-        raise _another(now)
-    kept = statements_file(HEAD)
-    if now is None and connection.dialect.name == "sqlite" and kept.is_file():
-        _write(connection, kept)
-    else:
-        migrate(connection, now)
-
-
-def statements_file(head: str) -> Path:
-    """Where the statements are that make a new SQLite ledger of schema `head`, if they are kept."""
-    return Path(__file__).with_name(f"ledger_tables_{head}.sql")
-
-
-def _write(connection: sa.Connection, kept: Path) -> None:
-    """The tables of a new ledger, and the rows that the steps put there: its schema, and an identity of its own."""
-    for statement in kept.read_text(encoding="utf-8").split(END)[:-1]:
+def make(connection: sa.Connection) -> dict[str, object]:
+    """Make the tables, and what refuses to change a row of them; the row that says what the new ledger is."""
+    METADATA.create_all(connection)
+    statements = _postgresql() if connection.dialect.name == "postgresql" else _sqlite()
+    for statement in statements:
         connection.exec_driver_sql(statement)
-    connection.execute(sa.text("INSERT INTO alembic_version (version_num) VALUES (:head)"), {"head": HEAD})
-    identity = {"name": "identity", "value": secrets.token_hex(16)}
-    content = canonical(identity)
-    entry = {"sequence": 1, "about": "facts", "content": content, "hash": seal(ORIGIN, 1, "facts", content)}
-    connection.execute(FACTS.insert().values(**identity))
-    connection.execute(HISTORY.insert().values(**entry))
+    row: dict[str, object] = {"identity": secrets.token_hex(16), "schema": SCHEMA}
+    connection.execute(LEDGER.insert(), row)
+    return row
 
 
-def migrate(connection: sa.Connection, now: str | None) -> None:
-    """Every step from schema `now`, or from nothing, by Alembic."""
-    from alembic import command
-    from alembic.config import Config
+def _postgresql() -> list[str]:
+    """The triggers that refuse UPDATE, DELETE and TRUNCATE, and the checks of amounts."""
+    refused = [
+        f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table} "
+        "FOR EACH STATEMENT EXECUTE FUNCTION dpbo_append_only()"
+        for table in METADATA.tables
+        for verb in ("UPDATE", "DELETE", "TRUNCATE")
+    ]
+    checked = [
+        f"ALTER TABLE {table.name} ADD CONSTRAINT {table.name}_amounts CHECK ("
+        + " AND ".join(f"{column} >= 0" for column in columns)
+        + ")"
+        for table, columns in AMOUNTS.items()
+    ]
+    return [POSTGRESQL_FUNCTION, *refused, *checked]
 
-    config = Config(attributes={"connection": connection})
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    with _ONE_AT_A_TIME:
-        if now is not None:
-            command.stamp(config, now)
-        command.upgrade(config, HEAD)
+
+def _sqlite() -> list[str]:
+    """Triggers that refuse UPDATE and DELETE, rows in the place of others, and amounts that are none.
+
+    INSERT OR REPLACE removes the old row past the trigger on DELETE, so a row is refused whose key is there; its
+    number in the file is a key too. SQLite keeps a text in a column of numbers, so the type is looked at.
+    """
+    refusal = f"BEGIN SELECT RAISE(ABORT, '{REFUSAL}'); END"
+    statements = []
+    for table in METADATA.tables.values():
+        name = table.name
+        statements += [
+            f"CREATE TRIGGER {name}_no_{verb.lower()} BEFORE {verb} ON {name} {refusal}"
+            for verb in ("UPDATE", "DELETE")
+        ]
+        primary = [tuple(column.name for column in table.primary_key)]
+        unique = [(column.name,) for column in table.columns if column.unique]
+        taken = " OR ".join(
+            f"EXISTS (SELECT 1 FROM {name} WHERE {' AND '.join(f'{column} = NEW.{column}' for column in key)})"  # noqa: S608
+            for key in (*primary, *unique, ("rowid",))
+        )
+        statements.append(f"CREATE TRIGGER {name}_no_replace BEFORE INSERT ON {name} WHEN {taken} {refusal}")
+    for table, columns in AMOUNTS.items():
+        unsound = " OR ".join(f"NEW.{c} < 0 OR typeof(NEW.{c}) NOT IN ('integer', 'null')" for c in columns)
+        statements.append(
+            f"CREATE TRIGGER {table.name}_amounts BEFORE INSERT ON {table.name} WHEN {unsound} "
+            "BEGIN SELECT RAISE(ABORT, 'an amount of the ledger is a whole number of units, at least 0'); END"
+        )
+    return statements
 
 
-def _another(now: str) -> DpboError:
+def another(number: str) -> DpboError:
+    """The message for a ledger of another schema."""
     return DpboError(
-        f"the ledger has schema {now}, this version reads schema {HEAD} and writes no other",
-        cause="another version of dpbo wrote it, perhaps while this process was running",
-        remedy="run it again with that version; never delete a ledger, it is the record of what was spent",
+        f"the ledger has schema {number}, and this version of dpbo reads and writes schema {SCHEMA} alone",
+        cause="another version of dpbo wrote it",
+        remedy="go on with that version; nothing was changed, and dpbo budget export still writes its history. "
+        "Never delete a ledger: it is the record of what was spent",
     )

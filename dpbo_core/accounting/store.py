@@ -1,9 +1,10 @@
-"""The ledger's transactions: one writer at a time, every row also in the history, the generation kept afterwards.
+"""The ledger's transactions: one writer at a time, every row in the history too, and two records of it afterwards.
 
 Writers take one lock before they read anything: SQLite's own (BEGIN IMMEDIATE), or an advisory lock of PostgreSQL's
 under READ COMMITTED, where every later statement sees what the last writer committed. So no transaction ever fails
 to serialise, none is tried twice, and a draw made inside one is made once: either it is committed, or the
-transaction failed and nobody saw it. Readers take no lock and see one snapshot.
+transaction failed and nobody saw it. Readers take no lock and see one snapshot. A writer checks the chain from the
+last place that was verified here, which `rollback_guard` keeps.
 """
 
 import os
@@ -16,21 +17,18 @@ import sqlalchemy as sa
 
 from dpbo_core.accounting import schema
 from dpbo_core.accounting.address import open_engine
-from dpbo_core.accounting.generation import Generation, GenerationFile, missing, older
+from dpbo_core.accounting.history import START, Place, broken_links, links
 from dpbo_core.accounting.key import SETTING, LedgerKey, key_of_setting, made_by
-from dpbo_core.accounting.legible import legible
-from dpbo_core.accounting.pen import Pen
-from dpbo_core.accounting.seen import Seen
-from dpbo_core.accounting.tables import FACTS, HISTORY
+from dpbo_core.accounting.rollback_guard import RollbackGuard, missing, older
+from dpbo_core.accounting.row_decoding import row_decoding
+from dpbo_core.accounting.tables import HISTORY, LEDGER
+from dpbo_core.accounting.writer import HASH, Writer, changed
 from dpbo_core.errors import DpboError, LedgerDamaged
 
-LAST = sa.select(HISTORY.c.sequence, HISTORY.c.hash).order_by(HISTORY.c.sequence.desc()).limit(1)
-NEWEST = sa.select(HISTORY.c.sequence, HISTORY.c.hash, HISTORY.c.mac).order_by(HISTORY.c.sequence.desc()).limit(1)
+LAST = sa.select(HISTORY.c.sequence, HISTORY.c.hash, HISTORY.c.mac).order_by(HISTORY.c.sequence.desc()).limit(1)
 SEALED = sa.select(HISTORY.c.sequence).where(HISTORY.c.mac.is_not(None)).limit(1)
+IDENTITY = sa.select(LEDGER.c.identity).limit(1)
 FRESH = 1  # entries of a ledger that was just made: its identity, and nothing spent
-AT = sa.select(HISTORY.c.hash).where(HISTORY.c.sequence == sa.bindparam("sequence"))
-IDENTITY = sa.select(FACTS.c.value).where(FACTS.c.name == "identity")
-MIGRATION = "migrations"  # where the history of an older schema ends: in the history alone
 
 
 class LedgerStore:
@@ -38,50 +36,53 @@ class LedgerStore:
 
     Args:
         url: of a SQLite file or a PostgreSQL database.
-        restored: take the ledger for what it is, even if it is older than its generation (for inspection).
+        restored: take the ledger for what it is, even if it is older than its records or of another schema (for
+            inspection).
 
     Attributes:
-        server: whether it is in a database server, so that other machines have generations of their own.
+        server: whether it is in a database server, so that other machines have records of their own.
         identity: drawn when it was made; its copies share it.
-        seen: the newest entry that this user saw.
+        schema: the number of its schema.
+        guard: how far it had come, as it is kept outside it.
 
     Raises:
         StudyInvalid: the URL names no place a ledger can be kept in.
         LedgerDamaged: the ledger is older than it was.
-        DpboError: the database cannot be reached, or another version wrote it.
+        DpboError: the database cannot be reached, or the ledger is of another schema.
     """
 
     def __init__(self, url: str, *, restored: bool = False) -> None:
-        self._engine, kept_in = open_engine(url)
-        self.server = self._engine.dialect.name == "postgresql"  # whose generation is each machine's own
+        self._engine, beside = open_engine(url)
+        self.server = self._engine.dialect.name == "postgresql"  # whose record is each machine's own
         self._name = f"the ledger, {'database' if self.server else 'file'} {self._engine.url.database!r},"
         self._process = os.getpid()
         self._restored = restored
-        self.generation, self.seen = GenerationFile(kept_in), Seen("")  # until the identity is read
+        self.identity, self.guard = "", RollbackGuard(beside)  # until the identity is read
         with self.reading() as connection:
-            current = schema.found(connection) == schema.HEAD
-            identity = connection.scalar(IDENTITY) if current else None
-        if not current:
-            self._bring_up_to_date()
-            with self.reading() as connection:
-                identity = connection.scalar(IDENTITY)
-        self.identity = str(identity or "")
-        self.seen = Seen(self.identity, "" if self.server else str(self._engine.url.database))
+            number = schema.number_of(connection)
+        self.schema = number or str(schema.SCHEMA)
+        if number is None:
+            self._make()
+        elif self.schema != str(schema.SCHEMA):
+            if restored:
+                return
+            raise schema.another(self.schema)
         with self.reading() as connection:
-            last = self._last(connection)
-        if not self.generation.exists and not restored:  # the first look at a new ledger, or this machine's first
-            self.generation.keep(last)
-        if not restored:
-            self.seen.keep(last)
+            self.identity = str(connection.scalar(IDENTITY) or "")
+            self.guard = RollbackGuard(beside, self.identity, "" if self.server else str(self._engine.url.database))
+            last, verified = self._last(connection)
+            whole = not restored and self._unchained(connection, verified, last) is None
+        if whole:  # what is not, whoever writes next is told
+            self.guard.keep(last)
 
     def keys(self) -> tuple[LedgerKey, ...]:
         """The keys known here; the first is the one that new entries are sealed with.
 
         Raises:
             StudyInvalid: DPBO_LEDGER_KEY names no key.
-            LedgerDamaged: the generation cannot be read.
+            LedgerDamaged: the record beside the ledger cannot be read.
         """
-        own = None if self.server else self.generation.key()
+        own = None if self.server else self.guard.beside.key()
         return tuple(key for key in (key_of_setting(), own) if key is not None)
 
     @contextmanager
@@ -91,39 +92,44 @@ class LedgerStore:
             yield connection
 
     @contextmanager
-    def writing(self) -> Iterator[Pen]:
-        """All or nothing, one writer at a time, durable when the block ends."""
+    def writing(self) -> Iterator[Writer]:
+        """All or nothing, one writer at a time, durable when the block ends.
+
+        Raises:
+            LedgerDamaged: the ledger is older than it was, or what was written since the last look is not chained.
+        """
         with self._begun(reading=False) as connection:
             schema.check(connection)
-            begun = self._last(connection)
-            pen = Pen(connection, begun, self._writing_key(connection), self._name)
-            yield pen
-        if pen.last != begun:
-            self.generation.keep(pen.last, whatever=self._restored)
-            self.seen.keep(pen.last, whatever=self._restored)
+            last, verified = self._last(connection)
+            keys = self._writing_keys(connection)
+            problem = None if self._restored else self._unchained(connection, verified, last)
+            if problem is not None:
+                raise changed(self._name, problem)
+            writer = Writer(connection, last, keys, self._name)
+            yield writer
+        if writer.last != last:
+            self.guard.keep(writer.last, anew=self._restored)
 
-    def _bring_up_to_date(self) -> None:
-        """Make the tables, or take an older ledger to this schema: its history so far is sealed with the key."""
+    def _make(self) -> None:
+        """Make the tables, unless another process has just made them."""
         with self._begun(reading=False) as connection:
-            before = schema.found(connection)
-            if before not in (None, "0001", schema.HEAD) and not self._restored:  # the first had no history
-                self._last(connection)
-            schema.bring_up_to_date(connection)
-            rows = connection.execute(NEWEST).all()
-            last = Generation(rows[0].sequence, rows[0].hash)
-            if before not in (None, schema.HEAD):
-                pen = Pen(connection, last, self._writing_key(connection), self._name)
-                try:
-                    pen.check_whole()
-                except LedgerDamaged:  # what is wrong `verify` says, and the next to write
-                    pen.leave_totals()
-                pen.note(MIGRATION, {"from": before, "to": schema.HEAD, "head": last.hash})
-                last = pen.last
+            if schema.number_of(connection) is not None:
+                return
+            writer = Writer(connection, START, (), self._name)
+            writer.note(LEDGER.name, schema.make(connection))
         if not self._restored:
-            self.generation.keep(last)
+            self.guard.beside.keep(writer.last, anew=False, durable=True)  # at once: without it nobody goes on
 
-    def _writing_key(self, connection: sa.Connection) -> LedgerKey | None:
-        """The key of new entries, once the newest entry was found to be sealed by one that is known here.
+    @staticmethod
+    @row_decoding()
+    def _unchained(connection: sa.Connection, verified: Place, last: Place) -> str | None:
+        """What is wrong with the chain after the last place that was verified here; None if nothing is."""
+        if last == verified:
+            return None
+        return next(broken_links(links(connection, verified.sequence), verified), None)
+
+    def _writing_keys(self, connection: sa.Connection) -> tuple[LedgerKey, ...]:
+        """The keys of new entries, once the newest entry was found to be sealed by one that is known here.
 
         Raises:
             LedgerDamaged: somebody without the key wrote the newest entry.
@@ -136,10 +142,10 @@ class LedgerStore:
                 raise
             keys = ()
         if not keys and not self.server:
-            keys = (self.generation.make_key(),)
+            keys = (self.guard.beside.make_key(),)
         if self._restored:
-            return keys[0] if keys else None
-        mac, sealed = next(((row.mac, row.hash) for row in connection.execute(NEWEST)), (None, ""))
+            return keys
+        mac, sealed = next(((row.mac, row.hash) for row in connection.execute(LAST)), (None, ""))
         right = None if mac is None else made_by(mac, sealed, keys)
         if right is False or (mac is None and keys and connection.scalar(SEALED) is not None):
             raise LedgerDamaged(
@@ -154,7 +160,7 @@ class LedgerStore:
                 remedy=f"give this machine the key of the others ({SETTING}); if it is lost, and you answer for "
                 "the ledger, run: dpbo budget verify --accept-restored",
             )
-        return keys[0] if keys else None
+        return keys
 
     @contextmanager
     def _begun(self, *, reading: bool) -> Iterator[sa.Connection]:
@@ -210,34 +216,31 @@ class LedgerStore:
             remedy="look at the database and run it again; it continues, and nothing is paid twice",
         )
 
-    def _last(self, connection: sa.Connection) -> Generation:
-        """The last entry of the history, which must hold the entries that the generation and the user's folder say.
+    def _last(self, connection: sa.Connection) -> tuple[Place, Place]:
+        """The newest entry, and the last that was verified here; the history must hold what both records say.
 
         Both are read before the first statement of a reader, or after the writers' lock was taken, and written
         after a commit: they are never ahead of what a sound ledger holds.
         """
-        kept, seen = Generation(), Generation()
+        beside, of_user = START, START
         if not self._restored:
-            kept, seen = self.generation.read(), self.seen.read()
+            beside, of_user = self.guard.beside.read(), self.guard.of_user()
         rows = connection.execute(LAST).all()
-        with legible():  # SQLite keeps a text in a column of numbers
-            last = Generation(index(rows[0].sequence), str(rows[0].hash)) if rows else Generation()
-        self._check_reached(connection, last, kept, self.generation.path)
-        unknown = not (kept.sequence or self._restored or self.server) and last.sequence > FRESH
-        if unknown and not self.generation.read().sequence:  # read again: another process may just have begun it
-            raise missing(self.generation.path)
-        self._check_reached(connection, last, seen, self.seen.path or self.generation.path)
-        return last
+        with row_decoding():  # SQLite keeps a text in a column of numbers
+            last = Place(index(rows[0].sequence), str(rows[0].hash)) if rows else START
+        self._check_reached(connection, last, beside, self.guard.beside.path)
+        unknown = not (beside.sequence or self._restored or self.server) and last.sequence > FRESH
+        if unknown and not self.guard.beside.read().sequence:  # read again: another process may just have begun it
+            raise missing(self.guard.beside.path)
+        self._check_reached(connection, last, of_user, self.guard.path_of_user or self.guard.beside.path)
+        return last, beside
 
     @staticmethod
-    def _check_reached(connection: sa.Connection, last: Generation, known: Generation, path: Path) -> None:
-        """An entry that was known is in the history.
+    def _check_reached(connection: sa.Connection, last: Place, reached: Place, path: Path) -> None:
+        """An entry that a record names is in the history.
 
         Raises:
             LedgerDamaged: it is not.
         """
-        if known in (last, Generation()):
-            return
-        found = connection.scalar(AT, {"sequence": known.sequence})
-        if found != known.hash:
-            raise older(path, known)
+        if reached not in (last, START) and connection.scalar(HASH, {"sequence": reached.sequence}) != reached.hash:
+            raise older(path, reached)

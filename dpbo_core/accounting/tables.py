@@ -1,8 +1,9 @@
-"""The ledger's tables, the same on SQLite and PostgreSQL. The migrations make them; a test holds the two equal.
+"""The ledger's tables, the same on SQLite and PostgreSQL; `schema` makes them.
 
-facts          what this ledger is: an identity drawn when it was made
+ledger         what this ledger is: an identity drawn when it was made, and the number of its schema
 datasets       one cap a dataset name, written once
-reservations   one row a study edition: its whole price, written before any record is read
+reservations   one row a study edition: its whole price, and the method that it was resolved to, written before any
+               record is read
 draws          one row a draw: its spend and what it drew, written in the transaction that drew it
 releases       one row a finished study edition
 dataset_facts  what rules need to know of a dataset: k, how a table's rows are answered, what was recovered
@@ -13,11 +14,11 @@ history        one row a row of the tables above, in the order they were written
 import sqlalchemy as sa
 
 METADATA = sa.MetaData()
-FACTS = sa.Table(
-    "facts",
+LEDGER = sa.Table(
+    "ledger",
     METADATA,
-    sa.Column("name", sa.String(64), primary_key=True),
-    sa.Column("value", sa.Text, nullable=False),
+    sa.Column("identity", sa.String(32), primary_key=True),
+    sa.Column("schema", sa.Integer, nullable=False),
 )
 DATASETS = sa.Table(
     "datasets",
@@ -34,11 +35,12 @@ RESERVATIONS = sa.Table(
     "reservations",
     METADATA,
     sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
-    sa.Column("dataset", sa.ForeignKey("datasets.name"), nullable=False, index=True),
+    sa.Column("dataset", sa.ForeignKey("datasets.name"), nullable=False),
     sa.Column("fingerprint", sa.String(64), nullable=False, unique=True),
     sa.Column("study", sa.String(200), nullable=False),
     sa.Column("edition", sa.String(200), nullable=False),
     sa.Column("method", sa.String(64), nullable=False),
+    sa.Column("resolved", sa.JSON, nullable=False),
     sa.Column("unit", sa.String(40), nullable=False),
     sa.Column("guarantee", sa.JSON, nullable=False),
     sa.Column("spends", sa.JSON, nullable=False),
@@ -47,6 +49,8 @@ RESERVATIONS = sa.Table(
     sa.Column("rho_units", sa.BigInteger, nullable=False),
     sa.Column("noise", sa.String(32), nullable=False),
     sa.Column("reserved_at", sa.String(32), nullable=False),
+    # what admission adds up, so that no row has to be read for it
+    sa.Index("ix_reservations_dataset", "dataset", "unit", "epsilon_units", "delta_units", "rho_units"),
 )
 DRAWS = sa.Table(
     "draws",
@@ -78,9 +82,11 @@ HISTORY = sa.Table(
     METADATA,
     sa.Column("sequence", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("about", sa.String(64), nullable=False),
+    sa.Column("dataset", sa.String(200), nullable=False),
     sa.Column("content", sa.Text, nullable=False),
+    sa.Column("totals", sa.Text, nullable=False),
     sa.Column("hash", sa.String(64), nullable=False, unique=True),
     sa.Column("mac", sa.String(96), nullable=True),
-    sa.Column("totals", sa.Text, nullable=True),
+    sa.Index("ix_history_dataset", "dataset", "sequence"),
 )
-RECORDED = (FACTS, DATASETS, RESERVATIONS, DRAWS, RELEASES, DATASET_FACTS)
+RECORDED = (LEDGER, DATASETS, RESERVATIONS, DRAWS, RELEASES, DATASET_FACTS)

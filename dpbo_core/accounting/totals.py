@@ -1,17 +1,18 @@
-"""What admission uses of a dataset, in one small value: it is sealed in every entry of the history.
+"""What admission uses of a dataset, in one small value that every entry of the history about it carries.
 
 | what | from which rows |
 |---|---|
 | `cap` | its row in `datasets` |
-| `charges`, `spent`, `units`, `first` | of the reservations: number, sums, units, the first guarantee |
-| `filter` | of the reservations' draws, at the order that the cap's row fixed; None where an older version sealed |
+| `charges`, `spent`, `units`, `person` | of the reservations: number, sums, units, the column of persons |
+| `filter` | of the reservations' draws, at the order that the cap's row fixed |
 | `facts` | SHA-256 of the sorted hashes of its rows in `dataset_facts` |
 
-Each entry's totals follow from those of the dataset's entry before it and the row it writes: they are never read
-from the tables, so what somebody changed there is never sealed.
+An entry's totals follow from those of the dataset's entry before it and the row it writes. They are never read from
+the tables, so that what somebody changed there is never sealed.
 """
 
 import hashlib
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,10 +20,9 @@ from typing import Any
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import NOTHING, Total
 from dpbo_core.accounting.renyi_filter import NOT_FILTERED, Filter, draws_in
-from dpbo_core.accounting.writing import canonical
 
 CAP = ("accepts", "delta_units", "epsilon_units", "public", "relation")
-LEDGER = ""  # whose totals an entry about no dataset carries: none
+NO_DATASET = ""  # of an entry about the ledger itself
 
 
 @dataclass(frozen=True)
@@ -33,43 +33,45 @@ class Totals:
     charges: int = 0
     spent: Total = NOTHING
     units: frozenset[str] = frozenset()
-    first: str | None = None
+    person: str | None = None
     facts: str | None = None
-    filter: Filter | None = NOT_FILTERED
+    filter: Filter = NOT_FILTERED
 
-    def to_json(self) -> dict[str, Any]:
-        """The totals as plain JSON: amounts in 10⁻¹², units sorted."""
-        filtered = {} if self.filter is None else {"filter": [self.filter.alpha, self.filter.units]}
-        return filtered | {
-            "cap": None if self.cap is None else dict(self.cap),
-            "charges": self.charges,
-            "epsilon_units": self.spent.epsilon_units,
-            "delta_units": self.spent.delta_units,
-            "rho_units": self.spent.rho_units,
-            "units": sorted(self.units),
-            "first": self.first,
-            "facts": self.facts,
-        }
+    def text(self) -> str:
+        """The totals as the history has them: amounts in 10⁻¹², units sorted."""
+        return canonical(
+            {
+                "cap": None if self.cap is None else dict(self.cap),
+                "charges": self.charges,
+                "epsilon_units": self.spent.epsilon_units,
+                "delta_units": self.spent.delta_units,
+                "rho_units": self.spent.rho_units,
+                "units": sorted(self.units),
+                "person": self.person,
+                "facts": self.facts,
+                "filter": [self.filter.alpha, self.filter.units],
+            }
+        )
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "Totals":
-        """The inverse of `to_json`.
+    def from_text(cls, text: str) -> "Totals":
+        """The inverse of `text`.
 
         Raises:
-            LookupError, TypeError: it is none.
+            ValueError, LookupError, TypeError: it is none.
         """
+        data = json.loads(text)
         spent = Total(data["epsilon_units"], data["delta_units"], data["rho_units"])
-        units = frozenset(data["units"])
-        filtered = Filter(*data["filter"]) if "filter" in data else None
-        return cls(data["cap"], data["charges"], spent, units, data["first"], data["facts"], filtered)
+        units, filtered = frozenset(data["units"]), Filter(*data["filter"])
+        return cls(data["cap"], data["charges"], spent, units, data["person"], data["facts"], filtered)
 
-    def after(self, about: str, row: Mapping[str, Any], leaves: Iterable[str] = ()) -> "Totals":
+    def after(self, about: str, row: Mapping[str, Any], facts: str | None = None) -> "Totals":
         """The totals once `row` was written into table `about`.
 
         Args:
             about: the table.
             row: what was written.
-            leaves: of all the dataset's facts, `row` among them, if it is one.
+            facts: the hash of all the dataset's facts, `row` among them, if it is one.
 
         Raises:
             ValueError, LookupError, TypeError: the row is none that follows.
@@ -85,12 +87,17 @@ class Totals:
                 charges=self.charges + 1,
                 spent=self.spent + amounts,
                 units=self.units | {str(row["unit"])},
-                first=self.first or hashed(row["guarantee"]),
-                filter=None if self.filter is None else self.filter.after(draws_in(row["spends"]), amounts),
+                person=self.person if self.charges else row["guarantee"].get("person"),
+                filter=self.filter.after(draws_in(row["spends"]), amounts),
             )
         if about == "dataset_facts":
-            return replace(self, facts=together(leaves))
+            return replace(self, facts=facts)
         return self
+
+
+def canonical(row: Any) -> str:
+    """The one way a row is written down: sorted keys, no spaces, no NaN."""
+    return json.dumps(row, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def cap_in(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -106,15 +113,14 @@ def filter_of(cap: Mapping[str, Any]) -> Filter:
     return Filter.of(budget.epsilon_units, budget.delta_conversion)
 
 
-def hashed(cell: Mapping[str, Any]) -> str:
-    """SHA-256 of a cell or a row as it is written down."""
-    return hashlib.sha256(canonical(cell).encode()).hexdigest()
+def facts_hash(rows: Iterable[str]) -> str | None:
+    """One hash of a set of facts, in whatever order they are read; None of none.
 
-
-def together(leaves: Iterable[str]) -> str | None:
-    """One hash of a set of facts, in whatever order they are read; None of none."""
-    ordered = sorted(leaves)
-    return hashlib.sha256("".join(ordered).encode()).hexdigest() if ordered else None
+    Args:
+        rows: each as it is written down.
+    """
+    leaves = sorted(hashlib.sha256(row.encode()).hexdigest() for row in rows)
+    return hashlib.sha256("".join(leaves).encode()).hexdigest() if leaves else None
 
 
 def dataset_of(about: str, row: Mapping[str, Any], reserved: Mapping[int, str]) -> str:
@@ -131,19 +137,26 @@ def dataset_of(about: str, row: Mapping[str, Any], reserved: Mapping[int, str]) 
         return str(row["dataset"])
     if about in ("draws", "releases"):
         return reserved[row["reservation"]]
-    return LEDGER
+    return NO_DATASET
 
 
-def replayed(rows: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[tuple[str, Totals]]:
-    """Whose totals each entry carries and which, from the rows of a whole history alone."""
-    known: dict[str, Totals] = {}
-    leaves: dict[str, list[str]] = {}
+def replayed(entries: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Totals]]:
+    """Whose totals each entry carries and which, from the rows of a whole history alone.
+
+    Args:
+        entries: (table, row as it is written down) of each.
+    """
+    newest: dict[str, Totals] = {}
+    facts: dict[str, list[str]] = {}
     reserved: dict[int, str] = {}
-    for about, row in rows:
+    for about, text in entries:
+        row = json.loads(text)
         dataset = dataset_of(about, row, reserved)
         if about == "reservations":
             reserved[row["id"]] = dataset
+        together = None
         if about == "dataset_facts":
-            leaves.setdefault(dataset, []).append(hashed(row))
-        known[dataset] = known.get(dataset, Totals()).after(about, row, leaves.get(dataset, ()))
-        yield dataset, known[dataset]
+            facts.setdefault(dataset, []).append(text)
+            together = facts_hash(facts[dataset])
+        newest[dataset] = newest.get(dataset, Totals()).after(about, row, together)
+        yield dataset, newest[dataset]

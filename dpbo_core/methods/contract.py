@@ -171,15 +171,6 @@ class Advised(Protocol):
         ...
 
 
-@runtime_checkable
-class Continued(Protocol):
-    """A method of which an earlier version ran another form under the same options."""
-
-    def earlier(self) -> "tuple[Continued, ...]":
-        """Those forms: a study that was charged for one goes on as it began."""
-        ...
-
-
 @dataclass(frozen=True)
 class Told:
     """What a release says of candidates: its private choice, if it made one, and each score with its noise.

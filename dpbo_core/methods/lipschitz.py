@@ -18,7 +18,7 @@ path   as printed. The search may look at the raw scores as it likes: what it se
        bounds the maximum for any search whatever. But two searches may end at different models: Δ = kR/m + L·D.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -112,10 +112,6 @@ class Lipschitz:
     def scores_all(self) -> bool:
         """Whether all of Λ is scored."""
         return self.evaluate == "all" or (self.evaluate == "auto" and self.calibration == "corrected")
-
-    def earlier(self) -> "tuple[Lipschitz, ...]":
-        """The path, which is what no word about it meant before there was another form."""
-        return (replace(self, evaluate="path"),) if self.evaluate == "auto" else ()
 
     @property
     def public_path(self) -> bool:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, asdict, fields
 from typing import Any, get_args, get_origin, get_type_hints
-from unicodedata import is_normalized
 
 from dpbo_core.errors import StudyInvalid, suggestion
 
@@ -27,7 +26,6 @@ def one_of(key: str, value: str, valid: tuple[str, ...]) -> None:
 def check_name(key: str, value: str) -> None:
     """A name that people, files and stores can all hold."""
     ok = 0 < len(value) <= 100 and value.isprintable() and value == value.strip()
-    ok = ok and is_normalized("NFKC", value)  # two spellings of one name would be two budgets
     require(
         ok, f"{key} is not a usable name", remedy="use 1 to 100 printable characters without spaces at the ends"
     )

@@ -12,7 +12,7 @@ KERNELS = ("matern52", "se")
 CANDIDATE_KINDS = ("grid", "sobol")
 LEARN_FROM = ("editions", "nothing")
 LARGEST_EPSILON, LARGEST_CAP = 4000.0, 1e6  # the ledger counts ε, and ρ of about ε²/2, in 64 bits of 10⁻¹²
-RESERVED_DATASETS = ("set", "export", "verify")
+RESERVED_DATASETS = ("allow", "export", "publish", "recover", "set", "verify")
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from dpbo_core.accounting.learned import Learned
 from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.accounting.warm_start import Learned
 from dpbo_core.advice.choosing import AUTO
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods import METHODS

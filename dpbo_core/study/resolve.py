@@ -4,7 +4,7 @@ Whatever comes after takes a `ResolvedStudy` and asks nothing again: "auto" is a
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from dpbo_core.advice.advise import Advice, advise, check_scoring
 from dpbo_core.advice.choosing import AUTO, choose
 from dpbo_core.data.addresses import FolderAddress, is_address, place_of
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.methods import METHODS, AnyMethod, check_counts, check_scored_in_public
+from dpbo_core.methods import METHODS, AnyMethod, check_counts, check_scored_in_public, method_named
 from dpbo_core.methods.contract import Method, ScoresAhead
 from dpbo_core.methods.stated_search import check_lengthscale
 from dpbo_core.models.estimators import EstimatorFactory
@@ -53,6 +53,25 @@ class ResolvedStudy:
         check_counts(self.method, self.problem)
         check_scored_in_public(self.method, self.problem)
         return self.method.plan(self.problem)
+
+    def to_json(self) -> dict[str, Any]:
+        """What a rerun goes on with: the method's options, and for how many editions the cap was planned."""
+        options = {
+            item.name: getattr(self.method, item.name) for item in fields(self.method) if item.name != "kind"
+        }
+        return {
+            "options": {name: value for name, value in options.items() if value is not None},
+            "editions": self.problem.editions,
+        }
+
+    def as_charged(self, reserved: Mapping[str, Any]) -> "ResolvedStudy":
+        """The study as it was when it was charged, whatever the advice or the number of editions is today.
+
+        Args:
+            reserved: `to_json` of then, with the method's name under "method".
+        """
+        method = method_named(reserved["method"], reserved["options"])
+        return replace(self, method=method, problem=replace(self.problem, editions=reserved["editions"]))
 
     @property
     def n_steps(self) -> int:

@@ -34,7 +34,6 @@ from dpbo_core.study.precomputed import Precomputed, remembering, trained_first
 from dpbo_core.study.public_half import DataSplit, PublicHalf
 from dpbo_core.study.replay import StudyResult as StudyResult
 from dpbo_core.study.resolve import ResolvedStudy, check_one_pass, resolve
-from dpbo_core.study.resuming import resumed
 from dpbo_core.versions import library_version
 
 Also = Callable[[PublicHalf], tuple[tuple[StudyKey, PrivacyPlan], ...]]
@@ -169,7 +168,7 @@ def open_study(
             return ReplayedStudy(replay, public)
         charged = ledger.reserved(key.fingerprint)
         if charged is not None:
-            resolved = resumed(resolved, charged)
+            resolved = resolved.as_charged(charged)
         return _started(
             resolved,
             key,
@@ -227,6 +226,7 @@ def _started(
         use=Use(data.sources(), owner),
         also=afterwards,
         learned=learned,
+        resolved=study.to_json(),
     )
     if reservation.learned != learned:  # another process charged it first, and what that began with stands
         problem = sealed(lambda: replace(problem, earlier=with_earlier(problem, reservation.learned, ledger)))

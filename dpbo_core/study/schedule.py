@@ -16,9 +16,8 @@ from dpbo_core.errors import DpboError
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.resolve import plan_study
-from dpbo_core.study.resuming import SURELY_MANY
 
-MOST = 1_000  # editions that are counted
+MOST = 1_000  # editions that are counted, for which any method says "many"
 
 
 def planned_for_schedule(spec: StudySpec, folder: str | Path = ".") -> StudySpec:
@@ -39,7 +38,7 @@ def planned_for_schedule(spec: StudySpec, folder: str | Path = ".") -> StudySpec
         return replace(spec, budget=replace(cap, editions=1))
     held = 1
     with suppress(DpboError):  # whoever runs the study says so
-        many = replace(spec, budget=replace(cap, editions=SURELY_MANY))
+        many = replace(spec, budget=replace(cap, editions=MOST))
         held = editions_held(PrivacyBudget.of("", epsilon=cap.epsilon, delta=cap.delta), plan_study(many, folder))
     return replace(spec, budget=replace(cap, editions=max(1, held)))
 

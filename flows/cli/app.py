@@ -85,7 +85,7 @@ def print_first() -> None:
 
 for of_budget in (
     budget_words.set_cap, budget_words.allow, budget_words.publish,
-    budget_words.merge, budget_words.export, budget_words.verify, budget_words.recover,
+    budget_words.export, budget_words.verify, budget_words.recover,
 ):  # fmt: skip
     budget_app.command(of_budget.__name__.removesuffix("_cap"))(of_budget)
 app.add_typer(budget_app, name="budget")

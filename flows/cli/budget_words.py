@@ -1,13 +1,12 @@
 """The other words of `dpbo budget`: `set`, `allow` and `publish`, the owner's; and the ledger's history.
 
-`export`, `verify`, `recover` and `merge` say whether it is whole, and make it so.
+`export`, `verify` and `recover` say whether it is whole, and make it so.
 """
 
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,17 +18,8 @@ from dpbo_core.privacy.amounts import from_units
 
 if TYPE_CHECKING:
     from dpbo.flows.prefect_runtime.settings import Stores
-    from dpbo_core.accounting.audit import Verdict
     from dpbo_core.accounting.budget import PrivacyBudget
-    from dpbo_core.accounting.recovery import Recovered
     from dpbo_core.accounting.sources import Source
-
-WORDS = (
-    "recover",
-    "allow",
-    "merge",
-    "publish",
-)  # of the group; `set`, `export` and `verify` no study may name either
 
 
 def set_cap(
@@ -56,10 +46,6 @@ def set_cap(
 
     for name in (dataset, *(member or ())):
         PrivacySection(dataset=name, epsilon=1.0)
-        if name in WORDS:
-            raise StudyInvalid(
-                f"{name!r} is a word of dpbo budget", cause="the dataset is named so", remedy="give it another name"
-            )
     if largest_epsilon is not None:
         PrivacySection(dataset=dataset, epsilon=largest_epsilon)
     ledger = own_ledger()
@@ -163,16 +149,6 @@ def _source(text: str) -> "Source":
     return named_source(text, [name for name, _ in SIZES])
 
 
-def merge(debug: Debug = False) -> None:
-    """Charge what was spent in ./mlruns/ledger.db to the team's ledger. Asked twice it adds nothing."""
-    from dpbo.flows.prefect_runtime.settings import Stores
-    from dpbo_core.accounting import merging
-
-    print_sentence(
-        _added(merging.merge(Stores().ledger), "local", "The team's ledger has every spend of ./mlruns/ledger.db")
-    )
-
-
 def export(
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to; otherwise the terminal.")] = None,
     debug: Debug = False,
@@ -215,52 +191,30 @@ def verify(
     copy = () if file is None else audit.read_export(lines_of(file))
     stores = _stores()
     history = audit.verify(stores.ledger, copy, accept=accept_restored)
-    conditional = audit.conditional_releases(stores.ledger, estimator_standing)
     entries = "1 entry" if history.last.sequence == 1 else f"{history.last.sequence} entries"
     whole = f"The ledger is whole: {entries}, the last sealed {history.last.hash[:16]}."
     if history.recovered is not None:
         whole = f"Accepted, and written into the history; {history.recovered} lost entries were recovered. {whole}"
-    print_sentence(" ".join([whole, *(f"{told}." for told in conditional)]))
-
-
-def estimator_standing(facts: Mapping[str, Any]) -> "Verdict":
-    """What a recorded release says of its estimator, held to today's rule.
-
-    A release of a notebook names a class by its package alone ("sklearn.Pipeline"), and not what it holds: nothing
-    can be told of it; nor of a record that names none.
-    """
-    from dpbo_core.models.listed.predictors import unlisted_name
-    from dpbo_core.spec.written_model import OUR_ESTIMATORS
-
-    estimator = facts.get("estimator")
-    if estimator in OUR_ESTIMATORS or facts.get("rowwise") == "enforced":
-        return "unconditional"
-    if not isinstance(estimator, str) or ":" in estimator or estimator.count(".") < 2:
-        return "unknown"
-    return "conditional" if unlisted_name(estimator, {}, {}) else "unconditional"
+    print_sentence(whole)
 
 
 def recover(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="An export found after an old copy was accepted.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="An export of this ledger, or of another.")],
     debug: Debug = False,
 ) -> None:
     """Add what an export has and the ledger lost: each lost study counts as spent, and is shown again as it was."""
     from dpbo_core.accounting import audit, recovery
 
     copy, stores = audit.read_export(lines_of(file)), _stores()
-    lost = recovery.recover(stores.ledger, copy)
-    print_sentence(_added(lost, "lost", "The ledger has everything that the export has"))
-
-
-def _added(found: "Recovered", which: str, nothing: str) -> str:
-    """What was added to the ledger; `nothing` says why nothing had to be."""
-    if found == type(found)():
-        return f"{nothing}; nothing was added."
-    told = f"{found.charges} {which} charges were added, with {found.draws} draws and {found.releases} releases."
-    if found.smaller_caps:
-        names = ", ".join(sorted(set(found.smaller_caps)))
+    added = recovery.recover(stores.ledger, copy)
+    if added == recovery.Recovered():
+        print_sentence("The ledger has everything that the export has; nothing was added.")
+        return
+    told = f"{added.charges} lost charges were added, with {added.draws} draws and {added.releases} releases."
+    if added.smaller_caps:
+        names = ", ".join(sorted(set(added.smaller_caps)))
         told += f" There were two caps of {names}; the smaller holds now, or no more is admitted."
-    return f"{told} They count as spent: dpbo budget shows what is left."
+    print_sentence(f"{told} They count as spent: dpbo budget shows what is left.")
 
 
 def _stores() -> "Stores":

@@ -213,11 +213,11 @@ def _in_ledger(release: "Release") -> str:
         LedgerDamaged: it is the release's, and older than the release.
     """
     from dpbo.flows.prefect_runtime.settings import Stores
-    from dpbo_core.accounting import recorded_in
+    from dpbo_core.accounting import lookup
 
     url = Stores().ledger
     try:
-        standing = recorded_in.standing_of(release, url) if recorded_in.at_hand(url) else "another"
+        standing = lookup.standing_of(release, url) if lookup.at_hand(url) else "another"
     except LedgerDamaged:
         raise
     except DpboError:

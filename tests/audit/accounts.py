@@ -16,7 +16,6 @@ from team import make_team
 
 from audit.fuzz import standing_in
 from audit.ways import Way
-from dpbo_core.accounting.generation import GenerationFile
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import DpboError, LedgerDamaged
 from dpbo_core.spec import StudySpec
@@ -167,7 +166,7 @@ def lifted(connection: sqlite3.Connection) -> None:
 
 
 CAPS = "name, public, {}, {}, relation, accepts, opened_at"
-SPENDS = "dataset, {}, study, {}, method, unit, guarantee, spends, {}, {}, {}, noise, reserved_at"
+SPENDS = "dataset, {}, study, {}, method, resolved, unit, guarantee, spends, {}, {}, {}, noise, reserved_at"
 AMOUNTS = ("epsilon_units", "delta_units", "rho_units")
 TAMPERED = {
     "a cap raised a thousandfold": f"INSERT OR REPLACE INTO datasets ({CAPS.format(*AMOUNTS[:2])}) "
@@ -224,7 +223,7 @@ def restoring() -> Way:
             place = folder / "elsewhere" if name == tried[2] else folder
             (place / "mlruns").mkdir(parents=True, exist_ok=True)
             shutil.copy(folder / "old.db", place / "mlruns" / "ledger.db")
-            generation = GenerationFile(ledger.with_name("ledger.db.generation")).path
+            generation = ledger.with_name("ledger.db.generation")
             if name == tried[1]:
                 generation.unlink()
             if spending(place if place == folder else _moved(folder, place), "3") == "spent":

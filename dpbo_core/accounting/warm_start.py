@@ -11,11 +11,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from dpbo_core.accounting.approvals import account_named, names_of
-from dpbo_core.accounting.facts import LEARNED, write_fact
-from dpbo_core.accounting.legible import legible
+from dpbo_core.accounting.dataset_metadata import LEARNED, write_fact
 from dpbo_core.accounting.patterns import is_pattern, values_in
-from dpbo_core.accounting.pen import Pen
+from dpbo_core.accounting.row_decoding import row_decoding
 from dpbo_core.accounting.tables import DATASET_FACTS, RELEASES, RESERVATIONS
+from dpbo_core.accounting.writer import Writer
 from dpbo_core.privacy.release import Release
 
 OF_STUDY = sa.select(DATASET_FACTS.c.value).where(
@@ -53,19 +53,19 @@ def read_learned(value: Mapping[str, Any]) -> Learned:
     return Learned(series, tuple(releases))
 
 
-@legible()
+@row_decoding()
 def learned_by(connection: sa.Connection, fingerprint: str) -> Learned | None:
     """What the study was charged to begin with; None where it begins afresh, or is not charged."""
     value = connection.scalar(OF_STUDY, {"fingerprint": fingerprint})
     return None if value is None else read_learned(value)
 
 
-def write_learned(pen: Pen, account: str, fingerprint: str, learned: Learned) -> None:
+def write_learned(writer: Writer, account: str, fingerprint: str, learned: Learned) -> None:
     """Fix it, in the transaction that charges the study."""
-    write_fact(pen, account, LEARNED, fingerprint, learned.to_json())
+    write_fact(writer, account, LEARNED, fingerprint, learned.to_json())
 
 
-@legible()
+@row_decoding()
 def released_in(connection: sa.Connection, dataset: str, series: str, most: int) -> tuple[Release, ...]:
     """The newest releases of a series, oldest first: those of the dataset, and of its siblings under one pattern.
 
@@ -87,7 +87,7 @@ def released_in(connection: sa.Connection, dataset: str, series: str, most: int)
     return tuple(Release.from_json(release) for release in connection.scalars(told))
 
 
-@legible()
+@row_decoding()
 def releases_named(connection: sa.Connection, ids: tuple[str, ...]) -> tuple[Release, ...]:
     """The releases of these ids, in their order.
 

@@ -9,7 +9,7 @@ from dpbo_core.errors import DpboError, LedgerDamaged
 
 
 @contextmanager
-def legible() -> Iterator[None]:
+def row_decoding() -> Iterator[None]:
     """Around reading rows back: a cell that holds something else than was written there is damage.
 
     Raises:

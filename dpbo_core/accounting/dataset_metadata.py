@@ -2,7 +2,7 @@
 
 | about | item | value |
 |---|---|---|
-| `max_records_per_person` | k, as text | {}, or {"derived": true} where an older ledger's releases say it |
+| `max_records_per_person` | k, as text | {}: of its first spend, or of one that was recovered |
 | `answers` | the publication | {"public": true}, or the range and the price of the noise |
 | `recovered` | hash of a lost entry | {"reservation": number}, under which it was written again |
 | `cap` | hash of a lost entry | {"epsilon_units", "delta_units"}: another cap it once had; the smaller holds |
@@ -17,7 +17,7 @@
 | `published` | hash of what follows | {"dataset", "name", "marks"}: a file that is public, says the owner |
 | `learned` | a study's fingerprint | {"series", "releases"}: what its search begins with, fixed with its charge |
 
-A fact is written once. Later rules that need to know something of a dataset put it here, without a migration.
+A fact is written once. Rules that need to know something of a dataset put it here.
 """
 
 from collections.abc import Mapping
@@ -26,9 +26,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dpbo_core.accounting.legible import legible
-from dpbo_core.accounting.pen import Pen
+from dpbo_core.accounting.row_decoding import row_decoding
 from dpbo_core.accounting.tables import DATASET_FACTS
+from dpbo_core.accounting.writer import Writer
 
 RECORDS, ANSWERS, RECOVERED, CAP = "max_records_per_person", "answers", "recovered", "cap"
 SOURCE, MARK, SHARES, MEMBER, LARGEST = "source", "mark", "shares_people", "member", "largest_epsilon"
@@ -41,7 +41,7 @@ ABOUT = sa.select(DATASET_FACTS.c.item, DATASET_FACTS.c.value).where(
 )
 
 
-@legible()
+@row_decoding()
 def facts_about(connection: sa.Connection, dataset: str, about: str) -> dict[str, Mapping[str, Any]]:
     """item → value of everything the ledger knows of the dataset under this heading."""
     found = connection.execute(ABOUT, {"dataset": dataset, "about": about})
@@ -51,15 +51,15 @@ def facts_about(connection: sa.Connection, dataset: str, about: str) -> dict[str
     return facts
 
 
-@legible()
+@row_decoding()
 def records_of(connection: sa.Connection, dataset: str) -> tuple[int, ...]:
     """Every k that the dataset's spends were made under, ascending; empty before the first."""
     return tuple(sorted(int(item) for item in facts_about(connection, dataset, RECORDS)))
 
 
-def write_fact(pen: Pen, dataset: str, about: str, item: str, value: Mapping[str, Any]) -> None:
+def write_fact(writer: Writer, dataset: str, about: str, item: str, value: Mapping[str, Any]) -> None:
     """Add a fact; the database refuses a second one under the same item."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    pen.write(
+    writer.write(
         DATASET_FACTS, {"dataset": dataset, "about": about, "item": item, "value": dict(value), "written_at": now}
     )
