@@ -31,7 +31,6 @@ from dpbo_core.models.import_path import estimator_class
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.outcome import OfRows, Verb, shaped
 from dpbo_core.models.scores.accuracy import Correct
-from dpbo_core.models.scores.pairs import Cells
 from dpbo_core.models.scores.record import RecordScore
 from dpbo_core.privacy.sealing import attempted
 
@@ -204,7 +203,7 @@ class FittedEstimator:
     estimator: Any
     stand_in: NDArray[np.float64]
     alone: "Alone | None" = None
-    cells: Cells | None = None
+    cells: RecordScore | None = None
     columns: tuple[NamedColumn, ...] | None = None
 
     def __repr__(self) -> str:

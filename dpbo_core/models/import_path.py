@@ -7,7 +7,7 @@ from typing import Any
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.installed import distributions_of_packages
-from dpbo_core.models.listed.predictors import PREDICTORS
+from dpbo_core.models.listed.classes import PREDICTORS
 
 _VERBS = ("fit", "predict", "get_params", "set_params")
 
