@@ -16,6 +16,7 @@ curator's process alone. What it read it may keep, while that fits (`kept_parts`
 
 import secrets
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
@@ -29,7 +30,7 @@ from dpbo_core.data.fetched import Contents, fetched, parts_in
 from dpbo_core.errors import Sealed
 from dpbo_core.models.scores.pairs import Integers, PairScore, pairs_of
 from dpbo_core.models.scores.union import Score
-from dpbo_core.objective.in_memory import Paired, Scorable, Together, exact_totals, table_of_part
+from dpbo_core.objective.in_memory import Half, Paired, Scorable, Totals, exact_totals, table_of_part
 from dpbo_core.objective.kept_parts import KeptParts
 from dpbo_core.privacy.sealing import attempted
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
@@ -162,9 +163,9 @@ def bytes_of(records: Encoded) -> int:
     return width * records.X.nbytes + records.labels.nbytes + records.broken.nbytes + 8 * records.n_records
 
 
-class PartWorker:
+class Sent:
     """What a worker is sent: the public map, the public models (one of them beside, paired) and the score. Nothing
-    sensitive. No model at all asks for the records of each class.
+    sensitive.
     """
 
     def __init__(
@@ -173,11 +174,15 @@ class PartWorker:
         self.reader, self.score, self.models, self.paired_with = reader, score, tuple(models), paired_with
         self._memory: tuple[KeptParts[Any] | None, int] = (None, 1)
 
-    def keeping(self, kept: KeptParts[Any], n_processes: int) -> "PartWorker":
+    def keeping(self, kept: KeptParts[Any], n_processes: int) -> Self:
         """The same work, in a process that keeps what it reads."""
-        made = PartWorker(self.reader, self.score, self.models, self.paired_with)
+        made = copy(self)
         made._memory = (kept, n_processes)
         return made
+
+
+class PartWorker(Sent):
+    """The sums of a part, or its tables of pairs. No model at all asks for the records of each class."""
 
     @property
     def n_numbers(self) -> int:
@@ -203,7 +208,7 @@ class PartWorker:
         return attempted(scored, None)  # the curator's process says that something failed, and nothing else
 
 
-class PartitionedObjective(Opaque):
+class PartitionedObjective(Half):
     """The sensitive half, on disk. Its parts are opened while models are scored, and at no other time.
 
     What was read is kept where it will be asked for again, while it fits.
@@ -224,47 +229,24 @@ class PartitionedObjective(Opaque):
         self._parts, self._reader, self._score = tuple(parts), PartReader(preprocessing, int(limit * 1e9)), score
         self._n_records, self._workers = n_records, workers or OneByOne()
 
-    @property
-    def training(self) -> None:
-        """The training records are public."""
-        return
-
-    def evaluate(self, model: Scorable) -> Sensitive[int]:
-        """The exact integer sum, or count of pairs, over all parts.
-
-        Raises:
-            Sealed: a part could not be scored, or the parts no longer hold m records.
-        """
-        return self.evaluate_all((model,), again=True).sums[0]
-
     def pairs(self) -> Sensitive[int]:
         """2PQ, from the labels of all parts.
 
         Raises:
-            Sealed: as `evaluate`.
+            Sealed: as `totals`.
         """
         return Sensitive(pairs_of(self._added((), None, again=True).reshape(2, -1))[1])
 
-    def paired(self, model: Scorable, reference: Scorable, clipped: int) -> Sensitive[int]:
-        """The exact integer sum of the clipped differences over all parts; of record scores alone.
+    def totals(self, models: Sequence[Scorable], paired_with: Paired | None, *, again: bool) -> Totals:
+        """Over all parts, each read once.
 
         Raises:
             Sealed: a part could not be scored, or the parts no longer hold m records.
         """
-        return self.evaluate_all((model,), (reference, clipped), again=True).differences[0]
-
-    def evaluate_all(
-        self, models: Sequence[Scorable], paired_with: Paired | None = None, *, again: bool = False
-    ) -> Together:
-        """The numbers of many models, each part read once.
-
-        Raises:
-            Sealed: as `evaluate`.
-        """
         added, n = self._added(models, paired_with, again=again), len(models)
         if isinstance(self._score, PairScore):
-            return Together.of(([pairs_of(table)[0] for table in added.reshape(n, 2, -1)], []))
-        return Together.of((added[:n].tolist(), added[n:].tolist()))
+            return [pairs_of(table)[0] for table in added.reshape(n, 2, -1)], []
+        return added[:n].tolist(), added[n:].tolist()
 
     def _added(self, models: Sequence[Scorable], paired_with: Paired | None, *, again: bool) -> Integers:
         reader = self._reader if again else replace(self._reader, limit=0)

@@ -39,7 +39,7 @@ class Jumps:
 
     @property
     def needs(self) -> Verb:
-        """The estimator's verb whose outcome is scored; of a class, or a number, where nothing else is said."""
+        """The estimator's verb whose outcome is scored: "predict" where a score does not say otherwise."""
         return "predict"
 
     @property
