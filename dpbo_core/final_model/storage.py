@@ -43,7 +43,7 @@ def write(folder: Path, preprocessing: Preprocessing, model: Model, loss: str | 
         folder: where to.
         preprocessing: from raw columns to the model's rows.
         model: trained.
-        loss: of a linear model, where it is known.
+        loss: of a linear model; None of any other.
 
     Raises:
         StudyInvalid: the estimator holds something that could not be loaded again without running foreign code.
@@ -54,7 +54,8 @@ def write(folder: Path, preprocessing: Preprocessing, model: Model, loss: str | 
             "weights": model.weights.tolist(),
             "lambda": model.regularization,
             "certificate": model.certificate,
-        } | ({} if loss is None else {"loss": loss})
+            "loss": loss,
+        }
     else:
         document["stand_in"] = [None if cell != cell else cell for cell in model.stand_in.tolist()]
         rest, booster = parted(model.estimator)
@@ -66,7 +67,7 @@ def write(folder: Path, preprocessing: Preprocessing, model: Model, loss: str | 
 
 
 def read(folder: Path) -> tuple[Preprocessing, Model, str | None]:
-    """What `write` wrote, to the last bit; no loss where an earlier version wrote it.
+    """What `write` wrote, to the last bit; the loss is a linear model's alone.
 
     Raises:
         StudyInvalid: a file is missing, damaged, of another format, or names a type beyond the list above.
@@ -80,7 +81,7 @@ def read(folder: Path) -> tuple[Preprocessing, Model, str | None]:
             linear = document["linear"]
             weights = _row(linear["weights"], preprocessing.n_features)
             model: Model = LinearModel(weights, float(linear["lambda"]), float(linear["certificate"]))
-            loss = None if "loss" not in linear else _text(linear["loss"])
+            loss = _text(linear["loss"])
         else:
             columns, told = preprocessing.columns, document["stand_in"]
             stand_in = _row(told, preprocessing.n_features) if columns is None else _cells(told, columns)

@@ -1,8 +1,7 @@
 """The model to use, trained on the PUBLIC set at the released hyperparameters. Post-processing.
 
 No validation record takes part, so it may be kept, copied and published like the training set itself. Its files
-hold no code (`storage`). `_load_pyfunc` is the function by which MLflow opens a saved one; which module's that is,
-MLflow's own file beside the model says: where others can write there, use `load`.
+hold no code (`storage`), and MLflow opens them by `dpbo_served_model`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -278,9 +277,3 @@ def _of_dicts(rows: Sequence[Any]) -> dict[str, list[object]]:
 def load(folder: str | Path) -> FinalModel:
     """`FinalModel.load`, for those who import this module by name."""
     return FinalModel.load(folder)
-
-
-_load_pyfunc = load
-
-
-SINGLE = (str, bytes, int, float, type(None))

@@ -11,7 +11,7 @@
 Each record's score is rounded to the grid before it is summed, and a record's encoding depends on that record
 alone, so the total is the single table's to the last bit, in whatever order the parts come. A worker is inside the
 curator's boundary: it reads its own files and answers with integers, whose number is public, and a count, to the
-curator's process alone. What it read it may keep, while that fits (`kept_parts`).
+curator's process alone. What it read it may keep, while that fits (`KeptParts`).
 """
 
 import secrets
@@ -19,19 +19,18 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 
 from dpbo_core import data
 from dpbo_core.data import Encoded, Preprocessing
-from dpbo_core.data.addresses import FolderAddress, Part, Place
-from dpbo_core.data.fetched import Contents, fetched, parts_in
+from dpbo_core.data.addresses import FolderAddress, ObjectAddress, Part, Place
+from dpbo_core.data.fetched import Contents, fetched, parts_in, state_of
 from dpbo_core.errors import Sealed
 from dpbo_core.models.scores.pairs import Integers, PairScore, pairs_of
 from dpbo_core.models.scores.union import Score
 from dpbo_core.objective.in_memory import Half, Paired, Scorable, Totals, exact_totals, table_of_part
-from dpbo_core.objective.kept_parts import KeptParts
 from dpbo_core.privacy.sealing import attempted
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
@@ -40,6 +39,58 @@ Answer = tuple[int | Integers, int]  # what a part adds, and its number of recor
 PartAnswer = Callable[[Part], bytes]
 SHOWN_AS = "a validation file"
 KEPT_AT_MOST = 2.0  # GB of encoded records, in all processes together, unless a study says otherwise
+
+
+class KeptParts(Opaque, Generic[T]):
+    """What one process keeps, for one reader at a time. As sensitive as the records.
+
+    What is kept follows from the order in which parts are asked for and from their numbers of records and features,
+    never from what a record holds. A file that was written again is read again, and one that is gone is missed,
+    whether it was kept or not.
+    """
+
+    __slots__ = ("_bytes", "_parts", "_reader")
+
+    def __init__(self) -> None:
+        self._reader, self._bytes = "", 0
+        self._parts: dict[Part, tuple[tuple[int, ...], T]] = {}
+
+    def get(self, reader: str, part: Part, read: Callable[[], T], *, size: Callable[[T], int], limit: int) -> T:
+        """What `read` makes of a part, or made of it when it was last asked for.
+
+        Args:
+            reader: whose it is; what was kept for another is dropped.
+            part: the file.
+            read: opens it.
+            size: its bytes, from public numbers.
+            limit: L; what would go beyond it is not kept.
+
+        Raises:
+            OSError: there is no such file.
+        """
+        if reader != self._reader:
+            self._reader, self._bytes, self._parts = reader, 0, {}
+        state = _state(part)
+        kept = self._parts.get(part)
+        if kept is not None and kept[0] == state:
+            return kept[1]
+        if kept is not None:
+            self._bytes -= size(self._parts.pop(part)[1])
+        made = read()
+        if self._bytes + size(made) <= limit:
+            self._bytes += size(made)
+            self._parts[part] = (state, made)
+        return made
+
+
+def _state(part: Part) -> tuple[int, ...]:
+    """Which file it is, when it was written as it says and as the disk says, how long it is; of an object the last
+    write and the length, as the store says them.
+    """
+    if isinstance(part, ObjectAddress):
+        return state_of(part)
+    found = part.stat()
+    return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
 
 
 class PartWork(Protocol):
