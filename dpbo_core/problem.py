@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.aggregates import Aggregate, MeanOfRecords, PairCount
-from dpbo_core.models.listed.predictors import unlisted_name
+from dpbo_core.models.listed.inspection import unlisted_name
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.scores.union import Score
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit

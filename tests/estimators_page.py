@@ -5,9 +5,7 @@ python tests/estimators_page.py
 
 from pathlib import Path
 
-from dpbo_core.models.listed.entry import READ, Listed
-from dpbo_core.models.listed.predictors import PREDICTORS
-from dpbo_core.models.listed.transformers import TRANSFORMERS
+from dpbo_core.models.listed.classes import PREDICTORS, READ, TRANSFORMERS, Listed
 
 PAGE = Path(__file__).parent.parent / "docs" / "estimators.md"
 

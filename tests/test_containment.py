@@ -9,9 +9,14 @@ import pytest
 
 from dpbo_core.models.containment import contained
 from dpbo_core.models.estimators import EstimatorFactory
+from dpbo_core.models.scores.accuracy import Correct
 
 X = np.random.default_rng(0).normal(size=(60, 2))
 y = (X[:, 0] > 0).astype(np.int64)
+
+
+def right(model, X, labels):
+    return model.scores(X, labels, Correct()) > 0.0
 
 
 @pytest.fixture
@@ -29,7 +34,7 @@ def test_what_predict_prints_or_logs_is_dropped(fitted, monkeypatch, capsys, cap
         return honest(rows)
 
     monkeypatch.setattr(fitted.estimator, "predict", chatty)
-    assert fitted.correct(X, y).mean() > 0.9
+    assert right(fitted, X, y).mean() > 0.9
     assert capsys.readouterr() == ("", "")
     assert caplog.records == []
     logging.getLogger("estimator").critical("afterwards logging works again")
@@ -64,7 +69,7 @@ def test_an_exit_from_predict_is_no_exit(fitted, monkeypatch):
         raise SystemExit(f"bad value {rows[0, 0]}")
 
     monkeypatch.setattr(fitted.estimator, "predict", leaves)
-    assert not fitted.correct(X, y).any()
+    assert not right(fitted, X, y).any()
 
 
 def test_prediction_stays_in_this_process(fitted, monkeypatch):
@@ -77,5 +82,5 @@ def test_prediction_stays_in_this_process(fitted, monkeypatch):
         return honest(rows)
 
     monkeypatch.setattr(fitted.estimator, "predict", parallel)
-    fitted.correct(X, y)
+    right(fitted, X, y)
     assert set(seen) == {os.getpid()}

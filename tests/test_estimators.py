@@ -13,6 +13,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.estimators import EstimatorFactory, FittedEstimator
 from dpbo_core.models.import_path import estimator_class
 from dpbo_core.models.rowwise import check_rowwise
+from dpbo_core.models.scores.accuracy import Correct
 
 FOREST = "sklearn.ensemble.RandomForestClassifier"
 
@@ -33,6 +34,11 @@ class Stub:
         self.shapes.append(X.shape)
         found = self.hook(X)
         return (X[:, 0] > 0).astype(int) if found is None else found
+
+
+def right(model, X, labels):
+    """Whether each row's predicted class is its label."""
+    return model.scores(X, labels, Correct()) > 0.0
 
 
 def fitted(hook=lambda X: None, d=2):
@@ -300,7 +306,7 @@ def test_hostile_rows_are_incorrect_and_leave_the_others_alone(path):
         warnings.simplefilter("ignore")  # of the fit, which is public
         model = EstimatorFactory(path, seed=1).train(X, y)
     fresh_X, fresh_y = world(n=60, seed=5)
-    clean = model.correct(fresh_X, fresh_y)
+    clean = right(model, fresh_X, fresh_y)
     assert clean.mean() > 0.6
     spoiled, expected = fresh_X.copy(), clean.copy()
     for i, value in enumerate(HOSTILE):
@@ -310,7 +316,7 @@ def test_hostile_rows_are_incorrect_and_leave_the_others_alone(path):
     spoiled[tame, 0] = TAME
     with warnings.catch_warnings(), np.errstate(all="raise"):
         warnings.simplefilter("error")
-        found = model.correct(spoiled, fresh_y)
+        found = right(model, spoiled, fresh_y)
     untouched = np.setdiff1d(np.arange(60), tame)
     assert found.dtype == bool
     assert found[untouched].tolist() == expected[untouched].tolist()
@@ -321,7 +327,7 @@ def test_predict_never_sees_a_row_that_is_not_finite_in_single_precision():
     seen = []
     X = np.ones((40, 2))
     X[: len(HOSTILE), 1] = HOSTILE
-    found = fitted(lambda rows: seen.append(rows.astype(np.float32))).correct(X, np.ones(40))
+    found = right(fitted(lambda rows: seen.append(rows.astype(np.float32))), X, np.ones(40))
     assert all(np.isfinite(rows).all() for rows in seen)
     assert found.tolist() == [False] * len(HOSTILE) + [True] * (40 - len(HOSTILE))
 
@@ -334,7 +340,7 @@ def test_a_row_that_raises_is_incorrect_and_alone_in_it():
     X = np.random.default_rng(0).normal(size=(3000, 2))
     labels = (X[:, 0] > 0).astype(int)
     X[[5, 1500, 2999], 1] = 7.0
-    found = fitted(hook).correct(X, labels)
+    found = right(fitted(hook), X, labels)
     assert np.flatnonzero(~found).tolist() == [5, 1500, 2999]
 
 
@@ -347,7 +353,7 @@ def test_an_unknown_category_in_a_real_pipeline():
     steps = [("code", OneHotEncoder()), ("model", LogisticRegression())]
     model = EstimatorFactory("sklearn.pipeline.Pipeline", {"steps": steps}).train(X, y)
     check_rowwise(model, X)
-    assert model.correct([[1.0], [9.0], [2.0], [3.0]], [0, 1, 1, 0]).tolist() == [True, False, True, False]
+    assert right(model, [[1.0], [9.0], [2.0], [3.0]], [0, 1, 1, 0]).tolist() == [True, False, True, False]
 
 
 def test_the_others_are_predicted_in_the_same_place_whatever_a_row_is():
@@ -363,7 +369,7 @@ def test_the_others_are_predicted_in_the_same_place_whatever_a_row_is():
     for value in (0.0, 7.0, math.nan):
         X[4, 1] = value
         seen.clear()
-        fitted(hook).correct(X, np.ones(10))
+        right(fitted(hook), X, np.ones(10))
         full = [batch for batch in seen if len(batch) == 10]
         assert len(full) == 1
         assert np.delete(full[0], 4, axis=0).tobytes() == np.delete(X, 4, axis=0).tobytes()
@@ -373,10 +379,10 @@ def test_blocks_bound_the_batch_and_agree_with_single_rows():
     X = np.random.default_rng(0).normal(size=(2500, 2))
     labels = np.random.default_rng(1).integers(0, 2, size=2500)
     model = fitted()
-    found = model.correct(X, labels)
+    found = right(model, X, labels)
     assert max(rows for rows, _ in model.estimator.shapes) <= 1024
-    assert found.tolist() == [bool(model.correct(X[i : i + 1], labels[i : i + 1])[0]) for i in range(2500)]
-    assert model.correct(np.zeros((0, 2)), []).tolist() == []
+    assert found.tolist() == [bool(right(model, X[i : i + 1], labels[i : i + 1])[0]) for i in range(2500)]
+    assert right(model, np.zeros((0, 2)), []).tolist() == []
 
 
 def test_when_every_batch_fails_rows_are_taken_one_at_a_time():
@@ -385,9 +391,9 @@ def test_when_every_batch_fails_rows_are_taken_one_at_a_time():
             raise MemoryError
 
     X = np.array([[1.0, 0.0], [-1.0, 0.0], [math.nan, 0.0]])
-    assert fitted(hook).correct(X, [1, 1, 1]).tolist() == [True, False, False]
-    assert fitted(_fails).correct(X, [1, 1, 1]).tolist() == [False, False, False]
-    assert fitted(lambda X: np.ones((len(X), 2))).correct(X, [1, 1, 1]).tolist() == [False, False, False]
+    assert right(fitted(hook), X, [1, 1, 1]).tolist() == [True, False, False]
+    assert right(fitted(_fails), X, [1, 1, 1]).tolist() == [False, False, False]
+    assert right(fitted(lambda X: np.ones((len(X), 2))), X, [1, 1, 1]).tolist() == [False, False, False]
 
 
 def test_any_label_and_any_cell_counts_as_incorrect_and_never_raises():
@@ -401,8 +407,8 @@ def test_any_label_and_any_cell_counts_as_incorrect_and_never_raises():
 
     X = np.ones((9, 2))
     labels = np.array([1, 1.0, True, "1", None, math.nan, pd.NA, Angry(), 10**400], dtype=object)
-    assert fitted().correct(X, labels).tolist() == [True, True, True, *[False] * 6]
-    assert fitted().correct(X, np.array(["1"] * 9)).tolist() == [False] * 9
+    assert right(fitted(), X, labels).tolist() == [True, True, True, *[False] * 6]
+    assert right(fitted(), X, np.array(["1"] * 9)).tolist() == [False] * 9
     cells = [
         [1.0, 2.0],
         ["1", "2"],
@@ -414,9 +420,9 @@ def test_any_label_and_any_cell_counts_as_incorrect_and_never_raises():
         [1j, 0.0],
         [[1], 2],
     ]
-    assert fitted().correct(cells, np.ones(9)).tolist() == [True, True, *[False] * 7]
+    assert right(fitted(), cells, np.ones(9)).tolist() == [True, True, *[False] * 7]
     frame = pd.DataFrame({"a": [1.0, "x", None], "b": [1.0, 1.0, 1.0]})
-    assert fitted().correct(frame, [1, 1, 1]).tolist() == [True, False, False]
+    assert right(fitted(), frame, [1, 1, 1]).tolist() == [True, False, False]
 
 
 def test_string_classes():
@@ -424,8 +430,8 @@ def test_string_classes():
     names = np.where(y == 1, "yes", "no")
     model = EstimatorFactory("sklearn.linear_model.LogisticRegression").train(X, names)
     numbers = EstimatorFactory("sklearn.linear_model.LogisticRegression").train(X, y)
-    assert model.correct(X, names).tolist() == numbers.correct(X, y).tolist()
-    assert not model.correct(X, np.full(len(X), "maybe")).any()
+    assert right(model, X, names).tolist() == right(numbers, X, y).tolist()
+    assert not right(model, X, np.full(len(X), "maybe")).any()
 
 
 def test_nothing_a_prediction_says_gets_out():
@@ -439,7 +445,7 @@ def test_nothing_a_prediction_says_gets_out():
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        fitted(hook).correct(np.full((3, 2), 0.123), [1, 1, 1])
+        right(fitted(hook), np.full((3, 2), 0.123), [1, 1, 1])
         check_rowwise(fitted(hook), np.ones((1, 2)))
     assert (out.getvalue(), err.getvalue(), caught) == ("", "", [])
     assert repr(fitted()) == "FittedEstimator(d=2)"

@@ -30,7 +30,7 @@ from sklearn.tree import DecisionTreeClassifier
 from dpbo_core.data import Preprocessing, table_of
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.final_model.storage import ESTIMATOR, NUMBERS, TRUSTED
-from dpbo_core.final_model.train import FinalModel, _load_pyfunc, load
+from dpbo_core.final_model.train import FinalModel, load
 from dpbo_core.models.estimators import fitted
 from dpbo_core.models.linear.fit import train
 
@@ -76,7 +76,7 @@ def estimator_model(estimator):
 def linear_model():
     told = preprocessing(unit_ball=True, bias=0.6)
     encoded = told.transform(table_of(COLUMNS))
-    return FinalModel(told, train(encoded.X, encoded.signs, loss="logistic", regularization=0.013))
+    return FinalModel(told, train(encoded.X, encoded.signs, loss="logistic", regularization=0.013), "logistic")
 
 
 def inside(model):
@@ -101,7 +101,7 @@ def test_an_estimator_comes_back_and_predicts_the_same(estimator, tmp_path):
 
 def test_a_linear_model_comes_back_to_the_last_bit(tmp_path):
     model = linear_model()
-    back = _load_pyfunc(str(model.save(tmp_path)))
+    back = load(model.save(tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == [NUMBERS]
     assert inside(back) == inside(model)
     assert model.model.weights.tobytes() == back.model.weights.tobytes()
@@ -273,7 +273,7 @@ def test_nothing_of_ours_turns_bytes_into_code():
     found = {path.relative_to(ROOT).as_posix() for path in files if unsafe_reads(path.read_text())}
     # records scored alone: the curator pickles, and what unpickles is a process that holds one record and 8 bytes
     alone = {f"dpbo_core/models/enforced/{name}.py" for name in ("available", "child", "enforced_model")}
-    assert found == alone | {"dpbo_core/models/named_estimator.py"}  # a study's own code, beside its file
+    assert found == alone | {"dpbo_core/models/import_path.py"}  # a study's own code, beside its file
 
 
 def test_a_model_that_mlflow_opens(tmp_path, monkeypatch):
@@ -285,8 +285,8 @@ def test_a_model_that_mlflow_opens(tmp_path, monkeypatch):
     model = estimator_model(RandomForestClassifier(5, random_state=0))
     folder = tmp_path / "shown"
     mlflow.pyfunc.save_model(
-        str(folder), loader_module="dpbo_core.final_model.train", data_path=str(model.save(tmp_path / "data")),
-        pip_requirements=["dpbo"],
+        str(folder), loader_module="dpbo_core.final_model.dpbo_served_model",
+        data_path=str(model.save(tmp_path / "data")), pip_requirements=["dpbo"],
     )  # fmt: skip
     assert not [path for path in folder.rglob("*") if path.suffix in (".pkl", ".pickle", ".joblib")]
     for name in ("load", "loads", "Unpickler"):
@@ -354,7 +354,7 @@ def test_rows_that_are_none_are_a_letter(rows, letter):
 
 
 def test_a_verb_that_the_model_lacks_is_no_attribute():
-    logistic, unknown = FinalModel(*vars_of(linear_model()), loss="logistic"), linear_model()
+    logistic, unknown = linear_model(), FinalModel(*vars_of(linear_model()), loss="hinge")
     assert not hasattr(unknown, "predict_proba")
     margins = logistic.decision_function(COLUMNS)
     assert np.array_equal(margins, unknown.decision_function(COLUMNS))
@@ -371,19 +371,14 @@ def vars_of(model):
     return model.preprocessing, model.model
 
 
-def test_the_loss_comes_back_and_a_model_saved_without_one_still_loads(tmp_path):
-    model = FinalModel(*vars_of(linear_model()), loss="logistic")
+def test_the_loss_comes_back(tmp_path):
+    model = linear_model()
     back = load(model.save(tmp_path))
     assert np.array_equal(back.predict_proba(COLUMNS), model.predict_proba(COLUMNS))
-    document = json.loads((tmp_path / NUMBERS).read_text())
-    assert document["linear"].pop("loss") == "logistic"  # what earlier versions wrote had none
-    (tmp_path / NUMBERS).write_text(json.dumps(document))
-    assert load(tmp_path).loss is None
-    assert list(load(tmp_path).predict(COLUMNS)) == list(model.predict(COLUMNS))
 
 
 KINDS = {
-    "linear": lambda: FinalModel(*vars_of(linear_model()), loss="logistic"),
+    "linear": linear_model,
     "svc": lambda: estimator_model(SVC()),
     "forest": lambda: estimator_model(RandomForestClassifier(3, random_state=0)),
     "ridge": regression_model,

@@ -23,11 +23,9 @@ from dpbo_core import PrivateSearch, Real
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import AssumptionNotAccepted, StudyInvalid
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
-from dpbo_core.models.listed import inspection, predictors
-from dpbo_core.models.listed.entry import Listed
-from dpbo_core.models.listed.inspection import check_listed, imported, unlisted_part
-from dpbo_core.models.listed.predictors import PREDICTORS, unlisted_name
-from dpbo_core.models.listed.transformers import PARTS, TRANSFORMERS
+from dpbo_core.models.listed import inspection
+from dpbo_core.models.listed.classes import PARTS, PREDICTORS, TRANSFORMERS, Listed
+from dpbo_core.models.listed.inspection import check_listed, imported, unlisted_name, unlisted_part
 
 LISTED = {**PREDICTORS, **TRANSFORMERS, **PARTS}
 PATHS = [path for path, _ in examples()]
@@ -168,7 +166,7 @@ def test_parameters_for_which_a_sentence_does_not_hold():
 
 def test_another_scikit_learn_than_was_read_is_not_believed(monkeypatch):
     assert unlisted_part(SVC()) == ""
-    monkeypatch.setattr(predictors, "READ", {"scikit-learn": ((1, 0), (1, 1))})
+    monkeypatch.setattr(inspection, "READ", {"scikit-learn": ((1, 0), (1, 1))})
     assert version("scikit-learn") in unlisted_part(SVC())
     assert unlisted_name("sklearn.svm.SVC", {}, {})
 

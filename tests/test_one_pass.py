@@ -20,8 +20,7 @@ from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.objective import in_memory, partitioned
 from dpbo_core.objective.in_memory import evaluate_all, exact_sum, paired_sum
-from dpbo_core.objective.kept_parts import KeptParts
-from dpbo_core.objective.partitioned import bytes_of
+from dpbo_core.objective.partitioned import KeptParts, bytes_of
 from dpbo_core.problem import Problem
 from dpbo_core.spec import StudySpec
 from dpbo_core.study import data_split

@@ -44,7 +44,7 @@ from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel
 from dpbo_core.models.outcome import Verb
 from dpbo_core.models.scores.grid import GRID
-from dpbo_core.models.scores.record import Jumps, Scores
+from dpbo_core.models.scores.record import RecordScore, Scores
 from dpbo_core.objective.in_memory import Scorable
 from dpbo_core.objective.persons import NAME, Persons
 
@@ -75,7 +75,7 @@ class Grouping:
 
 
 @dataclass(frozen=True)
-class HistogramCells(Jumps):
+class HistogramCells(RecordScore):
     """A record scored by the number of its cell, so that whatever scores an estimator's records can count them.
 
     Attributes:

@@ -140,7 +140,7 @@ class ServedModel:
             return margins
         if verb == PREDICT:
             return self.classes[(margins > 0.0).astype(int)]
-        if linear.get("loss") != LOGISTIC:
+        if linear["loss"] != LOGISTIC:
             raise ValueError("this model has no predict_proba")
         second = 0.5 * (1.0 + np.tanh(0.5 * margins))
         return np.column_stack([1.0 - second, second])

@@ -1,9 +1,9 @@
 """The final model on disk: numbers as JSON, scikit-learn's estimators by skops. Nothing is unpickled.
 
     model.json         preprocessing; of a linear model ŵ, λ and its certificate; of an estimator its stand-in row
-    booster.*          of an estimator of LightGBM or XGBoost, or of a Pipeline that ends in one: its trees, as text
-                       or JSON, which hold no code; what comes before them is the estimator below
-    estimator.skops    of any other: a zip of JSON and arrays (`allow_pickle=False`), types named in the clear
+    booster.*          of LightGBM or XGBoost: its trees, in its own format, text or JSON; neither holds code
+    estimator.skops    of any other, and what comes before a booster in a Pipeline: a zip of JSON and arrays
+                       (`allow_pickle=False`), types named in the clear
 
 skops builds only what it trusts by itself (scikit-learn's estimators, arrays, plain Python) and the types of a
 list. That is a constant of `dpbo_served_model`, never read from a file, so no file can extend it. A type beyond it
@@ -32,7 +32,7 @@ from dpbo_core.final_model.dpbo_served_model import ESTIMATOR as ESTIMATOR
 from dpbo_core.final_model.dpbo_served_model import NUMBERS as NUMBERS
 from dpbo_core.final_model.dpbo_served_model import TRUSTED as TRUSTED
 from dpbo_core.models.estimators import FittedEstimator, Model
-from dpbo_core.models.installed import distributions_of_packages
+from dpbo_core.models.import_path import distributions_of_packages
 from dpbo_core.models.linear.fit import LinearModel
 
 
@@ -43,7 +43,7 @@ def write(folder: Path, preprocessing: Preprocessing, model: Model, loss: str | 
         folder: where to.
         preprocessing: from raw columns to the model's rows.
         model: trained.
-        loss: of a linear model, where it is known.
+        loss: of a linear model; None of any other.
 
     Raises:
         StudyInvalid: the estimator holds something that could not be loaded again without running foreign code.
@@ -54,7 +54,8 @@ def write(folder: Path, preprocessing: Preprocessing, model: Model, loss: str | 
             "weights": model.weights.tolist(),
             "lambda": model.regularization,
             "certificate": model.certificate,
-        } | ({} if loss is None else {"loss": loss})
+            "loss": loss,
+        }
     else:
         document["stand_in"] = [None if cell != cell else cell for cell in model.stand_in.tolist()]
         rest, booster = parted(model.estimator)
@@ -66,7 +67,7 @@ def write(folder: Path, preprocessing: Preprocessing, model: Model, loss: str | 
 
 
 def read(folder: Path) -> tuple[Preprocessing, Model, str | None]:
-    """What `write` wrote, to the last bit; no loss where an earlier version wrote it.
+    """What `write` wrote, to the last bit; the loss is a linear model's alone.
 
     Raises:
         StudyInvalid: a file is missing, damaged, of another format, or names a type beyond the list above.
@@ -80,7 +81,7 @@ def read(folder: Path) -> tuple[Preprocessing, Model, str | None]:
             linear = document["linear"]
             weights = _row(linear["weights"], preprocessing.n_features)
             model: Model = LinearModel(weights, float(linear["lambda"]), float(linear["certificate"]))
-            loss = None if "loss" not in linear else _text(linear["loss"])
+            loss = _text(linear["loss"])
         else:
             columns, told = preprocessing.columns, document["stand_in"]
             stand_in = _row(told, preprocessing.n_features) if columns is None else _cells(told, columns)
@@ -92,6 +93,45 @@ def read(folder: Path) -> tuple[Preprocessing, Model, str | None]:
     else:
         return preprocessing, model, loss
     raise _damaged(folder / NUMBERS)
+
+
+def parted(estimator: Any) -> tuple[Any, Any]:
+    """(What comes before, the booster) of a booster, or of a Pipeline that ends in one; else (estimator, None)."""
+    from sklearn.pipeline import Pipeline
+
+    if _library(estimator):
+        return None, estimator
+    if type(estimator) is Pipeline and len(estimator.steps) > 1 and _library(estimator.steps[-1][1]):
+        return estimator[:-1], estimator.steps[-1][1]
+    return estimator, None
+
+
+def packages_of(estimator: Any) -> tuple[str, ...]:
+    """The distribution that a booster in `estimator` came with, xgboost-cpu say; none where there is no booster."""
+    library = _library(parted(estimator)[1])
+    return tuple(distributions_of_packages()[library][:1]) if library else ()
+
+
+def write_booster(folder: Path, booster: Any) -> dict[str, str]:
+    """Write it into `folder`; what says how to read it again."""
+    library, kind = _library(booster), type(booster).__name__
+    path = folder / BOOSTERS[library][0]
+    if library == "lightgbm":
+        booster.booster_.save_model(str(path))
+    else:
+        booster.save_model(str(path))
+    return {"library": library, "class": kind}
+
+
+def _library(estimator: Any) -> str:
+    """The package of a booster that can be written; "" for every other estimator. By identity, not by name."""
+    kind = type(estimator)
+    if callable(getattr(estimator, "objective", None)) or getattr(estimator, "pred_early_stop", False):
+        return ""  # how it answers is not in its trees alone
+    library = kind.__module__.partition(".")[0]
+    if library not in BOOSTERS or kind.__name__ not in BOOSTERS[library][1]:
+        return ""
+    return library if getattr(importlib.import_module(library), kind.__name__, None) is kind else ""
 
 
 def _dumped(estimator: Any) -> bytes:
@@ -173,24 +213,11 @@ def _told(fitted: Preprocessing) -> dict[str, Any]:
     return {
         "target": fitted.target,
         "classes": list(fitted.classes),
-        "features": [_feature_told(feature) for feature in fitted.features],
+        "features": [asdict(feature) for feature in fitted.features],
         "unit_ball": fitted.unit_ball,
         "bias": fitted.bias,
         "radius": fitted.radius,
         "ignored": sorted(fitted.ignored),
-    }
-
-
-def _feature_told(feature: Feature | NamedColumn) -> dict[str, Any]:
-    if isinstance(feature, NamedColumn):
-        return asdict(feature)
-    if isinstance(feature, Category):
-        return {"name": feature.name, "values": list(feature.values)}
-    return {
-        "name": feature.name,
-        "mean": feature.mean,
-        "deviation": feature.deviation,
-        "stand_in": feature.stand_in,
     }
 
 
@@ -247,42 +274,3 @@ def _number(told: Any) -> float:
     if isinstance(told, bool) or not isinstance(told, int | float) or not math.isfinite(told):
         raise TypeError
     return float(told)
-
-
-def parted(estimator: Any) -> tuple[Any, Any]:
-    """(What comes before, the booster) of a booster, or of a Pipeline that ends in one; else (estimator, None)."""
-    from sklearn.pipeline import Pipeline
-
-    if _library(estimator):
-        return None, estimator
-    if type(estimator) is Pipeline and len(estimator.steps) > 1 and _library(estimator.steps[-1][1]):
-        return estimator[:-1], estimator.steps[-1][1]
-    return estimator, None
-
-
-def packages_of(estimator: Any) -> tuple[str, ...]:
-    """The distribution that a booster in `estimator` came with, xgboost-cpu say; none where there is no booster."""
-    library = _library(parted(estimator)[1])
-    return tuple(distributions_of_packages()[library][:1]) if library else ()
-
-
-def write_booster(folder: Path, booster: Any) -> dict[str, str]:
-    """Write it into `folder`; what says how to read it again."""
-    library, kind = _library(booster), type(booster).__name__
-    path = folder / BOOSTERS[library][0]
-    if library == "lightgbm":
-        booster.booster_.save_model(str(path))
-    else:
-        booster.save_model(str(path))
-    return {"library": library, "class": kind}
-
-
-def _library(estimator: Any) -> str:
-    """The package of a booster that can be written; "" for every other estimator. By identity, not by name."""
-    kind = type(estimator)
-    if callable(getattr(estimator, "objective", None)) or getattr(estimator, "pred_early_stop", False):
-        return ""  # how it answers is not in its trees alone
-    library = kind.__module__.partition(".")[0]
-    if library not in BOOSTERS or kind.__name__ not in BOOSTERS[library][1]:
-        return ""
-    return library if getattr(importlib.import_module(library), kind.__name__, None) is kind else ""

@@ -1,8 +1,7 @@
 """The model to use, trained on the PUBLIC set at the released hyperparameters. Post-processing.
 
 No validation record takes part, so it may be kept, copied and published like the training set itself. Its files
-hold no code (`storage`). `_load_pyfunc` is the function by which MLflow opens a saved one; which module's that is,
-MLflow's own file beside the model says: where others can write there, use `load`.
+hold no code (`storage`), and MLflow opens them by `dpbo_served_model`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +26,8 @@ from dpbo_core.spec import LinearSection, StudySpec
 from dpbo_core.spec.prediction_table import PREDICTIONS
 from dpbo_core.study.data_split import public_half
 from dpbo_core.study.public_half import PublicHalf
+
+SINGLE = (str, bytes, int, float, type(None))
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,17 +228,6 @@ def model_is_public(release: Release) -> bool:
     return bool(release.value.get("hyperparameters")) and "model" not in release.value
 
 
-def load(folder: str | Path) -> FinalModel:
-    """`FinalModel.load`, for those who import this module by name."""
-    return FinalModel.load(folder)
-
-
-_load_pyfunc = load
-
-
-SINGLE = (str, bytes, int, float, type(None))
-
-
 def columns_of(rows: Any, names: tuple[str, ...]) -> dict[str, list[object]]:
     """The columns `names` of `rows`, each of one value a row.
 
@@ -282,3 +272,8 @@ def _of_dicts(rows: Sequence[Any]) -> dict[str, list[object]]:
         )
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: [row.get(name) for row in rows] for name in names}
+
+
+def load(folder: str | Path) -> FinalModel:
+    """`FinalModel.load`, for those who import this module by name."""
+    return FinalModel.load(folder)

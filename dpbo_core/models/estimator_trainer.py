@@ -15,7 +15,7 @@ from dpbo_core.models.rowwise import check_rowwise
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.bounded_function import BoundedFunction
 from dpbo_core.models.scores.grid import GRID, to_grid
-from dpbo_core.models.scores.pairs import OF_PAIRS, Cells, Integers, PairScore, auc_of, counts
+from dpbo_core.models.scores.pairs import OF_PAIRS, Integers, PairScore, auc_of, counts
 from dpbo_core.models.scores.record import RecordScore
 
 PUBLIC_ROWS = 4096  # whose decision values say on which scale a model's are
@@ -143,7 +143,7 @@ def _key(point: Mapping[str, Any], seed: int) -> tuple[Any, ...]:
 
 def with_cells(
     fitted: FittedEstimator, score: PairScore, X_public: NDArray[np.float64]
-) -> tuple[FittedEstimator, Cells]:
+) -> tuple[FittedEstimator, RecordScore]:
     """The estimator with the public map of its decision values, and that map.
 
     Raises:

@@ -30,8 +30,6 @@ from dpbo_core.models.containment import contained
 from dpbo_core.models.import_path import estimator_class
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.outcome import OfRows, Verb, shaped
-from dpbo_core.models.scores.accuracy import Correct
-from dpbo_core.models.scores.pairs import Cells
 from dpbo_core.models.scores.record import RecordScore
 from dpbo_core.privacy.sealing import attempted
 
@@ -204,7 +202,7 @@ class FittedEstimator:
     estimator: Any
     stand_in: NDArray[np.float64]
     alone: "Alone | None" = None
-    cells: Cells | None = None
+    cells: RecordScore | None = None
     columns: tuple[NamedColumn, ...] | None = None
 
     def __repr__(self) -> str:
@@ -286,10 +284,6 @@ class FittedEstimator:
         for block in self.batches(len(truth)):
             result[block] = self._batch_scores(given.rows[block], given.sound[block], truth[block], score)
         return result
-
-    def correct(self, X: ArrayLike, labels: ArrayLike) -> NDArray[np.bool_]:
-        """Whether each row's predicted class equals its label, (m,); `scores` under accuracy."""
-        return self.scores(X, labels, Correct()) > 0.0
 
     def batch_scores(
         self, rows: NDArray[np.float64], truth: NDArray[Any], score: RecordScore

@@ -16,9 +16,10 @@ replacing one record moves the sum by at most 2²⁴ steps, and the order of sum
 record is no part, whatever the model.
 """
 
-from collections.abc import Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +43,8 @@ BLOCK = 16_384  # scores that are in memory at once: larger arrays cost a system
 BATCHES = 16_384  # records of a block that estimators predict, a whole number of their batches
 FEWEST = 256  # records of a block, however many models score it
 
+Scores = Callable[[FittedEstimator, NDArray[np.float64], NDArray[Any], RecordScore], NDArray[np.float64]]
+Totals = tuple[list[int], list[int]]  # of each model: its number, and where they are paired its differences'
 Paired = tuple[Scorable, int]  # the model that all others are compared with, and c
 
 
@@ -79,7 +82,7 @@ class Together:
     differences: tuple[Sensitive[int], ...] = ()
 
     @classmethod
-    def of(cls, found: "Totals") -> "Together":
+    def of(cls, found: Totals) -> "Together":
         """Each number sealed on its own."""
         sums, differences = found
         return cls(tuple(map(Sensitive, sums)), tuple(map(Sensitive, differences)))
@@ -122,11 +125,60 @@ def models_at_once(scorer: Scorer, most: int) -> int:
     return most if isinstance(scorer, ScoresTogether) and scorer.reads_files else 1
 
 
-class Objective(Opaque):
+class Half(Opaque):
+    """The sensitive half, wherever its records lie: a member says what models come to over them."""
+
+    __slots__ = ()
+    reads_files = False
+
+    @property
+    def training(self) -> Sensitive[Encoded] | None:
+        """The sensitive training records; None where they are public."""
+        return None
+
+    @abstractmethod
+    def totals(self, models: Sequence[Scorable], paired_with: Paired | None, *, again: bool) -> Totals:
+        """Each model's exact integer, and its differences'; as sensitive as the records.
+
+        Raises:
+            Sealed: records on disk could not be scored; never on account of what a record holds.
+        """
+
+    def evaluate(self, model: Scorable) -> Sensitive[int]:
+        """The exact integer of one model: a sum of scores, a sum of persons' means, or a count of pairs.
+
+        Raises:
+            Sealed: as `totals`.
+        """
+        return Sensitive(self.totals((model,), None, again=True)[0][0])
+
+    def pairs(self) -> Sensitive[int]:
+        """2PQ, from the labels alone. Never asked for of persons: a study of pairs is refused with n_persons."""
+        raise TypeError("persons are averaged, and pairs are of records")
+
+    def paired(self, model: Scorable, reference: Scorable, clipped: int) -> Sensitive[int]:
+        """The exact integer sum of clipped differences, each on the whole grid; of record scores alone.
+
+        Raises:
+            Sealed: as `totals`.
+        """
+        return Sensitive(self.totals((model,), (reference, clipped), again=True)[1][0])
+
+    def evaluate_all(
+        self, models: Sequence[Scorable], paired_with: Paired | None = None, *, again: bool = False
+    ) -> Together:
+        """Both of many models, each record read once.
+
+        Raises:
+            Sealed: as `totals`.
+        """
+        return Together.of(self.totals(models, paired_with, again=again))
+
+
+class Objective(Half):
     """The validation set with its score, sealed; with the training set, where that is sensitive too."""
 
     __slots__ = ("_records", "_score", "_training")
-    reads_files = False
 
     def __init__(
         self, records: Sensitive[Encoded], score: Score, training: Sensitive[Encoded] | None = None
@@ -138,49 +190,24 @@ class Objective(Opaque):
         """The sensitive training records, or None."""
         return self._training
 
-    def evaluate(self, model: Scorable) -> Sensitive[int]:
-        """Σ_i round(2²⁴ g(w; x_i, y_i)/G) or C₂, exactly; never raises on account of a record."""
-        return Sensitive(exact_sum(model, self._records.expose(), self._score))
+    def totals(self, models: Sequence[Scorable], paired_with: Paired | None, *, again: bool) -> Totals:  # noqa: ARG002
+        """A block of records at a time; never raises on account of a record."""
+        return exact_totals(models, self._records.expose(), self._score, paired_with)
 
     def pairs(self) -> Sensitive[int]:
         """2PQ, from the labels alone."""
-        return Sensitive(exact_pairs(self._records.expose()))
-
-    def paired(self, model: Scorable, reference: Scorable, clipped: int) -> Sensitive[int]:
-        """Σ_i of the clipped differences, exactly; never raises on account of a record."""
-        return Sensitive(paired_sum(model, reference, clipped, self._records.expose(), self._score))
-
-    def evaluate_all(
-        self,
-        models: Sequence[Scorable],
-        paired_with: Paired | None = None,
-        *,
-        again: bool = False,  # noqa: ARG002  the records are in memory
-    ) -> Together:
-        """The same of many models, a block of records at a time; never raises on account of a record."""
-        return Together.of(exact_totals(models, self._records.expose(), self._score, paired_with))
+        return Sensitive(pairs_of(_classes(self._records.expose()))[1])
 
 
 def exact_sum(model: Scorable, records: Encoded, score: Score) -> int:
     """Σ_i round(2²⁴ g(w; x_i, y_i)/G), or C₂, of plain records: of a sensitive set, the sensitive value itself."""
-    if isinstance(score, PairScore):
-        return pairs_of(_table(model, records, score))[0]
-    if isinstance(model, LinearModel) and isinstance(score, MarginScore):
-        return _margin_sum(model, records, score)
-    if isinstance(score, Correct | Accuracy) and not isinstance(model, LinearModel):
-        return _correct(model, records) * GRID
-    if isinstance(model, FittedEstimator) and not isinstance(score, MarginScore):
-        return _record_sum(model, records, score)
-    raise TypeError("a linear model is scored by its margin, and no other model is")
+    return exact_totals((model,), records, score)[0][0]
 
 
 def paired_sum(model: Scorable, reference: Scorable, clipped: int, records: Encoded, score: Score) -> int:
     """Σ_i ⌊(clip(s_i(λ) − s_i(λ₀), ±c) + c)·2²⁴/2c⌋ over plain records: of a sensitive set, sensitive."""
     steps, others = (steps_of(one, records, score) for one in (model, reference))
     return int(stretched(steps, others, clipped).sum(dtype=np.int64))
-
-
-Totals = tuple[list[int], list[int]]  # of each model: its number, and where they are paired its differences'
 
 
 def exact_totals(
@@ -194,9 +221,7 @@ def exact_totals(
     if isinstance(score, PairScore):
         if paired_with is not None:
             raise TypeError(OF_PAIRS)
-        return [exact_sum(model, records, score) for model in models], []
-    if paired_with is None and len(models) == 1 and isinstance(models[0], LinearModel):
-        return [exact_sum(models[0], records, score)], []
+        return [pairs_of(_table(model, records, score))[0] for model in models], []
     scored = tuple(models) if paired_with is None else (*models, paired_with[0])
     sums = np.zeros(len(models), dtype=np.int64)
     differences = np.zeros(0 if paired_with is None else len(models), dtype=np.int64)
@@ -239,13 +264,16 @@ def blocks(records: Encoded, models: Sequence[Scorable]) -> Iterator[Encoded]:
 def steps_of_all(models: Sequence[Scorable], records: Encoded, score: Score) -> NDArray[np.int64]:
     """`steps_of` under each of several models, (m, L)."""
     linear = [model for model in models if isinstance(model, LinearModel)]
-    if len(linear) < len(models) or not isinstance(score, MarginScore):
-        alike = _prepared_alike(models)
-        if alike and not isinstance(score, MarginScore | PairScore):
-            return np.stack(list(_steps_of_alike(alike, records, score)), axis=1)
-        return np.stack([steps_of(model, records, score) for model in models], axis=1)
-    scores = score.phi(margins_of(linear, records.X, records.signs))
-    return to_grid(scores, score.score_range, broken_score=score.broken_score)
+    if len(models) > 1 and len(linear) == len(models) and isinstance(score, MarginScore):
+        return _margin_steps(margins_of(linear, records.X, records.signs), score)
+    alike = _prepared_alike(models)
+    if alike and not isinstance(score, MarginScore | PairScore):
+        return np.stack(list(_steps_of_alike(alike, records, score)), axis=1)
+    return np.stack([steps_of(model, records, score) for model in models], axis=1)
+
+
+def _margin_steps(margins: NDArray[np.float64], score: MarginScore) -> NDArray[np.int64]:
+    return to_grid(score.phi(margins), score.score_range, broken_score=score.broken_score)
 
 
 def _prepared_alike(models: Sequence[Scorable]) -> list[FittedEstimator]:
@@ -264,8 +292,16 @@ def _steps_of_alike(
         yield to_grid(scores, score.score_range, broken_score=0.0)
 
 
-def steps_of(model: Scorable, records: Encoded, score: Score) -> NDArray[np.int64]:
+def steps_of(
+    model: Scorable, records: Encoded, score: Score, scores: Scores = FittedEstimator.scores
+) -> NDArray[np.int64]:
     """Each record's score in whole steps, (m,): what `exact_sum` sums.
+
+    Args:
+        model: public.
+        records: plain.
+        score: of single records.
+        scores: how an estimator's rows are put into batches.
 
     Raises:
         TypeError: the score is of pairs, or not one of the model's; never on account of a record.
@@ -273,36 +309,13 @@ def steps_of(model: Scorable, records: Encoded, score: Score) -> NDArray[np.int6
     if isinstance(score, PairScore):
         raise TypeError(OF_PAIRS)
     if isinstance(model, LinearModel) and isinstance(score, MarginScore):
-        scores = score.phi(model.margins(records.X, records.signs))
-        return to_grid(scores, score.score_range, broken_score=score.broken_score)
-    if isinstance(score, Correct | Accuracy) and not isinstance(model, LinearModel):
+        return _margin_steps(model.margins(records.X, records.signs), score)
+    if isinstance(model, SoftmaxModel) and isinstance(score, Correct | Accuracy):
         return np.where(model.correct(records.X, records.labels) & _usable(records), GRID, 0).astype(np.int64)
     if isinstance(model, FittedEstimator) and not isinstance(score, MarginScore):
-        scores = np.where(_usable(records), model.scores(records.X, records.truth, score), 0.0)
-        return to_grid(scores, score.score_range, broken_score=0.0)
+        found = np.where(_usable(records), scores(model, records.X, records.truth, score), 0.0)
+        return to_grid(found, score.score_range, broken_score=0.0)
     raise TypeError("a linear model is scored by its margin, and no other model is")
-
-
-def _margin_sum(model: LinearModel, records: Encoded, score: MarginScore) -> int:
-    starts = range(0, records.n_records, BLOCK)
-    return sum(_steps(model, records.part(slice(at, at + BLOCK)), score) for at in starts)
-
-
-def _record_sum(model: FittedEstimator, records: Encoded, score: RecordScore) -> int:
-    scores = np.where(_usable(records), model.scores(records.X, records.truth, score), 0.0)
-    return int(to_grid(scores, score.score_range, broken_score=0.0).sum(dtype=np.int64))
-
-
-def _steps(model: LinearModel, records: Encoded, score: MarginScore) -> int:
-    """The sum over some of the records. A record's steps do not depend on which others are with it."""
-    scores = score.phi(model.margins(records.X, records.signs))
-    steps = to_grid(scores, score.score_range, broken_score=score.broken_score)
-    return int(steps.sum(dtype=np.int64))
-
-
-def _correct(model: FittedEstimator | SoftmaxModel, records: Encoded) -> int:
-    """Records predicted right; broken ones and unknown labels count as wrong."""
-    return int(np.count_nonzero(model.correct(records.X, records.labels) & _usable(records)))
 
 
 def _usable(records: Encoded) -> NDArray[np.bool_]:
@@ -322,11 +335,6 @@ def _table(model: Scorable, records: Encoded, score: PairScore) -> Integers:
 def _classes(records: Encoded) -> Integers:
     """Records of each class, (2, 1)."""
     return counts(records.labels, _usable(records), np.zeros(records.n_records, dtype=np.int64), 1)
-
-
-def exact_pairs(records: Encoded) -> int:
-    """2PQ of plain records: of a sensitive set, the sensitive value itself."""
-    return pairs_of(_classes(records))[1]
 
 
 def shifted(count: Sensitive[int], pairs: Sensitive[int], share: float) -> Sensitive[int]:

@@ -11,26 +11,26 @@
 Each record's score is rounded to the grid before it is summed, and a record's encoding depends on that record
 alone, so the total is the single table's to the last bit, in whatever order the parts come. A worker is inside the
 curator's boundary: it reads its own files and answers with integers, whose number is public, and a count, to the
-curator's process alone. What it read it may keep, while that fits (`kept_parts`).
+curator's process alone. What it read it may keep, while that fits (`KeptParts`).
 """
 
 import secrets
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 
 from dpbo_core import data
 from dpbo_core.data import Encoded, Preprocessing
-from dpbo_core.data.addresses import FolderAddress, Part, Place
-from dpbo_core.data.fetched import Contents, fetched, parts_in
+from dpbo_core.data.addresses import FolderAddress, ObjectAddress, Part, Place
+from dpbo_core.data.fetched import Contents, fetched, parts_in, state_of
 from dpbo_core.errors import Sealed
 from dpbo_core.models.scores.pairs import Integers, PairScore, pairs_of
 from dpbo_core.models.scores.union import Score
-from dpbo_core.objective.in_memory import Paired, Scorable, Together, exact_totals, table_of_part
-from dpbo_core.objective.kept_parts import KeptParts
+from dpbo_core.objective.in_memory import Half, Paired, Scorable, Totals, exact_totals, table_of_part
 from dpbo_core.privacy.sealing import attempted
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
@@ -39,6 +39,58 @@ Answer = tuple[int | Integers, int]  # what a part adds, and its number of recor
 PartAnswer = Callable[[Part], bytes]
 SHOWN_AS = "a validation file"
 KEPT_AT_MOST = 2.0  # GB of encoded records, in all processes together, unless a study says otherwise
+
+
+class KeptParts(Opaque, Generic[T]):
+    """What one process keeps, for one reader at a time. As sensitive as the records.
+
+    What is kept follows from the order in which parts are asked for and from their numbers of records and features,
+    never from what a record holds. A file that was written again is read again, and one that is gone is missed,
+    whether it was kept or not.
+    """
+
+    __slots__ = ("_bytes", "_parts", "_reader")
+
+    def __init__(self) -> None:
+        self._reader, self._bytes = "", 0
+        self._parts: dict[Part, tuple[tuple[int, ...], T]] = {}
+
+    def get(self, reader: str, part: Part, read: Callable[[], T], *, size: Callable[[T], int], limit: int) -> T:
+        """What `read` makes of a part, or made of it when it was last asked for.
+
+        Args:
+            reader: whose it is; what was kept for another is dropped.
+            part: the file.
+            read: opens it.
+            size: its bytes, from public numbers.
+            limit: L; what would go beyond it is not kept.
+
+        Raises:
+            OSError: there is no such file.
+        """
+        if reader != self._reader:
+            self._reader, self._bytes, self._parts = reader, 0, {}
+        state = _state(part)
+        kept = self._parts.get(part)
+        if kept is not None and kept[0] == state:
+            return kept[1]
+        if kept is not None:
+            self._bytes -= size(self._parts.pop(part)[1])
+        made = read()
+        if self._bytes + size(made) <= limit:
+            self._bytes += size(made)
+            self._parts[part] = (state, made)
+        return made
+
+
+def _state(part: Part) -> tuple[int, ...]:
+    """Which file it is, when it was written as it says and as the disk says, how long it is; of an object the last
+    write and the length, as the store says them.
+    """
+    if isinstance(part, ObjectAddress):
+        return state_of(part)
+    found = part.stat()
+    return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
 
 
 class PartWork(Protocol):
@@ -162,9 +214,9 @@ def bytes_of(records: Encoded) -> int:
     return width * records.X.nbytes + records.labels.nbytes + records.broken.nbytes + 8 * records.n_records
 
 
-class PartWorker:
+class Sent:
     """What a worker is sent: the public map, the public models (one of them beside, paired) and the score. Nothing
-    sensitive. No model at all asks for the records of each class.
+    sensitive.
     """
 
     def __init__(
@@ -173,11 +225,15 @@ class PartWorker:
         self.reader, self.score, self.models, self.paired_with = reader, score, tuple(models), paired_with
         self._memory: tuple[KeptParts[Any] | None, int] = (None, 1)
 
-    def keeping(self, kept: KeptParts[Any], n_processes: int) -> "PartWorker":
+    def keeping(self, kept: KeptParts[Any], n_processes: int) -> Self:
         """The same work, in a process that keeps what it reads."""
-        made = PartWorker(self.reader, self.score, self.models, self.paired_with)
+        made = copy(self)
         made._memory = (kept, n_processes)
         return made
+
+
+class PartWorker(Sent):
+    """The sums of a part, or its tables of pairs. No model at all asks for the records of each class."""
 
     @property
     def n_numbers(self) -> int:
@@ -203,7 +259,7 @@ class PartWorker:
         return attempted(scored, None)  # the curator's process says that something failed, and nothing else
 
 
-class PartitionedObjective(Opaque):
+class PartitionedObjective(Half):
     """The sensitive half, on disk. Its parts are opened while models are scored, and at no other time.
 
     What was read is kept where it will be asked for again, while it fits.
@@ -224,47 +280,24 @@ class PartitionedObjective(Opaque):
         self._parts, self._reader, self._score = tuple(parts), PartReader(preprocessing, int(limit * 1e9)), score
         self._n_records, self._workers = n_records, workers or OneByOne()
 
-    @property
-    def training(self) -> None:
-        """The training records are public."""
-        return
-
-    def evaluate(self, model: Scorable) -> Sensitive[int]:
-        """The exact integer sum, or count of pairs, over all parts.
-
-        Raises:
-            Sealed: a part could not be scored, or the parts no longer hold m records.
-        """
-        return self.evaluate_all((model,), again=True).sums[0]
-
     def pairs(self) -> Sensitive[int]:
         """2PQ, from the labels of all parts.
 
         Raises:
-            Sealed: as `evaluate`.
+            Sealed: as `totals`.
         """
         return Sensitive(pairs_of(self._added((), None, again=True).reshape(2, -1))[1])
 
-    def paired(self, model: Scorable, reference: Scorable, clipped: int) -> Sensitive[int]:
-        """The exact integer sum of the clipped differences over all parts; of record scores alone.
+    def totals(self, models: Sequence[Scorable], paired_with: Paired | None, *, again: bool) -> Totals:
+        """Over all parts, each read once.
 
         Raises:
             Sealed: a part could not be scored, or the parts no longer hold m records.
         """
-        return self.evaluate_all((model,), (reference, clipped), again=True).differences[0]
-
-    def evaluate_all(
-        self, models: Sequence[Scorable], paired_with: Paired | None = None, *, again: bool = False
-    ) -> Together:
-        """The numbers of many models, each part read once.
-
-        Raises:
-            Sealed: as `evaluate`.
-        """
         added, n = self._added(models, paired_with, again=again), len(models)
         if isinstance(self._score, PairScore):
-            return Together.of(([pairs_of(table)[0] for table in added.reshape(n, 2, -1)], []))
-        return Together.of((added[:n].tolist(), added[n:].tolist()))
+            return [pairs_of(table)[0] for table in added.reshape(n, 2, -1)], []
+        return added[:n].tolist(), added[n:].tolist()
 
     def _added(self, models: Sequence[Scorable], paired_with: Paired | None, *, again: bool) -> Integers:
         reader = self._reader if again else replace(self._reader, limit=0)

@@ -16,27 +16,35 @@ like one record, so what is proved of R holds here too. A record without a reada
 nothing. How many records and persons there are is as private as what they hold: neither is compared, shown or a
 reason to fail.
 
-(S_p, c_p) of parts add up, so one pass over the parts gives the same integer as one table.
+(S_p, c_p) of parts add up, so one pass over a folder of Parquet files gives the same integer as one table, wherever
+a person's records lie. A worker is inside the curator's boundary: it reads its own parts and answers to the
+curator's process alone, where the persons' sums add up and are sealed at once. No process outside that boundary
+sees a person's sum. The width of an answer follows the number of persons in the part, to the next power of two, and
+nothing else.
 """
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.data import Encoded
-from dpbo_core.data.people import Person
+from dpbo_core.data import Encoded, Preprocessing
+from dpbo_core.data.addresses import Part
+from dpbo_core.data.fetched import Contents
+from dpbo_core.data.people import Person, read_people
+from dpbo_core.errors import Sealed
 from dpbo_core.models.by_content import scores_by_content
 from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.scores.grid import GRID, to_grid
-from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.scores.union import MarginScore, Score
-from dpbo_core.objective.in_memory import BLOCK, Paired, Scorable, Together
+from dpbo_core.objective.in_memory import BLOCK, Half, Paired, Scorable, Totals, steps_of
 from dpbo_core.objective.paired import EQUAL, stretched
-from dpbo_core.privacy.sensitive import Opaque, Sensitive
+from dpbo_core.objective.partitioned import KEPT_AT_MOST, SHOWN_AS, OneByOne, PartReader, Sent, Workers, bytes_of
+from dpbo_core.privacy.sealing import attempted
+from dpbo_core.privacy.sensitive import Sensitive
 
 Integers = NDArray[np.int64]
 NAME = 32  # bytes of a person's name: a hash, so that every name is as wide
@@ -129,42 +137,18 @@ class PersonSums:
         return cls(names.view(np.uint8).reshape(-1, NAME), found[:, :-1], found[:, -1])
 
 
-class PersonObjective(Opaque):
-    """The validation set with its score and its persons, sealed."""
+class PersonObjective(Half):
+    """The validation set with its score and its persons, sealed: n_p·a + Σ_p (⌊S_p/c_p⌋ − a), clamped."""
 
     __slots__ = ("_n_persons", "_persons", "_records", "_score")
-    reads_files = False
 
     def __init__(
         self, records: Sensitive[Encoded], persons: Sensitive[Persons], score: Score, n_persons: int
     ) -> None:
         self._records, self._persons, self._score, self._n_persons = records, persons, score, n_persons
 
-    @property
-    def training(self) -> None:
-        """The training records are public."""
-        return
-
-    def pairs(self) -> Sensitive[int]:
-        """Never asked for: a study whose score counts pairs is refused with n_persons."""
-        raise TypeError("persons are averaged, and pairs are of records")
-
-    def evaluate(self, model: Scorable) -> Sensitive[int]:
-        """n_p·a + Σ_p (⌊S_p/c_p⌋ − a), clamped, exactly; never raises on account of a record."""
-        return self.evaluate_all((model,)).sums[0]
-
-    def paired(self, model: Scorable, reference: Scorable, clipped: int) -> Sensitive[int]:
-        """The same of each record's clipped difference on the whole grid; who is absent differs by nothing."""
-        return self.evaluate_all((model,), (reference, clipped)).differences[0]
-
-    def evaluate_all(
-        self,
-        models: Sequence[Scorable],
-        paired_with: Paired | None = None,
-        *,
-        again: bool = False,  # noqa: ARG002  the records are in memory
-    ) -> Together:
-        """Both of many models, a block of records at a time."""
+    def totals(self, models: Sequence[Scorable], paired_with: Paired | None, *, again: bool) -> Totals:  # noqa: ARG002
+        """A block of records at a time; who is absent differs by nothing; never raises on account of a record."""
         steps = person_steps(models, self._records.expose(), self._score, paired_with)
         sums = self._persons.expose().sums(steps, n_columns(models, paired_with))
         return means_of(sums, len(models), self._n_persons, self._score)
@@ -175,14 +159,12 @@ def n_columns(models: Sequence[Scorable], paired_with: Paired | None) -> int:
     return len(models) * (1 if paired_with is None else 2)
 
 
-def means_of(found: PersonSums, n_models: int, n_persons: int, score: Score) -> Together:
-    """What persons' sums come to, each number sealed: of the models, and of the differences beside them."""
+def means_of(found: PersonSums, n_models: int, n_persons: int, score: Score) -> Totals:
+    """What persons' sums come to: of the models, and of the differences beside them."""
     sums, differences = found.sums[:, :n_models], found.sums[:, n_models:]
-    return Together.of(
-        (
-            PersonSums(found.names, sums, found.counts).totals(n_persons, absent_steps(score)),
-            PersonSums(found.names, differences, found.counts).totals(n_persons, EQUAL),
-        )
+    return (
+        PersonSums(found.names, sums, found.counts).totals(n_persons, absent_steps(score)),
+        PersonSums(found.names, differences, found.counts).totals(n_persons, EQUAL),
     )
 
 
@@ -215,16 +197,83 @@ def person_steps(
 
 
 def _block_steps(model: Scorable, records: Encoded, score: Score) -> Integers:
-    if isinstance(model, LinearModel) and isinstance(score, MarginScore):
-        scores = score.phi(model.margins(records.X, records.signs))
-        return to_grid(scores, score.score_range, broken_score=score.broken_score)
-    if isinstance(model, FittedEstimator) and not isinstance(score, MarginScore | PairScore):
-        usable = ~records.broken & (records.labels >= 0)
-        scores = np.where(usable, scores_by_content(model, records.X, records.truth, score), 0.0)
-        return to_grid(scores, score.score_range, broken_score=0.0)
-    raise TypeError("a linear model is scored by its margin, and no other model is")
+    if not isinstance(model, LinearModel | FittedEstimator):
+        raise TypeError("persons are scored by linear models and estimators")
+    return steps_of(model, records, score, scores_by_content)
 
 
 def _text(person: str) -> bytes:
     """The bytes of a name; a text that Python read may hold what is no UTF-8."""
     return person.encode("utf-8", "surrogatepass")
+
+
+Read = tuple[Encoded, Persons]
+
+
+class PersonPartWorker(Sent):
+    """What a worker is sent, with the column of persons; as `PartWorker` has it, nothing sensitive."""
+
+    def __init__(
+        self,
+        reader: PartReader,
+        column: str,
+        score: Score,
+        models: Sequence[Scorable],
+        paired_with: Paired | None = None,
+    ) -> None:
+        super().__init__(reader, score, models, paired_with)
+        self.column = column
+
+    def __call__(self, part: Part) -> bytes:
+        """The persons' sums of one file; nothing at all where it failed. Never raises."""
+
+        def scored() -> bytes:
+            read: Read = self.reader.read(part, *self._memory, make=self._read, size=_size)
+            records, people = read
+            steps = person_steps(self.models, records, self.score, self.paired_with)
+            return people.sums(steps, n_columns(self.models, self.paired_with)).to_bytes()
+
+        return attempted(scored, b"")  # the curator's process says that something failed, and nothing else
+
+    def _read(self, part: Contents) -> Read:
+        return self.reader.encoded(part), Persons.of(read_people(part, self.column, shown_as=SHOWN_AS))
+
+
+def _size(read: Read) -> int:
+    """Bytes of so many records, whosever they are."""
+    return bytes_of(read[0]) + read[0].n_records * (NAME + 8)
+
+
+class PartitionedPersons(Half):
+    """The sensitive half, on disk. Its parts are opened while models are scored, and at no other time."""
+
+    __slots__ = ("_column", "_n_persons", "_parts", "_reader", "_score", "_workers")
+    reads_files = True
+
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        preprocessing: Preprocessing,
+        column: str,
+        score: Score,
+        n_persons: int,
+        workers: Workers | None = None,
+        limit: float = KEPT_AT_MOST,
+    ) -> None:
+        self._parts, self._reader = tuple(parts), PartReader(preprocessing, int(limit * 1e9))
+        self._column, self._score = column, score
+        self._n_persons, self._workers = n_persons, workers or OneByOne()
+
+    def totals(self, models: Sequence[Scorable], paired_with: Paired | None, *, again: bool) -> Totals:
+        """Each part read once.
+
+        Raises:
+            Sealed: a part could not be scored.
+        """
+        reader = self._reader if again else replace(self._reader, limit=0)
+        work = PersonPartWorker(reader, self._column, self._score, models, paired_with)
+        answers = [answer for answer in self._workers.answers(work, self._parts) if answer]
+        if len(answers) != len(self._parts):
+            raise Sealed
+        found = PersonSums.merged(answers, n_columns(models, paired_with))
+        return means_of(found, len(models), self._n_persons, self._score)

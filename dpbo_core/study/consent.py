@@ -8,7 +8,7 @@ from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.accounting.policy import unallowed_score
 from dpbo_core.accounting.sources import PUBLIC, Source
 from dpbo_core.errors import AssumptionNotAccepted, PolicyRefused
-from dpbo_core.models.named_estimator import file_beside
+from dpbo_core.models.import_path import file_beside
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.spec import FunctionSection, StudySpec

@@ -23,7 +23,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.import_path import function_at
 from dpbo_core.objective.in_memory import Objective, Scorer
 from dpbo_core.objective.partitioned import KEPT_AT_MOST, PartitionedObjective, Workers, files_of, parts_of
-from dpbo_core.objective.partitioned_persons import PartitionedPersons
+from dpbo_core.objective.persons import PartitionedPersons
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem import Problem
 from dpbo_core.spec import (

@@ -10,7 +10,7 @@ from dpbo_core.data.bundled import TARGET as BUNDLED_TARGET
 from dpbo_core.data.table_parts import TableParts, parts_fingerprint
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.estimators import check_names
-from dpbo_core.models.named_estimator import estimator_named
+from dpbo_core.models.import_path import estimator_named
 from dpbo_core.models.prototype import Prototype
 from dpbo_core.objective.partitioned import files_of
 from dpbo_core.spec import (

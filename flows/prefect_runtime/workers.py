@@ -5,7 +5,7 @@ holds this run's certificate: other users do not. They have no pages: Dask's wou
 every local user how many bytes an exact sum took and how often one was asked for. Nothing of a partition is kept by
 Dask: its answer is bytes of one width (where persons are averaged, a power of two of entries), which are forgotten
 when they arrive, and spilling is off. A worker scores the same parts whenever it is asked, so that those it could
-keep (`objective.kept_parts`) are read once; the models are sent to it once for all its parts.
+keep (`KeptParts`) are read once; the models are sent to it once for all its parts.
 
 Or they are those of a cluster that stands (`standing_cluster`), which was looked at first; each looks at itself
 again before it scores, since it may have come later.
@@ -27,8 +27,7 @@ from dpbo.flows.prefect_runtime.standing_cluster import MEMORY, StandingCluster,
 from dpbo_core.data.addresses import Part
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods.contract import Method
-from dpbo_core.objective.kept_parts import KeptParts
-from dpbo_core.objective.partitioned import Answer, Keeps, PartAnswer, PartWork
+from dpbo_core.objective.partitioned import Answer, Keeps, KeptParts, PartAnswer, PartWork
 
 if TYPE_CHECKING:
     from distributed import LocalCluster

@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.models.estimators import FittedEstimator
-from dpbo_core.models.listed.predictors import PREDICTORS
-from dpbo_core.models.listed.transformers import TRANSFORMERS
+from dpbo_core.models.listed.classes import PREDICTORS, TRANSFORMERS
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.brier import Brier
 from dpbo_core.models.scores.record import RecordScore

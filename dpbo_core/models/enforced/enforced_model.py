@@ -20,7 +20,7 @@ from dpbo_core.models.enforced.child import Record, model_bytes
 from dpbo_core.models.enforced.engine import engine, scouted
 from dpbo_core.models.enforced.handle import hidden_beside
 from dpbo_core.models.enforced.limits import Limits
-from dpbo_core.models.named_estimator import BESIDE
+from dpbo_core.models.import_path import BESIDE
 from dpbo_core.models.outcome import OfRows
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.record import RecordScore

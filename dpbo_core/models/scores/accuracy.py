@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpbo_core.models.scores.declared import Declared, NaturalUnit
-from dpbo_core.models.scores.record import Jumps, Scores, equal
+from dpbo_core.models.scores.record import RecordScore, Scores, equal
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Accuracy:
 
 
 @dataclass(frozen=True)
-class Correct(Jumps):
+class Correct(RecordScore):
     """Accuracy: g = 1 where ŷ = y."""
 
     graded: ClassVar[bool] = False  # a record is right or wrong

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.scores.declared import Declared
 from dpbo_core.models.scores.pairs import Asked, Integers, PairScore
-from dpbo_core.models.scores.record import Jumps, Scores, equal
+from dpbo_core.models.scores.record import RecordScore, Scores, equal
 
 
 @dataclass(frozen=True)
-class BalancedAccuracy(Jumps):
+class BalancedAccuracy(RecordScore):
     """g = 1/(C·π_y) where ŷ = y: its mean is the balanced accuracy of a set whose classes have the shares π."""
 
     graded: ClassVar[bool] = False  # a record is right or wrong
@@ -47,7 +47,7 @@ class BalancedAccuracy(Jumps):
 
 
 @dataclass(frozen=True)
-class PredictedClass(Jumps):
+class PredictedClass(RecordScore):
     """Two cells: above for whom the second class was predicted."""
 
     score_range: ClassVar[float] = 2.0  # B = 2, a cell a class

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.containment import contained
 from dpbo_core.models.scores.declared import Declared, NaturalUnit
-from dpbo_core.models.scores.record import Jumps, Scores
+from dpbo_core.models.scores.record import RecordScore, Scores
 from dpbo_core.privacy.sealing import each
 
 
@@ -21,7 +21,7 @@ def _planned(_truth: object, _prediction: object) -> float:
 
 
 @dataclass(frozen=True)
-class BoundedFunction(Jumps):
+class BoundedFunction(RecordScore):
     """A user's function f(truth, prediction) of ONE record, clipped to [low, high]; g = f − low.
 
     It is called with two whole numbers, the indices of classes among the sorted PUBLIC ones, or of a regression

@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 from dpbo_core.models.outcome import Verb
 from dpbo_core.models.scores.declared import Declared, NaturalUnit
-from dpbo_core.models.scores.record import Jumps, Scores
+from dpbo_core.models.scores.record import RecordScore, Scores
 
 
 @dataclass(frozen=True)
-class Brier(Jumps):
+class Brier(RecordScore):
     """g = 1 − ½ Σ_c (p_c − [c = y])²; for two classes 1 − (p − y)²."""
 
     needs: ClassVar[Verb] = "predict_proba"  # what it asks of an estimator: probabilities

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from dpbo_core.models.outcome import Verb
 from dpbo_core.models.scores.declared import Declared, NaturalUnit
-from dpbo_core.models.scores.record import Jumps, Scores
+from dpbo_core.models.scores.record import RecordScore, Scores
 
 LOG_LOSS_BOUND = math.log(100.0)  # a probability below 1% counts as 1%
 
 
 @dataclass(frozen=True)
-class LogLoss(Jumps):
+class LogLoss(RecordScore):
     """g = E − min(−log p_y, E)."""
 
     needs: ClassVar[Verb] = "predict_proba"  # what it asks of an estimator: probabilities

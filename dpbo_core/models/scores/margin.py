@@ -57,6 +57,8 @@ class Steep(ABC):
     score_range: ClassVar[float] = 1.0  # G: one record's scores lie in [0, G]
     broken_score: ClassVar[float] = 0.5  # φ(0): what a record that cannot be read scores
     natural_unit: ClassVar[NaturalUnit] = NaturalUnit()  # A margin score is its own unit
+    slope: ClassVar[float]  # L at s = 1
+    rounding: ClassVar[float]  # η: how far `phi` and `overwrite` may be from φ of a finite margin
 
     steepness: float
 
@@ -64,14 +66,9 @@ class Steep(ABC):
         check_steepness(self.steepness)
 
     @property
-    @abstractmethod
     def lipschitz(self) -> float:
-        """L, which is the Lipschitz constant of φ too."""
-
-    @property
-    @abstractmethod
-    def rounding(self) -> float:
-        """η: how far `phi` and `overwrite` may be from φ of a finite margin."""
+        """L: the Lipschitz constant of φ, and of one record's score in w, for ‖x‖₂ ≤ 1."""
+        return self.slope * self.steepness
 
     @abstractmethod
     def overwrite(self, margins: NDArray[np.float64]) -> None:

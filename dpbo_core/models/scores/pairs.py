@@ -15,7 +15,7 @@ a model cannot predict, is in the lowest. A record's CLASS is its label's alone,
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,13 +27,6 @@ from dpbo_core.models.scores.record import Jumps, RecordScore, Scores
 Integers = NDArray[np.int64]
 OF_PAIRS = "a score of pairs is no record's own"
 Asked = Callable[[Verb], "NDArray[Any] | None"]  # what a fitted estimator gives for public rows
-
-
-class Cells(RecordScore, Protocol):
-    """The public map from a model's outcome to a cell: a record is scored by 1 + its cell, at most B.
-
-    It is not `graded`: what a record's cell is worth depends on the others.
-    """
 
 
 @dataclass(frozen=True)
@@ -48,8 +41,8 @@ class PairScore(Jumps, ABC):
         """B, the number of cells."""
 
     @abstractmethod
-    def cells(self, name: str, asked: Asked) -> Cells:
-        """The public map for one fitted estimator.
+    def cells(self, name: str, asked: Asked) -> RecordScore:
+        """The public map of one fitted estimator's outcome: a record is scored by 1 + its cell, at most B.
 
         Args:
             name: of its class, for messages.

@@ -1,6 +1,7 @@
 """A margin score that rises in a straight line."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,23 +14,14 @@ from dpbo_core.models.scores.margin import Steep, steep
 class Ramp(Steep):
     """φ(t) = clip((1 + s·t)/2, 0, 1)."""
 
-    @property
-    def lipschitz(self) -> float:
-        """L = s/2: the Lipschitz constant of one record's score in w, for ‖x‖₂ ≤ 1."""
-        return self.steepness / 2.0
+    slope: ClassVar[float] = 0.5
+    rounding: ClassVar[float] = 2.0**-50
+    # s·t errs by 2⁻⁵³ of itself and matters up to ±1 alone, its half by half of that, the sum by 2⁻⁵³
 
     def phi(self, margins: ArrayLike) -> NDArray[np.float64]:
         """φ of each margin, (m,)."""
         with np.errstate(under="ignore"):
             return np.clip(0.5 + 0.5 * steep(margins, self.steepness), 0.0, 1.0)
-
-    @property
-    def rounding(self) -> float:
-        """η: how far `phi` and `overwrite` may be from φ of a finite margin.
-
-        s·t errs by 2⁻⁵³ of itself and matters up to ±1 alone, its half by half of that, the sum by 2⁻⁵³.
-        """
-        return 2.0**-50
 
     def overwrite(self, margins: NDArray[np.float64]) -> None:
         """Puts φ in the place of finite margins."""

@@ -14,7 +14,8 @@ the user's function gives is never trusted: NaN scores 0 and everything else is 
 """
 
 import math
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,79 +26,43 @@ from dpbo_core.models.scores.declared import NaturalUnit
 Scores = NDArray[np.float64]
 
 
-class RecordScore(Protocol):
-    """What a study may score an estimator's records by."""
+class Jumps:
+    """What every score of an estimator shares: no certified weights, so no Lipschitz constant in them."""
 
-    @property
-    def needs(self) -> Verb:
-        """The estimator's verb whose outcome is scored."""
-        ...
-
-    @property
-    def score_range(self) -> float:
-        """G: one record's scores lie in [0, G]."""
-        ...
-
-    @property
-    def lipschitz(self) -> float:
-        """L: the Lipschitz constant of one record's score in w, for ‖x‖₂ ≤ 1; ∞ where it jumps."""
-        ...
+    lipschitz: ClassVar[float] = math.inf  # L in w, for ‖x‖₂ ≤ 1: it jumps
+    broken_score: ClassVar[float] = 0.0  # of a record that cannot be used
 
     @property
     def graded(self) -> bool:
         """Whether a record may score anything between the ends, so that two models may differ by little on it."""
-        ...
-
-    @property
-    def natural_unit(self) -> NaturalUnit:
-        """How its mean is shown to people."""
-        ...
-
-    def span(self, norm: float) -> float:
-        """R: how far apart two records' scores can be at weights w; at most G."""
-        ...
-
-    def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """G of each record, (k,); element i is a function of row i alone."""
-        ...
-
-
-class Jumps:
-    """What every score of an estimator shares: no certified weights, so no Lipschitz constant in them."""
-
-    @property
-    def lipschitz(self) -> float:
-        """L: the Lipschitz constant of one record's score in w, for ‖x‖₂ ≤ 1; ∞ where it jumps."""
-        return math.inf
-
-    @property
-    def graded(self) -> bool:
-        """True where a score does not say otherwise."""
         return True
 
     @property
-    def broken_score(self) -> float:
-        """0, the score of a record that cannot be used."""
-        return 0.0
-
-    @property
     def needs(self) -> Verb:
-        """A class, or a number."""
+        """The estimator's verb whose outcome is scored: "predict" where a score does not say otherwise."""
         return "predict"
 
     @property
     def score_range(self) -> float:
-        """G = 1 where a score does not say otherwise."""
+        """G: one record's scores lie in [0, G]; 1 where a score does not say otherwise."""
         return 1.0
 
     @property
     def natural_unit(self) -> NaturalUnit:
-        """The score itself, where it does not say otherwise."""
+        """How its mean is shown to people: as it is, where a score does not say otherwise."""
         return NaturalUnit()
 
     def span(self, norm: float) -> float:  # noqa: ARG002  without certified weights nothing narrows it
         """R: how far apart two records' scores can be at weights w; at most G."""
         return self.score_range
+
+
+class RecordScore(Jumps, ABC):
+    """What a study may score an estimator's records by."""
+
+    @abstractmethod
+    def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
+        """G of each record, (k,); element i is a function of row i alone."""
 
 
 def equal(predicted: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.bool_]:

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.models.scores.declared import Declared, NaturalUnit, Numbers
-from dpbo_core.models.scores.record import Jumps, Scores
+from dpbo_core.models.scores.record import RecordScore, Scores
 
 
 @dataclass(frozen=True)
-class RegressionError(Jumps):
+class RegressionError(RecordScore):
     """g = Eᵖ − min(|ŷ − y|, E)ᵖ: the absolute error (p = 1) or the squared error (p = 2) under a public bound."""
 
     bound: float

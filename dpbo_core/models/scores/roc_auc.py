@@ -23,7 +23,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.outcome import Verb
 from dpbo_core.models.scores.declared import Declared
 from dpbo_core.models.scores.pairs import Asked, Integers, PairScore
-from dpbo_core.models.scores.record import Jumps, Scores
+from dpbo_core.models.scores.record import RecordScore, Scores
 
 N_CELLS = 2**16
 LARGEST = 1e300  # of a decision value: beyond it every number is as large
@@ -41,7 +41,7 @@ def _cell(share: Scores) -> Integers:
 
 
 @dataclass(frozen=True)
-class Decisions(Jumps):
+class Decisions(RecordScore):
     """The cells of one estimator's decision values.
 
     Attributes:

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,26 +15,17 @@ from dpbo_core.models.scores.margin import Steep, steep
 class Sigmoid(Steep):
     """φ(t) = 1/(1 + e^(−s·t))."""
 
-    @property
-    def lipschitz(self) -> float:
-        """L = s/4: the Lipschitz constant of one record's score in w, for ‖x‖₂ ≤ 1."""
-        return self.steepness / 4.0
+    slope: ClassVar[float] = 0.25
+    rounding: ClassVar[float] = 2.0**-48
+    # φ(1 − φ) ≤ ¼ times the relative error of e^u, plus φ(1 − φ)|u| ≤ ¼ times that of u = −s·t, plus those of the
+    # sum and the quotient, of 2⁻⁵³ each: 2⁻⁴⁸ leaves 2⁻⁴⁷ for e^u, 32 units in its last place, where NumPy's errs
+    # by one or two
 
     def phi(self, margins: ArrayLike) -> NDArray[np.float64]:
         """φ of each margin, (m,); where e^(−s·t) overflows, 0."""
         t = steep(margins, -self.steepness)
         _overwrite(t)
         return t
-
-    @property
-    def rounding(self) -> float:
-        """η: how far `phi` and `overwrite` may be from φ of a finite margin.
-
-        φ(1 − φ) ≤ ¼ times the relative error of e^u, plus φ(1 − φ)|u| ≤ ¼ times that of u = −s·t, plus those of the
-        sum and the quotient, of 2⁻⁵³ each: 2⁻⁴⁸ leaves 2⁻⁴⁷ for e^u, 32 units in its last place, where NumPy's errs
-        by one or two.
-        """
-        return 2.0**-48
 
     def overwrite(self, margins: NDArray[np.float64]) -> None:
         """Puts φ in the place of finite margins."""
