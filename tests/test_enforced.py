@@ -156,6 +156,14 @@ image.Image._record = record
         planted(self.ONE_PROCESS)
         assert neighbours_differ(act)
 
+    def test_a_missing_filter_is_caught(self, planted):
+        planted(self.NO_FILTER)
+        hostile_rows.FILE.unlink(missing_ok=True)
+        try:
+            assert neighbours_differ("handlers")
+        finally:
+            hostile_rows.FILE.unlink(missing_ok=True)
+
     def test_a_clock_is_caught(self, planted):
         planted(self.CLOCKS)
         assert neighbours_differ("clocks")

@@ -61,6 +61,40 @@ def test_the_first_records_count():
     assert uncounted([], 3).tolist() == []
 
 
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(PEOPLE, min_size=1, max_size=9), st.sampled_from("abc"), st.integers(1, 3), st.booleans(), st.data()
+)
+def test_replacing_a_person_moves_the_sum_by_k_at_most(people, old, k, centred, data):
+    """All places of `old` go to a newcomer, with any content, each record readable or not; scores are 0 or 1, the
+    constant 0 or ½. Nobody else's places may start or stop counting."""
+    constant = 0.5 if centred else 0.0
+    places = [i for i, person in enumerate(people) if person == old]
+    after = list(people)
+    for i in places:
+        after[i] = data.draw(st.sampled_from(["new", None]))
+    score = [data.draw(st.integers(0, 1)) for _ in people]
+    changed = [data.draw(st.integers(0, 1)) if i in places else s for i, s in enumerate(score)]
+    before_out, after_out = uncounted(people, k), uncounted(after, k)
+    others = [i for i in range(len(people)) if i not in places]
+    assert (before_out[others] == after_out[others]).all()
+    f = sum(constant if out else s for s, out in zip(score, before_out, strict=True))
+    g = sum(constant if out else s for s, out in zip(changed, after_out, strict=True))
+    assert abs(f - g) <= k
+
+
+def test_one_shared_nobody_would_move_it_further():
+    """Why a record without a person never counts: the other reading of it breaks the bound (planted)."""
+
+    def shared(people, k):
+        return uncounted(["nobody" if person is None else person for person in people], k)
+
+    before, after = ["a", "a", None], [None, "new", None]  # k = 1: a's second record and nobody's one count
+    moved = (~shared(after, 1)).astype(int) - (~shared(before, 1)).astype(int)
+    assert np.abs(moved[2:]).max() == 1  # a record of nobody involved stopped counting
+    assert (uncounted(before, 1) == uncounted(["x", "x", None], 1)).all()
+
+
 def files(folder, *, parquet, ids):
     rng = np.random.default_rng(3)
     m = len(ids)
@@ -333,6 +367,20 @@ def most(count, k, m=5):
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_by_enumeration_one_person_moves_the_sum_by_k_and_no_more(k):
     assert most(uncounted, k) == k
+
+
+def test_the_enumeration_sees_three_other_readings_fail():
+    def shared(people, k):
+        return uncounted(["nobody" if person is None else person for person in people], k)
+
+    def each_its_own(people, k):
+        return uncounted([f"#{i}" if person is None else person for i, person in enumerate(people)], k)
+
+    def in_total(people, k):  # a quota for the file: who comes first takes another's place
+        counted = np.cumsum([person is not None for person in people])
+        return np.array([person is None for person in people]) | (counted > k)
+
+    assert all(most(wrong, 1) > 1 for wrong in (shared, each_its_own, in_total))
 
 
 @pytest.mark.parametrize("kind", ["private_grid", "private_trajectory", "lipschitz", "noisy_gp", "dp_hypo"])

@@ -53,6 +53,32 @@ def ours(table, n_persons, absent=0):
     return Persons.of([p for p, _ in table]).sums([steps[:, None]], 1).totals(n_persons, absent)[0]
 
 
+def over_present(table, n_persons):
+    """Planted: the mean over the persons who are present, in steps of the stated number."""
+    present = len({p for p, _ in table if p is not None})
+    means = ours(table, 10**6)
+    return n_persons * means // present if present else 0
+
+
+def over_records(table, n_persons):
+    """Planted: every record counts, so who has many counts more."""
+    return min(sum(s for p, s in table if p is not None), n_persons * GRID)
+
+
+def nobody_is_somebody(table, n_persons):
+    """Planted: records without a person are one more person's."""
+    return ours([("nobody" if p is None else p, s) for p, s in table], n_persons)
+
+
+def without_integers(table, n_persons):
+    """Planted: the persons' means in single precision, added up."""
+    sums = {}
+    for p, s in table:
+        if p is not None:
+            sums.setdefault(p, []).append(s)
+    return int(np.cumsum([np.mean(of) for of in sums.values()], dtype=np.float32)[-1])
+
+
 def tables(people, steps, sizes):
     """Every multiset of records."""
     records = list(itertools.product(people, steps))
@@ -90,6 +116,22 @@ def test_where_a_person_moves_by_a_narrower_range_an_absent_one_must_lie_in_it(a
     total = partial(ours, absent=absent)
     moved = furthest(total, ("a", "b"), (HALF - 10, HALF, HALF + 10), (0, 1, 2, 3), 2, 3)
     assert (moved <= 20) is within
+
+
+@pytest.mark.parametrize(
+    ("planted", "beyond"), [(over_present, 1.5), (over_records, 1.5), (nobody_is_somebody, 1.4)]
+)
+def test_a_wrong_mean_is_caught(planted, beyond):
+    assert furthest(planted, ("a", "b", None), (0, HALF, GRID), (1, 2, 3), 2, 3) >= beyond * GRID
+
+
+def test_means_in_floating_point_are_caught():
+    """A running sum in single precision rounds everybody's mean of 1½ up once one person's 2²⁴ stands before it."""
+    others = [(f"p{i}", s) for i in range(4000) for s in (1, 2)]
+    both = [[("a", GRID), *others], others]
+    moved = {total: abs(total(both[0], 5000) - total(both[1], 5000)) for total in (ours, without_integers)}
+    assert moved[ours] == GRID
+    assert moved[without_integers] == GRID + 2000
 
 
 def test_a_record_moved_between_persons_is_distance_two():
