@@ -37,7 +37,7 @@ from dpbo_core.mechanisms.gaussian import observation_noise
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
 from dpbo_core.methods import kusner_pricing as pricing
-from dpbo_core.methods.contract import Described, Draws, Outlook
+from dpbo_core.methods.contract import Draws, MethodTraits, Outlook
 from dpbo_core.methods.pricing import guarantee_of
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.methods.stated_search import (
@@ -75,15 +75,7 @@ class NoisyGP:
         score_spread: public guess of its standard deviation over Λ, likewise.
     """
 
-    DESCRIBED: ClassVar = Described(
-        wants="Algorithm 1 of Kusner et al.",
-        gives="a choice and a score",
-        needs="ε far above 1, or the paper's prior taken on by name",
-        delta="see [errata](docs/errata.md)",
-        trainings="one a candidate",
-    )
     public_path: ClassVar = False  # the path follows scores that are not private
-    hides_evaluations: ClassVar = False  # how many models are scored is public: T, however many were needed
     fits_lengthscale: ClassVar = False  # k₂ is fixed: nothing private may be fitted
 
     calibration: Calibration = "corrected"
@@ -217,6 +209,15 @@ class NoisyGP:
             gram=lambda i: kernel.column(X, X[i]), n_steps=problem.search.steps, noise_variance=self.noise_variance
         )
 
+    traits: ClassVar = MethodTraits(
+        wants="Algorithm 1 of Kusner et al.",
+        gives="a choice and a score",
+        needs="ε far above 1, or the paper's prior taken on by name",
+        delta="see [errata](docs/errata.md)",
+        trainings="one a candidate",
+        shown=shown,
+    )
+
 
 @dataclass(frozen=True)
 class ExactGP:
@@ -234,15 +235,7 @@ class ExactGP:
         calibration: "corrected", c no larger than k·G/m, or "published", c as printed whatever one record can do.
     """
 
-    DESCRIBED: ClassVar = Described(
-        wants="Algorithm 2 of Kusner et al.",
-        gives="a score, or a choice, or both",
-        needs="as above, and for a score two constants that nobody can know",
-        delta="see [errata](docs/errata.md)",
-        trainings="one a candidate",
-    )
     public_path: ClassVar = False  # the path follows scores that are not private
-    hides_evaluations: ClassVar = False  # how many models are scored is public: T, however many were needed
     fits_lengthscale: ClassVar = False  # k₂ is fixed: nothing private may be fitted
 
     rate_constant: float = 0.0
@@ -369,6 +362,15 @@ class ExactGP:
         if self.calibration == "published":
             return pricing.PRINTED_EXACT_CHOICE if choice else pricing.PRINTED_EXACT_SCORE
         return pricing.EXACT_CHOICE if choice else pricing.EXACT_SCORE
+
+    traits: ClassVar = MethodTraits(
+        wants="Algorithm 2 of Kusner et al.",
+        gives="a score, or a choice, or both",
+        needs="as above, and for a score two constants that nobody can know",
+        delta="see [errata](docs/errata.md)",
+        trainings="one a candidate",
+        shown=shown,
+    )
 
 
 class NoisyGPSearch(Opaque):

@@ -28,7 +28,7 @@ from dpbo_core.bo.score_map import CENTRE, SPREAD, ScoreMap
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.methods.contract import Described, Draws, Outlook
+from dpbo_core.methods.contract import Draws, MethodTraits, Outlook
 from dpbo_core.methods.pricing import guarantee_of, refuse_persons, split_epsilon
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.methods.stated_search import (
@@ -80,14 +80,6 @@ class Lipschitz:
         trained_points: models trained to measure D where Λ is larger than that.
     """
 
-    DESCRIBED: ClassVar = Described(
-        wants="the best score of a path, Algorithm 3 of Kusner et al.",
-        gives="one score, no hyperparameter",
-        needs="a logistic or hinge model, a Lipschitz score",
-        delta="0",
-        trainings="one a candidate",
-    )
-    hides_evaluations: ClassVar = False  # how many models are scored is public: T
     releases_hyperparameters: ClassVar = False  # a score alone: Algorithm 3 releases no candidate
 
     evaluate: Literal["auto", "all", "path"] = "auto"
@@ -118,15 +110,9 @@ class Lipschitz:
         """The path follows raw scores, unless it is the whole of Λ in its own order."""
         return self.scores_all
 
-    @property
     def trains_first(self) -> bool:
         """Where Δ is measured on the models themselves."""
         return self.sensitivity == "trained"
-
-    @property
-    def scores_ahead(self) -> bool:
-        """Where all of Λ is scored it always does."""
-        return self.scores_all
 
     @property
     def fits_lengthscale(self) -> bool:
@@ -265,6 +251,18 @@ class Lipschitz:
             calibration="published",
             max_records_per_person=problem.max_records_per_person,
         )
+
+    traits: ClassVar = MethodTraits(
+        wants="the best score of a path, Algorithm 3 of Kusner et al.",
+        gives="one score, no hyperparameter",
+        needs="a logistic or hinge model, a Lipschitz score",
+        delta="0",
+        trainings="one a candidate",
+        shown=shown,
+        scores_ahead=True,
+        fixed_path=fixed_path,
+        trains_first=trains_first,
+    )
 
 
 class WholePath(Opaque):

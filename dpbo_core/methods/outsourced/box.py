@@ -27,7 +27,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.gaussian_rows import GaussianRows
 from dpbo_core.mechanisms.random_projection import RandomProjection
-from dpbo_core.methods.contract import Described
+from dpbo_core.methods.contract import MethodTraits
 from dpbo_core.methods.outsourced.geometry import REFUTED, AnyRow, Geometry, NearRow, Neighbours
 from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.certified import Shown
@@ -56,7 +56,7 @@ BY_ONE, REPLACE = NeighboringRelation.ROW_MOVES_BY_ONE, NeighboringRelation.REPL
 class Exchange(Protocol):
     """An algorithm of two parties: priced without data like a method, but run by two commands that share files."""
 
-    DESCRIBED: ClassVar[Described]
+    traits: ClassVar[MethodTraits]
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
@@ -66,11 +66,6 @@ class Exchange(Protocol):
 
     def plan(self, n_rows: int, n_columns: int) -> PrivacyPlan:
         """The price of what the curator publishes, from public sizes alone."""
-        ...
-
-    @staticmethod
-    def shown(release: Release) -> Shown:
-        """What the certificate of one of its releases must show."""
         ...
 
 
@@ -87,15 +82,6 @@ class Outsourced:
         dim: r; None for all columns.
         centre: c, public; the origin if empty.
     """
-
-    DESCRIBED: ClassVar = Described(
-        wants="another party to search among your records",
-        gives="an answered search over a noised table",
-        needs="[two parties](docs/outsourcing.md)",
-        delta="> 0",
-        trainings="none",
-        command="`dpbo curate`, `dpbo model`",
-    )
 
     epsilon: float
     delta: float
@@ -211,6 +197,16 @@ class Outsourced:
             evidence=REFUTED if published else EVIDENCE,
         )
         return PrivacyPlan(guarantee, (self.spend(n_rows, n_columns),))
+
+    traits: ClassVar = MethodTraits(
+        wants="another party to search among your records",
+        gives="an answered search over a noised table",
+        needs="[two parties](docs/outsourcing.md)",
+        delta="> 0",
+        trainings="none",
+        command="`dpbo curate`, `dpbo model`",
+        shown=shown,
+    )
 
 
 def _check_guarantee(epsilon: float, delta: float) -> None:
