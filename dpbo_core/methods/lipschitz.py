@@ -265,16 +265,32 @@ class Lipschitz:
     )
 
 
-class WholePath(Opaque):
-    """All of Λ under way, a chunk a step. The scores are private: nothing is returned before `finish`."""
+class BestScore(Opaque):
+    """The largest sum so far. The scores are private: nothing is returned before `finish`."""
 
-    __slots__ = ("_best", "_chunks", "_left", "_mechanism", "_method", "_plan", "_problem", "_trained")
+    __slots__ = ("_best", "_mechanism", "_method", "_plan", "_problem")
 
     def __init__(self, method: Lipschitz, problem: Problem, plan: PrivacyPlan, mechanism: DiscreteLaplace) -> None:
         self._method, self._problem, self._plan, self._mechanism = method, problem, plan, mechanism
+        self._best = Sensitive(-1)
+
+    def finish(self, noise: Noise) -> Release:
+        """f̃_L = f_BO + Lap(Δ/ε)."""
+        (spend,) = self._plan.spends
+        drawn = noise.release(spend, self._mechanism, self._best)  # Alg. 3, lines 5 and 6
+        value = {"score": drawn["draw"] * self._problem.score_per_step}
+        return make_release(self._method, self._problem, self._plan, noise, value, score_bound=_score_bound(spend))
+
+
+class WholePath(BestScore):
+    """All of Λ under way, a chunk a step."""
+
+    __slots__ = ("_chunks", "_left", "_trained")
+
+    def __init__(self, method: Lipschitz, problem: Problem, plan: PrivacyPlan, mechanism: DiscreteLaplace) -> None:
+        super().__init__(method, problem, plan, mechanism)
         self._chunks = iter(np.array_split(np.arange(len(problem.candidates)), method.n_steps(problem)))
         self._left, self._trained = len(problem.candidates), list[Scorable]()
-        self._best = Sensitive(-1)
 
     def step(self, objective: Scorer, noise: Noise) -> None:  # noqa: ARG002  no noise before the end
         """Train and score the next chunk of Λ; where files are read, all or as many as fit in one reading."""
@@ -288,20 +304,15 @@ class WholePath(Opaque):
             self._best = Sensitive(max(self._best.expose(), *(total.expose() for total in found.sums)))  # line 3
             self._trained.clear()
 
-    def finish(self, noise: Noise) -> Release:
-        """f̃_L = f_BO + Lap(Δ/ε)."""
-        return _released(self._method, self._problem, self._plan, noise, self._mechanism, self._best)
 
+class LipschitzSearch(BestScore):
+    """Algorithm 3 under way. The path is private too."""
 
-class LipschitzSearch(Opaque):
-    """Algorithm 3 under way. The path and the scores are private: nothing is returned before `finish`."""
-
-    __slots__ = ("_best", "_bo", "_map", "_mechanism", "_method", "_plan", "_problem")
+    __slots__ = ("_bo", "_map")
 
     def __init__(self, method: Lipschitz, problem: Problem, plan: PrivacyPlan, mechanism: DiscreteLaplace) -> None:
-        search = problem.search
-        self._method, self._problem, self._plan, self._mechanism = method, problem, plan, mechanism
-        self._best, self._map = Sensitive(-1), ScoreMap(CENTRE, SPREAD, 1.0)
+        super().__init__(method, problem, plan, mechanism)
+        search, self._map = problem.search, ScoreMap(CENTRE, SPREAD, 1.0)
         self._bo = BayesianSearch(
             problem.candidates.encoded,
             stated_kernel(problem),
@@ -317,23 +328,6 @@ class LipschitzSearch(Opaque):
         total = objective.evaluate(self._problem.train(index)).expose()  # Alg. 3, line 2
         self._bo.tell(index, self._map.mapped(total / self._problem.range_steps))
         self._best = Sensitive(max(self._best.expose(), total))  # Alg. 3, line 3
-
-    def finish(self, noise: Noise) -> Release:
-        """f̃_L = f_BO + Lap(Δ/ε)."""
-        return _released(self._method, self._problem, self._plan, noise, self._mechanism, self._best)
-
-
-def _released(
-    method: Lipschitz,
-    problem: Problem,
-    plan: PrivacyPlan,
-    noise: Noise,
-    mechanism: DiscreteLaplace,
-    best: Sensitive[int],
-) -> Release:
-    drawn = noise.release(plan.spends[0], mechanism, best)  # Alg. 3, lines 5 and 6
-    value = {"score": drawn["draw"] * problem.score_per_step}
-    return make_release(method, problem, plan, noise, value, score_bound=_score_bound(plan.spends[0]))
 
 
 def _score_bound(spend: Spend) -> str:

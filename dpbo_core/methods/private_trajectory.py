@@ -237,7 +237,7 @@ class PrivateTrajectory:
             parts = ()
         if not parts:
             raise too_small(problem)
-        return tuple(DiscreteGaussian(problem.record_steps, rho, problem.score_per_step) for rho in parts)
+        return tuple(_gaussian(problem, rho) for rho in parts)
 
     def selection(self, problem: Problem) -> PrivateSelection | None:
         """The mechanism of the final choice; None where the posterior mean chooses."""
@@ -247,21 +247,11 @@ class PrivateTrajectory:
 
     def look(self, problem: Problem) -> DiscreteGaussian | None:
         """The mechanism of the fresh look."""
-        if self.look_share == 0.0:
-            return None
-        share = self._rho(problem)[2]
-        if share < 1:
-            raise too_small(problem)
-        return DiscreteGaussian(problem.record_steps, share, problem.score_per_step)
+        return None if self.look_share == 0.0 else _gaussian(problem, self._rho(problem)[2])
 
     def number(self, problem: Problem) -> DiscreteGaussian | None:
         """The mechanism of the number of pairs; None where none are counted."""
-        if in_pairs(problem) is None:
-            return None
-        share = self._rho(problem)[3]
-        if share < 1:
-            raise too_small(problem)
-        return DiscreteGaussian(problem.record_steps, share, problem.score_per_step)
+        return None if in_pairs(problem) is None else _gaussian(problem, self._rho(problem)[3])
 
     def _rho(self, problem: Problem) -> tuple[int, int, int, int]:
         """ρ* in 10⁻¹², as (observations, final choice, fresh look, number of pairs)."""
@@ -294,6 +284,13 @@ class PrivateTrajectory:
         prepare=prepare,
         cross_validated=cross_validated,
     )
+
+
+def _gaussian(problem: Problem, rho: int) -> DiscreteGaussian:
+    """The mechanism of one score at its share of ρ*, in 10⁻¹²."""
+    if rho < 1:
+        raise too_small(problem)
+    return DiscreteGaussian(problem.record_steps, rho, problem.score_per_step)
 
 
 class TrajectorySearch(Opaque):
