@@ -9,7 +9,7 @@ from dpbo_core.mechanisms.worth import WORTH
 from dpbo_core.methods.dp_hypo import DpHypo
 from dpbo_core.methods.kusner_gp import ExactGP, NoisyGP
 from dpbo_core.methods.lipschitz import Lipschitz
-from dpbo_core.methods.outsourced.box import Exchange, Outsourced
+from dpbo_core.methods.outsourced.box import Outsourced
 from dpbo_core.methods.pair_draws import in_pairs, refused
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
@@ -21,7 +21,7 @@ AnyMethod = PrivateTrajectory | PrivateGrid | Public | Lipschitz | NoisyGP | Exa
 METHODS: Mapping[str, type[AnyMethod]] = {cls.kind: cls for cls in get_args(AnyMethod)}
 
 # What two parties do with files is no study's method: it has no start and no step. Campaigns take both maps.
-EXCHANGES: Mapping[str, type[Exchange]] = {Outsourced.kind: Outsourced}
+EXCHANGES: Mapping[str, type[Outsourced]] = {Outsourced.kind: Outsourced}
 CERTIFIED = Declared({kind: cls.traits.shown for kind, cls in {**METHODS, **EXCHANGES}.items()}, WORTH)
 NO_STUDY = (
     "two parties run it over files, dpbo curate and dpbo model; a study has one, and its candidates are public"

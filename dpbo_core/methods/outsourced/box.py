@@ -15,12 +15,12 @@ Neighbours differ in one row, so in one row of Z and one answer: the run costs Ï
 chooses, as long as no row is noised twice.
 
 It is no method of a study: it has two parties, its candidates are the sensitive records themselves, and it takes as
-many steps as the modeller likes. So it has a Protocol of its own, `Exchange`, and is named in `methods.EXCHANGES`.
+many steps as the modeller likes. So its plan is of sizes, not of a problem, and it is named in `methods.EXCHANGES`.
 """
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol
+from typing import ClassVar, Literal
 
 from dpbo_core.accounting.composition import largest_rho
 from dpbo_core.errors import StudyInvalid
@@ -51,22 +51,6 @@ ANSWERS_EVIDENCE = Evidence(
     "one row, so all answers cost what one does",
 )
 BY_ONE, REPLACE = NeighboringRelation.ROW_MOVES_BY_ONE, NeighboringRelation.REPLACE_ONE
-
-
-class Exchange(Protocol):
-    """An algorithm of two parties: priced without data like a method, but run by two commands that share files."""
-
-    traits: ClassVar[MethodTraits]
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-    @property
-    def kind(self) -> str:
-        """The transform's name in the study and in the publication."""
-        ...
-
-    def plan(self, n_rows: int, n_columns: int) -> PrivacyPlan:
-        """The price of what the curator publishes, from public sizes alone."""
-        ...
 
 
 @dataclass(frozen=True)
