@@ -20,7 +20,7 @@ def methods():
     """What one wants → which method."""
     rows = []
     for kind, cls in {**METHODS, **EXCHANGES}.items():
-        said = cls.DESCRIBED
+        said = cls.traits
         named = said.command or f"`{kind}`"
         rows.append((said.wants, named, said.gives, said.needs, said.delta, said.trainings))
     return table(("you want", "method", "what leaves", "needs", "δ", "trainings"), rows)

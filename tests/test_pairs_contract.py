@@ -20,7 +20,7 @@ from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public import Public
 from dpbo_core.privacy.amounts import spent_units
 
-COUNTING = [kind for kind, cls in METHODS.items() if cls.DESCRIBED.counts_pairs]
+COUNTING = [kind for kind, cls in METHODS.items() if cls.traits.counts_pairs]
 VARIANTS = {
     "grid": PrivateGrid(),
     "grid on a Sobol subset": PrivateGrid(evaluate="sobol"),

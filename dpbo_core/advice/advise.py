@@ -33,7 +33,6 @@ from dpbo_core.methods import (
     counts_pairs,
     method_named,
 )
-from dpbo_core.methods.contract import TrainsPrivately
 from dpbo_core.methods.stated_search import check_lengthscale
 from dpbo_core.models.enforced.available import check_enforceable, seconds_expected
 from dpbo_core.problem import Problem
@@ -192,7 +191,7 @@ def advise(spec: StudySpec, problem: Problem) -> Advice:
     lines = []
     for kind, cls in METHODS.items():
         best: AnyMethod = next((form for form, _ in forms if form.kind == kind), cls())
-        if problem.training is not None and issubclass(cls, TrainsPrivately):
+        if problem.training is not None and cls.traits.private_forms is not None:
             best = privately_trained(problem) or best
         lines.append(_line(own if own is not None and kind == own.kind else best, problem, least))
     elsewhere = tuple(
@@ -238,7 +237,7 @@ def _line(method: AnyMethod, problem: Problem, beside: Expected | None) -> Metho
         )
         if beside is not None and found.low > beside.low and found.high > beside.high:
             cost = f"about {one_digit(found.high - beside.high):g} more in regret than the one to choose"
-            why += f"; showing every score costs {cost}" if method.DESCRIBED.shows_all else f"; {cost}"
+            why += f"; showing every score costs {cost}" if method.traits.shows_all else f"; {cost}"
     spread = problem.aggregate.spread
     gain = None if problem.baseline is None else G - problem.baseline
     verdict = verdict_of(outlook.noise_scale, error_expected, spread, gain)

@@ -11,7 +11,6 @@ from typing import Any
 from dpbo_core.advice.expected_loss import Expected, expected
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.methods import METHODS, AnyMethod, check_scored_in_public, counts_pairs, method_named
-from dpbo_core.methods.contract import Advised, TrainsPrivately
 from dpbo_core.problem import Problem
 from dpbo_core.spec import StudySpec
 
@@ -77,7 +76,8 @@ def forms_of(problem: Problem) -> list[tuple[AnyMethod, Expected]]:
     """
     if problem.training is not None:
         return []  # their models are trained without noise
-    forms = [form for cls in METHODS.values() if issubclass(cls, Advised) for form in cls.forms(problem)]
+    advised = [cls.traits.forms for cls in METHODS.values() if cls.traits.forms is not None]
+    forms = [form for forms_on in advised for form in forms_on(problem)]
     known = []
     for form in forms:
         with suppress(DpboError):  # its line says why it cannot run
@@ -85,21 +85,20 @@ def forms_of(problem: Problem) -> list[tuple[AnyMethod, Expected]]:
             found = expected(form, problem)
             if found is not None and not _drowned(form, problem):
                 known.append((form, found))
-    least = min((found.regret for form, found in known if not form.DESCRIBED.shows_all), default=0.0)
+    least = min((found.regret for form, found in known if not form.traits.shows_all), default=0.0)
 
     def rank(pair: tuple[AnyMethod, Expected]) -> tuple[bool, bool, float]:
         form, found = pair
         tied = form.plan(problem).guarantee.delta == 0.0 and found.regret <= TIE * least
-        return form.DESCRIBED.shows_all, not tied, found.score_error if tied else found.regret
+        return form.traits.shows_all, not tied, found.score_error if tied else found.regret
 
     return sorted(known, key=rank)
 
 
 def _drowned(form: AnyMethod, problem: Problem) -> bool:
     """Whether its noise is so near the score's whole range that no choice of its own can be worth anything."""
-    if not isinstance(form, Advised) or form.n_steps(problem) == 1:
-        return False
-    return form.simulated(problem).chosen_by < DROWNED
+    simulated = form.traits.simulated
+    return simulated is not None and form.n_steps(problem) > 1 and simulated(form, problem).chosen_by < DROWNED
 
 
 def choice_of(forms: list[tuple[AnyMethod, Expected]], problem: Problem) -> Choice | None:
@@ -134,7 +133,8 @@ def choice_of(forms: list[tuple[AnyMethod, Expected]], problem: Problem) -> Choi
 def privately_trained(problem: Problem) -> AnyMethod | None:
     """The first form of a method that trains privately which knows the study's hyperparameters and can be paid."""
     for cls in METHODS.values():
-        for form in cls.private_forms() if issubclass(cls, TrainsPrivately) else ():
+        forms: tuple[AnyMethod, ...] = () if cls.traits.private_forms is None else cls.traits.private_forms()
+        for form in forms:
             with suppress(DpboError):
                 form.plan(problem)
                 return form

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dpbo_core.methods import AnyMethod
-from dpbo_core.methods.contract import Advised
 from dpbo_core.problem import Problem
 
 TABLE = Path(__file__).with_suffix(".csv")
@@ -82,10 +81,11 @@ def expected(method: AnyMethod, problem: Problem) -> Expected | None:
     Raises:
         StudyInvalid: the method cannot run on this problem.
     """
-    if not isinstance(method, Advised):
+    simulated = method.traits.simulated
+    if simulated is None:
         return None
     G, d = problem.score_range, max(1, problem.candidates.encoded.shape[1])
-    n, at, known = method.n_steps(problem), method.simulated(problem), public_records(problem)
+    n, at, known = method.n_steps(problem), simulated(method, problem), public_records(problem)
     noises = (at.chosen_by, at.chosen_by / NARROWEST) if at.paired else (at.chosen_by,)
     found = [
         _interpolated(at.form, 0, degree, d, n, public, records)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from dpbo_core.bo.acquisition import Acquisition
 from dpbo_core.bo.averaged import averages
 from dpbo_core.gp.drifting import Drifting, Seen, of_the_past
-from dpbo_core.gp.mixture import Mixture, Prior, Weighed, average, within
+from dpbo_core.gp.mixture import Mixture, Prior, Weighed, average
 from dpbo_core.gp.posterior import joint_normal
 
 FRESH = 0.3
@@ -53,12 +53,6 @@ class Beliefs:
         kinds = [kind for kind in (self.learned, self.fresh) if kind is not None and len(kind.weights)]
         means, deviations = zip(*(kind.moments(candidates, guess) for kind in kinds), strict=True)
         return np.vstack(means), np.vstack(deviations)
-
-    def within(
-        self, means: NDArray[np.float64], deviations: NDArray[np.float64], ends: tuple[float, float], level: float
-    ) -> tuple[float, tuple[float, float]]:
-        """Mean and central interval of one candidate's score, as `Mixture.within`."""
-        return within(self.weights, means, deviations, ends, level)
 
     @property
     def followed(self) -> "Beliefs":

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.gp.mixture import Weighed
+from dpbo_core.gp.mixture import Weighed, within
 from dpbo_core.theorems.feldman_cousins_1998 import LEVEL, bounded_interval
 
 NORMAL_90 = 1.6448536269514722  # a normal variable lies within so many deviations with probability 0.9
@@ -53,7 +53,7 @@ class ScoreMap:
             deviations: likewise.
         """
         ends = (self.mapped(0.0), self.mapped(self.top))
-        mean, (low, high) = found.within(means, deviations, ends, LEVEL)
+        mean, (low, high) = within(found.weights, means, deviations, ends, LEVEL)
         return self.unmapped(mean), (self.unmapped(low), self.unmapped(high))
 
     def looked(self, seen: float, deviation: float, believed: Said) -> Said:

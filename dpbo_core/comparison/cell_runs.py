@@ -22,7 +22,7 @@ from dpbo_core.comparison.rivals import Outcome, run_on
 from dpbo_core.comparison.tasks import ScoreTable, TableScorer, on_table
 from dpbo_core.errors import DpboError
 from dpbo_core.methods import method_named
-from dpbo_core.methods.contract import Method, SearchesPublic
+from dpbo_core.methods.contract import Method
 from dpbo_core.methods.kusner_gp import ExactGP, NoisyGP
 from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.methods.private_grid import PrivateGrid
@@ -134,7 +134,8 @@ def run_of(method: Method, problem: Problem, scorer: TableScorer) -> Run:
     """How it is run on a table, once a seed; what is public of it is worked out once."""
     if method == SPREAD:  # a design of its own each time: one may be lucky
         return lambda seed: run_on(method, with_seed(problem, seed), scorer, seed=seed)
-    prepared = method.prepare(problem) if isinstance(method, SearchesPublic) else problem
+    search = method.traits.prepare
+    prepared = problem if search is None else search(method, problem)
     return lambda seed: run_on(method, prepared, scorer, seed=seed)
 
 

@@ -26,8 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.gp.cholesky import JITTER
-from dpbo_core.gp.kernels import kernel_named, squared_distance
-from dpbo_core.gp.mixture import ENTRIES, TRUSTS, Prior, grid_of
+from dpbo_core.gp.mixture import ENTRIES, TRUSTS, Prior, correlations, grid_of
 
 DRIFTS = (0.003, 0.02, 0.08, 0.3)
 LEVEL = 0.1  # υ, on the prior's scale: a fortieth of the score's range
@@ -94,7 +93,7 @@ class Drifting:
 
         A component that explains what is new weighs more by its probability of that, given the old.
         """
-        R = _correlations(self.prior.kernel, self.lengthscales, seen.points, seen.points)
+        R = correlations(self.prior.kernel, self.lengthscales, seen.points, seen.points)
         A = self.variances[:, None, None] * R
         A *= _between(self.drifts, self.changes, seen.ages, seen.ages)
         L = np.asarray(np.linalg.cholesky(A + _shared(self.prior, seen)), dtype=np.float64)
@@ -125,7 +124,7 @@ class Drifting:
         one = self.of(np.array([component]))
         V, R = (
             one._solved(candidates)[0],
-            _correlations(self.prior.kernel, one.lengthscales, candidates, candidates),
+            correlations(self.prior.kernel, one.lengthscales, candidates, candidates),
         )
         C: NDArray[np.float64] = one.variances[0] * R[0] + self._level - V.T @ V
         return C
@@ -137,7 +136,7 @@ class Drifting:
     def _solved(self, candidates: NDArray[np.float64]) -> NDArray[np.float64]:
         """L⁻¹ k(X, candidates now), (C, u, n)."""
         now = np.zeros(len(candidates), dtype=np.int64)
-        K = self.variances[:, None, None] * _correlations(
+        K = self.variances[:, None, None] * correlations(
             self.prior.kernel, self.lengthscales, self.seen.points, candidates
         )
         K *= _between(self.drifts, self.changes, self.seen.ages, now)
@@ -156,7 +155,7 @@ def of_the_past(past: Seen, prior: Prior) -> Drifting:
     trusts, drifts = np.array(TRUSTS) if prior.guessed else np.zeros(1), np.array(DRIFTS)
     oldest = int(past.ages.max())
     changes = np.arange(oldest + 1, 1, -1)  # none that could be seen comes first
-    R = _correlations(prior.kernel, lengthscales, past.points, past.points)
+    R = correlations(prior.kernel, lengthscales, past.points, past.points)
     shared, residuals = _shared(prior, past), past.values[:, None] - past.guess[:, None] * trusts
     found = np.empty((len(changes), len(drifts), len(lengthscales), len(deviations), len(trusts)))
     for place in np.ndindex(found.shape[:2]):
@@ -196,15 +195,6 @@ def _between(
     before, also = ages >= changes[:, None], others >= changes[:, None]
     related = before[:, :, None] == also[:, None, :]
     return np.where(related, np.exp(-drifts[:, None, None] * apart), 0.0)
-
-
-def _correlations(
-    kernel: str, lengthscales: NDArray[np.float64], A: NDArray[np.float64], B: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """R_ℓ for each ℓ, equal ones worked out once: (n, d), (m, d) → (C, n, m)."""
-    squared = squared_distance(A[:, None, :], B)
-    lengths, which = np.unique(lengthscales, return_inverse=True)
-    return np.stack([kernel_named(kernel, float(length)).at(squared.copy()) for length in lengths])[which]
 
 
 def _log_likelihood(factors: NDArray[np.float64], whitened: NDArray[np.float64]) -> NDArray[np.float64]:

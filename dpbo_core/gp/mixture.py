@@ -72,12 +72,6 @@ class Weighed(Protocol):
         """Mean and standard deviation of the score under each component: (n, d), (n,) → (C, n) twice."""
         ...
 
-    def within(
-        self, means: NDArray[np.float64], deviations: NDArray[np.float64], ends: tuple[float, float], level: float
-    ) -> tuple[float, tuple[float, float]]:
-        """Mean and central interval of one candidate's score, given that it lies between `ends`."""
-        ...
-
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
@@ -106,11 +100,10 @@ class Mixture:
         C, n, u = len(self.weights), len(candidates), len(self.points)
         means, deviations = np.empty((C, n)), np.empty((C, n))
         shared = self.prior.offset_deviation**2
-        lengths, which = np.unique(self.lengthscales, return_inverse=True)
         rows = max(1, ENTRIES // (C * u))
         for block in (slice(start, start + rows) for start in range(0, n, rows)):
-            R = _correlations(self.prior.kernel, lengths, self.points, candidates[block])
-            V = np.linalg.solve(self.factors, self.variances[:, None, None] * R[which] + shared)
+            R = correlations(self.prior.kernel, self.lengthscales, self.points, candidates[block])
+            V = np.linalg.solve(self.factors, self.variances[:, None, None] * R + shared)
             means[:, block] = self.trusts[:, None] * guess[block] + np.einsum("cu,cun->cn", self.whitened, V)
             left = (self.variances + shared)[:, None] - (V * V).sum(axis=1)
             deviations[:, block] = np.sqrt(np.maximum(left, 0.0))
@@ -125,9 +118,9 @@ class Mixture:
         """Of the scores at (n, d) candidates under one component, (n, n)."""
         length, shared = self.lengthscales[component : component + 1], self.prior.offset_deviation**2
         kernel, s2 = self.prior.kernel, self.variances[component]
-        V = s2 * _correlations(kernel, length, self.points, candidates)[0] + shared
+        V = s2 * correlations(kernel, length, self.points, candidates)[0] + shared
         V = np.linalg.solve(self.factors[component], V)
-        C: NDArray[np.float64] = s2 * _correlations(kernel, length, candidates, candidates)[0] + shared - V.T @ V
+        C: NDArray[np.float64] = s2 * correlations(kernel, length, candidates, candidates)[0] + shared - V.T @ V
         return C
 
     def joint(
@@ -146,19 +139,13 @@ class Mixture:
         for c in range(len(self.weights)):
             length = self.lengthscales[c : c + 1]
             V, v, R = (
-                _correlations(self.prior.kernel, length, rows, columns)[0]
+                correlations(self.prior.kernel, length, rows, columns)[0]
                 for rows, columns in ((self.points, candidates), (self.points, at), (candidates, at))
             )
             V, v = (np.linalg.solve(self.factors[c], self.variances[c] * part + shared) for part in (V, v))
             covariance[c] = (self.variances[c] * R + shared)[:, 0] - (V.T @ v)[:, 0]
         variance = self.weights @ (deviations**2 + away**2)
         return mean, variance, self.weights @ (covariance + away * away[:, place : place + 1])
-
-    def within(
-        self, means: NDArray[np.float64], deviations: NDArray[np.float64], ends: tuple[float, float], level: float
-    ) -> tuple[float, tuple[float, float]]:
-        """`within`, of these components."""
-        return within(self.weights, means, deviations, ends, level)
 
 
 def within(
@@ -231,7 +218,7 @@ def average(
     lengthscales = _spread(prior.lengthscale, prior.lengthscale_spread)
     deviations = _spread(prior.deviation, prior.deviation_spread)
     trusts = np.array(TRUSTS) if prior.guessed else np.zeros(1)
-    R = _correlations(prior.kernel, lengthscales, points, points)
+    R = correlations(prior.kernel, lengthscales, points, points)
     S = np.diag(np.maximum(noise, JITTER)) + prior.offset_deviation**2
     A = deviations[None, :, None, None] ** 2 * R[:, None] + S
     L = np.asarray(np.linalg.cholesky(A), dtype=np.float64)  # (ℓ, s, u, u)
@@ -280,12 +267,13 @@ def _log_total(
     return float(np.log(np.exp(lengths).sum() * np.exp(spreads).sum() * n_trusts))
 
 
-def _correlations(
+def correlations(
     kernel: str, lengthscales: NDArray[np.float64], A: NDArray[np.float64], B: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """R_ℓ for each ℓ: (n, d), (m, d) → (ℓ, n, m)."""
+    """R_ℓ for each ℓ, equal ones worked out once: (n, d), (m, d) → (C, n, m)."""
     squared = squared_distance(A[:, None, :], B)
-    return np.stack([kernel_named(kernel, float(length)).at(squared.copy()) for length in lengthscales])
+    lengths, which = np.unique(lengthscales, return_inverse=True)
+    return np.stack([kernel_named(kernel, float(length)).at(squared.copy()) for length in lengths])[which]
 
 
 def _spread(median: float, spread: float) -> NDArray[np.float64]:

@@ -6,11 +6,10 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.mechanisms.worth import WORTH
-from dpbo_core.methods.contract import SearchesPublic
 from dpbo_core.methods.dp_hypo import DpHypo
 from dpbo_core.methods.kusner_gp import ExactGP, NoisyGP
 from dpbo_core.methods.lipschitz import Lipschitz
-from dpbo_core.methods.outsourced.box import Exchange, Outsourced
+from dpbo_core.methods.outsourced.box import Outsourced
 from dpbo_core.methods.pair_draws import in_pairs, refused
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
@@ -22,8 +21,8 @@ AnyMethod = PrivateTrajectory | PrivateGrid | Public | Lipschitz | NoisyGP | Exa
 METHODS: Mapping[str, type[AnyMethod]] = {cls.kind: cls for cls in get_args(AnyMethod)}
 
 # What two parties do with files is no study's method: it has no start and no step. Campaigns take both maps.
-EXCHANGES: Mapping[str, type[Exchange]] = {Outsourced.kind: Outsourced}
-CERTIFIED = Declared({kind: cls.shown for kind, cls in {**METHODS, **EXCHANGES}.items()}, WORTH)
+EXCHANGES: Mapping[str, type[Outsourced]] = {Outsourced.kind: Outsourced}
+CERTIFIED = Declared({kind: cls.traits.shown for kind, cls in {**METHODS, **EXCHANGES}.items()}, WORTH)
 NO_STUDY = (
     "two parties run it over files, dpbo curate and dpbo model; a study has one, and its candidates are public"
 )
@@ -87,8 +86,8 @@ def check_counts(method: AnyMethod, problem: Problem) -> None:
     Raises:
         StudyInvalid: it cannot; names the methods that can.
     """
-    if counts_pairs(problem) and not method.DESCRIBED.counts_pairs:
-        raise refused(problem, tuple(kind for kind, cls in METHODS.items() if cls.DESCRIBED.counts_pairs))
+    if counts_pairs(problem) and not method.traits.counts_pairs:
+        raise refused(problem, tuple(kind for kind, cls in METHODS.items() if cls.traits.counts_pairs))
 
 
 def check_scored_in_public(method: AnyMethod, problem: Problem) -> None:
@@ -97,7 +96,8 @@ def check_scored_in_public(method: AnyMethod, problem: Problem) -> None:
     Raises:
         StudyInvalid: there are none.
     """
-    if problem.scored_in_public or not isinstance(method, SearchesPublic) or not method.cross_validated(problem):
+    needed = method.traits.cross_validated
+    if problem.scored_in_public or needed is None or not needed(method, problem):
         return
     raise StudyInvalid(
         f"{method.kind} asks here what each candidate scores in public, and there are no public predictions",

@@ -1,9 +1,8 @@
 """What every method is, a price before purchase, a search, a release; and what one may be beside that.
 
-prepare(problem)               where there is one: public work, done before anything is charged
+traits                         what it is beside that, one value: its row, its certificate's rules, public work
 plan(problem)                  the price; needs no data, is deterministic
 draws(problem)                 every draw of the plan with its mechanism, so that noise can be prepared beforehand
-shown(release)                 draws and sensitivity that a release's certificate must show
 outlook(problem)               what to expect of the noise, for advice; needs no data
 n_steps(problem)               how many steps the search takes; public, fixed in advance
 start(problem, plan)           a search
@@ -13,7 +12,7 @@ search.step(objective, noise)  one training and one scoring, or a chunk of Λ; o
 search.finish(noise)           the release
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -46,18 +45,66 @@ class Outlook:
 
 
 @dataclass(frozen=True)
-class Described:
-    """A method's row in the pages that list methods, in plain words.
+class Simulated:
+    """Where the advice's simulation has a form of a method, at ε = 1, k = 1, δ = 1e-6 and the usual shares.
 
     Attributes:
-        wants: what somebody wants who should choose it.
+        form: the table's name of it.
+        chosen_by: records at which the choice has this noise there.
+        said_by: records at which the score has this noise there.
+        paired: whether the choice may have less noise than that, by differences that only the public set tells.
+    """
+
+    form: str
+    chosen_by: float
+    said_by: float
+    paired: bool = False
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a release says of candidates: its private choice, if it made one, and each score with its noise.
+
+    Attributes:
+        choice: hyperparameters; None where nothing was chosen by the records.
+        scores: (hyperparameters, score, deviation of its noise), in units of the score.
+    """
+
+    choice: Mapping[str, Any] | None
+    scores: tuple[tuple[Mapping[str, Any], float, float], ...]
+
+
+@dataclass(frozen=True)
+class MethodTraits:
+    """What a method is beside its verbs: one value a class. None where it has no such thing.
+
+    A function of a method with its options takes that method first; a problem for planning will do for each but
+    `prepare`.
+
+    Attributes:
+        wants: what somebody wants who should choose it; a row, in plain words, of the pages that list methods.
         gives: what it releases.
         needs: what it asks for.
         delta: whether its δ is above 0.
         trainings: how many models are trained.
+        shown: what the certificate of one of its releases must show; raises where the release is none of it.
         command: how it is asked for, where no study names it.
         counts_pairs: whether it can search by a count of pairs as well as by a mean of record scores.
         shows_all: whether what it releases beside the choice is what it is chosen for: no advice can know that.
+        hides_evaluations: whether how many models it scores is private: they are then scored in one process,
+            uncounted.
+        forms: the forms that the advice compares on a problem, in the order of preference among equals.
+        simulated: where the advice's simulation has the method.
+        private_forms: its forms for a sensitive training set, in the order of preference.
+        begins_with_editions: whether its search begins with what earlier editions released (`problem.earlier`).
+        told: what a release says of candidates. Raises KeyError, TypeError, ValueError where it is none.
+        scores_ahead: whether it can score all candidates in one pass over the records, where its path is public.
+        fixed_path: indices of the candidates that it trains whatever comes out.
+        trains_first: whether its price is measured on the models themselves: then all of Λ is trained before
+            anything is charged, as where the path is private.
+        prepare: the problem with what a search on public data found, made before anything is charged. Raises
+            StudyInvalid where a public training fails.
+        cross_validated: candidates whose public scores that search needs whatever they are.
     """
 
     wants: str
@@ -65,9 +112,21 @@ class Described:
     needs: str
     delta: str
     trainings: str
+    shown: Callable[[Release], Shown]
     command: str = ""
     counts_pairs: bool = False
     shows_all: bool = False
+    hides_evaluations: bool = False
+    forms: Callable[[Problem], tuple[Any, ...]] | None = None
+    simulated: Callable[[Any, Problem], Simulated] | None = None
+    private_forms: Callable[[], tuple[Any, ...]] | None = None
+    begins_with_editions: bool = False
+    told: Callable[[Release], Told] | None = None
+    scores_ahead: bool = False
+    fixed_path: Callable[[Any, Problem], tuple[int, ...]] | None = None
+    trains_first: Callable[[Any], bool] | None = None
+    prepare: Callable[[Any, Problem], Problem] | None = None
+    cross_validated: Callable[[Any, Problem], tuple[int, ...]] | None = None
 
 
 class Search(Protocol):
@@ -91,17 +150,12 @@ class Method(Protocol):
         """Its name in a study."""
         ...
 
-    DESCRIBED: ClassVar[Described]
+    traits: ClassVar[MethodTraits]
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
     def public_path(self) -> bool:
         """Whether the candidates it asks about may be seen by anyone."""
-        ...
-
-    @property
-    def hides_evaluations(self) -> bool:
-        """Whether how many models it scores is private: they are then scored in one process, uncounted."""
         ...
 
     @property
@@ -122,11 +176,6 @@ class Method(Protocol):
         """The plan's draws, each with the mechanism that will make it."""
         ...
 
-    @staticmethod
-    def shown(release: Release) -> Shown:
-        """What the certificate of one of its releases must show."""
-        ...
-
     def outlook(self, problem: Problem) -> Outlook:
         """What the price buys, in units of the score; needs no data."""
         ...
@@ -137,115 +186,4 @@ class Method(Protocol):
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> Search:
         """A search that has drawn nothing yet."""
-        ...
-
-
-@dataclass(frozen=True)
-class Simulated:
-    """Where the advice's simulation has a form of a method, at ε = 1, k = 1, δ = 1e-6 and the usual shares.
-
-    Attributes:
-        form: the table's name of it.
-        chosen_by: records at which the choice has this noise there.
-        said_by: records at which the score has this noise there.
-        paired: whether the choice may have less noise than that, by differences that only the public set tells.
-    """
-
-    form: str
-    chosen_by: float
-    said_by: float
-    paired: bool = False
-
-
-@runtime_checkable
-class Advised(Protocol):
-    """A method that the advice may recommend, since it was simulated."""
-
-    @staticmethod
-    def forms(problem: Problem) -> "tuple[Advised, ...]":
-        """The forms to compare on this problem, in the order of preference among equals."""
-        ...
-
-    def simulated(self, problem: Problem) -> Simulated:
-        """Where the simulation has it."""
-        ...
-
-
-@dataclass(frozen=True)
-class Told:
-    """What a release says of candidates: its private choice, if it made one, and each score with its noise.
-
-    Attributes:
-        choice: hyperparameters; None where nothing was chosen by the records.
-        scores: (hyperparameters, score, deviation of its noise), in units of the score.
-    """
-
-    choice: Mapping[str, Any] | None
-    scores: tuple[tuple[Mapping[str, Any], float, float], ...]
-
-
-@runtime_checkable
-class Learns(Protocol):
-    """A method whose releases say something of candidates, and whose search may begin with such releases."""
-
-    @staticmethod
-    def begins_with_editions() -> bool:
-        """Whether its search begins with what earlier editions released (`problem.earlier`)."""
-        ...
-
-    @staticmethod
-    def told(release: Release) -> Told:
-        """What one of its releases says. Raises KeyError, TypeError, ValueError where it is none."""
-        ...
-
-
-@runtime_checkable
-class ScoresAhead(Protocol):
-    """A method that may score candidates before it asks for them."""
-
-    @property
-    def scores_ahead(self) -> bool:
-        """Whether it can score all of them in one pass over the records."""
-        ...
-
-
-@runtime_checkable
-class TrainsPrivately(Protocol):
-    """A method for a sensitive training set."""
-
-    @staticmethod
-    def private_forms() -> "tuple[TrainsPrivately, ...]":
-        """Its forms, in the order of preference."""
-        ...
-
-
-@runtime_checkable
-class FixedPath(Protocol):
-    """A method that may know in advance what it trains, on a public path."""
-
-    def fixed_path(self, problem: Problem) -> tuple[int, ...]:
-        """Indices of the candidates that it trains whatever comes out; a problem for planning will do."""
-        ...
-
-
-@runtime_checkable
-class TrainsFirst(Protocol):
-    """A method whose price may be measured on the models themselves."""
-
-    @property
-    def trains_first(self) -> bool:
-        """Whether it is: then all of Λ is trained before anything is charged, as where the path is private."""
-        ...
-
-
-@runtime_checkable
-class SearchesPublic(Protocol):
-    """A method with a search on public data, to be made before anything is charged."""
-
-    def prepare(self, problem: Problem) -> Problem:
-        """The problem with what was found. Raises StudyInvalid where a public training fails."""
-        ...
-
-    def cross_validated(self, problem: Problem) -> tuple[int, ...]:
-        """Candidates whose public scores it needs whatever they are; a problem for planning will do."""
         ...

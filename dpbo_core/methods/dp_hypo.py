@@ -26,7 +26,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.noise import try_out
 from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, Stopping
 from dpbo_core.mechanisms.repeat_and_select import RepeatAndSelect, selection_epsilon
-from dpbo_core.methods.contract import Described, Draws, Outlook
+from dpbo_core.methods.contract import Draws, MethodTraits, Outlook
 from dpbo_core.methods.hypo_search import HypoSearch, Law, assumed_of, informed, law_of
 from dpbo_core.methods.pricing import guarantee_of, refuse_persons, too_small
 from dpbo_core.methods.stated_search import stated_kernel
@@ -37,9 +37,8 @@ from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.unit import PrivacyUnit
 from dpbo_core.private_training.calibration import Terms, calibrate, longest
-from dpbo_core.private_training.public_training import PUBLIC_TRAINING
 from dpbo_core.private_training.trial import Trial, check_every_point
-from dpbo_core.private_training.union import BASES, base_named, check_base
+from dpbo_core.private_training.union import BASES, PUBLIC_TRAINING, base_named, check_base
 from dpbo_core.problem import Problem
 from dpbo_core.theorems.wang_2023 import Calibration
 
@@ -83,15 +82,7 @@ class DpHypo:
             as it is whatever the densities cost; None for as dear a trial as ε allows (the white box).
     """
 
-    DESCRIBED: ClassVar = Described(
-        wants="a model, where the training set is sensitive too",
-        gives="the best trial: hyperparameters, model, private score",
-        needs="[public bounds and labels](docs/private_training.md); ε above 1",
-        delta="mostly > 0",
-        trainings="a hidden number",
-    )
     public_path: ClassVar = False  # which candidates are tried, and how many, is private
-    hides_evaluations: ClassVar = True  # K itself: models are scored in this process, where nobody can count them
     releases_hyperparameters: ClassVar = True  # those of the best trial
 
     base: str = PUBLIC_TRAINING.name
@@ -374,3 +365,14 @@ class DpHypo:
                     f"; below β = {BLACK_BETA:g} a density hardly leaves the prior, and uniform trials cost less"
                 )
         return said
+
+    traits: ClassVar = MethodTraits(
+        wants="a model, where the training set is sensitive too",
+        gives="the best trial: hyperparameters, model, private score",
+        needs="[public bounds and labels](docs/private_training.md); ε above 1",
+        delta="mostly > 0",
+        trainings="a hidden number",
+        shown=shown,
+        private_forms=private_forms,
+        hides_evaluations=True,
+    )

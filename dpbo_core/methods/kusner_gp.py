@@ -23,6 +23,7 @@ can count.
 """
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -37,7 +38,7 @@ from dpbo_core.mechanisms.gaussian import observation_noise
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
 from dpbo_core.methods import kusner_pricing as pricing
-from dpbo_core.methods.contract import Described, Draws, Outlook
+from dpbo_core.methods.contract import Draws, MethodTraits, Outlook
 from dpbo_core.methods.pricing import guarantee_of
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.methods.stated_search import (
@@ -59,45 +60,16 @@ from dpbo_core.theorems import kusner_2015, srinivas_2010
 from dpbo_core.theorems.kusner_2015 import Calibration
 
 
-@dataclass(frozen=True)
-class NoisyGP:
-    """Algorithm 1.
+class OnThePrior(ABC):
+    """What both algorithms have: a prior that the study states, two outputs, T scored models on a private path."""
 
-    Attributes:
-        calibration: "corrected", or "published" to reproduce the paper; with a score among the outputs that is
-            refuted, and runs on a public dataset alone.
-        cap_at_range: clip what is released to the range that scores can have; with false and "published" it is the
-            paper to the letter.
-        outputs: "both" λ̃ and ṽ, each at half of (ε, δ), or one of them at the whole.
-        dataset_similarity: k₁ in [0, 1], the modeller's statement about neighbours.
-        noise_variance: σ² on the prior's scale.
-        score_center: public guess of the score, as a share of its range: the prior's mean.
-        score_spread: public guess of its standard deviation over Λ, likewise.
-    """
-
-    DESCRIBED: ClassVar = Described(
-        wants="Algorithm 1 of Kusner et al.",
-        gives="a choice and a score",
-        needs="ε far above 1, or the paper's prior taken on by name",
-        delta="see [errata](docs/errata.md)",
-        trainings="one a candidate",
-    )
     public_path: ClassVar = False  # the path follows scores that are not private
-    hides_evaluations: ClassVar = False  # how many models are scored is public: T, however many were needed
     fits_lengthscale: ClassVar = False  # k₂ is fixed: nothing private may be fitted
 
-    calibration: Calibration = "corrected"
-    cap_at_range: bool = True
-    outputs: pricing.Outputs = "both"
-    dataset_similarity: float = 0.99
-    noise_variance: float = 0.01
-    score_center: float = 0.5
-    score_spread: float = 0.25
-    kind: Literal["noisy_gp"] = "noisy_gp"
-
-    def __post_init__(self) -> None:
-        pricing.check_prior(self.dataset_similarity, self.noise_variance)
-        _ = self.scale
+    cap_at_range: bool
+    score_center: float
+    score_spread: float
+    outputs: pricing.Outputs
 
     @property
     def scale(self) -> pricing.PriorScale:
@@ -112,6 +84,48 @@ class NoisyGP:
     def n_steps(self, problem: Problem) -> int:
         """T: how many models are scored, `[search] steps`."""
         return problem.search.steps
+
+    def draws(self, problem: Problem) -> Draws:
+        """The draws of the plan, each with its δ where the range does not cap it."""
+        return pricing.priced_draws(problem, self.scale, self.sensitivities(problem), self.score_draw)
+
+    @abstractmethod
+    def sensitivities(self, problem: Problem) -> dict[pricing.Output, float]:
+        """Δ of each output, in order, on the prior's scale."""
+
+    @abstractmethod
+    def score_draw(self, problem: Problem, sensitivity: float, epsilon_units: int) -> tuple[Spend, DiscreteLaplace]:
+        """The noise on the score, and its spend."""
+
+
+@dataclass(frozen=True)
+class NoisyGP(OnThePrior):
+    """Algorithm 1.
+
+    Attributes:
+        calibration: "corrected", or "published" to reproduce the paper; with a score among the outputs that is
+            refuted, and runs on a public dataset alone.
+        cap_at_range: clip what is released to the range that scores can have; with false and "published" it is the
+            paper to the letter.
+        outputs: "both" λ̃ and ṽ, each at half of (ε, δ), or one of them at the whole.
+        dataset_similarity: k₁ in [0, 1], the modeller's statement about neighbours.
+        noise_variance: σ² on the prior's scale.
+        score_center: public guess of the score, as a share of its range: the prior's mean.
+        score_spread: public guess of its standard deviation over Λ, likewise.
+    """
+
+    calibration: Calibration = "corrected"
+    cap_at_range: bool = True
+    outputs: pricing.Outputs = "both"
+    dataset_similarity: float = 0.99
+    noise_variance: float = 0.01
+    score_center: float = 0.5
+    score_spread: float = 0.25
+    kind: Literal["noisy_gp"] = "noisy_gp"
+
+    def __post_init__(self) -> None:
+        pricing.check_prior(self.dataset_similarity, self.noise_variance)
+        _ = self.scale
 
     def plan(self, problem: Problem) -> PrivacyPlan:
         """At most one selection and one Laplace draw.
@@ -130,10 +144,6 @@ class NoisyGP:
         assumptions = () if evidence.refuted else (GP_PRIOR.name,) * (not pure) + assumed_of_acquisition(problem)
         spends = tuple(spend for spend, _ in self.draws(problem))
         return PrivacyPlan(guarantee_of(problem, pure=pure, evidence=evidence, assumptions=assumptions), spends)
-
-    def draws(self, problem: Problem) -> Draws:
-        """The draws of the plan, each with its δ where the range does not cap it."""
-        return pricing.priced_draws(problem, self.scale, self.sensitivities(problem), self.score_draw)
 
     @staticmethod
     def shown(release: Release) -> Shown:
@@ -217,9 +227,18 @@ class NoisyGP:
             gram=lambda i: kernel.column(X, X[i]), n_steps=problem.search.steps, noise_variance=self.noise_variance
         )
 
+    traits: ClassVar = MethodTraits(
+        wants="Algorithm 1 of Kusner et al.",
+        gives="a choice and a score",
+        needs="ε far above 1, or the paper's prior taken on by name",
+        delta="see [errata](docs/errata.md)",
+        trainings="one a candidate",
+        shown=shown,
+    )
+
 
 @dataclass(frozen=True)
-class ExactGP:
+class ExactGP(OnThePrior):
     """Algorithm 2.
 
     Attributes:
@@ -233,17 +252,6 @@ class ExactGP:
         score_spread: public guess of its standard deviation over Λ, likewise.
         calibration: "corrected", c no larger than k·G/m, or "published", c as printed whatever one record can do.
     """
-
-    DESCRIBED: ClassVar = Described(
-        wants="Algorithm 2 of Kusner et al.",
-        gives="a score, or a choice, or both",
-        needs="as above, and for a score two constants that nobody can know",
-        delta="see [errata](docs/errata.md)",
-        trainings="one a candidate",
-    )
-    public_path: ClassVar = False  # the path follows scores that are not private
-    hides_evaluations: ClassVar = False  # how many models are scored is public: T, however many were needed
-    fits_lengthscale: ClassVar = False  # k₂ is fixed: nothing private may be fitted
 
     rate_constant: float = 0.0
     decay_constant: float = 0.0
@@ -259,20 +267,6 @@ class ExactGP:
         pricing.check_prior(self.dataset_similarity, 1.0)
         _ = self.scale
 
-    @property
-    def scale(self) -> pricing.PriorScale:
-        """The public map between scores and the prior."""
-        return pricing.PriorScale(self.score_center, self.score_spread, capped=self.cap_at_range)
-
-    @property
-    def releases_hyperparameters(self) -> bool:
-        """Where λ̃ is among the outputs."""
-        return self.outputs != "score"
-
-    def n_steps(self, problem: Problem) -> int:
-        """T: how many models are scored, `[search] steps`."""
-        return problem.search.steps
-
     def plan(self, problem: Problem) -> PrivacyPlan:
         """At most one selection and one Laplace draw.
 
@@ -285,10 +279,6 @@ class ExactGP:
         evidence = self._evidence(pure=not uncapped)
         guarantee = guarantee_of(problem, pure=not uncapped, evidence=evidence, assumptions=assumptions)
         return PrivacyPlan(guarantee, tuple(spend for spend, _ in self.draws(problem)))
-
-    def draws(self, problem: Problem) -> Draws:
-        """The draws of the plan, each with its δ where the range does not cap it."""
-        return pricing.priced_draws(problem, self.scale, self.sensitivities(problem), self.score_draw)
 
     @staticmethod
     def shown(release: Release) -> Shown:
@@ -369,6 +359,15 @@ class ExactGP:
         if self.calibration == "published":
             return pricing.PRINTED_EXACT_CHOICE if choice else pricing.PRINTED_EXACT_SCORE
         return pricing.EXACT_CHOICE if choice else pricing.EXACT_SCORE
+
+    traits: ClassVar = MethodTraits(
+        wants="Algorithm 2 of Kusner et al.",
+        gives="a score, or a choice, or both",
+        needs="as above, and for a score two constants that nobody can know",
+        delta="see [errata](docs/errata.md)",
+        trainings="one a candidate",
+        shown=shown,
+    )
 
 
 class NoisyGPSearch(Opaque):

@@ -28,7 +28,7 @@ from dpbo_core.bo.score_map import CENTRE, SPREAD, ScoreMap
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.methods.contract import Described, Draws, Outlook
+from dpbo_core.methods.contract import Draws, MethodTraits, Outlook
 from dpbo_core.methods.pricing import guarantee_of, refuse_persons, split_epsilon
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.methods.stated_search import (
@@ -80,14 +80,6 @@ class Lipschitz:
         trained_points: models trained to measure D where Λ is larger than that.
     """
 
-    DESCRIBED: ClassVar = Described(
-        wants="the best score of a path, Algorithm 3 of Kusner et al.",
-        gives="one score, no hyperparameter",
-        needs="a logistic or hinge model, a Lipschitz score",
-        delta="0",
-        trainings="one a candidate",
-    )
-    hides_evaluations: ClassVar = False  # how many models are scored is public: T
     releases_hyperparameters: ClassVar = False  # a score alone: Algorithm 3 releases no candidate
 
     evaluate: Literal["auto", "all", "path"] = "auto"
@@ -118,15 +110,9 @@ class Lipschitz:
         """The path follows raw scores, unless it is the whole of Λ in its own order."""
         return self.scores_all
 
-    @property
     def trains_first(self) -> bool:
         """Where Δ is measured on the models themselves."""
         return self.sensitivity == "trained"
-
-    @property
-    def scores_ahead(self) -> bool:
-        """Where all of Λ is scored it always does."""
-        return self.scores_all
 
     @property
     def fits_lengthscale(self) -> bool:
@@ -266,17 +252,45 @@ class Lipschitz:
             max_records_per_person=problem.max_records_per_person,
         )
 
+    traits: ClassVar = MethodTraits(
+        wants="the best score of a path, Algorithm 3 of Kusner et al.",
+        gives="one score, no hyperparameter",
+        needs="a logistic or hinge model, a Lipschitz score",
+        delta="0",
+        trainings="one a candidate",
+        shown=shown,
+        scores_ahead=True,
+        fixed_path=fixed_path,
+        trains_first=trains_first,
+    )
 
-class WholePath(Opaque):
-    """All of Λ under way, a chunk a step. The scores are private: nothing is returned before `finish`."""
 
-    __slots__ = ("_best", "_chunks", "_left", "_mechanism", "_method", "_plan", "_problem", "_trained")
+class BestScore(Opaque):
+    """The largest sum so far. The scores are private: nothing is returned before `finish`."""
+
+    __slots__ = ("_best", "_mechanism", "_method", "_plan", "_problem")
 
     def __init__(self, method: Lipschitz, problem: Problem, plan: PrivacyPlan, mechanism: DiscreteLaplace) -> None:
         self._method, self._problem, self._plan, self._mechanism = method, problem, plan, mechanism
+        self._best = Sensitive(-1)
+
+    def finish(self, noise: Noise) -> Release:
+        """f̃_L = f_BO + Lap(Δ/ε)."""
+        (spend,) = self._plan.spends
+        drawn = noise.release(spend, self._mechanism, self._best)  # Alg. 3, lines 5 and 6
+        value = {"score": drawn["draw"] * self._problem.score_per_step}
+        return make_release(self._method, self._problem, self._plan, noise, value, score_bound=_score_bound(spend))
+
+
+class WholePath(BestScore):
+    """All of Λ under way, a chunk a step."""
+
+    __slots__ = ("_chunks", "_left", "_trained")
+
+    def __init__(self, method: Lipschitz, problem: Problem, plan: PrivacyPlan, mechanism: DiscreteLaplace) -> None:
+        super().__init__(method, problem, plan, mechanism)
         self._chunks = iter(np.array_split(np.arange(len(problem.candidates)), method.n_steps(problem)))
         self._left, self._trained = len(problem.candidates), list[Scorable]()
-        self._best = Sensitive(-1)
 
     def step(self, objective: Scorer, noise: Noise) -> None:  # noqa: ARG002  no noise before the end
         """Train and score the next chunk of Λ; where files are read, all or as many as fit in one reading."""
@@ -290,20 +304,15 @@ class WholePath(Opaque):
             self._best = Sensitive(max(self._best.expose(), *(total.expose() for total in found.sums)))  # line 3
             self._trained.clear()
 
-    def finish(self, noise: Noise) -> Release:
-        """f̃_L = f_BO + Lap(Δ/ε)."""
-        return _released(self._method, self._problem, self._plan, noise, self._mechanism, self._best)
 
+class LipschitzSearch(BestScore):
+    """Algorithm 3 under way. The path is private too."""
 
-class LipschitzSearch(Opaque):
-    """Algorithm 3 under way. The path and the scores are private: nothing is returned before `finish`."""
-
-    __slots__ = ("_best", "_bo", "_map", "_mechanism", "_method", "_plan", "_problem")
+    __slots__ = ("_bo", "_map")
 
     def __init__(self, method: Lipschitz, problem: Problem, plan: PrivacyPlan, mechanism: DiscreteLaplace) -> None:
-        search = problem.search
-        self._method, self._problem, self._plan, self._mechanism = method, problem, plan, mechanism
-        self._best, self._map = Sensitive(-1), ScoreMap(CENTRE, SPREAD, 1.0)
+        super().__init__(method, problem, plan, mechanism)
+        search, self._map = problem.search, ScoreMap(CENTRE, SPREAD, 1.0)
         self._bo = BayesianSearch(
             problem.candidates.encoded,
             stated_kernel(problem),
@@ -319,23 +328,6 @@ class LipschitzSearch(Opaque):
         total = objective.evaluate(self._problem.train(index)).expose()  # Alg. 3, line 2
         self._bo.tell(index, self._map.mapped(total / self._problem.range_steps))
         self._best = Sensitive(max(self._best.expose(), total))  # Alg. 3, line 3
-
-    def finish(self, noise: Noise) -> Release:
-        """f̃_L = f_BO + Lap(Δ/ε)."""
-        return _released(self._method, self._problem, self._plan, noise, self._mechanism, self._best)
-
-
-def _released(
-    method: Lipschitz,
-    problem: Problem,
-    plan: PrivacyPlan,
-    noise: Noise,
-    mechanism: DiscreteLaplace,
-    best: Sensitive[int],
-) -> Release:
-    drawn = noise.release(plan.spends[0], mechanism, best)  # Alg. 3, lines 5 and 6
-    value = {"score": drawn["draw"] * problem.score_per_step}
-    return make_release(method, problem, plan, noise, value, score_bound=_score_bound(plan.spends[0]))
 
 
 def _score_bound(spend: Spend) -> str:

@@ -25,7 +25,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.exponential import EXPONENTIAL, PERMUTE_AND_FLIP, PrivateSelection
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.methods.contract import Described, Draws, Outlook, Simulated, Told
+from dpbo_core.methods.contract import Draws, MethodTraits, Outlook, Simulated, Told
 from dpbo_core.methods.earlier_editions import chosen_and_scored, followed
 from dpbo_core.methods.pair_draws import (
     check_unpaired,
@@ -90,19 +90,9 @@ class PrivateGrid:
             price where many releases are composed.
     """
 
-    DESCRIBED: ClassVar = Described(
-        wants="the best of a list, δ = 0",
-        gives="the choice and its score",
-        needs="time to score the list",
-        delta="0",
-        trainings="one a candidate",
-        counts_pairs=True,
-    )
     public_path: ClassVar = True  # which candidates are scored, and in which order, is public
-    hides_evaluations: ClassVar = False  # how many models are scored is public: |Λ′|
     releases_hyperparameters: ClassVar = True  # those of the candidate that was chosen
     fits_lengthscale: ClassVar = True  # it has no kernel, or that of a public search, which fits its own
-    scores_ahead: ClassVar[bool] = True  # its whole list is known before the first is scored
 
     evaluate: Literal["all", "tried", "sobol", "public_shortlist"] = "all"
     score_share: float = 0.25
@@ -167,7 +157,7 @@ class PrivateGrid:
         if self.paired:
             check_unpaired(problem)
         evidence = EXPONENTIAL_EVIDENCE if self._for_many(problem) else EVIDENCE
-        guarantee = guarantee_of(problem, pure=True, evidence=evidence, counts_pairs=self.DESCRIBED.counts_pairs)
+        guarantee = guarantee_of(problem, pure=True, evidence=evidence, counts_pairs=self.traits.counts_pairs)
         return PrivacyPlan(guarantee, spends)
 
     def draws(self, problem: Problem) -> Draws:
@@ -184,11 +174,6 @@ class PrivateGrid:
         if COUNTS in release.facts:
             made[ALL_PAIRS] = laplace
         return Shown(made, one_unit_moves(release), relations=relations_of(release))
-
-    @staticmethod
-    def begins_with_editions() -> bool:
-        """Its choice begins with what earlier editions chose."""
-        return True
 
     @staticmethod
     def told(release: Release) -> Told:
@@ -298,6 +283,24 @@ class PrivateGrid:
     def _parts(self, problem: Problem) -> tuple[int, ...]:
         """Of ε in 10⁻¹²: for the choice, for the number of pairs where such are counted, and for the score."""
         return split_epsilon(problem, (1.0 - self.score_share, *shares_of(problem, self.score_share)))
+
+    traits: ClassVar = MethodTraits(
+        wants="the best of a list, δ = 0",
+        gives="the choice and its score",
+        needs="time to score the list",
+        delta="0",
+        trainings="one a candidate",
+        counts_pairs=True,
+        shown=shown,
+        forms=forms,
+        simulated=simulated,
+        begins_with_editions=True,
+        told=told,
+        scores_ahead=True,
+        fixed_path=fixed_path,
+        prepare=prepare,
+        cross_validated=cross_validated,
+    )
 
 
 class GridSearch(Opaque):

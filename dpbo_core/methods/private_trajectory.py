@@ -33,7 +33,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.noise import Mechanism, Noise
-from dpbo_core.methods.contract import Described, Draws, Outlook, Released, Simulated, Told
+from dpbo_core.methods.contract import Draws, MethodTraits, Outlook, Released, Simulated, Told
 from dpbo_core.methods.earlier_editions import steps_and_look
 from dpbo_core.methods.final_choice import MIXED_EVIDENCE, FinalChoice, selection
 from dpbo_core.methods.pair_draws import (
@@ -93,20 +93,9 @@ class PrivateTrajectory:
         public_trials: candidates that are cross-validated for it; the others' scores are guessed from theirs.
     """
 
-    DESCRIBED: ClassVar = Described(
-        wants="to see the whole search, or many editions from one budget",
-        gives="every λ tried with its private score, the choice, an interval",
-        needs="δ > 0",
-        delta="> 0",
-        trainings="one a step",
-        counts_pairs=True,
-        shows_all=True,
-    )
     public_path: ClassVar = True  # the path follows released observations only
-    hides_evaluations: ClassVar = False  # how many models are scored is public: T
     releases_hyperparameters: ClassVar = True  # those of the choice, and of every step
     fits_lengthscale: ClassVar = True  # it is fitted to released observations, which costs nothing
-    scores_ahead: ClassVar[bool] = True  # all of Λ at once, where `[search] one_pass` asks for it
 
     look_share: float = USUAL_LOOK
     final_share: float = 0.0
@@ -161,7 +150,7 @@ class PrivateTrajectory:
         """
         spends = tuple(spend for spend, _ in self.draws(problem))
         evidence = MIXED_EVIDENCE if self.final_choice == "permute_and_flip" else EVIDENCE
-        guarantee = guarantee_of(problem, pure=False, evidence=evidence, counts_pairs=self.DESCRIBED.counts_pairs)
+        guarantee = guarantee_of(problem, pure=False, evidence=evidence, counts_pairs=self.traits.counts_pairs)
         return PrivacyPlan(guarantee, spends)
 
     def draws(self, problem: Problem) -> Draws:
@@ -191,11 +180,6 @@ class PrivateTrajectory:
         if COUNTS in release.facts:
             made[ALL_PAIRS] = gaussian
         return Shown(made, one_unit_moves(release), relations=relations_of(release))
-
-    @staticmethod
-    def begins_with_editions() -> bool:
-        """Its search begins with every score that earlier editions released."""
-        return True
 
     @staticmethod
     def told(release: Release) -> Told:
@@ -253,7 +237,7 @@ class PrivateTrajectory:
             parts = ()
         if not parts:
             raise too_small(problem)
-        return tuple(DiscreteGaussian(problem.record_steps, rho, problem.score_per_step) for rho in parts)
+        return tuple(_gaussian(problem, rho) for rho in parts)
 
     def selection(self, problem: Problem) -> PrivateSelection | None:
         """The mechanism of the final choice; None where the posterior mean chooses."""
@@ -263,21 +247,11 @@ class PrivateTrajectory:
 
     def look(self, problem: Problem) -> DiscreteGaussian | None:
         """The mechanism of the fresh look."""
-        if self.look_share == 0.0:
-            return None
-        share = self._rho(problem)[2]
-        if share < 1:
-            raise too_small(problem)
-        return DiscreteGaussian(problem.record_steps, share, problem.score_per_step)
+        return None if self.look_share == 0.0 else _gaussian(problem, self._rho(problem)[2])
 
     def number(self, problem: Problem) -> DiscreteGaussian | None:
         """The mechanism of the number of pairs; None where none are counted."""
-        if in_pairs(problem) is None:
-            return None
-        share = self._rho(problem)[3]
-        if share < 1:
-            raise too_small(problem)
-        return DiscreteGaussian(problem.record_steps, share, problem.score_per_step)
+        return None if in_pairs(problem) is None else _gaussian(problem, self._rho(problem)[3])
 
     def _rho(self, problem: Problem) -> tuple[int, int, int, int]:
         """ρ* in 10⁻¹², as (observations, final choice, fresh look, number of pairs)."""
@@ -292,6 +266,31 @@ class PrivateTrajectory:
         total -= number
         final, look = math.floor(total * self.final_share), math.floor(total * self.look_share)
         return total - final - look, final, look, number
+
+    traits: ClassVar = MethodTraits(
+        wants="to see the whole search, or many editions from one budget",
+        gives="every λ tried with its private score, the choice, an interval",
+        needs="δ > 0",
+        delta="> 0",
+        trainings="one a step",
+        counts_pairs=True,
+        shows_all=True,
+        shown=shown,
+        forms=forms,
+        simulated=simulated,
+        begins_with_editions=True,
+        told=told,
+        scores_ahead=True,
+        prepare=prepare,
+        cross_validated=cross_validated,
+    )
+
+
+def _gaussian(problem: Problem, rho: int) -> DiscreteGaussian:
+    """The mechanism of one score at its share of ρ*, in 10⁻¹²."""
+    if rho < 1:
+        raise too_small(problem)
+    return DiscreteGaussian(problem.record_steps, rho, problem.score_per_step)
 
 
 class TrajectorySearch(Opaque):

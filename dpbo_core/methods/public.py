@@ -19,7 +19,7 @@ import numpy as np
 
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.methods.contract import Described, Draws, Outlook, Simulated, Told
+from dpbo_core.methods.contract import Draws, MethodTraits, Outlook, Simulated, Told
 from dpbo_core.methods.earlier_editions import chosen_and_scored
 from dpbo_core.methods.pair_draws import in_pairs, one_unit_moves, relations_of, said_of, shares_of
 from dpbo_core.methods.pricing import guarantee_of, split_epsilon
@@ -45,16 +45,7 @@ class Public:
         public_trials: candidates that are cross-validated on the public training set.
     """
 
-    DESCRIBED: ClassVar = Described(
-        wants="no private choice: a public set like the sensitive one",
-        gives="the public choice and its private score",
-        needs="a public set that is like the sensitive one",
-        delta="0",
-        trainings="1",
-        counts_pairs=True,
-    )
     public_path: ClassVar = True  # the one candidate that is scored is a public fact
-    hides_evaluations: ClassVar = False  # how many models are scored is public: one
     releases_hyperparameters: ClassVar = True  # those of the public choice
     fits_lengthscale: ClassVar = True  # the public search fits its own
 
@@ -82,7 +73,7 @@ class Public:
     def plan(self, problem: Problem) -> PrivacyPlan:
         """One draw, for the score; two where pairs are counted."""
         spends = tuple(spend for spend, _ in self.draws(problem))
-        guarantee = guarantee_of(problem, pure=True, evidence=EVIDENCE, counts_pairs=self.DESCRIBED.counts_pairs)
+        guarantee = guarantee_of(problem, pure=True, evidence=EVIDENCE, counts_pairs=self.traits.counts_pairs)
         return PrivacyPlan(guarantee, spends)
 
     def draws(self, problem: Problem) -> Draws:
@@ -96,11 +87,6 @@ class Public:
         names = (SCORE, ALL_PAIRS) if COUNTS in release.facts else (SCORE,)
         made = {name: tuple(DiscreteLaplace.WORTH) for name in names}
         return Shown(made, one_unit_moves(release), relations=relations_of(release))
-
-    @staticmethod
-    def begins_with_editions() -> bool:
-        """No: the public scores alone choose."""
-        return False
 
     @staticmethod
     def told(release: Release) -> Told:
@@ -137,6 +123,21 @@ class Public:
         """The mechanisms of the number of pairs, where such are counted, and of the score: together all of ε."""
         parts = split_epsilon(problem, shares_of(problem, 1.0))
         return tuple(DiscreteLaplace(problem.record_steps, part, problem.score_per_step) for part in parts)
+
+    traits: ClassVar = MethodTraits(
+        wants="no private choice: a public set like the sensitive one",
+        gives="the public choice and its private score",
+        needs="a public set that is like the sensitive one",
+        delta="0",
+        trainings="1",
+        counts_pairs=True,
+        shown=shown,
+        forms=forms,
+        simulated=simulated,
+        told=told,
+        prepare=prepare,
+        cross_validated=cross_validated,
+    )
 
 
 class PublicChoice(Opaque):

@@ -15,7 +15,6 @@ from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel
 from dpbo_core.privacy.renyi import RenyiCurve
-from dpbo_core.privacy.unit import NeighboringRelation
 
 PrivateModel = LinearModel | SoftmaxModel
 
@@ -33,13 +32,8 @@ class PrivateTraining(Protocol):
     """One private training algorithm, calibrated to its price."""
 
     @property
-    def relation(self) -> NeighboringRelation:
-        """The neighbours its curve speaks of."""
-        ...
-
-    @property
     def curve(self) -> RenyiCurve:
-        """What one training costs, whichever point of Λ it is at."""
+        """What one training costs under replace-one, whichever point of Λ it is at."""
         ...
 
     def check(self, sizes: Sizes, point: Mapping[str, Any]) -> None:

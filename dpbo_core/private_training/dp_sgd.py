@@ -7,9 +7,9 @@
 | T | `steps(epochs)` | ⌈epochs/q⌉ | scalar |
 | ε(α) | `curve` | for the largest T of Λ, at integer and half-integer orders | table |
 
-Guarantee: the sampled Gaussian's own curve under add-or-remove-one; under replace-one, twice through the data set
-without the record (`replace_one_renyi`). The orders make every order asked of the sampled Gaussian an integer, and
-there its curve holds for the discrete Gaussian that is really drawn.
+Guarantee: under replace-one, the sampled Gaussian's own curve (which is of add-or-remove-one) twice, through the
+data set without the record (`replace_one_renyi`). The orders make every order asked of the sampled Gaussian an
+integer, and there its curve holds for the discrete Gaussian that is really drawn.
 """
 
 import math
@@ -24,7 +24,6 @@ from dpbo_core.data import Encoded
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.mechanisms.vectors import DiscreteGaussianVector, check_vector, poisson_sample
 from dpbo_core.privacy.renyi import RenyiCurve
-from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.private_training.algorithm import Axis, PrivateModel, Sizes, check_moderate, value_of
 from dpbo_core.private_training.base import Base
 from dpbo_core.private_training.gradients import STEPS, bounded, clipped_sum, model_of, n_columns, sum_sensitivity
@@ -43,13 +42,11 @@ class DpSgd:
     noise_multiplier: float
     rate: float
     most_epochs: float
-    relation: NeighboringRelation = NeighboringRelation.REPLACE_ONE
 
     @property
     def curve(self) -> RenyiCurve:
         """The table for the longest training of Λ: a shorter one costs less."""
-        replace = self.relation is NeighboringRelation.REPLACE_ONE
-        return _curve(self.noise_multiplier, self.rate, self.steps(self.most_epochs), replace)
+        return _curve(self.noise_multiplier, self.rate, self.steps(self.most_epochs))
 
     def steps(self, epochs: float) -> int:
         """T: how many noisy gradient steps a training takes."""
@@ -83,12 +80,10 @@ class DpSgd:
 
 
 @lru_cache(maxsize=512)
-def _curve(sigma: float, rate: float, steps: int, replace: bool) -> RenyiCurve:  # noqa: FBT001
+def _curve(sigma: float, rate: float, steps: int) -> RenyiCurve:
     def one(alpha: float) -> float:
         return sampled.section_3_3_renyi(alpha=round(alpha), rate=rate, noise_multiplier=sigma)
 
-    if not replace:
-        return RenyiCurve(table=tuple((a, steps * one(a)) for a in ORDERS if a.is_integer()))
     # the triangle is taken once, over the whole training, so each side counts all steps
     return RenyiCurve(
         table=tuple(

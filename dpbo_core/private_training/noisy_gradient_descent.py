@@ -13,7 +13,7 @@ Guarantee: ρ-zCDP under replace-one (n is public). Each step releases a rounded
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.mechanisms.vectors import DiscreteGaussianVector, check_vector
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.renyi import RenyiCurve
-from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.private_training.algorithm import Axis, PrivateModel, Sizes, check_moderate, value_of
 from dpbo_core.private_training.base import Base
 from dpbo_core.private_training.gradients import STEPS, bounded, clipped_sum, model_of, n_columns, sum_sensitivity
@@ -34,10 +33,6 @@ AXES = {"learning_rate": Axis(1.0), "clipping_norm": Axis(1.0), "epochs": Axis(2
 @dataclass(frozen=True)
 class NoisyGradientDescent:
     """ρ-zCDP training of a logistic or softmax model."""
-
-    relation: ClassVar[NeighboringRelation] = (
-        NeighboringRelation.REPLACE_ONE
-    )  # neighbours differ in one record, replaced by any other
 
     estimator: str
     rho: float

@@ -20,7 +20,7 @@ Guarantee: ε = ε_Z + ε_J + ε_out, pure, under replace-one; no assumption.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +31,6 @@ from dpbo_core.mechanisms.vectors import DiscreteLaplaceVector, check_vector
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.linear.tilted import minimise_tilted
 from dpbo_core.privacy.renyi import RenyiCurve
-from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.private_training.algorithm import Axis, PrivateModel, Sizes
 from dpbo_core.private_training.base import Base
 from dpbo_core.private_training.solving import LOGISTIC_ONLY, check_solvable, noise_of, noised, tolerance
@@ -47,10 +46,6 @@ GRID = 2.0**-20
 @dataclass(frozen=True)
 class ObjectivePerturbation:
     """ε-DP training of a logistic model."""
-
-    relation: ClassVar[NeighboringRelation] = (
-        NeighboringRelation.REPLACE_ONE
-    )  # neighbours differ in one record, replaced by any other
 
     epsilon: float
 

@@ -15,7 +15,7 @@ shorter by √2 on average and has no exact sampler.)
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +25,6 @@ from dpbo_core.mechanisms.vectors import check_vector
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.linear.tilted import minimise_tilted
 from dpbo_core.privacy.renyi import RenyiCurve
-from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.private_training.algorithm import Axis, PrivateModel, Sizes
 from dpbo_core.private_training.base import Base
 from dpbo_core.private_training.solving import LOGISTIC_ONLY, check_solvable, noise_of, noised, tolerance
@@ -38,10 +37,6 @@ AXES = {"lambda": Axis(None)}
 @dataclass(frozen=True)
 class OutputPerturbation:
     """ε-DP training of a logistic model."""
-
-    relation: ClassVar[NeighboringRelation] = (
-        NeighboringRelation.REPLACE_ONE
-    )  # neighbours differ in one record, replaced by any other
 
     epsilon: float
 

@@ -14,7 +14,7 @@ can check what it guarantees: that is the CALLER assumption `private_training_fu
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.models.import_path import named_object
 from dpbo_core.privacy.assumption import PRIVATE_TRAINING_FUNCTION
 from dpbo_core.privacy.renyi import RenyiCurve
-from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.private_training.algorithm import PrivateModel, Sizes
 from dpbo_core.private_training.base import Base
 from dpbo_core.private_training.gradients import bounded, model_of, n_columns
@@ -36,10 +35,6 @@ ORDERS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 48, 64, 128, 256)
 @dataclass(frozen=True)
 class UserFunction:
     """Training by somebody else's code."""
-
-    relation: ClassVar[NeighboringRelation] = (
-        NeighboringRelation.REPLACE_ONE
-    )  # replace one, as the assumption states it
 
     estimator: str
     path: str

@@ -17,7 +17,7 @@ from dpbo_core.accounting.warm_start import Learned
 from dpbo_core.advice.choosing import AUTO
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods import METHODS
-from dpbo_core.methods.contract import Learns, Method
+from dpbo_core.methods.contract import Method
 from dpbo_core.privacy.release import Release
 from dpbo_core.problem import Problem
 from dpbo_core.space.earlier import EarlierEdition, ReleasedScore
@@ -36,7 +36,7 @@ def learns(spec: StudySpec, method: Method, *, scheduled: bool) -> bool:
         scheduled: whether it is one run of a schedule, which learns unless the study says otherwise.
     """
     asked = spec.search.learn_from or (EDITIONS if scheduled else NOTHING)
-    return asked == EDITIONS and isinstance(method, Learns)
+    return asked == EDITIONS and method.traits.told is not None
 
 
 def check_learns(spec: StudySpec, method: Method) -> None:
@@ -104,16 +104,16 @@ def places_in(problem: Problem) -> dict[str, int]:
 
 
 def _begins(method: Method) -> bool:
-    return isinstance(method, Learns) and method.begins_with_editions()
+    return method.traits.begins_with_editions
 
 
 def edition_of(release: Release, places: Mapping[str, int]) -> EarlierEdition:
     """What a release says of candidates that this edition has too; nothing where it cannot be read."""
     method = METHODS.get(release.method)
     choice, scores = None, []
-    if method is not None and issubclass(method, Learns):
+    if method is not None and method.traits.told is not None:
         with suppress(KeyError, TypeError, ValueError):
-            told = method.told(release)
+            told = method.traits.told(release)
             choice = None if told.choice is None else places.get(_named(told.choice))
             for point, score, deviation in told.scores:
                 index = places.get(_named(point))

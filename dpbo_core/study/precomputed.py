@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.methods.contract import FixedPath, Method, SearchesPublic, TrainsFirst
+from dpbo_core.methods.contract import Method
 from dpbo_core.methods.stated_search import check_lengthscale
 from dpbo_core.models.estimators import Model
 from dpbo_core.problem import Problem, Trainer
@@ -61,8 +61,8 @@ def known_candidates(study: ResolvedStudy) -> tuple[int, ...]:
     problem, method = study.problem, study.method
     if problem.training is not None:
         return ()
-    if isinstance(method, FixedPath):
-        return method.fixed_path(problem)
+    if method.traits.fixed_path is not None:
+        return method.traits.fixed_path(method, problem)
     return trained_first(method, problem)
 
 
@@ -72,7 +72,8 @@ def trained_first(method: Method, problem: Problem) -> tuple[int, ...]:
     Raises:
         StudyInvalid: Λ is too large for that.
     """
-    priced = isinstance(method, TrainsFirst) and method.trains_first
+    measured = method.traits.trains_first
+    priced = measured is not None and measured(method)
     if problem.training is not None or (method.public_path and not priced):
         return ()
     N = len(problem.candidates)
@@ -93,7 +94,8 @@ def known_public(study: ResolvedStudy) -> tuple[int, ...]:
     problem, method = study.problem, study.method
     if problem.training is not None:
         return ()
-    return method.cross_validated(problem) if isinstance(method, SearchesPublic) else ()
+    needed = method.traits.cross_validated
+    return () if needed is None else needed(method, problem)
 
 
 def train_candidate(spec: StudySpec, folder: str | Path, index: int, *, own_score: bool = False) -> Model:
@@ -218,11 +220,12 @@ class PublicWork:
     def search(self) -> int:
         """All that the public search looks at, once what is known of it is there; how many scores are known now."""
         problem = remembering(self._problem, Precomputed(scores=self._scores))
-        if problem.trainer is None or not isinstance(self._study.method, SearchesPublic):
+        method = self._study.method
+        if problem.trainer is None or method.traits.prepare is None:
             return len(self._scores)
         noting = _Noting(problem.trainer)
-        found = self._study.method.prepare(replace(problem, trainer=noting))
-        self._study.method.start(found, self._study.plan)  # pairs look at single records
+        found = method.traits.prepare(method, replace(problem, trainer=noting))
+        method.start(found, self._study.plan)  # pairs look at single records
         places = {named(point): index for index, point in enumerate(problem.candidates.points)}
         self._scores |= {places[name]: score for name, score in noting.scores.items()}
         self._steps |= {places[name]: steps for name, steps in noting.steps.items()}

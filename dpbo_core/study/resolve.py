@@ -15,7 +15,7 @@ from dpbo_core.advice.choosing import AUTO, choose
 from dpbo_core.data.addresses import FolderAddress, is_address, place_of
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods import METHODS, AnyMethod, check_counts, check_scored_in_public, method_named
-from dpbo_core.methods.contract import Method, ScoresAhead
+from dpbo_core.methods.contract import Method
 from dpbo_core.methods.stated_search import check_lengthscale
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.privacy.plan import PrivacyPlan
@@ -116,7 +116,7 @@ def _check_asks(spec: StudySpec, method: AnyMethod) -> None:
         StudyInvalid: it would.
     """
     given = spec.data
-    if not method.hides_evaluations or not isinstance(given, PublicFiles | PersonFiles):
+    if not method.traits.hides_evaluations or not isinstance(given, PublicFiles | PersonFiles):
         return
     if is_address(given.validation) and isinstance(place_of(Path(), given.validation), FolderAddress):
         raise StudyInvalid(
@@ -188,7 +188,7 @@ def check_one_pass(spec: StudySpec, method: Method) -> None:
     Raises:
         StudyInvalid: its own method cannot.
     """
-    able = isinstance(method, ScoresAhead) and method.scores_ahead
+    able = method.traits.scores_ahead and method.public_path
     if spec.search.one_pass and spec.method != AUTO and not able:
         raise StudyInvalid(
             f"search.one_pass = true, and {method.kind} asks for its scores one after the other",
@@ -198,4 +198,4 @@ def check_one_pass(spec: StudySpec, method: Method) -> None:
 
 
 def _able() -> list[str]:
-    return [kind for kind, method in METHODS.items() if hasattr(method, "scores_ahead")]
+    return [kind for kind, method in METHODS.items() if method.traits.scores_ahead]

@@ -17,7 +17,7 @@ from dpbo_core.accounting.ledger import PrivacyLedger, Reservation, StudyKey
 from dpbo_core.accounting.policy import Use
 from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid
 from dpbo_core.mechanisms.noise import Noise, NoiseSource, OperatingSystemNoise, standing_of, try_out
-from dpbo_core.methods.contract import Method, Released, Search, SearchesPublic
+from dpbo_core.methods.contract import Method, Released, Search
 from dpbo_core.methods.stated_search import check_lengthscale
 from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.objective.partitioned import Workers
@@ -281,8 +281,8 @@ def _trained_first(method: Method, problem: Problem, *, tried: bool) -> Problem:
     """
     if problem.training is not None:
         return problem  # nothing can be trained in public
-    if isinstance(method, SearchesPublic):
-        problem = method.prepare(problem)
+    if method.traits.prepare is not None:
+        problem = method.traits.prepare(method, problem)
     first = trained_first(method, problem)
     if first:
         return remembering(problem, Precomputed(models={index: problem.train(index) for index in first}))

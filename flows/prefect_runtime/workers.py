@@ -209,7 +209,7 @@ def from_one_width(raw: bytes, *, n_numbers: int = 1) -> Answer | None:
 
 def workers_for(method: Method) -> int | StandingCluster:
     """Who may score for a study of this method: nobody where it hides the number of evaluations."""
-    return 0 if method.hides_evaluations else scorers()
+    return 0 if method.traits.hides_evaluations else scorers()
 
 
 def scorers() -> int | StandingCluster:

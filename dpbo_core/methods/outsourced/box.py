@@ -15,19 +15,19 @@ Neighbours differ in one row, so in one row of Z and one answer: the run costs Ï
 chooses, as long as no row is noised twice.
 
 It is no method of a study: it has two parties, its candidates are the sensitive records themselves, and it takes as
-many steps as the modeller likes. So it has a Protocol of its own, `Exchange`, and is named in `methods.EXCHANGES`.
+many steps as the modeller likes. So its plan is of sizes, not of a problem, and it is named in `methods.EXCHANGES`.
 """
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol
+from typing import ClassVar, Literal
 
 from dpbo_core.accounting.composition import largest_rho
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.gaussian_rows import GaussianRows
 from dpbo_core.mechanisms.random_projection import RandomProjection
-from dpbo_core.methods.contract import Described
+from dpbo_core.methods.contract import MethodTraits
 from dpbo_core.methods.outsourced.geometry import REFUTED, AnyRow, Geometry, NearRow, Neighbours
 from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.certified import Shown
@@ -53,27 +53,6 @@ ANSWERS_EVIDENCE = Evidence(
 BY_ONE, REPLACE = NeighboringRelation.ROW_MOVES_BY_ONE, NeighboringRelation.REPLACE_ONE
 
 
-class Exchange(Protocol):
-    """An algorithm of two parties: priced without data like a method, but run by two commands that share files."""
-
-    DESCRIBED: ClassVar[Described]
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-    @property
-    def kind(self) -> str:
-        """The transform's name in the study and in the publication."""
-        ...
-
-    def plan(self, n_rows: int, n_columns: int) -> PrivacyPlan:
-        """The price of what the curator publishes, from public sizes alone."""
-        ...
-
-    @staticmethod
-    def shown(release: Release) -> Shown:
-        """What the certificate of one of its releases must show."""
-        ...
-
-
 @dataclass(frozen=True)
 class Outsourced:
     """PO-GP-UCB, the curator's part.
@@ -87,15 +66,6 @@ class Outsourced:
         dim: r; None for all columns.
         centre: c, public; the origin if empty.
     """
-
-    DESCRIBED: ClassVar = Described(
-        wants="another party to search among your records",
-        gives="an answered search over a noised table",
-        needs="[two parties](docs/outsourcing.md)",
-        delta="> 0",
-        trainings="none",
-        command="`dpbo curate`, `dpbo model`",
-    )
 
     epsilon: float
     delta: float
@@ -211,6 +181,16 @@ class Outsourced:
             evidence=REFUTED if published else EVIDENCE,
         )
         return PrivacyPlan(guarantee, (self.spend(n_rows, n_columns),))
+
+    traits: ClassVar = MethodTraits(
+        wants="another party to search among your records",
+        gives="an answered search over a noised table",
+        needs="[two parties](docs/outsourcing.md)",
+        delta="> 0",
+        trainings="none",
+        command="`dpbo curate`, `dpbo model`",
+        shown=shown,
+    )
 
 
 def _check_guarantee(epsilon: float, delta: float) -> None:
