@@ -47,8 +47,8 @@ def refuse_files(given: Mapping[str, Any]) -> None:
         StudyInvalid: it is.
     """
     require(
-        not any(key in given for key in FILES),
-        "[data] names both a bundled source and files",
+        not any(key in given for key in (*FILES, "memory_limit")),
+        "[data] names both a bundled source and files, or a memory_limit, which is of files",
         remedy="keep source and validation_share, or training, validation, n_validation and target",
     )
 

@@ -118,6 +118,12 @@ def read_sensitive(given: Mapping[str, Any]) -> SensitiveData:
         cause="nothing may be fitted to it, not even the mean that would fill a gap",
         remedy="drop the columns from the files, or fill the gaps there",
     )
+    require(
+        "memory_limit" not in given,
+        "[data] gives memory_limit for a sensitive training set",
+        cause="it is of validation records in a folder of files, and private training keeps its records in memory",
+        remedy="remove it",
+    )
     bundled = "source" in given
     if bundled == ("n_training" in given):
         raise _no_n_training(given.get("n_training"))
