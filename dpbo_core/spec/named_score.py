@@ -28,6 +28,7 @@ from dpbo_core.spec.model import (
     SoftmaxSection,
 )
 from dpbo_core.spec.prediction_table import PredictionsSection
+from dpbo_core.spec.written_model import ByName
 
 SMALLEST = 1e-100  # range of a record's score; its square is still a number
 
@@ -43,7 +44,7 @@ def score_of(model: ModelSection) -> Score:
 
 def pair_score(model: ModelSection) -> PairScore | None:
     """The score of a study that counts pairs; None where it does not, as with class shares."""
-    shares = model.class_shares if isinstance(model, EstimatorSection | PredictionsSection) else None
+    shares = model.class_shares if isinstance(model, ByName) else None
     by_pairs = PAIR_SCORES.get(model.score_name)
     return None if by_pairs is None or shares is not None else by_pairs(Numbers(model.steepness))
 
@@ -80,7 +81,7 @@ def record_score(model: RecordModel) -> RecordScore | PairScore:
     return score
 
 
-def _shares(model: EstimatorSection | PredictionsSection) -> dict[Any, float]:
+def _shares(model: ByName) -> dict[Any, float]:
     """The public class shares in the order of the classes: numbers before texts."""
     shares = model.class_shares or {}
     found = {canonical(name): share for name, share in shares.items()}
@@ -111,7 +112,7 @@ def score_on(
         allowed = SCORES[model.score_name].allows
         also = f" (or give model.{' and '.join(allowed)})" if allowed else ""
         check_two_classes(model.score_name, len(classes), instead=(LOG_LOSS.name, BRIER.name), also=also)
-    if isinstance(model, EstimatorSection | PredictionsSection) and isinstance(score, BalancedAccuracy):
+    if isinstance(model, ByName) and isinstance(score, BalancedAccuracy):
         named = tuple(_shares(model))
         if named != classes:
             raise StudyInvalid(

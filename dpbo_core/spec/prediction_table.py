@@ -4,17 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
-from dpbo_core.models.scores.union import SCORES
-from dpbo_core.space.search_space import Value
-from dpbo_core.spec.public_data import check_labels, check_n_validation, check_target
-from dpbo_core.spec.reading import one_of, require
-from dpbo_core.spec.written_model import Written, check_outcome, check_score_keys, check_score_name
+from dpbo_core.spec.public_data import Labels, NRecords, check_target
+from dpbo_core.spec.reading import Section, one_of, require
+from dpbo_core.spec.written_model import ByName
 
 PREDICTIONS = "predictions"
 
 
 @dataclass(frozen=True)
-class PredictionTable:
+class PredictionTable(Section):
     """A SENSITIVE file of what public models, each a candidate, said of every record: they are chosen by it, and
     nothing is trained.
 
@@ -27,18 +25,17 @@ class PredictionTable:
         ignore: columns that are no predictions.
     """
 
+    heading: ClassVar[str] = "data"
     predictions: str
-    n_validation: int
+    n_validation: NRecords
     target: str
-    labels: tuple[Value, ...] | None = None
+    labels: Labels | None = None
     public: str | None = None
     ignore: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        if self.labels is not None:
-            check_labels(self.labels)
+        super().__post_init__()
         check_target(self.target, self.ignore)
-        check_n_validation(self.n_validation)
 
 
 def read_predictions(given: Mapping[str, Any]) -> PredictionTable:
@@ -66,33 +63,16 @@ def read_predictions(given: Mapping[str, Any]) -> PredictionTable:
 
 
 @dataclass(frozen=True)
-class PredictionsSection(Written):
-    """No model: what others predicted is scored, under a score that has a name.
+class PredictionsSection(ByName):
+    """No model: what others predicted is scored, under a score that has a name."""
 
-    Attributes:
-        class_shares: for balanced accuracy, the public share of each class.
-        error_bound: E for an error (in the target's unit) or the log-loss (in nats): what is worse counts as E.
-    """
-
-    class_shares: Mapping[str, Value] | None = None
-    error_bound: float | None = None
     trained: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         one_of("model.estimator", self.estimator, (PREDICTIONS,))
-        if self.score is not None:
-            check_score_name(self.score)
-        check_outcome(self.estimator, self.score_name)
-        self._check_task(numbers=self.regression)
-        check_score_keys(self.score_name, self.class_shares, self.error_bound)
         require(
             not self.params,
             "model.params are given, and predictions have none",
             remedy="remove [model.params]",
         )
         super().__post_init__()
-
-    @property
-    def regression(self) -> bool:
-        """As the score's own file declares."""
-        return SCORES[self.score_name].regression

@@ -3,16 +3,25 @@
 The checks of single keys hold for every way of giving data.
 """
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Annotated, Any, ClassVar
 
 from dpbo_core.data.addresses import address_of, is_address
 from dpbo_core.space.search_space import Value
-from dpbo_core.spec.reading import one_of, require
+from dpbo_core.spec.reading import Section, among, at_least, limit, require
 
 FILES = ("training", "validation", "n_validation", "target")
+PERSON_FILES = ("training", "validation", "n_persons", "target")
+PUBLIC_FACTS = ("n_training", "labels", "bounds")
+MISSING = ("refuse", "mean")
+
+NRecords = Annotated[int, at_least(1, "give the public number of records of the validation file, at least 1")]
+Share = Annotated[float, limit(lambda share: 0.0 < share < 1.0, "choose a share between 0 and 1, 0.5 say")]
+Labels = Annotated[
+    tuple[Value, ...],
+    limit(lambda labels: len(set(labels)) == len(labels) >= 2, "give at least two different labels"),
+]
 
 
 def require_files(given: Mapping[str, Any], needed: Sequence[str]) -> None:
@@ -38,8 +47,8 @@ def refuse_files(given: Mapping[str, Any]) -> None:
         StudyInvalid: it is.
     """
     require(
-        not any(key in given for key in FILES),
-        "[data] names both a bundled source and files",
+        not any(key in given for key in (*FILES, "memory_limit")),
+        "[data] names both a bundled source and files, or a memory_limit, which is of files",
         remedy="keep source and validation_share, or training, validation, n_validation and target",
     )
 
@@ -71,144 +80,84 @@ def check_target(target: str, ignore: Sequence[str] | None) -> None:
     )
 
 
-def check_share(share: float) -> None:
-    """The share of a bundled set that is validated on leaves something on both sides.
+@dataclass(frozen=True, kw_only=True)
+class PublicSection(Section):
+    """What every [data] with a public training set may say.
 
-    Raises:
-        StudyInvalid: it does not.
+    Attributes:
+        sensitive: "validation", if it is said.
+        ignore: columns that are no features.
+        missing: what becomes of gaps in the others, "refuse" or "mean".
     """
-    require(
-        0.0 < share < 1.0,
-        f"data.validation_share = {share:g}",
-        remedy="choose a share between 0 and 1, 0.5 say",
-    )
 
-
-def check_n_validation(n_validation: int) -> None:
-    """The public number of validation records is one.
-
-    Raises:
-        StudyInvalid: it is not.
-    """
-    require(
-        n_validation >= 1,
-        f"data.n_validation = {n_validation}",
-        remedy="give the public number of records of the validation file, at least 1",
-    )
-
-
-def check_labels(labels: Sequence[Value]) -> None:
-    """The classes are two or more, and different.
-
-    Raises:
-        StudyInvalid: they are not.
-    """
-    require(
-        len(set(labels)) == len(labels) >= 2,
-        f"data.labels = {list(labels)}",
-        remedy="give at least two different labels",
-    )
-
-
-MISSING = ("refuse", "mean")
-PERSON_FILES = ("training", "validation", "n_persons", "target")
-PUBLIC_FACTS = ("n_training", "labels", "bounds")
+    heading: ClassVar[str] = "data"
+    sensitive: Annotated[str | None, among("validation")] = None
+    ignore: tuple[str, ...] | None = None
+    missing: Annotated[str | None, among(*MISSING)] = None
 
 
 @dataclass(frozen=True)
-class PublicFiles:
-    """Two files: the training file is PUBLIC, and of the validation file the number of records is.
+class TwoFiles(PublicSection):
+    """Two files, of which the training file is PUBLIC.
 
     Attributes:
         training: path.
         validation: path.
-        n_validation: m.
         target: the column to predict.
-        validation_share: says nothing of files; it is part of every study's fingerprint.
-        sensitive: "validation", if it is said.
-        ignore: columns that are no features.
-        missing: what becomes of gaps in the others, "refuse" or "mean".
         memory_limit: GB of encoded validation records that are kept, in all processes together, where they are a
             folder of files; it changes no release, and no study's key.
     """
 
     training: str
     validation: str
-    n_validation: int
+    _: KW_ONLY
     target: str
-    validation_share: float = 0.5
-    sensitive: str | None = None
-    ignore: tuple[str, ...] | None = None
-    missing: str | None = None
-    memory_limit: float | None = None
+    memory_limit: Annotated[
+        float | None, at_least(0, "give the GB of validation records that may be kept in memory, 0 for none")
+    ] = None
 
     def __post_init__(self) -> None:
-        _check_memory_limit(self.memory_limit)
-        _check_public(self.sensitive, self.missing)
+        super().__post_init__()
         check_target(self.target, self.ignore)
-        check_n_validation(self.n_validation)
         check_places(self.training, self.validation)
 
 
-@dataclass(frozen=True)
-class PersonFiles:
+@dataclass(frozen=True, kw_only=True)
+class PublicFiles(TwoFiles):
+    """Two files: the training file is PUBLIC, and of the validation file the number of records is.
+
+    Attributes:
+        n_validation: m.
+        validation_share: says nothing of files; it is part of every study's fingerprint.
+    """
+
+    n_validation: NRecords
+    validation_share: float = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class PersonFiles(TwoFiles):
     """Two files: the training file is PUBLIC, and of the validation file the number of persons is, on the caller's
     word. How many records it has is as sensitive as what they hold.
 
     Attributes:
-        training: path.
-        validation: path.
         n_persons: n_p, what the sum of the persons' means is divided by.
-        target: the column to predict.
-        sensitive: "validation", if it is said.
-        ignore: columns that are no features.
-        missing: what becomes of gaps in the others, "refuse" or "mean".
-        memory_limit: GB of encoded validation records that are kept, in all processes together, where they are a
-            folder of files; it changes no release, and no study's key.
     """
 
-    training: str
-    validation: str
-    n_persons: int
-    target: str
-    sensitive: str | None = None
-    ignore: tuple[str, ...] | None = None
-    missing: str | None = None
-    memory_limit: float | None = None
-
-    def __post_init__(self) -> None:
-        _check_memory_limit(self.memory_limit)
-        _check_public(self.sensitive, self.missing)
-        check_target(self.target, self.ignore)
-        check_places(self.training, self.validation)
-        require(
-            self.n_persons >= 1,
-            f"data.n_persons = {self.n_persons}",
-            remedy="give the public number of persons of the validation file, at least 1",
-        )
+    n_persons: Annotated[int, at_least(1, "give the public number of persons of the validation file, at least 1")]
 
 
 @dataclass(frozen=True)
-class BundledData:
+class BundledData(PublicSection):
     """A bundled set by name, of which a share is the validation set; the training records are public.
 
     Attributes:
         source: its name.
         validation_share: in (0, 1).
-        sensitive: "validation", if it is said.
-        ignore: columns that are no features.
-        missing: what becomes of gaps in the others, "refuse" or "mean".
     """
 
     source: str
-    validation_share: float = 0.5
-    sensitive: str | None = None
-    ignore: tuple[str, ...] | None = None
-    missing: str | None = None
-
-    def __post_init__(self) -> None:
-        _check_public(self.sensitive, self.missing)
-        check_share(self.validation_share)
+    validation_share: Share = 0.5
 
 
 PublicData = PublicFiles | PersonFiles | BundledData
@@ -250,18 +199,3 @@ def _of_persons(given: Mapping[str, Any]) -> PersonFiles:
     )
     require_files(given, PERSON_FILES)
     return PersonFiles(**given)
-
-
-def _check_public(sensitive: str | None, missing: str | None) -> None:
-    if sensitive is not None:
-        one_of("data.sensitive", sensitive, ("validation",))
-    if missing is not None:
-        one_of("data.missing", missing, MISSING)
-
-
-def _check_memory_limit(limit: float | None) -> None:
-    require(
-        limit is None or (math.isfinite(limit) and limit >= 0.0),
-        f"data.memory_limit = {limit}",
-        remedy="give the GB of validation records that may be kept in memory, 0 for none",
-    )

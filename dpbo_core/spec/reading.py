@@ -1,8 +1,9 @@
 """Reading tables strictly: every key known, every type right, and a message for the rest."""
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, asdict, fields
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 
 from dpbo_core.errors import StudyInvalid, suggestion
 
@@ -29,6 +30,55 @@ def check_name(key: str, value: str) -> None:
     require(
         ok, f"{key} is not a usable name", remedy="use 1 to 100 printable characters without spaces at the ends"
     )
+
+
+Rule = Callable[[str, Any], None]  # raises StudyInvalid where the value of a key breaks it
+
+
+class Section:
+    """A table of a study file. The values of a field are refused by the rules that its type is annotated with."""
+
+    heading: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        for name, rules in _rules(type(self)).items():
+            value = getattr(self, name)
+            for rule in () if value is None else rules:
+                rule(f"{self.heading}.{name}", value)
+
+
+def _rules(cls: type) -> dict[str, tuple[Rule, ...]]:
+    """Of each field that has any, those of its type, and of its type where it may be None."""
+    hints = get_type_hints(cls, include_extras=True)
+    rules = {
+        name: tuple(rule for kind in (hint, *get_args(hint)) for rule in getattr(kind, "__metadata__", ()))
+        for name, hint in hints.items()
+    }
+    return {name: those for name, those in rules.items() if those}
+
+
+def limit(holds: Callable[[Any], object], remedy: str) -> Rule:
+    """The rule that `holds` of a value; the message says the value and `remedy`."""
+
+    def rule(key: str, value: Any) -> None:
+        require(bool(holds(value)), f"{key} = {value!r}", remedy=remedy)
+
+    return rule
+
+
+def at_least(least: float, remedy: str) -> Rule:
+    """The rule that a number is finite and no smaller."""
+    return limit(lambda value: least <= value < math.inf, remedy)
+
+
+def positive(remedy: str) -> Rule:
+    """The rule that a number is finite and above 0."""
+    return limit(lambda value: 0.0 < value < math.inf, remedy)
+
+
+def among(*valid: str) -> Rule:
+    """The rule that a text is one of them."""
+    return lambda key, value: one_of(key, value, valid)
 
 
 def to_table(section: Any) -> dict[str, Any]:

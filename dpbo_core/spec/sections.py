@@ -3,9 +3,10 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 from dpbo_core.space.search_space import Value
-from dpbo_core.spec.reading import check_name, one_of, require
+from dpbo_core.spec.reading import Section, among, at_least, check_name, limit, one_of, positive, require
 
 ACQUISITIONS = ("ucb", "ei", "thompson")
 KERNELS = ("matern52", "se")
@@ -13,10 +14,43 @@ CANDIDATE_KINDS = ("grid", "sobol")
 LEARN_FROM = ("editions", "nothing")
 LARGEST_EPSILON, LARGEST_CAP = 4000.0, 1e6  # the ledger counts ε, and ρ of about ε²/2, in 64 bits of 10⁻¹²
 RESERVED_DATASETS = ("allow", "export", "publish", "recover", "set", "verify")
+MOST_STEPS = 100_000
+
+
+def check_epsilon(key: str, epsilon: float, largest: float = LARGEST_EPSILON) -> None:
+    """A privacy level: positive, finite, and not beyond all meaning."""
+    require(
+        math.isfinite(epsilon) and epsilon > 0,
+        f"{key} = {epsilon} is no privacy level",
+        cause="ε must be positive and finite",
+        remedy="start with 1.0; smaller protects more",
+    )
+    require(
+        epsilon <= largest,
+        f"{key} = {epsilon:g} protects nothing",
+        cause="a factor of e^ε beyond any meaning",
+        remedy="start with 1.0; declare a dataset public if it needs no protection",
+    )
+
+
+def _check_delta(key: str, delta: float) -> None:
+    require(
+        0.0 <= delta < 1.0,
+        f"{key} = {delta} is no privacy level",
+        cause="δ is a probability, at least 0 and below 1",
+        remedy="choose one far below 1/(number of records), 1e-6 say",
+    )
+
+
+def _check_lengthscale(key: str, length: float | str) -> None:
+    if isinstance(length, str):
+        one_of(key, length, ("fit",))
+    else:
+        positive('give a positive length in the unit cube (0.3, say) or "fit"')(key, length)
 
 
 @dataclass(frozen=True)
-class PrivacySection:
+class PrivacySection(Section):
     """[privacy]: the study's TOTAL (ε, δ), on whose budget, and how many records one person may own (k).
 
     Without `person` k is the owner's word, and the unit is one record. With it k is enforced from that column of
@@ -24,51 +58,38 @@ class PrivacySection:
     [data] says `n_persons`, each person's mean counts once, and there is no k.
     """
 
-    dataset: str
-    epsilon: float
-    delta: float | None = None
-    max_records_per_person: int = 1
-    person: str | None = None
+    heading: ClassVar[str] = "privacy"
+    dataset: Annotated[str, check_name]
+    epsilon: Annotated[float, check_epsilon]
+    delta: Annotated[float | None, _check_delta] = None
+    max_records_per_person: Annotated[
+        int, at_least(1, "give the largest number of validation records one person may own, at least 1")
+    ] = 1
+    person: Annotated[str | None, check_name] = None
 
     def __post_init__(self) -> None:
-        check_name("privacy.dataset", self.dataset)
+        super().__post_init__()
         require(
             self.dataset not in RESERVED_DATASETS,
             f"privacy.dataset = {self.dataset!r} is a word of the command line",
             remedy="give the dataset another name",
         )
-        check_epsilon("privacy.epsilon", self.epsilon, LARGEST_EPSILON)
-        if self.delta is not None:
-            _check_delta("privacy.delta", self.delta)
-        require(
-            self.max_records_per_person >= 1,
-            f"privacy.max_records_per_person = {self.max_records_per_person}",
-            remedy="give the largest number of validation records one person may own, at least 1",
-        )
-        if self.person is not None:
-            check_name("privacy.person", self.person)
 
 
 @dataclass(frozen=True)
-class BudgetSection:
+class BudgetSection(Section):
     """[budget]: the dataset's cap, set at its first use.
 
     `editions`: how many releases it is planned for. Where it is left out a schedule's runs count what the cap
     holds, and another study is taken for the only one.
     """
 
-    epsilon: float
-    delta: float = 0.0
-    editions: int | None = None
-
-    def __post_init__(self) -> None:
-        check_epsilon("budget.epsilon", self.epsilon, LARGEST_CAP)
-        _check_delta("budget.delta", self.delta)
-        require(
-            self.editions is None or self.editions >= 1,
-            f"budget.editions = {self.editions}",
-            remedy="give the number of releases that the cap is planned for, at least 1",
-        )
+    heading: ClassVar[str] = "budget"
+    epsilon: Annotated[float, lambda key, epsilon: check_epsilon(key, epsilon, LARGEST_CAP)]
+    delta: Annotated[float, _check_delta] = 0.0
+    editions: Annotated[
+        int | None, at_least(1, "give the number of releases that the cap is planned for, at least 1")
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -115,7 +136,7 @@ class AxisSection:
 
 
 @dataclass(frozen=True)
-class SearchSection:
+class SearchSection(Section):
     """[search]: the search's own settings. The seed is the search's alone; noise is never seeded.
 
     `learn_from` = "editions": the search begins with what earlier editions of the study released. Where it is left
@@ -123,69 +144,30 @@ class SearchSection:
     records when the first score is needed, and looked up afterwards; it changes no release, and no study's key.
     """
 
-    steps: int = 20
+    heading: ClassVar[str] = "search"
+    steps: Annotated[
+        int,
+        at_least(1, "ask for at least 1 step; 20 is usual"),
+        limit(lambda steps: steps <= MOST_STEPS, f"ask for at most {MOST_STEPS:,} steps"),
+    ] = 20
     acquisition: str = "ucb"
-    beta: float | None = None
-    kernel: str = "matern52"
-    lengthscale: float | str = 0.3
-    seed: int = 0
-    candidates: str = "grid"
-    n_candidates: int = 256
-    learn_from: str | None = None
+    beta: Annotated[
+        float | None, at_least(0, "give a number of at least 0, or leave it out for the theoretical one")
+    ] = None
+    kernel: Annotated[str, among(*KERNELS)] = "matern52"
+    lengthscale: Annotated[float | str, _check_lengthscale] = 0.3
+    seed: Annotated[int, limit(lambda seed: 0 <= seed < 2**32, "choose one from 0 to 4294967295")] = 0
+    candidates: Annotated[str, among(*CANDIDATE_KINDS)] = "grid"
+    n_candidates: Annotated[int, at_least(1, "ask for at least 1")] = 256
+    learn_from: Annotated[str | None, among(*LEARN_FROM)] = None
     one_pass: bool | None = None
 
     def __post_init__(self) -> None:
-        require(self.steps >= 1, f"search.steps = {self.steps}", remedy="ask for at least 1 step; 20 is usual")
-        require(self.steps <= 100_000, f"search.steps = {self.steps}", remedy="ask for at most 100,000 steps")
+        super().__post_init__()
         if not self.own_acquisition:
             one_of("search.acquisition", self.acquisition, ACQUISITIONS)
-        one_of("search.kernel", self.kernel, KERNELS)
-        one_of("search.candidates", self.candidates, CANDIDATE_KINDS)
-        if self.learn_from is not None:
-            one_of("search.learn_from", self.learn_from, LEARN_FROM)
-        require(self.n_candidates >= 1, f"search.n_candidates = {self.n_candidates}", remedy="ask for at least 1")
-        require(0 <= self.seed < 2**32, f"search.seed = {self.seed}", remedy="choose one from 0 to 4294967295")
-        if isinstance(self.lengthscale, str):
-            one_of("search.lengthscale", self.lengthscale, ("fit",))
-        else:
-            require(
-                math.isfinite(self.lengthscale) and self.lengthscale > 0,
-                f"search.lengthscale = {self.lengthscale}",
-                remedy='give a positive length in the unit cube (0.3, say) or "fit"',
-            )
-        if self.beta is not None:
-            require(
-                math.isfinite(self.beta) and self.beta >= 0,
-                f"search.beta = {self.beta}",
-                remedy="give a number of at least 0, or leave it out for the theoretical one",
-            )
 
     @property
     def own_acquisition(self) -> bool:
         """Whether the acquisition is a function of the user's, by its import path."""
         return "." in self.acquisition
-
-
-def check_epsilon(key: str, epsilon: float, largest: float) -> None:
-    """A privacy level: positive, finite, and not beyond all meaning."""
-    require(
-        math.isfinite(epsilon) and epsilon > 0,
-        f"{key} = {epsilon} is no privacy level",
-        cause="ε must be positive and finite",
-        remedy="start with 1.0; smaller protects more",
-    )
-    require(
-        epsilon <= largest,
-        f"{key} = {epsilon:g} protects nothing",
-        cause="a factor of e^ε beyond any meaning",
-        remedy="start with 1.0; declare a dataset public if it needs no protection",
-    )
-
-
-def _check_delta(key: str, delta: float) -> None:
-    require(
-        0.0 <= delta < 1.0,
-        f"{key} = {delta} is no privacy level",
-        cause="δ is a probability, at least 0 and below 1",
-        remedy="choose one far below 1/(number of records), 1e-6 say",
-    )

@@ -1,61 +1,35 @@
 """[data] with a SENSITIVE training set: nothing is fitted to it, and what is public of it is said here."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Annotated, Any, ClassVar, Literal
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.space.search_space import Value
-from dpbo_core.spec.public_data import (
-    FILES,
-    check_labels,
-    check_n_validation,
-    check_places,
-    check_share,
-    refuse_files,
-    require_files,
-)
-from dpbo_core.spec.reading import require
-
-Bounds = Mapping[str, tuple[float, ...]]
+from dpbo_core.spec.public_data import FILES, Labels, NRecords, Share, check_places, refuse_files, require_files
+from dpbo_core.spec.reading import Section, require
 
 
-@dataclass(frozen=True)
-class SensitiveFiles:
-    """Two files, both sensitive. Nothing is fitted to the training file: what is public of it is said here.
+def _check_n_training(_: str, n_training: int) -> None:
+    if n_training < 1:
+        raise _no_n_training(n_training)
 
-    Attributes:
-        training: path.
-        validation: path.
-        n_validation: m.
-        target: the column to predict.
-        n_training: n.
-        labels: the classes.
-        bounds: [low, high] of each column; "*" for all others.
-        validation_share: says nothing of files; it is part of every study's fingerprint.
-        sensitive: "training".
-    """
 
-    training: str
-    validation: str
-    n_validation: int
-    target: str
-    n_training: int
-    labels: tuple[Value, ...]
-    bounds: Bounds
-    validation_share: float = 0.5
-    sensitive: Literal["training"] = "training"
+def _check_bounds(key: str, bounds: Mapping[str, tuple[float, ...]]) -> None:
+    for name, ends in bounds.items():
+        require(
+            len(ends) == 2 and all(math.isfinite(end) and abs(end) < 1e100 for end in ends) and ends[0] < ends[1],
+            f"{key} {name!r} = {list(ends)}",
+            remedy="give the public [low, high] of the column, low below high",
+        )
 
-    def __post_init__(self) -> None:
-        _check_public_facts(self.n_training, self.labels, self.bounds)
-        check_n_validation(self.n_validation)
-        check_places(self.training, self.validation)
+
+Bounds = Annotated[Mapping[str, tuple[float, ...]], _check_bounds]
 
 
 @dataclass(frozen=True)
-class SensitiveTraining:
-    """One sensitive file: models are trained on its records and scored on them.
+class SensitiveSection(Section):
+    """A sensitive training file. Nothing is fitted to it: what is public of it is said here.
 
     Attributes:
         training: path.
@@ -67,21 +41,44 @@ class SensitiveTraining:
         sensitive: "training".
     """
 
+    heading: ClassVar[str] = "data"
     training: str
+    _: KW_ONLY
     target: str
-    n_training: int
-    labels: tuple[Value, ...]
+    n_training: Annotated[int, _check_n_training]
+    labels: Labels
     bounds: Bounds
     validation_share: float = 0.5
     sensitive: Literal["training"] = "training"
 
     def __post_init__(self) -> None:
-        _check_public_facts(self.n_training, self.labels, self.bounds)
+        super().__post_init__()
         check_places(self.training)
 
 
 @dataclass(frozen=True)
-class SensitiveBundled:
+class SensitiveFiles(SensitiveSection):
+    """Two files, both sensitive.
+
+    Attributes:
+        validation: path.
+        n_validation: m.
+    """
+
+    validation: str
+    n_validation: NRecords
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_places(self.training, self.validation)
+
+
+class SensitiveTraining(SensitiveSection):
+    """One sensitive file: models are trained on its records and scored on them."""
+
+
+@dataclass(frozen=True)
+class SensitiveBundled(Section):
     """A bundled set whose training records are taken for sensitive too.
 
     Attributes:
@@ -92,17 +89,12 @@ class SensitiveBundled:
         sensitive: "training".
     """
 
+    heading: ClassVar[str] = "data"
     source: str
-    validation_share: float = 0.5
-    labels: tuple[Value, ...] | None = None
+    validation_share: Share = 0.5
+    labels: Labels | None = None
     bounds: Bounds | None = None
     sensitive: Literal["training"] = "training"
-
-    def __post_init__(self) -> None:
-        if self.labels is not None:
-            check_labels(self.labels)
-        _check_bounds(self.bounds or {})
-        check_share(self.validation_share)
 
 
 SensitiveData = SensitiveFiles | SensitiveTraining | SensitiveBundled
@@ -126,9 +118,15 @@ def read_sensitive(given: Mapping[str, Any]) -> SensitiveData:
         cause="nothing may be fitted to it, not even the mean that would fill a gap",
         remedy="drop the columns from the files, or fill the gaps there",
     )
+    require(
+        "memory_limit" not in given,
+        "[data] gives memory_limit for a sensitive training set",
+        cause="it is of validation records in a folder of files, and private training keeps its records in memory",
+        remedy="remove it",
+    )
     bundled = "source" in given
     if bundled == ("n_training" in given):
-        raise _n_training(given.get("n_training"))
+        raise _no_n_training(given.get("n_training"))
     if bundled:
         refuse_files(given)
         return SensitiveBundled(**given)
@@ -143,25 +141,9 @@ def read_sensitive(given: Mapping[str, Any]) -> SensitiveData:
     return SensitiveTraining(**given) if alone else SensitiveFiles(**given)
 
 
-def _check_public_facts(n_training: int, labels: Sequence[Value], bounds: Bounds) -> None:
-    if n_training < 1:
-        raise _n_training(n_training)
-    check_labels(labels)
-    _check_bounds(bounds)
-
-
-def _n_training(n_training: int | None) -> StudyInvalid:
+def _no_n_training(n_training: int | None) -> StudyInvalid:
     return StudyInvalid(
         f"data.n_training = {n_training}",
         cause="a sensitive training file needs its public number of records; a bundled set has its own",
         remedy="give the number of records of the training file, at least 1",
     )
-
-
-def _check_bounds(bounds: Bounds) -> None:
-    for name, ends in bounds.items():
-        require(
-            len(ends) == 2 and all(math.isfinite(end) and abs(end) < 1e100 for end in ends) and ends[0] < ends[1],
-            f"data.bounds {name!r} = {list(ends)}",
-            remedy="give the public [low, high] of the column, low below high",
-        )

@@ -194,11 +194,8 @@ class StudySpec:
         tables |= {"data": to_table(self.data), "model": to_table(self.model)}
         tables["space"] = {name: to_table(axis) for name, axis in self.space.items()}
         tables |= {"search": to_table(self.search), "method": dict(self.options)}
-        if self.evaluation is not None:
-            tables["evaluation"] = to_table(self.evaluation)
-        if self.watch is not None:
-            tables["watch"] = to_table(self.watch)
-        return tables
+        asked = {"evaluation": self.evaluation, "watch": self.watch}
+        return tables | {name: to_table(section) for name, section in asked.items() if section is not None}
 
     @property
     def tuned(self) -> "StudySpec":
@@ -232,24 +229,24 @@ class StudySpec:
         space = {
             name: read_section(AxisSection, axis, f"[space] {name}") for name, axis in dict(tables["space"]).items()
         }
+
+        def optional(kind: type, name: str) -> Any:
+            return read_section(kind, tables[name], f"[{name}]") if name in tables else None
+
         return cls(
             name=head["name"],
             method=head["method"],
             edition=edition,
             accepts=tuple(accepts),
             privacy=read_section(PrivacySection, tables["privacy"], "[privacy]"),
-            budget=read_section(BudgetSection, tables["budget"], "[budget]") if "budget" in tables else None,
+            budget=optional(BudgetSection, "budget"),
             data=read_data(tables["data"]),
             model=read_model(tables["model"]),
             space=space,
             search=read_section(SearchSection, tables.get("search", {}), "[search]"),
             options=dict(tables.get("method", {})),
-            evaluation=(
-                read_section(EvaluationSection, tables["evaluation"], "[evaluation]")
-                if "evaluation" in tables
-                else None
-            ),
-            watch=read_section(WatchSection, tables["watch"], "[watch]") if "watch" in tables else None,
+            evaluation=optional(EvaluationSection, "evaluation"),
+            watch=optional(WatchSection, "watch"),
         )
 
 

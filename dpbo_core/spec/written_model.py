@@ -1,24 +1,22 @@
 """What every [model] has, whatever kind it is: its keys, and the checks that several kinds share."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.scores.elsewhere import other_score
 from dpbo_core.models.scores.union import OF_CLASSES, PAIR_SCORES, RECORD_SCORES, SCORES
 from dpbo_core.space.search_space import Value
-from dpbo_core.spec.reading import one_of, require
+from dpbo_core.spec.reading import Section, among, limit, one_of, positive, require
 
 LINEAR_ESTIMATORS = ("logistic", "hinge")
 OUR_ESTIMATORS = (*LINEAR_ESTIMATORS, "softmax")
-ROWWISE = ("enforced",)
 TASKS = ("classification", "regression")
 
 
 @dataclass(frozen=True)
-class Written:
+class Written(Section):
     """What every [model] has, and every study's fingerprint with it, whether the model looks at it or not.
 
     Attributes:
@@ -34,15 +32,18 @@ class Written:
         task: "regression" for a user's function of numbers.
     """
 
+    heading: ClassVar[str] = "model"
     estimator: str
     score: str | None = None
-    steepness: float = 10.0
+    steepness: Annotated[float, positive("give a positive number; 10 is a good start")] = 10.0
     params: Mapping[str, Value] = field(default_factory=dict)
-    bias: float = 0.0
+    bias: Annotated[float, limit(lambda bias: 0.0 <= bias < 1.0, "choose 0 (no bias) or 0.7071, say")] = 0.0
     standardize: bool = True
-    clip_quantile: float = 0.9
-    tolerance: float | None = None
-    task: str | None = None
+    clip_quantile: Annotated[
+        float, limit(lambda share: 0.0 < share <= 1.0, "choose a quantile in (0, 1], 0.9 say")
+    ] = 0.9
+    tolerance: Annotated[float | None, positive("give a positive distance, or leave it out")] = None
+    task: Annotated[str | None, among(*TASKS)] = None
 
     linear: ClassVar[bool] = False  # one of ours, trained with a certificate
     ours: ClassVar[bool] = False  # one of our own, which predict each record from that record alone
@@ -50,28 +51,17 @@ class Written:
     own_score: ClassVar[bool] = False  # scored by a user's function
 
     def __post_init__(self) -> None:
-        require(
-            math.isfinite(self.steepness) and self.steepness > 0,
-            f"model.steepness = {self.steepness}",
-            remedy="give a positive number; 10 is a good start",
-        )
-        require(0.0 <= self.bias < 1.0, f"model.bias = {self.bias}", remedy="choose 0 (no bias) or 0.7071, say")
-        require(
-            0.0 < self.clip_quantile <= 1.0,
-            f"model.clip_quantile = {self.clip_quantile}",
-            remedy="choose a quantile in (0, 1], 0.9 say",
-        )
+        super().__post_init__()
         require(
             not (self.ours and self.params),
             f"model.params are given, but {self.estimator} takes none",
             remedy="remove [model.params]; λ is an axis of [space]",
         )
-        if self.tolerance is not None:
-            require(
-                math.isfinite(self.tolerance) and self.tolerance > 0,
-                f"model.tolerance = {self.tolerance}",
-                remedy="give a positive distance, or leave it out",
-            )
+        require(
+            self.task is None or (self.task == "regression") == self.regression,
+            f"model.task = {self.task!r} does not fit the score {self.score_name!r}",
+            remedy="leave task out; a user's function of numbers needs it",
+        )
 
     @property
     def score_name(self) -> str:
@@ -98,43 +88,68 @@ class Written:
         """Whether the estimator is given the table's own columns as a data frame: no built-in preprocessing."""
         return False
 
-    def _check_named_score(self) -> None:
-        """A score that has a name is one of ours.
 
-        Raises:
-            StudyInvalid: it is none.
-        """
-        if self.score is not None and "." not in self.score:
-            check_score_name(self.score)
+@dataclass(frozen=True)
+class ByName(Written):
+    """What anybody's model says, under a score that has a name.
 
-    def _check_task(self, *, numbers: bool) -> None:
-        """`task` says what the score says, where it is said.
-
-        Args:
-            numbers: whether numbers are predicted.
-
-        Raises:
-            StudyInvalid: it does not.
-        """
-        if self.task is not None:
-            one_of("model.task", self.task, TASKS)
-            require(
-                (self.task == "regression") == numbers,
-                f"model.task = {self.task!r} does not fit the score {self.score_name!r}",
-                remedy="leave task out; a user's function of numbers needs it",
-            )
-
-
-def check_import_path(estimator: str) -> None:
-    """The estimator is named by its import path.
-
-    Raises:
-        StudyInvalid: it is one of ours, or none.
+    Attributes:
+        class_shares: for balanced accuracy, the public share of each class.
+        error_bound: E for an error (in the target's unit) or the log-loss (in nats): what is worse counts as E.
     """
-    by_path = "." in estimator or ":" in estimator
-    if not by_path:
-        one_of("model.estimator", estimator, OUR_ESTIMATORS)
-    require(by_path, f"{estimator} is ours", remedy="name a scikit-learn estimator by its import path")
+
+    class_shares: Mapping[str, Value] | None = None
+    error_bound: Annotated[float | None, limit(lambda bound: 1e-100 < bound < 1e100, "give a positive number")] = (
+        None
+    )
+
+    def __post_init__(self) -> None:
+        if self.score is not None:
+            check_score_name(self.score)
+        check_outcome(self.estimator, self.score_name)
+        super().__post_init__()
+        score = SCORES[self.score_name]
+        for key, value in (("class_shares", self.class_shares), ("error_bound", self.error_bound)):
+            if value is not None and key not in (*score.needs, *score.allows):
+                raise unused(key, self.score_name)
+            if value is None and key in score.needs:
+                raise needed(key, self.score_name)
+
+    @property
+    def regression(self) -> bool:
+        """As the score's own file declares."""
+        return SCORES[self.score_name].regression
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByPath(Written):
+    """Any scikit-learn estimator, by its import path.
+
+    Attributes:
+        rowwise: "enforced" scores every record alone, in a process of its own, so that no assumption is needed.
+        columns: whether it is given the table's own columns; as for "module:name" where None.
+    """
+
+    rowwise: Annotated[str | None, among("enforced")] = None
+    columns: bool | None = None
+
+    def __post_init__(self) -> None:
+        if "." not in self.estimator and ":" not in self.estimator:
+            one_of("model.estimator", self.estimator, OUR_ESTIMATORS)
+            raise StudyInvalid(
+                f"{self.estimator} is ours", remedy="name a scikit-learn estimator by its import path"
+            )
+        super().__post_init__()
+
+    @property
+    def enforced(self) -> bool:
+        """Whether every record is scored in a process of its own."""
+        return self.rowwise is not None
+
+    @property
+    def takes_columns(self) -> bool:
+        """An object does unless the study says otherwise, a class where it says so."""
+        return self.names_object if self.columns is None else self.columns
 
 
 def check_score_name(score: str) -> None:
@@ -162,33 +177,6 @@ def check_outcome(estimator: str, score: str) -> None:
         cause=f"{estimator} has no certified margin",
         remedy=f'use score = "{OF_CLASSES}", or estimator = "logistic"',
     )
-
-
-def check_score_keys(name: str, shares: Mapping[str, Value] | None, bound: float | None) -> None:
-    """The score has what it needs, and nothing that it does not use.
-
-    Raises:
-        StudyInvalid: it is not so, or the bound is no positive number.
-    """
-    score = SCORES[name]
-    for key, value in (("class_shares", shares), ("error_bound", bound)):
-        if value is not None and key not in (*score.needs, *score.allows):
-            raise unused(key, name)
-        if value is None and key in score.needs:
-            raise needed(key, name)
-    if bound is not None:
-        ok = math.isfinite(bound) and 1e-100 < bound < 1e100
-        require(ok, f"model.error_bound = {bound}", remedy="give a positive number")
-
-
-def check_rowwise(rowwise: str | None) -> None:
-    """How each record is scored alone is a way that there is.
-
-    Raises:
-        StudyInvalid: it is not.
-    """
-    if rowwise is not None:
-        one_of("model.rowwise", rowwise, ROWWISE)
 
 
 def unused(key: str, score: str) -> StudyInvalid:
