@@ -37,5 +37,6 @@ def evaluate(
     `ready` is asked before a first charge, and may refuse by raising. `workers` count the parts of a partitioned
     validation set.
     """
-    ledger = CheckedLedger(ledger_url, ready)
-    return policies.or_refused(lambda: opened.finish(ledger, pad=pad, owner=owner, workers=workers))
+    return policies.or_refused(
+        lambda: opened.finish(CheckedLedger(ledger_url, ready), pad=pad, owner=owner, workers=workers)
+    )

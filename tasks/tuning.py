@@ -49,11 +49,10 @@ def reserve(
 
     A refusal is an answer and not a failure: the flow decides what it means, and no trace is logged.
     """
-    ledger = CheckedLedger(ledger_url, ready)
     return policies.or_refused(
         lambda: open_study(
             study,
-            ledger=ledger,
+            ledger=CheckedLedger(ledger_url, ready),
             folder=folder,
             pad=pad,
             workers=workers,

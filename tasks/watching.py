@@ -33,8 +33,9 @@ def look(
 
     `ready` is asked before a first charge, and may refuse by raising.
     """
-    ledger = CheckedLedger(ledger_url, ready)
-    return policies.or_refused(lambda: opened.finish(ledger, vaults, pad=pad, owner=owner))
+    return policies.or_refused(
+        lambda: opened.finish(CheckedLedger(ledger_url, ready), vaults, pad=pad, owner=owner)
+    )
 
 
 @task(name="show the looks", **policies.PUBLISHING_TASK)
