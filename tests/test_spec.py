@@ -73,7 +73,6 @@ BAD = {
     "privacy.epsilon = nan": "privacy.epsilon",
     "privacy.epsilon = inf": "privacy.epsilon",
     "privacy.epsilon = 5000.0": "protects nothing",
-    "privacy.dataset = 'cafe\u0301'": "privacy.dataset",
     "privacy.delta = 1.0": "privacy.delta",
     "privacy.delta = -1e-9": "privacy.delta",
     "privacy.delta = nan": "privacy.delta",
