@@ -3,6 +3,7 @@
 import datetime as dt
 import math
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, 
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler, TargetEncoder
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 from worlds import at_length, mostly_slow
 
 from dpbo_core import FinalModel, PrivacyLedger, PrivateSearch, Real, data, read_study, run_study
@@ -263,10 +264,10 @@ def test_listed_transformers_of_texts_leave_the_other_records_alone(name):
     model = model_of(pipeline(words=WORDS[name]), made, encoded)
     assert unlisted_part(model.estimator) == ""
     rng, strange = np.random.default_rng(1), ["", "pain " * 500, "\0", "∀", "the", "9" * 400, math.nan, "zz zz"]
-    for _ in range(15):
+    for cells in pairwise(strange):
         X = encoded.X[rng.integers(0, N, 30)].copy()
         other, j = X.copy(), int(rng.integers(30))
-        X[j, 2], other[j, 2] = rng.choice(np.array(strange, dtype=object), 2)
+        X[j, 2], other[j, 2] = cells
         truth = rng.integers(0, 2, 30)
         before, after = (model.scores(rows, truth, Brier()) for rows in (X, other))
         np.testing.assert_array_equal(np.delete(before, j), np.delete(after, j))
@@ -317,24 +318,6 @@ def test_a_transformer_that_looks_at_other_rows_does_not_slip_in(kind, tmp_path)
     X, y = frame.drop(columns="readmitted"), frame["readmitted"]
     with pytest.raises(AssumptionNotAccepted, match=f"rowwise_predictions.*{kind.__name__}"):
         search.fit(X, y, X_validation=X.copy(), y_validation=y.copy())
-
-
-@pytest.mark.slow
-def test_a_search_in_memory_needs_no_assumption_and_its_best_estimator_takes_frames(tmp_path):
-    frame, sensitive_ = table(), table(200, seed=2)
-    search = PrivateSearch(
-        pipeline(), {"logisticregression__C": Real(0.01, 1.0, log=True)}, epsilon=50.0, delta=0.0, dataset="d",
-        budget=(99.0, 0.0), method="private_grid", n_candidates=2, scoring="roc_auc", ledger=f"sqlite:///{tmp_path}/l.db",
-    )  # fmt: skip
-    X, y = frame.drop(columns="readmitted"), frame["readmitted"]
-    sensitive_["note"] = sensitive_["note"].astype(object)
-    sensitive_.loc[0, "note"] = "\ud800"
-    search.fit(X, y, X_validation=sensitive_.drop(columns="readmitted"), y_validation=sensitive_["readmitted"])
-    assert search.guarantee_.assumptions == ()
-    assert 0.6 < search.best_score_ < 1.1
-    plainly = pipeline().set_params(**search.best_params_).fit(X, y)
-    np.testing.assert_allclose(search.predict_proba(X), plainly.predict_proba(X), atol=1e-9)
-    assert search.predict_proba(pl.from_pandas(X)).shape == (N, 2)
 
 
 STUDY = """
@@ -479,17 +462,6 @@ def test_a_class_takes_columns_where_the_study_says_so(tmp_path):
     model = FinalModel.of_release(study, tmp_path, release)
     assert isinstance(model.model.estimator, HistGradientBoostingClassifier)
     assert list(model.model.estimator.feature_names_in_) == ["age", "smoker"]
-
-
-def test_encoders_by_the_list_are_unconditional_in_columns():
-    parts = make_column_transformer(
-        (OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1, encoded_missing_value=-2), ["ward"]),
-        (TargetEncoder(cv=2), ["note"]), (SimpleImputer(), ["age"]), (StandardScaler(), ["seen"]),
-    )  # fmt: skip
-    made, encoded = public()
-    model = model_of(make_pipeline(parts, LogisticRegression()), made, encoded)
-    assert unlisted_part(model.estimator) == ""
-    check_rowwise(model, encoded.X, needs="predict_proba")
 
 
 @pytest.mark.slow

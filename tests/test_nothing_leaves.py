@@ -13,9 +13,7 @@ import pytest
 import tomli_w
 from intruder import NOBODY, command, environment
 
-from dpbo.flows.prefect_runtime.own_output import own_output
 from dpbo.flows.prefect_runtime.settings import Stores
-from dpbo_core.data.files import FILTER, no_core_dumps
 from dpbo_core.errors import BudgetRefused, StudyInvalid
 from dpbo_core.spec import StudySpec
 
@@ -158,17 +156,6 @@ def test_a_crash_leaves_no_record_in_a_core(here, words):
         assert any(b"zq7-core-canary" in dump for dump in found)  # without it a core holds what the process held
 
 
-def test_the_limit_is_this_process_and_its_childrens():
-    code = "from dpbo_core.data.files import no_core_dumps as no; no(); no(); import subprocess, sys; "
-    code += "import_it = 'import resource; print(resource.getrlimit(resource.RLIMIT_CORE)[0])'; "
-    code += "subprocess.run([sys.executable, '-c', import_it])"
-    around = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
-    done = subprocess.run([sys.executable, "-c", code], env=around, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "0"
-    assert FILTER.exists()
-    assert callable(no_core_dumps)
-
-
 @pytest.mark.parametrize("what", ["link", "file", "another's"])
 def test_mlruns_that_is_not_ours_is_refused(here, what):
     elsewhere = here / "elsewhere"
@@ -216,32 +203,6 @@ def test_libraries_do_not_write_to_standard_output():
     done = subprocess.run([sys.executable, "-c", NOISY], env=around, capture_output=True, text=True, check=True)
     assert sorted(done.stdout.split()) == ["after"] or sorted(done.stdout.split()) == ["after", "before"]
     assert done.stderr == "error\n"
-
-
-def test_own_output_gives_standard_output_back(capfd):
-    def fails():
-        with own_output():
-            print("lost")
-            raise KeyError
-
-    with pytest.raises(KeyError):
-        fails()
-    print("kept")
-    assert capfd.readouterr().out == "kept\n"
-
-
-@pytest.mark.slow
-def test_a_verbose_estimator_leaves_json_alone(here, tables):
-    tables["model"] = {"estimator": "sklearn.svm.SVC", "score": "accuracy", "params": {"verbose": True}}
-    tables["space"] = {"C": {"low": 0.1, "high": 1.0, "points": 2}}
-    tables["study"]["method"] = "private_grid"
-    tables["privacy"]["delta"] = 0.0
-    (here / "study.toml").write_text(tomli_w.dumps(tables))
-    done = subprocess.run(
-        command("tune", "study.toml", "--json"), cwd=here, env=environment(here), capture_output=True, text=True
-    )
-    assert json.loads(done.stdout)["study"] == "trial", done.stderr
-    assert "LibSVM" not in done.stdout
 
 
 @pytest.mark.slow

@@ -3,20 +3,12 @@
 The full form, with repetitions, is a section of `make audit`.
 """
 
-from pathlib import Path
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from audit import verdict
-from observer import compare, houses, kept
-from observer.notes import Notes
+from observer import compare, houses
 from observer.run import Seen, Stage, cannot
-from observer.text import parted, plain
 from observer.ways import WAYS
-from prefect import Task
-
-from dpbo.tasks import precomputing, tuning
 
 WORLDS = ("first", "other scores", "no numbers")
 FIRST_SIGHT = {  # where each planted leak shows
@@ -54,33 +46,6 @@ def test_worlds_are_neighbours_of_one_size():
         assert sizes[0] == sizes[1]
 
 
-def test_what_is_replaced_is_random_by_construction():
-    said = "run 404188e0 of 127.0.0.1:4200 at 2026-11-22T09:00:00.5Z took 0.1138345678912345 of 1151"
-    assert plain(said) == "run <id> of 127.0.0.1:<port> at <time> took 0.1138345678912345 of 1151"
-    assert plain("sem.joblib-3-30mqtvko sem.SgNj20 etilqs_2b607e1141940be4") == (
-        "sem.joblib-<random> sem.<random> etilqs_<random>"
-    )
-    assert parted("bytes_total 112, 2.5e3") == ("bytes_total #, #", [112.0, 2500.0])
-
-
-def test_a_task_runs_random_end_is_replaced_whatever_its_task():
-    """Of every task that `tune` may run; of others nothing is."""
-    tasks = [vars(module).values() for module in (precomputing, tuning)]
-    names = {found.name for values in tasks for found in values if isinstance(found, Task)}
-    assert len(names) == 11
-    assert [plain(f'"{name}-1f0"') for name in names] == [f'"{name}-<id>"' for name in names]
-    assert plain("a step-1f0") == "a step-1f0"
-
-
-def test_notes_keep_counts_apart_from_words():
-    notes = Notes()
-    notes.text("streams", "out", "112 steps")
-    notes.text("streams", "out", "116 steps")
-    notes.count("files", "x opened")
-    told = notes.plainly()
-    assert told == {"streams": {"out": ["# steps"], "out #0": 116.0}, "files": {"x opened": 1.0}}
-
-
 def test_an_exact_item_may_not_vary_at_all():
     """Neither between worlds, nor between runs on one world unless the list says why."""
     a, b = seen(files={"x size": 1.0}), seen(files={"x size": 2.0})
@@ -110,10 +75,6 @@ def test_counted_items_are_told_apart_only_if_they_differ():
     assert compare.counted(runs(0.0), runs(50.0))[1] <= 2 / 924
     assert compare.counted(runs(0.0), runs(50.0))[2] == "durations: item 7"
     assert compare.counted(runs(0.0)[:2], runs(50.0)[:2])[1] is None  # too few to say anything
-
-
-def test_every_reason_on_the_list_is_a_sentence():
-    assert all(len(why.split()) >= 4 for _, _, why in compare.COUNTED)
 
 
 @pytest.mark.slow
@@ -148,44 +109,6 @@ def test_neighbours_look_the_same(observed, way):
     stage = Stage(WAYS[way])
     runs = [(world, stage.run(world, asks=True)) for world in WORLDS]
     assert [str(found) for found in compare.exact(runs)] == []
-
-
-@pytest.mark.slow
-def test_runs_are_kept_for_one_state_of_the_code_and_only_where_asked_for(tmp_path, monkeypatch):
-    """Made anew without a folder, and after any file by which a run is made has changed."""
-    made = []
-
-    def make():
-        made.append(len(made))
-        return "{}", seen(files={"x size": float(made[-1])})
-
-    monkeypatch.delenv(kept.KEEPS, raising=False)
-    assert [kept.kept("a", make)[1].items["files"]["x size"] for _ in range(2)] == [0.0, 1.0]
-    monkeypatch.setenv(kept.KEEPS, str(tmp_path / "runs"))
-    assert [kept.kept("a", make)[1].items["files"]["x size"] for _ in range(2)] == [2.0, 2.0]
-    assert kept.kept("b", make)[1] == seen(files={"x size": 3.0})
-    monkeypatch.setattr(kept, "ROOT", tmp_path)
-    (tmp_path / "flows").mkdir()
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests" / "worlds.py").write_text("")
-    before = kept.state()
-    (tmp_path / "flows" / "x.py").write_text("pass")
-    assert kept.state() != before
-
-
-def test_who_cannot_observe_says_so(monkeypatch):
-    cannot.cache_clear()
-    monkeypatch.setattr("observer.run.os.geteuid", lambda: 1000)
-    assert "only root" in cannot()
-    cannot.cache_clear()
-    monkeypatch.setattr("observer.run.os.geteuid", lambda: 0)
-    monkeypatch.setattr("observer.run.subprocess.run", lambda *_, **__: SimpleNamespace(returncode=1))
-    assert "namespaces" in cannot()
-    cannot.cache_clear()
-    monkeypatch.setattr("observer.run.subprocess.run", lambda *_, **__: SimpleNamespace(returncode=0))
-    monkeypatch.setattr("observer.run.TESTS", Path("/tmp/clone/tests"))
-    assert cannot() == "/tmp/clone/tests lies in /tmp, where a run has a folder of its own"
-    cannot.cache_clear()
 
 
 def test_the_audit_fails_on_a_difference_and_on_a_leak_that_is_missed():

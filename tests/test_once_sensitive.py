@@ -313,20 +313,8 @@ def test_a_published_table_says_it_too(dpbo, here, write):
     pd.read_csv(here / "v.csv").to_csv(here / "rows.csv", index=False)
     assert dpbo("budget", "set", "clinic", "--epsilon", "5", "--delta", "1e-5")[0] == 0
     assert dpbo("budget", "publish", "clinic", "v.csv")[0] == 0
-    asked = (
-        "rows.csv",
-        "--out",
-        "z.parquet",
-        "--dataset",
-        "clinic",
-        "--epsilon",
-        "1",
-        "--delta",
-        "1e-6",
-        "--norm-bound",
-        "9",
-    )
-    code, _, err = dpbo("curate", "publish", *asked)
+    asked = "rows.csv --out z.parquet --dataset clinic --epsilon 1 --delta 1e-6 --norm-bound 9"
+    code, _, err = dpbo("curate", "publish", *asked.split())
     assert code == 0, err
     metadata = b" ".join(pq.read_schema(here / "z.parquet").metadata.values())
     assert b'"assumptions": ["published_records"]' in metadata.replace(b'":[', b'": [')

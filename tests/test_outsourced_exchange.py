@@ -16,11 +16,9 @@ from hypothesis import strategies as st
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods import EXCHANGES
-from dpbo_core.methods.outsourced import session
 from dpbo_core.methods.outsourced.messages import Answer, Query, digest, read_message, write_message
 from dpbo_core.methods.outsourced.published_table import read_published
 
-PIECE = 8  # bytes that a state written in place is written in
 QUERY = Query("0123456789abcdef", "fedcba9876543210", 3, 17)
 ANSWER = Answer.to(QUERY, value=-1.25, noise_scale=0.5)
 
@@ -130,16 +128,6 @@ def test_a_table_of_another_program_is_a_letter(tmp_path):
 # Order and replay.
 
 
-def test_suggest_repeats_itself_until_it_is_answered(tmp_path):
-    w = world(tmp_path)
-    w.publish()
-    first = w.suggest()
-    assert w.suggest() == first
-    w.answer()
-    assert w.update().steps == 1
-    assert w.suggest().step == 2
-
-
 def test_replays_are_refused_and_change_nothing(tmp_path):
     w = world(tmp_path)
     w.publish()
@@ -219,16 +207,6 @@ def test_an_edited_state_is_a_letter(tmp_path, change):
         w.suggest()
 
 
-def test_update_without_a_search_is_a_letter(tmp_path):
-    w = world(tmp_path)
-    w.publish()
-    w.suggest()
-    w.answer()
-    (tmp_path / "S").unlink()
-    with pytest.raises(StudyInvalid, match="no search"):
-        w.update()
-
-
 # Kills.
 
 
@@ -253,32 +231,6 @@ def ended_by_itself(work):
 
 def at_its_worst():
     os.kill(os.getpid(), signal.SIGKILL)
-
-
-def test_a_state_written_in_pieces_would_be_caught(tmp_path, monkeypatch):
-    """The planted fault: files written in place, killed after the n-th write. None leaves a search to be read."""
-    w = world(tmp_path)
-    w.publish()
-    whole = []
-    with monkeypatch.context() as measured:
-        measured.setattr(session, "write_file", lambda path, content, option: whole.append(len(content)))
-        w.suggest()
-    n_pieces = -(-whole[0] // PIECE)
-    assert n_pieces > 4
-    for n in (0, 1, n_pieces // 2, n_pieces - 1):
-
-        def in_place(path, content, option, n=n):
-            with path.open("wb", buffering=0) as file:
-                for start in range(0, n * PIECE, PIECE):
-                    file.write(content[start : start + PIECE])
-                at_its_worst()
-
-        with monkeypatch.context() as planted:
-            planted.setattr(session, "write_file", in_place)
-            assert ended_by_itself(w.suggest) == -signal.SIGKILL
-        with pytest.raises(StudyInvalid):
-            w.suggest()
-        (tmp_path / "S").unlink()
 
 
 @pytest.mark.parametrize(("where", "call", "nth", "is_new"), [

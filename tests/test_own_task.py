@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dpbo_core.comparison.cell_runs import auto_of, cells_of
-from dpbo_core.comparison.measuring import epsilons_of, measured_own
+from dpbo_core.comparison.measuring import measured_own
 from dpbo_core.comparison.own_task import read_task
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.scores.grid import GRID
@@ -105,26 +105,6 @@ def test_every_contender_runs_on_it_and_auto_is_one(tmp_path):
     assert by_name["public score alone"].regret == pytest.approx(means.max() - means[chosen], abs=1e-6)
     assert by_name["public score alone"].regret_error == pytest.approx(0.0)
     assert cells == cells_of("mine", *read_task(file), 1.0, 3)
-
-
-def test_the_spread_list_is_another_one_each_time(tmp_path):
-    """With 5 of 12 candidates and hardly any noise, one design would always lose the same."""
-    made = arrays()
-    made["scores"][:, :] = np.linspace(0, 1, N)
-    problem, table = read_task(written(tmp_path / "mine.npz", **made))
-    from dataclasses import replace
-
-    world = replace(problem, search=replace(problem.search, steps=5), n_validation=M_RECORDS)
-    (spread,) = (c for c in cells_of("mine", world, table, 500.0, 10) if c.contender == "private_grid, sobol")
-    assert spread.regret_error > 0.01
-
-
-def test_epsilons_are_prices():
-    assert epsilons_of(()) == (0.1, 0.3, 1.0, 3.0)
-    assert epsilons_of((2.0, 0.5, 2.0)) == (0.5, 2.0)
-    for wrong in (0.0, -1.0, float("nan"), float("inf")):
-        with pytest.raises(StudyInvalid, match="no price"):
-            epsilons_of((wrong,))
 
 
 @pytest.mark.parametrize(

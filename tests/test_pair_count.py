@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
-from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.aggregates import PairCount
 from dpbo_core.models.scores.balanced_accuracy import PairedBalancedAccuracy
 from dpbo_core.models.scores.pairs import auc_of, counts, pairs_of
@@ -220,13 +219,6 @@ def test_values_far_from_those_of_the_public_rows_are_told_apart():
     how = RocAuc().cells("Forest", lambda verb: asked(verb) if verb == "predict_proba" else None)
     p = np.arange(1, 100) / 100
     assert len(set(how.of(np.column_stack([1 - p, p]), np.zeros(99)).tolist())) == 99
-
-
-def test_a_model_that_ranks_nothing_is_refused():
-    with pytest.raises(StudyInvalid, match="neither decision values nor probabilities"):
-        RocAuc().cells("Hard", lambda verb: None)
-    with pytest.raises(StudyInvalid, match="neither"):
-        RocAuc().cells("Three", lambda verb: np.full((5, 3), 1 / 3))
 
 
 def test_the_shift_is_exact_in_integers():

@@ -9,11 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_training import DEGENERATE, LAMBDAS, audit, exact_logistic, world
 
-from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.linear import newton
 from dpbo_core.models.linear.fit import minimise, train
 from dpbo_core.models.linear.newton import Start
-from dpbo_core.models.linear.path import LogisticPath
 from dpbo_core.models.linear.signed_rows import SignedRows
 from dpbo_core.models.linear_trainer import LinearTrainer
 from dpbo_core.models.scores.sigmoid import Sigmoid
@@ -65,29 +63,3 @@ def test_no_start_however_bad_changes_what_a_certificate_says(seed, log_lam, sca
     cold = train(X, signs, loss="logistic", regularization=lam)
     assert ours.certificate <= 1e-6
     assert np.linalg.norm(ours.weights - cold.weights) <= ours.certificate + cold.certificate
-
-
-@pytest.mark.parametrize("factor", [1e-9, 1e-3, 1.0])
-def test_a_start_scales_with_the_rows(factor):
-    X, signs = world(200, 4)
-    lam = 1e-3
-    near = LogisticPath(SignedRows.of(factor * X, signs)).start(factor**2 * lam)
-    rows = SignedRows.of(factor * X, signs)
-    model = minimise(rows, loss="logistic", regularization=factor**2 * lam, tolerance=1e-3 / factor)
-    assert np.linalg.norm(near.w - model.weights) <= 0.01 * np.linalg.norm(model.weights)
-
-
-def test_rows_without_curvature_and_penalties_without_end_begin_somewhere_finite():
-    X, signs = np.zeros((5, 2)), np.ones(5)
-    assert (LogisticPath(SignedRows.of(X, signs)).start(1e-3).w == 0.0).all()
-    X, signs = world(50, 3)
-    starts = LogisticPath(SignedRows.of(X, signs))
-    for lam in (1e-30, 1e-12, 1e12, 1e300):
-        start = starts.start(lam)
-        assert start is None or np.isfinite(start.w).all()
-
-
-def test_a_tolerance_out_of_reach_is_refused_from_a_start_too():
-    X, signs = world(100, 4)
-    with pytest.raises(StudyInvalid, match="certificate"):
-        trainer(X, signs, 1e-13).train({"lambda": 1e-6})

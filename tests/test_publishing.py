@@ -19,7 +19,7 @@ from dpbo.tasks.reporting import mlflow_lookup
 from dpbo.tasks.reporting.mlflow_store import open_store
 from dpbo.tasks.tuning import publish
 from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.errors import DpboError, StudyInvalid
+from dpbo_core.errors import DpboError
 from dpbo_core.mechanisms.noise import OperatingSystemNoise
 from dpbo_core.spec import StudySpec
 
@@ -160,22 +160,6 @@ def test_an_experiment_deleted_after_the_charge_costs_no_release(study, monkeypa
     assert tune_privately(spec).tracked is not None
 
 
-@pytest.mark.slow
-def test_a_message_of_ours_is_not_tried_four_times(study, monkeypatch):
-    tries = []
-
-    def refuses(*_, **__):
-        tries.append(1)
-        raise StudyInvalid("a person must act first")
-
-    monkeypatch.setattr("dpbo.tasks.tuning.log_release", refuses)
-    assert tune_privately(study()).tracked is None
-    assert len(tries) == 1
-    monkeypatch.setattr("dpbo.tasks.tuning.log_release", lambda *_, **__: tries.append(2) or 1 / 0)
-    tune_privately(study())
-    assert tries == [1, 2, 2, 2, 2]
-
-
 @pytest.mark.parametrize(
     "broken", ["a damaged database", "a folder for a database", "a file for a folder", "no right"]
 )
@@ -208,11 +192,6 @@ def test_a_tracking_server_that_never_answers_is_told_before_and_holds_nothing_u
     assert set(tuned.result.release.value) == {"hyperparameters", "score", "interval", "metric"}
     monkeypatch.delenv("MLFLOW_TRACKING_URI")
     assert tune_privately(study()).tracked is not None
-
-
-def test_the_check_looks_and_writes_nothing(here):
-    assert mlflow_lookup.check_target("people", f"sqlite:///{here / 'mlruns' / 'mlflow.db'}") == ""
-    assert list(here.iterdir()) == []
 
 
 def test_the_command_prints_the_release_and_a_warning(study, here, monkeypatch, capsys):
@@ -262,18 +241,6 @@ def test_an_engine_that_dies_after_the_release_says_that_it_is_recorded(study, m
     assert "is recorded, and Prefect failed after it (ConnectError)" in captured.err
     assert "dpbo show trial:1 prints it" in captured.err
     assert recorded_release("trial:1")[0].value["score"] is not None
-
-
-@pytest.mark.slow
-def test_an_engine_that_dies_before_the_release_is_something_unexpected(study, monkeypatch, capsys):
-    study()
-    monkeypatch.setattr("dpbo.flows.prefect_runtime.prefect_store.create_prefect_store", lambda: None)
-    with monkeypatch.context() as broken:
-        broken.setattr("dpbo.flows.tune.finish", gone)
-        broken.setattr(sys, "argv", ["dpbo", "tune", "study.toml"])
-        with pytest.raises(SystemExit):
-            cli.main()
-    assert "something unexpected" in capsys.readouterr().err
 
 
 @pytest.mark.slow

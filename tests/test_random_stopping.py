@@ -12,7 +12,7 @@ from scipy import stats
 from worlds import mostly_slow
 
 from dpbo_core.bo.adaptive_sampling import project
-from dpbo_core.mechanisms.noise import InjectedNoise, OperatingSystemNoise
+from dpbo_core.mechanisms.noise import OperatingSystemNoise
 from dpbo_core.mechanisms.random_stopping import (
     BITS,
     SCALE,
@@ -85,14 +85,6 @@ def test_a_cap_leaves_the_tail_it_says(law):
     exact = 1 - sum(mass(law, k) for k in range(5))
     assert law.tail(4) == pytest.approx(exact, rel=1e-9)
     assert law.tail(4) >= 0.0
-
-
-def test_a_quiet_source_stops_at_the_mean():
-    quiet = InjectedNoise(np.random.default_rng(0), factor=0.0)
-    assert NegativeBinomialStopping(1.0, 10.0).draw(quiet) == 10
-    loud = InjectedNoise(np.random.default_rng(0))
-    drawn = [NegativeBinomialStopping(1.0, 10.0).draw(loud) for _ in range(400)]
-    assert 7 < np.mean(drawn) < 13
 
 
 def test_indices_are_drawn_by_exact_integer_weights():

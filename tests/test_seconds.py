@@ -13,12 +13,10 @@ from pathlib import Path
 import pytest
 import tomli_w
 from conftest import STUDY
-from intruder import environment
 from test_evaluation import files, of_files
 
 from dpbo.flows.cli.evaluate import reported
 from dpbo.flows.cli.tune import print_tuned, replayed
-from dpbo.flows.prefect_runtime.prefect_child import SHORT
 from dpbo.flows.prefect_runtime.settings import QUIET, Stores, known_home
 from dpbo.tasks.reporting.mlflow_lookup import experiments_in_file, seen_in_file
 from dpbo.tasks.reporting.mlflow_run import find_release, log_release
@@ -120,66 +118,6 @@ def test_no_command_loads_what_it_needs_not(here, shown, words, refused):
     assert not asks_the_port or "2 experiments" in done.stdout
 
 
-FIT = """
-import sys
-import numpy as np
-from sklearn.linear_model import LogisticRegression
-from dpbo_core import PrivateSearch, Real
-X = np.random.default_rng(0).normal(size=(60, 2))
-y = (X[:, 0] > 0).astype(int)
-search = PrivateSearch(LogisticRegression(), {"C": Real(1e-3, 10.0, log=True)}, epsilon=1.0, delta=1e-6,
-                       dataset="rows", budget=(5.0, 1e-5), n_candidates=2)
-search.fit(X[0::2], y[0::2], X_validation=X[1::2], y_validation=y[1::2])
-print(*sorted({"alembic", "sklearn.ensemble", "sklearn.neighbors", "matplotlib", "prefect"} & {*sys.modules}))
-"""
-
-
-@pytest.mark.slow
-def test_a_search_on_arrays_loads_no_migrations_and_no_estimators_of_others(here):
-    """Its ledger is new, and its estimator is known by the list of classes."""
-    done = subprocess.run([sys.executable, "-c", FIT], capture_output=True, text=True, timeout=300)
-    assert (done.returncode, done.stdout) == (0, "\n"), done.stderr
-
-
-STARTED = """
-import json, sys
-from dpbo.flows.cli import main
-from dpbo.flows.prefect_runtime import prefect_child
-class Told:
-    def __init__(self, command, *, env, cwd, **_):
-        prefect = {name: text for name, text in env.items() if name.startswith("PREFECT_")}
-        loaded = sorted({"prefect", "mlflow", "sklearn"} & {*sys.modules})
-        print(json.dumps({"loaded": loaded, "prefect": prefect, "cwd": str(cwd)}), file=sys.stderr)
-        raise SystemExit
-prefect_child.Leashed = Told
-sys.argv = ["dpbo", "tune", "--example"]
-main()
-"""
-
-
-def test_prefects_server_starts_before_prefect_is_loaded(here, databases):
-    """It is told all that it would have been told, and looks through no package for blocks."""
-    home = here / "prefect"
-    databases.prefect(home / "prefect.db")
-    done = subprocess.run(
-        [sys.executable, "-c", STARTED], capture_output=True, text=True, timeout=300, env=environment(here)
-    )
-    told = json.loads(done.stderr)
-    password = told["prefect"].pop("PREFECT_API_AUTH_STRING")
-    port = told["prefect"].pop("PREFECT_SERVER_API_PORT")
-    assert (told["loaded"], told["cwd"], len(password)) == ([], str(home), 43)
-    assert told["prefect"] == QUIET | SHORT | {
-        "PREFECT_HOME": str(home),
-        "PREFECT_API_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{home / 'prefect.db'}",
-        "PREFECT_API_DATABASE_MIGRATE_ON_START": "0",
-        "PREFECT_SERVER_API_AUTH_STRING": password,
-        "PREFECT_SERVER_API_HOST": "127.0.0.1",
-        "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": f"http://127.0.0.1:{port},http://localhost:{port}",
-        "PREFECT_UI_API_URL": f"http://127.0.0.1:{port}/api",
-    }
-    assert {SHORT[name] for name in SHORT if "BLOCK" in name} == {"0"}
-
-
 def test_prefects_folder_is_known_only_where_nothing_else_is_set(here, monkeypatch):
     for name in [name for name in os.environ if name.upper().startswith("PREFECT_")]:
         monkeypatch.delenv(name)
@@ -251,14 +189,6 @@ def test_a_report_that_was_released_is_read_from_the_ledger(here, dpbo, reported
         "dpbo.tasks.reporting.mlflow_lookup.seen_in_file", lambda *_: None
     )  # MLflow lost it: the flow publishes
     assert reported(spec, ".") is None
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:this report will not be usable")
-def test_a_report_is_read_without_what_learning_needs(here, reported_on):
-    done = without(LEARNING, "evaluate", "study.toml", "--json")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert json.loads(done.stdout)["release_id"] == reported_on[2].release_id
 
 
 @contextmanager

@@ -14,10 +14,8 @@ from pathlib import Path
 
 import pytest
 from test_dashboard import with_method
-from test_named_columns import write_study
 
 from dpbo.tasks.reporting.mlflow_run import log_release
-from dpbo_core import FinalModel
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.final_model.train import train_final
 from dpbo_core.spec import StudySpec
@@ -94,18 +92,7 @@ def test_a_remote_registry_serves_the_champion_and_it_scores_a_file(here, tables
         assert scored.returncode == 0, scored.stderr[-2000:]
         assert json.loads(scored.stdout.splitlines()[-1])["predictions"] == model.predict(rows).tolist()
         at = f"http://127.0.0.1:{port}"
-        words = [
-            "models",
-            "serve",
-            "-m",
-            MODEL,
-            "--env-manager",
-            "local",
-            "--host",
-            "127.0.0.1",
-            "--port",
-            str(port),
-        ]
+        words = f"models serve -m {MODEL} --env-manager local --host 127.0.0.1 --port {port}".split()
         with running(words, f"{at}/ping", environment):
             records = [dict(zip(rows, one, strict=True)) for one in zip(*rows.values(), strict=True)]
             body = {"dataframe_records": records, "params": {"predict_method": "predict_proba"}}
@@ -116,35 +103,6 @@ def test_a_remote_registry_serves_the_champion_and_it_scores_a_file(here, tables
                 told = json.loads(answer.read())["predictions"]
             assert [row[1] for row in told] == pytest.approx(expected[:, 1].tolist(), abs=1e-12)
     assert not [path for path in Path(here / "kept").rglob("*") if path.suffix in (".pkl", ".pickle")]
-
-
-@pytest.mark.slow
-def test_a_pipeline_with_named_columns_is_served_from_its_folder(here):
-    study, port = write_study(here), free_port()
-    ledger = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
-    release = run_study(study, ledger=ledger, folder=here).release
-    model = FinalModel.of_release(study, here, release)
-    tracked = log_release(release, ledger.accounts("risk")[0], "sqlite:///mlruns/mlflow.db", model=model)
-    assert tracked.missing == ()
-    place, at = here / "mlruns" / "artifacts" / tracked.run_id / "artifacts" / "model", f"http://127.0.0.1:{port}"
-    environment = {name: text for name, text in os.environ.items() if not name.startswith(("MLFLOW", "PYTHONPATH"))}
-    environment |= {"MLFLOW_DISABLE_TELEMETRY": "true", "PYTHONPATH": ""}
-    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
-    words = ["models", "serve", "-m", str(place), "--env-manager", "local", "--host", "127.0.0.1"]
-    records = [
-        {"age": 61.0, "ward": "north", "note": "pain", "seen": "2024-02-03", "smoker": True},
-        {"age": None, "ward": "nowhere", "note": "felt well", "seen": None, "smoker": False},
-    ]
-    body = {"dataframe_records": records, "params": {"predict_method": "predict_proba"}}
-    with running([*words, "--port", str(port)], f"{at}/ping", environment):
-        asked = urllib.request.Request(
-            f"{at}/invocations", json.dumps(body).encode(), {"content-type": "application/json"}
-        )
-        with urllib.request.urlopen(asked, timeout=60) as answer:
-            told = json.loads(answer.read())["predictions"]
-    expected = [model.predict_proba(record)[0, 1] for record in records]
-    assert [row[1] for row in told] == pytest.approx(expected, abs=1e-9)
-    assert expected[0] != pytest.approx(expected[1], abs=1e-3)
 
 
 LOAD = """

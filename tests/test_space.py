@@ -4,12 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.stats import qmc
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.space.candidates import _count, grid, sobol, sobol_subset
+from dpbo_core.space.candidates import grid, sobol, sobol_subset
 from dpbo_core.space.search_space import Categorical, Integer, Real, SearchSpace
 
 
@@ -18,12 +16,6 @@ def test_a_log_grid_runs_from_end_to_end():
     assert [p["lambda"] for p in points] == pytest.approx([1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0])
     assert points[0]["lambda"] == 1e-4
     assert points[-1]["lambda"] == 10.0
-
-
-@given(st.floats(0, 1), st.booleans())
-def test_encoding_inverts_position(u, log):
-    axis = Real(0.5, 20.0, log=log)
-    assert axis.encode(axis.at(u))[0] == pytest.approx(u, abs=1e-12)
 
 
 def test_integers_are_whole_and_all_there():
@@ -82,18 +74,6 @@ def test_a_conditional_axis_is_absent_where_it_does_not_exist():
         (True, True, "poly"),
     }
     assert len({tuple(p.items()) for p in drawn.points}) == len(drawn)
-
-
-@given(st.lists(st.integers(1, 4), min_size=4, max_size=4), st.data())
-def test_the_size_of_a_conditional_grid_is_known_before_it_is_made(points, data):
-    """Against enumeration, with a condition on a condition."""
-    kinds = ["a", "b", "c"]
-    some = st.lists(st.sampled_from(kinds), min_size=1, max_size=3, unique=True).map(tuple)
-    when = [data.draw(some) for _ in range(3)]
-    axes = {"k": Categorical(kinds), "j": Categorical(kinds), "x": Real(0, 1), "n": Integer(1, 3)}
-    space = SearchSpace(axes, {"j": ("k", when[0]), "x": ("j", when[1]), "n": ("k", when[2])})
-    counts = dict(zip(axes, points, strict=True))
-    assert _count(space, counts) == len(grid(space, counts))
 
 
 def test_sobol_points_fill_the_cube_better_than_chance():

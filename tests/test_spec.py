@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from worlds import with_method
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.methods import METHODS, method_named
+from dpbo_core.methods import METHODS
 from dpbo_core.problem import problem_of
 from dpbo_core.spec import EstimatorSection, StudySpec
 from dpbo_core.study.resolve import plan_study
@@ -166,10 +166,3 @@ def test_estimators_and_scores_must_fit(tables):
     for model in (replace(spec.model, score="accuracy"), EstimatorSection("sklearn.svm.SVC")):
         with pytest.raises(StudyInvalid, match="lipschitz cannot"):
             plan_study(replace(spec, model=model, method="lipschitz", options={}))
-
-
-def test_method_options_reach_the_method():
-    assert method_named("private_grid", {"score_share": 0.5}).score_share == 0.5
-    assert method_named("lipschitz", {"calibration": "published"}).calibration == "published"
-    with pytest.raises(StudyInvalid):
-        method_named("lipschitz", {"calibration": ["published"]})

@@ -16,9 +16,8 @@ import numpy as np
 import pytest
 from scipy import optimize
 from test_dp_hypo import sensitive_problem, study
-from worlds import plain, problem
+from worlds import problem
 
-from dpbo.tasks import tuning as step_task
 from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.methods.dp_hypo import DpHypo
 from dpbo_core.methods.kusner_gp import ExactGP, NoisyGP
@@ -250,18 +249,6 @@ def test_every_standing_is_that_of_what_runs(row):
     check(row)
 
 
-def test_the_two_forms_of_theorem_5_differ_by_their_c():
-    """On the README's study the printed c is 61.6 times what one record can do."""
-    world = problem(n_candidates=64, n_validation=285, steps=20)
-    paid = [
-        ExactGP(rate_constant=1e-9, decay_constant=1.0, calibration=c).plan(world)
-        for c in ("published", "corrected")
-    ]
-    (printed,), (tightened,) = (plan.spends for plan in paid)
-    assert printed.sensitivity / tightened.sensitivity == pytest.approx(61.57, abs=0.01)
-    assert tightened.sensitivity == pytest.approx(1 / 285, rel=1e-6)
-
-
 def uncovered(methods, rows):
     """Kinds, calibrations with and without the cap, and labels of any method's file that no row shows."""
     files = [item for name, item in sys.modules.items() if re.match(r"dpbo_core\.methods\.(?!outsourced)", name)]
@@ -339,11 +326,3 @@ def test_the_tables_standings_are_those_of_what_is_published():
     assert near.sensitivity == pytest.approx(1.0, rel=1e-5)
     printed = Outsourced(1.0, 1e-5, transform="published").plan(100, 2).guarantee
     assert (printed.evidence.standing, printed.epsilon) == ("refuted", math.inf)
-
-
-def test_the_step_task_says_what_a_step_does_by_the_path_and_names_no_method():
-    """A new method on a private path is no line there: that it is one, its own file says."""
-    private = {kind for kind in METHODS if not plain(kind).public_path}
-    assert private
-    assert not private & set(re.findall(r"\w+", step_task.__doc__))
-    assert "Where it is private\nevery model was trained by public tasks" in step_task.__doc__

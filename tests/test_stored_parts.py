@@ -11,6 +11,7 @@ import pytest
 from canary import forms_of_text, search
 from object_store import KEY, object_store
 from pyarrow import fs
+from test_dp_hypo import study as trained_privately
 
 from dpbo.flows.prefect_runtime.workers import workers
 from dpbo_core.accounting.ledger import PrivacyLedger
@@ -203,31 +204,9 @@ def test_a_method_that_hides_how_often_it_scores_asks_no_store(here, study, stor
 
 @pytest.mark.parametrize("kept", ["files", "objects"])
 def test_models_of_a_sensitive_training_set_are_refused_a_folder_before_the_charge(here, store, kept):
-    spec = StudySpec.from_dict(
-        {
-            "study": {"name": "both", "method": "dp_hypo"},
-            "privacy": {"dataset": "clinic", "epsilon": 4.0, "delta": 1e-5},
-            "budget": {"epsilon": 4.0, "delta": 1e-5},
-            "data": {
-                "training": "t.parquet",
-                "validation": "parts" if kept == "files" else store[0],
-                "sensitive": "training",
-                "n_training": 80,
-                "n_validation": 500,
-                "target": "ill",
-                "labels": [0, 1],
-                "bounds": {"*": [-5, 5]},
-            },
-            "model": {"estimator": "softmax"},
-            "space": {
-                "learning_rate": {"values": [0.5, 5.0]},
-                "clipping_norm": {"values": [1.0]},
-                "epochs": {"values": [3]},
-            },
-            "method": {"base": "noisy_gradient_descent"},
-            "search": {"steps": 3},
-        }
-    )
+    tables = trained_privately(here)
+    tables["data"]["validation"] = "parts" if kept == "files" else store[0]
+    spec = StudySpec.from_dict(tables)
     ledger = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
     with pytest.raises(StudyInvalid, match="are scored on one file"):
         run_study(spec, ledger=ledger, folder=here)

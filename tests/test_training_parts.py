@@ -18,7 +18,6 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.evaluation.evaluated_model import file_model, model_at
 from dpbo_core.final_model import FinalModel
 from dpbo_core.mechanisms.noise import InjectedNoise
-from dpbo_core.models.linear import signed_rows
 from dpbo_core.models.linear.signed_rows import stored
 from dpbo_core.spec import StudySpec
 from dpbo_core.study import data_split
@@ -225,23 +224,6 @@ def test_a_file_may_not_be_in_both_folders(world, here):
     spec = world("train3", validation="validation", n_validation=N - 4001)
     with pytest.raises(StudyInvalid, match="both the training file and the validation file"):
         data_split.check_presence(spec, here, data_split.public_half(spec, here))
-
-
-def test_no_room_for_the_rows_is_a_message(monkeypatch):
-    class Full:
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
-            return None
-
-        def write(self, _):
-            raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(signed_rows.tempfile, "TemporaryFile", lambda **_: Full())
-    with pytest.raises(StudyInvalid, match="has no room"):
-        stored([np.ones((4, 2))], (4, 2), 63)
-    assert (stored([np.ones((4, 2))], (4, 2), 64) == 1.0).all()  # 64 bytes fit
 
 
 def test_the_file_of_rows_has_no_name(tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ import pytest
 
 from dpbo.flows.prefect_runtime.loopback import OwnAddress
 from dpbo.flows.viewer.allowed import only_reads
-from dpbo.flows.viewer.gate import STYLE, Gate, unfolded
+from dpbo.flows.viewer.gate import Gate
 from dpbo_core.errors import DpboError
 
 PORT, TOKEN = 5055, "a-token-of-the-test"
@@ -42,14 +42,6 @@ def test_graphql_reads_and_opens_no_artifact():
         assert not only_reads(graphql(text)), text
     for body in (b"", b"[]", b"[{}]", b"{}", b'{"query": 1}', b'{"query": null}', b"\xff", b"[" * 10**5):
         assert not only_reads(body)
-
-
-def test_mlflows_page_opens_descriptions_whole_and_is_else_as_it_is():
-    page = b"<html><head><title>MLflow</title></head><body></body></html>"
-    assert unfolded(page) == page.replace(b"</head>", STYLE + b"</head>")
-    assert b"<script" not in STYLE
-    assert b"url(" not in STYLE
-    assert unfolded(b"no page") == b"no page"
 
 
 @pytest.fixture

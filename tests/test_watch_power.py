@@ -12,7 +12,6 @@ from dpbo_core.evaluation.watch.power import (
     SOON,
     YEAR,
     Noise,
-    above,
     alarms,
     alarms_same,
     power,
@@ -42,28 +41,18 @@ def test_a_year_of_daily_looks_at_ten_thousand_records_for_one_epsilon(spread):
     assert found.false_alarms <= 0.01
     assert found.seen[-1] >= 0.99
     assert found.verdict == "good"
-    assert len(found.seen) == SOON
     assert list(found.seen) == sorted(found.seen)
 
 
-@pytest.mark.parametrize("spread", [0.2, 0.25, 0.3])
-def test_a_year_of_daily_looks_at_three_thousand_records(spread):
-    found = planned(3_000, spread)
-    assert found.false_alarms <= 0.12
-    assert found.seen[-1] >= 0.95
-    assert found.verdict in ("good", "fair")
-
-
-@pytest.mark.parametrize("spread", [0.3, 0.4, 0.5])
-def test_at_a_thousand_records_it_is_useless_and_says_so(spread):
-    assert planned(1_000, spread).verdict == "useless"
-
-
-def test_the_widest_scores_there_are_miss_the_goal_at_ten_thousand():
-    """A record's spread of ½, an accuracy near ½: said, not hidden."""
-    found = planned(10_000, 0.5)
-    assert found.verdict == "fair"
-    assert found.false_alarms > 0.01
+@pytest.mark.parametrize(
+    ("m", "spread", "verdict", "false", "seen"),
+    [(10_000, 0.5, "fair", 0.03, 0.98), (3_000, 0.3, "fair", 0.12, 0.95), (1_000, 0.3, "useless", 1.0, 0.99)],
+)
+def test_fewer_records_or_wider_scores_miss_the_goal_and_say_so(m, spread, verdict, false, seen):
+    found = planned(m, spread)
+    assert found.verdict == verdict
+    assert 0.01 < found.false_alarms <= false
+    assert found.seen[-1] >= seen
 
 
 def test_a_watch_on_rankings_of_few_positives_finds_only_collapses():
@@ -125,20 +114,6 @@ def drawn(noise, n):
 # The closed form
 
 
-@pytest.mark.parametrize(("scale", "sigma"), [(1.0, 0.5), (1.0, 3.0), (0.01, 1.0), (2.0, 0.0)])
-def test_the_sum_of_both_noises_is_known_exactly(scale, sigma):
-    """∫ Pr[Laplace ≥ gap − x] of the normal law, by the midpoint rule."""
-    x = np.linspace(-9.0, 9.0, 40_001) * max(sigma, 1e-12)
-    weight = np.exp(-0.5 * (x / max(sigma, 1e-12)) ** 2)
-    gaps = np.array([-5.0, -1.0, 0.0, 0.3, 2.0, 6.0])
-    tail = np.exp(-np.abs(gaps[:, None] - x) / scale) / 2
-    laplace = np.where(gaps[:, None] - x > 0.0, tail, 1.0 - tail)
-    expected = (laplace * weight).sum(axis=1) / weight.sum()
-    if sigma > 0.0:
-        np.testing.assert_allclose(above(gaps, scale, sigma), expected, rtol=2e-3, atol=1e-9)
-    assert above(np.array([3.0]), 2.0, 0.0)[0] == pytest.approx(0.5 * math.exp(-1.5))
-
-
 def simulated(threshold, noise, *, fallen, looks, times, same):
     """How many of so many watches alarm, look by look."""
     rng = np.random.default_rng(7)
@@ -155,14 +130,6 @@ def test_the_rates_are_those_of_simulated_watches(fallen, looks, times, same):
     rate = (alarms_same if same else alarms)(0.018, noise, fallen=fallen, looks=looks)
     found = simulated(0.018, noise, fallen=fallen, looks=looks, times=times, same=same)
     assert found == pytest.approx(rate, abs=5.0 * math.sqrt(rate * (1.0 - rate) / times) + 1e-3)
-
-
-def test_the_same_records_at_every_look_alarm_falsely_less_often():
-    noise = Terms(0.02, 1.0, 3_000, 0.9).noise(MeanMeasure(1, 1.0), 3_000, 0.3)
-    for threshold in (0.01, 0.015, 0.02):
-        assert alarms_same(threshold, noise, fallen=0.0, looks=YEAR) <= alarms(
-            threshold, noise, fallen=0.0, looks=YEAR
-        )
 
 
 # The sensitivity that is charged
@@ -232,12 +199,3 @@ def test_pairs_move_by_no_more_than_is_charged(m, k):
                 by_rest.setdefault(kept, []).append(u)
         moved = max(max(found) - min(found) for found in by_rest.values())
         assert moved <= measure.sensitivity(m)
-
-
-def test_steps_are_units_of_the_score():
-    assert MeanMeasure(1, 4.0).unit == 4.0 / GRID
-    mean = MeanMeasure(1, 4.0)
-    assert u_of(mean, Summed([GRID, 0]), 2, 3.0) * mean.unit == pytest.approx(1.0, abs=1e-6)  # 3 − 4·½
-    pairs = PairMeasure(1, 0.5)
-    cells = np.array([[50, 0], [25, 25]])  # AUC .75, half of the records positive
-    assert u_of(pairs, Summed(cells=cells), 100, 0.8) * pairs.unit == pytest.approx(0.05, abs=1e-4)

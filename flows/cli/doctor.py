@@ -16,7 +16,7 @@ from dpbo.flows.cli.words import Debug
 from dpbo_core.errors import DpboError
 
 if TYPE_CHECKING:
-    from dpbo_core.accounting.accounts import Account, balances
+    from dpbo_core.accounting.accounts import Account
 
 ALERT = 0.8
 LEAST_DISK = 500 * 2**20  # bytes; a study writes a few megabytes, a full disk fails one in the middle
@@ -182,6 +182,7 @@ def _budgets() -> Iterator[Finding]:
 
 
 def _budget(account: "Account") -> Finding:
+    from dpbo_core.accounting.accounts import balances
 
     name = f"budget of {account.budget.dataset}"
     if account.budget.public:
