@@ -80,17 +80,6 @@ def test_the_maximum_on_a_square_within_60_of_900(of: tuple[str, int]) -> None:
     assert scores.max() - scores[list(found.visited)].max() < 0.04  # at most one cell beside it
 
 
-@pytest.mark.parametrize("name", ACQUISITIONS)
-def test_the_maximum_through_noise(name: str) -> None:
-    x, rng = LINE[:, 0], np.random.default_rng(4)
-    scores = np.exp(-(((x - 0.7) / 0.15) ** 2)) + 0.5 * np.exp(-(((x - 0.2) / 0.1) ** 2))
-    found = BayesianSearch(LINE, Matern52(0.2), 0.04, acquisition_named(name), 1)
-    for _ in range(60):
-        index = found.ask()
-        found.tell(index, float(scores[index] + 0.2 * rng.normal()))
-    assert scores.max() - scores[int(np.argmax(found.posterior.mean))] < 0.1
-
-
 # ----------------------------------------------------------------------------------------------------- replay
 
 

@@ -24,7 +24,6 @@ from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public import Public
-from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.privacy.amounts import spent_units
 from dpbo_core.theorems import kusner_2015
@@ -399,7 +398,3 @@ def test_trained_sensitivity_is_smaller_and_bounds_the_trained_path():
         assert trained >= world.score.lipschitz * widest + span / 50
     blind = replace(world, trainer=None)
     assert Lipschitz("path", sensitivity="trained").plan(blind).spends[0].sensitivity == untrained
-
-
-def test_steps_are_sums_of_grid_units():
-    assert problem(n_validation=285).score_per_step * GRID * 285 == pytest.approx(1.0)

@@ -1,7 +1,6 @@
 """Srinivas et al. (2010) against enumeration, closed forms and simulated regret."""
 
 import math
-import tracemalloc
 from itertools import combinations_with_replacement
 
 import numpy as np
@@ -174,19 +173,3 @@ def test_confidence_and_regret_of_drawn_scores() -> None:
         outside, regretted = outside + left, regretted + (regret > allowed)
     assert outside <= 30
     assert regretted == 0
-
-
-# --------------------------------------------------------------------------------------------- costs
-
-
-@pytest.mark.parametrize("sigma2", [1e-2, 1.0])
-def test_memory_of_a_large_set(sigma2: float) -> None:
-    N, T = 5_000, 20
-    X = np.random.default_rng(0).random((N, 2))
-    kernel = Matern52(0.3)
-    tracemalloc.start()
-    bound = information_gain_bound(gram=lambda i: kernel.column(X, X[i]), n_steps=T, noise_variance=sigma2)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 8 * N * (8 * T)
-    assert 0.0 < bound <= 0.5 * T * math.log1p(1.0 / sigma2) * (1.0 + 1e-6)
