@@ -3,6 +3,7 @@
 import logging
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -14,7 +15,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from dpbo_core.errors import Sealed, StudyInvalid
-from dpbo_core.models import containment
 from dpbo_core.models.containment import contained
 from dpbo_core.models.estimators import FittedEstimator, fitted
 from dpbo_core.models.prototype import function_name, import_name
@@ -114,42 +114,28 @@ def test_a_range_that_cannot_be_counted_in_is_a_letter(bounds):
         score_of(shares)
 
 
-def test_containment_holds_one_thread_at_a_time(capsys, monkeypatch):
+def test_containment_holds_one_thread_at_a_time(capsys):
     """Two overlapping blocks used to restore each other's streams: the first to leave let the second speak."""
-    out, entered, waiting = sys.stdout, threading.Event(), threading.Event()
-
-    class Told:
-        """The lock, which says when somebody must wait for it."""
-
-        def __enter__(self):
-            if not alone.acquire(blocking=False):
-                waiting.set()
-                alone.acquire()
-
-        def __exit__(self, *_):
-            alone.release()
-
-    alone = containment._ALONE
-    monkeypatch.setattr(containment, "_ALONE", Told())
-    overlapped = []
+    out, entered, left = sys.stdout, threading.Event(), threading.Event()
 
     def first():
         with contained():
             entered.set()
-            overlapped.append(waiting.wait(FOREVER))
+            time.sleep(0.1)  # in which the second comes to the door
+        left.set()
 
     def second():
         entered.wait(FOREVER)
         with contained():
+            left.wait(FOREVER)
             print("a record")
             logging.getLogger("x").log(60, "a record")
 
-    threads = [threading.Thread(target=first), threading.Thread(target=second)]
+    threads = [threading.Thread(target=party) for party in (first, second)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert overlapped == [True]
     assert sys.stdout is out
     assert logging.root.manager.disable == 0
     assert "a record" not in "".join(capsys.readouterr())

@@ -81,23 +81,6 @@ def test_a_cell_is_reproducible_and_measured_on_its_own_the_same(cells, kept):
     assert measured_at("breast_cancer", 1.0, 2, kept) == cells
 
 
-def test_who_runs_it_side_by_side_is_what_the_setting_says(monkeypatch):
-    from prefect.task_runners import ProcessPoolTaskRunner
-
-    from dpbo.flows.prefect_runtime.fanning_out import task_runner
-    from dpbo.flows.prefect_runtime.workers import CLUSTER, SETTING, cluster
-
-    monkeypatch.delenv(SETTING, raising=False)
-    assert isinstance(task_runner(3), ProcessPoolTaskRunner)
-    pytest.importorskip("prefect_dask", reason="the extra dask is not installed")
-    monkeypatch.setenv(SETTING, "2")
-    runner = task_runner(3)
-    assert type(runner).__name__ == "DaskTaskRunner"
-    assert runner.cluster_kwargs["n_workers"] == 2
-    assert runner.cluster_class is cluster  # ours, which listens on the loopback alone and has no pages
-    assert {CLUSTER[name].split(":")[0] for name in ("host", "dashboard_address")} == {"127.0.0.1"}
-
-
 def small(scores, steps=8, epsilon=1.0, m=500):
     from test_advice import synthetic
 

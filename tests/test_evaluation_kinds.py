@@ -213,16 +213,6 @@ def test_wherever_records_lie_in_their_bins_the_mean_is_off_by_no_more_than_is_s
     assert len(table.kind.edges) <= n_bins - 1
 
 
-def test_groups_of_errors(few_draws):
-    rng = np.random.default_rng(5)
-    errors, group = rng.normal(size=3000), rng.integers(2, size=3000)
-    errors[group == 1] *= 2.0
-    found = error_table(errors, errors, n_bins=256, groups=("f", "other"), group=group).estimates().values
-    exact = [exact_of_errors(errors[group == g])["mae"] for g in (0, 1)]
-    assert found["of mae"] == pytest.approx(exact, abs=0.02)
-    assert found["gap mae"] == pytest.approx([exact[0] - exact[1], exact[1] - exact[0]], abs=0.03)
-
-
 # Intervals
 
 
