@@ -116,12 +116,11 @@ def test_nothing_of_a_sensitive_training_set_enters_the_public_half(tmp_path):
     assert one.problem.trainer is None
 
 
-@pytest.mark.parametrize("n_bytes", [b"\xff\xfe,;\n", b'"\n', b"nan,inf,0\n", b"1e308,-1e308,9\n", b"\n"])
-def test_whatever_the_bytes_there_are_n_records_and_a_release(tmp_path, n_bytes, capfd):
+def test_whatever_the_bytes_there_are_n_records_and_a_release(tmp_path, capfd):
     tables = study(tmp_path)
     for name in ("train.csv", "validation.csv"):
         lines = (tmp_path / name).read_bytes().splitlines(keepends=True)
-        lines[5] = n_bytes
+        lines[5:10] = [b"\xff\xfe,;\n", b'"\n', b"nan,inf,0\n", b"1e308,-1e308,9\n", b"\n"]
         (tmp_path / name).write_bytes(b"".join(lines))
     assert run_it(tables, tmp_path).release.value["model"] is not None
     out, err = capfd.readouterr()
