@@ -372,7 +372,5 @@ def test_a_plan_says_what_was_read_for_it(told, expected, capsys):
     from dpbo.flows.cli.plan import print_advice
     from dpbo_core.advice.advise import Advice
 
-    data = {"training": "t.csv", "validation": "v.csv", "n_validation": 300, "target": "y"}
-    spec = StudySpec.from_dict(TABLES | {"data": data})
-    print_advice(spec, Advice(None, (), **told))
+    print_advice(on_files(), Advice(None, (), **told))
     assert expected in " ".join(capsys.readouterr().out.split())
