@@ -41,6 +41,19 @@ FORMS = (
 )
 
 
+def on_files(**changes):
+    """A study of files of which none is there."""
+    tables = {
+        "study": {"name": "s", "method": "auto"},
+        "privacy": {"dataset": "d", "epsilon": 1.0, "delta": 1e-6},
+        "data": {"training": "t.csv", "validation": "none.csv", "n_validation": 300, "target": "y"},
+        "model": {"estimator": "logistic", "score": "accuracy"},
+        "space": {"lambda": {"low": 0.1, "high": 10.0}},
+    }
+    return StudySpec.from_dict({name: tables[name] | changes.get(name, {}) for name in tables if name != "space"}
+                               | {"space": changes.get("space", tables["space"])})  # fmt: skip
+
+
 def spec_of(tables, method="auto", **privacy):
     tables["study"]["method"] = method
     tables["privacy"] |= privacy
@@ -260,29 +273,15 @@ def test_a_trajectory_is_never_chosen_for_anybody_and_says_what_it_costs(tables)
     ],
 )
 def test_what_the_first_training_would_refuse_a_plan_refuses(estimator, axis, said):
-    tables = {
-        "study": {"name": "s", "method": "auto"},
-        "privacy": {"dataset": "d", "epsilon": 1.0},
-        "data": {"training": "t.csv", "validation": "v.csv", "n_validation": 300, "target": "y"},
-        "model": {"estimator": estimator, "score": "accuracy"},
-        "space": {axis: {"low": 0.1, "high": 10.0}},
-    }
     with pytest.raises(StudyInvalid) as caught:
-        advise_study(StudySpec.from_dict(tables))
+        advise_study(on_files(model={"estimator": estimator}, space={axis: {"low": 0.1, "high": 10.0}}))
     assert said in str(caught.value)
 
 
 def test_a_verdict_counts_what_there_is_to_gain_over_one_answer_for_all():
     """Sixty records at ε = 1: an error below a tenth is small beside the range, and much of the gain."""
-    spec = StudySpec.from_dict(
-        {
-            "study": {"name": "s", "method": "auto"},
-            "privacy": {"dataset": "d", "epsilon": 1.0, "delta": 1e-6},
-            "data": {"training": "t.csv", "validation": "v.csv", "n_validation": 60, "target": "y"},
-            "model": {"estimator": "logistic"},
-            "space": {"lambda": {"low": 1e-4, "high": 10.0, "log": True, "points": 16}},
-        }
-    )
+    space = {"lambda": {"low": 1e-4, "high": 10.0, "log": True, "points": 16}}
+    spec = on_files(data={"n_validation": 60}, model={"score": "sigmoid"}, space=space)
 
     def verdicts(baseline):
         return {line.kind: line for line in advise_study(spec, baseline=baseline).methods}
@@ -301,14 +300,10 @@ def test_a_verdict_counts_what_there_is_to_choose_between(tmp_path):
     """`dpbo plan --fit`: where candidates' public scores are alike, a choice that loses as much is a blind one."""
     from dpbo_core.study.public_advice import public_spread
 
-    tables = {
-        "study": {"name": "s", "method": "auto"},
-        "privacy": {"dataset": "d", "epsilon": 1.0, "delta": 1e-6},
-        "data": {"training": "t.csv", "validation": "none.csv", "n_validation": 2000, "target": "y"},
-        "model": {"estimator": "sklearn.tree.DecisionTreeClassifier", "score": "accuracy"},
-        "space": {"max_depth": {"low": 1, "high": 6, "integer": True}},
-    }
-    spec = StudySpec.from_dict(tables)
+    tree = {"estimator": "sklearn.tree.DecisionTreeClassifier"}
+    spec = on_files(
+        data={"n_validation": 2000}, model=tree, space={"max_depth": {"low": 1, "high": 6, "integer": True}}
+    )
 
     def line(spread):
         return next(one for one in advise_study(spec, spread=spread).methods if one.kind == "private_grid")
@@ -328,45 +323,27 @@ def test_a_verdict_counts_what_there_is_to_choose_between(tmp_path):
         "a,b,y\n" + "".join(f"{i},{j},{k}\n" for i, j, k in zip(a, b, xor, strict=True))
     )
     assert 0.01 < public_spread(spec, tmp_path) < 0.5  # no validation file is there to be opened
-    one = StudySpec.from_dict(tables | {"space": {"max_depth": {"values": [3]}}})
-    assert public_spread(one, tmp_path) == 0.0
+    assert public_spread(on_files(model=tree, space={"max_depth": {"values": [3]}}), tmp_path) == 0.0
 
 
 def test_the_baseline_is_the_public_files_and_unknown_without_it(tmp_path):
     from dpbo_core.study.public_advice import public_baseline
 
-    tables = {
-        "study": {"name": "s", "method": "auto"},
-        "privacy": {"dataset": "d", "epsilon": 1.0},
-        "data": {"training": "t.csv", "validation": "none.csv", "n_validation": 300, "target": "y"},
-        "model": {"estimator": "logistic", "score": "accuracy"},
-        "space": {"lambda": {"low": 0.1, "high": 10.0}},
-    }
-    spec = StudySpec.from_dict(tables)
+    spec = on_files()
     assert public_baseline(spec, tmp_path) is None
     (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{i},{i % 5 == 0:d}\n" for i in range(50)))
     assert public_baseline(spec, tmp_path) == 0.8  # no validation file is there to be opened
-
-
-TABLES = {
-    "study": {"name": "s", "method": "auto"},
-    "privacy": {"dataset": "d", "epsilon": 1.0},
-    "data": {"training": "t.csv", "validation": "none.csv", "n_validation": 300, "target": "y"},
-    "model": {"estimator": "logistic", "score": "accuracy"},
-    "space": {"lambda": {"low": 0.1, "high": 10.0}},
-}
 
 
 def test_a_plan_that_counts_the_public_file_says_narrower_things_of_the_same_choice(tmp_path):
     """n moves the ranges, and never which method "auto" becomes, for that is asked where no file is."""
     from dpbo_core.study.sizes import n_public
 
-    tables = TABLES
-    spec = StudySpec.from_dict(tables)
+    spec = on_files()
     assert n_public(spec, tmp_path) is None
     (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{i},{i % 5 == 0:d}\n" for i in range(60)))
     assert n_public(spec, tmp_path) == 60  # no validation file is there to be opened
-    bundled = StudySpec.from_dict(tables | {"data": {"source": "breast_cancer", "validation_share": 0.5}})
+    bundled = StudySpec.from_dict(spec.to_dict() | {"data": {"source": "breast_cancer", "validation_share": 0.5}})
     assert n_public(bundled, tmp_path) == 284
     unknown, few, many = (advise_study(spec, n_public=n) for n in (None, 60, 5000))
     assert few.recommended == many.recommended == unknown.recommended
@@ -395,7 +372,5 @@ def test_a_plan_says_what_was_read_for_it(told, expected, capsys):
     from dpbo.flows.cli.plan import print_advice
     from dpbo_core.advice.advise import Advice
 
-    data = {"training": "t.csv", "validation": "v.csv", "n_validation": 300, "target": "y"}
-    spec = StudySpec.from_dict(TABLES | {"data": data})
-    print_advice(spec, Advice(None, (), **told))
+    print_advice(on_files(), Advice(None, (), **told))
     assert expected in " ".join(capsys.readouterr().out.split())

@@ -80,17 +80,6 @@ def test_the_maximum_on_a_square_within_60_of_900(of: tuple[str, int]) -> None:
     assert scores.max() - scores[list(found.visited)].max() < 0.04  # at most one cell beside it
 
 
-@pytest.mark.parametrize("name", ACQUISITIONS)
-def test_the_maximum_through_noise(name: str) -> None:
-    x, rng = LINE[:, 0], np.random.default_rng(4)
-    scores = np.exp(-(((x - 0.7) / 0.15) ** 2)) + 0.5 * np.exp(-(((x - 0.2) / 0.1) ** 2))
-    found = BayesianSearch(LINE, Matern52(0.2), 0.04, acquisition_named(name), 1)
-    for _ in range(60):
-        index = found.ask()
-        found.tell(index, float(scores[index] + 0.2 * rng.normal()))
-    assert scores.max() - scores[int(np.argmax(found.posterior.mean))] < 0.1
-
-
 # ----------------------------------------------------------------------------------------------------- replay
 
 
@@ -235,11 +224,8 @@ def test_expected_improvement_is_an_expectation() -> None:
     ours = ExpectedImprovement().scores(posterior, 5, rng, visited)
     incumbent = max(posterior.mean[i] for i in visited)
     assert incumbent < 1.2  # the luckiest observation is not the incumbent
-    draws = rng.standard_normal(400_000)
     for i in (0, 20, 60, 90, 199):
         mu, sigma = float(posterior.mean[i]), float(posterior.std[i])
-        gains = np.maximum(mu + sigma * draws - incumbent, 0.0)
-        assert abs(gains.mean() - ours[i]) < 6.0 * gains.std() / math.sqrt(len(draws)) + 1e-12
         exact, _ = quad(
             lambda f, mu=mu, sigma=sigma: (f - incumbent) * norm.pdf(f, mu, sigma),
             incumbent,
@@ -271,7 +257,7 @@ def test_expected_improvement_where_nothing_is_uncertain() -> None:
 def test_thompson_draws_from_the_joint_posterior() -> None:
     posterior, visited, rng = told_posterior()
     some = np.array([0, 55, 91, 160])
-    draws = np.array([Thompson().scores(posterior, 5, rng, visited)[some] for _ in range(1000)])
+    draws = np.array([Thompson().scores(posterior, 5, rng, visited)[some] for _ in range(400)])
     C = posterior.covariance(some)
     error = draws.mean(axis=0) - posterior.mean[some]
     assert len(draws) * error @ np.linalg.solve(C, error) < chi2.ppf(1.0 - 1e-9, len(some))  # false alarm 1e-9

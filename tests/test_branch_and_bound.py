@@ -2,10 +2,8 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from dpbo_core.bo.branch_and_bound import BranchAndBound, dyadic_levels
+from dpbo_core.bo.branch_and_bound import BranchAndBound
 from dpbo_core.gp.kernels import SquaredExponential
 
 
@@ -17,20 +15,6 @@ def grid(n, d):
 def draw(X, kernel, seed):
     K = kernel.matrix(X, X) + 1e-10 * np.eye(len(X))
     return np.linalg.cholesky(K) @ np.random.default_rng(seed).normal(size=len(X))
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.integers(1, 3), st.integers(1, 200), st.integers(0, 2**32 - 1))
-def test_lattices_are_nested_and_fill_every_occupied_cell(d, n, seed):
-    X = np.unique(np.random.default_rng(seed).uniform(size=(n, d)), axis=0)
-    levels = dyadic_levels(X)
-    assert (levels == 0).sum() == 1
-    for level in range(int(levels.max()) + 1):
-        cells = np.minimum((X * 2**level).astype(int), 2**level - 1)
-        occupied = {tuple(cell) for cell in cells}
-        assert {tuple(cell) for cell in cells[levels <= level]} == occupied
-        alone = [tuple(cell) for cell in cells[levels == level]]
-        assert len(alone) == len(set(alone))  # at most one newcomer a cell
 
 
 @pytest.mark.parametrize(("n", "d", "lengthscale"), [(2001, 1, 0.1), (45, 2, 0.3)])

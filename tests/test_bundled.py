@@ -27,20 +27,6 @@ def test_the_literal_sizes_are_scikit_learns(name: str) -> None:
     assert bundled.n_records(name) == len(getattr(datasets, f"load_{name}")().target)
 
 
-@pytest.mark.parametrize(
-    ("name", "share", "size"),
-    [
-        ("breast_cancer", 0.5, 285), ("breast_cancer", 0.1, 57), ("breast_cancer", 0.3, 171),
-        ("breast_cancer", 0.001, 1),
-        ("breast_cancer", 0.998, 568), ("digits", 0.5, 899), ("digits", 1 / 3, 599), ("wine", 0.5, 89),
-        ("wine", 0.25, 45),
-        ("iris", 0.1, 15), ("iris", 0.2, 30), ("iris", 0.3, 45), ("iris", 0.7, 105), ("iris", 0.5, 75),
-    ],
-)  # fmt: skip
-def test_sizes_by_hand(name: str, share: float, size: int) -> None:
-    assert bundled.validation_size(name, share) == size
-
-
 @pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize("share", ["0.5", "0.1", "0.3", "0.07", "0.9"])
 def test_the_halves_are_the_set_interleaved(name: str, share: str) -> None:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from dpbo.tasks.reporting.comparison_page import draw, markdown
 from dpbo_core.comparison import rivals
 from dpbo_core.comparison.cell_runs import METHODS_COMPARED, NOT_PRIVATE, cells_of
-from dpbo_core.comparison.measuring import EPSILONS, measured_at, names_of, trained
+from dpbo_core.comparison.measuring import measured_at, names_of, trained
 from dpbo_core.comparison.rivals import run_on
 from dpbo_core.comparison.tasks import TASKS, ScoreTable, on_table
 from dpbo_core.errors import StudyInvalid
@@ -79,23 +79,6 @@ def test_auto_is_one_of_a_cells_rows(cells):
 def test_a_cell_is_reproducible_and_measured_on_its_own_the_same(cells, kept):
     """What a worker does with a name, an ε and a folder is what one process does with the table in hand."""
     assert measured_at("breast_cancer", 1.0, 2, kept) == cells
-
-
-def test_who_runs_it_side_by_side_is_what_the_setting_says(monkeypatch):
-    from prefect.task_runners import ProcessPoolTaskRunner
-
-    from dpbo.flows.prefect_runtime.fanning_out import task_runner
-    from dpbo.flows.prefect_runtime.workers import CLUSTER, SETTING, cluster
-
-    monkeypatch.delenv(SETTING, raising=False)
-    assert isinstance(task_runner(3), ProcessPoolTaskRunner)
-    pytest.importorskip("prefect_dask", reason="the extra dask is not installed")
-    monkeypatch.setenv(SETTING, "2")
-    runner = task_runner(3)
-    assert type(runner).__name__ == "DaskTaskRunner"
-    assert runner.cluster_kwargs["n_workers"] == 2
-    assert runner.cluster_class is cluster  # ours, which listens on the loopback alone and has no pages
-    assert {CLUSTER[name].split(":")[0] for name in ("host", "dashboard_address")} == {"127.0.0.1"}
 
 
 def small(scores, steps=8, epsilon=1.0, m=500):
@@ -177,27 +160,3 @@ def test_the_command_prints_one_object_and_writes_the_page(here):
     document = json.loads(outcome.stdout)
     assert {cell["epsilon"] for cell in document["cells"]} == {0.1, 0.3, 1.0, 3.0}
     assert {file.name for file in (here / "docs").iterdir()} == {"comparison.md", "comparison.json", "pictures"}
-
-
-@pytest.mark.slow
-def test_on_dasks_workers_every_cell_is_the_serial_one(here, bench, kept, monkeypatch):
-    """A task a data set and a task an ε are all that Prefect has; the numbers are equal to the last bit."""
-    pytest.importorskip("prefect_dask", reason="the extra dask is not installed")
-    from collections import Counter
-
-    from prefect.client.orchestration import get_client
-    from prefect.testing.utilities import prefect_test_harness
-
-    from dpbo.flows.compare import compare_methods
-    from dpbo.flows.prefect_runtime.settings import without_heartbeat
-    from dpbo.flows.prefect_runtime.workers import SETTING
-
-    monkeypatch.setenv(SETTING, "2")
-    with prefect_test_harness(server_startup_timeout=90), without_heartbeat():
-        found = compare_methods(2, only=("breast_cancer",)).cells
-        with get_client(sync_client=True) as client:
-            runs = Counter(run.name.rsplit("-", 1)[0] for run in client.read_task_runs(limit=200))
-    assert found == tuple(c for e in EPSILONS for c in cells_of("breast_cancer", *bench, e, 2))
-    assert runs["train every candidate"] == 1
-    assert runs["compare on one data set"] == len(EPSILONS)
-    assert (here / "mlruns" / "comparison").is_dir()

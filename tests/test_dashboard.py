@@ -21,7 +21,6 @@ from worlds import Memory, mostly_slow, problem, smooth_table, with_method
 from dpbo.tasks.reporting import find_release, log_release
 from dpbo.tasks.reporting.certificate_words import guess
 from dpbo.tasks.reporting.mlflow_store import NOTE_TAG
-from dpbo.tasks.reporting.pictures import draw_noise, noises
 from dpbo.tasks.reporting.posterior_picture import band_by_step, slice_through_choice
 from dpbo.tasks.reporting.release_page import page
 from dpbo_core.accounting.ledger import PrivacyLedger
@@ -99,11 +98,10 @@ def test_every_number_is_the_releases_own(shown):
     assert set(re.findall(r"`(\w+)`", explained)) | {"score"} == of_steps
 
 
-@pytest.mark.parametrize("lengthscale", [0.3, "fit"])
-def test_the_band_and_the_posterior_are_the_methods_own(lengthscale):
+def test_the_band_and_the_posterior_are_the_methods_own():
     """Against the state of the search that made the release, at every candidate. The released score and the width
     of its interval stand at the choice, and the rest follows as of normal variables."""
-    world = problem(steps=8, n_validation=400, lengthscale=lengthscale)
+    world = problem(steps=8, n_validation=400, lengthscale="fit")
     method = PrivateTrajectory()
     search, noise = method.start(world, method.plan(world)), Noise(OperatingSystemNoise(), Memory())
     table, bands = smooth_table(world, best=5), []
@@ -330,16 +328,6 @@ def test_the_certificate_says_of_k_only_what_is_so(released, unit, person, k, sa
     assert said in html
     assert ("which nothing checks" in html) == (unit != "person")
     assert ("keeps its place and scores a constant" in html) == (unit == "person")
-
-
-def test_each_kind_of_noise_is_drawn_beside_the_range(released):
-    """A trajectory's steps have one scale and the fresh look at its choice another: neither hides the other."""
-    steps, look = (2 * 1.6448536269514722 * released.spends[t].noise_scale for t in (0, -1))
-    (first, second), counts = noises(released), tuple(noises(released).values())
-    assert counts == (5, 1)
-    assert (first[1], second[1]) == pytest.approx((steps, look), rel=1e-3)
-    drawn = [bar.get_width() for bar in draw_noise(released).axes[0].patches[::-1]]
-    assert drawn[:3] == pytest.approx([1.0, first[1], second[1]])
 
 
 def test_a_hostile_name_stays_text(released):

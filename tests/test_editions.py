@@ -14,7 +14,6 @@ from worlds import Memory
 from dpbo_core.accounting import audit
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
-from dpbo_core.accounting.row_checks import faulty
 from dpbo_core.accounting.warm_start import Learned
 from dpbo_core.bo.acquisition import UCB
 from dpbo_core.bo.averaged import AveragedSearch, prior_of
@@ -29,7 +28,7 @@ from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public import Public
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.problem import problem_of
-from dpbo_core.space.earlier import EarlierEdition, ReleasedScore
+from dpbo_core.space.earlier import EarlierEdition
 from dpbo_core.spec import StudySpec
 from dpbo_core.study import learning, run
 from dpbo_core.study.resolve import plan_study
@@ -130,19 +129,6 @@ def test_where_the_present_disagrees_the_past_is_given_up():
         means, _ = search.moments(found, np.arange(12))
         theirs, _ = afresh.moments(afresh.mixture(), np.arange(12))
         assert found.weights @ means == pytest.approx(afresh.mixture().weights @ theirs, abs=1e-2)
-
-
-def test_the_path_is_a_function_of_what_was_told():
-    rng = np.random.default_rng(3)
-    past = history(rng, [np.sin(3 * LINE[:, 0])] * 3)
-    paths = []
-    for _ in range(2):
-        search, path = LearningSearch(LINE, PRIOR, 0.01, UCB(4.0), 0, past=past), []
-        for t in range(5):
-            path.append(search.ask())
-            search.tell(path[-1], 0.1 * t)
-        paths.append(path)
-    assert paths[0] == paths[1]
 
 
 # What earlier editions chose
@@ -255,20 +241,6 @@ def test_other_scores_spaces_studies_and_people_are_another_series(ledger):
     series = learning.series_of(spec("0"))
     assert ledger.released_in("another clinic", series, most=8) == ()
     assert [release.edition for release in ledger.released_in("clinic", series, most=1)] == ["2"]
-
-
-def test_a_fact_that_no_version_wrote_is_found(ledger):
-    """An export whose line says something else than ids of releases is refused before any of it is taken in."""
-    run_study(spec("0"), ledger=ledger, scheduled=True)
-    history = audit.read_export(audit.export(ledger._url))
-    assert list(faulty(history)) == []
-    (place,) = (i for i, link in enumerate(history) if '"about":"learned"' in link.row)
-    for wrong in ('"releases":[7]', '"releases":"all"', '"others":[]'):
-        told = list(history)
-        told[place] = replace(told[place], row=told[place].row.replace('"releases":[]', wrong))
-        assert list(faulty(told)) == [
-            f"entry {place + 1} of the history (dataset_facts) holds what cannot be, an amount below 0 say"
-        ]
 
 
 def test_which_editions_is_written_with_the_charge_and_a_later_one_changes_nothing(ledger):
@@ -397,14 +369,3 @@ def test_each_release_tells_its_scores_with_their_noise(ledger):
     assert noise == pytest.approx(2**0.5 * grid.spends[-1].noise_scale)
     assert PrivateGrid.told(grid).choice == point
     assert Public.told(run_study(spec("3", method="public"), ledger=ledger).release).choice is None
-
-
-def test_a_search_begins_where_the_past_was_best(ledger):
-    """The first candidate of a learning edition is the best of what was released."""
-    problem = problem_of(spec("1"), n_validation=4000)
-    method = PrivateTrajectory()
-    scores = tuple(ReleasedScore(i, 0.9 - 0.02 * abs(i - 6), 0.001) for i in range(8))
-    told = (EarlierEdition("1", "", 6, scores),)
-    search = method.start(replace(problem, earlier=told), method.plan(problem))
-    assert search._bo.ask() == 6
-    assert isinstance(method.start(replace(problem, earlier=()), method.plan(problem))._bo, AveragedSearch)

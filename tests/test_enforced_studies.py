@@ -16,7 +16,7 @@ from dpbo_core import PrivacyLedger, PrivateSearch, Real
 from dpbo_core.advice.advise import advise
 from dpbo_core.data.table import Encoded
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.enforced import available, engine
+from dpbo_core.models.enforced import available
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.objective.in_memory import exact_sum
@@ -162,19 +162,3 @@ class _Factory:
         from dpbo_core.models.estimators import fitted
 
         return fitted(Hostile(self.act), X, y, shown_as="hostile")
-
-
-def test_one_process_keeps_two_engines_at_most():
-    first = engine.engine(("hostile_rows",), (), _limits(), 0)
-    assert engine.engine(("hostile_rows",), (), _limits(), 0) is first
-    first.close()
-    second = engine.engine(("hostile_rows",), (), _limits(), 0)
-    assert second is not first
-    assert second.running
-    engine._engine.cache_clear()
-
-
-def _limits():
-    from dpbo_core.models.enforced.limits import Limits
-
-    return Limits(cpu_seconds=1, memory=2**28)

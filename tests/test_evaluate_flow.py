@@ -21,7 +21,7 @@ from dpbo.flows.tune import tune_privately
 from dpbo_core import evaluate_study
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.errors import BudgetExceeded, DpboError, Sealed
+from dpbo_core.errors import DpboError, Sealed
 from dpbo_core.mechanisms.noise import OperatingSystemNoise
 from dpbo_core.spec import StudySpec
 from dpbo_core.study.run import run_study
@@ -218,13 +218,6 @@ def test_a_tune_with_the_section_makes_both_and_writes_nothing_of_a_record(here,
     assert search(here, {"seen": forms_of_text("clinic/evaluation")}, texts) != set()
 
 
-def test_no_room_for_both_is_room_for_neither(here, asked):
-    spec = asked(budget={"epsilon": 1.5})
-    with pytest.raises(BudgetExceeded):
-        tune_privately(spec)
-    assert entries() == []
-
-
 def test_what_was_released_comes_before_a_refusal_of_its_evaluation(here, asked):
     first = tune_privately(asked(evaluation={"prevalence": 0.1}, budget={"epsilon": 1.5}))
     assert first.evaluation is None  # a section without a price is no step
@@ -365,15 +358,6 @@ def test_a_study_that_is_not_tuned_is_2_with_a_ledger_or_without(here, asked, ru
 
 
 @pytest.mark.slow
-def test_a_saved_model_is_evaluated_from_mlflows_own_folder(here, asked, run):
-    tuned = tune_privately(asked(evaluation={"prevalence": 0.1}))
-    (saved,) = artifacts(tuned.tracked.run_id).glob("model")
-    code, out, err = run("evaluate", "study.toml", "--epsilon", "2", "--model", saved, "--json")
-    assert (code, err) == (0, "")
-    assert json.loads(out)["facts"]["model"] == "of a file"
-
-
-@pytest.mark.slow
 def test_tune_prints_both_and_one_object(here, asked, run):
     asked()
     code, out, err = run("tune", "study.toml")
@@ -384,19 +368,6 @@ def test_tune_prints_both_and_one_object(here, asked, run):
     assert document["method"] == "private_grid"
     assert document["evaluation"]["method"] == "evaluation"
     assert tomllib.loads(Path("study.toml").read_text())["evaluation"]["epsilon"] == 1.0
-
-
-# Nothing of a record
-
-
-@pytest.mark.slow
-def test_planted_values_are_nowhere_in_what_a_command_writes(here, asked, run, real_pixels):
-    _, secrets = planted(here, asked)
-    code, out, err = run("tune", "study.toml")
-    assert code == 0
-    (here / "screen.txt").write_text(out + err)
-    assert search(here, secrets) == set()
-    assert search(here, {"seen": forms_of_text("clinic/evaluation")}) != set()
 
 
 # Several classes, and numbers
@@ -422,51 +393,3 @@ def test_it_serves_as_a_subflow_takes_a_form_and_the_card_of_another_kind_shows_
         assert logged[f"evaluation/{name}"] == told["value"]
     folder = artifacts(evaluated.tracked.run_id)
     assert sorted(path.name for path in (folder / "plots").iterdir()) == ["budget.png", "evaluation.png"]
-
-
-# Persons, parts and workers
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:this report will not be usable")
-def test_persons_in_parts_counted_by_workers_are_those_of_one_file(here, run, monkeypatch):
-    """As the last step of a tune and as a command, with the noise left out: exactly the table of one file."""
-    pytest.importorskip("distributed", reason="the extra dask is not installed")
-    from test_evaluation_persons import files as persons_files
-    from test_evaluation_persons import study
-
-    from dpbo.flows.prefect_runtime.workers import SETTING, DaskWorkers
-    from dpbo_core import run_and_evaluate
-    from dpbo_core.evaluation import counting
-    from dpbo_core.mechanisms.histogram import LaplaceHistogram
-
-    monkeypatch.setattr(LaplaceHistogram, "prepare", lambda *_: lambda value: value.expose().tolist())
-    persons_files(here, parts=3)
-    whole = StudySpec.from_dict(study(bins=8))
-    _, one_file = run_and_evaluate(whole, ledger=PrivacyLedger(f"sqlite:///{here / 'other.db'}"))
-    honest, counted = DaskWorkers.answers, []
-
-    def answers(pool, work, parts):
-        counted.append(type(work).__name__)
-        return honest(pool, work, parts)
-
-    monkeypatch.setattr(DaskWorkers, "answers", answers)
-    monkeypatch.setattr(counting, "OneByOne", None)  # nobody else counts
-    monkeypatch.setenv(SETTING, "2")
-    tables = study(bins=8, validation="validation")
-    (here / "study.toml").write_text(tomli_w.dumps(tables))
-    tuned = tune_privately(StudySpec.from_dict(tables))
-    assert all("will not be usable" in line for line in tuned.warnings)
-    assert tuned.evaluation.release.value["table"] == one_file.release.value["table"]
-    assert counted.count("PersonPartCounter") == 1
-    code, out, _ = run("evaluate", "study.toml", "--epsilon", "2")
-    assert code == 0
-    assert counted.count("PersonPartCounter") == 2
-    assert "each of 120 counts once" in " ".join(out.split())
-    assert "of the persons lie above it" in out
-    code, out, _ = run("evaluate", "study.toml", "--epsilon", "2", "--json")
-    document = json.loads(out)
-    assert document["guarantee"]["relation"] == "replace_one_person"
-    assert document["value"]["table"]["drawn"] == one_file.release.value["table"]["drawn"]
-    page = (artifacts(tuned.shown.run_id) / "release.html").read_text()
-    assert "The table sums to 120 persons" in page

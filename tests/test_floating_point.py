@@ -58,7 +58,7 @@ def test_low_bits_of_our_door_say_nothing():
     spend, system = mechanism.spend("score"), OperatingSystemNoise()
 
     def draws(value):
-        return np.array([mechanism.prepare(spend, system)(Sensitive(value)) for _ in range(1000)])
+        return np.array([mechanism.prepare(spend, system)(Sensitive(value)) for _ in range(400)])
 
     from scipy import stats
 

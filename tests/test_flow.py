@@ -180,15 +180,6 @@ def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind, mo
     assert len(client.search_runs([tracked.info.experiment_id])) == 2  # and the study's own
 
 
-@pytest.mark.slow  # tests/test_policy_runs.py has one beside those that run every time
-def test_it_serves_as_a_subflow(here, tables):
-    @flow(name="team pipeline")
-    def pipeline(study):
-        return tune_privately(study).result.release.value["score"]
-
-    assert isinstance(pipeline(StudySpec.from_dict(tables)), float)
-
-
 def test_a_failing_step_leaves_nothing_of_its_error(here, tables, monkeypatch):
     def fails(self, model):
         raise ValueError("record 17 earns 987654321")
@@ -224,11 +215,6 @@ TASKS = {
     for node in ast.parse(path.read_text()).body
     if isinstance(node, ast.FunctionDef) and node.decorator_list
 }
-
-
-def test_every_story_has_tasks():
-    assert {name.partition(".")[0] for name in TASKS} == {path.stem for path in TASK_FILES}
-    assert len(TASKS) == 24
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -398,19 +384,3 @@ def test_a_party_that_stops_ends_the_others_process(here, monkeypatch):
     with pytest.raises(DpboError, match="'curate' stopped"):
         module.outsource(module.Outsourcing(None, "X.csv", "Y.csv", "meeting", 3))
     assert "model" not in [child.name for child in multiprocessing.active_children()]
-
-
-@pytest.mark.slow
-def test_a_party_that_stops_stops_the_other(here, capfd):
-    from exchanges import world
-
-    from dpbo.flows.outsource import Outsourcing, outsource
-    from dpbo_core.errors import DpboError
-    from dpbo_core.methods.outsourced.box import Outsourced
-    from dpbo_core.methods.outsourced.curator import Publication
-
-    world(here)  # its cap is in another ledger
-    publication = Publication(Outsourced(3.0, 1e-6, norm_bound=4.0), "people")
-    with pytest.raises(DpboError, match="'curate' stopped"):
-        outsource(Outsourcing(publication, "X.csv", "Y.csv", "meeting", 3))
-    assert "no privacy budget" in capfd.readouterr().err

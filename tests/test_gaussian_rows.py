@@ -81,17 +81,3 @@ def test_a_digest_is_recorded_in_place_of_the_rows():
     assert noise.release(spend, mechanism, table) == {"draw": "digest"}
     (once,) = kept
     assert (once == np.arange(6).reshape(3, 2)).all()
-
-
-def test_many_entries_are_drawn_at_once():
-    """One call of a compiled library, which draws 100,000 in a second; a call an entry would take minutes."""
-    asked = []
-
-    class Watched(OperatingSystemNoise):
-        def draw_many(self, measurement, size, imitation):
-            asked.append(size)
-            return super().draw_many(measurement, size, imitation)
-
-    rows = GaussianRows(1e6, RHO, 1.0, (5_000, 2))
-    rows.prepare(rows.spend("t"), Watched())
-    assert asked == [10_000]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn import metrics
 from sklearn.dummy import DummyClassifier, DummyRegressor
+from test_ledger import GUARANTEE
 
 from dpbo_core.models.baseline import constant_score, majority_share
 from dpbo_core.models.scores.declared import Numbers
@@ -105,14 +106,12 @@ def test_a_release_that_named_no_metric_is_shown_by_its_score():
 
 
 def test_a_picture_shows_the_metric_and_what_it_has_to_beat():
-    from matplotlib.figure import Figure
-
-    from dpbo.tasks.reporting.release_picture import _one_score
+    from dpbo.tasks.reporting.release_picture import draw
 
     metric = {"name": "log_loss", "value": -0.2, "greater_is_better": False, "interval": [0.0, 0.1]}
-    made = replace(release(score=3.2, metric=metric), spends=(Spend("s", "discrete Laplace", 1, 0, 1, 1.0, 0.1),))
-    axes = Figure().subplots()
-    _one_score(axes, made)
+    spends = (Spend("s", "discrete Laplace", 1, 0, 1, 1.0, 0.1),)
+    made = replace(release(score=3.2, metric=metric), guarantee=GUARANTEE, spends=spends)
+    (axes,) = draw(made).axes
     said = [text.get_text() for text in axes.get_legend().get_texts()]
     assert said == ["the same for every record, 1.5", "released, 0 (less is better)"]
     assert axes.get_xlabel().startswith("log loss, with its 90% interval")

@@ -72,18 +72,6 @@ class Difference:
         return f"{self.channel}: {self.key}: {self.told}"
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What was compared, and what differs."""
-
-    runs: int
-    items: int
-    counted: int
-    differences: tuple[Difference, ...]
-    p_value: float | None  # of the counted items; None where there are too few runs to say anything
-    most: str  # the counted item that differs most
-
-
 def listed(channel: str, key: str) -> str | None:
     """Why this item may vary from run to run, or None."""
     for where, what, why in COUNTED:
