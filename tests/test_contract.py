@@ -24,9 +24,11 @@ from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public import Public
+from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.privacy.amounts import spent_units
 from dpbo_core.theorems import kusner_2015
+from dpbo_core.theorems import papernot_steinke_2022 as ps
 
 VARIANTS = {
     "lipschitz": Lipschitz(),
@@ -66,11 +68,36 @@ MANY_RUNS = [
     pytest.param(name, marks=[pytest.mark.slow] * (FIRST[type(variant)] != name))
     for name, variant in VARIANTS.items()
 ]
+SCATTERED = mostly_slow(VARIANTS, "trajectory", "grid", "noisy GP")
+REPETITIONS = 200
 
 
 @pytest.fixture(params=VARIANTS, ids=lambda name: name)
 def method(request):
     return VARIANTS[request.param]
+
+
+class BestOf:
+    """|best of K standard Laplace draws|, K hidden: its law from the generating function of K."""
+
+    def __init__(self, law):
+        from scipy import integrate
+
+        def below(x):
+            F = stats.laplace.cdf(x)
+            return ps.negative_binomial_generating_function(F, shape=law.shape, gamma=law.gamma)
+
+        def tail(x):
+            return 1 - below(x) + below(-x)
+
+        self._mean = integrate.quad(tail, 0, 60)[0]
+        self._second = integrate.quad(lambda x: 2 * x * tail(x), 0, 60)[0]
+
+    def mean(self):
+        return self._mean
+
+    def std(self):
+        return math.sqrt(self._second - self._mean**2)
 
 
 def quiet(factor=0.0, seed=0):
@@ -200,6 +227,31 @@ def test_each_step_trains_once(name):
         chunked = isinstance(method, Lipschitz) and method.scores_all
         assert len(trainer.asked) == begun + (step + min(step, 3) if chunked else step)  # 12 candidates in 9 steps
     assert len(set(trainer.asked)) == len(trainer.asked) or not chunked
+
+
+@pytest.mark.parametrize("method", SCATTERED, indirect=True)
+def test_two_hundred_runs_scatter_as_the_noise_scale_says(method):
+    """The mean of |noise|/scale over 200 runs, within five standard errors: false alarm below 1e-6."""
+    world = problem(steps=3, n_validation=1000)
+    table = Table(np.full((12, 1000), 0.5))  # every candidate alike: the score is noise alone
+    plan, scores = plan_of(method, world), []
+    for _ in range(REPETITIONS):
+        search, noise = start(method, world, plan), real()
+        shown = search.step(table, noise)
+        if shown is not None:  # a step that shows its score says all: the others' noise is drawn alike
+            scores.append(shown["score"])
+            scale, law = plan.spends[0].noise_scale, stats.halfnorm
+            continue
+        for _ in range(1, method.n_steps(world)):
+            search.step(table, noise)
+        scores.append(search.finish(noise).value["score"])
+        scale, law = plan.spends[-1].noise_scale, stats.expon
+    if isinstance(method, DpHypo):
+        law = BestOf(method.law(world))
+    spread = float(np.mean(np.abs(np.array(scores) - 0.5))) / scale
+    tolerance = 5 * law.std() / math.sqrt(REPETITIONS)
+    assert abs(spread - law.mean()) < tolerance
+    assert abs(spread / 2 - law.mean()) > tolerance  # half the noise is caught
 
 
 @pytest.mark.parametrize("method", MANY_RUNS, indirect=True)
@@ -347,3 +399,7 @@ def test_trained_sensitivity_is_smaller_and_bounds_the_trained_path():
         assert trained >= world.score.lipschitz * widest + span / 50
     blind = replace(world, trainer=None)
     assert Lipschitz("path", sensitivity="trained").plan(blind).spends[0].sensitivity == untrained
+
+
+def test_steps_are_sums_of_grid_units():
+    assert problem(n_validation=285).score_per_step * GRID * 285 == pytest.approx(1.0)

@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from audit.bounds import by_events
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn import metrics
 from test_evaluation import frozen_draw
 
@@ -149,6 +151,33 @@ def test_ours_is_the_definition(weight):
 def test_two_persons_merged_or_a_record_moved_between_two_are_distance_two():
     apart, merged = (("a", 1), ("b", 2), ("b", 2)), (("a", 1), ("a", 2), ("a", 2))
     assert int(np.abs(ours(apart, 3, 12) - ours(merged, 3, 12)).sum()) <= 2 * 2 * 12
+
+
+RECORD = st.tuples(st.sampled_from(["a", "b", "c", None]), st.sampled_from(CELLS))
+NEW = st.tuples(st.sampled_from(["new", None]), st.sampled_from(CELLS))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(RECORD, max_size=12), st.lists(NEW, max_size=40), st.integers(1, 5), st.data())
+def test_any_number_of_records_moves_it_by_two_weights(table, put, n_persons, data):
+    kept = [record for record in table if record[0] != "a"]
+    after = data.draw(st.permutations([*kept, *put]))
+    one, other = (ours(each, n_persons, WEIGHT) for each in (table, after))
+    assert int(np.abs(one - other).sum()) <= 2 * WEIGHT
+    assert float(((one - other).astype(float) ** 2).sum()) <= 2.0 * WEIGHT**2
+    assert one.sum() == other.sum() == n_persons * WEIGHT
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(RECORD, max_size=25), st.lists(st.integers(0, 25), max_size=4), st.integers(1, 6))
+def test_parts_add_up_to_the_same_integers(table, cuts, n_persons):
+    ends = [0, *sorted(min(cut, len(table)) for cut in cuts), len(table)]
+    answers = []
+    for start, end in itertools.pairwise(ends):
+        part = table[start:end]
+        cells = np.array([cell for _, cell in part], dtype=np.int64)
+        answers.append(PersonCells.of(Persons.of([who for who, _ in part]), cells).to_bytes())
+    assert (PersonCells.merged(answers).table(3, n_persons) == ours(table, n_persons, WEIGHT)).all()
 
 
 def test_an_answer_is_as_wide_whatever_the_cells_and_the_names():

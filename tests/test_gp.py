@@ -1,6 +1,7 @@
 """The Gaussian process against scikit-learn, extended precision, closed forms and its own definition."""
 
 import math
+import tracemalloc
 
 import mpmath
 import numpy as np
@@ -8,16 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy.stats import chi2
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process import kernels as sk
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.gp.cholesky import JITTER
+from dpbo_core.gp.cholesky import JITTER, GrowingCholesky
 from dpbo_core.gp.kernels import KERNELS, Kernel, Matern52, SquaredExponential, kernel_named
 from dpbo_core.gp.likelihood import Fitted, fit, log_marginal_likelihood, log_prior
 from dpbo_core.gp.posterior import Posterior
 
 QUIET = settings(deadline=None, database=None, derandomize=True, max_examples=40)
+extended = pytest.mark.skipif(np.finfo(np.longdouble).eps > 1e-18, reason="long double is double here")
 
 
 def theirs(name: str, lengthscale: float, variance: float = 1.0) -> sk.Kernel:
@@ -92,6 +95,32 @@ def test_kernels_refuse_in_messages() -> None:
             Matern52(0.3, bad)
 
 
+# --------------------------------------------------------------------------------------------------- cholesky
+
+
+@QUIET
+@given(
+    indices=st.lists(st.integers(0, 11), min_size=1, max_size=90),
+    noise=st.sampled_from([0.0, 1e-8, 1e-2, 3.0]),
+    name=st.sampled_from(list(KERNELS)),
+)
+def test_the_factor_is_that_of_the_whole_matrix(indices: list[int], noise: float, name: str) -> None:
+    points = np.linspace(0.0, 1.0, 12)[:, None]
+    kernel = kernel_named(name, 0.2)
+    factor = GrowingCholesky(12, noise)
+    for index in indices:
+        factor.append(index, kernel.column(points, points[index]), np.empty(12))
+    L, X = factor.lower(), points[indices]
+    whole = kernel.matrix(X, X) + max(noise, JITTER) * np.eye(len(indices))
+    np.testing.assert_array_equal(L, np.tril(L))
+    assert (np.diag(L) >= math.sqrt(max(noise, JITTER))).all()
+    np.testing.assert_allclose(L @ L.T, whole, atol=1e-13)
+    V = factor.columns(np.arange(12))
+    np.testing.assert_allclose(L @ V, kernel.matrix(X, points), atol=1e-13)
+    if noise >= 1e-2:
+        np.testing.assert_allclose(L, np.linalg.cholesky(whole), atol=1e-11)
+
+
 # -------------------------------------------------------------------------------------------------- posterior
 
 
@@ -114,6 +143,53 @@ def test_posterior_is_scikit_learns(name: str, d: int, variance: float) -> None:
     some = np.array([7, 0, 7, 4999])
     _, cov = model.predict(candidates[some], return_cov=True)
     np.testing.assert_allclose(ours.covariance(some), cov, atol=1e-10, rtol=0.0)
+
+
+def long_double_mean(
+    candidates: NDArray[np.float64],
+    name: str,
+    noise: float,
+    indices: NDArray[np.int64],
+    values: NDArray[np.float64],
+) -> NDArray[np.longdouble]:
+    """Rasmussen and Williams, Algorithm 2.1, to the letter and in extended precision throughout."""
+    E = np.longdouble
+    C, t = candidates.astype(E), len(indices)
+    X = C[indices]
+
+    def k(A: NDArray[np.longdouble], b: NDArray[np.longdouble]) -> NDArray[np.longdouble]:
+        r2 = ((A - b) ** 2).sum(axis=1)
+        if name == "se":
+            return np.exp(-r2 / (2 * E(0.3) ** 2))
+        u = np.sqrt(5 * r2) / E(0.3)
+        return (1 + u + u * u / 3) * np.exp(-u)
+
+    A = np.array([k(X, x) for x in X]) + E(noise) * np.eye(t, dtype=E)
+    L = np.zeros_like(A)
+    for j in range(t):
+        L[j, j] = np.sqrt(A[j, j] - L[j, :j] @ L[j, :j])
+        L[j + 1 :, j] = (A[j + 1 :, j] - L[j + 1 :, :j] @ L[j, :j]) / L[j, j]
+    z, alpha = np.zeros(t, E), np.zeros(t, E)
+    for j in range(t):
+        z[j] = (E(values[j]) - L[j, :j] @ z[:j]) / L[j, j]
+    for j in reversed(range(t)):
+        alpha[j] = (z[j] - L[j + 1 :, j] @ alpha[j + 1 :]) / L[j, j]
+    return sum((alpha[j] * k(C, X[j]) for j in range(t)), np.zeros(len(C), E))
+
+
+@extended
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("d", [1, 3])
+@pytest.mark.parametrize(("noise", "within"), [(1e-2, 1e-12), (1e-5, 1e-11), (1e-8, 1e-9), (JITTER, 1e-7)])
+def test_mean_in_extended_precision(name: str, d: int, noise: float, within: float) -> None:
+    rng = np.random.default_rng(d)
+    candidates = rng.random((5000, d))
+    indices = rng.integers(0, 5000, 50)
+    indices[30:40] = indices[:10]
+    values = smooth(candidates[indices]) + math.sqrt(noise) * rng.normal(size=50)
+    ours = observed(candidates, kernel_named(name, 0.3), noise, indices, values).mean
+    truth = long_double_mean(candidates, name, noise, indices, values)
+    assert float(np.abs(ours - truth).max()) < within
 
 
 @QUIET
@@ -193,6 +269,21 @@ def test_refusals_never_show_a_value() -> None:
             Posterior(candidates, Matern52(0.3), noise, m)  # type: ignore[arg-type]
 
 
+def test_joint_draws_have_the_posteriors_moments() -> None:
+    rng = np.random.default_rng(5)
+    candidates = rng.random((40, 2))
+    told = rng.integers(0, 40, 6)
+    posterior = observed(candidates, Matern52(0.5), 0.05, told, smooth(candidates[told]), prior_mean=0.2)
+    some = np.array([3, 11, 12, 25, 39, int(told[0])])
+    draws = np.array([posterior.joint_draw(rng, some) for _ in range(4_000)])
+    C, n = posterior.covariance(some), len(draws)
+    np.testing.assert_allclose(np.diag(C), posterior.variance[some], atol=1e-12)
+    error = draws.mean(axis=0) - posterior.mean[some]
+    assert n * error @ np.linalg.solve(C, error) < chi2.ppf(1.0 - 1e-9, len(some))  # false alarm 1e-9
+    spread = np.sqrt((C**2 + np.outer(np.diag(C), np.diag(C))) / n)  # of each entry of the sample covariance
+    assert (np.abs(np.cov(draws.T) - C) < 6.5 * spread).all()
+
+
 def test_joint_draws_of_candidates_that_coincide() -> None:
     candidates = np.concatenate([np.full((30, 1), 0.4), np.linspace(0.0, 1.0, 300)[:, None]])
     posterior = observed(candidates, SquaredExponential(0.5), 0.0, np.array([0, 200]), np.array([1.0, -1.0]))
@@ -200,6 +291,17 @@ def test_joint_draws_of_candidates_that_coincide() -> None:
     assert np.isfinite(draw).all()
     assert np.ptp(draw[:30]) < 2e-4
     assert draw[0] == pytest.approx(1.0, abs=1e-3)
+
+
+@pytest.mark.parametrize(("N", "T"), [(20_000, 50), (20_000, 53)])
+def test_memory_of_the_posterior(N: int, T: int) -> None:
+    candidates = np.random.default_rng(0).random((N, 3))
+    indices = np.random.default_rng(1).integers(0, N, T)
+    tracemalloc.start()
+    observed(candidates, Matern52(0.3), 1e-4, indices, np.ones(T))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak <= 8 * N * (T + 8)
 
 
 # ------------------------------------------------------------------------------------------------- likelihood
@@ -257,6 +359,15 @@ def test_fit_beats_every_other_setting(name: str, t: int, noise: float) -> None:
         assert objective(Fitted(best.lengthscale * factor, best.variance, best.mean), X, y, noise, name) <= reached
         assert objective(Fitted(best.lengthscale, best.variance * factor, best.mean), X, y, noise, name) <= reached
         assert objective(Fitted(best.lengthscale, best.variance, best.mean * factor), X, y, noise, name) <= reached
+
+
+def test_the_mean_is_generalised_least_squares() -> None:
+    X, y = drawn(Matern52(0.3), 1, 12, 0.1, 1.5, 3)
+    best = fit(X, y, 0.1, "matern52")
+    A = Matern52(best.lengthscale, best.variance).matrix(X, X) + 0.1 * np.eye(12)
+    one = np.ones(12)
+    expected = one @ np.linalg.solve(A, y) / (one @ np.linalg.solve(A, one) + 0.25)
+    assert best.mean == pytest.approx(expected, abs=1e-10)
 
 
 @pytest.mark.parametrize("noise", [0.0, 1e-6, 1.0])

@@ -86,6 +86,11 @@ def test_the_interval_of_a_truncated_mixture_is_scipy_s(weights, means, deviatio
     assert mean == pytest.approx(sum(c * part.mean() for c, part in zip(w, parts, strict=True) if c > 0), abs=1e-6)
 
 
+def test_a_posterior_wholly_out_of_range_says_the_nearest_end():
+    found, m, s = mixed([1.0], [60.0], [0.1])
+    assert within(found.weights, m, s, (0.0, 1.0), 0.9) == (1.0, (1.0, 1.0))
+
+
 def told(search, values, noise, rng, steps):
     for _ in range(steps):
         index = search.ask()
@@ -134,6 +139,16 @@ def test_a_good_guess_is_trusted_and_a_misleading_one_overruled():
         assert truth.max() - truth[int(np.argmax(found.weights @ means))] < 0.15
 
 
+def test_the_search_starts_where_the_guess_is_best_and_is_deterministic():
+    guess = np.sin(5 * LINE[:, 0])
+    assert search_with(guess).ask() == int(np.argmax(guess))
+    one, two = search_with(guess), search_with(guess)
+    for search in (one, two):
+        told(search, guess, 0.3, np.random.default_rng(1), 24)
+    assert one.ask() == two.ask()
+    assert (one.mixture().weights == two.mixture().weights).all()
+
+
 @pytest.mark.slow
 def test_the_fresh_look_covers_whatever_the_path_and_the_score():
     """4,000 looks at each of 5 scores: 90% within 4.5 standard errors (0.0213), also at the ends of the range."""
@@ -145,6 +160,29 @@ def test_the_fresh_look_covers_whatever_the_path_and_the_score():
         assert abs(covered - 0.9) < 0.0213
         assert all(0.0 <= low <= x <= high <= 1.0 for x, (low, high) in said)
         assert min(high - low for _, (low, high) in said) > 0.005
+
+
+def test_what_is_said_together_is_the_dense_posteriors():
+    """Mean, variance and covariance of the mixture, against each component's posterior by the inverse of A."""
+    from dpbo_core.gp.kernels import kernel_named
+
+    rng, prior = np.random.default_rng(3), Prior("matern52", 0.3)
+    points, values = LINE[[1, 8, 20]], rng.normal(size=3)
+    found = average(points, values, np.full(3, 0.04), np.zeros(3), prior)
+    means, covariances = [], []
+    for length, variance in zip(found.lengthscales, found.variances, strict=True):
+        kernel = kernel_named("matern52", float(length), float(variance))
+        K, k, kk = (kernel.matrix(a, b) + prior.offset_deviation**2
+                    for a, b in ((points, points), (LINE, points), (LINE, LINE)))  # fmt: skip
+        A = np.linalg.inv(K + 0.04 * np.eye(3))
+        means.append(k @ A @ values)
+        covariances.append(kk - k @ A @ k.T)
+    mean = found.weights @ means
+    whole = np.einsum("c,cij->ij", found.weights, covariances)
+    whole += np.einsum("c,ci,cj->ij", found.weights, means - mean, means - mean)
+    for place in (0, 13):
+        together = found.joint(LINE, np.zeros(len(LINE)), place)
+        assert np.allclose(together, (mean, np.diagonal(whole), whole[:, place]), atol=1e-8)
 
 
 @pytest.mark.slow
@@ -179,6 +217,12 @@ def test_laplaces_interval_covers_nine_times_in_ten_and_is_never_a_point(top, sc
         mass = np.diff(np.concatenate([[0.0], below, [1.0]]))
         covered = mass[(ends[:, 0] <= f + 1e-9) & (f - 1e-9 <= ends[:, 1])].sum()
         assert 0.9 - 0.002 <= covered <= 0.95 + 0.002
+
+
+def test_laplaces_interval_where_the_bounds_are_far_or_near():
+    assert bounded_laplace_interval(0.5, 0.01, 1.0) == pytest.approx((0.5 - 0.0230259, 0.5 + 0.0230259), abs=1e-6)
+    assert bounded_laplace_interval(7.0, 0.01, 1.0) == pytest.approx((1 - 0.0230259, 1.0), abs=1e-6)
+    assert bounded_laplace_interval(0.5, 50.0, 1.0) == (0.0, 1.0)
 
 
 def _laplace_cdf(z):

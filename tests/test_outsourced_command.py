@@ -62,21 +62,35 @@ def test_a_whole_exchange(dpbo):
 
 
 def test_what_a_table_will_be_good_for_is_said_from_public_numbers(dpbo, here):
-    """On the paper's grid: its largest r, and what Theorem 3 asks for."""
+    """By hand, on the paper's grid: its largest r, what Theorem 3 asks for, both kinds of distances and regrets."""
     guesses = ("--relation", "row_moves_by_one", "--diameter", 50, "--lengthscale", 200, "--noise-variance", 0.5)
     grid = ("--rows", 10000, "--columns", 2, "--epsilon", math.exp(1.1), "--singular-value", 1030.88)
     code, out, err = dpbo("curate", "plan", *grid, *guesses, "--information-gain", 4, "--json")
     assert (code, err) == (0, "")
     told = json.loads(out)
-    L, d2, by_dim = 3 * math.sqrt(1.5), 0.0625, {line["dim"]: line for line in told["by_dim"]}
+    L, d2, beta = 3 * math.sqrt(1.5), 0.0625, 2 * math.log(10000 * 2500 * math.pi**2 / (6 * 0.025))
     assert told["largest_dim"] == 11  # the paper prints 10: see the errata
     assert told["noise_scale"] == pytest.approx(1.49, abs=0.005)
     assert told["told_apart"] == pytest.approx(told["noise_scale"] * 2)
     assert told["wanted_distortion"] == pytest.approx(0.1 / (2 * math.sqrt(3) * d2 * L))
     assert told["wanted_dim"] == math.ceil(8 * math.log(1e8 / 0.025) / told["wanted_distortion"] ** 2) == 11193
     assert told["dominant"] is False
-    assert by_dim[10]["floor"] == pytest.approx(976.07, abs=0.01)
-    assert (by_dim[10]["raised"], by_dim[10]["regret"], by_dim[11193]["raised"]) == (False, None, True)
+    few, enough = ({line["dim"]: line for line in told["by_dim"]}[r] for r in (10, 11193))
+    assert few["floor"] == pytest.approx(976.07, abs=0.01)
+    assert (few["raised"], few["distortion"], few["regret"]) == (False, None, None)
+    nu, raised = enough["distortion"], 1 + (enough["floor"] / 1030.88) ** 2
+    assert enough["raised"] is True
+    assert enough["distances"] == pytest.approx([1 - nu, (1 + nu) * raised])
+    instead = 2 * math.sqrt(3) * L * max(d2 * nu, 1 - math.exp(-d2 / 2 * ((1 + nu) * raised - 1)))
+    assert enough["approximation"] == pytest.approx(instead)
+    C1, C2 = math.sqrt(1.5) * 3, 2 * L
+    bound = (
+        instead**2 + 24 * (C2 + C1 * math.sqrt(beta)) ** 2 * math.log(50) / 50 + 24 * beta * 4 / (50 * math.log(3))
+    )
+    assert enough["regret"] == pytest.approx(math.sqrt(bound))
+    met = dpbo("curate", "plan", *grid[:-1], 1e9, *guesses, "--json")[1]
+    kept = {line["dim"]: line for line in json.loads(met)["by_dim"]}[11193]
+    assert kept["approximation"] == pytest.approx(0.1, rel=1e-3)  # ε_ucb again, as it was asked for
     header = "\n".join(["x0,x1", *["nan,1e9"] * 50]) + "\n"  # nothing of a row is looked at
     (here / "X.csv").write_text(header)
     from_file = dpbo("curate", "plan", "X.csv", "--norm-bound", 4, "--json")[1]
@@ -92,8 +106,18 @@ def test_what_a_table_will_be_good_for_is_said_from_public_numbers(dpbo, here):
 def test_a_search_begins_with_what_is_known_and_goes_on_so(dpbo, here):
     assert dpbo("budget", "set", "people", "--epsilon", 20, "--delta", 1e-5)[0] == 0
     assert dpbo(*PUBLISH, *PRICE, *BOUND, "--centre", "0.5,-0.25")[0] == 0
-    known = ("--delta-ucb", 0.01, "--lengthscale", 2.5, "--signal-variance", 4, "--noise-variance", 0.1,
-             "--mean", -1)  # fmt: skip
+    known = (
+        "--delta-ucb",
+        0.01,
+        "--lengthscale",
+        2.5,
+        "--signal-variance",
+        4,
+        "--noise-variance",
+        0.1,
+        "--mean",
+        -1,
+    )
     assert dpbo(*SUGGEST, *known)[0] == 0
     state = json.loads((here / "S").read_text())
     assert state["delta_ucb"] == 0.01
@@ -166,6 +190,28 @@ def test_refusals_are_one_line_and_cost_nothing(dpbo, words, code, said):
     assert account["entries"] == []
     assert not Path("Z.parquet").exists()
     assert "Traceback" in dpbo(*words, "--debug")[2]
+
+
+def test_answers_without_noise_need_their_assumption(dpbo):
+    dpbo("budget", "set", "people", "--epsilon", 20, "--delta", 1e-5)
+    dpbo(*PUBLISH, *PRICE, *BOUND)
+    dpbo(*SUGGEST)
+    code, _, err = dpbo(*ANSWER)
+    assert code == 4
+    assert "answers_public" in err
+    assert not Path("A.json").exists()
+
+
+def test_the_published_transform_runs_on_public_data_alone(dpbo):
+    dpbo("budget", "set", "open", "--public")
+    words = (*PUBLISH[:-1], "open", *PRICE, "--transform", "published", "--dim", 10)
+    code, out, _ = dpbo(*words, "--json")
+    release = json.loads(out)
+    assert code == 0
+    assert release["guarantee"]["epsilon"] is None
+    assert release["guarantee"]["evidence"] == "refuted"
+    assert pq.read_table("Z.parquet").num_columns == 10
+    assert "No privacy guarantee" in dpbo(*words)[1]
 
 
 def test_a_modeller_makes_no_store(dpbo, here):

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from exchanges import PRIVATE, world
+from exchanges import PRIVATE, World, world, write_csv
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -17,7 +17,10 @@ from dpbo_core.data.table import table_of
 from dpbo_core.errors import (
     AssumptionNotAccepted,
     BudgetExceeded,
+    BudgetRefused,
     DpboError,
+    EvidenceRefuted,
+    NoBudget,
     NoiseNotPrivate,
     Sealed,
     StudyInvalid,
@@ -38,7 +41,7 @@ from dpbo_core.methods.outsourced.geometry import (
 from dpbo_core.methods.outsourced.published_table import read_published
 from dpbo_core.methods.outsourced.vault import Vault
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.privacy.unit import NeighboringRelation
+from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 
 BY_ONE, REPLACE = NeighboringRelation.ROW_MOVES_BY_ONE, NeighboringRelation.REPLACE_ONE
 NO_NOISE = InjectedNoise(np.random.default_rng(0), 0.0)
@@ -125,6 +128,29 @@ def test_an_exchange_is_no_method_and_is_not_forgotten():
         method_named("outsourced", {})
 
 
+@pytest.mark.parametrize("relation", [REPLACE, BY_ONE])
+def test_the_plan_is_the_promise(relation):
+    box = Outsourced(2.0, 1e-6, relation=relation, norm_bound=3.0)
+    plan = box.plan(100, 4)
+    assert plan == box.plan(100, 4)
+    guarantee, (spend,) = plan.guarantee, plan.spends
+    assert (guarantee.epsilon, guarantee.delta, guarantee.relation) == (2.0, 1e-6, relation)
+    assert guarantee.unit is PrivacyUnit.CANDIDATE_ROW
+    assert guarantee.assumptions == ()
+    assert spend.rho_units == largest_rho(2.0, 1e-6)
+    assert spend.noise_scale == pytest.approx(spend.sensitivity / math.sqrt(2 * spend.rho), rel=1e-9)
+    assert spend.sensitivity == pytest.approx(6.0 if relation is REPLACE else 1.0, rel=1e-5)
+    assert box.plan(10, 4).spends == plan.spends  # one row differs, however many there are
+
+
+@given(st.floats(0.01, 50), st.floats(0.01, 50))
+@settings(max_examples=40, deadline=None)
+def test_more_epsilon_never_means_more_noise(a, b):
+    low, high = sorted((a, b))
+    noise = [Outsourced(e, 1e-6, norm_bound=1.0).plan(10, 2).spends[0].noise_scale for e in (low, high)]
+    assert noise[1] <= noise[0]
+
+
 def test_published_is_worth_nothing_and_says_so():
     plan = Outsourced(1.0, 1e-6, transform="published", dim=10).plan(100, 2)
     assert plan.guarantee.epsilon == math.inf
@@ -153,6 +179,13 @@ def test_published_is_worth_nothing_and_says_so():
 def test_impossible_boxes_are_messages(wrong):
     with pytest.raises(StudyInvalid):
         Outsourced(**{"epsilon": 1.0, "delta": 1e-6} | wrong)
+
+
+def test_a_centre_has_the_rows_length():
+    with pytest.raises(StudyInvalid, match="centre"):
+        Outsourced(1.0, 1e-6, norm_bound=1.0, centre=(0.0,)).plan(10, 2)
+    with pytest.raises(StudyInvalid, match="no rows"):
+        Outsourced(1.0, 1e-6, norm_bound=1.0).plan(0, 2)
 
 
 # Publishing.
@@ -251,12 +284,32 @@ def test_a_curator_who_dies_publishes_one_table(tmp_path, monkeypatch, moment):
     assert len(account.entries) == 1
 
 
-def test_noise_that_is_not_the_systems_publishes_nothing(tmp_path):
-    w = world(tmp_path)
+def test_refusals_charge_nothing_and_publish_nothing(tmp_path):
+    w = world(tmp_path, epsilon=2.0)
+    for box, error in (
+        (Outsourced(3.0, 1e-6, norm_bound=4.0), BudgetExceeded),
+        (Outsourced(1.0, 1e-6, relation=BY_ONE), BudgetRefused),
+        (Outsourced(1.0, 1e-6, transform="published"), EvidenceRefuted),
+    ):
+        with pytest.raises(error) as refused:
+            w.publish(box)
+        assert refused.value.exit_code == 3
     with pytest.raises(NoiseNotPrivate):
         w.publish(Outsourced(1.0, 1e-6, norm_bound=1.0), source=NO_NOISE)
     assert w.ledger.accounts("people")[0].entries == ()
     assert not (tmp_path / "Z.parquet").exists()
+    nobody = World(tmp_path / "elsewhere")
+    nobody.folder.mkdir()
+    write_csv(nobody.folder / "X.csv", np.zeros((3, 2)))
+    with pytest.raises(NoBudget):
+        nobody.publish()
+
+
+def test_a_promise_about_moves_keeps_its_own_budget(tmp_path):
+    w = world(tmp_path, relation="row_moves_by_one")
+    assert w.publish(Outsourced(1.0, 1e-6, relation=BY_ONE)).release.guarantee.relation is BY_ONE
+    with pytest.raises(BudgetRefused):
+        w.publish(Outsourced(1.0, 1e-6, norm_bound=1.0))
 
 
 def test_a_lost_copy_is_not_drawn_again(tmp_path):
@@ -433,6 +486,17 @@ def test_a_row_has_one_answer_at_whichever_step_of_whichever_search(tmp_path):
         other = replace(query, session="0" * 16, step=step, row=row)
         answer = Curator.of(w.ledger, w.vaults).answer(other, tmp_path / "Y.csv", private=PRIVATE)
     assert answer.value == first.value
+
+
+def test_a_table_answered_publicly_stays_so_without_its_vault(tmp_path):
+    w = world(tmp_path)
+    w.publish()
+    w.suggest()
+    first = w.answer()
+    forget(w)
+    with pytest.raises(StudyInvalid, match="another way"):
+        w.answer(private=PRIVATE, accepts=())
+    assert w.answer() == first
 
 
 def test_an_answer_that_was_refused_decides_nothing(tmp_path):

@@ -51,6 +51,18 @@ def test_one_record_moves_the_sum_by_the_grid_and_no_more():
         assert int(sums.max() - sums.min()) == GRID
 
 
+def test_the_order_of_two_candidates_is_that_of_their_clipped_means():
+    rng = np.random.default_rng(0)
+    reference = rng.integers(0, GRID, 500)
+    clipped = GRID // 20
+    for _ in range(50):
+        one, other = (np.clip(reference + rng.normal(0, GRID // 30, 500).astype(int), 0, GRID) for _ in range(2))
+        means = [np.clip(x - reference, -clipped, clipped).mean() for x in (one, other)]
+        sums = [stretched(x, reference, clipped).sum() for x in (one, other)]
+        if abs(means[0] - means[1]) > 2 * clipped / GRID:  # one step of rounding
+            assert (sums[0] > sums[1]) == (means[0] > means[1])
+
+
 def halves(tables):
     public = data_split.public_half(StudySpec.from_dict(tables), ".")
     return public, data_split.sensitive_half(StudySpec.from_dict(tables), ".", public)

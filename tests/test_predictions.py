@@ -15,12 +15,15 @@ from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 from dpbo_core import PrivateSelection, StudySpec
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import AssumptionNotAccepted, DpboError, NoBudget, StudyInvalid
+from dpbo_core.final_model.train import model_is_public, train_final
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.sklearn_api.predictions_in_memory import told_by
 from dpbo_core.study.data_split import FileSplit
-from dpbo_core.study.resolve import advise_study, planning_problem
+from dpbo_core.study.precomputed import PublicWork
+from dpbo_core.study.resolve import advise_study, planning_problem, resolve
 from dpbo_core.study.run import run_study
 
+ROOT = Path(__file__).parents[1]
 M = 120
 ACCEPTS = ("rowwise_predictions",)
 COMMON = {"epsilon": 50.0, "dataset": "clinic", "labels": ("no", "yes"), "accepts": ACCEPTS}
@@ -280,6 +283,22 @@ def test_methods_serve_with_and_without_public_predictions(kind, tmp_path):
         assert release.value["hyperparameters"] == {"candidate": "large"}
 
 
+def test_a_sensitive_file_is_not_the_public_one_too(tmp_path):
+    written(tmp_path)
+    with pytest.raises(StudyInvalid, match="is both"):
+        run_study(study(data={"public": "predictions.csv"}), ledger=ledger(tmp_path), folder=tmp_path)
+
+
+def test_nothing_is_trained_and_no_model_is_shown(tmp_path):
+    written(tmp_path)
+    work = PublicWork(resolve(study()), tmp_path, None)
+    assert (work.to_train, work.to_cross_validate, work.tries_out) == ((), (), False)
+    release = run_study(study(), ledger=ledger(tmp_path), folder=tmp_path).release
+    assert not model_is_public(release)
+    assert train_final(study(), tmp_path, release) is None
+    assert resolve(study()).n_steps == 2  # a step, and a task of the flow, a candidate
+
+
 def test_a_persons_surplus_records_score_the_constant(tmp_path):
     table, truth = predicted(6)
     who = [1, 1, 1, 2, 3, 3]
@@ -293,9 +312,7 @@ def test_a_persons_surplus_records_score_the_constant(tmp_path):
 def test_the_command_that_scores_predictions_trains_nothing(tmp_path):
     from dpbo.flows.cli.tune import score
 
-    (tmp_path / "trained.toml").write_text(
-        (Path(__file__).parents[1] / "examples" / "breast_cancer.toml").read_text()
-    )
+    (tmp_path / "trained.toml").write_text((ROOT / "examples" / "breast_cancer.toml").read_text())
     with pytest.raises(StudyInvalid, match="score chooses among predictions"):
         score(tmp_path / "trained.toml")
 

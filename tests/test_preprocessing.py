@@ -17,6 +17,7 @@ from worlds import at_length
 
 from dpbo_core.data import Encoded, Preprocessing, Table, read_table, table_of
 from dpbo_core.data.csv_file import read_csv
+from dpbo_core.data.unit_ball import clipped, clipped_rows, scaled_rows
 from dpbo_core.errors import StudyInvalid
 
 NAN = float("nan")
@@ -67,6 +68,11 @@ def test_standardised_columns_to_the_last_bit() -> None:
     assert encoded.labels.dtype == np.int64
 
 
+def test_without_standardising_the_numbers_stay_as_they_are() -> None:
+    fitted = Preprocessing.fit(TRAINING, "y", unit_ball=False, standardize=False)
+    assert fitted.transform(TRAINING).X[:, [0, 4]].tolist() == [[1, 0.5], [2, -1e3], [3, 4], [6, 0]]
+
+
 def test_against_scikit_learn() -> None:
     rng = np.random.default_rng(1)
     values = rng.normal(size=(500, 3)) * [1e-3, 1.0, 1e9] + [5.0, 0.0, -3e9]
@@ -109,6 +115,12 @@ def test_a_constant_column_is_zero_for_every_record() -> None:
         assert held.broken.tolist() == [False, False, False, True]
 
 
+def test_only_constant_columns_give_zero_rows() -> None:
+    fitted = Preprocessing.fit(table_of({"k": [3, 3], "y": [0, 1]}), "y", unit_ball=True, bias=0.6)
+    assert fitted.radius == 1.0
+    assert fitted.transform(table_of({"k": [3, 1e308], "y": [0, 1]})).X.tolist() == [[0, 0.6], [0, 0.6]]
+
+
 def test_training_values_at_the_ends_of_the_doubles() -> None:
     huge, tiny = 1.7e308, 5e-324
     table = table_of({"h": [huge, -huge, huge, -huge], "t": [tiny, 0, 1e-320, 3e-322], "y": [0, 1, 0, 1]})
@@ -122,7 +134,22 @@ def test_training_values_at_the_ends_of_the_doubles() -> None:
     assert encoded.X[:, 1].std() == pytest.approx(1.0, abs=0.01)
 
 
+def test_differences_beyond_the_largest_double() -> None:
+    huge = 1.7e308
+    table = table_of({"h": [-huge, -huge, -huge, huge], "y": [0, 1, 0, 1]})
+    encoded = transform_strictly(Preprocessing.fit(table, "y", unit_ball=False), table)
+    np.testing.assert_allclose(encoded.X[:, 0], [-(3**-0.5)] * 3 + [3**0.5], rtol=1e-15)
+
+
 # -- the unit ball
+
+
+def test_a_zero_beside_a_tiny_deviation_hides_nothing() -> None:
+    table = table_of({"t": [1e-300, -1e-300, 0, 0], "x": [-2, 2, 2, -2], "y": [0, 1, 0, 1]})
+    fitted = Preprocessing.fit(table, "y", unit_ball=True, clip_quantile=1.0)
+    encoded = transform_strictly(fitted, table_of({"t": [0, 1e-300, 0], "x": [1, 0, 0], "y": [0, 1, 0]}))
+    assert fitted.radius == pytest.approx(3**0.5, rel=1e-15)
+    np.testing.assert_allclose(encoded.X, [[0, 0.5 / 3**0.5], [(2 / 3) ** 0.5, 0], [0, 0]], rtol=1e-14)
 
 
 def test_a_subnormal_radius_still_measures() -> None:
@@ -132,6 +159,23 @@ def test_a_subnormal_radius_still_measures() -> None:
     encoded = transform_strictly(fitted, table_of({"x": [2.0**-1042, 0, 1e308], "y": [0, 0, 0]}))
     assert encoded.X[:2].tolist() == [[0.25], [0.0]]
     assert 1 - 2e-12 < encoded.X[2, 0] < 1
+
+
+def test_huge_rows_become_unit_vectors_and_point_the_same_way() -> None:
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(100, 3))
+    table = table_of({"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "y": [0, 1] * 50})
+    scale = x.std(axis=0)
+    fitted = Preprocessing.fit(table, "y", unit_ball=True)
+    rows = [[1e308, 1e308, -1e308], [1.7e308, 0, 0], [-1e308, 1e-308, 0], [1e200, 1e199, 0], [1e16, -1e16, 3e15]]
+    held = transform_strictly(
+        fitted, table_of({n: [r[j] for r in rows] for j, n in enumerate("abc")} | {"y": [0] * 5})
+    )
+    assert not held.broken.any()
+    for row, x_row in zip(rows, held.X, strict=True):
+        direction = np.array(row) / max(map(abs, row)) / scale
+        np.testing.assert_allclose(x_row, direction / np.linalg.norm(direction), atol=1e-11)
+        assert 1 - Fraction(1, 10**11) < exact_square_norm(x_row) <= 1
 
 
 @given(
@@ -216,6 +260,15 @@ def test_records_that_cannot_be_used_are_replaced(tmp_path: Path) -> None:
     biased = Preprocessing.fit(TRAINING, "y", unit_ball=True, bias=0.5).transform(held)
     assert biased.X[:, -1].tolist() == [0.5 if i in usable else 0.0 for i in range(10)]
     assert all(not biased.X[i].any() for i in range(10) if i not in usable)
+
+
+def test_a_broken_line_is_broken_even_where_every_column_is_a_category() -> None:
+    fitted = Preprocessing.fit(table_of({"c": ["a", "b"], "y": [0, 1]}), "y", unit_ball=True)
+    held = read_csv(io.BytesIO(b"c,y\na,1\nmauve,0\n\na\n"), sensitive=True, shown_as="v.csv")
+    encoded = transform_strictly(fitted, held)
+    assert encoded.broken.tolist() == [False, False, True, True]
+    assert encoded.labels.tolist() == [1, 0, -1, -1]
+    np.testing.assert_allclose(encoded.X, [[1, 0], [0, 0], [0, 0], [0, 0]], rtol=2e-12)
 
 
 def test_any_estimator_gets_only_what_float32_can_hold() -> None:
@@ -419,6 +472,11 @@ def test_what_a_training_table_may_not_be(columns: dict, arguments: dict, openin
     assert message(caught).startswith(opening)
 
 
+def test_fifty_categories_are_allowed() -> None:
+    table = table_of({"x": [*range(49), "?"], "y": [0, 1] * 25})
+    assert Preprocessing.fit(table, "y", unit_ball=True).n_features == 50
+
+
 def test_gaps_take_the_training_mean_where_the_study_says_so():
     table = table_of(
         {"x": [1.0, None, 3.0, 5.0], "c": ["a", None, "b", "a"], "y": [0, 1, 1, 0]}, source="train.csv"
@@ -450,6 +508,34 @@ def test_a_regression_keeps_its_targets_and_replaces_what_has_none():
     assert not found.X[1:].any()
     with pytest.raises(StudyInvalid, match="texts"):
         Preprocessing.fit(table_of({"x": [1.0, 2.0], "y": ["a", 1.0]}), "y", unit_ball=False, regression=True)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.integers(1, 6),
+    st.integers(1, 40),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([1e-320, 1e-150, 1.0, 3.7, 1e9, 1e200]),
+)
+def test_rows_are_the_same_doubles_with_mantissas_apart_and_without(d, r, seed, radius):
+    """Sizes from the smallest double to the largest, side by side in a record, more than there are places for."""
+    rng = np.random.default_rng(seed)
+    reach = rng.choice([0, 3, 150, 307], (d, r), p=[0.3, 0.3, 0.2, 0.2])
+    raw = rng.normal(size=(d, r)) * 10.0 ** rng.integers(-reach, reach + 1) * (rng.random((d, r)) < 0.9)
+    center, scale = rng.normal(size=d) * 10.0 ** rng.integers(-3, 4, d), 10.0 ** rng.integers(-5, 6, d)
+    out = np.full((r, d), np.nan)
+
+    def fill(records, rows):
+        rows[:] = raw[:, records]
+        yield slice(0, d)
+
+    clipped_rows(fill, np.zeros(r, dtype=np.bool_), center, scale, out, radius=radius, bound=0.8)
+    with np.errstate(all="ignore"):
+        by_mantissas = clipped(*scaled_rows(raw, center, scale), radius=radius, bound=0.8)
+    normal = np.abs(by_mantissas.T) >= 2.0**-900
+    assert (out[normal] == by_mantissas.T[normal]).all()
+    assert (np.abs(out[~normal]) < 2.0**-899).all()  # what is this small moves no score
+    assert (np.linalg.norm(out, axis=1) <= 0.8).all()
 
 
 def test_broken_and_enormous_records_keep_their_bits_whoever_stands_beside_them() -> None:

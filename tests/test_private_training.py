@@ -316,6 +316,17 @@ def test_objective_perturbation_needs_exactly_its_two_parts_in_one_dimension(lam
     assert inside < epsilon - jacobian
 
 
+def test_a_private_model_is_as_good_as_its_budget():
+    data = records(n=2000, d=3)
+    Z = data.X * data.signs[:, None]
+    best = (logistic_minimum(Z, 0.01, np.zeros(3)) @ Z.T > 0).mean()
+    for algorithm in (OutputPerturbation(20.0), ObjectivePerturbation(20.0)):
+        model = algorithm.train(data, {"lambda": 0.05}, SYSTEM)
+        assert (Z @ model.weights > 0).mean() > best - 0.05
+    strong = NoisyGradientDescent("logistic", rho=2.0).train(data, {"learning_rate": 4.0}, SYSTEM)
+    assert (Z @ strong.weights > 0).mean() > best - 0.05
+
+
 def test_a_sample_joins_each_record_at_its_rate():
     joined = np.array([poisson_sample(1000, 0.2, SYSTEM).sum() for _ in range(50)])
     assert abs(joined.mean() - 200) < 6 * math.sqrt(1000 * 0.2 * 0.8 / 50)

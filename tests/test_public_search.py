@@ -8,14 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import problem
 
+from dpbo_core import public_search
 from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.methods.private_grid import PrivateGrid
+from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.models.cross_validation import FOLDS, fold_of
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.linear_trainer import LinearTrainer
 from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.public_search import doubt, head_start, public_shortlist, search_on_public_data
-from dpbo_core.space.candidates import grid
+from dpbo_core.space.candidates import grid, sobol
 from dpbo_core.space.search_space import Categorical, Integer, Real, SearchSpace
 from dpbo_core.spec import StudySpec
 from dpbo_core.study import data_split
@@ -125,6 +128,35 @@ def test_where_the_public_set_says_nothing_the_shortlist_spreads_out():
     assert spread["sharp"] < 0.1
 
 
+def test_a_small_space_is_listed_whole():
+    line = SearchSpace({"x": Real(0.0, 1.0)})
+    world = on(grid(line, {"x": 9}), Hill(line, [0.5]), steps=20)
+    assert public_shortlist(world, 9, search_on_public_data(world, 256)) == tuple(range(9))
+
+
+def test_the_public_search_of_a_study_is_made_once(monkeypatch):
+    """300 candidates, 64 of them cross-validated, each once, from what is prepared to what is chosen."""
+    line = SearchSpace({"x": Real(0.0, 1.0)})
+    fits, fit = [], public_search.fit
+    monkeypatch.setattr(public_search, "fit", lambda *args: fits.append(1) or fit(*args))
+    for method in (
+        PrivateGrid(evaluate="public_shortlist", public_trials=64),
+        PrivateTrajectory(prior="public", public_trials=64),
+    ):
+        trainer = Hill(line, [0.5])
+        world = on(grid(line, {"x": 300}), trainer, steps=5)
+        prepared = method.prepare(world)
+        assert len(trainer.asked) == len(set(trainer.asked)) == 64
+        fitted = len(fits)
+        for _ in range(3):  # as a comparison starts it again and again
+            method.start(prepared, method.plan(prepared))
+        assert len(trainer.asked) == 64
+        assert len(fits) == fitted
+        other = replace(prepared, search=replace(prepared.search, seed=7))  # another search is not answered from it
+        method.start(other, method.plan(other))
+        assert len(trainer.asked) == 128
+
+
 def test_the_head_start_is_the_precision_weighted_public_score():
     """argmax of f̃/ν² + p/e² is that of f̃ + (ν/e)²·p; in steps of the sum, relative to the best p."""
     line = SearchSpace({"x": Real(0.0, 1.0)})
@@ -138,6 +170,43 @@ def test_the_head_start_is_the_precision_weighted_public_score():
         assert b.max() == 0
     loud = head_start(world, tuple(range(9)), found, 1e6 * e)
     assert loud.min() * world.score_per_step == pytest.approx(-64e6 * e)  # it fits the sum's integers
+
+
+def test_with_much_noise_the_choice_follows_the_public_score_and_with_little_the_sensitive_one():
+    line = SearchSpace({"x": Real(0.0, 1.0)})
+    method, chosen = PrivateGrid(evaluate="public_shortlist"), {}
+    for epsilon in (1e-3, 1e3):
+        world = replace(on(grid(line, {"x": 9}), Hill(line, [0.5], width=0.4), steps=20), epsilon=epsilon)
+        sums = np.full(9, world.range_steps // 2)
+        sums[0] += world.range_steps // 8  # the sensitive half prefers x = 0, by an eighth of the range
+        ((_, selection), _) = method.draws(world)
+        b = method.subset(world)[2]
+        weights = np.exp((sums + b - (sums + b).max()) / selection.scale)
+        chosen[epsilon] = int(np.argmax(weights))
+        assert (weights > 0.9).sum() == 1
+    assert chosen == {1e-3: 4, 1e3: 0}
+
+
+def test_the_landscape_keeps_what_was_measured_and_guesses_the_rest_well():
+    plane = SearchSpace({"x": Real(0.0, 1.0), "y": Real(0.0, 1.0)})
+    trainer = Hill(plane, [0.4, 0.6], width=0.5)
+    candidates = sobol(plane, 500, seed=1)
+    found = search_on_public_data(on(candidates, trainer, steps=15), 45)
+    assert len(found.tried) == 45 == len(set(found.tried))
+    assert (found.mean[list(found.tried)] == found.scores).all()
+    true = np.array([Hill(plane, [0.4, 0.6], width=0.5).public_score(p, seed=0) for p in candidates.points])
+    assert np.abs(found.mean - true).mean() < 0.03
+    assert true[np.argmax(found.mean)] > true.max() - 0.01
+
+
+def test_the_public_score_is_kept_by_the_trainer(tables, monkeypatch):
+    from dpbo_core.models import linear_trainer
+
+    public = data_split.public_half(StudySpec.from_dict(tables), ".")
+    first, trained = public.problem.public_score(3), []
+    monkeypatch.setattr(linear_trainer, "train", lambda *a, **k: trained.append(1))
+    assert public.problem.public_score(3) == first
+    assert trained == []
 
 
 def test_a_shortlist_study_pays_once_and_releases_one_of_its_list(tables, tmp_path):

@@ -1,6 +1,7 @@
 """Studies by AUC and by balanced accuracy without class shares, whole: scikit-learn is the oracle."""
 
 import json
+import math
 
 import numpy as np
 import pandas as pd
@@ -22,7 +23,9 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods import CERTIFIED, METHODS
 from dpbo_core.models.scores.union import SCORES
 from dpbo_core.objective.partitioned import PartitionedObjective
+from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.study import data_split
+from dpbo_core.study.public_advice import public_share
 from dpbo_core.study.resolve import advise_study, planning_problem
 from dpbo_core.study.run import run_study
 from dpbo_core.study.study_file import read_study
@@ -70,6 +73,18 @@ def test_the_released_auc_is_scikit_learns(url, name):
     assert found.release_.facts["public_share"] == pytest.approx(Y[0::2].mean())
     P = int(Y[1::2].sum())
     assert found.release_.value["pairs"] == pytest.approx(4 * P * (len(Y[1::2]) - P) / len(Y[1::2]) ** 2, abs=1e-2)
+
+
+def test_the_choice_is_the_one_with_the_largest_auc(url):
+    axis = Categorical([1e-9, 1e-6, 1e-3, 1.0])
+    inner = LogisticRegression(max_iter=5000)
+    found = fit(search(url, inner, {"C": axis}, scoring="roc_auc"))
+    exact = {}
+    for C in axis.values:
+        model = LogisticRegression(max_iter=5000, C=C, random_state=0)
+        scaled = (X - X[0::2].mean(axis=0)) / 1.0
+        exact[C] = roc_auc_score(Y[1::2], model.fit(scaled[0::2], Y[0::2]).decision_function(scaled[1::2]))
+    assert exact[found.best_params_["C"]] >= max(exact.values()) - NEAR
 
 
 @pytest.mark.parametrize(
@@ -215,6 +230,9 @@ def test_three_ways_to_score_a_record_alone_agree(tmp_path):
     assert there.pairs().expose() == here.pairs().expose()
 
 
+BROKEN = ["", "nan", "1e999", "no number"]
+
+
 def test_unreadable_records_and_unknown_labels_are_in_neither_class_for_every_candidate(tmp_path):
     spec = write(tmp_path, study())
     public = data_split.public_half(spec, tmp_path)
@@ -236,6 +254,20 @@ def test_unreadable_records_and_unknown_labels_are_in_neither_class_for_every_ca
         assert after.evaluate(public.problem.train(i)).expose() / (2 * (P - 1) * (Q - 1)) == pytest.approx(
             exact, abs=1e-4
         )
+
+
+def test_a_persons_surplus_records_are_in_neither_class(tmp_path):
+    tables = study(privacy={"person": "who", "max_records_per_person": 2})
+    spec = write(tmp_path, tables)
+    frame = pd.read_csv(tmp_path / "v.csv")
+    frame["who"] = np.arange(len(frame)) // 4  # four records each, two of which count
+    frame.to_csv(tmp_path / "v.csv", index=False)
+    public = data_split.public_half(spec, tmp_path)
+    counted = np.arange(len(frame)) % 4 < 2
+    y = frame["y"].to_numpy()[counted]
+    there = data_split.sensitive_half(spec, tmp_path, public)
+    assert there.pairs().expose() == 2 * int(y.sum()) * int((y == 0).sum())
+    assert plan_study(spec).spends[0].sensitivity == pytest.approx(2 * 2 * 282 * 2 / 284**2)
 
 
 @pytest.mark.parametrize("name", ["roc_auc", "balanced_accuracy"])
@@ -272,6 +304,16 @@ def data_split_of_three(name):
     score_on(spec.model, (0.0, 1.0, 2.0))
 
 
+def test_the_plan_of_three_classes_says_so_too(tmp_path):
+    spec = write(
+        tmp_path,
+        study(model={"estimator": "sklearn.svm.SVC"}, space={"C": {"values": [1.0]}}),
+        classes=np.arange(len(Y)) % 3,
+    )
+    with pytest.raises(StudyInvalid, match="3 classes"):
+        public_share(spec, tmp_path)
+
+
 @pytest.mark.parametrize("name", sorted(set(get_scorer_names()) - set(SCORES)))
 @pytest.mark.parametrize("estimator", ["logistic", "sklearn.svm.SVC"])
 def test_every_score_of_scikit_learn_is_told_what_serves_in_its_place(name, estimator):
@@ -282,6 +324,12 @@ def test_every_score_of_scikit_learn_is_told_what_serves_in_its_place(name, esti
     assert any(f in message.value.remedy for f in SCORES)
     if name in ("f1", "average_precision", "precision", "recall"):
         assert message.value.remedy == "choose by roc_auc or log_loss, and get it from `dpbo evaluate`"
+
+
+def test_a_misspelling_is_still_one():
+    with pytest.raises(StudyInvalid, match=r"roc_auk.*roc_auc") as message:
+        StudySpec.from_dict(study(model={"score": "roc_auk"}))
+    assert "misspelt" in message.value.cause
 
 
 def test_a_search_says_the_same(url):
@@ -349,3 +397,11 @@ def test_the_command_reads_the_public_file_alone(dpbo, here):
     told = json.loads(out)
     assert told["public_share"] == pytest.approx(Y[0::2].mean())
     assert all("useful_from" in line for line in told["methods"] if line["kind"] in ("private_grid",))
+
+
+def test_the_sealed_half_says_nothing():
+    from dpbo_core.objective.in_memory import shifted
+
+    found = shifted(Sensitive(1234567), Sensitive(7654321), 0.5)
+    assert "12" not in repr(found)
+    assert math.isfinite(found.expose())

@@ -2,6 +2,7 @@
 
 import json
 import re
+import tomllib
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import requires
 from pathlib import Path
@@ -17,6 +18,7 @@ from prefect.context import FlowRunContext
 from prefect.states import AwaitingRetry, Scheduled
 
 from dpbo.flows import serve
+from dpbo.flows.cli import doctor
 from dpbo.flows.cli.doctor import examine
 from dpbo.flows.cli.words import seconds
 from dpbo.flows.prefect_runtime.requested_study import FIELDS, edition_at, refuse_fields
@@ -97,6 +99,12 @@ def test_two_firings_are_two_editions(moment, later):
 @pytest.mark.parametrize(("text", "length"), [("5s", 5), ("30m", 1800), ("6h", 21600), ("1d", 86400)])
 def test_durations(text, length):
     assert seconds(text) == length
+
+
+@pytest.mark.parametrize("text", ["", "5", "0s", "-1h", "1w", "1.5h", "5 s", "9999999s"])
+def test_no_durations(text):
+    with pytest.raises(StudyInvalid):
+        seconds(text)
 
 
 def fire(study, moment, monkeypatch):
@@ -210,6 +218,15 @@ def test_of_missed_firings_only_the_last_runs(server, monkeypatch):
     assert names == ["Scheduled", MISSED, MISSED, "Scheduled"]
 
 
+def test_a_skipped_firing_spends_nothing(server, study, here, monkeypatch):
+    monkeypatch.setattr(serve, "overtaken", lambda fired: True)
+    before = {path.name for path in (here / "mlruns").iterdir()}
+    state = fire(study, NOON, monkeypatch)
+    assert (state.name, state.type.value) == (MISSED, "CANCELLED")
+    assert {path.name for path in (here / "mlruns").iterdir()} == before
+    assert [len(account.entries) for account in PrivacyLedger(Stores().ledger).accounts()] == [0]
+
+
 def test_a_retried_firing_keeps_its_time(server):
     with get_client(sync_client=True) as client:
         deployment = client.create_deployment(client.create_flow(tune_on_schedule), "retried")
@@ -222,6 +239,20 @@ def test_a_retried_firing_keeps_its_time(server):
 def floors(name):
     """Our requirements as `make newest` has them, which goes beyond our upper bounds on purpose."""
     return [str(newest.unbounded(line)) for line in requires(name)]
+
+
+PREFECTS = [("3.7.9", "wrong"), ("3.8.0", "fine"), ("3.9.1", "fine"), ("3.10.0", "wrong")]
+
+
+@pytest.mark.parametrize(("prefect", "verdict"), PREFECTS)
+def test_the_doctor_knows_which_prefect_is_ours(monkeypatch, prefect, verdict):
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    ours = [line for line in project["dependencies"] if line.startswith("prefect")]
+    monkeypatch.setattr("importlib.metadata.requires", lambda name: ours)
+    monkeypatch.setattr("importlib.metadata.version", lambda name: prefect)
+    (finding,) = doctor._versions()
+    assert finding.verdict == verdict
+    assert verdict == "fine" or finding.seen == f"prefect {prefect}, wanted <3.10,>=3.8"
 
 
 def test_the_doctor_looks_and_changes_nothing(here, monkeypatch):
@@ -251,3 +282,38 @@ def test_the_doctor_finds_what_is_wrong(here, study):
     findings = {finding.what: finding for finding in examine()}
     assert findings["ledger"].verdict == "wrong"
     assert "older" in findings["ledger"].seen
+
+
+def test_a_schedule_outlives_its_server(here, study, monkeypatch, capsys):
+    """Prefect's runner gives up after three polls without an answer; what else it raises is still raised."""
+    from contextlib import nullcontext
+    from types import SimpleNamespace
+
+    import httpx
+    import prefect
+
+    endings = [
+        ExceptionGroup("tasks", [RuntimeError("Service exceeded error threshold.")]),
+        ExceptionGroup("tasks", [ExceptionGroup("poll", [httpx.ConnectError("refused")]), KeyError("later")]),
+        None,
+        ExceptionGroup("tasks", [ValueError("a fault")]),
+    ]
+    asked = []
+
+    def runner(deployment, **_):
+        if (ending := endings.pop(0)) is not None:
+            raise ending
+
+    server = SimpleNamespace(**FOUND)
+    monkeypatch.setattr(serve, "LoopbackServer", lambda *_, **__: nullcontext(server))
+    monkeypatch.setattr(prefect, "serve", runner)
+    waiting = "dpbo.flows.prefect_runtime.server"
+    monkeypatch.setattr(f"{waiting}.signal.signal", lambda *_: None)
+    monkeypatch.setattr(f"{waiting}.PAUSE", 0.0)
+    monkeypatch.setattr(f"{waiting}.answers", lambda api: asked.append(api) or len(asked) % 2 == 0)
+    words = {"cron": None, "every": 3600.0, "port": 1, "pad_steps": 0.0, "register": False, "trust": False}
+    serve.serve(Path(study), **words)
+    assert asked == [server.api] * 4  # twice no answer, twice one
+    assert capsys.readouterr().out.count("the schedule goes on when one does") == 2
+    with pytest.raises(ExceptionGroup, match="tasks"):
+        serve.serve(Path(study), **words)

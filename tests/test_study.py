@@ -19,7 +19,9 @@ from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public import Public
+from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.objective.in_memory import Objective
+from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.spec import StudySpec
 from dpbo_core.study import data_split
 from dpbo_core.study import resolve as resolving
@@ -82,10 +84,29 @@ def test_another_training_file_is_another_study(on_files, tmp_path):
     assert len(book.accounts("people")[0].entries) == 2
 
 
+def test_one_pure_release_costs_one_and_thirty_trajectory_releases_far_less_than_thirty(tables, tmp_path):
+    tables["search"]["steps"], tables["budget"] = 30, {"epsilon": 10.0, "delta": 1e-6}
+    spec, book = StudySpec.from_dict(tables), ledger(tmp_path)
+    result = run_study(spec, ledger=book)
+    assert len(result.release.spends) == 30 + 1  # the steps, and the fresh look at the choice
+    epsilon, _ = book.accounts("people")[0].spent.epsilon(1e-6)
+    assert epsilon == pytest.approx(1.0, rel=1e-6)
+
+
 def test_without_a_cap_nothing_runs(tables, tmp_path):
     del tables["budget"]
     with pytest.raises(NoBudget):
         run_study(StudySpec.from_dict(tables), ledger=ledger(tmp_path))
+
+
+def test_the_budget_refuses_and_nothing_is_charged(tables, tmp_path):
+    spec, book = StudySpec.from_dict(tables), ledger(tmp_path)
+    for edition in "123":
+        pure = replace(spec, method="private_grid", edition=edition)
+        run_study(pure, ledger=book)
+    with pytest.raises(BudgetExceeded):
+        run_study(replace(pure, edition="4"), ledger=book)
+    assert len(book.accounts("people")[0].entries) == 3
 
 
 def test_injected_noise_runs_only_on_a_public_dataset(tables, tmp_path):
@@ -168,6 +189,18 @@ def test_nothing_inside_a_validation_record_is_an_error(on_files, tmp_path, kind
     assert np.isfinite(release.value["score"])
 
 
+@pytest.mark.parametrize("kind", ["private_trajectory", "private_grid"])
+def test_any_scikit_learn_estimator_serves(tables, tmp_path, kind):
+    tables["study"]["method"] = kind
+    tables["data"] = {"source": "digits"}
+    tables["model"] = {"estimator": "sklearn.tree.DecisionTreeClassifier", "params": {"criterion": "gini"}}
+    tables["space"] = {"max_depth": {"low": 1, "high": 12, "integer": True, "points": 6}}
+    tables["privacy"]["epsilon"] = 3.0
+    release = run_study(StudySpec.from_dict(tables), ledger=ledger(tmp_path)).release
+    assert release.value["hyperparameters"]["max_depth"] >= 4
+    assert release.value["score"] == pytest.approx(0.8, abs=0.2)
+
+
 @pytest.mark.parametrize("acquisition", ["ucb", "ei", "thompson"])
 @pytest.mark.parametrize(("kind", "lengthscale"), [("lipschitz", 0.3), ("private_trajectory", "fit")])
 def test_every_acquisition_and_fitted_lengthscales_run(tables, tmp_path, acquisition, kind, lengthscale):
@@ -236,6 +269,26 @@ def test_no_estimator_that_scored_a_sensitive_record_is_published(on_files, tmp_
     assert final.model.estimator._tree.get_tree_stats() == unasked
     if elsewhere:  # or the counts would show nothing at all
         assert any(model.estimator._tree.get_tree_stats() != unasked for model in models.values())
+
+
+@pytest.mark.parametrize("kind", ["noisy_gp", "dp_hypo"])
+def test_a_private_path_fits_no_estimator_in_a_step(on_files, tmp_path, kind, monkeypatch):
+    """A fit takes longer at some points than at others, and a step's duration is seen."""
+    fits, honest = [], EstimatorFactory.train
+
+    def counted(factory, X, y, /, **point):
+        fits.append(point)
+        return honest(factory, X, y, **point)
+
+    monkeypatch.setattr(EstimatorFactory, "train", counted)
+    on_files["model"] = {"estimator": "sklearn.tree.DecisionTreeClassifier", "score": "accuracy"}
+    on_files["space"] = {"max_depth": {"low": 1, "high": 6, "integer": True}}
+    run = open_study(StudySpec.from_dict(with_method(on_files, kind)), ledger=ledger(tmp_path), folder=tmp_path)
+    assert len(fits) == 6
+    for _ in range(run.n_steps):
+        run.step()
+    run.finish()
+    assert len(fits) == 6
 
 
 def test_a_failure_on_sensitive_data_is_sealed(tables, tmp_path, monkeypatch):
@@ -336,6 +389,26 @@ def test_planning_opens_no_file(on_files, monkeypatch):
     spec = StudySpec.from_dict(on_files)
     assert plan_study(spec).guarantee.epsilon == 1.0
     assert {line.kind for line in advise_study(spec).methods} == set(METHODS) | set(EXCHANGES)
+
+
+def test_advice_says_plainly_that_the_path_of_algorithm_3_is_useless_here_and_all_of_it_is_not(tables):
+    tables["study"]["method"] = "lipschitz"
+    (whole,) = (line for line in advise_study(StudySpec.from_dict(tables)).methods if line.kind == "lipschitz")
+    assert whole.verdict == "good"
+    assert whole.noise_scale <= 0.0036
+    tables["method"] = {"evaluate": "path"}
+    lines = {line.kind: line for line in advise_study(StudySpec.from_dict(tables)).methods}
+    three = lines["lipschitz"]
+    assert three.verdict == "useless"
+    assert three.noise_scale == pytest.approx(1.0, rel=1e-6)
+    assert "2.5e+04" in three.why
+    assert "costs more than all" in three.why
+    assert lines["private_trajectory"].verdict == "good"
+    assert advise_study(StudySpec.from_dict(tables)).recommended in ("private_trajectory", "private_grid")
+
+
+def test_evidence_is_spelt_out():
+    assert Evidence(Standing.REFUTED, "why").refuted
 
 
 def test_a_private_path_trains_everything_before_it_is_charged(tables, tmp_path, monkeypatch):

@@ -139,6 +139,25 @@ def test_a_look_that_is_asked_again_has_the_same_bit_and_reads_nothing(place):
     assert place.look("tuesday").alarm
 
 
+def test_what_the_ledger_keeps_of_a_look_is_its_bit(place):
+    place.look("monday")
+    place.spoil()
+    alarm = place.look("tuesday")
+    (entry,) = [e for e in place.ledger.recorded("clinic/watch") if e.release]
+    told = place.ledger.drawn(looks.watching(place.spec, place.ledger, place.folder, SURE).key.fingerprint)
+    assert set(told) == {
+        "noise of the threshold",
+        "noise of look monday",
+        "look monday",
+        "noise of look tuesday",
+        "look tuesday",
+    }
+    assert told["look monday"][0] == {"look": 1, "alarm": False}
+    assert told["look tuesday"][0] == {"look": 2, "alarm": True}
+    assert set(told["noise of look monday"][0]) == {"noise"}
+    assert entry.release == alarm.release
+
+
 def test_two_watches_of_one_model_are_kept_apart_and_a_changed_term_is_refused(place):
     place.look("monday")
     for changed in (
@@ -590,6 +609,17 @@ def test_nothing_of_a_record_or_of_the_noise_is_in_what_others_read(place, caplo
     assert search(place.vault, secrets) == set()
 
 
+def test_a_failure_while_the_table_is_read_says_nothing_and_a_rerun_goes_on(place, monkeypatch):
+    secret = "0.123456789"
+    with monkeypatch.context() as patch:
+        patch.setattr(todays_table, "sensitive_half", lambda *_: (_ for _ in ()).throw(ValueError(secret)))
+        with pytest.raises(Sealed) as failed:
+            place.look("monday")
+    assert secret not in repr(failed.value)
+    assert failed.value.__cause__ is failed.value.__context__ is None
+    assert place.look("monday").number == 1
+
+
 def test_the_certificate_of_an_alarm_is_recomputed_and_an_edited_one_is_refused(place):
     place.spoil()
     release = place.look("monday").release
@@ -675,3 +705,22 @@ def test_neighbouring_tables_are_compared_within_what_is_charged(made, tmp_path,
 
 
 # One budget with others
+
+
+def test_a_watch_shares_its_dataset_s_budget_with_trajectories(place):
+    """Between two looks the cap pays for other studies, and the watch goes on when it is used up."""
+    place.look("monday", replace(SURE, epsilon=1.0))
+    tables = place.spec.to_dict()
+    tables["study"] |= {"method": "private_trajectory"}
+    tables["privacy"] |= {"delta": 1e-6, "epsilon": 1.0}
+    tables["search"] |= {"steps": 2}
+    filtered = place.ledger.accounts("clinic")[0].filtered
+    spent = [entry.draws for entry in place.ledger.accounts("clinic")[0].entries if entry.study == "clinic/watch"]
+    assert spent == [((10**12, 5 * 10**11 + 1),)]  # one pure draw
+    assert filtered.units > 0
+    run_study(StudySpec.from_dict(tables), ledger=place.ledger, folder=place.folder)
+    assert place.look("tuesday", WatchSection()).number == 2
+    account = place.ledger.accounts("clinic")[0]
+    assert [entry.method for entry in account.entries] == ["private_grid", "watch", "private_trajectory"]
+    assert account.filtered.fits(account.budget.epsilon_units, account.budget.delta_conversion)
+    assert "watch" in account.rooms

@@ -1,7 +1,9 @@
 """Scale-out: partitions are one table to the last bit, workers train what we would, nothing sensitive travels."""
 
 import asyncio
+import functools
 import pickle
+import time
 from dataclasses import replace
 from itertools import pairwise
 
@@ -24,10 +26,12 @@ from dpbo_core.methods import METHODS
 from dpbo_core.objective import partitioned
 from dpbo_core.objective.partitioned import PartitionedObjective, PartReader, PartWorker
 from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.public_search import search_on_public_data
 from dpbo_core.spec import StudySpec
 from dpbo_core.study import data_split
 from dpbo_core.study.precomputed import (
     Precomputed,
+    cross_validate_candidate,
     known_candidates,
     known_public,
     remembering,
@@ -92,10 +96,12 @@ def test_parts_add_up_to_the_last_bit(world, tables, here, cluster, estimator):
         assert total(one, model) == total(here_alone, model) == total(on_workers, model)
 
 
-def test_persons_add_up_to_the_last_bit_wherever_their_records_lie(world, tables, here, cluster):
+@pytest.mark.parametrize("estimator", ["logistic", "sklearn.linear_model.LogisticRegression"])
+def test_persons_add_up_to_the_last_bit_wherever_their_records_lie(world, tables, here, cluster, estimator):
     """(sum, count) of each person over all parts, on workers, in this process, and in one table."""
-    tables["model"] = {"estimator": "sklearn.linear_model.LogisticRegression", "score": "log_loss"}
-    tables["space"] = {"C": {"low": 0.01, "high": 10.0, "log": True, "points": 4}}
+    if estimator != "logistic":
+        tables["model"] = {"estimator": estimator, "score": "log_loss"}
+        tables["space"] = {"C": {"low": 0.01, "high": 10.0, "log": True, "points": 4}}
     rng = np.random.default_rng(2)
     V = pd.read_parquet(here / "validation.parquet").assign(who=rng.integers(0, 90, 500).astype(str))
     V.loc[[5, 250], "who"] = ""
@@ -126,26 +132,40 @@ def test_persons_add_up_to_the_last_bit_wherever_their_records_lie(world, tables
         total(halves[2], model)
 
 
-def test_a_reports_table_adds_up_to_the_last_record(world, here, cluster):
-    """Counts of records in cells, and of persons' shares, on workers as in this process."""
-    public = data_split.public_half(world("validation.parquet"), here)
-    cells, groups = BinaryCells((-0.5, 0.0, 0.2, 0.5), "decision_function"), Grouping("ill", (0.0, 1.0))
-    counter = Counter(public.preprocessing, public.problem.train(2), cells, groups)
+@pytest.mark.parametrize("estimator", ["logistic", "sklearn.tree.DecisionTreeClassifier"])
+def test_a_reports_table_adds_up_to_the_last_record(world, tables, here, cluster, estimator):
+    """Counts of records in cells, and of persons' shares: one table, in this process, and on workers."""
+    if estimator != "logistic":
+        tables["model"] = {"estimator": estimator, "score": "accuracy"}
+        tables["space"] = {"max_depth": {"low": 1, "high": 6, "integer": True}}
+    whole = world("validation.parquet")
+    public = data_split.public_half(whole, here)
+    verb = "decision_function" if estimator == "logistic" else "predict_proba"
+    groups = Grouping("ill", (0.0, 1.0))
+    counter = Counter(
+        public.preprocessing, public.problem.train(2), BinaryCells((-0.5, 0.0, 0.2, 0.5), verb), groups
+    )
     parts = partitioned.parts_of(here / "parts")
-    here_alone, on_workers = (counting.count_parts(counter, parts, 500, pool).expose() for pool in (None, cluster))
-    assert here_alone.sum() == 500
-    assert (here_alone == on_workers).all()
-    assert counting.PartCounter(counter).n_numbers == len(here_alone)  # an answer is as wide whatever is in it
+    table = data_split.validation_table(whole.data, here)
+    one = counting.count(counter, table).expose()
+    here_alone = counting.count_parts(counter, parts, 500).expose()
+    on_workers = counting.count_parts(counter, parts, 500, cluster).expose()
+    assert one.sum() == 500
+    assert (one == here_alone).all()
+    assert (one == on_workers).all()
+    assert counting.PartCounter(counter).n_numbers == len(one)  # an answer is as wide whatever is in it
     with pytest.raises(Sealed):
         counting.count_parts(counter, parts, 499, cluster)
-    for path in (here / "parts").iterdir():
-        frame = pd.read_parquet(path)
-        frame.assign(who=[str(i % 90) for i in range(len(frame))]).to_parquet(path, index=False)
-    here_alone, on_workers = (
-        counting.count_persons_of_parts(counter, parts, "who", 95, pool).expose() for pool in (None, cluster)
-    )
-    assert here_alone.sum() == 95 * WEIGHT
-    assert (here_alone == on_workers).all()
+    V = pd.read_parquet(here / "validation.parquet")
+    people = [str(i % 90) for i in range(500)]
+    for j, (start, stop) in enumerate(pairwise([0, 1, 2, 130, 131, 300, 499, 500])):
+        V.assign(who=people).iloc[start:stop].to_parquet(here / "parts" / f"{j:02d}.parquet", index=False)
+    one = counting.count_persons(counter, table, people, 95).expose()
+    here_alone = counting.count_persons_of_parts(counter, parts, "who", 95).expose()
+    on_workers = counting.count_persons_of_parts(counter, parts, "who", 95, cluster).expose()
+    assert one.sum() == 95 * WEIGHT
+    assert (one == here_alone).all()
+    assert (one == on_workers).all()
     (here / "parts" / "03.parquet").unlink()
     with pytest.raises(Sealed):
         counting.count_persons_of_parts(counter, parts, "who", 95, cluster)
@@ -275,6 +295,20 @@ def test_an_answer_is_as_wide_as_any_other(answer):
     assert sizeof(2**30) != sizeof(2**30 - 1)
 
 
+def test_the_counters_of_workers_are_the_same_on_both_sides_of_a_threshold(cluster):
+    """What told one bit of a sum: the bytes that the scheduler counts for each answer."""
+    counted = []
+    for total in (2**30 - 1, 2**30, 2**45):
+        futures = cluster._client.map(
+            functools.partial(of_one_width, functools.partial(constant, (total, 7))), range(3), pure=False
+        )
+        cluster._client.gather(futures)
+        story = cluster._client.run_on_scheduler(sizes_of, [future.key for future in futures])
+        counted.append(sorted(story))
+        cluster._client.cancel(futures)
+    assert counted[0] == counted[1] == counted[2]
+
+
 def constant(answer, part):
     return answer
 
@@ -310,6 +344,47 @@ PUBLIC_SEARCHES = {  # of 16 candidates: all of them are cross-validated, or 4 o
     "prior": ("private_trajectory", {"prior": "public"}, 16),
     "searched prior": ("private_trajectory", {"prior": "public", "public_trials": 8}, 4),
 }
+
+
+class Counting:
+    """A trainer that notes what it is asked to cross-validate."""
+
+    def __init__(self, trainer):
+        self.trainer, self.asked, self.n_records, self.train = trainer, [], trainer.n_records, trainer.train
+
+    def public_score(self, point, *, seed):
+        self.asked.append(point["lambda"])
+        return self.trainer.public_score(point, seed=seed)
+
+
+@pytest.mark.parametrize("name", PUBLIC_SEARCHES)
+def test_what_is_cross_validated_elsewhere_is_what_we_would_find(world, tables, here, name):
+    kind, options, n_known = PUBLIC_SEARCHES[name]
+    spec = replace(world("validation.parquet", method=kind), options=options)
+    known, plainly = known_public(resolve(spec)), data_split.public_half(spec, here)
+    assert known_candidates(resolve(spec)) == ()
+    assert len(known) == n_known
+    found = search_on_public_data(plainly.problem, options.get("public_trials", 256))
+    assert found.tried[:n_known] == known
+    scores = {index: pickle.loads(pickle.dumps(cross_validate_candidate(spec, here, index))) for index in known}
+    counting = Counting(data_split.public_half(spec, here).problem.trainer)
+    half = replace(plainly, problem=replace(plainly.problem, trainer=counting))
+    again = search_on_public_data(
+        remembering(half.problem, Precomputed(scores=scores)), options.get("public_trials", 256)
+    )
+    assert again.tried == found.tried
+    assert (again.scores == found.scores).all()
+    assert (again.mean == found.mean).all()
+    points = plainly.problem.candidates.points
+    assert counting.asked == [points[index]["lambda"] for index in found.tried[n_known:]]
+
+
+def test_another_seed_is_not_answered_from_what_was_given(world, here):
+    public = data_split.public_half(world("validation.parquet"), here)
+    point = public.problem.candidates.points[2]
+    given = remembering(public.problem, Precomputed(scores={2: -1.0}))
+    assert given.public_score(2) == -1.0
+    assert given.trainer.public_score(point, seed=1) >= 0.0
 
 
 def test_nothing_is_worked_out_precomputed_on_a_sensitive_training_set(here, monkeypatch):
@@ -351,6 +426,30 @@ def test_a_release_is_the_same_whoever_worked_ahead(world, here, monkeypatch, na
         return steps, run.finish().release.value
 
     assert released(precomputed, "with") == released(None, "without")
+
+
+@pytest.mark.slow
+def test_a_study_on_workers_shows_prefect_candidates_and_steps_only(world, tables, here, monkeypatch):
+    pytest.importorskip("prefect_dask", reason="the extra dask is not installed")
+    from prefect.client.orchestration import get_client
+    from prefect.testing.utilities import prefect_test_harness
+
+    from dpbo.flows.prefect_runtime.owner import owners_terminal
+    from dpbo.flows.prefect_runtime.settings import without_heartbeat
+    from dpbo.flows.tune import tune_privately
+
+    monkeypatch.setenv(SETTING, "2")
+    tables["space"]["lambda"]["points"] = 4
+    spec = world("parts", method="private_grid", name="scaled out")
+    (here / "study.toml").write_text(tomli_w.dumps(spec.to_dict()))
+    with prefect_test_harness(server_startup_timeout=90), without_heartbeat(), owners_terminal():
+        release = tune_privately(spec).result.release
+        wanted, names, end = {"train candidate", "reserve the budget", "search step"}, set(), time.monotonic() + 60
+        with get_client(sync_client=True) as client:
+            while not wanted <= names and time.monotonic() < end:  # the server writes them down some time later
+                names = {run.name.rsplit("-", 1)[0] for run in client.read_task_runs(limit=200)}
+    assert 0.0 < release.value["score"] < 1.2
+    assert wanted <= names
 
 
 LEAKY_PARTS = """
