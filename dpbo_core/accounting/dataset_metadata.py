@@ -40,6 +40,10 @@ ABOUT = sa.select(DATASET_FACTS.c.item, DATASET_FACTS.c.value).where(
     DATASET_FACTS.c.dataset == sa.bindparam("dataset"), DATASET_FACTS.c.about == sa.bindparam("about")
 )
 
+WRITTEN = sa.select(DATASET_FACTS.c.item).where(
+    *(DATASET_FACTS.c[name] == sa.bindparam(name) for name in ("dataset", "about", "item"))
+)
+
 
 @row_decoding()
 def facts_about(connection: sa.Connection, dataset: str, about: str) -> dict[str, Mapping[str, Any]]:
@@ -57,9 +61,11 @@ def records_of(connection: sa.Connection, dataset: str) -> tuple[int, ...]:
     return tuple(sorted(int(item) for item in facts_about(connection, dataset, RECORDS)))
 
 
-def write_fact(writer: Writer, dataset: str, about: str, item: str, value: Mapping[str, Any]) -> None:
-    """Add a fact; the database refuses a second one under the same item."""
+def write_fact(writer: Writer, dataset: str, about: str, item: str, value: Mapping[str, Any]) -> bool:
+    """Add a fact, unless there is one under the item already; whether it is new."""
+    key = {"dataset": dataset, "about": about, "item": item}
+    if writer.connection.scalar(WRITTEN, key) is not None:
+        return False
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    writer.write(
-        DATASET_FACTS, {"dataset": dataset, "about": about, "item": item, "value": dict(value), "written_at": now}
-    )
+    writer.write(DATASET_FACTS, key | {"value": dict(value), "written_at": now})
+    return True

@@ -22,6 +22,7 @@ from dpbo_core.accounting.cap_creation import account_for, no_budget, open_cap
 from dpbo_core.accounting.composition import compose
 from dpbo_core.accounting.dataset_metadata import (
     ANSWERS,
+    LEARNED,
     PUBLISHED,
     RECORDS,
     SCORE,
@@ -38,7 +39,7 @@ from dpbo_core.accounting.row_decoding import row_decoding
 from dpbo_core.accounting.sources import Source
 from dpbo_core.accounting.store import LedgerStore
 from dpbo_core.accounting.tables import DATASETS, DRAWS, RELEASES, RESERVATIONS
-from dpbo_core.accounting.warm_start import Learned, learned_by, released_in, releases_named, write_learned
+from dpbo_core.accounting.warm_start import Learned, learned_by, released_in, releases_named
 from dpbo_core.accounting.writer import Writer
 from dpbo_core.privacy.amounts import allowed_units
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
@@ -92,7 +93,7 @@ class PrivacyLedger:
                 open_cap(writer, budget)
             elif found != budget:
                 raise admission.another_cap(found)
-            approvals.add_members(writer, budget.dataset, members)
+            approvals.add_members(writer, budget.dataset, set(members))
             for source in sources:
                 approvals.allow(writer, budget.dataset, source, shared=False)
             if largest_epsilon is not None:
@@ -112,8 +113,7 @@ class PrivacyLedger:
             PolicyRefused: the source is another dataset's, and not said to be shared.
         """
         with self._store.writing() as writer:
-            if cap_of(writer.connection, approvals.account_named(writer.connection, dataset)) is None:
-                raise no_budget(dataset)
+            _open_account(writer, dataset)
             return approvals.allow(writer, dataset, source, shared=shared)
 
     def allow_score(self, dataset: str, path: str) -> bool:
@@ -129,9 +129,7 @@ class PrivacyLedger:
         """
         path = policy.score_path(path)
         with self._store.writing() as writer:
-            if cap_of(writer.connection, approvals.account_named(writer.connection, dataset)) is None:
-                raise no_budget(dataset)
-            return approvals.allow_score(writer, dataset, path)
+            return write_fact(writer, _open_account(writer, dataset), SCORE, path, {})
 
     def allows_score(self, dataset: str, path: str) -> bool:
         """Whether the owner allowed the dataset's studies a function as their score."""
@@ -155,7 +153,7 @@ class PrivacyLedger:
         """
         with self._store.reading() as connection:
             account = approvals.account_named(connection, dataset)
-            policy.check_share(share, approvals.divisions(connection, account), dataset=dataset)
+            policy.check_division(share, None, approvals.divisions(connection, account), dataset=dataset)
 
     def publish(self, dataset: str, source: Source) -> bool:
         """The owner's word that the records of a file are public; False if it was given before.
@@ -170,9 +168,7 @@ class PrivacyLedger:
             NoBudget: the dataset has no cap.
         """
         with self._store.writing() as writer:
-            account = approvals.account_named(writer.connection, dataset)
-            if cap_of(writer.connection, account) is None:
-                raise no_budget(dataset)
+            account = _open_account(writer, dataset)
             return approvals.remember(writer, PUBLISHED, source, dataset=dataset, account=account)
 
     def approve(self, dataset: str, opening: PrivacyBudget | None, sources: tuple[Source, ...]) -> None:
@@ -299,7 +295,8 @@ class PrivacyLedger:
             admission.same_persons(budget, totals.person, plan.guarantee)
         fixed = records_of(writer.connection, account)
         admission.same_records(budget, fixed, plan.guarantee, max_records_per_person)
-        approvals.check_largest(writer.connection, use, guarantees, account=account)
+        if not use.owner:
+            policy.check_largest(account, approvals.largest_of(writer.connection, account), guarantees)
         approvals.check_sources(writer, use, **charged, public=budget.public)
         row = asdict(key) | asdict(asked) | {"dataset": account, "resolved": dict(resolved)}
         guarantee = approvals.as_published(writer.connection, account, plan.guarantee)
@@ -308,7 +305,7 @@ class PrivacyLedger:
         if not (fixed or budget.public or plan.guarantee.unit is PrivacyUnit.PERSON):
             write_fact(writer, account, RECORDS, str(max_records_per_person), {})
         if learned is not None:
-            write_learned(writer, account, key.fingerprint, learned)
+            write_fact(writer, account, LEARNED, key.fingerprint, learned.to_json())
         return number
 
     def way_of_answers(self, dataset: str, publication: str) -> Mapping[str, Any] | None:
@@ -411,3 +408,15 @@ class PrivacyLedger:
             names = connection.scalars(sa.select(DATASETS.c.name).order_by(DATASETS.c.name))
             caps = [cap_of(connection, name) for name in names.all() if dataset in (None, name)]
             return tuple(account_of(connection, cap) for cap in caps if cap is not None)
+
+
+def _open_account(writer: Writer, dataset: str) -> str:
+    """Whose cap pays for the dataset.
+
+    Raises:
+        NoBudget: there is none.
+    """
+    account = approvals.account_named(writer.connection, dataset)
+    if cap_of(writer.connection, account) is None:
+        raise no_budget(dataset)
+    return account

@@ -11,11 +11,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from dpbo_core.accounting.approvals import account_named, names_of
-from dpbo_core.accounting.dataset_metadata import LEARNED, write_fact
+from dpbo_core.accounting.dataset_metadata import LEARNED
 from dpbo_core.accounting.patterns import is_pattern, values_in
 from dpbo_core.accounting.row_decoding import row_decoding
 from dpbo_core.accounting.tables import DATASET_FACTS, RELEASES, RESERVATIONS
-from dpbo_core.accounting.writer import Writer
 from dpbo_core.privacy.release import Release
 
 OF_STUDY = sa.select(DATASET_FACTS.c.value).where(
@@ -58,11 +57,6 @@ def learned_by(connection: sa.Connection, fingerprint: str) -> Learned | None:
     """What the study was charged to begin with; None where it begins afresh, or is not charged."""
     value = connection.scalar(OF_STUDY, {"fingerprint": fingerprint})
     return None if value is None else read_learned(value)
-
-
-def write_learned(writer: Writer, account: str, fingerprint: str, learned: Learned) -> None:
-    """Fix it, in the transaction that charges the study."""
-    write_fact(writer, account, LEARNED, fingerprint, learned.to_json())
 
 
 @row_decoding()
