@@ -15,7 +15,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dpbo_core.accounting import admission, approvals, lookup, policy
+from dpbo_core.accounting import admission, approvals, policy
 from dpbo_core.accounting.accounts import Account, account_of, cap_of, draws_of, sealed_totals
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.cap_creation import account_for, no_budget, open_cap
@@ -30,34 +30,27 @@ from dpbo_core.accounting.dataset_metadata import (
     records_of,
     write_fact,
 )
-from dpbo_core.accounting.lookup import Recorded
+from dpbo_core.accounting.lookup import CHARGED, RecordedStudies
 from dpbo_core.accounting.policy import OWNERS, Use
 from dpbo_core.accounting.recovery import check_recovered
 from dpbo_core.accounting.renyi_filter import draws_in
 from dpbo_core.accounting.reservation import Reservation, StudyKey, utc_now
 from dpbo_core.accounting.row_decoding import row_decoding
 from dpbo_core.accounting.sources import Source
-from dpbo_core.accounting.store import LedgerStore
-from dpbo_core.accounting.tables import DATASETS, DRAWS, RELEASES, RESERVATIONS
-from dpbo_core.accounting.warm_start import Learned, learned_by, released_in, releases_named
+from dpbo_core.accounting.tables import DATASETS
+from dpbo_core.accounting.warm_start import Learned, learned_by
 from dpbo_core.accounting.writer import Writer
 from dpbo_core.privacy.amounts import allowed_units
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.plan import PrivacyPlan
-from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.unit import PrivacyUnit
 
 __all__ = ["PrivacyLedger", "Reservation", "StudyKey"]
 
 NOTHING_RESOLVED: Mapping[str, Any] = {}
 
-# Built once: building a statement takes longer than running it, and a reservation is made while others wait.
-CHARGED = sa.select(
-    RESERVATIONS.c.id, RESERVATIONS.c.method, RESERVATIONS.c.resolved, RESERVATIONS.c.spends, RESERVATIONS.c.noise
-).where(RESERVATIONS.c.fingerprint == sa.bindparam("fingerprint"))
 
-
-class PrivacyLedger:
+class PrivacyLedger(RecordedStudies):
     """The ledger in one database: a SQLite file, or a PostgreSQL database that a team shares.
 
     Raises:
@@ -65,7 +58,8 @@ class PrivacyLedger:
     """
 
     def __init__(self, url: str) -> None:
-        self._store, self._url = LedgerStore(url), url
+        super().__init__(url)
+        self._url = url
 
     def set_budget(
         self,
@@ -323,12 +317,6 @@ class PrivacyLedger:
                 write_fact(writer, account, ANSWERS, publication, way)
         return way if found is None else found
 
-    def reserved(self, fingerprint: str) -> Mapping[str, Any] | None:
-        """What this very study became when it was charged, `method` by name and the rest; None if it was not."""
-        with self._store.reading() as connection, row_decoding():
-            row = connection.execute(CHARGED, {"fingerprint": fingerprint}).one_or_none()
-            return None if row is None else {**row.resolved, "method": str(row.method)}
-
     def resumed(self, key: StudyKey) -> tuple[Reservation, str]:
         """The reservation that this very study made, and its noise's standing: to conclude what was recorded.
 
@@ -341,64 +329,6 @@ class PrivacyLedger:
             if row is None:
                 raise writer.differs("a study that has draws has no reservation")
         return Reservation(self._store, int(row.id), key), str(row.noise)
-
-    def drawn(self, fingerprint: str) -> Mapping[str, tuple[Mapping[str, Any], str]]:
-        """name → (outcome, time of recording) of every draw that this very study has recorded; empty before any."""
-        query = sa.select(DRAWS.c.what, DRAWS.c.outcome, DRAWS.c.drawn_at).join(RESERVATIONS)
-        query = query.where(RESERVATIONS.c.fingerprint == fingerprint)
-        with self._store.reading() as connection, row_decoding():
-            return {str(row.what): (dict(row.outcome), str(row.drawn_at)) for row in connection.execute(query)}
-
-    def release_of(self, fingerprint: str) -> Release | None:
-        """The recorded release of this very study, if it has finished."""
-        query = sa.select(RELEASES.c.release).join(RESERVATIONS).where(RESERVATIONS.c.fingerprint == fingerprint)
-        with self._store.reading() as connection, row_decoding():
-            found = connection.scalar(query)
-            return None if found is None else Release.from_json(found)
-
-    def release_named(self, release_id: str) -> Release | None:
-        """The recorded release of that id (the first 16 digits of its study's fingerprint), if there is one."""
-        query = sa.select(RELEASES.c.release).join(RESERVATIONS)
-        query = query.where(sa.func.substr(RESERVATIONS.c.fingerprint, 1, len(release_id)) == release_id)
-        with self._store.reading() as connection, row_decoding():
-            found = connection.scalar(query)
-            return None if found is None else Release.from_json(found)
-
-    def learned(self, fingerprint: str) -> Learned | None:
-        """What this very study was charged to begin with; None where it began afresh, or is not charged."""
-        with self._store.reading() as connection:
-            return learned_by(connection, fingerprint)
-
-    def released_in(self, dataset: str, series: str, *, most: int) -> tuple[Release, ...]:
-        """The newest releases of a series, oldest first; of the dataset, and of its siblings under one pattern."""
-        with self._store.reading() as connection:
-            return released_in(connection, dataset, series, most)
-
-    def releases_named(self, ids: tuple[str, ...]) -> tuple[Release, ...]:
-        """The recorded releases of these ids, in their order.
-
-        Raises:
-            LedgerDamaged: one is not there any more.
-        """
-        with self._store.reading() as connection:
-            return releases_named(connection, ids)
-
-    def recorded(self, word: str) -> tuple[Recorded, ...]:
-        """The charged studies of which `word` is NAME, NAME:EDITION or the release's id."""
-        with self._store.reading() as connection, row_decoding():
-            return lookup.matching(connection, word)
-
-    def editions(
-        self, study: str, *, edition: str | None = None, dataset: str | None = None
-    ) -> tuple[Recorded, ...]:
-        """The charged studies of that name, of one edition and one dataset unless they are None."""
-        with self._store.reading() as connection, row_decoding():
-            return lookup.editions_of(connection, study, edition, dataset)
-
-    def study_names(self) -> tuple[str, ...]:
-        """The names of all studies that were charged."""
-        with self._store.reading() as connection:
-            return lookup.names(connection)
 
     def accounts(self, dataset: str | None = None) -> tuple[Account, ...]:
         """Every dataset's account, or the one that pays for one dataset; empty if the name is unknown."""
