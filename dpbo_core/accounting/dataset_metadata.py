@@ -26,13 +26,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from dpbo_core.accounting import totals
 from dpbo_core.accounting.row_decoding import row_decoding
 from dpbo_core.accounting.tables import DATASET_FACTS
 from dpbo_core.accounting.writer import Writer
 
 RECORDS, ANSWERS, RECOVERED, CAP = "max_records_per_person", "answers", "recovered", "cap"
 SOURCE, MARK, SHARES, MEMBER, LARGEST = "source", "mark", "shares_people", "member", "largest_epsilon"
-LEARNED, SCORE = "learned", "score"
+LEARNED, SCORE = totals.LEARNED, "score"
 VALIDATION_SIZE, READ_AS_PUBLIC, PUBLISHED = "validation_size", "public", "published"
 
 # Built once: building a statement takes longer than running it, and a reservation is made while others wait.

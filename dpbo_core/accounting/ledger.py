@@ -8,7 +8,6 @@ The protocol, keyed by a study's fingerprint (its whole spec, its edition and th
     rerun      takes over its own reservation, reads recorded draws back, continues after them
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -275,20 +274,18 @@ class PrivacyLedger(RecordedStudies):
             approvals.check_same_sources(writer.connection, use, **charged)
             return int(before.id)
         totals, draws = writer.totals_of(account), draws_in(spends)  # a cap may have been opened just now
+        fixed = records_of(writer.connection, account)
         admission.admit(
             budget,
-            spent=totals.spent,
-            units=frozenset(map(PrivacyUnit, totals.units)),
-            asked=asked,
-            filtered=totals.filter.after(draws, asked),
-            guarantee=plan.guarantee,
+            totals,
+            asked,
+            draws,
+            plan.guarantee,
             noise=noise,
-            draws=lambda: (draws_of(writer.connection, account), Counter(draws)),
+            fixed=fixed,
+            max_records_per_person=max_records_per_person,
+            drawn=lambda: draws_of(writer.connection, account),
         )
-        if totals.charges:
-            admission.same_persons(budget, totals.person, plan.guarantee)
-        fixed = records_of(writer.connection, account)
-        admission.same_records(budget, fixed, plan.guarantee, max_records_per_person)
         if not use.owner:
             policy.check_largest(account, approvals.largest_of(writer.connection, account), guarantees)
         approvals.check_sources(writer, use, **charged, public=budget.public)

@@ -13,11 +13,11 @@ from dpbo_core.accounting.approvals import account_named, names_of
 from dpbo_core.accounting.dataset_metadata import LEARNED
 from dpbo_core.accounting.history import RESTORATION
 from dpbo_core.accounting.patterns import is_pattern, values_in
+from dpbo_core.accounting.rollback_guard import older
 from dpbo_core.accounting.row_decoding import row_decoding
 from dpbo_core.accounting.store import LedgerStore
 from dpbo_core.accounting.tables import DATASET_FACTS, DRAWS, HISTORY, RELEASES, RESERVATIONS
 from dpbo_core.accounting.warm_start import Learned, learned_by, read_learned
-from dpbo_core.errors import LedgerDamaged
 from dpbo_core.privacy.release import Release
 
 Standing = Literal["held", "accepted", "another"]
@@ -196,9 +196,4 @@ def standing_of(release: Release, url: str) -> Standing:
         accepted = sa.select(HISTORY.c.sequence).where(HISTORY.c.about == RESTORATION).limit(1)
         if connection.scalar(accepted) is not None:
             return "accepted"
-    raise LedgerDamaged(
-        "the ledger is older than it was: the entry that this release names is not in its history",
-        cause="an old copy of the ledger was restored, and what was spent since is missing from it",
-        remedy="restore the newest copy; if it is lost, and you answer for the spends that are missing, run: "
-        "dpbo budget verify --accept-restored",
-    )
+    raise older("the entry that this release names")

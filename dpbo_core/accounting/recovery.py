@@ -31,7 +31,7 @@ import sqlalchemy as sa
 from dpbo_core.accounting.accounts import cap_of
 from dpbo_core.accounting.address import LEDGER_SETTING, STATE
 from dpbo_core.accounting.approvals import account_named, names_of
-from dpbo_core.accounting.audit import damaged, unsound_copy
+from dpbo_core.accounting.audit import unsound_copy
 from dpbo_core.accounting.composition import compose
 from dpbo_core.accounting.dataset_metadata import (
     CAP,
@@ -44,7 +44,7 @@ from dpbo_core.accounting.dataset_metadata import (
     write_fact,
 )
 from dpbo_core.accounting.history import Link, broken_links, links
-from dpbo_core.accounting.row_decoding import row_decoding
+from dpbo_core.accounting.row_decoding import changed, row_decoding
 from dpbo_core.accounting.store import LedgerStore
 from dpbo_core.accounting.tables import DATASET_FACTS, DATASETS, DRAWS, RELEASES, RESERVATIONS
 from dpbo_core.accounting.writer import Writer
@@ -80,7 +80,7 @@ def recover(url: str, copy: tuple[Link, ...]) -> Recovered:
         history = links(writer.connection)
         problems = [*broken_links(history), *unsound_copy(copy, store.keys(), strangers=True)]
         if problems or not copy:
-            raise damaged(problems or ["the exported copy is empty"])
+            raise changed(problems or ["the exported copy is empty"])
         lost = copy if copy[0] == history[0] else tuple(_as_ours(writer.connection, copy))
         work = _Recovery(writer, history, lost)
         work.run()
@@ -256,7 +256,7 @@ class _Recovery:
             LedgerDamaged: it is not: of another dataset, say, or at another price.
         """
         if [tuple(row) for row in self._writer.connection.execute(rows)] != [cells]:
-            raise damaged([f"it says that entry {link.sequence} of the copy was recovered, and does not have it"])
+            raise changed([f"it says that entry {link.sequence} of the copy was recovered, and does not have it"])
 
     def _charge(self, link: Link, row: Row) -> int:
         """A reservation at the ledger's end; under a name of its own where its study was charged again since."""

@@ -20,9 +20,9 @@ from dpbo_core.accounting.address import open_engine
 from dpbo_core.accounting.history import START, Place, broken_links, links
 from dpbo_core.accounting.key import SETTING, LedgerKey, key_of_setting, made_by
 from dpbo_core.accounting.rollback_guard import RollbackGuard, missing, older
-from dpbo_core.accounting.row_decoding import row_decoding
+from dpbo_core.accounting.row_decoding import changed, row_decoding
 from dpbo_core.accounting.tables import HISTORY, LEDGER
-from dpbo_core.accounting.writer import HASH, Writer, changed
+from dpbo_core.accounting.writer import HASH, Writer
 from dpbo_core.errors import DpboError, LedgerDamaged
 
 LAST = sa.select(HISTORY.c.sequence, HISTORY.c.hash, HISTORY.c.mac).order_by(HISTORY.c.sequence.desc()).limit(1)
@@ -104,7 +104,7 @@ class LedgerStore:
             keys = self._writing_keys(connection)
             problem = None if self._restored else self._unchained(connection, verified, last)
             if problem is not None:
-                raise changed(self._name, problem)
+                raise changed([problem], self._name)
             writer = Writer(connection, last, keys, self._name)
             yield writer
         if writer.last != last:
@@ -148,11 +148,7 @@ class LedgerStore:
         mac, sealed = next(((row.mac, row.hash) for row in connection.execute(LAST)), (None, ""))
         right = None if mac is None else made_by(mac, sealed, keys)
         if right is False or (mac is None and keys and connection.scalar(SEALED) is not None):
-            raise LedgerDamaged(
-                "the newest entry of the ledger's history is not sealed by its owner's key",
-                cause="somebody wrote to its database past dpbo",
-                remedy="run dpbo budget verify; restore the newest sound copy",
-            )
+            raise changed(["the newest entry of its history is not sealed by its owner's key"], self._name)
         if mac is not None and right is None:
             raise DpboError(
                 "the ledger is sealed with a key that is not here",
@@ -243,4 +239,4 @@ class LedgerStore:
             LedgerDamaged: it is not.
         """
         if reached not in (last, START) and connection.scalar(HASH, {"sequence": reached.sequence}) != reached.hash:
-            raise older(path, reached)
+            raise older(f"entry {reached.sequence} (kept in {path.name})")
