@@ -196,13 +196,10 @@ class _Recovery:
         amounts = {
             name: row[name] if same and not row["public"] else 0 for name in ("epsilon_units", "delta_units")
         }
-        told = (row["epsilon_units"], row["delta_units"], row["public"])
-        if same and told == (here.epsilon_units, here.delta_units, here.public):
+        lost = (row["epsilon_units"], row["delta_units"], row["public"])
+        if same and (row["public"] or lost == (here.epsilon_units, here.delta_units, here.public)):
             return
-        if same and row["public"]:  # the cap that protects is the one that is here
-            return
-        if link.hash not in facts_about(self._writer.connection, row["name"], CAP):
-            write_fact(self._writer, row["name"], CAP, link.hash, amounts)
+        if write_fact(self._writer, row["name"], CAP, link.hash, amounts):
             self.added.smaller_caps.append(row["name"])
 
     def _fact(self, link: Link, row: Row) -> None:  # noqa: ARG002  a fact is known by what it says
